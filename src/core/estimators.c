@@ -1,0 +1,235 @@
+/* The estimators: which kernel sums they need and what is done with them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../fk.h"
+#include "triangular.h"
+
+static const double plain[3] = {1, 0, 0};
+
+static int64_t n_targets(const struct fk_points *x, const struct fk_points *y) { return y->data ? y->n : x->n; }
+
+static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
+}
+
+/* One task on the engine that the options ask for. */
+static enum fk_status run(struct fk_task *task, const double *chol, const struct fk_opts *opts,
+                          struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_engine *engine;
+  struct fk_whitening whitening;
+  enum fk_status status = fk_engine_select(opts, &engine, err);
+  if (!status) status = fk_whitening_init(&whitening, chol, &task->sources, task->weights, err);
+  if (status) return status;
+  task->whitening = &whitening;
+  status = engine->sums(task, opts, stats, err);
+  task->whitening = NULL;
+  fk_whitening_free(&whitening);
+  return status;
+}
+
+enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
+                             int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
+                             struct fk_stats *stats, struct fk_error *err) {
+  int64_t m = n_targets(x, y);
+  struct fk_task task = {.sources = *x, .targets = *y, .values = FK_VALUES_COLUMNS, .columns = b};
+  task.n_columns = n_columns;
+  task.sums = sums;
+  task.mass = malloc(sizeof(double) * (size_t)m);
+  memcpy(task.factor, plain, sizeof plain);
+  if (!task.mass) return out_of_memory(err, 8.0 * (double)m);
+  enum fk_status status = run(&task, chol, opts, stats, err);
+  free(task.mass);
+  return status;
+}
+
+enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
+                          const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
+                          double *log_abs, double *sign, struct fk_stats *stats, struct fk_error *err) {
+  int64_t m = n_targets(x, y);
+  struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .exclude_self = loo};
+  task.mass = log_abs;
+  task.shift = malloc(sizeof(double) * (size_t)m);
+  memcpy(task.factor, factor, sizeof task.factor);
+  if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
+  enum fk_status status = run(&task, chol, opts, stats, err);
+  for (int64_t j = 0; j < m && !status; j++) {
+    double mass = log_abs[j];
+    sign[j] = mass > 0 ? 1 : mass < 0 ? -1 : 0;
+    log_abs[j] = log(fabs(mass)) + task.shift[j];
+  }
+  free(task.shift);
+  return status;
+}
+
+/* ---- scores ----------------------------------------------------------------------------------- */
+
+/* out_j = base_j + A (V_j / S_j - u_j), u_j the whitened target; out comes in as V. mass2, ratio: see fk_score. */
+struct shift_map {
+  const struct fk_points *targets;
+  const struct fk_whitening *whitening;
+  const double *A; /* d x d, column-major */
+  bool A_diagonal;
+  bool add_target;
+};
+
+enum { BLOCK = 128 };
+
+static void map_block(const struct shift_map *map, const double *mass, const double *denominator, int64_t first,
+                      int64_t count, double *u, double *out) {
+  int64_t d = map->whitening->d, m = map->targets->n;
+  fk_whiten(map->whitening, map->targets, NULL, first, count, u, BLOCK);
+  for (int64_t k = 0; k < d; k++)
+    for (int64_t r = 0; r < count; r++) {
+      int64_t j = first + r;
+      u[k * BLOCK + r] = (out[k * m + j] - mass[j] * u[k * BLOCK + r]) / denominator[j];
+    }
+  for (int64_t k = 0; k < d; k++) {
+    for (int64_t r = 0; r < count; r++) {
+      double sum = 0;
+      if (map->A_diagonal)
+        sum = map->A[k + k * d] * u[k * BLOCK + r];
+      else
+        for (int64_t l = 0; l < d; l++) sum += map->A[k + l * d] * u[l * BLOCK + r];
+      out[k * m + first + r] = sum + (map->add_target ? map->targets->data[k * m + first + r] : 0);
+    }
+  }
+}
+
+static enum fk_status map_shift(const struct shift_map *map, const double *mass, const double *denominator,
+                                double *out, int threads, struct fk_error *err) {
+  int64_t m = map->targets->n, blocks = (m + BLOCK - 1) / BLOCK;
+  size_t bytes = sizeof(double) * BLOCK * (size_t)map->whitening->d;
+  bool failed = false;
+#pragma omp parallel num_threads(threads) reduction(|| : failed)
+  {
+    double *u = malloc(bytes);
+    failed = !u;
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < blocks; b++) {
+      int64_t first = b * BLOCK;
+      if (u) map_block(map, mass, denominator, first, m - first < BLOCK ? m - first : BLOCK, u, out);
+    }
+    free(u);
+  }
+  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
+}
+
+/* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i): for the Laplace
+ * factor f = 1 + d/2 - q/2 that is the factor 2 + d/2 - q/2, and the score divides it by the estimate. */
+enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, const double *weights,
+                        const double *chol, bool laplace, bool loo, const struct fk_opts *opts, double *score,
+                        struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_points *targets = y->data ? y : x;
+  int64_t d = x->d, m = targets->n;
+  double bytes = 8.0 * (4 * (double)m + (double)d * (double)d);
+  double *work = malloc((size_t)bytes), *mass = work, *shift = work ? work + m : NULL;
+  if (!work) return out_of_memory(err, bytes);
+  double *estimate = work + 2 * m, *estimate_shift = work + 3 * m, *A = work + 4 * m;
+
+  struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .values = FK_VALUES_COORDINATES};
+  struct fk_whitening whitening = {.centre = NULL};
+  task.exclude_self = loo;
+  task.mass = mass;
+  task.sums = score;
+  task.shift = shift;
+  memcpy(task.factor, plain, sizeof plain);
+  if (laplace) {
+    task.factor[0] = 2 + (double)d / 2;
+    task.factor[1] = -1;
+  }
+  enum fk_status status = run(&task, chol, opts, stats, err);
+  if (!status && laplace) {
+    task.values = FK_VALUES_NONE;
+    task.sums = NULL;
+    task.factor[0] -= 1;
+    task.mass = estimate;
+    task.shift = estimate_shift;
+    status = run(&task, chol, opts, stats, err);
+    for (int64_t j = 0; j < m && !status; j++) estimate[j] *= exp(estimate_shift[j] - shift[j]);
+  }
+  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);
+  if (!status) {
+    struct shift_map map = {targets, &whitening, A, whitening.diagonal, false};
+    fk_inverse_transposed(chol, d, A);
+    status = map_shift(&map, mass, laplace ? estimate : mass, score, fk_threads(opts->threads), err);
+  }
+  fk_whitening_free(&whitening);
+  free(work);
+  return status;
+}
+
+enum fk_status fk_debias(const struct fk_points *x, const double *weights, const double *chol,
+                         const double *chol_score, const struct fk_opts *opts, double *debiased,
+                         struct fk_stats *stats, struct fk_error *err) {
+  int64_t d = x->d, n = x->n;
+  double bytes = 8.0 * (2 * (double)n + 2 * (double)d * (double)d);
+  double *work = malloc((size_t)bytes);
+  if (!work) return out_of_memory(err, bytes);
+  double *mass = work, *shift = work + n, *A = work + 2 * n, *inverse = A + d * d;
+
+  struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
+  struct fk_whitening whitening = {.centre = NULL};
+  task.mass = mass;
+  task.sums = debiased;
+  task.shift = shift;
+  memcpy(task.factor, plain, sizeof plain);
+  enum fk_status status = run(&task, chol_score, opts, stats, err);
+  if (!status) status = fk_whitening_init(&whitening, chol_score, x, weights, err);
+  if (!status) {
+    /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
+    fk_inverse_transposed(chol_score, d, inverse);
+    fk_variance_times(chol, inverse, d, 0.5, A);
+    bool diagonal = whitening.diagonal && fk_is_diagonal(chol, d);
+    struct shift_map map = {x, &whitening, A, diagonal, true};
+    status = map_shift(&map, mass, mass, debiased, fk_threads(opts->threads), err);
+  }
+  fk_whitening_free(&whitening);
+  free(work);
+  return status;
+}
+
+/* ---- leave-one-out of SD-KDE ------------------------------------------------------------------ */
+
+/* The mean a_j around each point is the debiased point for H = 2 H_s: x + H_s score = a. */
+enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, const double *chol,
+                            const double *chol_score, const struct fk_opts *opts, double *log_sum,
+                            struct fk_stats *stats, struct fk_error *err) {
+  int64_t n = x->n, d = x->d;
+  const struct fk_engine *engine;
+  struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
+  double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(4 * d + 1));
+  double *work = malloc((size_t)bytes);
+  if (!work) return out_of_memory(err, bytes);
+  double *means = work, *mass = means + n * d, *shift = mass + n;
+  double *A = shift + n, *inverse = A + d * d, *dense = inverse + d * d, *lambda = dense + d * d;
+  double *spare = lambda + d;
+
+  struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
+  task.mass = mass;
+  task.sums = means;
+  task.shift = shift;
+  memcpy(task.factor, plain, sizeof plain);
+  enum fk_status status = fk_engine_select(opts, &engine, err);
+  if (!status && !engine->debiased_loo)
+    status = fk_fail(err, FK_STATUS_UNSUPPORTED, "this engine has no leave-one-out for SD-KDE");
+  if (!status) status = run(&task, chol_score, opts, stats, err);
+  if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, err);
+  if (!status) {
+    fk_inverse_transposed(chol_score, d, inverse);
+    fk_variance_times(chol_score, inverse, d, 1, A);
+    struct shift_map map = {x, &score_whitening, A, score_whitening.diagonal, true};
+    status = map_shift(&map, mass, mass, means, fk_threads(opts->threads), err);
+  }
+  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);
+  if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, spare, &whitening, err);
+  if (!status) {
+    struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};
+    status = engine->debiased_loo(&loo, opts, stats, err);
+  }
+  fk_whitening_free(&whitening);
+  fk_whitening_free(&score_whitening);
+  free(work);
+  return status;
+}

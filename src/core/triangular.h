@@ -1,0 +1,17 @@
+/* Small dense algebra on d x d factors, column-major. */
+#ifndef FK_CORE_TRIANGULAR_H
+#define FK_CORE_TRIANGULAR_H
+
+#include "../fk.h"
+
+bool fk_is_diagonal(const double *chol, int64_t d);
+void fk_inverse_transposed(const double *chol, int64_t d, double *out); /* L^-T */
+/* out = factor * L L' B */
+void fk_variance_times(const double *chol, const double *B, int64_t d, double factor, double *out);
+/* Axes in which both H = L L' is 1 and H H_s^-1 is diag(lambda): sets whitening->dense, or leaves L^-1 where
+ * the two are multiples of each other. spare: d x d. */
+enum fk_status fk_common_axes(const double *chol, const double *chol_score, int64_t d, double *dense,
+                              double *lambda, double *spare, struct fk_whitening *whitening,
+                              struct fk_error *err);
+
+#endif

@@ -1,0 +1,157 @@
+/* Leave-one-out sums of score-debiased points; the formula stands at struct fk_loo_task. Always in double. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exact_cpu.h"
+#include "threads.h"
+
+#define LN2 0.693147180559945309417
+#define LOG2E 1.44269504088896340736
+
+struct loo {
+  const struct fk_loo_task *task;
+  const struct fk_opts *opts;
+  struct fk_kernel_mode mode;
+  int threads;
+  struct fk_packed points, means;
+  double *mass_inverse, *weight; /* padded; weight: w_i, 0 in the padding */
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* A tile of held-out points, packed: position c of it is point index[c]. */
+struct held_out {
+  int count;
+  int64_t index[FK_TILE_COLS];
+  double shift[FK_TILE_COLS], mass[FK_TILE_COLS], weight[FK_TILE_COLS];
+  double *points;
+};
+
+static void gather(const struct loo *s, const int64_t *rows, int64_t first, const double *shift2,
+                   struct held_out *h) {
+  int panel = s->mode.ops->panel;
+  int64_t d = s->points.d;
+  const double *from = s->points.points;
+  memset(h->points, 0, sizeof(double) * (size_t)(FK_TILE_COLS * d));
+  for (int c = 0; c < FK_TILE_COLS; c++) {
+    bool real = c < h->count;
+    int64_t i = !real ? -1 : rows ? rows[first + c] : first + c;
+    h->index[c] = i;
+    h->weight[c] = real ? s->weight[i] : 0;
+    h->shift[c] = real && shift2 ? -shift2[first + c] : 0;
+    for (int64_t k = 0; k < d && real; k++)
+      h->points[((c / panel) * d + k) * panel + c % panel] = from[((i / panel) * d + k) * panel + i % panel];
+  }
+}
+
+static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
+  const struct fk_packed *x = &s->points;
+  int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
+  struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda, .scale = LOG2E / 2};
+  tile.n_cols = (h->count + panel - 1) / panel * panel;
+  tile.col_points = h->points;
+  tile.col_weight = h->weight;
+  tile.col_shift = h->shift;
+  tile.col_index = h->index;
+  tile.col_mass = h->mass;
+  for (int c = 0; c < FK_TILE_COLS; c++) h->mass[c] = find_max ? -INFINITY : 0;
+  for (int64_t j = 0; j < x->n; j += FK_TILE_ROWS) {
+    tile.first_row = j;
+    tile.n_rows = (int)((smaller(FK_TILE_ROWS, x->n - j) + step - 1) / step * step);
+    tile.row_points = (const double *)x->points + j * x->d;
+    tile.row_means = (const double *)s->means.points + j * x->d;
+    tile.row_mass_inverse = s->mass_inverse + j;
+    tile.row_weight = s->weight + j;
+    s->mode.ops->loo(&tile, find_max);
+  }
+}
+
+/* Held-out points rows[0 .. m) (NULL: all). out: the sums, or with find_max the largest exponents. */
+static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, const double *shift2, bool find_max,
+                          double *out, struct fk_error *err) {
+  int64_t tiles = (m + FK_TILE_COLS - 1) / FK_TILE_COLS;
+  enum fk_status status = FK_STATUS_OK;
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, &s->opts->poll, (double)tiles, (double)FK_TILE_COLS * (double)s->points.n);
+  for (int64_t from = 0, to; from < tiles && !status; from = to) {
+    bool failed = false;
+    to = smaller(tiles, from + progress.size);
+#pragma omp parallel num_threads(s->threads) reduction(|| : failed)
+    {
+      struct held_out h;
+      h.points = malloc(sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d));
+      failed = !h.points;
+#pragma omp for schedule(dynamic, 1)
+      for (int64_t t = from; t < to; t++) {
+        int64_t first = t * FK_TILE_COLS;
+        if (!h.points) continue;
+        h.count = (int)smaller(FK_TILE_COLS, m - first);
+        gather(s, rows, first, shift2, &h);
+        run_tile(s, &h, find_max);
+        for (int c = 0; c < h.count; c++) out[first + c] = h.mass[c];
+      }
+      free(h.points);
+    }
+    status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points")
+                    : fk_chunks_done(&progress, to - from, err);
+  }
+  return status;
+}
+
+static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats, struct fk_error *err) {
+  double *log_sum = s->task->log_sum;
+  int64_t n = s->points.n, found = 0;
+  enum fk_status status = run(s, NULL, n, NULL, false, log_sum, err);
+  if (status) return status;
+
+  int64_t *rows = malloc(sizeof(int64_t) * (size_t)n);
+  double *shift2 = malloc(sizeof(double) * (size_t)n), *sum = malloc(sizeof(double) * (size_t)n);
+  if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t i = 0; i < n && !status; i++) {
+    if (!(log_sum[i] >= 0x1p-961 * (double)n)) rows[found++] = i;
+    log_sum[i] = log(log_sum[i]) + log(s->points.weight_scale);
+  }
+  if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
+  if (!status && found) status = run(s, rows, found, shift2, false, sum, err);
+  for (int64_t r = 0; r < found && !status; r++)
+    log_sum[rows[r]] = log(sum[r]) + shift2[r] * LN2 + log(s->points.weight_scale);
+  stats->tail_rows += (double)found;
+  free(rows);
+  free(shift2);
+  free(sum);
+  return status;
+}
+
+enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
+                                   struct fk_stats *stats, struct fk_error *err) {
+  double start = fk_seconds();
+  struct loo s = {.task = task, .opts = opts, .threads = fk_threads(opts->threads)};
+  struct fk_points means = {task->means, task->points.n, task->points.d};
+  int64_t n = task->points.n, d = task->points.d;
+  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = 1};
+  fk_cpu_describe(stats, &s.mode, s.threads);
+
+  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, err);
+  if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, err);
+  if (!status)
+    status = fk_packed_fill(&s.points, &s.mode, &task->points, task->whitening, NULL, 0, n, s.threads, err);
+  if (!status) status = fk_packed_fill(&s.means, &s.mode, &means, task->whitening, NULL, 0, n, s.threads, err);
+  if (!status) {
+    if (task->weights) fk_packed_weights(&s.points, &s.mode, task->weights);
+    s.weight = s.points.weight;
+    s.mass_inverse = calloc((size_t)s.points.padded, sizeof(double));
+    if (!s.mass_inverse) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  }
+  if (!status) {
+    /* eps = w_i k_ij / S_j with the packed weights w_i / weight_scale. */
+    for (int64_t j = 0; j < n; j++) s.mass_inverse[j] = s.points.weight_scale / task->mass[j];
+    status = run_with_tails(&s, stats, err);
+  }
+  free(s.mass_inverse);
+  fk_packed_free(&s.points);
+  fk_packed_free(&s.means);
+  stats->pairs += (double)n * (double)n;
+  stats->seconds += fk_seconds() - start;
+  return status;
+}

@@ -1,0 +1,134 @@
+/* The exact engine on the CPU: every pair, in double or single precision, with a second pass for rows that
+ * would underflow. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exact_cpu.h"
+#include "threads.h"
+
+#define LOG2E 1.44269504088896340736
+
+/* Rounding of the exponent x'y - |x|^2/2 - |y|^2/2 grows with |x|^2, that of -|x - y|^2/2 hardly. The limits
+ * on the largest |x|^2 keep its error under about 1e-11 (double) and 3e-5 (single, measured in
+ * tests/testthat/test-reference.R); past the last one, single precision would lose its promise and double is
+ * used. */
+#define GRAM_LIMIT_DOUBLE 3e4
+#define GRAM_LIMIT_SINGLE 250
+#define DIFFERENCE_LIMIT_SINGLE 2500
+/* Up to this dimension differences cost next to nothing more. */
+enum { DIFFERENCE_DIMENSION = 4 };
+
+void fk_choose_mode(enum fk_precision precision, double radius2, int64_t d, struct fk_kernel_mode *mode) {
+  bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
+  mode->single = single && radius2 <= DIFFERENCE_LIMIT_SINGLE;
+  mode->difference =
+      d <= DIFFERENCE_DIMENSION || radius2 > (mode->single ? GRAM_LIMIT_SINGLE : GRAM_LIMIT_DOUBLE);
+  mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
+  mode->scale = sqrt(mode->difference ? LOG2E / 2 : LOG2E);
+}
+
+const char *fk_cpu_name(void) {
+  static char name[96];
+  if (!name[0]) {
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(name, sizeof name, "CPU");
+    while (file && fgets(line, sizeof line, file)) {
+      char *colon = strchr(line, ':');
+      if (strncmp(line, "model name", 10) == 0 && colon) {
+        line[strcspn(line, "\n")] = 0;
+        snprintf(name, sizeof name, "%.90s", colon + 2);
+        break;
+      }
+    }
+    if (file) fclose(file);
+  }
+  return name;
+}
+
+void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, int threads) {
+  stats->backend = "cpu";
+  stats->engine = "exact";
+  stats->method = mode->difference ? "difference" : "gram";
+  stats->precision = mode->single ? "single" : "double";
+  stats->isa = fk_isa()->name;
+  stats->threads = threads;
+  snprintf(stats->device, sizeof stats->device, "%s", fk_cpu_name());
+}
+
+static enum fk_status available(struct fk_error *err) {
+  (void)err;
+  return FK_STATUS_OK;
+}
+
+/* Below this a row may have lost terms to underflow (each is under the smallest number that counts; 2^60 and
+ * 2^27 of them would be needed to matter). */
+static double underflow_threshold(const struct fk_sweep *s) {
+  double tiny = s->mode.single ? 0x1p-125 * 0x1p27 : 0x1p-1021 * 0x1p60;
+  return tiny * (double)s->sources.n * s->sources.weight_scale;
+}
+
+/* Rows that underflow are done again, in double, with their own largest exponent taken off. */
+static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
+                                   struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_task *task = main_sweep->task;
+  int64_t m = task->targets.data ? task->targets.n : task->sources.n, found = 0;
+  double threshold = underflow_threshold(main_sweep);
+  for (int64_t j = 0; j < m; j++) found += !(fabs(task->mass[j]) >= threshold);
+  if (found == 0) return FK_STATUS_OK;
+
+  int64_t *rows = malloc(sizeof(int64_t) * (size_t)found), at = 0;
+  double *shift2 = malloc(sizeof(double) * (size_t)found);
+  struct fk_sweep sweep;
+  enum fk_status status = FK_STATUS_OK;
+  if (!rows || !shift2)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 16e-6 * (double)found);
+  for (int64_t j = 0; j < m && !status; j++)
+    if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
+  if (!status) {
+    status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
+    if (!status) {
+      status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
+      if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
+      fk_sweep_free(&sweep);
+    }
+  }
+  free(rows);
+  free(shift2);
+  stats->tail_rows += (double)found;
+  return status;
+}
+
+static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+                           struct fk_error *err) {
+  int threads = fk_threads(opts->threads);
+  double start = fk_seconds(), radius2 = 0;
+  int64_t n = task->sources.n, d = task->sources.d, m = task->targets.data ? task->targets.n : n;
+  enum fk_status status = fk_radius2(&task->sources, task->whitening, threads, &radius2, err);
+  if (status) return status;
+
+  struct fk_kernel_mode mode, tail_mode;
+  struct fk_sweep sweep;
+  fk_choose_mode(opts->precision, radius2, d, &mode);
+  fk_choose_mode(FK_PRECISION_DOUBLE, radius2, d, &tail_mode);
+  fk_cpu_describe(stats, &mode, threads);
+  status = fk_sweep_init(&sweep, task, opts, &mode, threads, err);
+  if (status) return status;
+  status = task->targets.data ? fk_sweep_targets(&sweep, NULL, m, NULL, false, err)
+                              : fk_sweep_symmetric(&sweep, err);
+  if (!status && task->shift) status = rescue_tails(&sweep, &tail_mode, stats, err);
+  fk_sweep_free(&sweep);
+  stats->pairs += (double)n * (double)m;
+  stats->seconds += fk_seconds() - start;
+  return status;
+}
+
+const struct fk_engine fk_engine_exact_cpu = {
+    .name = "exact",
+    .backend = FK_BACKEND_CPU,
+    .available = available,
+    .sums = sums,
+    .debiased_loo = fk_cpu_debiased_loo,
+};

@@ -1,0 +1,145 @@
+#include "pack.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "threads.h"
+
+size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
+
+double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i) {
+  return mode->single ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, double value) {
+  if (mode->single)
+    ((float *)array)[i] = (float)value;
+  else
+    ((double *)array)[i] = value;
+}
+
+void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i) {
+  return (char *)array + (size_t)i * fk_real_size(mode);
+}
+
+static int64_t padded_to(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the engine's copy of the points", bytes / 1e6);
+}
+
+/* One block of whitened points for each thread, points along the fast axis. */
+enum { BLOCK = 192 };
+
+enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
+                          struct fk_error *err) {
+  double largest = 0;
+  bool failed = false;
+  int64_t blocks = (x->n + BLOCK - 1) / BLOCK;
+#pragma omp parallel num_threads(threads) reduction(max : largest) reduction(|| : failed)
+  {
+    double *u = malloc(sizeof(double) * BLOCK * (size_t)x->d);
+    failed = !u;
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < blocks; b++) {
+      int64_t first = b * BLOCK, count = x->n - first < BLOCK ? x->n - first : BLOCK;
+      if (!u) continue;
+      fk_whiten(w, x, NULL, first, count, u, BLOCK);
+      for (int64_t r = 0; r < count; r++) {
+        double square = 0;
+        for (int64_t k = 0; k < x->d; k++) square += u[k * BLOCK + r] * u[k * BLOCK + r];
+        if (square > largest) largest = square;
+      }
+    }
+    free(u);
+  }
+  *radius2 = largest;
+  return failed ? out_of_memory(err, 8.0 * BLOCK * (double)x->d) : FK_STATUS_OK;
+}
+
+enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
+                              struct fk_error *err) {
+  memset(p, 0, sizeof *p);
+  p->n = n;
+  p->d = d;
+  p->padded = padded_to(n, FK_TILE_COLS);
+  p->weight_scale = 1;
+  size_t real = fk_real_size(mode), points = (size_t)p->padded;
+  double bytes = (double)real * (double)points * (double)(d + 2);
+  if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
+  p->points = malloc(points * (size_t)d * real);
+  p->constant = malloc(points * real);
+  p->weight = malloc(points * real);
+  if (!p->points || !p->constant || !p->weight) {
+    fk_packed_free(p);
+    return out_of_memory(err, bytes);
+  }
+  return FK_STATUS_OK;
+}
+
+void fk_packed_free(struct fk_packed *p) {
+  free(p->points);
+  free(p->constant);
+  free(p->weight);
+  p->points = p->constant = p->weight = NULL;
+}
+
+enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
+                              const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
+                              int threads, struct fk_error *err) {
+  int panel = mode->ops->panel;
+  int64_t d = p->d, panels = padded_to(count, FK_TILE_COLS) / panel;
+  bool failed = false;
+  p->n = count;
+#pragma omp parallel num_threads(threads) reduction(|| : failed)
+  {
+    double *u = malloc(sizeof(double) * (size_t)panel * (size_t)d);
+    failed = !u;
+#pragma omp for schedule(static)
+    for (int64_t b = 0; b < panels; b++) {
+      int64_t start = b * panel, left = count - start, here = left < 0 ? 0 : left < panel ? left : panel;
+      if (!u) continue;
+      memset(u, 0, sizeof(double) * (size_t)panel * (size_t)d);
+      fk_whiten(w, x, rows, first + start, here, u, panel);
+      for (int lane = 0; lane < panel; lane++) {
+        double square = 0;
+        for (int64_t k = 0; k < d; k++) {
+          int64_t at = (b * d + k) * panel + lane;
+          fk_real_set(mode, p->points, at, u[k * panel + lane] * mode->scale);
+          /* The norm is that of the stored (rounded) coordinates, so that x'y - |x|^2/2 - |y|^2/2 cancels. */
+          double stored = fk_real_get(mode, p->points, at);
+          square += stored * stored;
+        }
+        fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square / 2);
+        fk_real_set(mode, p->weight, start + lane, lane < here ? 1 : 0);
+      }
+    }
+    free(u);
+  }
+  return failed ? out_of_memory(err, 8.0 * panel * (double)d) : FK_STATUS_OK;
+}
+
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights) {
+  double largest = 0;
+  for (int64_t i = 0; i < p->n; i++) largest = fmax(largest, weights[i]);
+  for (int64_t i = 0; i < p->n; i++) fk_real_set(mode, p->weight, i, weights[i] / largest);
+  p->weight_scale = largest;
+}
+
+enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
+                               void **panels, double *scale, struct fk_error *err) {
+  int panel = mode->ops->panel;
+  int64_t padded = padded_to(n, FK_TILE_COLS);
+  *panels = calloc((size_t)padded * (size_t)r, fk_real_size(mode));
+  if (!*panels) return out_of_memory(err, (double)fk_real_size(mode) * (double)padded * (double)r);
+  for (int64_t v = 0; v < r; v++) {
+    const double *column = columns + v * n;
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(column[i]));
+    scale[v] = largest > 0 ? largest : 1;
+    for (int64_t i = 0; i < n; i++)
+      fk_real_set(mode, *panels, ((i / panel) * r + v) * panel + i % panel, column[i] / scale[v]);
+  }
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,45 @@
+/* Whitened points in panels, as the tile kernels read them. */
+#ifndef FK_CPU_PACK_H
+#define FK_CPU_PACK_H
+
+#include "tile.h"
+
+/* One precision of one instruction set, and how exponents are formed. */
+struct fk_kernel_mode {
+  const struct fk_tile_ops *ops;
+  bool single, difference;
+  double scale; /* of whitened coordinates, so that the exponent is in base 2 */
+};
+
+struct fk_packed {
+  int64_t n, d;
+  int64_t padded;  /* n rounded up to FK_TILE_COLS; the padding has weight 0 */
+  void *points;    /* panels [panel][k][lane] */
+  void *constant;  /* -|u|^2 / 2 (gram), 0 (difference) */
+  void *weight;    /* relative to weight_scale */
+  double weight_scale;
+};
+
+size_t fk_real_size(const struct fk_kernel_mode *mode);
+double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
+void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, double value);
+void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i);
+
+/* Largest |u|^2 over the points. */
+enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
+                          struct fk_error *err);
+
+enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
+                              struct fk_error *err);
+/* Whitens rows first.. (picked through rows[] where given) into p; threads share the panels. */
+enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
+                              const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
+                              int threads, struct fk_error *err);
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights);
+void fk_packed_free(struct fk_packed *p);
+
+/* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */
+enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
+                               void **panels, double *scale, struct fk_error *err);
+
+#endif

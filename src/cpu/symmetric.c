@@ -1,0 +1,168 @@
+/* All points against each other, every pair once: a kernel tile serves its columns and its rows.
+ *
+ * The points are cut into blocks, and the pairs of blocks are played like a tournament (circle method):
+ * in each round every block is in one pair at most, so that the pairs of a round may run at the same time
+ * and a block receives its contributions in the order of the rounds, whatever the number of threads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sums.h"
+#include "threads.h"
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* About 128 blocks, of at most 2,048 points: many pairs a round, and tasks of a few milliseconds. It depends
+ * on n alone, as the order of the sums does. */
+static int64_t block_size(int64_t n) {
+  int64_t size = divide_up(divide_up(n, 128), FK_TILE_COLS) * FK_TILE_COLS;
+  return smaller(size, 2112);
+}
+
+/* Pair p of round r among `blocks` blocks (one more, who sits out, where their number is odd). Round 0 is
+ * each block with itself. */
+static void pairing(int64_t blocks, int64_t round, int64_t p, int64_t *a, int64_t *b) {
+  if (round == 0) {
+    *a = *b = p;
+    return;
+  }
+  int64_t players = blocks + blocks % 2, ring = players - 1, r = round - 1;
+  *a = p == 0 ? players - 1 : (r + p) % ring;
+  *b = p == 0 ? r : (r - p + ring) % ring;
+  if (*a > *b) {
+    int64_t swap = *a;
+    *a = *b;
+    *b = swap;
+  }
+}
+
+struct scratch {
+  void *kernel;
+  double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, FK_TILE_ROWS */
+};
+
+static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first, int64_t count) {
+  const struct fk_task *task = s->task;
+  int64_t n = task->sources.n;
+  double weight_scale = s->sources.weight_scale;
+  for (int64_t i = 0; i < count; i++) task->mass[first + i] += part[i] * weight_scale;
+  for (int64_t v = 0; v < s->n_values; v++) {
+    double scale = s->value_scale[v] * weight_scale, *out = task->sums + v * n + first;
+    for (int64_t i = 0; i < count; i++) out[i] += part[(1 + v) * ld + i] * scale;
+  }
+}
+
+/* Rows of block a against columns of block b; where a == b every ordered pair is met, and only the column
+ * sums are taken. */
+static void run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t size, struct scratch *scratch) {
+  const struct fk_kernel_mode *mode = &s->mode;
+  const struct fk_packed *x = &s->sources;
+  int64_t n = x->n, d = x->d, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
+  int panel = mode->ops->panel, step = mode->ops->row_step;
+  bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
+  size_t col_bytes = sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values);
+  size_t row_bytes = sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values);
+
+  struct fk_tile tile = {.d = d, .kernel = scratch->kernel, .row_mass = scratch->rows};
+  memcpy(tile.factor, s->factor, sizeof tile.factor);
+  for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
+    int64_t here = smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
+    tile.n_cols = (int)(divide_up(here, panel) * panel);
+    tile.cols = fk_real_at(mode, x->points, j * d);
+    tile.col_const = fk_real_at(mode, x->constant, j);
+    tile.col_weight = fk_real_at(mode, x->weight, j);
+    for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
+    memset(scratch->cols, 0, col_bytes);
+
+    for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
+      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, a_end - i), step) * step);
+      tile.rows = fk_real_at(mode, x->points, i * d);
+      tile.row_const = fk_real_at(mode, x->constant, i);
+      tile.row_weight = fk_real_at(mode, x->weight, i);
+      bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
+      double unused[FK_TILE_COLS] = {0};
+      tile.col_mass = diagonal ? unused : scratch->cols;
+      if (symmetric) memset(scratch->rows, 0, row_bytes);
+      mode->ops->sums(&tile, fk_sweep_flags(s, values || diagonal, symmetric));
+      if (diagonal) {
+        tile.col_mass = scratch->cols;
+        fk_tile_drop_self(s, &tile, i, self);
+      }
+      if (values) {
+        struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
+        sums.n_values = s->n_values;
+        sums.weight = s->weighted ? tile.row_weight : NULL;
+        sums.values = fk_real_at(mode, s->values, i * s->n_values);
+        sums.out = scratch->cols + FK_TILE_COLS;
+        sums.ld = FK_TILE_COLS;
+        mode->ops->col_values(&sums);
+        if (symmetric) {
+          sums.weight = s->weighted ? tile.col_weight : NULL;
+          sums.values = fk_real_at(mode, s->values, j * s->n_values);
+          sums.out = scratch->rows + FK_TILE_ROWS;
+          sums.ld = FK_TILE_ROWS;
+          mode->ops->row_values(&sums);
+        }
+      }
+      if (symmetric) add_to_results(s, scratch->rows, FK_TILE_ROWS, i, smaller(FK_TILE_ROWS, a_end - i));
+    }
+    add_to_results(s, scratch->cols, FK_TILE_COLS, j, here);
+  }
+}
+
+/* Rounds first .. last - 1, pairs from .. to - 1 of each; the end of `omp for` ends a round. */
+static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, int64_t first, int64_t last,
+                       int64_t from, int64_t to) {
+  bool failed = false;
+#pragma omp parallel num_threads(s->threads) reduction(|| : failed)
+  {
+    struct scratch scratch;
+    scratch.kernel = malloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
+    scratch.cols = malloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
+    scratch.rows = malloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
+    failed = !scratch.kernel || !scratch.cols || !scratch.rows;
+    for (int64_t round = first; round < last; round++) {
+#pragma omp for schedule(dynamic, 1)
+      for (int64_t p = from; p < to; p++) {
+        int64_t a, b;
+        pairing(blocks, round, p, &a, &b);
+        if (!failed && b < blocks) run_pair(s, a, b, size, &scratch);
+      }
+    }
+    free(scratch.kernel);
+    free(scratch.cols);
+    free(scratch.rows);
+  }
+  return !failed;
+}
+
+enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
+  const struct fk_task *task = s->task;
+  int64_t n = task->sources.n, size = block_size(n), blocks = divide_up(n, size);
+  int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
+  enum fk_status status = FK_STATUS_OK;
+
+  memset(task->mass, 0, sizeof(double) * (size_t)n);
+  if (task->sums) memset(task->sums, 0, sizeof(double) * (size_t)(n * s->n_values));
+  if (task->shift) memset(task->shift, 0, sizeof(double) * (size_t)n);
+
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, &s->opts->poll, (double)blocks + (double)(rounds - 1) * (double)(players / 2),
+                  (double)size * (double)size);
+  for (int64_t round = 0; round < rounds && !status;) {
+    /* Whole rounds where they are short, pieces of a round where they are long. */
+    int64_t pairs = round == 0 ? blocks : players / 2, last = round + 1;
+    if (round > 0) last = smaller(rounds, round + (progress.size > pairs ? progress.size / pairs : 1));
+    for (int64_t from = 0, to; from < pairs && !status; from = to) {
+      to = smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
+      if (!run_rounds(s, blocks, size, round, last, from, to))
+        status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
+      else
+        status = fk_chunks_done(&progress, (to - from) * (last - round), err);
+      if (last > round + 1) break; /* every pair of these rounds is done */
+    }
+    round = last;
+  }
+  return status;
+}

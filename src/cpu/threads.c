@@ -1,0 +1,83 @@
+/* How many threads. The package never calls omp_set_num_threads: that would change other packages. */
+#include <stdlib.h>
+#include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#ifndef _WIN32
+#include <unistd.h>
+#endif
+
+#include "threads.h"
+
+#ifdef _WIN32
+void fk_threads_init(void) {}
+static bool in_forked_child(void) { return false; }
+#else
+static pid_t loaded_in;
+void fk_threads_init(void) { loaded_in = getpid(); }
+/* OpenMP's thread pool does not survive fork(): libgomp hangs at the next parallel region. */
+static bool in_forked_child(void) { return getpid() != loaded_in; }
+#endif
+
+bool fk_openmp(void) {
+#ifdef _OPENMP
+  return true;
+#else
+  return false;
+#endif
+}
+
+static int positive(const char *name) {
+  const char *value = getenv(name);
+  int n = value ? atoi(value) : 0;
+  return n > 0 ? n : 0;
+}
+
+static int at_most(int threads, int limit) { return limit > 0 && limit < threads ? limit : threads; }
+
+int fk_threads(int requested) {
+#ifdef _OPENMP
+  int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS");
+  if (threads == 0) threads = at_most(omp_get_num_procs(), positive("OMP_NUM_THREADS"));
+  threads = at_most(threads, omp_get_thread_limit());
+  /* CRAN's limit for checks. */
+  const char *cran = getenv("_R_CHECK_LIMIT_CORES_");
+  if (cran && *cran && (*cran == 't' || *cran == 'T' || *cran == 'w')) threads = at_most(threads, 2);
+  return in_forked_child() ? 1 : threads;
+#else
+  (void)requested;
+  (void)positive;
+  (void)at_most;
+  (void)in_forked_child;
+  return 1;
+#endif
+}
+
+double fk_seconds(void) {
+  struct timespec now;
+  timespec_get(&now, TIME_UTC);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- chunks ----------------------------------------------------------------------------------- */
+
+void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, double total, double pairs_per_item) {
+  *c = (struct fk_chunks){.poll = poll, .total = total};
+  c->size = (int64_t)(4e6 / (pairs_per_item + 1)) + 1;
+  c->started = fk_seconds();
+}
+
+enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err) {
+  double now = fk_seconds(), seconds = now - c->started;
+  /* Towards 50 ms a chunk: short enough to stop soon, long enough not to be felt. */
+  double factor = seconds > 0 ? 0.05 / seconds : 4;
+  double size = (double)items * (factor > 4 ? 4 : factor);
+  c->size = size < 1 ? 1 : size > 1e9 ? 1000000000 : (int64_t)size;
+  c->done += (double)items;
+  c->started = now;
+  if (c->poll->fn && c->poll->fn(c->poll->data, c->total > 0 ? c->done / c->total : 1))
+    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  c->started = fk_seconds();
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,83 @@
+/* What one instruction set offers: kernels on a tile of row points (sources) by column points (targets).
+ *
+ * Points lie in panels of `panel` columns, [panel][k][lane], so that one layout serves as vectors (column
+ * side) and as broadcasts (row side). REAL is double or float; results are added up in double.
+ */
+#ifndef FK_CPU_TILE_H
+#define FK_CPU_TILE_H
+
+#include "../fk.h"
+
+/* A kernel tile of 48 x 192 stays in the second-level cache (73 kB in double). Both sizes are
+ * multiples of every panel. */
+enum { FK_TILE_ROWS = 48, FK_TILE_COLS = 192 };
+
+enum fk_tile_flags {
+  FK_TILE_DIFFERENCE = 1, /* -sum (x - y)^2 in place of the cheaper 2 x'y - |x|^2 - |y|^2 */
+  FK_TILE_FACTOR = 2,     /* times the polynomial of the exponent */
+  FK_TILE_STORE = 4,      /* keep the kernel values */
+  FK_TILE_SYMMETRIC = 8   /* sum over columns too */
+};
+
+struct fk_tile {
+  int64_t d;
+  int n_rows, n_cols; /* multiples of the row step and of the panel */
+  const void *rows, *row_const, *row_weight;
+  const void *cols, *col_const, *col_weight;
+  const void *col_shift; /* exponent (base 2) taken off each column, for the factor's argument */
+  double factor[3];      /* polynomial of the exponent in base 2 */
+  void *kernel;          /* n_rows x FK_TILE_COLS */
+  double *col_mass;      /* n_cols, added to: sum over rows of row_weight * k */
+  double *row_mass;      /* n_rows, added to: sum over columns of col_weight * k */
+};
+
+struct fk_tile_values {
+  int n_rows, n_cols;
+  const void *kernel, *weight; /* weight: of the side summed over, NULL: ones */
+  const void *values;          /* panels of the side summed over, [panel][v][lane] */
+  int64_t n_values;
+  double *out; /* out[v * ld + point] += sum */
+  int64_t ld;
+};
+
+/* Pairs of training points j (rows) and held-out points i (columns); see fk_loo_task. */
+struct fk_tile_loo {
+  int64_t d;
+  int n_rows, n_cols;
+  const double *row_points, *row_means, *row_mass_inverse, *row_weight;
+  const double *col_points, *col_weight, *col_shift; /* col_weight: w_i, for eps */
+  const double *lambda;                              /* d */
+  double scale; /* exponent in base 2 per unit of whitened squared distance */
+  int64_t first_row;
+  const int64_t *col_index; /* rows with this index are dropped */
+  double *col_mass;         /* sums of row_weight * k, or with find_max the largest exponent */
+};
+
+struct fk_tile_ops {
+  int panel, row_step;
+  void (*sums)(const struct fk_tile *tile, unsigned flags);
+  void (*largest)(const struct fk_tile *tile, unsigned flags);      /* col_mass: largest exponent, base 2 */
+  void (*col_values)(const struct fk_tile_values *tile);        /* sums over rows */
+  void (*row_values)(const struct fk_tile_values *tile);        /* sums over columns */
+  void (*loo)(const struct fk_tile_loo *tile, bool find_max);   /* double only */
+  double (*fma_rate)(double seconds);                           /* lanes a second, one thread */
+};
+
+struct fk_isa {
+  const char *name;
+  const struct fk_tile_ops *f64, *f32;
+};
+
+extern const struct fk_isa fk_isa_portable;
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define FK_X86 1
+extern const struct fk_isa fk_isa_avx2, fk_isa_avx512;
+#endif
+
+/* Chosen once, at load: the widest that the processor has and FLASHKERNEL_ISA allows. */
+void fk_isa_choose(void);
+const struct fk_isa *fk_isa(void);
+int fk_isa_count(void);
+const struct fk_isa *fk_isa_at(int i); /* those that run here, best first */
+
+#endif

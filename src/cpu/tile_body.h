@@ -1,0 +1,390 @@
+/* The kernels of tile.h, written once against the V_ operations of vec_*.h.
+ *
+ * The including file defines FN(name) (suffix of the instruction set and type), FK_ROWS and FK_COLS (the
+ * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again at the end.
+ */
+#ifdef FK_SINGLE
+#define EXP2_MAGIC 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+#define EXP2_LOWEST -125.0f
+#define EXP2_TINY 0x1p-125f
+/* 2^f on [-1/2, 1/2]: degree 5, largest relative error 4.4e-7 (Remez, 50 digits; the constant term is 1). */
+static const float FN(exp2_coefficients)[] = {0.693142830611f,   0.240223506502f,   0.0555740046864f,
+                                              0.00966628254749f, 0.00111255092635f};
+#else
+#define EXP2_MAGIC 6755399441055744.0 /* 1.5 * 2^52 */
+#define EXP2_LOWEST -1021.0
+#define EXP2_TINY 0x1p-1021
+/* Degree 10, largest relative error 3.0e-16 before rounding. */
+static const double FN(exp2_coefficients)[] = {
+    0.693147180559951616,    0.240226506959104722,     0.055504108664346584,    0.00961812910738071427,
+    0.00133335582464807205,  0.000154035308008182562,  0.0000152526477476959205, 1.32152356347760388e-6,
+    1.02105064588161451e-7,  7.11175868755785227e-9};
+#endif
+
+#define PANEL (V_LANES * FK_COLS)
+#define INLINE static inline __attribute__((always_inline))
+#define DEGREE ((int)(sizeof FN(exp2_coefficients) / sizeof(REAL)))
+
+INLINE double FN(sum)(V a) {
+  REAL lane[V_LANES];
+  double sum = 0;
+  V_STORE(lane, a);
+  for (int l = 0; l < V_LANES; l++) sum += lane[l];
+  return sum;
+}
+
+/* 2^t for t <= 0; exactly 0 below EXP2_LOWEST. */
+INLINE V FN(exp2)(V t) {
+  t = V_MAX(t, V_SET(EXP2_LOWEST));
+  V r = V_ADD(t, V_SET(EXP2_MAGIC));
+  V f = V_SUB(t, V_SUB(r, V_SET(EXP2_MAGIC)));
+  V p = V_SET(FN(exp2_coefficients)[DEGREE - 1]);
+  FK_UNROLL
+  for (int k = DEGREE - 2; k >= 0; k--) p = V_FMA(p, f, V_SET(FN(exp2_coefficients)[k]));
+  p = V_FMA(p, f, V_SET(1));
+  return V_SUB(V_SCALE(p, r), V_SET(EXP2_TINY));
+}
+
+/* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
+INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference, V acc[FK_ROWS][FK_COLS]) {
+  const REAL *rows = (const REAL *)a->rows + (row / PANEL) * PANEL * a->d + row % PANEL;
+  const REAL *cols = (const REAL *)a->cols + col * a->d;
+  const REAL *row_const = (const REAL *)a->row_const + row, *col_const = (const REAL *)a->col_const + col;
+
+  FK_UNROLL
+  for (int c = 0; c < FK_COLS; c++) {
+    V constant = V_LOAD(col_const + c * V_LANES);
+    FK_UNROLL
+    for (int r = 0; r < FK_ROWS; r++) acc[r][c] = difference ? constant : V_ADD(constant, V_SET(row_const[r]));
+  }
+  for (int64_t k = 0; k < a->d; k++) {
+    V y[FK_COLS];
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) y[c] = V_LOAD(cols + k * PANEL + c * V_LANES);
+    FK_UNROLL
+    for (int r = 0; r < FK_ROWS; r++) {
+      V x = V_SET(rows[k * PANEL + r]);
+      FK_UNROLL
+      for (int c = 0; c < FK_COLS; c++) {
+        if (difference) {
+          V z = V_SUB(y[c], x);
+          acc[r][c] = V_FNMA(z, z, acc[r][c]);
+        } else {
+          acc[r][c] = V_FMA(x, y[c], acc[r][c]);
+        }
+      }
+    }
+  }
+}
+
+INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const int factor, const int store,
+                          const int symmetric) {
+  const REAL *row_weight = a->row_weight, *col_weight = a->col_weight, *col_shift = a->col_shift;
+  REAL *kernel = a->kernel;
+  V row_mass[FK_TILE_ROWS];
+  if (symmetric)
+    for (int r = 0; r < a->n_rows; r++) row_mass[r] = V_SET(0);
+
+  for (int col = 0; col < a->n_cols; col += PANEL) {
+    V mass[FK_COLS];
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) mass[c] = V_SET(0);
+    for (int row = 0; row < a->n_rows; row += FK_ROWS) {
+      V k[FK_ROWS][FK_COLS];
+      FN(exponents)(a, row, col, difference, k);
+      FK_UNROLL
+      for (int r = 0; r < FK_ROWS; r++) {
+        V w = V_SET(row_weight[row + r]);
+        V sum = symmetric ? row_mass[row + r] : V_SET(0);
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) {
+          V t = k[r][c], p = FN(exp2)(t);
+          if (factor) {
+            if (col_shift) t = V_ADD(t, V_LOAD(col_shift + col + c * V_LANES));
+            V f = V_FMA(t, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
+            p = V_MUL(p, V_FMA(t, f, V_SET((REAL)a->factor[0])));
+          }
+          if (store) V_STORE(kernel + (row + r) * FK_TILE_COLS + col + c * V_LANES, p);
+          mass[c] = V_FMA(w, p, mass[c]);
+          if (symmetric) sum = V_FMA(p, V_LOAD(col_weight + col + c * V_LANES), sum);
+        }
+        if (symmetric) row_mass[row + r] = sum;
+      }
+    }
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) V_ADD_TO(a->col_mass + col + c * V_LANES, mass[c]);
+  }
+  if (symmetric)
+    for (int r = 0; r < a->n_rows; r++) a->row_mass[r] += V_SUM(row_mass[r]);
+}
+
+/* One copy of the body for each combination that is used; conditions on constants vanish. */
+#define SUMS_CASE(difference, factor, store, symmetric)                                                           \
+  case (difference ? FK_TILE_DIFFERENCE : 0) | (factor ? FK_TILE_FACTOR : 0) | (store ? FK_TILE_STORE : 0) |      \
+      (symmetric ? FK_TILE_SYMMETRIC : 0):                                                                        \
+    FN(sums_body)(a, difference, factor, store, symmetric);                                                       \
+    break;
+#define SUMS_CASES(factor, store, symmetric)                                                                      \
+  SUMS_CASE(0, factor, store, symmetric)                                                                          \
+  SUMS_CASE(1, factor, store, symmetric)
+
+static void FN(sums)(const struct fk_tile *a, unsigned flags) {
+  switch (flags) {
+    SUMS_CASES(0, 0, 0)
+    SUMS_CASES(0, 0, 1)
+    SUMS_CASES(0, 1, 0)
+    SUMS_CASES(0, 1, 1)
+    SUMS_CASES(1, 0, 0)
+    SUMS_CASES(1, 0, 1)
+    SUMS_CASES(1, 1, 0)
+    SUMS_CASES(1, 1, 1)
+  }
+}
+
+/* Rows of weight 0 do not count: they include the padding. */
+INLINE void FN(largest_body)(const struct fk_tile *a, const int difference) {
+  const REAL *row_weight = a->row_weight;
+  for (int col = 0; col < a->n_cols; col += PANEL) {
+    V top[FK_COLS];
+    REAL lane[PANEL];
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) top[c] = V_SET(-INFINITY);
+    for (int row = 0; row < a->n_rows; row += FK_ROWS) {
+      V t[FK_ROWS][FK_COLS];
+      FN(exponents)(a, row, col, difference, t);
+      for (int r = 0; r < FK_ROWS; r++) {
+        if (row_weight[row + r] == 0) continue;
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) top[c] = V_MAX(top[c], t[r][c]);
+      }
+    }
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) V_STORE(lane + c * V_LANES, top[c]);
+    for (int l = 0; l < PANEL; l++)
+      if (lane[l] > a->col_mass[col + l]) a->col_mass[col + l] = lane[l];
+  }
+}
+
+static void FN(largest)(const struct fk_tile *a, unsigned flags) {
+  if (flags & FK_TILE_DIFFERENCE)
+    FN(largest_body)(a, 1);
+  else
+    FN(largest_body)(a, 0);
+}
+
+/* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. */
+INLINE void FN(col_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values, const int weighted) {
+  const REAL *kernel = a->kernel, *weight = a->weight;
+  for (int col = 0; col < a->n_cols; col += PANEL) {
+    V acc[8][FK_COLS];
+    FK_UNROLL
+    for (int v = 0; v < n_values; v++)
+      FK_UNROLL
+      for (int c = 0; c < FK_COLS; c++) acc[v][c] = V_SET(0);
+    for (int row = 0; row < a->n_rows; row++) {
+      const REAL *values = (const REAL *)a->values + ((row / PANEL) * a->n_values + v0) * PANEL + row % PANEL;
+      V p[FK_COLS];
+      FK_UNROLL
+      for (int c = 0; c < FK_COLS; c++) {
+        p[c] = V_LOAD(kernel + row * FK_TILE_COLS + col + c * V_LANES);
+        if (weighted) p[c] = V_MUL(p[c], V_SET(weight[row]));
+      }
+      FK_UNROLL
+      for (int v = 0; v < n_values; v++) {
+        V b = V_SET(values[v * PANEL]);
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) acc[v][c] = V_FMA(p[c], b, acc[v][c]);
+      }
+    }
+    FK_UNROLL
+    for (int v = 0; v < n_values; v++)
+      FK_UNROLL
+      for (int c = 0; c < FK_COLS; c++) V_ADD_TO(a->out + (v0 + v) * a->ld + col + c * V_LANES, acc[v][c]);
+  }
+}
+
+/* out[v, row] += sum over columns of k * weight * values: the sum runs along the vectors. */
+INLINE void FN(row_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values, const int weighted) {
+  const REAL *kernel = a->kernel, *weight = a->weight;
+  for (int row = 0; row < a->n_rows; row += 4) {
+    V acc[4][4];
+    FK_UNROLL
+    for (int r = 0; r < 4; r++)
+      FK_UNROLL
+      for (int v = 0; v < n_values; v++) acc[r][v] = V_SET(0);
+    for (int col = 0; col < a->n_cols; col += V_LANES) {
+      const REAL *values = (const REAL *)a->values + ((col / PANEL) * a->n_values + v0) * PANEL + col % PANEL;
+      V p[4];
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) {
+        p[r] = V_LOAD(kernel + (row + r) * FK_TILE_COLS + col);
+        if (weighted) p[r] = V_MUL(p[r], V_LOAD(weight + col));
+      }
+      FK_UNROLL
+      for (int v = 0; v < n_values; v++) {
+        V b = V_LOAD(values + v * PANEL);
+        FK_UNROLL
+        for (int r = 0; r < 4; r++) acc[r][v] = V_FMA(p[r], b, acc[r][v]);
+      }
+    }
+    FK_UNROLL
+    for (int v = 0; v < n_values; v++)
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) a->out[(v0 + v) * a->ld + row + r] += V_SUM(acc[r][v]);
+  }
+}
+
+/* Values in groups of as many as the registers hold, then the rest in smaller ones. */
+#define VALUES_GROUP(body, group)                                                                                 \
+  for (; v + group <= a->n_values; v += group) {                                                                  \
+    if (a->weight)                                                                                                \
+      body(a, v, group, 1);                                                                                       \
+    else                                                                                                          \
+      body(a, v, group, 0);                                                                                       \
+  }
+
+static void FN(col_values)(const struct fk_tile_values *a) {
+  int64_t v = 0;
+  if (FK_ROWS == 8) VALUES_GROUP(FN(col_values_body), 8)
+  VALUES_GROUP(FN(col_values_body), 4)
+  VALUES_GROUP(FN(col_values_body), 2)
+  VALUES_GROUP(FN(col_values_body), 1)
+}
+
+static void FN(row_values)(const struct fk_tile_values *a) {
+  int64_t v = 0;
+  if (FK_ROWS == 8) VALUES_GROUP(FN(row_values_body), 4)
+  VALUES_GROUP(FN(row_values_body), 2)
+  VALUES_GROUP(FN(row_values_body), 1)
+}
+
+#ifndef FK_SINGLE
+/* See struct fk_loo_task. zz, ze, ee: sums of (alpha z)^2, alpha z beta e, (beta e)^2 with z = x_i - x_j,
+ * e = x_i - a_j, alpha = 1 - lambda/2, beta = lambda/2; s: of lambda z^2. */
+INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const int find_max) {
+  const double lambda0 = a->lambda[0], alpha0 = 1 - lambda0 / 2, beta0 = lambda0 / 2;
+  for (int row = 0; row < a->n_rows; row += 4) {
+    const int64_t offset = (int64_t)(row / PANEL) * PANEL * a->d + row % PANEL;
+    const double *points = a->row_points + offset, *means = a->row_means + offset;
+    for (int col = 0; col < a->n_cols; col += V_LANES) {
+      const double *cols = a->col_points + (int64_t)(col / PANEL) * PANEL * a->d + col % PANEL;
+      V s[4], zz[4], ze[4], ee[4];
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) s[r] = zz[r] = ze[r] = ee[r] = V_SET(0);
+      for (int64_t k = 0; k < a->d; k++) {
+        V x = V_LOAD(cols + k * PANEL);
+        FK_UNROLL
+        for (int r = 0; r < 4; r++) {
+          V z = V_SUB(x, V_SET(points[k * PANEL + r])), e = V_SUB(x, V_SET(means[k * PANEL + r]));
+          if (!uniform) {
+            double lambda = a->lambda[k];
+            s[r] = V_FMA(V_MUL(z, V_SET(lambda)), z, s[r]);
+            z = V_MUL(z, V_SET(1 - lambda / 2));
+            e = V_MUL(e, V_SET(lambda / 2));
+          }
+          zz[r] = V_FMA(z, z, zz[r]);
+          ze[r] = V_FMA(z, e, ze[r]);
+          ee[r] = V_FMA(e, e, ee[r]);
+        }
+      }
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) {
+        double w = a->row_weight[row + r];
+        if (w == 0) continue;
+        if (uniform) {
+          s[r] = V_MUL(zz[r], V_SET(lambda0));
+          zz[r] = V_MUL(zz[r], V_SET(alpha0 * alpha0));
+          ze[r] = V_MUL(ze[r], V_SET(alpha0 * beta0));
+          ee[r] = V_MUL(ee[r], V_SET(beta0 * beta0));
+        }
+        V score_kernel = FN(exp2)(V_MUL(s[r], V_SET(-a->scale)));
+        V eps = V_MUL(V_MUL(score_kernel, V_LOAD(a->col_weight + col)), V_SET(a->row_mass_inverse[row + r]));
+        /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
+        V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), eps), V_SET(0x1p-60)));
+        V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
+        V t = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
+        double lane[V_LANES];
+        V_STORE(lane, find_max ? t : V_MUL(FN(exp2)(t), V_SET(w)));
+        for (int l = 0; l < V_LANES; l++) {
+          double *out = a->col_mass + col + l;
+          if (a->col_index[col + l] == a->first_row + row + r) continue;
+          if (!find_max)
+            *out += lane[l];
+          else if (lane[l] > *out)
+            *out = lane[l];
+        }
+      }
+    }
+  }
+}
+
+static void FN(loo)(const struct fk_tile_loo *a, bool find_max) {
+  bool uniform = true;
+  for (int64_t k = 1; k < a->d; k++) uniform = uniform && a->lambda[k] == a->lambda[0];
+  if (uniform && find_max)
+    FN(loo_body)(a, 1, 1);
+  else if (uniform)
+    FN(loo_body)(a, 1, 0);
+  else if (find_max)
+    FN(loo_body)(a, 0, 1);
+  else
+    FN(loo_body)(a, 0, 0);
+}
+#endif
+
+/* Multiply-adds a second that the register block can reach: the ceiling that the benches print. */
+static double FN(fma_rate)(double seconds) {
+  V acc[FK_ROWS][FK_COLS], x = V_SET((REAL)0.999), y = V_SET((REAL)1e-3);
+  for (int r = 0; r < FK_ROWS; r++)
+    for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_SET((REAL)(r + c));
+  double start = fk_seconds(), elapsed = 0, count = 0;
+  while (elapsed < seconds) {
+    for (int i = 0; i < 20000; i++)
+      FK_UNROLL
+      for (int r = 0; r < FK_ROWS; r++)
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_FMA(acc[r][c], x, y);
+    count += 20000.0 * FK_ROWS * FK_COLS * V_LANES;
+    elapsed = fk_seconds() - start;
+  }
+  double keep = 0; /* a sum of NaN at no time: without it the loop would be dropped */
+  for (int r = 0; r < FK_ROWS; r++)
+    for (int c = 0; c < FK_COLS; c++) keep += V_SUM(acc[r][c]);
+  return keep == keep ? count / elapsed : 0;
+}
+
+#ifdef FK_SINGLE
+#define LOO NULL
+#else
+#define LOO FN(loo)
+#endif
+static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest), FN(col_values), FN(row_values), LOO, FN(fma_rate)};
+
+#undef REAL
+#undef EXP2_MAGIC
+#undef EXP2_LOWEST
+#undef EXP2_TINY
+#undef PANEL
+#undef INLINE
+#undef DEGREE
+#undef SUMS_CASE
+#undef SUMS_CASES
+#undef VALUES_GROUP
+#undef LOO
+#undef V
+#undef V_LANES
+#undef V_LOAD
+#undef V_STORE
+#undef V_SET
+#undef V_ADD
+#undef V_SUB
+#undef V_MUL
+#undef V_DIV
+#undef V_FMA
+#undef V_FNMA
+#undef V_MAX
+#undef V_SUM
+#undef V_SCALE
+#undef V_ADD_TO
+#undef V_INT
+#undef V_MANTISSA

@@ -1,0 +1,45 @@
+/* Vector operations on AVX2 and FMA, in REAL = double or float. Twins: vec_avx512.h, vec_portable.h. */
+#ifdef FK_SINGLE
+#define REAL float
+#define V __m256
+#define V_LANES 8
+#define V_LOAD(p) _mm256_loadu_ps(p)
+#define V_STORE(p, a) _mm256_storeu_ps(p, a)
+#define V_SET(x) _mm256_set1_ps(x)
+#define V_ADD(a, b) _mm256_add_ps(a, b)
+#define V_SUB(a, b) _mm256_sub_ps(a, b)
+#define V_MUL(a, b) _mm256_mul_ps(a, b)
+#define V_DIV(a, b) _mm256_div_ps(a, b)
+#define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
+#define V_MAX(a, b) _mm256_max_ps(a, b)
+#define V_SUM(a) FN(sum)(a)
+/* p * 2^n, n in the low bits of r */
+#define V_SCALE(p, r)                                                                                             \
+  _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(r), 23)))
+#define V_ADD_TO(p, a)                                                                                            \
+  do {                                                                                                            \
+    __m256d lo_ = _mm256_cvtps_pd(_mm256_castps256_ps128(a));                                                     \
+    __m256d hi_ = _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1));                                                   \
+    _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), lo_));                                                  \
+    _mm256_storeu_pd((p) + 4, _mm256_add_pd(_mm256_loadu_pd((p) + 4), hi_));                                      \
+  } while (0)
+#else
+#define REAL double
+#define V __m256d
+#define V_LANES 4
+#define V_LOAD(p) _mm256_loadu_pd(p)
+#define V_STORE(p, a) _mm256_storeu_pd(p, a)
+#define V_SET(x) _mm256_set1_pd(x)
+#define V_ADD(a, b) _mm256_add_pd(a, b)
+#define V_SUB(a, b) _mm256_sub_pd(a, b)
+#define V_MUL(a, b) _mm256_mul_pd(a, b)
+#define V_DIV(a, b) _mm256_div_pd(a, b)
+#define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define V_FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
+#define V_MAX(a, b) _mm256_max_pd(a, b)
+#define V_SUM(a) FN(sum)(a)
+#define V_SCALE(p, r)                                                                                             \
+  _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p), _mm256_slli_epi64(_mm256_castpd_si256(r), 52)))
+#define V_ADD_TO(p, a) _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), a))
+#endif

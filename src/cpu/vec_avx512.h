@@ -1,0 +1,46 @@
+/* Vector operations on AVX-512, in REAL = double or float. Twins: vec_avx2.h, vec_portable.h. */
+#ifdef FK_SINGLE
+#define REAL float
+#define V __m512
+#define V_LANES 16
+#define V_LOAD(p) _mm512_loadu_ps(p)
+#define V_STORE(p, a) _mm512_storeu_ps(p, a)
+#define V_SET(x) _mm512_set1_ps(x)
+#define V_ADD(a, b) _mm512_add_ps(a, b)
+#define V_SUB(a, b) _mm512_sub_ps(a, b)
+#define V_MUL(a, b) _mm512_mul_ps(a, b)
+#define V_DIV(a, b) _mm512_div_ps(a, b)
+#define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
+#define V_MAX(a, b) _mm512_max_ps(a, b)
+#define V_SUM(a) ((double)_mm512_reduce_add_ps(a))
+/* p * 2^n, n in the low bits of r */
+#define V_SCALE(p, r)                                                                                             \
+  _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(r), 23)))
+#define V_ADD_TO(p, a)                                                                                            \
+  do {                                                                                                            \
+    __m512d lo_ = _mm512_cvtps_pd(_mm512_castps512_ps256(a));                                                     \
+    __m512d hi_ = _mm512_cvtps_pd(                                                                                \
+        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)));                                        \
+    _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), lo_));                                                  \
+    _mm512_storeu_pd((p) + 8, _mm512_add_pd(_mm512_loadu_pd((p) + 8), hi_));                                      \
+  } while (0)
+#else
+#define REAL double
+#define V __m512d
+#define V_LANES 8
+#define V_LOAD(p) _mm512_loadu_pd(p)
+#define V_STORE(p, a) _mm512_storeu_pd(p, a)
+#define V_SET(x) _mm512_set1_pd(x)
+#define V_ADD(a, b) _mm512_add_pd(a, b)
+#define V_SUB(a, b) _mm512_sub_pd(a, b)
+#define V_MUL(a, b) _mm512_mul_pd(a, b)
+#define V_DIV(a, b) _mm512_div_pd(a, b)
+#define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define V_FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
+#define V_MAX(a, b) _mm512_max_pd(a, b)
+#define V_SUM(a) _mm512_reduce_add_pd(a)
+#define V_SCALE(p, r)                                                                                             \
+  _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(r), 52)))
+#define V_ADD_TO(p, a) _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), a))
+#endif

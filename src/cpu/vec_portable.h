@@ -1,0 +1,45 @@
+/* Vector operations in GNU C vector types of 16 bytes: SSE2, NEON or whatever the compiler has.
+ * Twins: vec_avx512.h, vec_avx2.h. */
+#ifdef FK_SINGLE
+#define REAL float
+#define V FN(vec)
+#define V_LANES 4
+#define V_INT int32_t
+#define V_MANTISSA 23
+#else
+#define REAL double
+#define V FN(vec)
+#define V_LANES 2
+#define V_INT int64_t
+#define V_MANTISSA 52
+#endif
+typedef REAL V __attribute__((vector_size(16)));
+typedef V_INT FN(bits) __attribute__((vector_size(16)));
+
+static inline V FN(load)(const REAL *p) {
+  V a;
+  memcpy(&a, p, sizeof a);
+  return a;
+}
+static inline void FN(store)(REAL *p, V a) { memcpy(p, &a, sizeof a); }
+static inline V FN(max)(V a, V b) {
+  FN(bits) above = (FN(bits))(a > b), x = (FN(bits))a, y = (FN(bits))b;
+  return (V)((x & above) | (y & ~above));
+}
+#define V_LOAD(p) FN(load)(p)
+#define V_STORE(p, a) FN(store)(p, a)
+#define V_SET(x) ((V){0} + (REAL)(x))
+#define V_ADD(a, b) ((a) + (b))
+#define V_SUB(a, b) ((a) - (b))
+#define V_MUL(a, b) ((a) * (b))
+#define V_DIV(a, b) ((a) / (b))
+#define V_FMA(a, b, c) ((a) * (b) + (c))
+#define V_FNMA(a, b, c) ((c) - (a) * (b))
+#define V_MAX(a, b) FN(max)(a, b)
+#define V_SUM(a) FN(sum)(a)
+/* p * 2^n, n in the low bits of r */
+#define V_SCALE(p, r) ((V)((FN(bits))(p) + ((FN(bits))(r) << V_MANTISSA)))
+#define V_ADD_TO(p, a)                                                                                            \
+  do {                                                                                                            \
+    for (int lane_ = 0; lane_ < V_LANES; lane_++) (p)[lane_] += (a)[lane_];                                       \
+  } while (0)

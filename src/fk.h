@@ -1,0 +1,182 @@
+/* The internal interface of flashkernel: everything that one layer may know of another.
+ *
+ *   r/     R objects -> plain structs, errors -> R conditions   (the only code that includes R headers)
+ *   core/  whitening, estimators, choice of the engine          (plain C, knows no R and no device)
+ *   cpu/   the exact engine on the CPU
+ *   cuda/  the exact engine on NVIDIA GPUs
+ *
+ * One operation carries every estimator, the Gaussian kernel sum
+ *
+ *   V[j, r] = sum_i w_i f(q_ij / 2) exp(-q_ij / 2) B[i, r],   q_ij = |L^-1 (y_j - x_i)|^2,  H = L L'
+ *
+ * with f a quadratic polynomial (1 for a density, 1 + d/2 - q/2 for the Laplace correction).
+ * Matrices are column-major, n x d, one point a row, as R stores them.
+ */
+#ifndef FK_H
+#define FK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- status and errors ------------------------------------------------------------------------ */
+
+/* Numbers are frozen: append only. */
+enum fk_status {
+  FK_STATUS_OK = 0,
+  FK_STATUS_INVALID = 1,
+  FK_STATUS_ALLOC = 2,
+  FK_STATUS_UNSUPPORTED = 3,
+  FK_STATUS_INTERRUPTED = 4,
+  FK_STATUS_FORKED = 5,
+  FK_STATUS_NO_DEVICE = 6,
+  FK_STATUS_DEVICE = 7,
+  FK_STATUS_INTERNAL = 8
+};
+
+/* Owned by the caller; the first failure fills it, later ones leave it. */
+struct fk_error {
+  enum fk_status status;
+  char message[256];
+};
+
+enum fk_status fk_fail(struct fk_error *err, enum fk_status status, const char *format, ...);
+const char *fk_status_name(enum fk_status status);
+
+/* ---- options and what was done ---------------------------------------------------------------- */
+
+enum fk_backend { FK_BACKEND_AUTO, FK_BACKEND_CPU, FK_BACKEND_CUDA };
+enum fk_precision { FK_PRECISION_AUTO, FK_PRECISION_DOUBLE, FK_PRECISION_SINGLE, FK_PRECISION_FAST };
+
+/* Called between chunks of work, on the calling thread only; nonzero asks to stop. */
+struct fk_poll {
+  int (*fn)(void *data, double fraction);
+  void *data;
+};
+
+struct fk_opts {
+  enum fk_backend backend;
+  enum fk_precision precision;
+  int threads; /* 0: the default */
+  struct fk_poll poll;
+};
+
+/* What was computed where; calls add to pairs, seconds and tail_rows. */
+struct fk_stats {
+  const char *backend, *engine, *method, *precision, *isa;
+  char device[128];
+  int threads;
+  double pairs, seconds, tail_rows;
+};
+
+/* ---- points and bandwidth --------------------------------------------------------------------- */
+
+struct fk_points {
+  const double *data; /* n x d, column-major; NULL: the points of the other side */
+  int64_t n, d;
+};
+
+/* u = L^-1 (x - centre): unit bandwidth, numbers of moderate size. */
+struct fk_whitening {
+  int64_t d;
+  const double *chol;  /* L, d x d lower, column-major */
+  const double *dense; /* d x d, takes the place of L^-1 where it is not NULL */
+  double *centre;      /* d */
+  bool diagonal;
+};
+
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+                                 const double *weights, struct fk_error *err);
+void fk_whitening_free(struct fk_whitening *w);
+/* Whitens rows first .. first + count - 1, picked through rows[] where it is not NULL, into
+ * out[k * ld + r]. */
+void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
+               int64_t count, double *out, int64_t ld);
+
+/* ---- the task of an engine -------------------------------------------------------------------- */
+
+enum fk_values {
+  FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
+  FK_VALUES_COORDINATES, /* and sums[j, k] = sum_i w_i f k_ij u_ik, u the whitened coordinates */
+  FK_VALUES_COLUMNS      /* and sums[j, r] = sum_i w_i f k_ij columns[i, r] */
+};
+
+struct fk_task {
+  struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
+  const struct fk_whitening *whitening;
+  const double *weights; /* n, NULL: ones */
+  enum fk_values values;
+  const double *columns; /* n x n_columns */
+  int64_t n_columns;
+  double factor[3]; /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2 */
+  bool exclude_self; /* drop i == j (targets are the sources) */
+
+  double *mass;  /* m, always written */
+  double *sums;  /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
+  double *shift; /* m: mass and sums of row j are scaled by exp(-shift[j]), which is 0 but where they would
+                    underflow; NULL: no rescue of such rows */
+};
+
+/* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
+ *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 - eps_ij)
+ * elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
+struct fk_loo_task {
+  struct fk_points points;
+  const double *means; /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
+  const double *mass;  /* n, S_j: sum_i w_i k_ij under the score bandwidth */
+  const double *weights;
+  const double *lambda; /* d */
+  const struct fk_whitening *whitening;
+  double *log_sum; /* n */
+};
+
+/* ---- engines ---------------------------------------------------------------------------------- */
+
+/* An engine knows nothing of R nor of densities: it sums kernels on whitened points. */
+struct fk_engine {
+  const char *name;
+  enum fk_backend backend;
+  enum fk_status (*available)(struct fk_error *err); /* may touch the driver: called lazily */
+  enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+                         struct fk_error *err);
+  enum fk_status (*debiased_loo)(const struct fk_loo_task *task, const struct fk_opts *opts,
+                                 struct fk_stats *stats, struct fk_error *err); /* optional: NULL */
+};
+
+extern const struct fk_engine fk_engine_exact_cpu;
+
+enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_engine **engine,
+                                struct fk_error *err);
+
+/* ---- estimators, written against the table ---------------------------------------------------- */
+
+enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
+                             int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
+                             struct fk_stats *stats, struct fk_error *err);
+/* log |sum_i w_i f k| and its sign; never underflows. */
+enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
+                          const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
+                          double *log_abs, double *sign, struct fk_stats *stats, struct fk_error *err);
+/* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
+enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, const double *weights,
+                        const double *chol, bool laplace, bool loo, const struct fk_opts *opts, double *score,
+                        struct fk_stats *stats, struct fk_error *err);
+/* x + (H/2) score of the KDE with bandwidth H_score at x. */
+enum fk_status fk_debias(const struct fk_points *x, const double *weights, const double *chol,
+                         const double *chol_score, const struct fk_opts *opts, double *debiased,
+                         struct fk_stats *stats, struct fk_error *err);
+enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, const double *chol,
+                            const double *chol_score, const struct fk_opts *opts, double *log_sum,
+                            struct fk_stats *stats, struct fk_error *err);
+/* sum_i w_i Phi((y - x_i)/h), d = 1, x ascending; laplace adds z phi(z)/2 to Phi. */
+enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t n, double h, const double *y,
+                      int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+/* Threads for a request (0: default). One in forked children, where OpenMP runtimes hang. */
+int fk_threads(int requested);
+bool fk_openmp(void);
+double fk_seconds(void);
+
+#endif

@@ -1,0 +1,24 @@
+/* Registration, and what is chosen once at load: the instruction set. */
+#include <R_ext/Rdynload.h>
+#include <R_ext/Visibility.h>
+
+#include "cpu/threads.h"
+#include "cpu/tile.h"
+#include "r/ffi.h"
+
+#define ROUTINE(name, arguments)                                                                                  \
+  { #name, (DL_FUNC)&name, arguments }
+
+static const R_CallMethodDef routines[] = {
+    ROUTINE(ffi_kernel_sum, 5), ROUTINE(ffi_log_sum, 7),   ROUTINE(ffi_score, 7),
+    ROUTINE(ffi_debias, 5),     ROUTINE(ffi_sdkde_loo, 5), ROUTINE(ffi_cdf, 6),
+    ROUTINE(ffi_backend_info, 0), ROUTINE(ffi_fma_rate, 3), {NULL, NULL, 0},
+};
+
+void attribute_visible R_init_flashkernel(DllInfo *dll) {
+  R_registerRoutines(dll, NULL, routines, NULL, NULL);
+  R_useDynamicSymbols(dll, FALSE);
+  R_forceSymbols(dll, TRUE);
+  fk_threads_init();
+  fk_isa_choose();
+}

@@ -1,0 +1,17 @@
+/* The routines that R calls; init.c registers them. Semantics stand at the R functions that call them and
+ * at their core twins in fk.h. */
+#ifndef FK_R_FFI_H
+#define FK_R_FFI_H
+
+#include "glue.h"
+
+SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control);
+SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control);
+SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP control);
+SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
+SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
+SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
+SEXP ffi_backend_info(void);
+SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
+
+#endif

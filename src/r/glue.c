@@ -1,0 +1,109 @@
+#include "glue.h"
+
+#include <string.h>
+
+static SEXP element(SEXP list, const char *name) {
+  SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
+    if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
+  return R_NilValue;
+}
+
+/* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
+struct fk_points r_points(SEXP x, const char *name) {
+  struct fk_points points = {NULL, 0, 0};
+  if (Rf_isNull(x)) return points;
+  if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x)) Rf_error("`%s` must be a double matrix", name);
+  points.data = REAL(x);
+  points.n = Rf_nrows(x);
+  points.d = Rf_ncols(x);
+  return points;
+}
+
+const double *r_numbers(SEXP x, R_xlen_t length, const char *name) {
+  if (Rf_isNull(x)) return NULL;
+  if (TYPEOF(x) != REALSXP || Rf_xlength(x) != length) Rf_error("`%s` must be %.0f doubles", name, (double)length);
+  return REAL(x);
+}
+
+const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)(d * d), "L"); }
+
+bool r_flag(SEXP x) { return Rf_asLogical(x) == TRUE; }
+
+static enum fk_backend backend_of(const char *name) {
+  if (strcmp(name, "cpu") == 0) return FK_BACKEND_CPU;
+  return strcmp(name, "cuda") == 0 ? FK_BACKEND_CUDA : FK_BACKEND_AUTO;
+}
+
+static enum fk_precision precision_of(const char *name) {
+  if (strcmp(name, "double") == 0) return FK_PRECISION_DOUBLE;
+  if (strcmp(name, "single") == 0) return FK_PRECISION_SINGLE;
+  return strcmp(name, "fast") == 0 ? FK_PRECISION_FAST : FK_PRECISION_AUTO;
+}
+
+void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
+  memset(stats, 0, sizeof *stats);
+  stats->backend = stats->engine = stats->method = stats->precision = stats->isa = "";
+  opts->backend = backend_of(CHAR(Rf_asChar(element(control, "backend"))));
+  opts->precision = precision_of(CHAR(Rf_asChar(element(control, "precision"))));
+  opts->threads = Rf_asInteger(element(control, "threads"));
+  opts->poll.fn = r_poll;
+  opts->poll.data = element(control, "progress");
+}
+
+/* ---- interrupts and progress ------------------------------------------------------------------ */
+
+static void check_interrupt(void *unused) {
+  (void)unused;
+  R_CheckUserInterrupt();
+}
+
+/* On R's main thread only, between chunks. A jump out of R code ends at R_ToplevelExec, so the core regains
+ * control, frees what it holds and returns "interrupted"; raise_status() then signals the interrupt again. */
+int r_poll(void *progress, double fraction) {
+  if (!R_ToplevelExec(check_interrupt, NULL)) return 1;
+  if (!Rf_isFunction((SEXP)progress)) return 0;
+  int failed = 0;
+  SEXP number = PROTECT(Rf_ScalarReal(fraction)), call = PROTECT(Rf_lang2((SEXP)progress, number));
+  R_tryEvalSilent(call, R_GlobalEnv, &failed);
+  UNPROTECT(2);
+  return failed;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+static SEXP stats_list(const struct fk_stats *s) {
+  const char *names[] = {"backend", "device", "engine", "method", "precision", "isa",
+                         "threads", "pairs",  "seconds", "tail_rows", ""};
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
+  const char *strings[] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa};
+  for (int i = 0; i < 6; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));
+  SET_VECTOR_ELT(list, 6, Rf_ScalarInteger(s->threads));
+  SET_VECTOR_ELT(list, 7, Rf_ScalarReal(s->pairs));
+  SET_VECTOR_ELT(list, 8, Rf_ScalarReal(s->seconds));
+  SET_VECTOR_ELT(list, 9, Rf_ScalarReal(s->tail_rows));
+  UNPROTECT(1);
+  return list;
+}
+
+SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values) {
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, n + 1)), labels = PROTECT(Rf_allocVector(STRSXP, n + 1));
+  for (int i = 0; i < n; i++) {
+    SET_VECTOR_ELT(list, i, values[i]);
+    SET_STRING_ELT(labels, i, Rf_mkChar(names[i]));
+  }
+  SET_VECTOR_ELT(list, n, stats_list(stats));
+  SET_STRING_ELT(labels, n, Rf_mkChar("stats"));
+  Rf_setAttrib(list, R_NamesSymbol, labels);
+  UNPROTECT(2);
+  return list;
+}
+
+void r_finish(const struct fk_error *err) {
+  if (err->status == FK_STATUS_OK) return;
+  SEXP name = PROTECT(Rf_mkString("flashkernel")), space = PROTECT(R_FindNamespace(name));
+  SEXP kind = PROTECT(Rf_mkString(fk_status_name(err->status))), text = PROTECT(Rf_mkString(err->message));
+  SEXP call = PROTECT(Rf_lang3(Rf_install("raise_status"), kind, text));
+  Rf_eval(call, space);
+  UNPROTECT(5);
+}

@@ -1,0 +1,28 @@
+/* Between R and the core. Every entry point has three phases:
+ *   A  may jump, owns nothing        (arguments, results allocated and protected)
+ *   B  owns memory, cannot jump      (the core runs)
+ *   C  owns nothing, may jump        (r_finish: a condition, or the result)
+ */
+#ifndef FK_R_GLUE_H
+#define FK_R_GLUE_H
+
+#define R_NO_REMAP
+#include <R.h>
+#include <Rinternals.h>
+
+#include "../fk.h"
+
+struct fk_points r_points(SEXP x, const char *name); /* NULL: no data */
+const double *r_numbers(SEXP x, R_xlen_t length, const char *name); /* NULL: NULL */
+const double *r_factor(SEXP chol, int64_t d);
+void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats);
+bool r_flag(SEXP x);
+
+/* A named list: the given values and, last, `stats`. */
+SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values);
+/* Raises the R condition of a failure; returns where there is none. */
+void r_finish(const struct fk_error *err);
+
+int r_poll(void *progress, double fraction);
+
+#endif
