@@ -105,6 +105,7 @@ struct fk_task {
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
   const double *weights; /* n, NULL: ones */
+  bool signed_weights;   /* they are no masses, and do not define a centre */
   enum fk_values values;
   const double *columns; /* n x n_columns */
   int64_t n_columns;

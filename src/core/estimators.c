@@ -14,13 +14,15 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
 }
 
-/* One task on the engine that the options ask for. */
+/* One task on the engine that the options ask for. Weights of any sign may enter a sum, but only those of a
+ * density give a centre. */
 static enum fk_status run(struct fk_task *task, const double *chol, const struct fk_opts *opts,
                           struct fk_stats *stats, struct fk_error *err) {
   const struct fk_engine *engine;
   struct fk_whitening whitening;
   enum fk_status status = fk_engine_select(opts, &engine, err);
-  if (!status) status = fk_whitening_init(&whitening, chol, &task->sources, task->weights, err);
+  if (!status)
+    status = fk_whitening_init(&whitening, chol, &task->sources, task->signed_weights ? NULL : task->weights, err);
   if (status) return status;
   task->whitening = &whitening;
   status = engine->sums(task, opts, stats, err);
@@ -33,11 +35,19 @@ enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *
                              int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
                              struct fk_stats *stats, struct fk_error *err) {
   int64_t m = n_targets(x, y);
-  struct fk_task task = {.sources = *x, .targets = *y, .values = FK_VALUES_COLUMNS, .columns = b};
+  struct fk_task task = {.sources = *x, .targets = *y};
+  memcpy(task.factor, plain, sizeof plain);
+  if (n_columns == 1) { /* one column is a set of weights, which needs no kernel values in memory */
+    task.weights = b;
+    task.signed_weights = true;
+    task.mass = sums;
+    return run(&task, chol, opts, stats, err);
+  }
+  task.values = FK_VALUES_COLUMNS;
+  task.columns = b;
   task.n_columns = n_columns;
   task.sums = sums;
   task.mass = malloc(sizeof(double) * (size_t)m);
-  memcpy(task.factor, plain, sizeof plain);
   if (!task.mass) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = run(&task, chol, opts, stats, err);
   free(task.mass);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aligned.h"
 #include "exact_cpu.h"
 #include "threads.h"
 
@@ -45,6 +46,12 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
   }
 }
 
+static bool meets(const struct held_out *h, int64_t first_row, int n_rows) {
+  for (int c = 0; c < h->count; c++)
+    if (h->index[c] >= first_row && h->index[c] < first_row + n_rows) return true;
+  return false;
+}
+
 static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   const struct fk_packed *x = &s->points;
   int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
@@ -63,6 +70,7 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
     tile.row_means = (const double *)s->means.points + j * x->d;
     tile.row_mass_inverse = s->mass_inverse + j;
     tile.row_weight = s->weight + j;
+    tile.drop = meets(h, j, tile.n_rows);
     s->mode.ops->loo(&tile, find_max);
   }
 }
@@ -80,7 +88,7 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
     {
       struct held_out h;
-      h.points = malloc(sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d));
+      h.points = fk_aligned_alloc(sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d));
       failed = !h.points;
 #pragma omp for schedule(dynamic, 1)
       for (int64_t t = from; t < to; t++) {
@@ -91,7 +99,7 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
         run_tile(s, &h, find_max);
         for (int c = 0; c < h.count; c++) out[first + c] = h.mass[c];
       }
-      free(h.points);
+      fk_aligned_free(h.points);
     }
     status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points")
                     : fk_chunks_done(&progress, to - from, err);

@@ -16,7 +16,7 @@
  * used. */
 #define GRAM_LIMIT_DOUBLE 3e4
 #define GRAM_LIMIT_SINGLE 250
-#define DIFFERENCE_LIMIT_SINGLE 2500
+#define DIFFERENCE_LIMIT_SINGLE 1e4
 /* Up to this dimension differences cost next to nothing more. */
 enum { DIFFERENCE_DIMENSION = 4 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aligned.h"
 #include "threads.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
@@ -68,9 +69,9 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   size_t real = fk_real_size(mode), points = (size_t)p->padded;
   double bytes = (double)real * (double)points * (double)(d + 2);
   if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
-  p->points = malloc(points * (size_t)d * real);
-  p->constant = malloc(points * real);
-  p->weight = malloc(points * real);
+  p->points = fk_aligned_alloc(points * (size_t)d * real);
+  p->constant = fk_aligned_alloc(points * real);
+  p->weight = fk_aligned_alloc(points * real);
   if (!p->points || !p->constant || !p->weight) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
@@ -79,9 +80,9 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
 }
 
 void fk_packed_free(struct fk_packed *p) {
-  free(p->points);
-  free(p->constant);
-  free(p->weight);
+  fk_aligned_free(p->points);
+  fk_aligned_free(p->constant);
+  fk_aligned_free(p->weight);
   p->points = p->constant = p->weight = NULL;
 }
 
@@ -120,24 +121,29 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
   return failed ? out_of_memory(err, 8.0 * panel * (double)d) : FK_STATUS_OK;
 }
 
-void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights) {
+/* 1 where all are 0: it only divides. */
+static double largest_absolute(const double *x, int64_t n) {
   double largest = 0;
-  for (int64_t i = 0; i < p->n; i++) largest = fmax(largest, weights[i]);
-  for (int64_t i = 0; i < p->n; i++) fk_real_set(mode, p->weight, i, weights[i] / largest);
-  p->weight_scale = largest;
+  for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(x[i]));
+  return largest > 0 ? largest : 1;
+}
+
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights) {
+  p->weight_scale = largest_absolute(weights, p->n);
+  for (int64_t i = 0; i < p->n; i++) fk_real_set(mode, p->weight, i, weights[i] / p->weight_scale);
 }
 
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;
   int64_t padded = padded_to(n, FK_TILE_COLS);
-  *panels = calloc((size_t)padded * (size_t)r, fk_real_size(mode));
-  if (!*panels) return out_of_memory(err, (double)fk_real_size(mode) * (double)padded * (double)r);
+  size_t bytes = (size_t)padded * (size_t)r * fk_real_size(mode);
+  *panels = fk_aligned_alloc(bytes);
+  if (!*panels) return out_of_memory(err, (double)bytes);
+  memset(*panels, 0, bytes);
   for (int64_t v = 0; v < r; v++) {
     const double *column = columns + v * n;
-    double largest = 0;
-    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(column[i]));
-    scale[v] = largest > 0 ? largest : 1;
+    scale[v] = largest_absolute(column, n);
     for (int64_t i = 0; i < n; i++)
       fk_real_set(mode, *panels, ((i / panel) * r + v) * panel + i % panel, column[i] / scale[v]);
   }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aligned.h"
 #include "sums.h"
 #include "threads.h"
 
@@ -58,7 +59,7 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
 }
 
 void fk_sweep_free(struct fk_sweep *s) {
-  if (s->values != s->sources.points) free((void *)s->values);
+  if (s->values != s->sources.points) fk_aligned_free((void *)s->values);
   fk_packed_free(&s->sources);
   free(s->value_scale);
   s->values = NULL;
@@ -191,7 +192,7 @@ static enum fk_status run_chunk(const struct fk_sweep *s, const struct target_ch
       to = smaller(tasks, from + progress->size);
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
       {
-        void *kernel = malloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
+        void *kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
         failed = !kernel;
 #pragma omp for schedule(dynamic, 1)
         for (int64_t task = from; task < to; task++) {
@@ -199,7 +200,7 @@ static enum fk_status run_chunk(const struct fk_sweep *s, const struct target_ch
           run_task(s, chunk, task % tiles * FK_TILE_COLS, (split + task / tiles) * SPLIT, find_max, kernel,
                    partial + task / tiles * size);
         }
-        free(kernel);
+        fk_aligned_free(kernel);
       }
       status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values")
                       : fk_chunks_done(progress, to - from, err);
@@ -249,8 +250,8 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 
   struct target_chunk chunk = {.padded = size};
   int64_t *self = malloc(sizeof(int64_t) * (size_t)size);
-  double *partial = malloc(sizeof(double) * (size_t)(group * size * per_target));
-  void *shift = malloc(fk_real_size(&s->mode) * (size_t)size);
+  double *partial = fk_aligned_alloc(sizeof(double) * (size_t)(group * size * per_target));
+  void *shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
   enum fk_status status = fk_packed_init(&chunk.points, &s->mode, size, s->sources.d, err);
   if (!status && (!self || !partial || !shift))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums",
@@ -281,7 +282,7 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
   }
   fk_packed_free(&chunk.points);
   free(self);
-  free(partial);
-  free(shift);
+  fk_aligned_free(partial);
+  fk_aligned_free(shift);
   return status;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aligned.h"
 #include "sums.h"
 #include "threads.h"
 
@@ -118,9 +119,9 @@ static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, i
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
   {
     struct scratch scratch;
-    scratch.kernel = malloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
-    scratch.cols = malloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
-    scratch.rows = malloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
+    scratch.kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
+    scratch.cols = fk_aligned_alloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
+    scratch.rows = fk_aligned_alloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
     failed = !scratch.kernel || !scratch.cols || !scratch.rows;
     for (int64_t round = first; round < last; round++) {
 #pragma omp for schedule(dynamic, 1)
@@ -130,9 +131,9 @@ static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, i
         if (!failed && b < blocks) run_pair(s, a, b, size, &scratch);
       }
     }
-    free(scratch.kernel);
-    free(scratch.cols);
-    free(scratch.rows);
+    fk_aligned_free(scratch.kernel);
+    fk_aligned_free(scratch.cols);
+    fk_aligned_free(scratch.rows);
   }
   return !failed;
 }

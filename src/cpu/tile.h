@@ -49,7 +49,8 @@ struct fk_tile_loo {
   const double *lambda;                              /* d */
   double scale; /* exponent in base 2 per unit of whitened squared distance */
   int64_t first_row;
-  const int64_t *col_index; /* rows with this index are dropped */
+  bool drop;                /* a column meets itself: rows with index col_index are dropped */
+  const int64_t *col_index;
   double *col_mass;         /* sums of row_weight * k, or with find_max the largest exponent */
 };
 

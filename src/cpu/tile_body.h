@@ -290,7 +290,7 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
       FK_UNROLL
       for (int r = 0; r < 4; r++) {
         double w = a->row_weight[row + r];
-        if (w == 0) continue;
+        if (find_max && w == 0) continue; /* a sum takes it with weight 0 */
         if (uniform) {
           s[r] = V_MUL(zz[r], V_SET(lambda0));
           zz[r] = V_MUL(zz[r], V_SET(alpha0 * alpha0));
@@ -303,8 +303,14 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), eps), V_SET(0x1p-60)));
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
         V t = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
+        V term = find_max ? t : V_MUL(FN(exp2)(t), V_SET(w));
+        if (!a->drop) {
+          double *out = a->col_mass + col;
+          V_STORE(out, find_max ? V_MAX(V_LOAD(out), term) : V_ADD(V_LOAD(out), term));
+          continue;
+        }
         double lane[V_LANES];
-        V_STORE(lane, find_max ? t : V_MUL(FN(exp2)(t), V_SET(w)));
+        V_STORE(lane, term);
         for (int l = 0; l < V_LANES; l++) {
           double *out = a->col_mass + col + l;
           if (a->col_index[col + l] == a->first_row + row + r) continue;

@@ -1,0 +1,3 @@
+#' @keywords internal
+#' @useDynLib flashkernel, .registration = TRUE
+"_PACKAGE"
