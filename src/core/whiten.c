@@ -66,7 +66,7 @@ void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const in
       const double *restrict ul = out + l * ld;
       for (int64_t r = 0; r < count; r++) uk[r] -= c * ul[r];
     }
-    double c = w->chol[k + k * w->d];
-    for (int64_t r = 0; r < count; r++) uk[r] /= c;
+    double c = 1 / w->chol[k + k * w->d];
+    for (int64_t r = 0; r < count; r++) uk[r] *= c;
   }
 }

@@ -86,6 +86,26 @@ void fk_packed_free(struct fk_packed *p) {
   p->points = p->constant = p->weight = NULL;
 }
 
+enum { WIDEST_PANEL = 64 };
+
+/* One panel in the engine's precision; the norms are those of the stored (rounded) coordinates, so that
+ * x'y - |x|^2/2 - |y|^2/2 cancels. */
+static void store_panel(const struct fk_kernel_mode *mode, const double *u, int64_t d, void *out, double *square) {
+  int panel = mode->ops->panel;
+  for (int lane = 0; lane < panel; lane++) square[lane] = 0;
+  for (int64_t k = 0; k < d; k++, u += panel) {
+    if (mode->single) {
+      float *to = (float *)out + k * panel;
+      for (int lane = 0; lane < panel; lane++) to[lane] = (float)(u[lane] * mode->scale);
+      for (int lane = 0; lane < panel; lane++) square[lane] += (double)to[lane] * to[lane];
+    } else {
+      double *to = (double *)out + k * panel;
+      for (int lane = 0; lane < panel; lane++) to[lane] = u[lane] * mode->scale;
+      for (int lane = 0; lane < panel; lane++) square[lane] += to[lane] * to[lane];
+    }
+  }
+}
+
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err) {
@@ -95,7 +115,7 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
   p->n = count;
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
-    double *u = malloc(sizeof(double) * (size_t)panel * (size_t)d);
+    double *u = malloc(sizeof(double) * (size_t)panel * (size_t)d), square[WIDEST_PANEL];
     failed = !u;
 #pragma omp for schedule(static)
     for (int64_t b = 0; b < panels; b++) {
@@ -103,16 +123,9 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
       if (!u) continue;
       memset(u, 0, sizeof(double) * (size_t)panel * (size_t)d);
       fk_whiten(w, x, rows, first + start, here, u, panel);
+      store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
       for (int lane = 0; lane < panel; lane++) {
-        double square = 0;
-        for (int64_t k = 0; k < d; k++) {
-          int64_t at = (b * d + k) * panel + lane;
-          fk_real_set(mode, p->points, at, u[k * panel + lane] * mode->scale);
-          /* The norm is that of the stored (rounded) coordinates, so that x'y - |x|^2/2 - |y|^2/2 cancels. */
-          double stored = fk_real_get(mode, p->points, at);
-          square += stored * stored;
-        }
-        fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square / 2);
+        fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
         fk_real_set(mode, p->weight, start + lane, lane < here ? 1 : 0);
       }
     }

@@ -22,6 +22,7 @@ static const double FN(exp2_coefficients)[] = {
 #endif
 
 #define PANEL (V_LANES * FK_COLS)
+#define EXP2_GROUP (2 * FK_COLS) /* vectors whose exponentials run side by side */
 #define INLINE static inline __attribute__((always_inline))
 #define DEGREE ((int)(sizeof FN(exp2_coefficients) / sizeof(REAL)))
 
@@ -33,16 +34,27 @@ INLINE double FN(sum)(V a) {
   return sum;
 }
 
-/* 2^t for t <= 0; exactly 0 below EXP2_LOWEST. */
-INLINE V FN(exp2)(V t) {
-  t = V_MAX(t, V_SET(EXP2_LOWEST));
-  V r = V_ADD(t, V_SET(EXP2_MAGIC));
-  V f = V_SUB(t, V_SUB(r, V_SET(EXP2_MAGIC)));
-  V p = V_SET(FN(exp2_coefficients)[DEGREE - 1]);
+/* 2^t for t <= 0, exactly 0 below EXP2_LOWEST, in place for `count` vectors. The steps of all vectors are
+ * interleaved: one chain alone would wait for itself, and the processor's window holds few whole chains. */
+INLINE void FN(exp2)(V *t, const int count) {
+  V f[EXP2_GROUP], p[EXP2_GROUP];
   FK_UNROLL
-  for (int k = DEGREE - 2; k >= 0; k--) p = V_FMA(p, f, V_SET(FN(exp2_coefficients)[k]));
-  p = V_FMA(p, f, V_SET(1));
-  return V_SUB(V_SCALE(p, r), V_SET(EXP2_TINY));
+  for (int i = 0; i < count; i++) t[i] = V_MAX(t[i], V_SET(EXP2_LOWEST));
+  FK_UNROLL
+  for (int i = 0; i < count; i++) {
+    V rounded = V_ADD(t[i], V_SET(EXP2_MAGIC));
+    f[i] = V_SUB(t[i], V_SUB(rounded, V_SET(EXP2_MAGIC)));
+    t[i] = rounded;
+    p[i] = V_SET(FN(exp2_coefficients)[DEGREE - 1]);
+  }
+  FK_UNROLL
+  for (int k = DEGREE - 2; k >= 0; k--)
+    FK_UNROLL
+    for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(FN(exp2_coefficients)[k]));
+  FK_UNROLL
+  for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(1));
+  FK_UNROLL
+  for (int i = 0; i < count; i++) t[i] = V_SUB(V_SCALE(p[i], t[i]), V_SET(EXP2_TINY));
 }
 
 /* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
@@ -90,25 +102,27 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
     FK_UNROLL
     for (int c = 0; c < FK_COLS; c++) mass[c] = V_SET(0);
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
-      V k[FK_ROWS][FK_COLS];
-      FN(exponents)(a, row, col, difference, k);
+      V t[FK_ROWS][FK_COLS];
+      FN(exponents)(a, row, col, difference, t);
       FK_UNROLL
-      for (int r = 0; r < FK_ROWS; r++) {
-        V w = V_SET(row_weight[row + r]);
-        V sum = symmetric ? row_mass[row + r] : V_SET(0);
+      for (int r0 = 0; r0 < FK_ROWS; r0 += EXP2_GROUP / FK_COLS) {
+        V k[EXP2_GROUP];
         FK_UNROLL
-        for (int c = 0; c < FK_COLS; c++) {
-          V t = k[r][c], p = FN(exp2)(t);
+        for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
+        FN(exp2)(k, EXP2_GROUP);
+        FK_UNROLL
+        for (int i = 0; i < EXP2_GROUP; i++) {
+          const int r = r0 + i / FK_COLS, c = i % FK_COLS;
           if (factor) {
-            if (col_shift) t = V_ADD(t, V_LOAD(col_shift + col + c * V_LANES));
-            V f = V_FMA(t, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
-            p = V_MUL(p, V_FMA(t, f, V_SET((REAL)a->factor[0])));
+            V s = t[r][c];
+            if (col_shift) s = V_ADD(s, V_LOAD(col_shift + col + c * V_LANES));
+            V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
+            k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
           }
-          if (store) V_STORE(kernel + (row + r) * FK_TILE_COLS + col + c * V_LANES, p);
-          mass[c] = V_FMA(w, p, mass[c]);
-          if (symmetric) sum = V_FMA(p, V_LOAD(col_weight + col + c * V_LANES), sum);
+          if (store) V_STORE(kernel + (row + r) * FK_TILE_COLS + col + c * V_LANES, k[i]);
+          mass[c] = V_FMA(V_SET(row_weight[row + r]), k[i], mass[c]);
+          if (symmetric) row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
         }
-        if (symmetric) row_mass[row + r] = sum;
       }
     }
     FK_UNROLL
@@ -287,37 +301,46 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
           ee[r] = V_FMA(e, e, ee[r]);
         }
       }
-      FK_UNROLL
-      for (int r = 0; r < 4; r++) {
-        double w = a->row_weight[row + r];
-        if (find_max && w == 0) continue; /* a sum takes it with weight 0 */
-        if (uniform) {
+      if (uniform) {
+        FK_UNROLL
+        for (int r = 0; r < 4; r++) {
           s[r] = V_MUL(zz[r], V_SET(lambda0));
           zz[r] = V_MUL(zz[r], V_SET(alpha0 * alpha0));
           ze[r] = V_MUL(ze[r], V_SET(alpha0 * beta0));
           ee[r] = V_MUL(ee[r], V_SET(beta0 * beta0));
         }
-        V score_kernel = FN(exp2)(V_MUL(s[r], V_SET(-a->scale)));
-        V eps = V_MUL(V_MUL(score_kernel, V_LOAD(a->col_weight + col)), V_SET(a->row_mass_inverse[row + r]));
+      }
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) s[r] = V_MUL(s[r], V_SET(-a->scale));
+      FN(exp2)(s, 4);
+      V t[4];
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) {
+        V eps = V_MUL(V_MUL(s[r], V_LOAD(a->col_weight + col)), V_SET(a->row_mass_inverse[row + r]));
         /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
         V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), eps), V_SET(0x1p-60)));
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
-        V t = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
-        V term = find_max ? t : V_MUL(FN(exp2)(t), V_SET(w));
+        t[r] = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
+      }
+      if (!find_max) FN(exp2)(t, 4);
+      double *out = a->col_mass + col;
+      FK_UNROLL
+      for (int r = 0; r < 4; r++) {
+        double w = a->row_weight[row + r];
+        if (find_max && w == 0) continue; /* a sum takes it with weight 0 */
+        V term = find_max ? t[r] : V_MUL(t[r], V_SET(w));
         if (!a->drop) {
-          double *out = a->col_mass + col;
           V_STORE(out, find_max ? V_MAX(V_LOAD(out), term) : V_ADD(V_LOAD(out), term));
           continue;
         }
         double lane[V_LANES];
         V_STORE(lane, term);
         for (int l = 0; l < V_LANES; l++) {
-          double *out = a->col_mass + col + l;
           if (a->col_index[col + l] == a->first_row + row + r) continue;
           if (!find_max)
-            *out += lane[l];
-          else if (lane[l] > *out)
-            *out = lane[l];
+            out[l] += lane[l];
+          else if (lane[l] > out[l])
+            out[l] = lane[l];
         }
       }
     }
@@ -373,6 +396,7 @@ static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest)
 #undef PANEL
 #undef INLINE
 #undef DEGREE
+#undef EXP2_GROUP
 #undef SUMS_CASE
 #undef SUMS_CASES
 #undef VALUES_GROUP
