@@ -134,9 +134,10 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                    struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds();
-  struct loo s = {.task = task, .opts = opts, .threads = fk_threads(opts->threads)};
+  struct loo s = {.task = task, .opts = opts};
   struct fk_points means = {task->means, task->points.n, task->points.d};
   int64_t n = task->points.n, d = task->points.d;
+  s.threads = fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(3 * d + 20));
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = 1};
   fk_cpu_describe(stats, &s.mode, s.threads);
 

@@ -90,6 +90,8 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
     if (!status) {
+      /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
+      fk_packed_banish(&sweep.sources, mode);
       status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
       if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
       fk_sweep_free(&sweep);
@@ -103,9 +105,9 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
 
 static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err) {
-  int threads = fk_threads(opts->threads);
-  double start = fk_seconds(), radius2 = 0;
   int64_t n = task->sources.n, d = task->sources.d, m = task->targets.data ? task->targets.n : n;
+  int threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(d + 10));
+  double start = fk_seconds(), radius2 = 0;
   enum fk_status status = fk_radius2(&task->sources, task->whitening, threads, &radius2, err);
   if (status) return status;
 

@@ -146,6 +146,16 @@ void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, c
   for (int64_t i = 0; i < p->n; i++) fk_real_set(mode, p->weight, i, weights[i] / p->weight_scale);
 }
 
+void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode) {
+  const double far = mode->single ? 1e8 : 1e70; /* its fourth power is finite */
+  int panel = mode->ops->panel;
+  for (int64_t i = 0; i < p->padded; i++) {
+    if (fk_real_get(mode, p->weight, i) != 0) continue;
+    fk_real_set(mode, p->points, (i / panel) * panel * p->d + i % panel, far);
+    fk_real_set(mode, p->constant, i, mode->difference ? 0 : -far * far / 2);
+  }
+}
+
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;

@@ -36,6 +36,8 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err);
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights);
+/* Moves points of weight 0 (the padding among them) out of every target's sight. */
+void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode);
 void fk_packed_free(struct fk_packed *p);
 
 /* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */

@@ -54,6 +54,13 @@ int fk_threads(int requested) {
 #endif
 }
 
+/* A thread takes tens of microseconds to wake, and far longer where the cores are busy: 3e7 multiply-adds,
+ * about a millisecond, is the least to share. */
+int fk_threads_for_work(int requested, double work) {
+  int threads = fk_threads(requested);
+  return work < 3e7 * threads ? at_most(threads, 1 + (int)(work / 3e7)) : threads;
+}
+
 double fk_seconds(void) {
   struct timespec now;
   timespec_get(&now, TIME_UTC);

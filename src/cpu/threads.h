@@ -4,6 +4,8 @@
 
 #include "../fk.h"
 
+/* As fk_threads(), but no more than the work (in multiply-adds) is worth waking. */
+int fk_threads_for_work(int requested, double work);
 void fk_threads_init(void); /* at load: remembers the process */
 
 /* Items are done `size` at a time; the size adapts to the time they take. It decides when to look up from

@@ -322,7 +322,12 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
         t[r] = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
       }
-      if (!find_max) FN(exp2)(t, 4);
+      if (!find_max) {
+        /* Only rows of weight 0 can be nearer than the nearest: no overflow from them. */
+        FK_UNROLL
+        for (int r = 0; r < 4; r++) t[r] = V_SUB(V_SET(0), V_MAX(V_SUB(V_SET(0), t[r]), V_SET(0)));
+        FN(exp2)(t, 4);
+      }
       double *out = a->col_mass + col;
       FK_UNROLL
       for (int r = 0; r < 4; r++) {
