@@ -5,7 +5,7 @@
 static int64_t rows_of(const struct fk_points *x, const struct fk_points *y) { return y->data ? y->n : x->n; }
 
 SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_points(y, "y"), pb = r_points(b, "b");
+  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d), pb = r_points(b, "b");
   if (pb.n != px.n) Rf_error("`b` must have as many rows as `x`");
   const double *L = r_factor(chol, px.d);
   struct fk_opts opts;
@@ -23,8 +23,8 @@ SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
 }
 
 SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_points(y, "y");
-  const double *w = r_numbers(weights, px.n, "weights"), *L = r_factor(chol, px.d);
+  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d);
+  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
   const double *f = r_numbers(factor, 3, "factor");
   struct fk_opts opts;
   struct fk_stats stats;
@@ -43,8 +43,8 @@ SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo,
 }
 
 SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_points(y, "y");
-  const double *w = r_numbers(weights, px.n, "weights"), *L = r_factor(chol, px.d);
+  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d);
+  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
@@ -62,7 +62,7 @@ SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, 
 
 SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
   struct fk_points px = r_points(x, "x");
-  const double *w = r_numbers(weights, px.n, "weights"), *L = r_factor(chol, px.d);
+  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
   const double *L_score = r_factor(chol_score, px.d);
   struct fk_opts opts;
   struct fk_stats stats;
@@ -80,7 +80,7 @@ SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) 
 
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
   struct fk_points px = r_points(x, "x");
-  const double *w = r_numbers(weights, px.n, "weights"), *L = r_factor(chol, px.d);
+  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
   const double *L_score = r_factor(chol_score, px.d);
   struct fk_opts opts;
   struct fk_stats stats;

@@ -4,6 +4,7 @@
 
 static SEXP element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
+  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`control` must be a named list");
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
   return R_NilValue;
@@ -11,17 +12,24 @@ static SEXP element(SEXP list, const char *name) {
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
 struct fk_points r_points(SEXP x, const char *name) {
-  struct fk_points points = {NULL, 0, 0};
-  if (Rf_isNull(x)) return points;
-  if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x)) Rf_error("`%s` must be a double matrix", name);
-  points.data = REAL(x);
-  points.n = Rf_nrows(x);
-  points.d = Rf_ncols(x);
+  if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x) || XLENGTH(x) == 0)
+    Rf_error("`%s` must be a double matrix with rows and columns", name);
+  return (struct fk_points){REAL(x), Rf_nrows(x), Rf_ncols(x)};
+}
+
+struct fk_points r_targets(SEXP y, int64_t d) {
+  struct fk_points points = {NULL, 0, d};
+  if (Rf_isNull(y)) return points;
+  points = r_points(y, "y");
+  if (points.d != d) Rf_error("`y` must have %.0f columns", (double)d);
   return points;
 }
 
+const double *r_weights(SEXP weights, int64_t n) {
+  return Rf_isNull(weights) ? NULL : r_numbers(weights, (R_xlen_t)n, "weights");
+}
+
 const double *r_numbers(SEXP x, R_xlen_t length, const char *name) {
-  if (Rf_isNull(x)) return NULL;
   if (TYPEOF(x) != REALSXP || Rf_xlength(x) != length) Rf_error("`%s` must be %.0f doubles", name, (double)length);
   return REAL(x);
 }
