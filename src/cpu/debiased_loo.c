@@ -121,6 +121,8 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
     log_sum[i] = log(log_sum[i]) + log(s->points.weight_scale);
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
+  for (int64_t r = 0; r < found && !status; r++)
+    if (!isfinite(shift2[r])) shift2[r] = 0; /* a distance that overflows: the sum is 0 */
   if (!status && found) status = run(s, rows, found, shift2, false, sum, err);
   for (int64_t r = 0; r < found && !status; r++)
     log_sum[rows[r]] = log(sum[r]) + shift2[r] * LN2 + log(s->points.weight_scale);

@@ -93,6 +93,9 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
       /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
       fk_packed_banish(&sweep.sources, mode);
       status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
+      /* A distance that overflows has no exponent to take off: its sum is 0. */
+      for (int64_t r = 0; r < found; r++)
+        if (!isfinite(shift2[r])) shift2[r] = 0;
       if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
       fk_sweep_free(&sweep);
     }

@@ -38,9 +38,9 @@ static int at_most(int threads, int limit) { return limit > 0 && limit < threads
 
 int fk_threads(int requested) {
 #ifdef _OPENMP
-  int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS");
-  if (threads == 0) threads = at_most(omp_get_num_procs(), positive("OMP_NUM_THREADS"));
-  threads = at_most(threads, omp_get_thread_limit());
+  int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS"), processors = omp_get_num_procs();
+  if (threads == 0) threads = at_most(processors, positive("OMP_NUM_THREADS"));
+  threads = at_most(at_most(threads, processors), omp_get_thread_limit());
   /* CRAN's limit for checks. */
   const char *cran = getenv("_R_CHECK_LIMIT_CORES_");
   if (cran && *cran && (*cran == 't' || *cran == 'T' || *cran == 'w')) threads = at_most(threads, 2);

@@ -114,7 +114,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
         for (int i = 0; i < EXP2_GROUP; i++) {
           const int r = r0 + i / FK_COLS, c = i % FK_COLS;
           if (factor) {
-            V s = t[r][c];
+            V s = V_MAX(t[r][c], V_SET(EXP2_LOWEST)); /* finite where k is 0 */
             if (col_shift) s = V_ADD(s, V_LOAD(col_shift + col + c * V_LANES));
             V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
             k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
