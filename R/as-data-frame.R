@@ -1,0 +1,25 @@
+#' A density estimate as a data frame
+#'
+#' The training points with the density and the log density of the estimate at each.
+#'
+#' @param x A fit from [flash_kde()].
+#' @param row.names,optional As in [as.data.frame()]; `optional` has no effect.
+#' @param ... Not used; anything here is an error.
+#' @returns A data frame of `n` rows: the columns of the points (`x1`, `x2`, ... where they have
+#'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
+#'   Laplace-corrected estimate is negative, with a warning). Cost: \eqn{O(n^2 d)}.
+#' @export
+#' @examples
+#' head(as.data.frame(flash_kde(faithful)))
+as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) {
+  check_dots_empty(...)
+  control <- fit_control(x)
+  on.exit(close_progress(control))
+  name_stage(control, "Predicting")
+  estimate <- log_estimate(x, NULL, FALSE, control)
+  points <- as.data.frame(x$x)
+  names(points) <- point_names(x)
+  result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
+  if (!is.null(row.names)) row.names(result) <- row.names
+  result
+}

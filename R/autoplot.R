@@ -1,0 +1,194 @@
+#' Plot a density estimate with ggplot2
+#'
+#' The figures of [plot.flash_kde()] as ggplot2 objects: a line and a rug for one variable,
+#' filled highest-density regions and the data for two, a matrix of the marginals for more (on the
+#' diagonal the density of each variable, scaled to the height of its panel). Needs the package
+#' ggplot2; call `ggplot2::autoplot(fit)`.
+#'
+#' @param object A fit, from [flash_kde()].
+#' @inheritParams plot.flash_kde
+#' @param points,rug Draw the data, as points (two variables or more) or as a rug (one variable)?
+#'   A number is the most that are drawn; `TRUE` stands for 2,000 points (shared by the panels of a
+#'   row) and 1,000 ticks. Larger data are thinned evenly.
+#' @param ... Unused.
+#' @return A ggplot object.
+#' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
+#' fit <- flash_kde(~ eruptions + waiting, data = faithful)
+#' ggplot2::autoplot(fit) + ggplot2::theme_minimal()
+#' @exportS3Method ggplot2::autoplot
+autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL,
+                               max_dims = 6, points = TRUE, rug = TRUE, ...) {
+  check_dots_empty(...)
+  prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
+  n_grid <- check_grid_size(n_grid, object$d)
+  if (object$d == 1) {
+    return(autoplot_1d(object, n_grid, most_shown(rug, "rug", 1000L)))
+  }
+  if (object$d == 2) {
+    autoplot_2d(object, prob, n_grid, thinned_rows(object, most_shown(points, "points", 2000L)))
+  } else {
+    dims <- shown_dims(object, max_dims)
+    rows <- thinned_rows(object, most_shown(points, "points", pair_points(dims)))
+    autoplot_pairs(object, prob, n_grid, dims, rows)
+  }
+}
+
+# The pronoun of ggplot2's aes().
+utils::globalVariables(".data")
+
+autoplot_1d <- function(fit, n_grid, rug) {
+  grid <- grid_1d(marginal(fit), n_grid)
+  data <- data.frame(x = fit$x[thinned_rows(fit, rug), 1])
+  layers <- list(ggplot2::geom_hline(yintercept = 0, colour = "grey75", linewidth = 0.3))
+  if (any(grid$y < 0)) {
+    negative <- as.data.frame(crossings(grid))
+    layers <- c(layers, ggplot2::geom_ribbon(
+      ggplot2::aes(x = .data$x, ymin = pmin(.data$y, 0), ymax = 0),
+      data = negative, fill = NEGATIVE_COLOUR, alpha = 0.6
+    ))
+  }
+  ggplot2::ggplot(as.data.frame(grid), ggplot2::aes(x = .data$x, y = .data$y)) +
+    layers +
+    ggplot2::geom_line(colour = LINE_COLOUR, linewidth = 0.8) +
+    ggplot2::geom_rug(
+      ggplot2::aes(x = .data$x),
+      data = data, inherit.aes = FALSE, sides = "b", alpha = rug_opacity(nrow(data))
+    ) +
+    ggplot2::labs(
+      x = variable_names(fit), y = "Density",
+      subtitle = fit_subtitle(fit, negative = shows_negative(grid$y))
+    )
+}
+
+autoplot_2d <- function(fit, prob, n_grid, rows) {
+  grid <- grid_2d(marginal(fit), n_grid, prob)
+  names <- variable_names(fit)
+  view <- grid_view(grid, fit$x[rows, , drop = FALSE])
+  ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +
+    region_layers(region_frame(grid), negative_frame(grid), prob) +
+    point_layer(data.frame(x = fit$x[rows, 1], y = fit$x[rows, 2])) +
+    ggplot2::coord_cartesian(xlim = view$x, ylim = view$y, expand = FALSE) +
+    ggplot2::labs(
+      x = names[1], y = names[2],
+      subtitle = fit_subtitle(fit, negative = shows_negative(grid$z))
+    )
+}
+
+autoplot_pairs <- function(fit, prob, n_grid, dims, rows) {
+  grids <- pair_grids(fit, prob, n_grid, dims)
+  k <- length(dims)
+  names <- variable_names(fit)[dims]
+  limits <- pair_limits(grids, fit$x[rows, dims, drop = FALSE], k)
+  # the panel (row i, column j) as factors, for facets
+  panel <- function(data, i, j) {
+    if (is.null(data) || nrow(data) == 0) {
+      return(NULL)
+    }
+    cbind(data, row = factor(names[i], names), column = factor(names[j], names))
+  }
+  collect <- function(cells, make) {
+    do.call(rbind, lapply(seq_len(nrow(cells)), function(r) {
+      i <- cells$i[r]
+      j <- cells$j[r]
+      panel(make(i, j), i, j)
+    }))
+  }
+  cells <- expand.grid(i = seq_len(k), j = seq_len(k))
+  lower <- cells[cells$i > cells$j, ]
+  upper <- cells[cells$i < cells$j, ]
+  regions <- collect(lower, function(i, j) region_frame(pair_grid(grids, i, j)))
+  negative <- collect(lower, function(i, j) negative_frame(pair_grid(grids, i, j)))
+  contours <- collect(upper, function(i, j) region_frame(pair_grid(grids, i, j)))
+  points <- collect(upper, function(i, j) {
+    data.frame(x = fit$x[rows, dims[j]], y = fit$x[rows, dims[i]])
+  })
+  diagonal <- collect(cells[cells$i == cells$j, ], function(i, j) {
+    diagonal_frame(grids$marginals[[i]], limits[[i]])
+  })
+  ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +
+    region_layers(regions, negative, prob) +
+    point_layer(points) +
+    ggplot2::geom_path(
+      ggplot2::aes(group = .data$piece),
+      data = contours, colour = contour_colour(region_colours(length(prob))), linewidth = 0.3
+    ) +
+    ggplot2::geom_line(data = diagonal, colour = LINE_COLOUR, linewidth = 0.6) +
+    ggplot2::facet_grid(
+      rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free"
+    ) +
+    ggplot2::labs(
+      x = NULL, y = NULL,
+      subtitle = fit_subtitle(fit, bandwidth = FALSE, negative = !is.null(negative))
+    )
+}
+
+# ---- data frames ------------------------------------------------------------------------------
+
+# The outlines of the regions, the outermost first: `probability` (a factor), and `piece`, unique to
+# each closed line.
+region_frame <- function(grid) {
+  levels <- sort(grid$levels)
+  frames <- lapply(names(levels), function(name) {
+    outline_frame(upper_set(grid, levels[[name]]), name)
+  })
+  frame <- do.call(rbind, frames)
+  frame$probability <- factor(frame$probability, names(levels))
+  frame
+}
+
+negative_frame <- function(grid) {
+  if (!shows_negative(grid$z)) {
+    return(NULL)
+  }
+  level <- negative_level(grid$z)
+  grid$z <- -grid$z
+  outline_frame(upper_set(grid, -level), "negative")
+}
+
+outline_frame <- function(lines, name) {
+  do.call(rbind, lapply(seq_along(lines), function(i) {
+    data.frame(
+      x = lines[[i]]$x, y = lines[[i]]$y, probability = name, piece = paste(name, i)
+    )
+  }))
+}
+
+# The density of one variable, drawn to the height of a panel whose y axis is the variable itself.
+diagonal_frame <- function(grid, limits) {
+  shown <- grid$x >= limits[1] & grid$x <= limits[2]
+  bottom <- min(0, grid$y)
+  height <- (grid$y - bottom) / (max(grid$y) - bottom)
+  data.frame(x = grid$x, y = limits[1] + 0.95 * diff(limits) * height)[shown, ]
+}
+
+# ---- layers -----------------------------------------------------------------------------------
+
+# Groups are drawn in the order of the factor; `subgroup` cuts the holes.
+region_layers <- function(regions, negative, prob) {
+  colours <- region_colours(length(prob))
+  layers <- list(
+    ggplot2::geom_polygon(
+      ggplot2::aes(
+        fill = .data$probability, group = .data$probability, subgroup = .data$piece
+      ),
+      data = regions, colour = contour_colour(colours), linewidth = 0.3
+    ),
+    ggplot2::scale_fill_manual("Probability", values = colours, drop = FALSE)
+  )
+  if (!is.null(negative)) {
+    layers <- c(layers, ggplot2::geom_polygon(
+      ggplot2::aes(group = .data$probability, subgroup = .data$piece),
+      data = negative, fill = NEGATIVE_COLOUR, alpha = 0.4
+    ))
+  }
+  layers
+}
+
+point_layer <- function(data) {
+  if (is.null(data) || nrow(data) == 0) {
+    return(NULL)
+  }
+  ggplot2::geom_point(
+    data = data, size = 0.8, stroke = 0, shape = 16, alpha = point_opacity(nrow(data))
+  )
+}

@@ -1,0 +1,240 @@
+# Checks of arguments. Each returns its argument in the one form that the rest of the package uses,
+# or raises a flashkernel_error_argument that names the argument. Nothing is computed before them.
+
+# ---- points -----------------------------------------------------------------------------------
+
+# A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
+# be (those of the fit); `missing`: whether NA and NaN may stay in (for na.action to deal with).
+check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE) {
+  points <- as_points(x, arg, d)
+  if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
+  if (ncol(points) == 0) stop_argument(arg, "must have at least one column: found none")
+  if (!is.null(d)) points <- match_columns(points, arg, d, names)
+  check_finite(points, arg, missing)
+  points
+}
+
+as_points <- function(x, arg, d = NULL) {
+  if (is.data.frame(x)) {
+    check_numeric_columns(x, arg)
+    x <- as.matrix(x)
+    # as.matrix() of a data frame without columns is a logical matrix
+    if (length(x) == 0) storage.mode(x) <- "double"
+  }
+  if (!is.numeric(x) || inherits(x, "integer64")) {
+    stop_argument(
+      arg, "must be numeric (a matrix, a data frame of numeric columns or a vector): found ",
+      describe(x)
+    )
+  }
+  if (length(dim(x)) > 2) {
+    stop_argument(arg, "must be a matrix: found an array of ", length(dim(x)), " dimensions")
+  }
+  if (is.null(dim(x)) || length(dim(x)) == 1) {
+    if (!is.null(d) && d > 1) {
+      stop_argument(
+        arg, "must be a matrix or data frame of ", d, " columns: found a vector of length ",
+        length(x), " (one point is a matrix of one row)"
+      )
+    }
+    return(matrix(as.double(x), ncol = 1))
+  }
+  plain_matrix(x)
+}
+
+# Drops row names, classes and other attributes; leaves a plain double matrix alone, uncopied.
+plain_matrix <- function(x) {
+  columns <- colnames(x)
+  is_plain <- is.double(x) && is.null(rownames(x)) && !is.object(x) &&
+    all(names(attributes(x)) %in% c("dim", "dimnames"))
+  if (is_plain) return(x)
+  matrix(as.double(x), nrow(x), ncol(x), dimnames = if (!is.null(columns)) list(NULL, columns))
+}
+
+check_numeric_columns <- function(x, arg) {
+  bad <- which(!vapply(x, \(column) is.numeric(column) && !inherits(column, "integer64"), NA))
+  if (length(bad) > 0) {
+    stop_argument(
+      arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])),
+      " is ", class(x[[bad[1]]])[1]
+    )
+  }
+}
+
+column_label <- function(names, i) {
+  if (has_names(names)) names[i] else as.character(i)
+}
+
+has_names <- function(names) {
+  !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
+}
+
+# Columns are matched by name where both sides have names, by position otherwise.
+match_columns <- function(points, arg, d, names) {
+  found <- colnames(points)
+  by_name <- has_names(names) && has_names(found)
+  lacking <- if (by_name) setdiff(names, found)
+  if (length(lacking) > 0) {
+    stop_argument(
+      arg, "must have the columns of the training points, ", quote_names(names), ": found no ",
+      quote_names(lacking)
+    )
+  }
+  surplus <- if (by_name) setdiff(found, names)
+  if (length(surplus) > 0) {
+    stop_argument(
+      arg, "must have no other columns than the training points, ", quote_names(names),
+      ": found also ", quote_names(surplus)
+    )
+  }
+  if (ncol(points) != d) {
+    stop_argument(arg, "must have ", d, ngettext(d, " column", " columns"),
+      ", as the training points: found ", ncol(points))
+  }
+  if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
+}
+
+check_finite <- function(x, arg, missing = FALSE) {
+  # sum() sees most good input in one pass, without a logical copy as large as x
+  if (is.finite(sum(x))) return(invisible(x))
+  bad <- if (missing) is.infinite(x) else !is.finite(x)
+  if (!any(bad)) return(invisible(x))
+  at <- which(bad)[1]
+  value <- format(x[at])
+  if (is.null(dim(x)) || is_unnamed_column(x)) {
+    stop_argument(arg, "must be finite: found ", value, " at position ", at)
+  }
+  row <- (at - 1) %% nrow(x) + 1
+  column <- (at - 1) %/% nrow(x) + 1
+  stop_argument(
+    arg, "must be finite: found ", value, " in row ", row, ", column ",
+    quote_names(column_label(colnames(x), column))
+  )
+}
+
+is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
+
+# For automatic bandwidths, which are zero when a column does not vary. Rows of weight 0 do not
+# count.
+check_spread <- function(x, arg = "x", weights = NULL) {
+  if (!is.null(weights)) x <- x[weights > 0, , drop = FALSE]
+  if (nrow(x) < 2) {
+    stop_argument(
+      arg, "must have at least two rows for an automatic bandwidth: found one ",
+      "(give `bandwidth` as a number)"
+    )
+  }
+  constant <- which(apply(x, 2, \(column) all(column == column[1])))
+  if (length(constant) > 0 && is_unnamed_column(x)) {
+    stop_argument(arg, "must vary for an automatic bandwidth: found only ", format(x[1]))
+  }
+  if (length(constant) > 0) {
+    stop_argument(
+      arg, "must vary in every column for an automatic bandwidth: column ",
+      quote_names(column_label(colnames(x), constant[1])), " is constant"
+    )
+  }
+  invisible(x)
+}
+
+# ---- weights ----------------------------------------------------------------------------------
+
+# NULL, or a double vector of length n. `missing`: NA may stay in, for na.action.
+check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
+  if (is.null(weights)) return(NULL)
+  if (!is.numeric(weights) || inherits(weights, "integer64")) {
+    stop_argument(arg, "must be numeric: found ", describe(weights))
+  }
+  if (length(weights) != n) {
+    stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
+  }
+  weights <- as.double(weights)
+  check_finite(weights, arg, missing)
+  if (any(weights < 0, na.rm = TRUE)) {
+    at <- which(weights < 0)[1]
+    stop_argument(arg, "must not be negative: found ", format(weights[at]), " at position ", at)
+  }
+  if (!any(weights > 0, na.rm = TRUE)) stop_argument(arg, "must not all be zero")
+  if (!is.finite(sum(weights, na.rm = TRUE))) stop_argument(arg, "must have a finite sum")
+  weights
+}
+
+# ---- scalars ----------------------------------------------------------------------------------
+
+# As match.arg(): the first choice when the argument was left alone, partial names allowed.
+check_choice <- function(value, choices, arg) {
+  if (identical(value, choices)) return(choices[1])
+  one_name <- is.character(value) && length(value) == 1 && !is.na(value)
+  found <- if (one_name) pmatch(value, choices) else NA
+  if (is.na(found)) {
+    stop_argument(
+      arg, "must be one of ", paste0('"', choices, '"', collapse = ", "), ": found ",
+      describe(value)
+    )
+  }
+  choices[found]
+}
+
+check_flag <- function(value, arg) {
+  if (!is.logical(value) || length(value) != 1 || is.na(value)) {
+    stop_argument(arg, "must be TRUE or FALSE: found ", describe(value))
+  }
+  as.logical(value)
+}
+
+check_number <- function(value, arg, min = -Inf, max = Inf) {
+  good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value >= min &&
+    value <= max
+  if (!good) {
+    limits <- c(
+      if (is.finite(min)) paste("at least", format(min)),
+      if (is.finite(max)) paste("at most", format(max))
+    )
+    stop_argument(
+      arg, "must be one finite number", if (length(limits)) " of ", paste(limits, collapse = ", "),
+      ": found ", describe(value)
+    )
+  }
+  as.double(value)
+}
+
+check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
+  good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value == round(value) &&
+    value >= min && value <= max
+  if (!good) {
+    range <- paste0("at least ", min, if (max < .Machine$integer.max) paste0(" and at most ", max))
+    stop_argument(arg, "must be one whole number of ", range, ": found ", describe(value))
+  }
+  as.integer(value)
+}
+
+# Probabilities, one or more; `open`: 0 and 1 themselves are not allowed.
+check_prob <- function(value, arg, open = FALSE) {
+  range <- if (open) "strictly between 0 and 1" else "between 0 and 1"
+  if (!is.numeric(value) || length(value) == 0) {
+    stop_argument(arg, "must be probabilities ", range, ": found ", describe(value))
+  }
+  outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
+  if (any(outside)) {
+    stop_argument(arg, "must be probabilities ", range, ": found ", format(value[outside][1]))
+  }
+  as.double(value)
+}
+
+check_fit <- function(object, arg = "object") {
+  if (!inherits(object, "flash_kde")) {
+    stop_argument(arg, "must be a fit from flash_kde(): found ", describe(object))
+  }
+  invisible(object)
+}
+
+# A misspelt argument lands in the dots of a method and would be ignored silently.
+check_dots_empty <- function(...) {
+  if (...length() == 0) return(invisible())
+  names <- ...names()
+  name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
+  if (is.na(name) || !nzchar(name)) {
+    stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
+  }
+  stop_argument(name, "is not an argument of this function")
+}

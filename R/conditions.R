@@ -1,0 +1,67 @@
+# Every error of the package is a classed condition, so that tests and callers match a class instead
+# of a text: flashkernel_error_argument for what the user passed, and one class per kind of failure
+# of the C layer (alloc, unsupported, no_device, internal). All inherit flashkernel_error.
+
+# Says what is wrong with an argument. `problem` and `...` are pasted behind the argument's name:
+# stop_argument("h", "must be positive: found ", -1) gives "`h` must be positive: found -1".
+stop_argument <- function(arg, problem, ..., call = user_call()) {
+  stop(new_error("argument", paste0("`", arg, "` ", problem, ...), call, arg = arg))
+}
+
+new_error <- function(kind, message, call, ...) {
+  structure(
+    class = c(paste0("flashkernel_error_", kind), "flashkernel_error", "error", "condition"),
+    list(message = message, call = call, ...)
+  )
+}
+
+# Called from C, after everything there is released. An interrupt that C noticed goes on as R's own
+# interrupt would: to a handler if there is one, else to the top level.
+raise_status <- function(status, message) {
+  if (identical(status, "interrupted")) {
+    interrupt <- structure(
+      class = c("interrupt", "condition"),
+      list(message = "", call = NULL)
+    )
+    signalCondition(interrupt)
+    invokeRestart("abort")
+  }
+  stop(new_error(status, message, user_call()))
+}
+
+# The call that the user wrote: the outermost frame that runs a function of this package. Checks sit
+# several helpers deep, and "Error in check_points(...)" would tell the user nothing.
+user_call <- function() {
+  package <- topenv()
+  for (i in seq_len(sys.nframe())) {
+    if (identical(topenv(environment(sys.function(i))), package)) {
+      call <- sys.call(i)
+      # do.call() puts the function itself and all data into the call: not worth showing.
+      return(if (is.function(call[[1]])) NULL else call)
+    }
+  }
+  NULL
+}
+
+# What was found, in a few words, for the end of a message.
+describe <- function(value) {
+  if (is.null(value)) return("NULL")
+  if (is.function(value)) return("a function")
+  if (is.data.frame(value)) return(sprintf("a data frame with %d columns", length(value)))
+  kind <- if (is.object(value)) paste0("an object of class ", class(value)[1]) else typeof(value)
+  if (length(dim(value)) == 2) {
+    return(sprintf("a %s x %s %s matrix", nrow(value), ncol(value), kind))
+  }
+  if (length(value) == 1 && is.atomic(value) && !is.object(value)) {
+    return(if (is.character(value)) encodeString(value, quote = '"') else format(value, digits = 7))
+  }
+  if (is.atomic(value) && !is.object(value)) {
+    return(sprintf("a %s vector of length %d", kind, length(value)))
+  }
+  kind
+}
+
+quote_names <- function(names, most = 5) {
+  shown <- paste0("`", utils::head(names, most), "`", collapse = ", ")
+  if (length(names) > most) paste0(shown, ", ... (", length(names), " in all)") else shown
+}

@@ -1,0 +1,69 @@
+# How a computation runs: back end, precision, threads, progress. The list goes to C as it is.
+
+fk_control <- function(backend = "auto", precision = "auto", threads = NULL, progress = NULL) {
+  list(
+    backend = check_choice(backend, c("auto", "cpu", "cuda"), "backend"),
+    precision = check_choice(precision, c("auto", "double", "single", "fast"), "precision"),
+    threads = check_threads(threads),
+    progress = if (is.null(progress)) progress_closure() else progress
+  )
+}
+
+# 0 lets C decide: OMP_THREAD_LIMIT, the number of cores, one in a forked child.
+check_threads <- function(threads) {
+  if (is.null(threads)) threads <- getOption("flashkernel.threads")
+  if (is.null(threads)) return(0L)
+  check_count(threads, "threads", max = 4096)
+}
+
+# ---- progress ---------------------------------------------------------------------------------
+
+# NULL, or a function(fraction) that C calls now and then on the main thread. The bar appears only
+# when the work takes more than a second, and goes when the fraction is 1. Whoever makes a control also
+# writes on.exit(close_progress(control)), so that the bar goes on an error or an interrupt, too.
+progress_closure <- function(wanted = interactive() && getOption("flashkernel.progress", TRUE)) {
+  if (!isTRUE(wanted)) return(NULL)
+  label <- "Computing"
+  bar <- NULL
+  started <- NULL
+  here <- environment()
+  close <- function() {
+    if (!is.null(bar)) cli::cli_progress_done(id = bar, .envir = here)
+    bar <<- NULL
+    started <<- NULL
+  }
+  show <- function(fraction) {
+    if (is.null(bar)) {
+      # made early, so that cli's estimate of the time left is right, but shown late
+      old <- options(cli.progress_show_after = 0.8)
+      on.exit(options(old))
+      bar <<- cli::cli_progress_bar(label, total = 100, .auto_close = FALSE, .envir = here)
+    }
+    cli::cli_progress_update(set = 100 * fraction, id = bar, .envir = here)
+  }
+  function(fraction) {
+    now <- proc.time()[["elapsed"]]
+    if (is.null(started)) started <<- now
+    if (fraction >= 1) {
+      close()
+    } else if (now - started >= 0.2) {
+      # C takes an error in here for an interrupt: a bar that fails must not stop the work
+      tryCatch(show(fraction), error = \(e) NULL)
+    }
+    invisible()
+  }
+}
+
+close_progress <- function(control) {
+  if (!is.null(control$progress)) environment(control$progress)$close()
+  invisible()
+}
+
+# Names what the next calls with this control do, for the bar.
+name_stage <- function(control, label) {
+  if (!is.null(control$progress)) {
+    close_progress(control)
+    environment(control$progress)$label <- label
+  }
+  invisible(control)
+}

@@ -1,0 +1,105 @@
+# The estimate at points, as logarithm and sign. predict(), logLik(), as.data.frame(), simulate()
+# and diagnostics() all go through here. `at`: a checked matrix, or NULL for the training points;
+# only then may `loo` be TRUE. `control`: of fit_control().
+
+# list(log_abs, sign, stats): log|estimate| and its sign (only the Laplace-corrected one can be
+# negative).
+log_estimate <- function(object, at, loo, control, factor = estimator_factor(object)) {
+  L <- fit_factor(object)
+  if (loo && object$estimator == "sdkde") {
+    result <- .Call(ffi_sdkde_loo, object$x, object$weights, L, score_factor(object), control)
+    log_abs <- result$log_sum
+    sign <- as.double(log_abs > -Inf)
+  } else {
+    result <- .Call(
+      ffi_log_sum, fit_points(object), targets(object, at), object$weights, L, factor, loo, control
+    )
+    log_abs <- result$log_abs
+    sign <- result$sign
+  }
+  weight <- if (loo) loo_weight(object) else total_weight(object)
+  list(
+    log_abs = log_abs + log_kernel_norm(object$bandwidth) - log(weight),
+    sign = sign, stats = result$stats
+  )
+}
+
+# The gradient of log|estimate|, m x d.
+score_estimate <- function(object, at, loo, control) {
+  score <- .Call(
+    ffi_score, fit_points(object), targets(object, at), object$weights, fit_factor(object),
+    object$estimator == "laplace", loo, control
+  )$score
+  colnames(score) <- point_names(object)
+  score
+}
+
+# The log of the standard error (a logarithm, since it is right where the estimate underflows):
+# se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `log_abs`: log|p|.
+error_estimate <- function(object, at, loo, control, log_abs) {
+  # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
+  squares <- .Call(
+    ffi_log_sum, fit_points(object), targets(object, at), squared_weights(object),
+    fit_factor(object) / sqrt(2), square_factor(object), loo, control
+  )
+  weight <- if (loo) loo_weight(object) else total_weight(object)
+  weight2 <- if (loo) loo_square(object) else total_weight(object)^2 / effective_size(object)
+  log_square <- squares$log_abs + 2 * log_kernel_norm(object$bandwidth) - 2 * log(weight)
+  # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
+  # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
+  if (object$estimator != "laplace") log_square <- pmin(log_square, 2 * log_abs)
+  # clamped: the difference can be negative by rounding, or where p is near a kernel's height
+  share <- pmin(exp(2 * log_abs + log(weight2) - 2 * log(weight) - log_square), 1)
+  share[log_square == -Inf] <- 1
+  (log_square + log1p(-share)) / 2
+}
+
+# ---- polynomials in q / 2 that multiply the kernel ----------------------------------------------
+
+estimator_factor <- function(object) {
+  if (object$estimator == "laplace") c(1 + object$d / 2, -1, 0) else c(1, 0, 0)
+}
+
+# The square of the above in terms of q' = 2 q, the squared distance with H / 2: (a - q'/4)^2.
+square_factor <- function(object) {
+  a <- 1 + object$d / 2
+  if (object$estimator == "laplace") c(a^2, -a, 1 / 4) else c(1, 0, 0)
+}
+
+# ---- leave-one-out ----------------------------------------------------------------------------
+
+# NULL tells C that the points are their own targets; for sdkde the centres have moved.
+targets <- function(object, at) {
+  if (is.null(at) && object$estimator == "sdkde") object$x else at
+}
+
+score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")
+
+# The sum of all other weights. A weight above half of the total is left out by summing again, since
+# the difference would lose digits.
+loo_weight <- function(object) {
+  if (is.null(object$weights)) return(object$n - 1)
+  leave_out(object$weights)
+}
+
+loo_square <- function(object) {
+  if (is.null(object$weights)) return(object$n - 1)
+  leave_out(object$weights^2)
+}
+
+leave_out <- function(weights) {
+  total <- sum(weights)
+  rest <- total - weights
+  large <- which(weights > total / 2)
+  if (length(large) == 1) rest[large] <- sum(weights[-large])
+  rest
+}
+
+squared_weights <- function(object) if (!is.null(object$weights)) object$weights^2
+
+check_loo <- function(object, arg = "loo") {
+  usable <- if (is.null(object$weights)) object$n else sum(object$weights > 0)
+  if (usable < 2) {
+    stop_argument(arg, "needs at least two points of positive weight: found ", usable)
+  }
+}

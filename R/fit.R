@@ -1,0 +1,124 @@
+# What all methods of flash_kde() share: from checked points to an object of class flash_kde.
+
+# `arg` is what the user calls the points; `call` is the call to store.
+fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
+                    precision, threads, na.action, terms = NULL) {
+  # Everything is checked before anything is computed.
+  estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
+  control <- fk_control(backend, precision, threads)
+  on.exit(close_progress(control))
+  weights <- check_weights(weights, nrow(points), missing = TRUE)
+  kept <- handle_missing(points, weights, na.action, arg)
+  points <- kept$points
+  weights <- common_scale(check_weights(kept$weights, nrow(points)))
+  d <- ncol(points)
+  check_fit_memory(points, estimator, arg)
+  if (!is.null(score_bandwidth) && estimator != "sdkde") {
+    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+  }
+  wanted <- want_bandwidth(bandwidth, points, weights, estimator, "bandwidth")
+  wanted_score <- want_bandwidth(score_bandwidth, points, weights, estimator, "score_bandwidth")
+
+  main <- settle_bandwidth(wanted, points, weights, estimator, control, arg)
+  score <- if (estimator == "sdkde") {
+    if (is.null(score_bandwidth)) main else settle_bandwidth(
+      wanted_score, points, weights, estimator, control, arg
+    )
+  }
+  debias <- if (estimator == "sdkde") {
+    name_stage(control, "Debiasing")
+    .Call(ffi_debias, points, weights, main$L, score$L, control)
+  }
+  if (!is.null(debias)) colnames(debias$debiased) <- colnames(points)
+
+  object <- list(
+    call = call, estimator = estimator, n = nrow(points), d = d, x = points,
+    names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score$H,
+    selector = main$selector, debiased = debias$debiased, terms = terms,
+    na.action = kept$omitted, backend = control$backend, precision = control$precision,
+    threads = threads,
+    stages = Filter(Negate(is.null), list(
+      bandwidth = main$stats,
+      score_bandwidth = if (!is.null(score_bandwidth)) score$stats,
+      debias = debias$stats
+    ))
+  )
+  object$diagnostics <- fit_record(object)
+  structure(object, class = "flash_kde")
+}
+
+# Only ratios of weights matter to a density. Weights such as 1e-200 would underflow when squared.
+common_scale <- function(weights) {
+  if (is.null(weights)) return(NULL)
+  top <- max(weights)
+  if (top > 1e100 || top < 1e-100) weights / top else weights
+}
+
+# The points as they are, the debiased ones, and the engine's whitened copy.
+check_fit_memory <- function(points, estimator, arg) {
+  copies <- if (estimator == "sdkde") 4 else 1
+  check_memory(8 * copies * length(points), arg)
+}
+
+# ---- bandwidths -------------------------------------------------------------------------------
+
+# Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
+want_bandwidth <- function(bandwidth, points, weights, estimator, arg) {
+  d <- ncol(points)
+  if (!is.null(bandwidth) && !is.character(bandwidth)) {
+    found <- as_bandwidth(bandwidth, d, arg, colnames(points))
+    selector <- attr(bandwidth, "selector")
+    return(c(found, list(selector = if (is.null(selector)) "user" else selector)))
+  }
+  name <- if (is.null(bandwidth)) {
+    default_selector(estimator, d, nrow(points))
+  } else {
+    check_choice(bandwidth, selector_names(), arg)
+  }
+  check_selector(name, d, weights, estimator)
+  name
+}
+
+settle_bandwidth <- function(wanted, points, weights, estimator, control, arg) {
+  if (is.list(wanted)) return(wanted)
+  check_spread(points, arg, weights)
+  name_stage(control, "Selecting the bandwidth")
+  started <- proc.time()[["elapsed"]]
+  selected <- select_bandwidth(wanted, points, weights, estimator, control)
+  seconds <- proc.time()[["elapsed"]] - started
+  c(
+    as_bandwidth(selected, ncol(points), "bandwidth", colnames(points)),
+    list(selector = wanted, stats = list(engine = wanted, seconds = seconds))
+  )
+}
+
+# ---- what the fit is made of ------------------------------------------------------------------
+
+# The centres of the kernels.
+fit_points <- function(object) if (object$estimator == "sdkde") object$debiased else object$x
+
+fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
+
+fit_control <- function(object) fk_control(object$backend, object$precision, object$threads)
+
+total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
+
+# Kish's effective sample size: n with equal weights.
+effective_size <- function(object) {
+  if (is.null(object$weights)) return(as.double(object$n))
+  sum(object$weights)^2 / sum(object$weights^2)
+}
+
+# log of the factor between a sum of kernels and a density.
+log_norm <- function(object, H = object$bandwidth) log_kernel_norm(H) - log(total_weight(object))
+
+log_kernel_norm <- function(H) {
+  L <- lower_factor(H, "bandwidth")
+  -nrow(H) * log(2 * pi) / 2 - sum(log(diag(L)))
+}
+
+# Names for the columns, also where the user gave none.
+point_names <- function(object) {
+  if (has_names(object$names)) return(object$names)
+  if (object$d == 1) "x" else paste0("x", seq_len(object$d))
+}

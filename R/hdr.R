@@ -1,0 +1,179 @@
+#' Levels of highest-density regions
+#'
+#' The density level whose upper level set holds a given probability: the `c` with
+#' \eqn{P(p(X) \ge c)}{P(p(X) >= c)} equal to `prob`, `X` drawn from the estimate `p`. The set
+#' where the estimate is at least `c` is the smallest region of that probability (the
+#' highest-density region). A new point whose density is below the level for 0.99 is thus more
+#' unusual than 99% of what the estimate expects.
+#'
+#' With one or two variables the estimate is integrated numerically: tiles of the space that hold
+#' data get the estimate exactly at Chebyshev nodes, the interpolant (relative error about 1e-5)
+#' gives its values on a fine grid, and those are sorted. The probability of the region
+#' returned is within 1e-3 of `prob`; far outliers do not coarsen the grid. From 50,000 points on
+#' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
+#' first, so that the time stays bounded; the error stated includes it.
+#'
+#' With more variables the level is the `1 - prob` quantile of the density at `n_samples` draws
+#' from the estimate (Hyndman 1996, section 3.2). Its probability then has the standard error
+#' `sqrt(prob * (1 - prob) / n_samples)`, 0.005 at most with the default. The cost is
+#' `n_samples * n` kernel evaluations in d dimensions.
+#'
+#' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
+#' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
+#' returns it, before renormalisation.
+#'
+#' @param object A fit, from [flash_kde()].
+#' @param prob Probabilities of the regions, from 0 to 1.
+#' @param ... Passed to methods; the method for `flash_kde` takes no others.
+#' @param log Return the logarithm of the levels? For many variables, where densities underflow.
+#' @param n_samples Number of draws, used with more than two variables.
+#' @param seed Seed of the draws, used with more than two variables. The same seed gives the same
+#'   levels; the default stands for a fixed one. The state of R's random numbers is left as it was.
+#' @return A numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
+#'   their logarithms. Its names are the probabilities, such as `"50%"`.
+#' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
+#'   *The American Statistician* 50, 120-126. \doi{10.1080/00031305.1996.10474359}
+#' @seealso [plot.flash_kde()], which draws these regions.
+#' @examples
+#' fit <- flash_kde(~ eruptions + waiting, data = faithful)
+#' hdr_level(fit, prob = c(0.5, 0.95))
+#'
+#' # eruptions outside the 95% region
+#' faithful[predict(fit) < hdr_level(fit, 0.95), ]
+#' @export
+hdr_level <- function(object, prob = c(0.5, 0.95), ...) {
+  UseMethod("hdr_level")
+}
+
+#' @export
+hdr_level.default <- function(object, ...) check_fit(object)
+
+#' @rdname hdr_level
+#' @export
+hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
+                                n_samples = 10000, seed = NULL) {
+  check_dots_empty(...)
+  check_prob(prob, "prob")
+  check_flag(log, "log")
+  level <- if (object$d <= 2) {
+    log(hdr_by_tiles(marginal(object), prob))
+  } else {
+    check_count(n_samples, "n_samples")
+    hdr_by_sampling(object, prob, n_samples, seed)
+  }
+  names(level) <- percent_label(prob)
+  if (log) level else exp(level)
+}
+
+# Names as quantile() gives them: 0.5 -> "50%".
+percent_label <- function(prob) {
+  paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
+}
+
+hdr_by_sampling <- function(object, prob, n_samples, seed) {
+  keep_random_state()
+  # A seed for the sake of a default that can be reproduced; any number would do.
+  draws <- stats::simulate(object, nsim = n_samples, seed = if (is.null(seed)) 1996L else seed)
+  log_density <- stats::predict(object, draws, type = "log_density")
+  level <- stats::quantile(log_density, 1 - prob, names = FALSE)
+  # all of the probability lies in the whole space only
+  level[prob == 1] <- -Inf
+  level
+}
+
+# Puts R's random numbers back into their present state when the calling function returns.
+keep_random_state <- function(frame = parent.frame()) {
+  state <- get0(".Random.seed", globalenv(), inherits = FALSE)
+  restore <- function() {
+    if (is.null(state)) {
+      suppressWarnings(rm(".Random.seed", envir = globalenv()))
+    } else {
+      assign(".Random.seed", state, envir = globalenv())
+    }
+  }
+  do.call(on.exit, list(as.call(list(restore)), add = TRUE), envir = frame)
+}
+
+# Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis: the interpolant of
+# a Gaussian of unit sd is then good to 2e-5 of its peak. Tiles further than TILE_REACH from every
+# point are left out; they hold less than 4e-6 of the mass.
+TILE_SIDE <- 4
+TILE_NODES <- 12
+TILE_REACH <- 5
+
+# Levels of a one- or two-dimensional marginal() by numerical integration. `n_fine`: number of grid
+# values that are sorted; the error of the probability falls with it.
+hdr_by_tiles <- function(marginal, prob, n_fine = 5e5) {
+  k <- ncol(marginal$x)
+  tile <- active_tiles(marginal)
+  n_tiles <- nrow(tile)
+  node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
+  within <- as.matrix(expand.grid(rep(list(node), k)))
+  at <- TILE_SIDE * tile[rep(seq_len(n_tiles), each = nrow(within)), , drop = FALSE] +
+    within[rep(seq_len(nrow(within)), n_tiles), , drop = FALSE]
+  value <- marginal_density(marginal, unwhiten(at, marginal$lower))
+
+  n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
+  value <- interpolate_tiles(value, node, n_side, k)
+  value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
+  mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diag(marginal$lower))
+  # The mass of kde and sdkde is known; of laplace the positive part counts.
+  total <- if (marginal$laplace) mass[length(mass)] else max(1, mass[length(mass)])
+  # linear between the two values whose masses enclose the wanted one
+  i <- findInterval(prob * total, mass)
+  n <- length(value)
+  below <- c(0, mass)[i + 1]
+  part <- ifelse(i < n, (prob * total - below) / (mass[pmin(i + 1, n)] - below), 0)
+  from <- value[pmax(i, 1)]
+  level <- from + part * (value[pmin(i + 1, n)] - from)
+  level[prob == 1] <- 0
+  level
+}
+
+# From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.
+interpolate_tiles <- function(value, node, n_side, k) {
+  midpoint <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
+  to_fine <- chebyshev_basis(midpoint) %*% solve(chebyshev_basis(node))
+  value <- to_fine %*% matrix(value, TILE_NODES)
+  if (k == 2) {
+    dim(value) <- c(n_side, TILE_NODES, length(value) / (n_side * TILE_NODES))
+    value <- to_fine %*% matrix(aperm(value, c(2, 1, 3)), TILE_NODES)
+  }
+  value
+}
+
+# Chebyshev polynomials of degree 0 to TILE_NODES - 1 on [0, TILE_SIDE], one column each.
+chebyshev_basis <- function(x) {
+  angle <- acos(pmin(pmax(2 * x / TILE_SIDE - 1, -1), 1))
+  cos(outer(angle, seq_len(TILE_NODES) - 1))
+}
+
+# Whole-number positions of the tiles within reach of the points, one row each.
+active_tiles <- function(marginal) {
+  cell <- floor(whiten(marginal$x, marginal$lower))
+  cell <- cell[heavy_cells(cell, marginal$weights), , drop = FALSE]
+  first <- floor((cell - TILE_REACH) / TILE_SIDE)
+  last <- floor((cell + 1 + TILE_REACH) / TILE_SIDE)
+  step <- as.matrix(expand.grid(rep(list(0:max(last - first)), ncol(cell))))
+  tile <- lapply(seq_len(nrow(step)), function(i) {
+    candidate <- sweep(first, 2, step[i, ], "+")
+    candidate[rowSums(candidate > last) == 0, , drop = FALSE]
+  })
+  tile <- do.call(rbind, tile)
+  tile[!duplicated(cell_group(tile)), , drop = FALSE]
+}
+
+# One row index per distinct cell. Where thousands of cells are needed (heavy tails), the lightest,
+# with 2e-4 of the weight in all, are left out: the probability of a region moves by no more.
+heavy_cells <- function(cell, weights, many = 2000, spare = 2e-4) {
+  group <- cell_group(cell)
+  first <- which(!duplicated(group))
+  if (length(first) <= many) {
+    return(first)
+  }
+  if (is.null(weights)) weights <- rep(1, nrow(cell))
+  weight <- rowsum(weights, group, reorder = FALSE)[, 1]
+  by_weight <- order(weight)
+  keep <- cumsum(weight[by_weight]) > spare * sum(weight)
+  first[sort(by_weight[keep])]
+}

@@ -1,0 +1,90 @@
+#' Sums of Gaussian kernels, and scores
+#'
+#' The two computations that all estimators of the package are made of, for those who build on
+#' them.
+#'
+#' @details
+#' With \eqn{q_{ji} = (y_j - x_i)' H^{-1} (y_j - x_i)}{q_ji = (y_j - x_i)' H^-1 (y_j - x_i)},
+#' - `kernel_sum()` is \eqn{V_{jr} = \sum_i w_i \exp(-q_{ji} / 2) b_{ir}}{V_jr = sum_i w_i
+#'   exp(-q_ji / 2) b_ir}: the product of the `m` x `n` kernel matrix with `b`, never stored. The
+#'   kernel is 1 at distance 0, not normalised; the sums underflow to 0 far from all points.
+#' - `kernel_score()` is the gradient of \eqn{\log \sum_i w_i \exp(-q_{ji} / 2)}{log sum_i w_i
+#'   exp(-q_ji / 2)} at \eqn{y_j}, the score of a KDE, right also where the sum underflows.
+#'
+#' Cost: \eqn{O(nm(d + r))} for `r` columns of `b`, in one pass; half where `y` is missing
+#' (symmetric).
+#'
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, or a vector
+#'   for one dimension.
+#' @param y,at The `m` target points, with the columns of `x`; missing: `x` itself.
+#' @param b Coefficients: a vector of length `n` or an `n` x `r` matrix. `NULL`: ones.
+#' @param bandwidth One kernel standard deviation, `d` of them, or a `d` x `d` **variance**
+#'   matrix.
+#' @param weights Non-negative weights of the source points, or `NULL`.
+#' @inheritParams flash_kde
+#' @returns `kernel_sum()`: a vector of length `m` where `b` is a vector or `NULL`, else an `m` x
+#'   `r` matrix with the column names of `b`. `kernel_score()`: an `m` x `d` matrix with the
+#'   columns of `x`, in inverse units of them.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' x <- as.matrix(iris[, 1:4])
+#' b <- cbind(ones = 1, petal = iris$Petal.Length)
+#' sums <- kernel_sum(x, b = b, bandwidth = 0.5)
+#' # kernel regression of petal length on all four columns
+#' head(sums[, "petal"] / sums[, "ones"])
+#'
+#' kernel_score(x, at = x[1:3, ], bandwidth = 0.5)
+kernel_sum <- function(x, y = x, b = NULL, bandwidth, weights = NULL,
+                       backend = c("auto", "cpu", "cuda"),
+                       precision = c("auto", "double", "single", "fast"), threads = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
+  points <- check_points(x, "x")
+  targets <- if (!missing(y)) check_points(y, "y", ncol(points), colnames(points))
+  weights <- check_weights(weights, nrow(points))
+  columns <- check_coefficients(b, nrow(points))
+  bandwidth <- as_bandwidth(bandwidth, ncol(points))
+  control <- fk_control(backend, precision, threads)
+  on.exit(close_progress(control))
+  m <- if (is.null(targets)) nrow(points) else nrow(targets)
+  values <- 2 * length(points) + length(targets) + 2 * length(columns) + m * ncol(columns)
+  check_memory(8 * values, "x")
+  if (!is.null(weights)) columns <- columns * weights
+  name_stage(control, "Summing kernels")
+  sums <- .Call(ffi_kernel_sum, points, targets, columns, bandwidth$L, control)$sums
+  if (is.null(dim(b))) return(as.vector(sums))
+  colnames(sums) <- colnames(columns)
+  sums
+}
+
+#' @rdname kernel_sum
+#' @export
+kernel_score <- function(x, at = x, bandwidth, weights = NULL, backend = c("auto", "cpu", "cuda"),
+                         precision = c("auto", "double", "single", "fast"), threads = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
+  points <- check_points(x, "x")
+  targets <- if (!missing(at)) check_points(at, "at", ncol(points), colnames(points))
+  weights <- common_scale(check_weights(weights, nrow(points)))
+  bandwidth <- as_bandwidth(bandwidth, ncol(points))
+  control <- fk_control(backend, precision, threads)
+  on.exit(close_progress(control))
+  check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
+  name_stage(control, "Computing scores")
+  score <- .Call(ffi_score, points, targets, weights, bandwidth$L, FALSE, FALSE, control)$score
+  colnames(score) <- colnames(points)
+  score
+}
+
+# An n x r double matrix.
+check_coefficients <- function(b, n) {
+  if (is.null(b)) return(matrix(1, n, 1))
+  columns <- as_points(b, "b")
+  if (nrow(columns) != n) {
+    stop_argument("b", "must have one row per row of `x`, ", n, ": found ", nrow(columns))
+  }
+  if (ncol(columns) == 0) stop_argument("b", "must have at least one column: found none")
+  check_finite(columns, "b")
+  columns
+}

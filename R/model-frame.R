@@ -1,0 +1,128 @@
+# One-sided formulas: which columns they make, at the fit and again in predict().
+
+# `call` is the matched call of the method, `frame` where the user called it.
+formula_data <- function(call, frame) {
+  variables <- keep_arguments(call, c("formula", "data", "subset", "weights"))
+  data <- eval_model_frame(variables, frame)
+  terms <- check_terms(attr(data, "terms"))
+  list(
+    points = frame_points(data, terms, "formula"),
+    weights = stats::model.weights(data),
+    terms = terms
+  )
+}
+
+keep_arguments <- function(call, keep) call[c(1, match(keep, names(call), 0))]
+
+#' @importFrom stats formula
+#' @export
+#' @noRd
+formula.flash_kde <- function(x, ...) {
+  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
+  stats::formula(x$terms)
+}
+
+# NAs stay in here: na.action is applied to the columns and the weights afterwards, in one place.
+eval_model_frame <- function(call, frame) {
+  call[[1]] <- quote(stats::model.frame)
+  call$na.action <- quote(stats::na.pass)
+  tryCatch(eval(call, frame), error = function(e) {
+    # model.frame() does not say which argument was at fault: find out by leaving them away
+    without <- function(args) {
+      part <- call[!names(call) %in% args]
+      tryCatch({ eval(part, frame); TRUE }, error = \(e) FALSE)
+    }
+    arg <- if (!is.null(call$weights) && without("weights")) {
+      "weights"
+    } else if (!is.null(call$subset) && without("subset")) {
+      "subset"
+    } else {
+      "formula"
+    }
+    stop_argument(arg, "could not be evaluated: ", conditionMessage(e))
+  })
+}
+
+check_formula <- function(formula, data) {
+  if (!inherits(formula, "formula")) {
+    stop_argument("formula", "must be a one-sided formula: found ", describe(formula))
+  }
+  if (length(formula) == 3) {
+    stop_argument(
+      "formula", "must be one-sided, as in ~ a + b: a density has no response, found `",
+      deparse1(formula[[2]]), "` on the left"
+    )
+  }
+  if (!is.null(data) && !is.list(data) && !is.environment(data)) {
+    stop_argument("data", "must be a data frame: found ", describe(data))
+  }
+}
+
+check_terms <- function(terms) {
+  if (!is.null(attr(terms, "offset"))) stop_argument("formula", "must not have an offset")
+  labels <- attr(terms, "term.labels")
+  if (length(labels) == 0) stop_argument("formula", "must name at least one variable: found none")
+  if (any(attr(terms, "order") > 1)) {
+    stop_argument(
+      "formula", "must be a sum of variables: found ",
+      quote_names(labels[attr(terms, "order") > 1][1]), " (write a product as I(a * b))"
+    )
+  }
+  terms
+}
+
+# The columns of a model frame, as a double matrix; NA allowed.
+frame_points <- function(data, terms, arg) {
+  # by position: a term's label has backticks where the column's name has none
+  used <- apply(attr(terms, "factors") != 0, 2, which)
+  columns <- unclass(data)[unlist(used)]
+  bad <- which(!vapply(columns, \(column) is.numeric(column) && !inherits(column, "integer64"), NA))
+  if (length(bad) > 0) {
+    stop_argument(
+      arg, "must give numeric columns only: ", quote_names(names(columns)[bad[1]]), " is ",
+      class(columns[[bad[1]]])[1]
+    )
+  }
+  parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
+  check_points(do.call(cbind, parts), arg, missing = TRUE)
+}
+
+# A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
+name_columns <- function(column, name) {
+  if (is.null(dim(column))) return(matrix(as.double(column), dimnames = list(NULL, name)))
+  inner <- colnames(column)
+  if (is.null(inner)) inner <- seq_len(ncol(column))
+  matrix(as.double(column), nrow(column), dimnames = list(NULL, paste0(name, inner)))
+}
+
+# The points of `newdata` for a fit by formula.
+formula_newdata <- function(terms, newdata) {
+  if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
+  if (!is.data.frame(newdata)) {
+    stop_argument(
+      "newdata", "must be a data frame with the variables of the formula: found ",
+      describe(newdata)
+    )
+  }
+  variables <- all.vars(terms)
+  # A name that is not in newdata may be a constant beside the data, as k in ~ I(x / k); anything
+  # longer would be the training data, picked up by accident.
+  lacking <- setdiff(variables, names(newdata))
+  elsewhere <- Filter(\(name) !is_constant(name, environment(terms)), lacking)
+  if (length(elsewhere) > 0) {
+    stop_argument(
+      "newdata", "must have the variables of the formula: found no ", quote_names(elsewhere)
+    )
+  }
+  if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
+  data <- tryCatch(
+    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    error = \(e) stop_argument("newdata", "does not fit the formula: ", conditionMessage(e))
+  )
+  frame_points(data, terms, "newdata")
+}
+
+is_constant <- function(name, environment) {
+  value <- get0(name, environment)
+  is.atomic(value) && length(value) == 1
+}

@@ -1,0 +1,45 @@
+# na.action with R's usual meaning, for points that need not come from a model frame.
+
+# Applies `na.action` to points and weights together: a row goes when either is missing. Returns
+# them and what model.frame() would keep as attribute: which rows went, of class "omit" or
+# "exclude".
+handle_missing <- function(points, weights, na.action, arg) {
+  action <- as_na_action(na.action)
+  if (!anyNA(points) && !anyNA(weights)) {
+    return(list(points = points, weights = weights, omitted = NULL))
+  }
+  frame <- as_frame(points, weights)
+  # na.fail() stops in its own words, na.pass() leaves all as it is: both must name the argument
+  kept <- tryCatch(action(frame), error = \(e) frame)
+  if (!is.list(kept) || !is.matrix(kept$x) || !identical(names(kept), names(frame))) {
+    stop_argument("na.action", "must return the data frame that it gets, without some rows")
+  }
+  check_finite(kept$x, arg)
+  if (!is.null(weights)) check_finite(kept$weights, "weights")
+  if (nrow(kept$x) == 0) {
+    stop_argument(arg, "must have at least one row without missing values: found none")
+  }
+  list(points = kept$x, weights = kept$weights, omitted = attr(kept, "na.action"))
+}
+
+# A data frame with the whole matrix as one column: what an na.action function takes.
+as_frame <- function(points, weights = NULL) {
+  frame <- list(x = points)
+  frame$weights <- weights
+  structure(frame, class = "data.frame", row.names = .set_row_names(nrow(points)))
+}
+
+as_na_action <- function(na.action) {
+  if (is.null(na.action)) return(stats::na.fail)
+  if (is.function(na.action)) return(na.action)
+  is_name <- is.character(na.action) && length(na.action) == 1 && !is.na(na.action)
+  # from the user's workspace, and so from all attached packages
+  found <- if (is_name && nzchar(na.action)) get0(na.action, globalenv(), mode = "function")
+  if (is.null(found)) {
+    stop_argument(
+      "na.action", "must be a function or the name of one, such as \"na.omit\": found ",
+      describe(na.action)
+    )
+  }
+  found
+}

@@ -1,0 +1,82 @@
+# The integral of the negative part of a Laplace-corrected estimate.
+
+negative_mass <- function(object) {
+  control <- fit_control(object)
+  on.exit(close_progress(control))
+  name_stage(control, "Integrating the negative part")
+  grid <- if (object$d <= 2) whitened_grid(object)
+  if (is.null(grid)) mass_by_sampling(object, control) else mass_on_grid(object, grid, control)
+}
+
+# ---- grid -------------------------------------------------------------------------------------
+
+# The axes of a regular grid in coordinates u = L^-1 x, where every kernel is a unit Gaussian
+# whatever its scales and correlation; 8 of its sds beyond the data, at most 65,536 points. NULL
+# where that would be too coarse: the integrand has kinks at its zeros, so half an sd is the widest
+# step.
+whitened_grid <- function(object) {
+  L <- fit_factor(object)
+  u <- t(forwardsolve(L, t(object$x)))
+  most <- if (object$d == 1) 65536 else 256
+  step <- if (object$d == 1) 1 / 64 else 1 / 8
+  axes <- lapply(seq_len(object$d), function(k) {
+    range <- range(u[, k]) + c(-8, 8)
+    seq(range[1], range[2], length.out = min(most, ceiling(diff(range) / step)))
+  })
+  steps <- vapply(axes, \(axis) axis[2] - axis[1], 0)
+  if (any(steps > 0.5)) return(NULL)
+  list(axes = axes, cell = prod(steps) * prod(diag(L)), L = L)
+}
+
+mass_on_grid <- function(object, grid, control) {
+  axes <- grid$axes
+  if (object$d == 1) axes[[2]] <- 0
+  # in chunks: the grid is small, but its copies in C need not be there all at once
+  value <- 0
+  for (columns in split(axes[[2]], ceiling(seq_along(axes[[2]]) / 64))) {
+    u <- as.matrix(expand.grid(axes[[1]], columns))[, seq_len(object$d), drop = FALSE]
+    at <- unname(tcrossprod(u, grid$L))
+    value <- value + sum(pmax(-signed_density(log_estimate(object, at, FALSE, control)), 0))
+  }
+  list(value = value * grid$cell, method = "grid", se = NA_real_)
+}
+
+# ---- sampling ---------------------------------------------------------------------------------
+
+# Importance sampling: one half of the draws from the KDE with H, the other with a wider kernel,
+# since the negative part lies around the points at a distance of sqrt(d + 2) sds and more.
+mass_by_sampling <- function(object, control) {
+  inflate <- sqrt(1 + 2 / object$d)
+  # at most 4e9 pairs, as far as 1,024 draws allow
+  half <- ceiling(min(max(2e9 / object$n, 512), 8192))
+  draws <- with_fixed_seed(
+    rbind(draw_mixture(object, half), draw_mixture(object, half, inflate))
+  )
+  corrected <- log_estimate(object, draws, FALSE, control)
+  plain <- log_estimate(object, draws, FALSE, control, factor = c(1, 0, 0))
+  wide <- object
+  wide$bandwidth <- object$bandwidth * inflate^2
+  wide <- log_estimate(wide, draws, FALSE, control, factor = c(1, 0, 0))
+  top <- pmax(plain$log_abs, wide$log_abs)
+  log_draw <- top + log((exp(plain$log_abs - top) + exp(wide$log_abs - top)) / 2)
+  share <- ifelse(corrected$sign < 0, exp(corrected$log_abs - log_draw), 0)
+  # the two halves are strata of the same mixture; their spread within gives the error
+  variances <- c(stats::var(share[seq_len(half)]), stats::var(share[-seq_len(half)]))
+  list(value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2)
+}
+
+# Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.
+with_fixed_seed <- function(expr) {
+  kinds <- RNGkind()
+  old <- get0(".Random.seed", globalenv(), inherits = FALSE)
+  on.exit({
+    if (is.null(old)) {
+      RNGkind(kinds[1], kinds[2], kinds[3])
+      rm(".Random.seed", envir = globalenv())
+    } else {
+      assign(".Random.seed", old, envir = globalenv())
+    }
+  })
+  set.seed(1, "Mersenne-Twister", "Inversion", "Rejection")
+  expr
+}

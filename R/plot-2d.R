@@ -1,0 +1,147 @@
+# Highest-density regions of two variables.
+
+plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty, main, sub,
+                    xlab, ylab, xlim, ylim, ...) {
+  if (add) {
+    usr <- graphics::par("usr")
+    if (is.null(xlim)) xlim <- usr[1:2]
+    if (is.null(ylim)) ylim <- usr[3:4]
+  }
+  grid <- grid_2d(marginal(fit), n_grid, prob, xlim, ylim)
+  rows <- thinned_rows(fit, points)
+  dots <- list(...)
+  if (!add) {
+    names <- variable_names(fit)
+    view <- grid_view(grid, fit$x[rows, , drop = FALSE])
+    if (is.null(xlim)) xlim <- view$x
+    if (is.null(ylim)) ylim <- view$y
+    # the frame comes last: the regions may cover it
+    frame <- list(
+      xlim, ylim,
+      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "",
+      xlab = if (is.null(xlab)) names[1] else xlab, ylab = if (is.null(ylab)) names[2] else ylab,
+      frame.plot = FALSE
+    )
+    do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
+    negative <- fill && shows_negative(grid$z)
+    draw_titles(
+      if (is.null(main)) paste("Density of", names[1], "and", names[2]) else main,
+      if (is.null(sub)) fit_subtitle(fit, negative = negative) else sub
+    )
+  }
+  colours <- region_colours(length(prob), if (fill) col)
+  if (fill) draw_regions(grid, colours)
+  if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots$pch, cex = dots$cex)
+  line_colour <- if (!fill && !is.null(col)) col else contour_colour(colours)
+  contours <- draw_contours(grid, line_colour, lwd, lty)
+  if (labels) {
+    placed <- draw_contour_labels(contours, names(grid$levels), line_colour)
+    if (!all(placed) && fill) draw_region_key(rev(names(grid$levels)), colours)
+  }
+  if (!add && !isFALSE(dots$axes) && !isFALSE(dots$frame.plot)) {
+    graphics::box(bty = if (is.null(dots$bty)) graphics::par("bty") else dots$bty)
+  }
+  invisible(grid)
+}
+
+# What is worth showing: the outermost region and the data drawn, with a margin. The grid reaches
+# further, so that no contour is cut.
+grid_view <- function(grid, data) {
+  z <- grid$z
+  inside <- z >= min(grid$levels)
+  if (shows_negative(z)) inside <- inside | z <= negative_level(z)
+  limits <- function(nodes, shown, data) {
+    # nothing is shown when xlim and ylim leave all regions out
+    range <- range(if (any(shown)) nodes[shown] else nodes, data)
+    range + c(-0.04, 0.04) * diff(range)
+  }
+  list(
+    x = limits(grid$x, rowSums(inside) > 0, data[, 1]),
+    y = limits(grid$y, colSums(inside) > 0, data[, 2])
+  )
+}
+
+# The level below which a region counts as negative.
+negative_level <- function(z) {
+  -0.01 * max(z)
+}
+
+# Colours of n regions, outermost first. A sequential palette of one hue: lightness alone carries
+# the order, so it survives grey printing and colour blindness.
+region_colours <- function(n, col = NULL) {
+  if (length(col) > 1) {
+    return(rep_len(col, n))
+  }
+  if (is.null(col)) {
+    return(grDevices::hcl.colors(n + 3, "Blues 3", rev = TRUE)[seq_len(n) + 1])
+  }
+  grDevices::colorRampPalette(c("white", col))(n + 2)[seq_len(n) + 1]
+}
+
+contour_colour <- function(colours) {
+  darker <- grDevices::col2rgb(colours[length(colours)])[, 1] * 0.55 / 255
+  grDevices::rgb(darker[1], darker[2], darker[3])
+}
+
+# Nested regions, painted from the outside in. One path per region leaves none of the hairlines
+# that the cells of filled.contour() show in PDF and antialiased bitmaps.
+draw_regions <- function(grid, colours) {
+  levels <- sort(grid$levels)
+  for (i in seq_along(levels)) draw_upper_set(grid, levels[i], colours[i])
+  if (shows_negative(grid$z)) {
+    level <- negative_level(grid$z)
+    grid$z <- -grid$z
+    draw_upper_set(grid, -level, grDevices::adjustcolor(NEGATIVE_COLOUR, 0.4))
+  }
+}
+
+# Fills the set where z >= level.
+draw_upper_set <- function(grid, level, colour) {
+  lines <- upper_set(grid, level)
+  if (length(lines) == 0) {
+    return(invisible())
+  }
+  join <- function(axis) utils::head(unlist(lapply(lines, \(line) c(line[[axis]], NA))), -1)
+  graphics::polypath(join("x"), join("y"), rule = "evenodd", col = colour, border = NA)
+}
+
+# The set where z >= level, as closed lines; filled by the even-odd rule.
+upper_set <- function(grid, level) {
+  grDevices::contourLines(pad_grid(grid), levels = level)
+}
+
+# A border below every level, next to the edge, closes the contours that leave the grid.
+pad_grid <- function(grid) {
+  pad_axis <- function(x) {
+    edge <- 1e-6 * (x[length(x)] - x[1])
+    c(x[1] - edge, x, x[length(x)] + edge)
+  }
+  z <- matrix(min(grid$z) - diff(range(grid$z)), nrow(grid$z) + 2, ncol(grid$z) + 2)
+  z[-c(1, nrow(z)), -c(1, ncol(z))] <- grid$z
+  list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
+}
+
+draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
+  graphics::points(
+    fit$x[rows, dims, drop = FALSE],
+    pch = if (is.null(pch)) 16 else pch,
+    cex = (if (is.null(cex)) 0.7 else cex) * weight_size(fit, rows),
+    col = grDevices::adjustcolor("black", point_opacity(length(rows)))
+  )
+}
+
+# Many points are drawn the more lightly, so that the regions stay visible.
+point_opacity <- function(n) {
+  min(0.7, max(0.2, 150 / n))
+}
+
+# Draws the contours; returns, for each level of the grid, the list of its lines.
+draw_contours <- function(grid, colour, lwd = NULL, lty = 1) {
+  contours <- lapply(grid$levels, function(level) {
+    grDevices::contourLines(grid$x, grid$y, grid$z, levels = level)
+  })
+  for (line in unlist(contours, recursive = FALSE, use.names = FALSE)) {
+    graphics::lines(line$x, line$y, col = colour, lwd = if (is.null(lwd)) 1 else lwd, lty = lty)
+  }
+  contours
+}

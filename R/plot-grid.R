@@ -1,0 +1,60 @@
+# Where a plot evaluates the estimate, and the values there.
+
+# Grids reach this many bandwidths beyond the data.
+GRID_MARGIN <- 3
+
+# Values of a one-variable marginal(), as list(x, y).
+grid_1d <- function(marginal, size, xlim = NULL) {
+  if (is.null(xlim)) xlim <- grid_range(marginal, 1)
+  x <- axis_nodes(marginal$x[, 1], marginal$sds, range(xlim), size, step = 1 / 8)
+  list(x = x, y = marginal_density(marginal, matrix(x)))
+}
+
+# Values of a two-variable marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
+grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
+  if (is.null(xlim)) xlim <- grid_range(marginal, 1)
+  if (is.null(ylim)) ylim <- grid_range(marginal, 2)
+  x <- axis_nodes(marginal$x[, 1], marginal$sds[1], range(xlim), size)
+  y <- axis_nodes(marginal$x[, 2], marginal$sds[2], range(ylim), size)
+  at <- cbind(rep(x, length(y)), rep(y, each = length(x)))
+  levels <- hdr_by_tiles(marginal, prob)
+  names(levels) <- percent_label(prob)
+  list(x = x, y = y, z = matrix(marginal_density(marginal, at), length(x)), levels = levels)
+}
+
+# Debiased points may lie beyond the data.
+grid_range <- function(marginal, axis) {
+  range(marginal$data[, axis], marginal$x[, axis]) +
+    c(-1, 1) * GRID_MARGIN * marginal$sds[axis]
+}
+
+# About `size` increasing positions within `lim`: even ones if their steps are no more than `step`
+# bandwidths; else (far outliers, or a small bandwidth) even ones over the intervals within 4
+# bandwidths of a point. In heavy tails those are too long as well, and as many nodes again go
+# next to quantiles of the data.
+axis_nodes <- function(x, sd, lim, size, step = 1 / 2) {
+  even <- seq(lim[1], lim[2], length.out = size)
+  if (even[2] - even[1] <= step * sd) {
+    return(even)
+  }
+  x <- sort(x[x >= lim[1] - 4 * sd & x <= lim[2] + 4 * sd])
+  if (length(x) == 0) {
+    return(even)
+  }
+  gap <- which(diff(x) > 8 * sd)
+  from <- pmax(x[c(1, gap + 1)] - 4 * sd, lim[1])
+  to <- pmin(x[c(gap, length(x))] + 4 * sd, lim[2])
+  filled <- cumsum(c(0, to - from))
+  total <- filled[length(filled)]
+  at <- seq(0, total, length.out = size)
+  interval <- findInterval(at, filled, all.inside = TRUE)
+  nodes <- c(from[interval] + at - filled[interval], from, to)
+  if (total / size > step * sd) {
+    near <- c(-2, -1, 0, 1, 2) * sd / 2
+    middle <- stats::quantile(x, seq(0.005, 0.995, length.out = ceiling(size / 5)), names = FALSE)
+    nodes <- c(nodes, outer(middle, near, "+"))
+  }
+  nodes <- sort(unique(c(lim, nodes[nodes > lim[1] & nodes < lim[2]])))
+  # Nodes closer than a thousandth of a bandwidth add nothing and make contours ragged.
+  nodes[c(TRUE, diff(nodes) > 1e-3 * sd)]
+}

@@ -1,0 +1,94 @@
+# Labels on contour lines. contour() writes along the line wherever it is flattest, which puts
+# labels of neighbouring contours on top of each other; here each label goes where its contour has
+# most room.
+
+# `contours`: for each label, a list of lines with x and y in user coordinates. Returns whether each
+# label found room; levels without a contour on the plot need none.
+draw_contour_labels <- function(contours, labels, colour, cex = 0.85) {
+  contours <- lapply(contours, function(lines) lapply(lines, line_inches))
+  box <- c(
+    max(graphics::strwidth(labels, "inches", cex = cex)),
+    max(graphics::strheight(labels, "inches", cex = cex))
+  )
+  spots <- label_spots(contours, box)
+  for (i in which(!is.na(spots[, 1]))) {
+    draw_halo_text(spots[i, ], labels[i], colour, cex)
+  }
+  !is.na(spots[, 1]) | lengths(contours) == 0
+}
+
+# Distances on paper are what matters for room. Long lines are thinned.
+line_inches <- function(line) {
+  keep <- unique(round(seq(1, length(line$x), length.out = min(length(line$x), 200))))
+  cbind(
+    graphics::grconvertX(line$x[keep], "user", "inches"),
+    graphics::grconvertY(line$y[keep], "user", "inches")
+  )
+}
+
+# One row (x, y in inches) per contour, NA where there is no room. The most crowded contours, those
+# with the shortest lines, choose first.
+label_spots <- function(contours, box) {
+  spots <- matrix(NA_real_, length(contours), 2)
+  extent <- vapply(contours, function(lines) max(0, vapply(lines, line_length, 0)), 0)
+  for (i in order(extent)) {
+    long <- Filter(\(line) line_length(line) > 2.5 * box[1], contours[[i]])
+    candidates <- inside_plot(do.call(rbind, long), box)
+    if (length(candidates) == 0) next
+    others <- do.call(rbind, do.call(c, c(list(list()), unname(contours[-i]))))
+    placed <- spots[!is.na(spots[, 1]), , drop = FALSE]
+    room <- pmin(
+      room_to(candidates, others, box),
+      # between two labels: half each
+      room_to(candidates, placed, 2 * box)
+    )
+    best <- which.max(room)
+    if (room[best] > 0.6) spots[i, ] <- candidates[best, ]
+  }
+  spots
+}
+
+line_length <- function(line) {
+  sum(sqrt(rowSums(diff(line)^2)))
+}
+
+inside_plot <- function(candidates, box) {
+  if (is.null(candidates)) {
+    return(NULL)
+  }
+  x <- graphics::grconvertX(c(0, 1), "npc", "inches")
+  y <- graphics::grconvertY(c(0, 1), "npc", "inches")
+  inside <- candidates[, 1] > x[1] + 0.7 * box[1] & candidates[, 1] < x[2] - 0.7 * box[1] &
+    candidates[, 2] > y[1] + box[2] & candidates[, 2] < y[2] - box[2]
+  candidates[inside, , drop = FALSE]
+}
+
+# Distance from each candidate to the nearest of the others, in units of the label's half width and
+# half height: 1 touches the label's edge. More than 4 is as good as 4.
+room_to <- function(candidates, others, box) {
+  if (length(others) == 0) {
+    return(rep(4, nrow(candidates)))
+  }
+  x <- abs(outer(candidates[, 1], others[, 1], "-")) / (box[1] / 2)
+  y <- abs(outer(candidates[, 2], others[, 2], "-")) / (box[2] / 2)
+  distance <- pmax(x, y)
+  pmin(distance[cbind(seq_len(nrow(distance)), max.col(-distance, "first"))], 4)
+}
+
+# Text with a white outline is legible on any background. `at` is in inches.
+draw_halo_text <- function(at, label, colour, cex) {
+  radius <- 0.16 * graphics::strheight("0", "inches", cex = cex)
+  angle <- seq(0, 2 * pi, length.out = 17)[-1]
+  x <- graphics::grconvertX(c(at[1] + radius * cos(angle), at[1]), "inches", "user")
+  y <- graphics::grconvertY(c(at[2] + radius * sin(angle), at[2]), "inches", "user")
+  graphics::text(x, y, label, cex = cex, col = c(rep("white", length(angle)), colour))
+}
+
+# Key of the regions, for labels that found no room.
+draw_region_key <- function(labels, colours, position = "topright") {
+  graphics::legend(
+    position,
+    legend = labels, fill = colours, border = "grey40", cex = 0.85, bg = "white",
+    box.col = NA, inset = 0.01
+  )
+}

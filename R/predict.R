@@ -1,0 +1,155 @@
+#' Densities, log densities and scores from a fit
+#'
+#' Evaluates the estimate at new points or at the training points, exactly (every training point
+#' counts for every prediction).
+#'
+#' @details
+#' **Log densities** are computed as such and stay right where the density itself underflows to 0
+#' or overflows (far tails, many dimensions).
+#'
+#' **The Laplace-corrected estimate is signed.** `type = "density"` returns its sign; `type =
+#' "log_density"` gives `NaN` where it is negative, with one warning.
+#'
+#' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
+#' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
+#' does not debias the others either; the same as fitting `n` times.
+#'
+#' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
+#' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2
+#' K_H(y - x_i)^2 / W^2 - p(y)^2 sum_i w_i^2 / W^2,} (0 where rounding makes this negative), with
+#' the corrected kernel for `"laplace"`. They measure the spread of the estimate around its own
+#' mean, not its bias; for `"sdkde"` they take the debiased points as given. For log densities
+#' they are \eqn{se / |p|} (delta method).
+#'
+#' **Cost**: \eqn{O(nmd)} for `m` points (the training points need half, by symmetry), twice that
+#' with `se.fit`.
+#'
+#' @param object A fit from [flash_kde()].
+#' @param newdata Points to predict at: a matrix or data frame with the columns of the fit
+#'   (matched by name where both have names, by position otherwise), or a vector in one dimension.
+#'   For a fit by formula, a data frame with the variables of the formula. `NULL` or missing: the
+#'   training points.
+#' @param type `"density"`, `"log_density"` or `"score"`, the gradient of the log density (for
+#'   `"sdkde"`, of the SD-KDE).
+#' @param se.fit Whether to return standard errors, too (not for scores).
+#' @param loo Whether to leave every training point out of its own estimate. Only without
+#'   `newdata`; for `"sdkde"` only for the densities, without `se.fit`.
+#' @param na.action What to do about missing values in `newdata`. With the default,
+#'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
+#'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
+#'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
+#' @param ... Not used; anything here is an error.
+#'
+#' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
+#'   columns), or its logarithm. For scores an `m` x `d` matrix; column `k` has the inverse unit
+#'   of column `k` of `x`. With `se.fit = TRUE`, a list of `fit` and `se.fit`.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful, "kde")
+#' predict(fit, data.frame(eruptions = c(2, 4.5), waiting = c(50, 80)), se.fit = TRUE)
+#' head(predict(fit, type = "score"))
+#'
+#' # out-of-sample fit without a second sample
+#' mean(predict(fit, type = "log_density", loo = TRUE))
+predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
+                              se.fit = FALSE, loo = FALSE, na.action = stats::na.pass, ...) {
+  check_dots_empty(...)
+  type <- check_choice(type, c("density", "log_density", "score"), "type")
+  se.fit <- check_flag(se.fit, "se.fit")
+  loo <- check_flag(loo, "loo")
+  if (missing(newdata)) newdata <- NULL
+  check_combination(object, newdata, type, se.fit, loo)
+  if (is.null(newdata)) {
+    restore <- \(result) stats::napredict(object$na.action, result)
+    return(predict_at(object, NULL, type, se.fit, loo, restore))
+  }
+  kept <- newdata_rows(new_points(object, newdata), na.action)
+  predict_at(object, kept$points, type, se.fit, loo, kept$restore)
+}
+
+check_combination <- function(object, newdata, type, se.fit, loo) {
+  if (se.fit && type == "score") {
+    stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
+  }
+  if (!loo) return(invisible())
+  if (!is.null(newdata)) {
+    stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
+  }
+  if (object$estimator == "sdkde" && (se.fit || type == "score")) {
+    stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"sdkde\"")
+  }
+  check_loo(object)
+}
+
+# ---- newdata ----------------------------------------------------------------------------------
+
+new_points <- function(object, newdata) {
+  if (!is.null(object$terms)) newdata <- formula_newdata(object$terms, newdata)
+  check_points(newdata, "newdata", d = object$d, names = object$names, missing = TRUE)
+}
+
+# The complete rows of newdata, and how a result at them becomes one for all rows: rows that
+# `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
+newdata_rows <- function(points, na.action) {
+  action <- as_na_action(na.action)
+  if (!anyNA(points)) return(list(points = points, restore = identity))
+  frame <- as_frame(points)
+  kept <- tryCatch(action(frame), error = \(e) check_finite(points, "newdata"))
+  points <- kept$x
+  complete <- !is.na(rowSums(points))
+  restore <- function(result) {
+    stats::napredict(attr(kept, "na.action"), pad_rows(result, complete))
+  }
+  list(points = points[complete, , drop = FALSE], restore = restore)
+}
+
+pad_rows <- function(result, at) {
+  if (!is.matrix(result)) return(replace(rep(NA_real_, length(at)), at, result))
+  padded <- matrix(NA_real_, length(at), ncol(result), dimnames = dimnames(result))
+  padded[at, ] <- result
+  padded
+}
+
+# ---- evaluation -------------------------------------------------------------------------------
+
+# `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result.
+predict_at <- function(object, at, type, se.fit, loo, restore = identity) {
+  m <- if (is.null(at)) object$n else nrow(at)
+  if (m == 0) return(empty_prediction(object, type, se.fit, restore))
+  # the result and its log, sign and error, and the engine's whitened copies of both sides
+  arg <- if (is.null(at)) "object" else "newdata"
+  check_memory(8 * (m * (6 + object$d) + length(object$x)), arg)
+  control <- fit_control(object)
+  on.exit(close_progress(control))
+  name_stage(control, "Predicting")
+  if (type == "score") return(restore(score_estimate(object, at, loo, control)))
+  estimate <- log_estimate(object, at, loo, control)
+  fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)
+  if (!se.fit) return(restore(fit))
+  log_se <- error_estimate(object, at, loo, control, estimate$log_abs)
+  se <- if (type == "density") exp(log_se) else exp(log_se - estimate$log_abs)
+  se[is.nan(fit)] <- NaN
+  list(fit = restore(fit), se.fit = restore(se))
+}
+
+empty_prediction <- function(object, type, se.fit, restore) {
+  if (type == "score") {
+    return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object)))))
+  }
+  if (se.fit) list(fit = restore(numeric()), se.fit = restore(numeric())) else restore(numeric())
+}
+
+signed_density <- function(estimate) estimate$sign * exp(estimate$log_abs)
+
+signed_log <- function(estimate) {
+  negative <- estimate$sign < 0
+  if (any(negative)) {
+    warning(
+      "the Laplace-corrected estimate is negative at ", sum(negative), " of ", length(negative),
+      " points: their log density is NaN",
+      call. = FALSE
+    )
+  }
+  replace(estimate$log_abs, negative, NaN)
+}

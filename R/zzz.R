@@ -1,0 +1,5 @@
+# Nothing is set up at load time. The method for ggplot2::autoplot() needs no hook: its S3method()
+# line in NAMESPACE names the generic's package, and R registers it when ggplot2 is loaded.
+.onUnload <- function(libpath) {
+  library.dynam.unload("flashkernel", libpath)
+}
