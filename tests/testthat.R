@@ -1,0 +1,4 @@
+library(testthat)
+library(flashkernel)
+
+test_check("flashkernel")

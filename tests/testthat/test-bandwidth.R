@@ -1,0 +1,260 @@
+# Selectors: equal to base R's where they carry its names, of the stated rate, and at the minimum of
+# their criterion written out by hand.
+
+estimators <- c("kde", "sdkde", "laplace")
+
+plain <- function(bandwidth) as.vector(bandwidth)
+
+test_that("bw_nrd0() and bw_sj() are those of stats", {
+  for (x in list(faithful$eruptions, quakes$mag, iris$Sepal.Width, precip)) {
+    expect_identical(plain(bw_nrd0(x)), stats::bw.nrd0(x))
+    expect_identical(plain(bw_sj(x)), stats::bw.SJ(x))
+    expect_identical(plain(bw_sj(x, method = "dpi")), stats::bw.SJ(x, method = "dpi"))
+    expect_identical(plain(bw_nrd0(cbind(x))), stats::bw.nrd0(x))
+  }
+})
+
+test_that("selectors by name give what their functions give", {
+  x <- faithful$eruptions
+  by_name <- function(name, estimator = "kde", data = x) {
+    fit <- flash_kde(data, estimator = estimator, bandwidth = name)
+    expect_identical(fit$selector, name)
+    unname(sqrt(diag(fit$bandwidth)))
+  }
+  expect_equal(by_name("nrd0"), stats::bw.nrd0(x))
+  expect_equal(by_name("sj"), stats::bw.SJ(x))
+  expect_equal(by_name("silverman"), plain(bw_silverman(x)))
+  expect_equal(by_name("scott"), plain(bw_scott(x)))
+  expect_equal(by_name("lscv"), plain(bw_lscv(x)))
+  for (estimator in estimators) {
+    expect_equal(by_name("lcv", estimator), plain(bw_lcv(x, estimator)))
+  }
+  for (estimator in c("sdkde", "laplace")) {
+    expect_equal(
+      by_name("silverman", estimator, faithful),
+      plain(bw_silverman(faithful, rate = "debiased", estimator = estimator))
+    )
+  }
+})
+
+test_that("the rules follow their rate in n, exactly", {
+  # The same points several times over have the same spread but for the n - 1 of the variance.
+  x <- example_points(200, 3)
+  for (rate in c("kde", "debiased")) {
+    power <- if (rate == "kde") 1 / 7 else 1 / 11
+    for (rule in list(bw_silverman, bw_scott)) {
+      ratio <- rule(x[rep(1:200, 50), ], rate = rate) / rule(x, rate = rate)
+      spread <- sqrt((199 / 200) / (9999 / 10000))
+      expect_equal(unname(plain(ratio)), rep(50^-power * spread, 3), tolerance = 1e-12)
+    }
+  }
+  expect_equal(plain(bw_scott(x)), apply(x, 2, stats::sd) * 200^(-1 / 7))
+  expect_equal(
+    plain(bw_silverman(x)), apply(x, 2, stats::sd) * (4 / 5)^(1 / 7) * 200^(-1 / 7)
+  )
+})
+
+test_that("Silverman's constants minimise the asymptotic error for a normal density", {
+  # d = 1. Squared bias and variance integrals of f - the standard normal density - by quadrature.
+  integral <- function(f) stats::integrate(f, -Inf, Inf, rel.tol = 1e-10)$value
+  n <- 1e4
+  constant <- function(estimator) {
+    rate <- if (estimator == "kde") "kde" else "debiased"
+    set.seed(1)
+    x <- stats::rnorm(n)
+    kind <- if (estimator == "kde") "sdkde" else estimator
+    plain(bw_silverman(x, rate = rate, estimator = kind)) / stats::sd(x)
+  }
+  # plain: bias (h^2 / 2) f'', roughness 1 / (2 sqrt(pi))
+  bias2 <- integral(\(x) ((x^2 - 1) * stats::dnorm(x) / 2)^2)
+  best <- (1 / (2 * sqrt(pi)) / (4 * bias2 * n))^(1 / 5)
+  expect_equal(constant("kde"), best, tolerance = 1e-8)
+  # Laplace-corrected: bias -(h^4 / 8) f'''', roughness of (3 - z^2) / 2 phi
+  bias2 <- integral(\(x) ((x^4 - 6 * x^2 + 3) * stats::dnorm(x) / 8)^2)
+  roughness <- integral(\(z) ((1.5 - z^2 / 2) * stats::dnorm(z))^2)
+  best <- (roughness / (8 * bias2 * n))^(1 / 9)
+  expect_equal(constant("laplace"), best, tolerance = 1e-8)
+})
+
+test_that("the debiased rate gives the wider bandwidth", {
+  x <- example_points(500, 4)
+  expect_true(all(bw_scott(x, rate = "debiased") > bw_scott(x)))
+  expect_true(all(bw_silverman(x, rate = "debiased") > bw_silverman(x)))
+  first_sd <- function(estimator) {
+    sqrt(flash_kde(x, estimator = estimator, bandwidth = "scott")$bandwidth[1, 1])
+  }
+  h <- vapply(estimators, first_sd, 0)
+  expect_gt(h[["sdkde"]], h[["kde"]])
+  expect_equal(h[["laplace"]], h[["sdkde"]])
+})
+
+test_that("rules scale with the columns, and the full structure with the covariance", {
+  x <- example_points(100, 2)
+  stretched <- x %*% diag(c(1e-8, 1e8))
+  expect_equal(plain(bw_silverman(stretched)), plain(bw_silverman(x)) * c(1e-8, 1e8))
+  full <- bw_scott(x, structure = "full")
+  expect_equal(unclass(full), stats::var(x) * 100^(-2 / 6), ignore_attr = TRUE)
+  expect_length(bw_scott(x, structure = "scalar"), 1)
+})
+
+test_that("equal weights are no weights, and doubled ones count as an effective size", {
+  x <- example_points(80, 2)
+  expect_equal(bw_scott(x, weights = rep(3, 80)), bw_scott(x), tolerance = 1e-12)
+  w <- rep(c(0, 1), 40)
+  expect_equal(bw_scott(x, weights = w), bw_scott(x[w > 0, ]), tolerance = 1e-12)
+  expect_equal(
+    bw_lcv(x, "kde", weights = w), bw_lcv(x[w > 0, ], "kde"), tolerance = 1e-6,
+    ignore_attr = TRUE
+  )
+  w <- stats::dexp(seq(0, 3, length.out = 80))
+  size <- sum(w)^2 / sum(w^2)
+  sds <- sqrt(diag(stats::cov.wt(x, w / sum(w))$cov))
+  expect_equal(plain(bw_scott(x, weights = w)), sds * size^(-1 / 6), tolerance = 1e-10)
+})
+
+# ---- cross-validation: the criteria by brute force
+
+ref_lcv <- function(estimator, x, H, weights = NULL) {
+  w <- ref_weights(x, weights)
+  density <- ref_loo_density(estimator, x, H, weights)
+  if (estimator == "laplace") { # floored at a thousandth of the plain density, see ?bw_lcv
+    density <- pmax(density, ref_loo_density("kde", x, H, weights) / 1000)
+  }
+  sum(w * log(density)) / sum(w)
+}
+
+ref_lscv <- function(x, H, weights = NULL) {
+  w <- ref_weights(x, weights)
+  square <- sum(w * exp(ref_log_kde(x, x, 2 * H, weights))) / sum(w)
+  square - 2 * sum(w * ref_loo_density("kde", x, H, weights)) / sum(w)
+}
+
+# `criterion` takes a variance matrix; no other bandwidth of the same shape may do better.
+expect_optimal <- function(criterion, H, label) {
+  best <- criterion(H)
+  values <- vapply(c(0.5, 0.8, 0.97, 1.03, 1.25, 2), \(f) criterion(H * f^2), 0)
+  expect(
+    all(values <= best + 1e-6 * abs(best)),
+    sprintf("%s: a neighbour has %.8g, the selected one %.8g.", label, max(values), best)
+  )
+}
+
+as_variance <- function(bandwidth, d) {
+  if (is.matrix(bandwidth)) return(unclass(bandwidth)[, , drop = FALSE])
+  diag(rep_len(plain(bandwidth)^2, d), d)
+}
+
+test_that("bw_lcv() maximises the leave-one-out likelihood of each estimator", {
+  x <- example_points(40, 2)
+  w <- seq(0.5, 1.5, length.out = 40)
+  for (estimator in estimators) for (weights in list(NULL, w)) {
+    h <- bw_lcv(x, estimator, weights = weights)
+    H <- as_variance(h, 2)
+    # up to the share, 1e-6, of the wide density beside the estimate: see ?bw_lcv
+    expect_equal(attr(h, "criterion"), ref_lcv(estimator, x, H, weights), tolerance = 1e-5)
+    if (estimator != "laplace") { # has several optima on a small sample
+      expect_optimal(\(H) ref_lcv(estimator, x, H, weights), H, estimator)
+    }
+  }
+})
+
+test_that("bw_lcv() is at an optimum in every structure, the richer ones no worse", {
+  x <- example_points(60, 2)
+  likelihood <- function(H) ref_lcv("kde", x, H)
+  found <- vapply(c("scaled", "scalar", "diagonal", "sphered", "full"), \(structure) {
+    h <- bw_lcv(x, "kde", structure = structure)
+    expect_equal(attr(h, "convergence"), 0)
+    H <- as_variance(h, 2)
+    expect_optimal(likelihood, H, structure)
+    likelihood(H)
+  }, 0)
+  slack <- 1e-6
+  expect_gte(found[["diagonal"]], max(found[c("scaled", "scalar")]) - slack)
+  expect_gte(found[["full"]], max(found[c("diagonal", "sphered")]) - slack)
+})
+
+test_that("the diagonal optimum cannot be improved one column at a time", {
+  x <- example_points(50, 3)
+  H <- as_variance(bw_lcv(x, "kde", structure = "diagonal"), 3)
+  best <- ref_lcv("kde", x, H)
+  for (k in 1:3) for (f in c(0.95, 1.05)) {
+    D <- diag(replace(rep(1, 3), k, f))
+    expect_lte(ref_lcv("kde", x, D %*% H %*% D), best + 1e-7)
+  }
+})
+
+test_that("bw_lscv() minimises the least-squares criterion, weights included", {
+  x <- example_points(60, 2)
+  w <- seq(0.5, 1.5, length.out = 60)
+  for (weights in list(NULL, w)) {
+    h <- bw_lscv(x, weights = weights)
+    H <- as_variance(h, 2)
+    expect_equal(attr(h, "criterion"), ref_lscv(x, H, weights), tolerance = 1e-8)
+    expect_optimal(\(H) -ref_lscv(x, H, weights), H, "lscv")
+  }
+})
+
+test_that("bw_lscv() finds what ks::hlscv() finds, or better", {
+  skip_if_not_installed("ks")
+  x <- example_points(150, 1)
+  theirs <- suppressWarnings(ks::hlscv(x[, 1], binned = FALSE))
+  ours <- plain(bw_lscv(x))
+  criterion <- function(h) ref_lscv(x, matrix(h^2))
+  expect_lte(criterion(ours), criterion(theirs) + 1e-9)
+})
+
+test_that("the cross-validated bandwidth carries the units of the columns", {
+  x <- example_points(50, 2)
+  scale <- c(1e-3, 1e3)
+  a <- bw_lcv(x, "kde")
+  b <- bw_lcv(x %*% diag(scale), "kde")
+  expect_equal(plain(b), plain(a) * scale, tolerance = 1e-4)
+})
+
+test_that("one far outlier does not decide the likelihood bandwidth", {
+  x <- example_points(100, 1)
+  for (estimator in estimators) {
+    ratio <- plain(bw_lcv(c(x, 1e4), estimator)) / plain(bw_lcv(x, estimator))
+    expect_lt(abs(log(ratio)), log(2))
+  }
+})
+
+test_that("repeated values do not drive the likelihood bandwidth to zero", {
+  rounded <- round(faithful$eruptions, 1)
+  h <- bw_lcv(rounded, "kde")
+  expect_gt(plain(h), 0.02)
+  expect_lt(plain(h), 1)
+  expect_gt(attr(h, "ties"), 0)
+  expect_equal(attr(bw_lcv(example_points(50, 1), "kde"), "ties"), 0)
+})
+
+test_that("a subsample is carried to the size of the data at the estimator's rate", {
+  x <- example_points(400, 1)
+  h <- bw_lcv(x, "kde", subsample = 100)
+  rows <- list(seq(1, 400, 4), seq(4, 400, 4), round(seq(1, 400, length.out = 100)))
+  candidates <- vapply(rows, \(i) plain(bw_lcv(x[i, ], "kde")) * 4^(-1 / 5), 0)
+  expect_lt(min(abs(plain(h) / candidates - 1)), 0.1)
+})
+
+test_that("selectors refuse what they cannot use, by name", {
+  x <- example_points(20, 2)
+  expect_argument_error(bw_nrd0(x), "x")
+  expect_argument_error(bw_sj(x), "x")
+  expect_argument_error(flash_kde(x, bandwidth = "sj"), "bandwidth")
+  expect_argument_error(bw_scott(x, rate = "cubic"), "rate")
+  expect_argument_error(bw_scott(x, structure = "round"), "structure")
+  expect_argument_error(bw_lcv(x, "none"), "estimator")
+  expect_argument_error(bw_lcv(x, structure = "round"), "structure")
+  expect_argument_error(bw_lcv(x, start = -1), "start")
+  expect_argument_error(bw_lscv(x, precision = "half"), "precision")
+  expect_argument_error(bw_lcv(x, subsample = 1), "subsample")
+  expect_argument_error(bw_scott(cbind(x, x[, 1]), structure = "full"), "x") # singular covariance
+  expect_argument_error(bw_scott(x[1, , drop = FALSE]), "x")
+})
+
+test_that("nrd0 and sj do not leave weights out silently", {
+  x <- faithful$eruptions
+  w <- seq_along(x)
+  expect_argument_error(flash_kde(x, bandwidth = "sj", weights = w), "bandwidth")
+  expect_argument_error(flash_kde(x, bandwidth = "nrd0", weights = w), "bandwidth")
+})

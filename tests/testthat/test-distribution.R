@@ -1,0 +1,188 @@
+# The estimate as a distribution: standard errors, cdf, quantiles, draws, highest-density levels.
+
+estimators <- c("kde", "sdkde", "laplace")
+
+centres <- function(fit) if (fit$estimator == "sdkde") fit$debiased else fit$x
+
+# ---- standard errors
+
+test_that("the standard error is that of a mean of kernels", {
+  # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2
+  x <- example_points(40, 2)
+  y <- x[1:15, ] + 0.3
+  H <- example_bandwidth(2)
+  w <- seq(0.5, 2, length.out = 40)
+  for (estimator in estimators) for (weights in list(NULL, w)) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = weights)
+    found <- predict(fit, y, se.fit = TRUE)
+    expect_equal(found$fit, predict(fit, y))
+    weight <- ref_weights(x, weights)
+    want <- vapply(1:15, \(j) {
+      q <- ref_distance2(centres(fit), y[j, ], H)
+      k <- exp(-q / 2 + ref_log_norm(H, 1)) * if (estimator == "laplace") 2 - q / 2 else 1
+      p <- sum(weight * k) / sum(weight)
+      sqrt((sum(weight^2 * k^2) - p^2 * sum(weight^2)) / sum(weight)^2)
+    }, 0)
+    expect_within(found$se.fit / want, rep(1, 15), 1e-9, estimator)
+    if (estimator != "laplace") { # delta method
+      logs <- predict(fit, y, type = "log_density", se.fit = TRUE)
+      expect_within(logs$se.fit, want / found$fit, 1e-9, estimator)
+    }
+  }
+})
+
+test_that("the standard error is the spread over samples", {
+  set.seed(11)
+  y <- cbind(c(-1, 0, 0.5, 2))
+  estimate <- function(i) {
+    fit <- flash_kde(stats::rnorm(200), estimator = "kde", bandwidth = 0.4)
+    unlist(predict(fit, y, se.fit = TRUE)[c("fit", "se.fit")])
+  }
+  draws <- vapply(1:400, estimate, numeric(8))
+  spread <- apply(draws[1:4, ], 1, stats::sd)
+  claimed <- sqrt(rowMeans(draws[5:8, ]^2))
+  expect_true(all(abs(claimed / spread - 1) < 0.15))
+})
+
+# ---- one dimension
+
+test_that("the cdf is the sum of the kernels' and the integral of the density", {
+  x <- faithful$eruptions
+  w <- seq(0.2, 2, length.out = 272)
+  q <- seq(0, 7, length.out = 701)
+  for (estimator in estimators) for (weights in list(NULL, w)) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = 0.3, weights = weights)
+    p <- cdf(fit, q)
+    want <- ref_cdf(centres(fit)[, 1], q, 0.3, weights, estimator == "laplace")
+    expect_within(p, want, 1e-12, estimator)
+    slope <- (cdf(fit, q + 1e-5) - cdf(fit, q - 1e-5)) / 2e-5
+    expect_within(slope, predict(fit, q), 1e-8, estimator)
+    expect_equal(cdf(fit, c(-1e6, 1e6)), c(0, 1))
+    expect_equal(cdf(fit, c(-Inf, Inf)), c(0, 1))
+  }
+})
+
+test_that("the lower tail of the cdf keeps its relative precision", {
+  x <- example_points(50, 1)
+  fit <- flash_kde(x, estimator = "kde", bandwidth = 0.5)
+  q <- min(x) - c(2, 5, 10)
+  want <- vapply(q, \(at) mean(stats::pnorm((at - x) / 0.5)), 0)
+  expect_within(cdf(fit, q) / want, rep(1, 3), 1e-10)
+})
+
+test_that("quantile() inverts the cdf", {
+  probs <- c(1e-4, 0.01, 0.1, 0.25, 0.5, 0.77, 0.99, 0.9999)
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(faithful$eruptions, estimator = estimator, bandwidth = 0.25)
+    q <- quantile(fit, probs)
+    expect_false(is.unsorted(q))
+    expect_within(cdf(fit, q), probs, 1e-10, estimator)
+    expect_within(quantile(fit, cdf(fit, c(1.5, 3, 5))), c(1.5, 3, 5), 1e-8, estimator)
+  }
+  laplace <- flash_kde(faithful$eruptions, estimator = "laplace", bandwidth = 0.25)
+  expect_within(cdf(laplace, quantile(laplace, probs)), probs, 1e-8, "laplace")
+})
+
+test_that("quantiles of a gap, of ties and of far outliers are found", {
+  for (x in list(c(0, 1000), rep(3, 10), c(stats::qnorm(ppoints(50)), 1e6))) {
+    fit <- flash_kde(x, estimator = "kde", bandwidth = 0.1)
+    probs <- c(0.05, 0.3, 0.6, 0.95)
+    expect_within(cdf(fit, quantile(fit, probs)), probs, 1e-9)
+  }
+  fit <- flash_kde(rep(3, 4), estimator = "kde", bandwidth = 0.1)
+  expect_equal(unname(quantile(fit, c(0.025, 0.5))), stats::qnorm(c(0.025, 0.5), 3, 0.1))
+})
+
+# ---- draws
+
+test_that("draws have the mean and the covariance of the estimate", {
+  x <- example_points(50, 2)
+  w <- seq(0, 2, length.out = 50)
+  H <- example_bandwidth(2)
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
+    draws <- as.matrix(simulate(fit, nsim = 40000, seed = 1))
+    moments <- stats::cov.wt(centres(fit), w / sum(w), method = "ML")
+    variance <- moments$cov + H
+    expect_lt(max(abs(colMeans(draws) - moments$center) / sqrt(diag(variance) / 40000)), 4)
+    expect_lt(max(abs(stats::cov(draws) / variance - 1)), 0.05)
+  }
+})
+
+test_that("draws follow the cdf of the estimate", {
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(faithful$eruptions, estimator = estimator, bandwidth = 0.25)
+    draws <- unlist(simulate(fit, nsim = 5000, seed = 2))
+    expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.01)
+  }
+})
+
+test_that("draws of a Laplace estimate follow its positive part", {
+  fit <- flash_kde(c(-0.5, 0.5, 4), estimator = "laplace", bandwidth = 0.8)
+  grid <- seq(-6, 10, length.out = 8001)
+  positive <- pmax(ref_laplace(fit$x, cbind(grid), diag(0.64, 1)), 0)
+  distribution <- stats::approxfun(grid, cumsum(positive) / sum(positive), rule = 2)
+  draws <- unlist(simulate(fit, nsim = 5000, seed = 3))
+  expect_gt(stats::ks.test(draws, distribution)$p.value, 0.01)
+  expect_true(all(ref_laplace(fit$x, cbind(draws), diag(0.64, 1)) > 0))
+})
+
+test_that("the seed of simulate() works as in stats", {
+  fit <- flash_kde(faithful, estimator = "kde")
+  set.seed(7)
+  state <- .Random.seed
+  a <- simulate(fit, nsim = 5, seed = 42)
+  expect_identical(.Random.seed, state)
+  expect_identical(simulate(fit, nsim = 5, seed = 42), a)
+  set.seed(9)
+  b <- simulate(fit, nsim = 5)
+  set.seed(9)
+  expect_identical(simulate(fit, nsim = 5), b)
+  expect_false(identical(as.matrix(a), as.matrix(b)))
+  expect_false(is.null(attr(a, "seed")))
+  expect_identical(dim(as.matrix(a)), c(5L, 2L))
+  expect_identical(colnames(a), names(faithful))
+})
+
+# ---- highest-density levels
+
+test_that("a level holds its probability in one and two dimensions", {
+  prob <- c(0.1, 0.5, 0.9, 0.95)
+  grid <- seq(-8, 9, length.out = 20001)
+  x <- example_points(80, 1)
+  side <- seq(-8, 8, length.out = 601)
+  plane <- as.matrix(expand.grid(side, side))
+  z <- example_points(80, 2)
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = 0.4)
+    level <- hdr_level(fit, prob)
+    density <- predict(fit, grid)
+    inside <- vapply(level, \(l) sum(density[density >= l]) * diff(grid[1:2]), 0)
+    expect_within(inside, prob, 2e-3, estimator)
+
+    fit <- flash_kde(z, estimator = estimator, bandwidth = example_bandwidth(2))
+    density <- predict(fit, plane)
+    inside <- vapply(hdr_level(fit, prob), \(l) sum(density[density >= l]) * diff(side[1:2])^2, 0)
+    expect_within(inside, prob, 3e-3, estimator)
+  }
+})
+
+test_that("the levels of a kernel on one point are those of the normal density", {
+  prob <- c(0.5, 0.9)
+  for (d in 1:3) {
+    fit <- flash_kde(matrix(0, 1, d), estimator = "kde", bandwidth = 2)
+    level <- hdr_level(fit, prob)
+    want <- exp(-stats::qchisq(prob, d) / 2) / (2 * sqrt(2 * pi))^d
+    expect_true(all(abs(level / want - 1) < if (d < 3) 5e-3 else 0.1))
+  }
+})
+
+test_that("levels fall with the probability and keep the random state", {
+  fit <- flash_kde(iris[1:4], estimator = "kde")
+  set.seed(1)
+  state <- .Random.seed
+  level <- hdr_level(fit, c(0.2, 0.5, 0.95))
+  expect_identical(.Random.seed, state)
+  expect_true(all(diff(level) < 0))
+  expect_identical(hdr_level(fit, c(0.2, 0.5, 0.95)), level)
+})

@@ -1,0 +1,179 @@
+# A thousand random bad calls of every exported function, and some of every method: each returns or
+# raises an R error. Run in a child process, so that a crash is a failed test. The seed is fixed.
+
+# `log`: a file that holds the call in progress, for when the process dies.
+fuzz_session <- function(calls_per_export, calls_per_method, log) {
+  set.seed(20261121)
+  options <- options(flashkernel.threads = 1L) # the work is tiny
+  on.exit(options(options))
+  good_x <- matrix(stats::rnorm(24), 12, 2, dimnames = list(NULL, c("a", "b")))
+  fits <- lapply(c("kde", "sdkde", "laplace"), \(estimator) {
+    flash_kde(good_x, estimator = estimator, bandwidth = 0.5)
+  })
+  line <- flash_kde(good_x[, 1], estimator = "kde", bandwidth = 0.5)
+  cube <- flash_kde(cbind(good_x, c = 1:12), estimator = "laplace", bandwidth = 0.5)
+  broken <- function(...) utils::modifyList(fits[[2]], list(...))
+  set_class <- methods::setClass("fuzz_s4", representation(v = "numeric"))
+  looped <- new.env()
+  looped$self <- looped
+  nested <- Reduce(\(inner, i) list(inner), 1:500, accumulate = FALSE)
+
+  hostile <- list(
+    # nothing, almost nothing
+    NULL, NA, NA_real_, NA_integer_, NA_character_, NaN, Inf, -Inf, logical(), numeric(),
+    character(), list(), "", raw(), matrix(0, 0, 2), matrix(0, 2, 0), matrix(0, 0, 0),
+    data.frame(), data.frame(a = numeric(), b = numeric()), matrix(NA_real_, 3, 2),
+    # numbers of the wrong kind or size
+    0, -1, 1.5, TRUE, FALSE, 1e308, -1e308, 5e-324, 1e-320, 4096, 1e5, .Machine$integer.max,
+    2^53, 1i, as.raw(1), c(1, NA), c(1, Inf), c(1, -1), 1:3, 1:1000, rep(0, 12), rep(1e308, 12),
+    rep(1e-308, 12), stats::setNames(1:2, c("a", "b")), structure(1, class = "integer64"),
+    # matrices of the wrong form
+    diag(2), diag(3), -diag(2), matrix(1, 2, 2), matrix(c(1, 2, 3, 4), 2), diag(c(1e-300, 1e300)),
+    matrix(1e200, 12, 2), matrix(-1e308, 12, 2), matrix("1", 12, 2), matrix(list(), 0, 2),
+    matrix(list(1, "a", NULL, sum), 2), matrix(TRUE, 12, 2), matrix(1i, 12, 2),
+    array(1, c(2, 2, 2)), array(1, 3), matrix(1, 1, 2), matrix(1, 3, 50), matrix(NaN, 12, 2),
+    cbind(b = 1:12, c = 0), table(1:3, 1:3), good_x[, c(1, 1)],
+    # text
+    "a", "cuda", "cpu", "fast", "single", "double", "sdkde", "laplace", "silverman", "lcv",
+    "full", "nrd0", c("kde", "kde"), strrep("a", 1e5), "\u00e9\u4e2d", "a\\`%s%d%n", letters,
+    # other types
+    list(1, 1:2, 1:3), list(a = 1, b = "x"), nested, factor(1:12), Sys.time(),
+    as.Date("2026-01-01"), as.POSIXlt("2026-01-01"), data.frame(a = 1:12, b = letters[1:12]),
+    data.frame(a = 1:12, b = I(as.list(1:12))), data.frame(a = 1:12, b = I(matrix(1, 12, 3))),
+    data.frame(a = factor(1:12)), data.frame(a = NA_real_, b = 1:12), faithful,
+    structure(list(1:3, 1:2), class = "data.frame", row.names = 1:3),
+    sum, function(x) stop("no"), function(...) NULL, globalenv(), looped, quote(x), quote(f(x)),
+    expression(a, b), ~a, ~ a + b, y ~ x, ~., ~0, as.name("x"), pairlist(1, 2), set_class(v = 1),
+    methods::getGeneric("show"), numeric_version("1.0"), stats::lm(dist ~ speed, cars),
+    structure(list(), class = "flash_kde"), structure(1:4, class = "nonsense"),
+    # fits that something has broken
+    broken(x = "a"), broken(x = good_x[1:3, ]), broken(x = 1L), broken(debiased = good_x[1:2, ]),
+    broken(debiased = "a"), broken(bandwidth = diag(3)), broken(bandwidth = NULL),
+    broken(bandwidth = -diag(2)), broken(bandwidth = diag(NA_real_, 2)), broken(weights = 1),
+    broken(weights = letters), broken(weights = rep(NaN, 12)), broken(n = 1e6), broken(n = "a"),
+    broken(d = 7L), broken(d = 1L), broken(d = 3), broken(d = -1L), broken(d = NULL),
+    broken(estimator = "none"), broken(estimator = NULL),
+    broken(threads = "a"), broken(backend = NULL), broken(precision = 1), broken(names = 1:9),
+    unclass(fits[[1]]), c(fits, line)
+  )
+  good <- list(
+    x = good_x, y = good_x[1:5, ], at = good_x[1:5, ], newdata = good_x[1:5, ], b = rep(1, 12),
+    weights = rep(1, 12), bandwidth = 0.5, score_bandwidth = 0.4, q = 0.1, prob = 0.5, probs = 0.5,
+    estimator = "kde", nsim = 3, threads = 1, n_samples = 50
+  )
+  named <- getNamespace("flashkernel")
+  exports <- sort(getNamespaceExports("flashkernel"))
+  exports <- exports[vapply(exports, \(name) is.function(get(name, named)), NA)]
+  generics <- c(
+    "predict", "simulate", "quantile", "logLik", "nobs", "print", "summary", "as.data.frame",
+    "update", "plot"
+  )
+
+  argument_names <- function(name) {
+    ours <- if (name == "flash_kde") sample(c("default", "formula"), 1) else "flash_kde"
+    methods <- lapply(ours, \(class) utils::getS3method(name, class, TRUE, envir = named))
+    found <- lapply(c(get(name), methods), \(f) if (is.function(f)) names(formals(args(f))))
+    setdiff(unique(unlist(found)), "...")
+  }
+  good_value <- function(argument, name) {
+    is_object <- argument == "object" || (argument == "x" && name %in% generics)
+    if (!is_object) return(good[[argument]])
+    planar <- if (name %in% c("hdr_level", "plot")) 0.05 else 0.6 # two dimensions cost most there
+    if (stats::runif(1) < planar) sample(fits, 1)[[1]] else sample(list(line, cube), 1)[[1]]
+  }
+  random_arguments <- function(names, name) {
+    # Mostly one bad argument among sound ones: that one gets furthest.
+    n <- length(names)
+    bad <- seq_len(n) %in% sample.int(n, min(1 + stats::rgeom(1, 0.6), n))
+    left_out <- !bad & stats::runif(n) < 0.5 & !names %in% c("x", "object", "bandwidth")
+    # The object of a method is mostly sound, or nothing behind it would be reached.
+    if (name %in% generics && stats::runif(1) < 0.5) bad[1] <- FALSE
+    arguments <- list()
+    for (i in which(!left_out)) {
+      value <- if (bad[i]) sample(hostile, 1)[[1]] else good_value(names[i], name)
+      if (bad[i] || !is.null(value)) arguments[names[i]] <- list(value)
+    }
+    if (stats::runif(1) < 0.1) arguments["nonsense"] <- sample(hostile, 1)
+    if (stats::runif(1) < 0.1) names(arguments) <- NULL
+    arguments
+  }
+  outcome <- function(f, arguments) {
+    started <- proc.time()[["elapsed"]]
+    setTimeLimit(elapsed = 30, transient = TRUE)
+    on.exit(setTimeLimit())
+    result <- tryCatch(
+      {
+        suppressMessages(suppressWarnings(do.call(f, arguments, quote = TRUE)))
+        "returned"
+      },
+      error = function(e) {
+        text <- tryCatch(conditionMessage(e), error = function(e) NA)
+        if (!is.character(text) || length(text) != 1 || is.na(text)) return("error without message")
+        if (grepl("time limit|internal error", text)) return(paste("error:", text))
+        if (!inherits(e, "error")) "condition that is no error" else "error"
+      },
+      interrupt = function(e) "interrupt",
+      condition = function(e) paste("loose condition", class(e)[1])
+    )
+    if (proc.time()[["elapsed"]] - started > 20) "took more than 20 seconds" else result
+  }
+
+  grDevices::pdf(NULL)
+  sink(nullfile())
+  on.exit({
+    sink()
+    grDevices::dev.off()
+  }, add = TRUE)
+  before <- lapply(fits, stats::predict)
+  calls <- c(
+    stats::setNames(rep(calls_per_export, length(exports)), exports),
+    stats::setNames(rep(calls_per_method, length(generics)), generics)
+  )
+  report <- list()
+  seconds <- calls * 0
+  tally <- calls * 0
+  for (name in names(calls)) {
+    f <- get(name)
+    started <- proc.time()[["elapsed"]]
+    for (i in seq_len(calls[[name]])) {
+      names <- argument_names(name)
+      arguments <- if (length(names)) random_arguments(names, name) else sample(hostile, 1)
+      cat(name, i, file = log)
+      result <- outcome(f, arguments)
+      tally[[name]] <- tally[[name]] + (result == "error")
+      if (!result %in% c("returned", "error")) {
+        text <- utils::capture.output(utils::str(arguments, 1, give.attr = FALSE))
+        text <- paste(c(paste0(name, " ", i, ": ", result), text), collapse = "\n")
+        report[[length(report) + 1]] <- substr(text, 1, 1500)
+      }
+    }
+    seconds[[name]] <- proc.time()[["elapsed"]] - started
+  }
+  list(
+    report = unlist(report), calls = calls, errors = tally, seconds = seconds,
+    unharmed = identical(lapply(fits, stats::predict), before)
+  )
+}
+
+test_that("a thousand random bad calls of every exported function raise errors and nothing else", {
+  log <- tempfile("fuzz")
+  on.exit(unlink(log))
+  arguments <- list(1000, 200, log)
+  result <- if (requireNamespace("callr", quietly = TRUE)) {
+    tryCatch(
+      in_child(fuzz_session, arguments, timeout = 300),
+      error = function(e) {
+        call <- readLines(log, warn = FALSE)
+        stop("the process died or hung in call ", call, ": ", conditionMessage(e))
+      }
+    )
+  } else {
+    do.call(fuzz_session, arguments)
+  }
+  expect(length(result$report) == 0, paste(result$report, collapse = "\n"))
+  expect_true(result$unharmed)
+  exports <- getNamespaceExports("flashkernel")
+  exports <- Filter(\(name) is.function(getExportedValue("flashkernel", name)), exports)
+  expect_true(all(result$calls[exports] == 1000))
+  expect_true(all(result$errors > 0 | names(result$errors) %in% c("print", "nobs")))
+})

@@ -1,0 +1,106 @@
+# Ctrl-C stops long work at once, leaks nothing and leaves the session in order; forking is safe.
+
+# Starts one piece of work after the other, each far too long to finish and each to be interrupted.
+# Writes started<i> when piece i begins.
+interrupted_session <- function(folder) {
+  resident <- function() {
+    if (!file.exists("/proc/self/status")) return(NA_real_)
+    line <- grep("^VmRSS:", readLines("/proc/self/status"), value = TRUE)
+    as.numeric(gsub("[^0-9]", "", line)) * 1024
+  }
+  set.seed(1)
+  x <- matrix(stats::rnorm(8 * 250000), ncol = 8)
+  kde <- flash_kde(x, estimator = "kde", bandwidth = 0.5)
+  laplace <- flash_kde(x, estimator = "laplace", bandwidth = 0.5)
+  small <- flash_kde(x[1:40000, ], estimator = "sdkde", bandwidth = 0.5)
+  work <- expression(
+    flash_kde(x, estimator = "sdkde", bandwidth = 0.5),
+    predict(kde),
+    predict(laplace, x[250000:1, ], type = "score"),
+    predict(small, loo = TRUE),
+    bw_lcv(x, "kde"),
+    kernel_sum(x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, precision = "single"),
+    flash_kde(x, estimator = "sdkde", bandwidth = 0.5)
+  )
+  rounds <- lapply(seq_along(work), \(i) {
+    outcome <- tryCatch(
+      {
+        file.create(file.path(folder, paste0("started", i)))
+        eval(work[[i]])
+        "finished"
+      },
+      interrupt = function(condition) "interrupted",
+      error = function(condition) conditionMessage(condition)
+    )
+    stopped <- as.numeric(Sys.time())
+    gc()
+    list(outcome = outcome, stopped = stopped, resident = resident())
+  })
+  after <- predict(flash_kde(x[1:100, ], estimator = "kde", bandwidth = 0.5))
+  list(rounds = rounds, after = after, first = x[1:100, ])
+}
+
+wait_for <- function(done, seconds) {
+  end <- Sys.time() + seconds
+  while (!done() && Sys.time() < end) Sys.sleep(0.02)
+  done()
+}
+
+test_that("an interrupt stops long work at once, leaks nothing, and the session goes on", {
+  skip_on_cran()
+  skip_on_os("windows")
+  skip_if_not_installed("callr")
+  folder <- tempfile("interrupt")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  child <- callr::r_bg(child_task, child_arguments(interrupted_session, list(folder)))
+  on.exit(child$kill(), add = TRUE)
+
+  sent <- numeric()
+  for (i in 1:7) {
+    started <- file.path(folder, paste0("started", i))
+    ready <- wait_for(\() file.exists(started) || !child$is_alive(), 30)
+    expect_true(ready && child$is_alive())
+    Sys.sleep(0.5) # well inside the computation
+    sent[i] <- as.numeric(Sys.time())
+    child$interrupt()
+  }
+  child$wait(20000)
+  expect_false(child$is_alive())
+  got <- child$get_result()
+
+  expect_identical(vapply(got$rounds, `[[`, "", "outcome"), rep("interrupted", 7))
+  latency <- vapply(got$rounds, `[[`, 0, "stopped") - sent
+  # The aim is 0.5 s; the rest is allowed to a loaded machine.
+  expect(
+    all(latency > 0 & latency < 2),
+    paste("seconds from signal to stop:", paste(round(latency, 3), collapse = ", "))
+  )
+  message("interrupted after ", paste(sprintf("%.3f", latency), collapse = ", "), " s")
+  want <- exp(ref_log_kde(got$first, got$first, diag(0.25, 8)))
+  expect_within(got$after / want, rep(1, 100), 1e-11)
+  resident <- vapply(got$rounds, `[[`, 0, "resident")
+  # The last piece of work is the first again: less than one copy of the points may have stayed.
+  if (!anyNA(resident)) expect_lt(resident[7] - resident[1], 8 * 8 * 250000)
+})
+
+test_that("a forked child computes the same, after the parent has used its threads", {
+  skip_on_os("windows")
+  result <- in_child(function() {
+    set.seed(1)
+    x <- matrix(stats::rnorm(9000), ncol = 3)
+    fit <- flash_kde(x, estimator = "sdkde", bandwidth = 0.5, threads = 2)
+    before <- predict(fit, x[1:500, ])
+    forked <- parallel::mclapply(1:2, \(i) predict(fit, x[1:500, ]), mc.cores = 2)
+    refit <- parallel::mclapply(1:2, \(i) {
+      flash_kde(x, estimator = "sdkde", bandwidth = 0.5, threads = 2)$debiased
+    }, mc.cores = 2)
+    list(
+      before = before, forked = forked, after = predict(fit, x[1:500, ]),
+      debiased = fit$debiased, refit = refit
+    )
+  }, timeout = 60)
+  expect_identical(result$forked, list(result$before, result$before))
+  expect_identical(result$after, result$before)
+  expect_identical(result$refit, list(result$debiased, result$debiased))
+})

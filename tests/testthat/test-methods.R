@@ -1,0 +1,316 @@
+# The class: formula interface, missing values, storage, printing, extraction.
+
+estimators <- c("kde", "sdkde", "laplace")
+
+# ---- interfaces
+
+test_that("formula, matrix, data frame and vector interfaces give the same estimate", {
+  for (estimator in estimators) {
+    a <- flash_kde(~ eruptions + waiting, data = faithful, estimator = estimator)
+    b <- flash_kde(faithful, estimator = estimator)
+    c <- flash_kde(as.matrix(faithful), estimator = estimator)
+    expect_identical(predict(a), predict(b))
+    expect_identical(predict(c), predict(b))
+    expect_identical(predict(a, faithful[3:9, 2:1]), predict(b, faithful[3:9, ]))
+  }
+  expect_identical(
+    predict(flash_kde(~eruptions, data = faithful)), predict(flash_kde(faithful$eruptions))
+  )
+})
+
+test_that("the object holds what it promises", {
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), score_bandwidth = c(0.2, 3))
+  expect_s3_class(fit, "flash_kde")
+  expect_identical(fit$estimator, "sdkde")
+  expect_equal(c(fit$n, fit$d), c(272, 2))
+  expect_equal(fit$bandwidth, diag(c(0.09, 16)), ignore_attr = TRUE)
+  expect_identical(dimnames(fit$bandwidth), list(names(faithful), names(faithful)))
+  expect_equal(fit$score_bandwidth, diag(c(0.04, 9)), ignore_attr = TRUE)
+  expect_identical(fit$selector, "user")
+  expect_identical(dim(fit$debiased), c(272L, 2L))
+  expect_null(flash_kde(faithful, estimator = "kde")$debiased)
+  expect_false(flash_kde(faithful)$selector == "user")
+  expect_type(fit$call, "language")
+})
+
+test_that("the formula takes transformations and evaluates them in newdata", {
+  fit <- flash_kde(~ log(eruptions) + I(waiting / 60), data = faithful, estimator = "kde")
+  by_hand <- cbind(log(faithful$eruptions), faithful$waiting / 60)
+  want <- predict(flash_kde(by_hand, estimator = "kde"), by_hand[5:8, ])
+  expect_identical(predict(fit, faithful[5:8, ]), want)
+})
+
+test_that("the formula finds weights and subset in the data", {
+  data <- transform(faithful, w = seq_len(272))
+  a <- flash_kde(~ eruptions + waiting,
+    data = data, subset = waiting > 60, weights = w, bandwidth = 1
+  )
+  keep <- faithful$waiting > 60
+  b <- flash_kde(faithful[keep, ], weights = which(keep), bandwidth = 1)
+  expect_identical(predict(a, faithful), predict(b, faithful))
+  expect_identical(a$n, b$n)
+  inside <- function() {
+    local_weights <- rep(1:2, 136)
+    flash_kde(~waiting, data = faithful, weights = local_weights, bandwidth = 1)
+  }
+  want <- flash_kde(faithful$waiting, weights = rep(1:2, 136), bandwidth = 1)
+  expect_identical(predict(inside(), faithful), predict(want, faithful$waiting))
+})
+
+test_that("a formula with a response, an interaction, text or no variable is refused", {
+  expect_argument_error(flash_kde(eruptions ~ waiting, data = faithful), "formula")
+  expect_argument_error(flash_kde(~ eruptions * waiting, data = faithful), "formula")
+  expect_argument_error(flash_kde(~1, data = faithful), "formula")
+  expect_argument_error(flash_kde(~Species, data = iris), "formula")
+  expect_argument_error(flash_kde(~no_such_variable, data = faithful), "formula")
+  expect_argument_error(flash_kde(~waiting, data = faithful, weights = rep(-1, 272)), "weights")
+  expect_argument_error(flash_kde(~waiting, data = faithful, bandwith = 1), "bandwith")
+})
+
+test_that("rows with missing values are treated as na.action says", {
+  holes <- faithful
+  holes[c(3, 10), 1] <- NA
+  holes[20, 2] <- NaN
+  complete <- faithful[-c(3, 10, 20), ]
+  want <- flash_kde(complete, bandwidth = c(0.3, 4))
+  by_action <- function(action) {
+    list(
+      flash_kde(holes, bandwidth = c(0.3, 4), na.action = action),
+      flash_kde(as.matrix(holes), bandwidth = c(0.3, 4), na.action = action),
+      flash_kde(~ eruptions + waiting, data = holes, bandwidth = c(0.3, 4), na.action = action)
+    )
+  }
+  for (action in list(na.omit, na.exclude, "na.omit")) for (fit in by_action(action)) {
+    expect_identical(fit$n, want$n)
+    expect_identical(predict(fit, faithful), predict(want, faithful))
+    expect_equal(as.vector(fit$na.action), c(3, 10, 20))
+  }
+  for (fit in by_action(na.omit)) expect_length(predict(fit), 269)
+  for (fit in by_action(na.exclude)) { # R's meaning: predictions padded with NA
+    expect_length(predict(fit), 272)
+    expect_identical(which(is.na(predict(fit))), c(3L, 10L, 20L))
+  }
+  expect_error(flash_kde(holes, na.action = na.fail), class = "flashkernel_error_argument")
+  expect_error(flash_kde(holes, na.action = na.pass), class = "flashkernel_error_argument")
+  expect_argument_error(flash_kde(faithful, na.action = "no such function"), "na.action")
+
+  before <- options(na.action = "na.fail")
+  on.exit(options(before))
+  expect_error(flash_kde(holes), class = "flashkernel_error_argument")
+})
+
+test_that("a missing weight removes its row, and all rows missing is an error", {
+  w <- rep(1, 272)
+  w[5] <- NA
+  fit <- flash_kde(faithful, bandwidth = 1, weights = w, na.action = na.omit)
+  expect_identical(fit$n, 271L)
+  expect_identical(length(fit$weights), 271L)
+  expect_argument_error(flash_kde(c(NA_real_, NaN), bandwidth = 1), "x")
+})
+
+test_that("update() changes one argument and keeps the others", {
+  fit <- flash_kde(faithful, estimator = "kde", bandwidth = c(0.3, 4))
+  wider <- update(fit, bandwidth = c(0.6, 8))
+  expect_identical(wider$estimator, "kde")
+  expect_equal(unname(wider$bandwidth), diag(c(0.36, 64)))
+  expect_identical(predict(update(fit)), predict(fit))
+  by_formula <- flash_kde(~ eruptions + waiting, data = faithful, bandwidth = 1)
+  expect_identical(update(by_formula, estimator = "laplace")$estimator, "laplace")
+  expect_identical(update(by_formula, ~ . - waiting)$d, 1L)
+})
+
+test_that("a fit read back from a file predicts the same bits", {
+  file <- tempfile(fileext = ".rds")
+  on.exit(unlink(file))
+  for (estimator in estimators) {
+    fit <- flash_kde(~ eruptions + waiting, data = faithful, estimator = estimator)
+    saveRDS(fit, file)
+    back <- readRDS(file)
+    expect_identical(predict(back, faithful[1:9, ]), predict(fit, faithful[1:9, ]))
+    expect_identical(predict(back, type = "score"), predict(fit, type = "score"))
+  }
+})
+
+test_that("a fit read back in a fresh session predicts the same bits", {
+  file <- tempfile(fileext = ".rds")
+  on.exit(unlink(file))
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
+  saveRDS(fit, file)
+  there <- in_child(function(file) predict(readRDS(file)), list(file))
+  expect_identical(there, predict(fit))
+})
+
+# ---- text
+
+test_that("print() says that H is a variance, the sds, the selector, and where it ran", {
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
+  text <- paste(utils::capture.output(shown <- withVisible(print(fit))), collapse = "\n")
+  expect_identical(shown$value, fit)
+  expect_false(shown$visible)
+  for (word in c("272", "variance", "sd", "eruptions", "waiting", "0.3", "cpu")) {
+    expect_match(text, word, ignore.case = TRUE)
+  }
+  for (estimator in estimators) {
+    expect_output(print(flash_kde(faithful, estimator = estimator)), "silverman|lcv|scott")
+    expect_output(print(flash_kde(iris[1:4], estimator = estimator)), "Sepal.Length")
+  }
+})
+
+test_that("summary() and diagnostics() print their content", {
+  fit <- flash_kde(faithful, estimator = "laplace", weights = rep(1:2, 136))
+  expect_output(print(summary(fit)), "effective|log-?likelihood", ignore.case = TRUE)
+  expect_output(print(diagnostics(fit)), "negative", ignore.case = TRUE)
+  expect_output(print(diagnostics(flash_kde(faithful))), "cpu.*pairs_per_second")
+})
+
+test_that("diagnostics() reports where the work was done and how much it was", {
+  w <- rep(1:2, 136)
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4), weights = w, threads = 1)
+  found <- diagnostics(fit)
+  text <- paste(names(unlist(found)), collapse = " ")
+  for (item in c("backend", "device", "engine", "precision", "threads", "pairs", "seconds")) {
+    expect_match(text, item)
+  }
+  flat <- unlist(found)
+  expect_true("cpu" %in% flat)
+  size <- unname(unlist(found)[grep("effective", names(flat))])
+  expect_equal(as.numeric(size[1]), sum(w)^2 / sum(w^2))
+})
+
+test_that("the negative mass of a Laplace estimate is that of a fine grid", {
+  x <- c(-1, 1) * 0.5
+  fit <- flash_kde(x, estimator = "laplace", bandwidth = 1)
+  grid <- seq(-12, 12, length.out = 200001)
+  density <- ref_laplace(cbind(x), cbind(grid[seq(1, 200001, 100)]), diag(1))
+  want <- sum(pmax(-density, 0)) * diff(grid[c(1, 101)])
+  found <- diagnostics(fit)$negative_mass
+  expect_equal(found$value, want, tolerance = 1e-3)
+  expect_identical(found$method, "grid")
+
+  for (spread in c(3, 20)) { # the grid is 128 sds wide at most
+    set.seed(1)
+    points <- matrix(stats::runif(80, -spread, spread), 40)
+    fit <- flash_kde(points, estimator = "laplace", bandwidth = 0.5)
+    side <- seq(-spread - 4, spread + 4, length.out = 601)
+    density <- predict(fit, as.matrix(expand.grid(side, side)))
+    want <- sum(pmax(-density, 0)) * diff(side[1:2])^2
+    expect_equal(diagnostics(fit)$negative_mass$value, want, tolerance = 2e-3)
+  }
+
+  cloud <- example_points(60, 4)
+  fit <- flash_kde(cloud, estimator = "laplace", bandwidth = 0.6)
+  set.seed(1)
+  found <- diagnostics(fit)$negative_mass
+  expect_identical(found$method, "sampling")
+  # An independent estimate: the kernel's mixture as proposal
+  draws <- cloud[sample(60, 20000, TRUE), ] + 0.6 * matrix(stats::rnorm(80000), ncol = 4)
+  ratio <- ref_laplace(cloud, draws, diag(0.36, 4)) / exp(ref_log_kde(cloud, draws, diag(0.36, 4)))
+  se <- stats::sd(pmax(-ratio, 0)) / sqrt(20000)
+  expect_lt(abs(found$value - mean(pmax(-ratio, 0))), 5 * (se + found$se))
+  expect_null(diagnostics(flash_kde(cloud, estimator = "kde", bandwidth = 1))$negative_mass)
+})
+
+# ---- extraction
+
+test_that("as.data.frame() holds the points with their density and log density", {
+  fit <- flash_kde(faithful, estimator = "kde")
+  table <- as.data.frame(fit)
+  expect_identical(names(table), c("eruptions", "waiting", "density", "log_density"))
+  expect_identical(nrow(table), 272L)
+  expect_equal(table$density, predict(fit))
+  expect_equal(table$log_density, predict(fit, type = "log_density"))
+  expect_equal(table$waiting, faithful$waiting)
+})
+
+test_that("logLik() is the leave-one-out log likelihood, and AIC() works on it", {
+  x <- as.matrix(faithful)[1:60, ]
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = c(0.4, 6))
+    value <- logLik(fit)
+    want <- sum(log(ref_loo_density(estimator, x, diag(c(0.16, 36)))))
+    expect_s3_class(value, "logLik")
+    expect_equal(as.numeric(value), want, tolerance = 1e-10)
+    expect_equal(attr(value, "nobs"), 60)
+    expect_equal(nobs(fit), 60)
+    expect_equal(AIC(fit), -2 * want + 2 * attr(value, "df"))
+  }
+})
+
+test_that("logLik() weighs each point, leaves out weight zero, and is -Inf below zero density", {
+  x <- example_points(40, 2)
+  w <- rep(c(0, 1, 3, 0.5), 10)
+  fit <- flash_kde(x, estimator = "kde", bandwidth = 0.8, weights = w)
+  loo <- predict(fit, loo = TRUE, type = "log_density")
+  used <- w > 0
+  expect_equal(as.numeric(logLik(fit)), sum((w * loo)[used]) / mean(w), tolerance = 1e-12)
+
+  far <- flash_kde(c(0, 0.1, 0.2, 2.5), estimator = "laplace", bandwidth = 1)
+  expect_warning(value <- logLik(far), "negative")
+  expect_identical(as.numeric(value), -Inf)
+  expect_error(logLik(flash_kde(1, estimator = "kde", bandwidth = 1)), "two points")
+})
+
+test_that("the likelihood bandwidth has the highest logLik()", {
+  x <- example_points(80, 2)
+  for (estimator in c("kde", "sdkde")) {
+    h <- bw_lcv(x, estimator)
+    at <- function(factor) {
+      as.numeric(logLik(flash_kde(x, estimator = estimator, bandwidth = as.vector(h) * factor)))
+    }
+    expect_gt(at(1), max(at(0.9), at(1.1)))
+  }
+})
+
+test_that("rows of newdata with missing values predict NA, or as na.action says", {
+  fit <- flash_kde(faithful, estimator = "kde")
+  new <- faithful[1:5, ]
+  new[2, 1] <- NA
+  new[4, 2] <- NaN
+  got <- predict(fit, new)
+  expect_identical(is.na(got), c(FALSE, TRUE, FALSE, TRUE, FALSE))
+  expect_identical(got[c(1, 3, 5)], predict(fit, faithful[c(1, 3, 5), ]))
+  expect_identical(which(is.na(predict(fit, new, type = "score")[, 2])), c(2L, 4L))
+  expect_identical(predict(fit, new, na.action = na.omit), got[c(1, 3, 5)])
+  expect_argument_error(predict(fit, new, na.action = na.fail), "newdata")
+})
+
+test_that("predictions carry the rows' count, and scores the columns' names", {
+  fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
+  expect_length(predict(fit, faithful[1:7, ]), 7)
+  expect_null(dim(predict(fit, faithful[1:7, ])))
+  score <- predict(fit, faithful[1:7, ], type = "score")
+  expect_identical(dim(score), c(7L, 2L))
+  expect_identical(colnames(score), c("eruptions", "waiting"))
+  expect_identical(dim(kernel_score(faithful, faithful[1:7, ], bandwidth = 1)), c(7L, 2L))
+  expect_identical(dim(predict(fit, faithful[1, ], type = "score")), c(1L, 2L))
+})
+
+test_that("the log density of a Laplace estimate warns and is NaN where it is negative", {
+  fit <- flash_kde(c(-0.5, 0.5), estimator = "laplace", bandwidth = 1)
+  expect_warning(got <- predict(fit, c(0, 3), type = "log_density"), "negative")
+  expect_identical(is.nan(got), c(FALSE, TRUE))
+  expect_lt(predict(fit, 3), 0)
+  expect_warning(predict(fit, 0, type = "log_density"), NA)
+})
+
+# ---- data at the edge
+
+test_that("every method works on single points, ties, flat columns and points worlds apart", {
+  data <- list(
+    3, rep(3, 5), cbind(1, 2), matrix(1, 6, 2), cbind(1, 2, 3), cbind(1:6, 2, 3), c(0, 1e9),
+    rbind(c(0, 0), c(1e9, 1e9)), rbind(example_points(20, 2), c(1e6, 0)),
+    matrix(1:30, 10, dimnames = list(NULL, c("a", "a", "")))
+  )
+  methods <- list(
+    predict, simulate, summary, diagnostics, as.data.frame, hdr_level, plot,
+    \(fit) if (fit$d == 1) quantile(fit)
+  )
+  for (x in data) for (estimator in estimators) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = 1)
+    for (method in methods) {
+      expect_error(suppressWarnings(utils::capture.output(with_null_device(method(fit)))), NA)
+    }
+    expect_true(all(is.finite(predict(fit))))
+    expect_output(print(fit), "variance")
+  }
+})

@@ -1,0 +1,103 @@
+# Figures draw the estimate itself, and leave the session as it was.
+
+estimators <- c("kde", "sdkde", "laplace")
+
+test_that("plots of 1, 2 and more variables draw and return what they drew, invisibly", {
+  for (estimator in estimators) {
+    for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
+      fit <- flash_kde(data, estimator = estimator)
+      drawn <- with_null_device(withVisible(plot(fit)))
+      expect_false(drawn$visible)
+      expect_false(is.null(drawn$value))
+    }
+  }
+})
+
+test_that("the grids that plot() returns hold the estimate itself", {
+  fit <- flash_kde(faithful$eruptions, estimator = "sdkde")
+  drawn <- with_null_device(plot(fit))
+  expect_equal(drawn$y, predict(fit, drawn$x), tolerance = 1e-10)
+  expect_equal(sum(drawn$y) * diff(drawn$x[1:2]), 1, tolerance = 0.01)
+
+  fit <- flash_kde(faithful, estimator = "laplace", bandwidth = c(0.3, 4))
+  drawn <- with_null_device(plot(fit, prob = c(0.5, 0.9), n_grid = 40))
+  at <- unname(as.matrix(expand.grid(drawn$x, drawn$y)))
+  expect_equal(dim(drawn$z), lengths(drawn[c("x", "y")]), ignore_attr = TRUE)
+  expect_equal(as.vector(drawn$z), predict(fit, at), tolerance = 1e-10)
+  expect_equal(unname(drawn$levels), unname(hdr_level(fit, c(0.5, 0.9))), tolerance = 1e-6)
+})
+
+test_that("the marginals in a plot of more variables are estimates of those variables", {
+  # The marginal of a Gaussian mixture is the mixture of the marginals; that of the
+  # Laplace-corrected estimate is the one of the lower dimension.
+  for (estimator in c("kde", "laplace")) {
+    fit <- flash_kde(iris[1:3], estimator = estimator, bandwidth = c(0.3, 0.2, 0.4))
+    drawn <- with_null_device(plot(fit, n_grid = 25))
+    one <- flash_kde(iris[[2]], estimator = estimator, bandwidth = 0.2)
+    line <- drawn$marginals$Sepal.Width
+    expect_equal(line$y, predict(one, line$x), tolerance = 1e-10)
+    two <- flash_kde(iris[c(1, 3)], estimator = estimator, bandwidth = c(0.3, 0.4))
+    pair <- drawn$pairs[["Sepal.Length:Petal.Length"]]
+    want <- predict(two, unname(as.matrix(expand.grid(pair$x, pair$y))))
+    expect_equal(as.vector(pair$z), want, tolerance = 1e-10)
+  }
+})
+
+test_that("lines() and plot(add = TRUE) draw on the figure that is there", {
+  fit <- flash_kde(faithful$eruptions, estimator = "kde")
+  with_null_device({
+    plot(fit)
+    usr <- graphics::par("usr")
+    lines(flash_kde(faithful$eruptions), lty = 2)
+    plot(flash_kde(faithful$eruptions), add = TRUE)
+    expect_identical(graphics::par("usr"), usr)
+  })
+  expect_argument_error(plot(flash_kde(iris[1:3]), add = TRUE), "add")
+  expect_argument_error(plot(fit, prob = 2), "prob")
+  expect_argument_error(plot(fit, n_grid = -1), "n_grid")
+})
+
+test_that("a grid beyond the memory limit is refused by name", {
+  plane <- flash_kde(faithful, estimator = "kde")
+  before <- options(flashkernel.memory_limit = 1e8)
+  on.exit(options(before))
+  expect_argument_error(with_null_device(plot(plane, n_grid = 1e6)), "n_grid")
+})
+
+test_that("line types that crash R's own graphics are refused by name", {
+  # lines(1:2, lty = 1e200) is a segmentation fault in R 4.2
+  refused <- in_child(function() {
+    grDevices::pdf(NULL)
+    fits <- list(flash_kde(faithful$waiting), flash_kde(faithful), flash_kde(iris[1:3]))
+    vapply(fits, \(fit) {
+      vapply(list(1e200, Inf, -1e9), \(lty) {
+        tryCatch({ plot(fit, lty = lty); "drawn" }, error = conditionMessage)
+      }, "")
+    }, character(3))
+  })
+  expect_match(as.vector(refused), "^`lty` must")
+})
+
+test_that("a plot leaves the graphical parameters and the random state as they were", {
+  with_null_device({
+    graphics::plot.new()
+    before <- graphics::par(no.readonly = TRUE)[c("mar", "mfrow", "oma", "las", "cex")]
+    set.seed(3)
+    state <- .Random.seed
+    for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
+      plot(flash_kde(data, estimator = "kde"))
+      hdr_level(flash_kde(data, estimator = "kde"), 0.5)
+    }
+    expect_identical(.Random.seed, state)
+    expect_identical(graphics::par(names(before)), before)
+  })
+})
+
+test_that("autoplot() gives ggplots that build", {
+  skip_if_not_installed("ggplot2")
+  for (data in list(faithful["eruptions"], faithful, iris[1:3])) {
+    drawn <- ggplot2::autoplot(flash_kde(data, estimator = "kde"))
+    expect_s3_class(drawn, "ggplot")
+    expect_silent(with_null_device(ggplot2::ggplot_build(drawn)))
+  }
+})

@@ -1,0 +1,93 @@
+# The names and the numbers of arguments of the .Call()s in R are those that the library registers.
+
+# Every call .Call(symbol, ...) in the package's functions, as symbol = number of arguments
+native_calls <- function(namespace) {
+  found <- list()
+  walk <- function(expression) {
+    if (is.call(expression)) {
+      if (identical(expression[[1]], quote(.Call))) {
+        name <- deparse(expression[[2]])
+        found[[length(found) + 1]] <<- c(name, length(expression) - 2)
+      }
+      for (part in as.list(expression)) if (!missing(part)) walk(part)
+    } else if (is.pairlist(expression)) {
+      for (part in as.list(expression)) if (!missing(part)) walk(part)
+    }
+  }
+  for (name in ls(namespace, all.names = TRUE)) {
+    value <- get(name, namespace)
+    if (is.function(value)) {
+      walk(body(value))
+      walk(formals(value))
+    }
+  }
+  unique(do.call(rbind, found))
+}
+
+registered_routines <- function() {
+  routines <- getDLLRegisteredRoutines("flashkernel")
+  list(
+    call = vapply(routines$.Call, \(routine) routine$numParameters, 0L),
+    other = length(routines$.C) + length(routines$.Fortran)
+  )
+}
+
+test_that("every .Call() names a registered routine and passes as many arguments as it takes", {
+  calls <- native_calls(asNamespace("flashkernel"))
+  registered <- registered_routines()
+  expect_gte(nrow(calls), 7)
+  expect_match(calls[, 1], "^ffi_")
+  expect_true(all(calls[, 1] %in% names(registered$call)))
+  expect_identical(unname(registered$call[calls[, 1]]), as.integer(calls[, 2]))
+})
+
+test_that("every registered routine is called from R, except those for tests", {
+  registered <- names(registered_routines()$call)
+  production <- grep("^ffi_test_", registered, value = TRUE, invert = TRUE)
+  expect_setequal(production, native_calls(asNamespace("flashkernel"))[, 1])
+  expect_match(registered, "^ffi_")
+  expect_identical(registered_routines()$other, 0L)
+})
+
+test_that("symbols are found by registration only", {
+  loaded <- getLoadedDLLs()
+  expect_false(unclass(loaded[["flashkernel"]])$dynamicLookup)
+})
+
+test_that("the C entry points refuse arguments that do not fit together", {
+  # R checks everything before; this is the second line, against a mistake there or a tampered fit.
+  hostile_calls <- function() {
+    space <- asNamespace("flashkernel")
+    native <- function(name, ...) .Call(get(name, space), ...)
+    control <- list(backend = "cpu", precision = "double", threads = 1L, progress = NULL)
+    x <- matrix(0, 3, 2)
+    L <- diag(2)
+    plain <- c(1, 0, 0)
+    calls <- expression(
+      native("ffi_log_sum", x, matrix(0, 3, 1), NULL, L, plain, FALSE, control),
+      native("ffi_log_sum", x, matrix(0, 3, 5), NULL, L, plain, FALSE, control),
+      native("ffi_log_sum", NULL, x, NULL, L, plain, FALSE, control),
+      native("ffi_log_sum", x, x, NULL, NULL, plain, FALSE, control),
+      native("ffi_log_sum", x, x, NULL, diag(3), plain, FALSE, control),
+      native("ffi_log_sum", x, x, NULL, L, NULL, FALSE, control),
+      native("ffi_log_sum", x, x, 1, L, plain, FALSE, control),
+      native("ffi_log_sum", x, x, c(1L, 1L, 1L), L, plain, FALSE, control),
+      native("ffi_log_sum", letters, x, NULL, L, plain, FALSE, control),
+      native("ffi_log_sum", x, x, NULL, L, plain, FALSE, 1),
+      native("ffi_kernel_sum", x, NULL, NULL, L, control),
+      native("ffi_kernel_sum", x, NULL, matrix(0, 2, 1), L, control),
+      native("ffi_kernel_sum", x, matrix(0, 3, 1), matrix(0, 3, 1), L, control),
+      native("ffi_score", x, matrix(0, 4, 1), NULL, L, FALSE, FALSE, control),
+      native("ffi_score", x, NULL, NULL, NULL, FALSE, FALSE, control),
+      native("ffi_debias", NULL, NULL, L, L, control),
+      native("ffi_debias", x, NULL, L, NULL, control),
+      native("ffi_sdkde_loo", x, NULL, L, NULL, control),
+      native("ffi_cdf", c(0, 1), NULL, 1, 1, FALSE, control),
+      native("ffi_cdf", c(0, 1), c(1, 2, 3), 1, 1, FALSE, control),
+      native("ffi_cdf", c("a", "b"), c(1, 2), 1, 1, FALSE, control)
+    )
+    vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
+  }
+  outcome <- in_child(hostile_calls)
+  expect_true(all(outcome %in% c("simpleError", "flashkernel_error_internal")))
+})

@@ -1,0 +1,34 @@
+# Reaches every entry of the C code once or twice with small inputs: what valgrind can run in a
+# few minutes. Sizes are chosen around tile edges, with weights, ties, far queries and d above 16.
+library(flashkernel)
+
+set.seed(1)
+sizes <- list(c(1, 1), c(3, 1), c(17, 2), c(130, 3), c(65, 5), c(40, 16), c(33, 33), c(20, 70))
+for (size in sizes) {
+  n <- size[1]
+  d <- size[2]
+  x <- matrix(stats::rnorm(n * d), n, d)
+  y <- rbind(x[seq_len(min(n, 3)), , drop = FALSE], 60 + matrix(stats::rnorm(5 * d), 5, d))
+  h <- 0.5 + seq_len(d) / d
+  weights <- stats::runif(n) + 0.1
+  for (precision in c("double", "single")) {
+    for (estimator in c("kde", "sdkde", "laplace")) {
+      for (w in list(NULL, weights)) {
+        fit <- flash_kde(x, estimator, bandwidth = h, weights = w, precision = precision, threads = 2)
+        predict(fit, y)
+        suppressWarnings(predict(fit, y, type = "log_density"))
+        predict(fit, y, type = "score")
+        if (n > 1) suppressWarnings(predict(fit, type = "log_density", loo = TRUE))
+        if (d == 1) cdf(fit, c(-1, 0, 1))
+      }
+    }
+    kernel_sum(x, y, b = cbind(rep(1, n), x), bandwidth = h, precision = precision)
+    kernel_score(x, at = y, bandwidth = h, precision = precision)
+  }
+}
+# errors must leave nothing behind
+try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
+try(flash_kde(x, bandwidth = -1), silent = TRUE)
+invisible(backend_info())
+gc()
+cat("exercise: done\n")

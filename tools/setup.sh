@@ -1,0 +1,123 @@
+# shellcheck shell=bash disable=SC2034
+# Shared by tools/demo, tools/check and tools/check-memory: find or install what a run needs.
+# Sourced by bash, never run. Everything that is installed is announced first.
+
+fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+
+say() { printf '== %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Fails where neither root nor a usable sudo is at hand; sudo may ask on a terminal only.
+can_be_root() {
+  [ "$(id -u)" -eq 0 ] || { have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
+as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -E "$@"; fi; }
+
+apt_has() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+apt_known() { apt-cache show "$1" >/dev/null 2>&1; }
+
+fk_apt_updated=no
+apt_update_once() {
+  [ "$fk_apt_updated" = yes ] && return 0
+  say "apt-get update"
+  as_root apt-get update -qq </dev/null || say "apt-get update failed: going on with the lists at hand"
+  fk_apt_updated=yes
+}
+
+# apt_install PACKAGE...: installs those that are missing; non-zero when that cannot be done.
+apt_install() {
+  local missing=() package
+  for package in "$@"; do apt_has "$package" || missing+=("$package"); done
+  [ "${#missing[@]}" -eq 0 ] && return 0
+  can_be_root || return 1
+  apt_update_once
+  say "apt-get install ${missing[*]}"
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >"$fk_scratch/apt.log" 2>&1 ||
+    { tail -n 20 "$fk_scratch/apt.log" >&2; return 1; }
+}
+
+# System programs. r-base-dev brings the compiler and the BLAS headers that R links with.
+need_r() {
+  if ! have R || ! have Rscript || ! have make || ! have "$(R CMD config CC 2>/dev/null | cut -d' ' -f1)"; then
+    have apt-get || die "R (>= 4.1) and a C compiler are needed, and this machine has no apt-get"
+    apt_install r-base-core r-base-dev ||
+      die "cannot install R here; run as root: apt-get install r-base-core r-base-dev"
+  fi
+  Rscript -e 'if (getRversion() < "4.1.0") quit(status = 1)' </dev/null ||
+    die "R >= 4.1 is needed, found $(Rscript -e 'cat(as.character(getRversion()))')"
+  say "R $(Rscript -e 'cat(as.character(getRversion()))'), $(R CMD config CC)"
+}
+
+# missing_r_packages PACKAGE...: those that R does not find (testthat: older than edition 3).
+missing_r_packages() {
+  Rscript --vanilla -e '
+    least <- c(testthat = "3.0.0")
+    for (p in commandArgs(TRUE)) {
+      found <- tryCatch(as.character(utils::packageVersion(p)), error = function(e) NA)
+      if (is.na(found) || (p %in% names(least) && package_version(found) < least[[p]])) cat(p, "")
+    }' "$@" </dev/null
+}
+
+# need_r_packages PACKAGE...: from the distribution where it has them, else from CRAN.
+need_r_packages() {
+  local missing package debian=()
+  missing="$(missing_r_packages "$@")"
+  [ -z "${missing// /}" ] && return 0
+  if have apt-get && can_be_root; then
+    apt_update_once
+    for package in $missing; do
+      package="r-cran-$(printf '%s' "$package" | tr '[:upper:]' '[:lower:]')"
+      if apt_known "$package"; then debian+=("$package"); fi
+    done
+    [ "${#debian[@]}" -gt 0 ] && { apt_install "${debian[@]}" || say "apt-get did not install all of them"; }
+    missing="$(missing_r_packages $missing)"
+  fi
+  [ -z "${missing// /}" ] && return 0
+  say "install.packages: $missing"
+  Rscript -e '
+    if (identical(unname(getOption("repos")["CRAN"]), "@CRAN@"))
+      utils::chooseCRANmirror(graphics = FALSE, ind = 1, local.only = TRUE)
+    library <- .libPaths()[1]
+    if (file.access(library, 2) != 0) {
+      library <- Sys.getenv("R_LIBS_USER")
+      dir.create(library, recursive = TRUE, showWarnings = FALSE)
+    }
+    utils::install.packages(commandArgs(TRUE), lib = library, Ncpus = 2)' $missing </dev/null || true
+  missing="$(missing_r_packages $missing)"
+  [ -z "${missing// /}" ]
+}
+
+# Where an R user's packages go: the first library that can be written to.
+user_library() {
+  Rscript -e '
+    candidates <- .libPaths()
+    writable <- candidates[file.access(candidates, 2) == 0]
+    library <- if (length(writable) > 0) writable[1] else path.expand(Sys.getenv("R_LIBS_USER"))
+    dir.create(library, recursive = TRUE, showWarnings = FALSE)
+    cat(library)' </dev/null
+}
+
+# build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. Builds from a copy of the
+# files that belong to the repository, so that nothing lying about gets into the package.
+build_tarball() {
+  local where="$1" copy="$1/source/flashkernel"
+  shift
+  rm -rf "$where/source"
+  mkdir -p "$copy"
+  if have git && git -C "$fk_root" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    (cd "$fk_root" && git ls-files -co --exclude-standard -z |
+      while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done |
+      tar --null -cf - -T -) | tar -C "$copy" -xf -
+  else
+    (cd "$fk_root" && tar -cf - --exclude='./*.tar.gz' --exclude='./.git' .) | tar -C "$copy" -xf -
+  fi
+  say "R CMD build $*"
+  (cd "$where" && R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
+    { cat "$where/build.log" >&2; return 1; }
+  fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
+}
+
+fk_scratch="$(mktemp -d "${TMPDIR:-/tmp}/flashkernel.XXXXXX")"
+trap 'rm -rf "$fk_scratch"' EXIT
