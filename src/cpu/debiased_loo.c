@@ -16,7 +16,8 @@ struct loo {
   struct fk_kernel_mode mode;
   int threads;
   struct fk_packed points, means;
-  double *mass_inverse, *weight; /* padded; weight: w_i, 0 in the padding */
+  double *mass_inverse, *weight; /* padded; weight: w_i / weight_scale, 0 in the padding */
+  double weight_scale;
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -118,14 +119,14 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t i = 0; i < n && !status; i++) {
     if (!(log_sum[i] >= 0x1p-961 * (double)n)) rows[found++] = i;
-    log_sum[i] = log(log_sum[i]) + log(s->points.weight_scale);
+    log_sum[i] = log(log_sum[i]) + log(s->weight_scale);
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
   for (int64_t r = 0; r < found && !status; r++)
     if (!isfinite(shift2[r])) shift2[r] = 0; /* a distance that overflows: the sum is 0 */
   if (!status && found) status = run(s, rows, found, shift2, false, sum, err);
   for (int64_t r = 0; r < found && !status; r++)
-    log_sum[rows[r]] = log(sum[r]) + shift2[r] * LN2 + log(s->points.weight_scale);
+    log_sum[rows[r]] = log(sum[r]) + shift2[r] * LN2 + log(s->weight_scale);
   stats->tail_rows += (double)found;
   free(rows);
   free(shift2);
@@ -143,20 +144,22 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = 1};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
-  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, err);
-  if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, err);
+  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, FK_PACKED_WEIGHT, err);
+  if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, 0, err);
   if (!status)
     status = fk_packed_fill(&s.points, &s.mode, &task->points, task->whitening, NULL, 0, n, s.threads, err);
   if (!status) status = fk_packed_fill(&s.means, &s.mode, &means, task->whitening, NULL, 0, n, s.threads, err);
   if (!status) {
-    if (task->weights) fk_packed_weights(&s.points, &s.mode, task->weights);
+    s.weight_scale = task->weights ? fk_largest_absolute(task->weights, n) : 1;
     s.weight = s.points.weight;
-    s.mass_inverse = calloc((size_t)s.points.padded, sizeof(double));
+    for (int64_t i = 0; i < s.points.capacity; i++)
+      s.weight[i] = i >= n ? 0 : task->weights ? task->weights[i] / s.weight_scale : 1;
+    s.mass_inverse = calloc((size_t)s.points.capacity, sizeof(double));
     if (!s.mass_inverse) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   }
   if (!status) {
     /* eps = w_i k_ij / S_j with the packed weights w_i / weight_scale. */
-    for (int64_t j = 0; j < n; j++) s.mass_inverse[j] = s.points.weight_scale / task->mass[j];
+    for (int64_t j = 0; j < n; j++) s.mass_inverse[j] = s.weight_scale / task->mass[j];
     status = run_with_tails(&s, stats, err);
   }
   free(s.mass_inverse);

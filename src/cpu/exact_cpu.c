@@ -67,7 +67,7 @@ static enum fk_status available(struct fk_error *err) {
  * 2^27 of them would be needed to matter). */
 static double underflow_threshold(const struct fk_sweep *s) {
   double tiny = s->mode.single ? 0x1p-125 * 0x1p27 : 0x1p-1021 * 0x1p60;
-  return tiny * (double)s->sources.n * s->sources.weight_scale;
+  return tiny * (double)s->task->sources.n * s->weight_scale;
 }
 
 /* Rows that underflow are done again, in double, with their own largest exponent taken off. */
@@ -89,6 +89,7 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
     if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
+    if (!status) status = fk_sweep_pack(&sweep, err);
     if (!status) {
       /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
       fk_packed_banish(&sweep.sources, mode);
@@ -97,8 +98,8 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
       for (int64_t r = 0; r < found; r++)
         if (!isfinite(shift2[r])) shift2[r] = 0;
       if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
-      fk_sweep_free(&sweep);
     }
+    fk_sweep_free(&sweep);
   }
   free(rows);
   free(shift2);
@@ -121,8 +122,13 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, threads, err);
   if (status) return status;
-  status = task->targets.data ? fk_sweep_targets(&sweep, NULL, m, NULL, false, err)
-                              : fk_sweep_symmetric(&sweep, err);
+  if (task->targets.data) {
+    status = fk_sweep_pack(&sweep, err);
+    if (!status) status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
+  } else {
+    status = fk_sweep_symmetric(&sweep, err);
+  }
+  fk_packed_free(&sweep.sources); /* the tails have a copy of their own, in double */
   if (!status && task->shift) status = rescue_tails(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
   stats->pairs += (double)n * (double)m;

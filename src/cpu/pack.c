@@ -60,22 +60,25 @@ enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *
 }
 
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
-                              struct fk_error *err) {
+                              unsigned parts, struct fk_error *err) {
   memset(p, 0, sizeof *p);
   p->n = n;
   p->d = d;
-  p->padded = padded_to(n, FK_TILE_COLS);
-  p->weight_scale = 1;
-  size_t real = fk_real_size(mode), points = (size_t)p->padded;
-  double bytes = (double)real * (double)points * (double)(d + 2);
+  p->capacity = padded_to(n, FK_TILE_COLS);
+  size_t real = fk_real_size(mode), points = (size_t)p->capacity;
+  bool constant = parts & FK_PACKED_CONSTANT, weight = parts & FK_PACKED_WEIGHT;
+  double bytes = (double)real * (double)points * (double)(d + constant + weight);
   if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
   p->points = fk_aligned_alloc(points * (size_t)d * real);
-  p->constant = fk_aligned_alloc(points * real);
-  p->weight = fk_aligned_alloc(points * real);
-  if (!p->points || !p->constant || !p->weight) {
+  p->ones = fk_aligned_alloc(FK_TILE_COLS * real);
+  p->edge = fk_aligned_alloc(FK_TILE_COLS * real);
+  if (constant) p->constant = fk_aligned_alloc(points * real);
+  if (weight) p->weight = fk_aligned_alloc(points * real);
+  if (!p->points || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight)) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
   }
+  for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->ones, i, 1);
   return FK_STATUS_OK;
 }
 
@@ -83,7 +86,24 @@ void fk_packed_free(struct fk_packed *p) {
   fk_aligned_free(p->points);
   fk_aligned_free(p->constant);
   fk_aligned_free(p->weight);
-  p->points = p->constant = p->weight = NULL;
+  fk_aligned_free(p->ones);
+  fk_aligned_free(p->edge);
+  memset(p, 0, sizeof *p);
+}
+
+const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+  return fk_real_at(mode, p->points, i * p->d);
+}
+
+const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+  static const double zeros[FK_TILE_COLS]; /* as many floats, too */
+  return p->constant ? fk_real_at(mode, p->constant, i) : fk_real_at(mode, zeros, i % FK_TILE_COLS);
+}
+
+const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+  if (p->weight) return fk_real_at(mode, p->weight, i);
+  bool inside = i / FK_TILE_COLS < p->n / FK_TILE_COLS;
+  return fk_real_at(mode, inside ? p->ones : p->edge, i % FK_TILE_COLS);
 }
 
 enum { WIDEST_PANEL = 64 };
@@ -113,6 +133,7 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
   int64_t d = p->d, panels = padded_to(count, FK_TILE_COLS) / panel;
   bool failed = false;
   p->n = count;
+  for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
     double *u = malloc(sizeof(double) * (size_t)panel * (size_t)d), square[WIDEST_PANEL];
@@ -124,35 +145,32 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
       memset(u, 0, sizeof(double) * (size_t)panel * (size_t)d);
       fk_whiten(w, x, rows, first + start, here, u, panel);
       store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
-      for (int lane = 0; lane < panel; lane++) {
+      for (int lane = 0; lane < panel && p->constant; lane++)
         fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
-        fk_real_set(mode, p->weight, start + lane, lane < here ? 1 : 0);
-      }
     }
     free(u);
   }
   return failed ? out_of_memory(err, 8.0 * panel * (double)d) : FK_STATUS_OK;
 }
 
-/* 1 where all are 0: it only divides. */
-static double largest_absolute(const double *x, int64_t n) {
+double fk_largest_absolute(const double *x, int64_t n) {
   double largest = 0;
   for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(x[i]));
   return largest > 0 ? largest : 1;
 }
 
-void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights) {
-  p->weight_scale = largest_absolute(weights, p->n);
-  for (int64_t i = 0; i < p->n; i++) fk_real_set(mode, p->weight, i, weights[i] / p->weight_scale);
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights, double scale) {
+  int64_t end = padded_to(p->n, FK_TILE_COLS);
+  for (int64_t i = 0; i < end; i++) fk_real_set(mode, p->weight, i, i < p->n ? weights[i] / scale : 0);
 }
 
 void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode) {
   const double far = mode->single ? 1e8 : 1e70; /* its fourth power is finite */
   int panel = mode->ops->panel;
-  for (int64_t i = 0; i < p->padded; i++) {
-    if (fk_real_get(mode, p->weight, i) != 0) continue;
+  for (int64_t i = 0; i < padded_to(p->n, FK_TILE_COLS); i++) {
+    if (fk_real_get(mode, fk_packed_weight_at(p, mode, i), 0) != 0) continue;
     fk_real_set(mode, p->points, (i / panel) * panel * p->d + i % panel, far);
-    fk_real_set(mode, p->constant, i, mode->difference ? 0 : -far * far / 2);
+    if (p->constant) fk_real_set(mode, p->constant, i, mode->difference ? 0 : -far * far / 2);
   }
 }
 
@@ -166,7 +184,7 @@ enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *
   memset(*panels, 0, bytes);
   for (int64_t v = 0; v < r; v++) {
     const double *column = columns + v * n;
-    scale[v] = largest_absolute(column, n);
+    scale[v] = fk_largest_absolute(column, n);
     for (int64_t i = 0; i < n; i++)
       fk_real_set(mode, *panels, ((i / panel) * r + v) * panel + i % panel, column[i] / scale[v]);
   }

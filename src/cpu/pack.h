@@ -11,14 +11,15 @@ struct fk_kernel_mode {
   double scale; /* of whitened coordinates, so that the exponent is in base 2 */
 };
 
+/* What need not be there is not: many points in few dimensions would pay for it in memory. */
 struct fk_packed {
-  int64_t n, d;
-  int64_t padded;  /* n rounded up to FK_TILE_COLS; the padding has weight 0 */
-  void *points;    /* panels [panel][k][lane] */
-  void *constant;  /* -|u|^2 / 2 (gram), 0 (difference) */
-  void *weight;    /* relative to weight_scale */
-  double weight_scale;
+  int64_t n, d, capacity; /* n points; room for `capacity`, a multiple of FK_TILE_COLS */
+  void *points;           /* panels [panel][k][lane] */
+  void *constant;         /* -|u|^2 / 2; NULL: 0 */
+  void *weight;           /* NULL: ones; the padding has weight 0 */
+  void *ones, *edge;      /* FK_TILE_COLS weights of a tile inside, and of the tile with the padding */
 };
+enum fk_packed_parts { FK_PACKED_CONSTANT = 1, FK_PACKED_WEIGHT = 2 };
 
 size_t fk_real_size(const struct fk_kernel_mode *mode);
 double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
@@ -29,13 +30,20 @@ void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i
 enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err);
 
+/* parts: gram needs the constants; weights are allocated where they are not all 1. */
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
-                              struct fk_error *err);
+                              unsigned parts, struct fk_error *err);
 /* Whitens rows first.. (picked through rows[] where given) into p; threads share the panels. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err);
-void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights);
+/* weights: of point 0 of p on; stored divided by scale. */
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights, double scale);
+/* From point i on, to the end of its block of FK_TILE_COLS. */
+const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
+const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
+const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
+double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
 /* Moves points of weight 0 (the padding among them) out of every target's sight. */
 void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode);
 void fk_packed_free(struct fk_packed *p);

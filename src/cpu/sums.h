@@ -9,8 +9,9 @@ struct fk_sweep {
   const struct fk_opts *opts;
   struct fk_kernel_mode mode;
   int threads;
-  struct fk_packed sources;
-  const void *values; /* panels: the sources' coordinates, or packed columns */
+  struct fk_packed sources; /* only where targets are swept: the symmetric sweep packs block by block */
+  double weight_scale;      /* packed weights are relative to it */
+  void *columns; /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
   bool weighted;
@@ -20,6 +21,12 @@ struct fk_sweep {
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
+/* The parts of a packed array of sources. */
+unsigned fk_sweep_parts(const struct fk_sweep *s);
+/* Packs the sources, which fk_sweep_targets() needs. */
+enum fk_status fk_sweep_pack(struct fk_sweep *s, struct fk_error *err);
+/* The values of source i on, for sums with weights of `block`, whose first point is `first`. */
+const void *fk_sweep_values_at(const struct fk_sweep *s, const struct fk_packed *block, int64_t first, int64_t i);
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 
 /* Targets rows[0 .. m) (NULL: all) against all sources. shift2 is NULL, or holds for each target the exponent

@@ -36,34 +36,44 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->factor[1] = -LN2 * task->factor[1];
   s->factor[2] = LN2 * LN2 * task->factor[2];
 
-  enum fk_status status = fk_packed_init(&s->sources, mode, x->n, x->d, err);
-  if (!status)
-    status = fk_packed_fill(&s->sources, mode, x, task->whitening, NULL, 0, x->n, threads, err);
-  if (!status && s->weighted) fk_packed_weights(&s->sources, mode, task->weights);
-  if (!status && task->values != FK_VALUES_NONE) {
-    s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
-    s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
-    if (!s->value_scale) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  }
-  if (!status && task->values == FK_VALUES_COORDINATES) {
-    s->values = s->sources.points;
-    for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
-  }
-  if (!status && task->values == FK_VALUES_COLUMNS) {
-    void *panels = NULL;
-    status = fk_pack_columns(mode, task->columns, x->n, task->n_columns, &panels, s->value_scale, err);
-    s->values = panels;
-  }
+  s->weight_scale = s->weighted ? fk_largest_absolute(task->weights, x->n) : 1;
+  if (task->values == FK_VALUES_NONE) return FK_STATUS_OK;
+
+  s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
+  s->value_scale = malloc(sizeof(double) * (size_t)s->n_values);
+  if (!s->value_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t v = 0; v < s->n_values; v++) s->value_scale[v] = 1 / mode->scale;
+  enum fk_status status = FK_STATUS_OK;
+  if (task->values == FK_VALUES_COLUMNS)
+    status = fk_pack_columns(mode, task->columns, x->n, task->n_columns, &s->columns, s->value_scale, err);
   if (status) fk_sweep_free(s);
   return status;
 }
 
 void fk_sweep_free(struct fk_sweep *s) {
-  if (s->values != s->sources.points) fk_aligned_free((void *)s->values);
   fk_packed_free(&s->sources);
+  fk_aligned_free(s->columns);
   free(s->value_scale);
-  s->values = NULL;
+  s->columns = NULL;
   s->value_scale = NULL;
+}
+
+unsigned fk_sweep_parts(const struct fk_sweep *s) {
+  return (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u);
+}
+
+enum fk_status fk_sweep_pack(struct fk_sweep *s, struct fk_error *err) {
+  const struct fk_points *x = &s->task->sources;
+  enum fk_status status = fk_packed_init(&s->sources, &s->mode, x->n, x->d, fk_sweep_parts(s), err);
+  if (!status)
+    status = fk_packed_fill(&s->sources, &s->mode, x, s->task->whitening, NULL, 0, x->n, s->threads, err);
+  if (!status && s->weighted) fk_packed_weights(&s->sources, &s->mode, s->task->weights, s->weight_scale);
+  return status;
+}
+
+const void *fk_sweep_values_at(const struct fk_sweep *s, const struct fk_packed *block, int64_t first, int64_t i) {
+  if (s->columns) return fk_real_at(&s->mode, s->columns, i * s->n_values);
+  return fk_packed_points_at(block, &s->mode, i - first);
 }
 
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
@@ -129,22 +139,22 @@ static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk,
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *sources = &s->sources, *targets = &chunk->points;
   int panel = mode->ops->panel, step = mode->ops->row_step;
-  int64_t d = sources->d, last = smaller(first_source + SPLIT, sources->n);
+  int64_t last = smaller(first_source + SPLIT, sources->n);
   const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
   bool exclude = s->task->exclude_self;
 
-  struct fk_tile tile = {.d = d, .kernel = kernel, .col_mass = acc + first_target};
+  struct fk_tile tile = {.d = sources->d, .kernel = kernel, .col_mass = acc + first_target};
   tile.n_cols = (int)(divide_up(smaller(targets->n - first_target, FK_TILE_COLS), panel) * panel);
-  tile.cols = fk_real_at(mode, targets->points, first_target * d);
-  tile.col_const = fk_real_at(mode, targets->constant, first_target);
+  tile.cols = fk_packed_points_at(targets, mode, first_target);
+  tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->factor, sizeof tile.factor);
 
   for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
     tile.n_rows = (int)(divide_up(smaller(last - i, FK_TILE_ROWS), step) * step);
-    tile.rows = fk_real_at(mode, sources->points, i * d);
-    tile.row_const = fk_real_at(mode, sources->constant, i);
-    tile.row_weight = fk_real_at(mode, sources->weight, i);
+    tile.rows = fk_packed_points_at(sources, mode, i);
+    tile.row_const = fk_packed_constant_at(sources, mode, i);
+    tile.row_weight = fk_packed_weight_at(sources, mode, i);
     int here = (int)smaller(targets->n - first_target, FK_TILE_COLS);
     bool drop = exclude && meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
@@ -166,7 +176,7 @@ static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk,
     if (!find_max && s->n_values > 0) {
       struct fk_tile_values values = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = kernel};
       values.weight = s->weighted ? tile.row_weight : NULL;
-      values.values = fk_real_at(mode, s->values, i * s->n_values);
+      values.values = fk_sweep_values_at(s, sources, 0, i);
       values.n_values = s->n_values;
       values.out = acc + chunk->padded + first_target;
       values.ld = chunk->padded;
@@ -232,10 +242,10 @@ static void deliver(const struct fk_sweep *s, const struct target_chunk *chunk, 
       shift2[first + j] = acc[j];
       continue;
     }
-    task->mass[at] = acc[j] * s->sources.weight_scale;
+    task->mass[at] = acc[j] * s->weight_scale;
     for (int64_t v = 0; v < s->n_values; v++)
       task->sums[v * m + at] =
-          acc[(1 + v) * chunk->padded + j] * s->value_scale[v] * s->sources.weight_scale;
+          acc[(1 + v) * chunk->padded + j] * s->value_scale[v] * s->weight_scale;
     if (task->shift) task->shift[at] = shift2 ? shift2[first + j] * LN2 : 0;
   }
 }
@@ -252,7 +262,8 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
   int64_t *self = malloc(sizeof(int64_t) * (size_t)size);
   double *partial = fk_aligned_alloc(sizeof(double) * (size_t)(group * size * per_target));
   void *shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
-  enum fk_status status = fk_packed_init(&chunk.points, &s->mode, size, s->sources.d, err);
+  /* Constants are there in either mode: shifts go into them. */
+  enum fk_status status = fk_packed_init(&chunk.points, &s->mode, size, s->sources.d, FK_PACKED_CONSTANT, err);
   if (!status && (!self || !partial || !shift))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums",
                      8e-6 * (double)(group * size * per_target));

@@ -39,6 +39,7 @@ static void pairing(int64_t blocks, int64_t round, int64_t p, int64_t *a, int64_
 }
 
 struct scratch {
+  struct fk_packed a, b; /* the two blocks of a pair: packing them anew costs a hundredth of their sums */
   void *kernel;
   double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, FK_TILE_ROWS */
 };
@@ -46,7 +47,7 @@ struct scratch {
 static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first, int64_t count) {
   const struct fk_task *task = s->task;
   int64_t n = task->sources.n;
-  double weight_scale = s->sources.weight_scale;
+  double weight_scale = s->weight_scale;
   for (int64_t i = 0; i < count; i++) task->mass[first + i] += part[i] * weight_scale;
   for (int64_t v = 0; v < s->n_values; v++) {
     double scale = s->value_scale[v] * weight_scale, *out = task->sums + v * n + first;
@@ -54,33 +55,47 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
   }
 }
 
+static enum fk_status pack_block(const struct fk_sweep *s, int64_t first, int64_t end, struct fk_packed *block,
+                                 struct fk_error *err) {
+  const struct fk_task *task = s->task;
+  enum fk_status status =
+      fk_packed_fill(block, &s->mode, &task->sources, task->whitening, NULL, first, end - first, 1, err);
+  if (!status && s->weighted) fk_packed_weights(block, &s->mode, task->weights + first, s->weight_scale);
+  return status;
+}
+
 /* Rows of block a against columns of block b; where a == b every ordered pair is met, and only the column
  * sums are taken. */
-static void run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t size, struct scratch *scratch) {
+static enum fk_status run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t size,
+                               struct scratch *scratch, struct fk_error *err) {
   const struct fk_kernel_mode *mode = &s->mode;
-  const struct fk_packed *x = &s->sources;
-  int64_t n = x->n, d = x->d, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
+  int64_t n = s->task->sources.n, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
   int panel = mode->ops->panel, step = mode->ops->row_step;
   bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
   size_t col_bytes = sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values);
   size_t row_bytes = sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values);
 
-  struct fk_tile tile = {.d = d, .kernel = scratch->kernel, .row_mass = scratch->rows};
+  enum fk_status status = pack_block(s, a * size, a_end, &scratch->a, err);
+  if (!status && symmetric) status = pack_block(s, b * size, b_end, &scratch->b, err);
+  if (status) return status;
+  const struct fk_packed *rows = &scratch->a, *cols = symmetric ? &scratch->b : rows;
+
+  struct fk_tile tile = {.d = rows->d, .kernel = scratch->kernel, .row_mass = scratch->rows};
   memcpy(tile.factor, s->factor, sizeof tile.factor);
   for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
     int64_t here = smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
     tile.n_cols = (int)(divide_up(here, panel) * panel);
-    tile.cols = fk_real_at(mode, x->points, j * d);
-    tile.col_const = fk_real_at(mode, x->constant, j);
-    tile.col_weight = fk_real_at(mode, x->weight, j);
+    tile.cols = fk_packed_points_at(cols, mode, j - b * size);
+    tile.col_const = fk_packed_constant_at(cols, mode, j - b * size);
+    tile.col_weight = fk_packed_weight_at(cols, mode, j - b * size);
     for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
     memset(scratch->cols, 0, col_bytes);
 
     for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
       tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, a_end - i), step) * step);
-      tile.rows = fk_real_at(mode, x->points, i * d);
-      tile.row_const = fk_real_at(mode, x->constant, i);
-      tile.row_weight = fk_real_at(mode, x->weight, i);
+      tile.rows = fk_packed_points_at(rows, mode, i - a * size);
+      tile.row_const = fk_packed_constant_at(rows, mode, i - a * size);
+      tile.row_weight = fk_packed_weight_at(rows, mode, i - a * size);
       bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
       double unused[FK_TILE_COLS] = {0};
       tile.col_mass = diagonal ? unused : scratch->cols;
@@ -94,13 +109,13 @@ static void run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t siz
         struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
         sums.n_values = s->n_values;
         sums.weight = s->weighted ? tile.row_weight : NULL;
-        sums.values = fk_real_at(mode, s->values, i * s->n_values);
+        sums.values = fk_sweep_values_at(s, rows, a * size, i);
         sums.out = scratch->cols + FK_TILE_COLS;
         sums.ld = FK_TILE_COLS;
         mode->ops->col_values(&sums);
         if (symmetric) {
           sums.weight = s->weighted ? tile.col_weight : NULL;
-          sums.values = fk_real_at(mode, s->values, j * s->n_values);
+          sums.values = fk_sweep_values_at(s, cols, b * size, j);
           sums.out = scratch->rows + FK_TILE_ROWS;
           sums.ld = FK_TILE_ROWS;
           mode->ops->row_values(&sums);
@@ -110,30 +125,49 @@ static void run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t siz
     }
     add_to_results(s, scratch->cols, FK_TILE_COLS, j, here);
   }
+  return FK_STATUS_OK;
 }
 
-/* Rounds first .. last - 1, pairs from .. to - 1 of each; the end of `omp for` ends a round. */
+static bool scratch_init(const struct fk_sweep *s, int64_t size, struct scratch *scratch) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int64_t d = s->task->sources.d;
+  unsigned parts = fk_sweep_parts(s);
+  memset(scratch, 0, sizeof *scratch);
+  scratch->kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
+  scratch->cols = fk_aligned_alloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
+  scratch->rows = fk_aligned_alloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
+  return fk_packed_init(&scratch->a, &s->mode, size, d, parts, &err) == FK_STATUS_OK &&
+         fk_packed_init(&scratch->b, &s->mode, size, d, parts, &err) == FK_STATUS_OK && scratch->kernel &&
+         scratch->cols && scratch->rows;
+}
+
+static void scratch_free(struct scratch *scratch) {
+  fk_packed_free(&scratch->a);
+  fk_packed_free(&scratch->b);
+  fk_aligned_free(scratch->kernel);
+  fk_aligned_free(scratch->cols);
+  fk_aligned_free(scratch->rows);
+}
+
+/* Rounds first .. last - 1, pairs from .. to - 1 of each; the end of `omp for` ends a round. Memory is all
+ * that can fail. */
 static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, int64_t first, int64_t last,
                        int64_t from, int64_t to) {
   bool failed = false;
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
   {
     struct scratch scratch;
-    scratch.kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
-    scratch.cols = fk_aligned_alloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
-    scratch.rows = fk_aligned_alloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
-    failed = !scratch.kernel || !scratch.cols || !scratch.rows;
+    struct fk_error err = {FK_STATUS_OK, ""};
+    failed = !scratch_init(s, size, &scratch);
     for (int64_t round = first; round < last; round++) {
 #pragma omp for schedule(dynamic, 1)
       for (int64_t p = from; p < to; p++) {
         int64_t a, b;
         pairing(blocks, round, p, &a, &b);
-        if (!failed && b < blocks) run_pair(s, a, b, size, &scratch);
+        if (!failed && b < blocks) failed = run_pair(s, a, b, size, &scratch, &err) != FK_STATUS_OK;
       }
     }
-    fk_aligned_free(scratch.kernel);
-    fk_aligned_free(scratch.cols);
-    fk_aligned_free(scratch.rows);
+    scratch_free(&scratch);
   }
   return !failed;
 }
