@@ -3,8 +3,12 @@
 # Grids reach this many bandwidths beyond the data.
 GRID_MARGIN <- 3
 
+# Positions, values, and their copies while contours are cut.
+BYTES_PER_NODE <- 64
+
 # Values of a one-variable marginal(), as list(x, y).
 grid_1d <- function(marginal, size, xlim = NULL) {
+  check_memory(BYTES_PER_NODE * size, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
   x <- axis_nodes(marginal$x[, 1], marginal$sds, range(xlim), size, step = 1 / 8)
   list(x = x, y = marginal_density(marginal, matrix(x)))
@@ -12,6 +16,7 @@ grid_1d <- function(marginal, size, xlim = NULL) {
 
 # Values of a two-variable marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
 grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
+  check_memory(BYTES_PER_NODE * size^2, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
   if (is.null(ylim)) ylim <- grid_range(marginal, 2)
   x <- axis_nodes(marginal$x[, 1], marginal$sds[1], range(xlim), size)

@@ -75,6 +75,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
   n_grid <- check_grid_size(n_grid, x$d)
   check_limits(xlim, "xlim")
   check_limits(ylim, "ylim")
+  check_line_type(lty, "lty")
   if (x$d == 1) {
     plot_1d(
       x, n_grid, add, most_shown(rug, "rug", 1000L), col, lwd, lty, main, sub, xlab, ylab, xlim,
@@ -116,6 +117,22 @@ check_limits <- function(limits, arg) {
     stop_argument(arg, "must be two different finite numbers: found ", describe(limits))
   }
 }
+
+# R's own graphics check no number here, and read whatever memory a large one points at.
+check_line_type <- function(lty, arg) {
+  valid <- length(lty) == 1 && if (is.character(lty)) {
+    lty %in% LINE_TYPES || grepl("^([1-9A-Fa-f]{2}){1,4}$", lty)
+  } else {
+    is.numeric(lty) && isTRUE(lty %in% 0:99)
+  }
+  if (!valid) {
+    stop_argument(
+      arg, "must be a line type, such as 2 or \"dashed\" (see ?par): found ", describe(lty)
+    )
+  }
+}
+
+LINE_TYPES <- c("blank", "solid", "dashed", "dotted", "dotdash", "longdash", "twodash")
 
 # `points` and `rug` are TRUE, FALSE or the largest number to draw.
 most_shown <- function(value, arg, default) {

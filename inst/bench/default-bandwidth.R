@@ -11,7 +11,10 @@
 # A Laplace-corrected density below 1/1000 of the plain one counts as that (log of nothing).
 
 library(flashkernel)
-options(flashkernel.progress = FALSE)
+# One thread for each of two processes: most problems here are too small to share.
+options(flashkernel.progress = FALSE, flashkernel.threads = 1)
+cores <- if (.Platform$OS.type == "unix") 2L else 1L
+each <- function(X, FUN) parallel::mclapply(X, FUN, mc.cores = cores, mc.preschedule = FALSE)
 arguments <- commandArgs(trailingOnly = TRUE)
 scale <- if (length(arguments) > 0) as.numeric(arguments[1]) else 1
 outdir <- if (length(arguments) > 1) arguments[2] else "inst/bench/results"
@@ -166,27 +169,31 @@ evaluate <- function(truth, n, estimator, selectors, seed) {
 
 design <- expand.grid(d = c(1, 2, 4, 8, 16), n = c(200, 500, 2000))
 design$replicates <- pmax(1, round(scale * c("200" = 4, "500" = 2, "2000" = 1)[as.character(design$n)]))
-cells <- list()
-for (i in seq_len(nrow(design))) {
-  d <- design$d[i]
-  n <- design$n[i]
-  for (estimator in c("kde", "sdkde", "laplace")) {
-    for (density in names(densities(d))) {
-      truth <- densities(d)[[density]]
-      runs <- lapply(seq_len(design$replicates[i]), function(r) {
-        evaluate(truth, n, estimator, selectors(estimator, d, n), seed = 1000 * i + r)
-      })
-      mean_over <- aggregate(
-        cbind(kl, ise, seconds, negative) ~ selector, do.call(rbind, runs), mean
-      )
-      cells[[length(cells) + 1]] <- cbind(
-        estimator, density, d, n, replicates = design$replicates[i], mean_over
-      )
-    }
-  }
-  message(sprintf("d = %d, n = %d: %.0f s", d, n, difftime(Sys.time(), started, units = "secs")))
-}
-simulated <- do.call(rbind, cells)
+cells <- do.call(rbind, lapply(seq_len(nrow(design)), function(i) {
+  expand.grid(
+    row = i, estimator = c("kde", "sdkde", "laplace"), density = names(densities(design$d[i])),
+    stringsAsFactors = FALSE
+  )
+}))
+# the long ones first
+cells <- cells[order(-design$n[cells$row] * design$d[cells$row]), ]
+simulated <- each(seq_len(nrow(cells)), function(k) {
+  case <- design[cells$row[k], ]
+  estimator <- cells$estimator[k]
+  truth <- densities(case$d)[[cells$density[k]]]
+  runs <- lapply(seq_len(case$replicates), function(r) {
+    evaluate(
+      truth, case$n, estimator, selectors(estimator, case$d, case$n), 1000 * cells$row[k] + r
+    )
+  })
+  mean_over <- aggregate(cbind(kl, ise, seconds, negative) ~ selector, do.call(rbind, runs), mean)
+  cbind(
+    estimator, density = cells$density[k], d = case$d, n = case$n, replicates = case$replicates,
+    mean_over
+  )
+})
+simulated <- do.call(rbind, simulated)
+message(sprintf("simulation: %.0f s", difftime(Sys.time(), started, units = "secs")))
 
 # ---- real data --------------------------------------------------------------------------------------
 
@@ -221,7 +228,7 @@ real <- list(
 )
 real <- Filter(Negate(is.null), real)
 
-held_out <- lapply(names(real), function(name) {
+held_out <- each(names(real), function(name) {
   lapply(seq_len(max(1, round(3 * scale))), function(r) {
     set.seed(r)
     x <- dejitter(real[[name]])
@@ -255,23 +262,23 @@ message(sprintf("real data: %.0f s", difftime(Sys.time(), started, units = "secs
 
 # ---- large n: the rule, or likelihood on a subsample ------------------------------------------------
 
-large <- lapply(c(1, 2, 8), function(d) {
-  lapply(c("skewed", "heavy", "unequal"), function(density) {
-    truth <- densities(d)[[density]]
-    n <- if (scale >= 1) 10000 else 4000
-    lapply(c("kde", "sdkde", "laplace"), function(estimator) {
-      rate <- if (estimator == "kde") "kde" else "debiased"
-      debiased <- if (estimator == "kde") "sdkde" else estimator
-      cbind(estimator, density, d, n, replicates = 1, evaluate(truth, n, estimator, list(
-        "silverman" = \(x) bw_silverman(x, rate = rate, estimator = debiased),
-        "lcv, 1000 rows" = \(x) bw_lcv(x, estimator, subsample = 1000),
-        "lcv, 2000 rows" = \(x) bw_lcv(x, estimator, subsample = 2000),
-        "lcv, all rows" = \(x) bw_lcv(x, estimator, subsample = Inf)
-      ), seed = 7))
-    })
-  })
-})
-large <- do.call(rbind, unlist(unlist(large, FALSE), FALSE))
+large <- expand.grid(
+  estimator = c("kde", "sdkde", "laplace"), density = c("skewed", "heavy", "unequal"),
+  d = c(1, 2, 8), n = if (scale >= 1) 10000 else 4000, stringsAsFactors = FALSE
+)
+large <- do.call(rbind, each(seq_len(nrow(large)), function(k) {
+  case <- large[k, ]
+  rate <- if (case$estimator == "kde") "kde" else "debiased"
+  debiased <- if (case$estimator == "kde") "sdkde" else case$estimator
+  candidates <- list(
+    "silverman" = \(x) bw_silverman(x, rate = rate, estimator = debiased),
+    "lcv, 1000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 1000),
+    "lcv, 2000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 2000),
+    "lcv, all rows" = \(x) bw_lcv(x, case$estimator, subsample = Inf)
+  )
+  found <- evaluate(densities(case$d)[[case$density]], case$n, case$estimator, candidates, k)
+  cbind(case, replicates = 1, found, row.names = NULL)
+}))
 
 # ---- tables -----------------------------------------------------------------------------------------
 
@@ -325,7 +332,7 @@ writeLines(c(
   paste0(
     "Written by inst/bench/default-bandwidth.R, scale ", scale, ", flashkernel ",
     utils::packageVersion("flashkernel"), ", ", format(Sys.Date()), ", ", info$isa, ", ",
-    info$threads_default, " threads, ", round(difftime(Sys.time(), started, units = "secs")), " s."
+    cores, " processes, ", round(difftime(Sys.time(), started, units = "secs")), " s."
   ), "",
   "kl: loss in nats per point; excess_kl, ratio_ise: against the best selector of each cell (one",
   "density, d, n), mean and worst over cells (geometric mean for ISE); negative: share of test points",
