@@ -9,7 +9,7 @@ struct fk_sweep {
   const struct fk_opts *opts;
   struct fk_kernel_mode mode;
   int threads;
-  struct fk_packed sources; /* only where targets are swept: the symmetric sweep packs block by block */
+  struct fk_packed sources; /* empty until fk_sweep_pack() */
   double weight_scale;      /* packed weights are relative to it */
   void *columns; /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
@@ -34,7 +34,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err);
 /* All sources against each other, every pair once. */
-enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
+enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err);
 
 /* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */
 void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,

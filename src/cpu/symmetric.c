@@ -14,10 +14,18 @@
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* About 128 blocks, of at most 2,048 points: many pairs a round, and tasks of a few milliseconds. It depends
- * on n alone, as the order of the sums does. */
-static int64_t block_size(int64_t n) {
-  int64_t size = divide_up(divide_up(n, 128), FK_TILE_COLS) * FK_TILE_COLS;
+/* Small inputs are packed once. Large ones are packed block by block, for each pair anew: no second copy of
+ * the points is held, and the blocks are long enough for that to cost little. */
+#define PACKED_BYTES 16e6
+static bool packed_at_once(const struct fk_sweep *s) {
+  return 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
+}
+
+/* About 128 blocks: many pairs a round, and tasks of a few milliseconds. The size depends on the points'
+ * number and dimension alone, as the order of the sums does. */
+static int64_t block_size(const struct fk_sweep *s) {
+  int64_t size = divide_up(divide_up(s->task->sources.n, 128), FK_TILE_COLS) * FK_TILE_COLS;
+  if (!packed_at_once(s) && size < 1152) size = 1152;
   return smaller(size, 2112);
 }
 
@@ -39,9 +47,15 @@ static void pairing(int64_t blocks, int64_t round, int64_t p, int64_t *a, int64_
 }
 
 struct scratch {
-  struct fk_packed a, b; /* the two blocks of a pair: packing them anew costs a hundredth of their sums */
+  struct fk_packed a, b; /* the two blocks of a pair, unless all are packed */
   void *kernel;
-  double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, FK_TILE_ROWS */
+  double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, x block size */
+};
+
+/* The points of a block: number i of all is number i - first of `points`. */
+struct block {
+  const struct fk_packed *points;
+  int64_t first, end, origin;
 };
 
 static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first, int64_t count) {
@@ -55,12 +69,17 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
   }
 }
 
-static enum fk_status pack_block(const struct fk_sweep *s, int64_t first, int64_t end, struct fk_packed *block,
-                                 struct fk_error *err) {
+static enum fk_status get_block(const struct fk_sweep *s, int64_t number, int64_t size, struct fk_packed *room,
+                                struct block *block, struct fk_error *err) {
   const struct fk_task *task = s->task;
+  int64_t first = number * size, end = smaller(task->sources.n, first + size);
+  *block = (struct block){&s->sources, first, end, 0};
+  if (packed_at_once(s)) return FK_STATUS_OK;
+  block->points = room;
+  block->origin = first;
   enum fk_status status =
-      fk_packed_fill(block, &s->mode, &task->sources, task->whitening, NULL, first, end - first, 1, err);
-  if (!status && s->weighted) fk_packed_weights(block, &s->mode, task->weights + first, s->weight_scale);
+      fk_packed_fill(room, &s->mode, &task->sources, task->whitening, NULL, first, end - first, 1, err);
+  if (!status && s->weighted) fk_packed_weights(room, &s->mode, task->weights + first, s->weight_scale);
   return status;
 }
 
@@ -69,62 +88,59 @@ static enum fk_status pack_block(const struct fk_sweep *s, int64_t first, int64_
 static enum fk_status run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t size,
                                struct scratch *scratch, struct fk_error *err) {
   const struct fk_kernel_mode *mode = &s->mode;
-  int64_t n = s->task->sources.n, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
   int panel = mode->ops->panel, step = mode->ops->row_step;
   bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
-  size_t col_bytes = sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values);
-  size_t row_bytes = sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values);
 
-  enum fk_status status = pack_block(s, a * size, a_end, &scratch->a, err);
-  if (!status && symmetric) status = pack_block(s, b * size, b_end, &scratch->b, err);
+  struct block rows, cols;
+  enum fk_status status = get_block(s, a, size, &scratch->a, &rows, err);
+  cols = rows;
+  if (!status && symmetric) status = get_block(s, b, size, &scratch->b, &cols, err);
   if (status) return status;
-  const struct fk_packed *rows = &scratch->a, *cols = symmetric ? &scratch->b : rows;
 
-  struct fk_tile tile = {.d = rows->d, .kernel = scratch->kernel, .row_mass = scratch->rows};
+  struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
   memcpy(tile.factor, s->factor, sizeof tile.factor);
-  for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
-    int64_t here = smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
+  if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
+  for (int64_t j = cols.first; j < cols.end; j += FK_TILE_COLS) {
+    int64_t here = smaller(FK_TILE_COLS, cols.end - j), self[FK_TILE_COLS];
     tile.n_cols = (int)(divide_up(here, panel) * panel);
-    tile.cols = fk_packed_points_at(cols, mode, j - b * size);
-    tile.col_const = fk_packed_constant_at(cols, mode, j - b * size);
-    tile.col_weight = fk_packed_weight_at(cols, mode, j - b * size);
+    tile.cols = fk_packed_points_at(cols.points, mode, j - cols.origin);
+    tile.col_const = fk_packed_constant_at(cols.points, mode, j - cols.origin);
+    tile.col_weight = fk_packed_weight_at(cols.points, mode, j - cols.origin);
     for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
-    memset(scratch->cols, 0, col_bytes);
+    memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
-    for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
-      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, a_end - i), step) * step);
-      tile.rows = fk_packed_points_at(rows, mode, i - a * size);
-      tile.row_const = fk_packed_constant_at(rows, mode, i - a * size);
-      tile.row_weight = fk_packed_weight_at(rows, mode, i - a * size);
+    for (int64_t i = rows.first; i < rows.end; i += FK_TILE_ROWS) {
+      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, rows.end - i), step) * step);
+      tile.rows = fk_packed_points_at(rows.points, mode, i - rows.origin);
+      tile.row_const = fk_packed_constant_at(rows.points, mode, i - rows.origin);
+      tile.row_weight = fk_packed_weight_at(rows.points, mode, i - rows.origin);
+      tile.row_mass = scratch->rows + (i - rows.first);
       bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
       double unused[FK_TILE_COLS] = {0};
       tile.col_mass = diagonal ? unused : scratch->cols;
-      if (symmetric) memset(scratch->rows, 0, row_bytes);
       mode->ops->sums(&tile, fk_sweep_flags(s, values || diagonal, symmetric));
       if (diagonal) {
         tile.col_mass = scratch->cols;
         fk_tile_drop_self(s, &tile, i, self);
       }
-      if (values) {
-        struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
-        sums.n_values = s->n_values;
-        sums.weight = s->weighted ? tile.row_weight : NULL;
-        sums.values = fk_sweep_values_at(s, rows, a * size, i);
-        sums.out = scratch->cols + FK_TILE_COLS;
-        sums.ld = FK_TILE_COLS;
-        mode->ops->col_values(&sums);
-        if (symmetric) {
-          sums.weight = s->weighted ? tile.col_weight : NULL;
-          sums.values = fk_sweep_values_at(s, cols, b * size, j);
-          sums.out = scratch->rows + FK_TILE_ROWS;
-          sums.ld = FK_TILE_ROWS;
-          mode->ops->row_values(&sums);
-        }
-      }
-      if (symmetric) add_to_results(s, scratch->rows, FK_TILE_ROWS, i, smaller(FK_TILE_ROWS, a_end - i));
+      if (!values) continue;
+      struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
+      sums.n_values = s->n_values;
+      sums.weight = s->weighted ? tile.row_weight : NULL;
+      sums.values = fk_sweep_values_at(s, rows.points, rows.origin, i);
+      sums.out = scratch->cols + FK_TILE_COLS;
+      sums.ld = FK_TILE_COLS;
+      mode->ops->col_values(&sums);
+      if (!symmetric) continue;
+      sums.weight = s->weighted ? tile.col_weight : NULL;
+      sums.values = fk_sweep_values_at(s, cols.points, cols.origin, j);
+      sums.out = tile.row_mass + size;
+      sums.ld = size;
+      mode->ops->row_values(&sums);
     }
     add_to_results(s, scratch->cols, FK_TILE_COLS, j, here);
   }
+  if (symmetric) add_to_results(s, scratch->rows, size, rows.first, rows.end - rows.first);
   return FK_STATUS_OK;
 }
 
@@ -135,10 +151,11 @@ static bool scratch_init(const struct fk_sweep *s, int64_t size, struct scratch 
   memset(scratch, 0, sizeof *scratch);
   scratch->kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
   scratch->cols = fk_aligned_alloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
-  scratch->rows = fk_aligned_alloc(sizeof(double) * FK_TILE_ROWS * (size_t)(1 + s->n_values));
+  scratch->rows = fk_aligned_alloc(sizeof(double) * (size_t)(size * (1 + s->n_values)));
+  if (!scratch->kernel || !scratch->cols || !scratch->rows) return false;
+  if (packed_at_once(s)) return true;
   return fk_packed_init(&scratch->a, &s->mode, size, d, parts, &err) == FK_STATUS_OK &&
-         fk_packed_init(&scratch->b, &s->mode, size, d, parts, &err) == FK_STATUS_OK && scratch->kernel &&
-         scratch->cols && scratch->rows;
+         fk_packed_init(&scratch->b, &s->mode, size, d, parts, &err) == FK_STATUS_OK;
 }
 
 static void scratch_free(struct scratch *scratch) {
@@ -172,11 +189,12 @@ static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, i
   return !failed;
 }
 
-enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
+enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  int64_t n = task->sources.n, size = block_size(n), blocks = divide_up(n, size);
+  int64_t n = task->sources.n, size = block_size(s), blocks = divide_up(n, size);
   int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
-  enum fk_status status = FK_STATUS_OK;
+  enum fk_status status = packed_at_once(s) ? fk_sweep_pack(s, err) : FK_STATUS_OK;
+  if (status) return status;
 
   memset(task->mass, 0, sizeof(double) * (size_t)n);
   if (task->sums) memset(task->sums, 0, sizeof(double) * (size_t)(n * s->n_values));

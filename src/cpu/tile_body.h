@@ -24,15 +24,8 @@ static const double FN(exp2_coefficients)[] = {
 #define PANEL (V_LANES * FK_COLS)
 #define EXP2_GROUP (2 * FK_COLS) /* vectors whose exponentials run side by side */
 #define INLINE static inline __attribute__((always_inline))
+#define ROW_SUMS (2 * FK_ROWS) /* sums along vectors in registers at a time, a multiple of V_LANES */
 #define DEGREE ((int)(sizeof FN(exp2_coefficients) / sizeof(REAL)))
-
-INLINE double FN(sum)(V a) {
-  REAL lane[V_LANES];
-  double sum = 0;
-  V_STORE(lane, a);
-  for (int l = 0; l < V_LANES; l++) sum += lane[l];
-  return sum;
-}
 
 /* 2^t for t <= 0, exactly 0 below EXP2_LOWEST, in place for `count` vectors. The steps of all vectors are
  * interleaved: one chain alone would wait for itself, and the processor's window holds few whole chains. */
@@ -95,7 +88,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
   REAL *kernel = a->kernel;
   V row_mass[FK_TILE_ROWS];
   if (symmetric)
-    for (int r = 0; r < a->n_rows; r++) row_mass[r] = V_SET(0);
+    for (int r = 0; r < FK_TILE_ROWS; r++) row_mass[r] = V_SET(0);
 
   for (int col = 0; col < a->n_cols; col += PANEL) {
     V mass[FK_COLS];
@@ -129,7 +122,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
     for (int c = 0; c < FK_COLS; c++) V_ADD_TO(a->col_mass + col + c * V_LANES, mass[c]);
   }
   if (symmetric)
-    for (int r = 0; r < a->n_rows; r++) a->row_mass[r] += V_SUM(row_mass[r]);
+    for (int r = 0; r < a->n_rows; r += V_LANES) V_SUMS(a->row_mass + r, row_mass + r);
 }
 
 /* One copy of the body for each combination that is used; conditions on constants vanish. */
@@ -186,90 +179,108 @@ static void FN(largest)(const struct fk_tile *a, unsigned flags) {
     FN(largest_body)(a, 0);
 }
 
-/* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. */
-INLINE void FN(col_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values, const int weighted) {
+/* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. With few
+ * values, `side_by_side` rows have sums of their own, for one sum alone would wait for itself. */
+INLINE void FN(col_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values,
+                                const int side_by_side, const int weighted) {
   const REAL *kernel = a->kernel, *weight = a->weight;
   for (int col = 0; col < a->n_cols; col += PANEL) {
-    V acc[8][FK_COLS];
+    V acc[FK_ROWS][FK_COLS];
     FK_UNROLL
-    for (int v = 0; v < n_values; v++)
+    for (int i = 0; i < n_values * side_by_side; i++)
       FK_UNROLL
-      for (int c = 0; c < FK_COLS; c++) acc[v][c] = V_SET(0);
-    for (int row = 0; row < a->n_rows; row++) {
-      const REAL *values = (const REAL *)a->values + ((row / PANEL) * a->n_values + v0) * PANEL + row % PANEL;
-      V p[FK_COLS];
+      for (int c = 0; c < FK_COLS; c++) acc[i][c] = V_SET(0);
+    for (int row = 0; row < a->n_rows; row += side_by_side) {
       FK_UNROLL
-      for (int c = 0; c < FK_COLS; c++) {
-        p[c] = V_LOAD(kernel + row * FK_TILE_COLS + col + c * V_LANES);
-        if (weighted) p[c] = V_MUL(p[c], V_SET(weight[row]));
-      }
-      FK_UNROLL
-      for (int v = 0; v < n_values; v++) {
-        V b = V_SET(values[v * PANEL]);
+      for (int r = 0; r < side_by_side; r++) {
+        const int at = row + r;
+        const REAL *values = (const REAL *)a->values + ((at / PANEL) * a->n_values + v0) * PANEL + at % PANEL;
+        V p[FK_COLS];
         FK_UNROLL
-        for (int c = 0; c < FK_COLS; c++) acc[v][c] = V_FMA(p[c], b, acc[v][c]);
+        for (int c = 0; c < FK_COLS; c++) {
+          p[c] = V_LOAD(kernel + at * FK_TILE_COLS + col + c * V_LANES);
+          if (weighted) p[c] = V_MUL(p[c], V_SET(weight[at]));
+        }
+        FK_UNROLL
+        for (int v = 0; v < n_values; v++) {
+          V b = V_SET(values[v * PANEL]);
+          const int i = v * side_by_side + r;
+          FK_UNROLL
+          for (int c = 0; c < FK_COLS; c++) acc[i][c] = V_FMA(p[c], b, acc[i][c]);
+        }
       }
     }
     FK_UNROLL
     for (int v = 0; v < n_values; v++)
       FK_UNROLL
-      for (int c = 0; c < FK_COLS; c++) V_ADD_TO(a->out + (v0 + v) * a->ld + col + c * V_LANES, acc[v][c]);
+      for (int r = 0; r < side_by_side; r++)
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++)
+          V_ADD_TO(a->out + (v0 + v) * a->ld + col + c * V_LANES, acc[v * side_by_side + r][c]);
   }
 }
 
-/* out[v, row] += sum over columns of k * weight * values: the sum runs along the vectors. */
+/* out[v, row] += sum over columns of k * weight * values: the sum runs along the vectors. Rows past n_rows
+ * may be met: the tile has room for FK_TILE_ROWS, and nobody reads them. */
 INLINE void FN(row_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values, const int weighted) {
   const REAL *kernel = a->kernel, *weight = a->weight;
-  for (int row = 0; row < a->n_rows; row += 4) {
-    V acc[4][4];
+  const int n_rows = ROW_SUMS / n_values;
+  for (int row = 0; row < a->n_rows; row += n_rows) {
+    V acc[ROW_SUMS];
+    double sums[ROW_SUMS] = {0};
     FK_UNROLL
-    for (int r = 0; r < 4; r++)
-      FK_UNROLL
-      for (int v = 0; v < n_values; v++) acc[r][v] = V_SET(0);
+    for (int i = 0; i < ROW_SUMS; i++) acc[i] = V_SET(0);
     for (int col = 0; col < a->n_cols; col += V_LANES) {
       const REAL *values = (const REAL *)a->values + ((col / PANEL) * a->n_values + v0) * PANEL + col % PANEL;
-      V p[4];
-      FK_UNROLL
-      for (int r = 0; r < 4; r++) {
-        p[r] = V_LOAD(kernel + (row + r) * FK_TILE_COLS + col);
-        if (weighted) p[r] = V_MUL(p[r], V_LOAD(weight + col));
-      }
+      V b[4];
       FK_UNROLL
       for (int v = 0; v < n_values; v++) {
-        V b = V_LOAD(values + v * PANEL);
+        b[v] = V_LOAD(values + v * PANEL);
+        if (weighted) b[v] = V_MUL(b[v], V_LOAD(weight + col));
+      }
+      FK_UNROLL
+      for (int r = 0; r < n_rows; r++) {
+        V p = V_LOAD(kernel + (row + r) * FK_TILE_COLS + col);
         FK_UNROLL
-        for (int r = 0; r < 4; r++) acc[r][v] = V_FMA(p[r], b, acc[r][v]);
+        for (int v = 0; v < n_values; v++) acc[v * n_rows + r] = V_FMA(p, b[v], acc[v * n_rows + r]);
       }
     }
     FK_UNROLL
+    for (int i = 0; i < ROW_SUMS; i += V_LANES) V_SUMS(sums + i, acc + i);
     for (int v = 0; v < n_values; v++)
-      FK_UNROLL
-      for (int r = 0; r < 4; r++) a->out[(v0 + v) * a->ld + row + r] += V_SUM(acc[r][v]);
+      for (int r = 0; r < n_rows; r++) a->out[(v0 + v) * a->ld + row + r] += sums[v * n_rows + r];
   }
 }
 
 /* Values in groups of as many as the registers hold, then the rest in smaller ones. */
-#define VALUES_GROUP(body, group)                                                                                 \
+#define COL_VALUES(group)                                                                                         \
   for (; v + group <= a->n_values; v += group) {                                                                  \
     if (a->weight)                                                                                                \
-      body(a, v, group, 1);                                                                                       \
+      FN(col_values_body)(a, v, group, group < 4 ? 4 / group : 1, 1);                                             \
     else                                                                                                          \
-      body(a, v, group, 0);                                                                                       \
+      FN(col_values_body)(a, v, group, group < 4 ? 4 / group : 1, 0);                                             \
+  }
+#define ROW_VALUES(group)                                                                                         \
+  for (; v + group <= a->n_values; v += group) {                                                                  \
+    if (a->weight)                                                                                                \
+      FN(row_values_body)(a, v, group, 1);                                                                        \
+    else                                                                                                          \
+      FN(row_values_body)(a, v, group, 0);                                                                        \
   }
 
 static void FN(col_values)(const struct fk_tile_values *a) {
   int64_t v = 0;
-  if (FK_ROWS == 8) VALUES_GROUP(FN(col_values_body), 8)
-  VALUES_GROUP(FN(col_values_body), 4)
-  VALUES_GROUP(FN(col_values_body), 2)
-  VALUES_GROUP(FN(col_values_body), 1)
+  if (FK_ROWS == 8) COL_VALUES(8)
+  COL_VALUES(4)
+  COL_VALUES(2)
+  COL_VALUES(1)
 }
 
 static void FN(row_values)(const struct fk_tile_values *a) {
   int64_t v = 0;
-  if (FK_ROWS == 8) VALUES_GROUP(FN(row_values_body), 4)
-  VALUES_GROUP(FN(row_values_body), 2)
-  VALUES_GROUP(FN(row_values_body), 1)
+  if (FK_ROWS == 8) ROW_VALUES(4)
+  ROW_VALUES(2)
+  ROW_VALUES(1)
 }
 
 #ifndef FK_SINGLE
@@ -381,10 +392,10 @@ static double FN(fma_rate)(double seconds) {
     count += 20000.0 * FK_ROWS * FK_COLS * V_LANES;
     elapsed = fk_seconds() - start;
   }
-  double keep = 0; /* a sum of NaN at no time: without it the loop would be dropped */
+  double keep[V_LANES] = {0}; /* never NaN: without the question the loop would be dropped */
   for (int r = 0; r < FK_ROWS; r++)
-    for (int c = 0; c < FK_COLS; c++) keep += V_SUM(acc[r][c]);
-  return keep == keep ? count / elapsed : 0;
+    for (int c = 0; c < FK_COLS; c++) V_ADD_TO(keep, acc[r][c]);
+  return keep[0] == keep[0] ? count / elapsed : 0;
 }
 
 #ifdef FK_SINGLE
@@ -399,12 +410,14 @@ static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest)
 #undef EXP2_LOWEST
 #undef EXP2_TINY
 #undef PANEL
+#undef ROW_SUMS
 #undef INLINE
 #undef DEGREE
 #undef EXP2_GROUP
 #undef SUMS_CASE
 #undef SUMS_CASES
-#undef VALUES_GROUP
+#undef COL_VALUES
+#undef ROW_VALUES
 #undef LOO
 #undef V
 #undef V_LANES
@@ -418,7 +431,7 @@ static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest)
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX
-#undef V_SUM
+#undef V_SUMS
 #undef V_SCALE
 #undef V_ADD_TO
 #undef V_INT

@@ -13,7 +13,7 @@
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm256_max_ps(a, b)
-#define V_SUM(a) FN(sum)(a)
+#define V_SUMS(out, a) FN(sums8)(out, a)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
   _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(r), 23)))
@@ -24,6 +24,12 @@
     _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), lo_));                                                  \
     _mm256_storeu_pd((p) + 4, _mm256_add_pd(_mm256_loadu_pd((p) + 4), hi_));                                      \
   } while (0)
+static inline void FN(sums8)(double *out, const __m256 *a) {
+  __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+  __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(a[4], a[5]), _mm256_hadd_ps(a[6], a[7]));
+  __m256 sum = _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+  V_ADD_TO(out, sum);
+}
 #else
 #define REAL double
 #define V __m256d
@@ -38,8 +44,12 @@
 #define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define V_FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm256_max_pd(a, b)
-#define V_SUM(a) FN(sum)(a)
+#define V_SUMS(out, a) FN(sums4)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p), _mm256_slli_epi64(_mm256_castpd_si256(r), 52)))
 #define V_ADD_TO(p, a) _mm256_storeu_pd(p, _mm256_add_pd(_mm256_loadu_pd(p), a))
+static inline void FN(sums4)(double *out, const __m256d *a) {
+  __m256d low = _mm256_hadd_pd(a[0], a[1]), high = _mm256_hadd_pd(a[2], a[3]);
+  V_ADD_TO(out, _mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20), _mm256_permute2f128_pd(low, high, 0x31)));
+}
 #endif

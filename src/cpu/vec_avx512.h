@@ -13,7 +13,7 @@
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm512_max_ps(a, b)
-#define V_SUM(a) ((double)_mm512_reduce_add_ps(a))
+#define V_SUMS(out, a) FN(sums16)(out, a)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
   _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(r), 23)))
@@ -25,6 +25,25 @@
     _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), lo_));                                                  \
     _mm512_storeu_pd((p) + 8, _mm512_add_pd(_mm512_loadu_pd((p) + 8), hi_));                                      \
   } while (0)
+/* Halves the number of vectors four times: pairs of lanes, then of lane pairs, then of quarters. */
+static inline void FN(sums16)(double *out, const __m512 *a) {
+  __m512 b[4], c[2], s;
+  FK_UNROLL
+  for (int i = 0; i < 4; i++) {
+    const __m512 *q = a + 4 * i;
+    __m512 low = _mm512_add_ps(_mm512_unpacklo_ps(q[0], q[1]), _mm512_unpackhi_ps(q[0], q[1]));
+    __m512 high = _mm512_add_ps(_mm512_unpacklo_ps(q[2], q[3]), _mm512_unpackhi_ps(q[2], q[3]));
+    __m512d first = _mm512_castps_pd(low), second = _mm512_castps_pd(high);
+    b[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(first, second)),
+                         _mm512_castpd_ps(_mm512_unpackhi_pd(first, second)));
+  }
+  FK_UNROLL
+  for (int i = 0; i < 2; i++)
+    c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[2 * i], b[2 * i + 1], 0x88),
+                         _mm512_shuffle_f32x4(b[2 * i], b[2 * i + 1], 0xdd));
+  s = _mm512_add_ps(_mm512_shuffle_f32x4(c[0], c[1], 0x88), _mm512_shuffle_f32x4(c[0], c[1], 0xdd));
+  V_ADD_TO(out, s);
+}
 #else
 #define REAL double
 #define V __m512d
@@ -39,8 +58,19 @@
 #define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define V_FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm512_max_pd(a, b)
-#define V_SUM(a) _mm512_reduce_add_pd(a)
+#define V_SUMS(out, a) FN(sums8)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(r), 52)))
 #define V_ADD_TO(p, a) _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), a))
+static inline void FN(sums8)(double *out, const __m512d *a) {
+  __m512d b[4], c[2];
+  FK_UNROLL
+  for (int i = 0; i < 4; i++)
+    b[i] = _mm512_add_pd(_mm512_unpacklo_pd(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_pd(a[2 * i], a[2 * i + 1]));
+  FK_UNROLL
+  for (int i = 0; i < 2; i++)
+    c[i] = _mm512_add_pd(_mm512_shuffle_f64x2(b[2 * i], b[2 * i + 1], 0x88),
+                         _mm512_shuffle_f64x2(b[2 * i], b[2 * i + 1], 0xdd));
+  V_ADD_TO(out, _mm512_add_pd(_mm512_shuffle_f64x2(c[0], c[1], 0x88), _mm512_shuffle_f64x2(c[0], c[1], 0xdd)));
+}
 #endif

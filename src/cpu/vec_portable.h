@@ -36,7 +36,11 @@ static inline V FN(max)(V a, V b) {
 #define V_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
 #define V_MAX(a, b) FN(max)(a, b)
-#define V_SUM(a) FN(sum)(a)
+#define V_SUMS(out, a)                                                                                            \
+  do {                                                                                                            \
+    for (int sum_ = 0; sum_ < V_LANES; sum_++)                                                                    \
+      for (int lane_ = 0; lane_ < V_LANES; lane_++) (out)[sum_] += (double)(a)[sum_][lane_];                      \
+  } while (0)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r) ((V)((FN(bits))(p) + ((FN(bits))(r) << V_MANTISSA)))
 #define V_ADD_TO(p, a)                                                                                            \
