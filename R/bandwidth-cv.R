@@ -206,7 +206,7 @@ laplace_loo_log_sum <- function(x, weights, L, control) {
   factor <- c(1 + ncol(x) / 2, -1, 0)
   corrected <- .Call(ffi_log_sum, x, NULL, weights, L, factor, TRUE, control)
   plain <- .Call(ffi_log_sum, x, NULL, weights, L, c(1, 0, 0), TRUE, control)
-  corrected$log_abs[corrected$sign <= 0] <- -Inf
+  corrected$log_abs[corrected$negative] <- -Inf
   pmax(corrected$log_abs, plain$log_abs + log(1e-3))
 }
 

@@ -2,36 +2,41 @@
 # and diagnostics() all go through here. `at`: a checked matrix, or NULL for the training points;
 # only then may `loo` be TRUE. `control`: of fit_control().
 
-# list(log_abs, sign, stats): log|estimate| and its sign (only the Laplace-corrected one can be
-# negative).
+# list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be:
+# only the Laplace-corrected one can).
 log_estimate <- function(object, at, loo, control, factor = estimator_factor(object)) {
   L <- fit_factor(object)
   if (loo && object$estimator == "sdkde") {
     result <- .Call(ffi_sdkde_loo, object$x, object$weights, L, score_factor(object), control)
     log_abs <- result$log_sum
-    sign <- as.double(log_abs > -Inf)
   } else {
     result <- .Call(
       ffi_log_sum, fit_points(object), targets(object, at), object$weights, L, factor, loo, control
     )
     log_abs <- result$log_abs
-    sign <- result$sign
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
   list(
-    log_abs = log_abs + log_kernel_norm(object$bandwidth) - log(weight),
-    sign = sign, stats = result$stats
+    log_abs = log_abs + (log_kernel_norm(object$bandwidth) - log(weight)),
+    negative = result$negative, stats = result$stats
   )
+}
+
+is_negative <- function(estimate) if (is.null(estimate$negative)) logical() else estimate$negative
+
+signed_density <- function(estimate) {
+  density <- exp(estimate$log_abs)
+  at <- which(is_negative(estimate))
+  density[at] <- -density[at]
+  density
 }
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
-  score <- .Call(
+  .Call(
     ffi_score, fit_points(object), targets(object, at), object$weights, fit_factor(object),
-    object$estimator == "laplace", loo, control
+    object$estimator == "laplace", loo, point_names(object), control
   )$score
-  colnames(score) <- point_names(object)
-  score
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):

@@ -29,7 +29,6 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
     name_stage(control, "Debiasing")
     .Call(ffi_debias, points, weights, main$L, score$L, control)
   }
-  if (!is.null(debias)) colnames(debias$debiased) <- colnames(points)
 
   object <- list(
     call = call, estimator = estimator, n = nrow(points), d = d, x = points,

@@ -54,7 +54,6 @@ kernel_sum <- function(x, y = x, b = NULL, bandwidth, weights = NULL,
   name_stage(control, "Summing kernels")
   sums <- .Call(ffi_kernel_sum, points, targets, columns, bandwidth$L, control)$sums
   if (is.null(dim(b))) return(as.vector(sums))
-  colnames(sums) <- colnames(columns)
   sums
 }
 
@@ -72,9 +71,9 @@ kernel_score <- function(x, at = x, bandwidth, weights = NULL, backend = c("auto
   on.exit(close_progress(control))
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
   name_stage(control, "Computing scores")
-  score <- .Call(ffi_score, points, targets, weights, bandwidth$L, FALSE, FALSE, control)$score
-  colnames(score) <- colnames(points)
-  score
+  .Call(
+    ffi_score, points, targets, weights, bandwidth$L, FALSE, FALSE, colnames(points), control
+  )$score
 }
 
 # An n x r double matrix.

@@ -30,7 +30,7 @@ logLik.flash_kde <- function(object, ...) {
   name_stage(control, "Leaving one out")
   estimate <- log_estimate(object, NULL, TRUE, control)
   used <- if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
-  negative <- estimate$sign < 0 & used
+  negative <- estimate$negative & used
   if (any(negative)) {
     warning(
       "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",

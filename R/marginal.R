@@ -45,7 +45,8 @@ marginal_density <- function(marginal, at) {
   sums <- .Call(
     ffi_log_sum, marginal$x, at, marginal$weights, marginal$lower, factor, FALSE, marginal$control
   )
-  sums$sign * exp(sums$log_abs + marginal$log_norm)
+  sums$log_abs <- sums$log_abs + marginal$log_norm
+  signed_density(sums)
 }
 
 # Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the

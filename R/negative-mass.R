@@ -59,7 +59,7 @@ mass_by_sampling <- function(object, control) {
   wide <- log_estimate(wide, draws, FALSE, control, factor = c(1, 0, 0))
   top <- pmax(plain$log_abs, wide$log_abs)
   log_draw <- top + log((exp(plain$log_abs - top) + exp(wide$log_abs - top)) / 2)
-  share <- ifelse(corrected$sign < 0, exp(corrected$log_abs - log_draw), 0)
+  share <- ifelse(corrected$negative, exp(corrected$log_abs - log_draw), 0)
   # the two halves are strata of the same mixture; their spread within gives the error
   variances <- c(stats::var(share[seq_len(half)]), stats::var(share[-seq_len(half)]))
   list(value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2)

@@ -117,7 +117,7 @@ pad_rows <- function(result, at) {
 predict_at <- function(object, at, type, se.fit, loo, restore = identity) {
   m <- if (is.null(at)) object$n else nrow(at)
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
-  # the result and its log, sign and error, and the engine's whitened copies of both sides
+  # the result and its log and error, and the engine's whitened copies of both sides
   arg <- if (is.null(at)) "object" else "newdata"
   check_memory(8 * (m * (6 + object$d) + length(object$x)), arg)
   control <- fit_control(object)
@@ -140,16 +140,13 @@ empty_prediction <- function(object, type, se.fit, restore) {
   if (se.fit) list(fit = restore(numeric()), se.fit = restore(numeric())) else restore(numeric())
 }
 
-signed_density <- function(estimate) estimate$sign * exp(estimate$log_abs)
-
 signed_log <- function(estimate) {
-  negative <- estimate$sign < 0
-  if (any(negative)) {
-    warning(
-      "the Laplace-corrected estimate is negative at ", sum(negative), " of ", length(negative),
-      " points: their log density is NaN",
-      call. = FALSE
-    )
-  }
-  replace(estimate$log_abs, negative, NaN)
+  at <- which(is_negative(estimate))
+  if (length(at) == 0) return(estimate$log_abs)
+  warning(
+    "the Laplace-corrected estimate is negative at ", length(at), " of ",
+    length(estimate$negative), " points: their log density is NaN",
+    call. = FALSE
+  )
+  replace(estimate$log_abs, at, NaN)
 }

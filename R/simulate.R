@@ -66,7 +66,8 @@ draw_positive_part <- function(object, n) {
     tries <- draw_mixture(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5))
     corrected <- log_estimate(object, tries, FALSE, control)
     plain <- log_estimate(object, tries, FALSE, control, factor = c(1, 0, 0))
-    share <- corrected$sign * exp(corrected$log_abs - plain$log_abs) / bound
+    share <- exp(corrected$log_abs - plain$log_abs) / bound
+    share[corrected$negative] <- 0
     kept <- utils::head(which(stats::runif(nrow(tries)) < share), n - filled)
     draws[filled + seq_along(kept), ] <- tries[kept, ]
     filled <- filled + length(kept)

@@ -114,8 +114,8 @@ struct fk_task {
 
   double *mass;  /* m, always written */
   double *sums;  /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
-  double *shift; /* m: mass and sums of row j are scaled by exp(-shift[j]), which is 0 but where they would
-                    underflow; NULL: no rescue of such rows */
+  bool rescue;   /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
+  double *shift; /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
 
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
@@ -154,10 +154,10 @@ enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_engi
 enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
                              int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
                              struct fk_stats *stats, struct fk_error *err);
-/* log |sum_i w_i f k| and its sign; never underflows. */
+/* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest). */
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
                           const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
-                          double *log_abs, double *sign, struct fk_stats *stats, struct fk_error *err);
+                          double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err);
 /* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
 enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, const double *weights,
                         const double *chol, bool laplace, bool loo, const struct fk_opts *opts, double *score,

@@ -10,7 +10,7 @@
   { #name, (DL_FUNC)&name, arguments }
 
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_kernel_sum, 5), ROUTINE(ffi_log_sum, 7),   ROUTINE(ffi_score, 7),
+    ROUTINE(ffi_kernel_sum, 5), ROUTINE(ffi_log_sum, 7),   ROUTINE(ffi_score, 8),
     ROUTINE(ffi_debias, 5),     ROUTINE(ffi_sdkde_loo, 5), ROUTINE(ffi_cdf, 6),
     ROUTINE(ffi_backend_info, 0), ROUTINE(ffi_fma_rate, 3), {NULL, NULL, 0},
 };

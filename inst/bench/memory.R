@@ -1,6 +1,7 @@
-# Peak memory and time for many points, d = 2, each size in a process of its own. The peak is what
-# the process used most at any time (VmHWM) minus what R and the package use before the data exist.
-# "inputs" are the training points and the queries as R holds them: 8 bytes a number.
+# Peak memory and time for many points, each size in a process of its own. The peak is what the
+# process used most during fit and prediction (VmHWM, set back before) minus what R and the package
+# use before the data exist: so it holds the inputs and the results, too. "inputs" are the training
+# points and the queries as R holds them: 8 bytes a number.
 
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
 source(file.path(dirname(script), "common.R"))
@@ -14,38 +15,51 @@ arguments <- commandArgs(TRUE)
 if ("--child" %in% arguments) {
   n <- as.numeric(arguments[2])
   m <- as.numeric(arguments[3])
-  estimator <- arguments[4]
+  d <- as.numeric(arguments[4])
+  estimator <- arguments[5]
+  type <- arguments[6]
   invisible(predict(flash_kde(cbind(stats::rnorm(50), 0:49), "kde", bandwidth = 1)))
   before <- high_water()
-  x <- matrix(stats::rnorm(2 * n), n, 2)
-  y <- matrix(stats::rnorm(2 * m), m, 2)
-  data <- high_water()
+  x <- stats::rnorm(d * n)
+  y <- stats::rnorm(d * m)
+  dim(x) <- c(n, d)
+  dim(y) <- c(m, d)
+  invisible(gc())
+  cat("5", file = "/proc/self/clear_refs")
   seconds <- elapsed(\() {
-    fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, 2), precision = "double")
-    predict(fit, y, type = "log_density")
+    fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), precision = "double")
+    predict(fit, y, type = type)
   })
-  cat("result", before, data, high_water(), seconds, "\n")
+  cat("result", before, high_water(), seconds, "\n")
   quit()
 }
 
-bench_start("memory.R", "Peak memory and time, d = 2, double precision")
-cases <- data.frame(
-  estimator = c("kde", "kde", "kde", "kde", "sdkde", "sdkde"),
-  n = c(1e6, 3e6, 1e7, 1e5, 1e5, 3e5),
-  m = c(1e3, 1e3, 1e3, 1e6, 1e5, 1e4)
-)
+bench_start("memory.R", "Peak memory and time, double precision")
+cases <- read.table(header = TRUE, text = "
+  estimator        type        n       m   d
+        kde log_density  1000000    1000   2
+        kde log_density 10000000    1000   2
+        kde     density   100000 1000000   2
+    laplace log_density    50000 1000000   2
+        kde       score    50000 1000000   2
+      sdkde log_density   500000   10000   2
+      sdkde log_density   200000   10000  16
+      sdkde log_density    20000    1000 500
+")
 rows <- lapply(seq_len(nrow(cases)), function(i) {
   case <- cases[i, ]
-  line <- system2(file.path(R.home("bin"), "Rscript"),
-                  c(shQuote(script), "--child", format(case$n, scientific = FALSE),
-                    format(case$m, scientific = FALSE), case$estimator), stdout = TRUE)
+  numbers <- format(c(case$n, case$m, case$d), scientific = FALSE, trim = TRUE)
+  line <- system2(
+    file.path(R.home("bin"), "Rscript"),
+    c(shQuote(script), "--child", numbers, case$estimator, case$type), stdout = TRUE
+  )
   line <- grep("^result", line, value = TRUE)
   if (length(line) == 0) stop("the process for case ", i, " did not end well")
   value <- as.numeric(strsplit(trimws(sub("^result", "", line)), " +")[[1]])
-  inputs <- 8 * 2 * (case$n + case$m) / 2^20
-  peak <- value[3] - value[1]
+  inputs <- 8 * case$d * (case$n + case$m) / 2^20
+  peak <- value[2] - value[1]
   data.frame(case, `inputs, MiB` = sprintf("%.1f", inputs), `peak, MiB` = sprintf("%.1f", peak),
-             `peak / inputs` = sprintf("%.2f", peak / inputs), seconds = sprintf("%.2f", value[4]),
+             `peak / inputs` = sprintf("%.2f", peak / inputs), seconds = sprintf("%.2f", value[3]),
              check.names = FALSE)
 })
 table <- do.call(rbind, rows)

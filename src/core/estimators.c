@@ -56,17 +56,18 @@ enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *
 
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
                           const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
-                          double *log_abs, double *sign, struct fk_stats *stats, struct fk_error *err) {
+                          double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err) {
   int64_t m = n_targets(x, y);
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .exclude_self = loo};
   task.mass = log_abs;
+  task.rescue = true;
   task.shift = malloc(sizeof(double) * (size_t)m);
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = run(&task, chol, opts, stats, err);
   for (int64_t j = 0; j < m && !status; j++) {
     double mass = log_abs[j];
-    sign[j] = mass > 0 ? 1 : mass < 0 ? -1 : 0;
+    if (negative) negative[j] = mass < 0;
     log_abs[j] = log(fabs(mass)) + task.shift[j];
   }
   free(task.shift);
@@ -133,19 +134,22 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
                         struct fk_stats *stats, struct fk_error *err) {
   const struct fk_points *targets = y->data ? y : x;
   int64_t d = x->d, m = targets->n;
-  double bytes = 8.0 * (4 * (double)m + (double)d * (double)d);
-  double *work = malloc((size_t)bytes), *mass = work, *shift = work ? work + m : NULL;
+  double bytes = 8.0 * ((laplace ? 4 : 1) * (double)m + (double)d * (double)d);
+  double *work = malloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *estimate = work + 2 * m, *estimate_shift = work + 3 * m, *A = work + 4 * m;
+  double *A = work, *mass = A + d * d, *shift = NULL, *estimate = mass, *estimate_shift = NULL;
 
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .values = FK_VALUES_COORDINATES};
   struct fk_whitening whitening = {.centre = NULL};
   task.exclude_self = loo;
+  task.rescue = true;
   task.mass = mass;
   task.sums = score;
-  task.shift = shift;
   memcpy(task.factor, plain, sizeof plain);
   if (laplace) {
+    task.shift = shift = mass + m;
+    estimate = mass + 2 * m;
+    estimate_shift = mass + 3 * m;
     task.factor[0] = 2 + (double)d / 2;
     task.factor[1] = -1;
   }
@@ -163,7 +167,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
   if (!status) {
     struct shift_map map = {targets, &whitening, A, whitening.diagonal, false};
     fk_inverse_transposed(chol, d, A);
-    status = map_shift(&map, mass, laplace ? estimate : mass, score, fk_threads(opts->threads), err);
+    status = map_shift(&map, mass, estimate, score, fk_threads(opts->threads), err);
   }
   fk_whitening_free(&whitening);
   free(work);
@@ -174,16 +178,16 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
                          const double *chol_score, const struct fk_opts *opts, double *debiased,
                          struct fk_stats *stats, struct fk_error *err) {
   int64_t d = x->d, n = x->n;
-  double bytes = 8.0 * (2 * (double)n + 2 * (double)d * (double)d);
+  double bytes = 8.0 * ((double)n + 2 * (double)d * (double)d);
   double *work = malloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *mass = work, *shift = work + n, *A = work + 2 * n, *inverse = A + d * d;
+  double *A = work, *inverse = A + d * d, *mass = inverse + d * d;
 
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   struct fk_whitening whitening = {.centre = NULL};
   task.mass = mass;
   task.sums = debiased;
-  task.shift = shift;
+  task.rescue = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
   memcpy(task.factor, plain, sizeof plain);
   enum fk_status status = run(&task, chol_score, opts, stats, err);
   if (!status) status = fk_whitening_init(&whitening, chol_score, x, weights, err);
@@ -209,17 +213,17 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   int64_t n = x->n, d = x->d;
   const struct fk_engine *engine;
   struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
-  double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(4 * d + 1));
+  double bytes = 8.0 * ((double)n * (double)(d + 1) + (double)d * (double)(4 * d + 1));
   double *work = malloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *means = work, *mass = means + n * d, *shift = mass + n;
-  double *A = shift + n, *inverse = A + d * d, *dense = inverse + d * d, *lambda = dense + d * d;
+  double *means = work, *mass = means + n * d;
+  double *A = mass + n, *inverse = A + d * d, *dense = inverse + d * d, *lambda = dense + d * d;
   double *spare = lambda + d;
 
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   task.mass = mass;
   task.sums = means;
-  task.shift = shift;
+  task.rescue = weights != NULL;
   memcpy(task.factor, plain, sizeof plain);
   enum fk_status status = fk_engine_select(opts, &engine, err);
   if (!status && !engine->debiased_loo)

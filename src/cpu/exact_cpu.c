@@ -89,10 +89,9 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
     if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
-    if (!status) status = fk_sweep_pack(&sweep, err);
     if (!status) {
       /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
-      fk_packed_banish(&sweep.sources, mode);
+      sweep.banish = true;
       status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
       /* A distance that overflows has no exponent to take off: its sum is 0. */
       for (int64_t r = 0; r < found; r++)
@@ -122,14 +121,11 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, threads, err);
   if (status) return status;
-  if (task->targets.data) {
-    status = fk_sweep_pack(&sweep, err);
-    if (!status) status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
-  } else {
+  if (task->targets.data)
+    status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
+  else
     status = fk_sweep_symmetric(&sweep, err);
-  }
-  fk_packed_free(&sweep.sources); /* the tails have a copy of their own, in double */
-  if (!status && task->shift) status = rescue_tails(&sweep, &tail_mode, stats, err);
+  if (!status && task->rescue) status = rescue_tails(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
   stats->pairs += (double)n * (double)m;
   stats->seconds += fk_seconds() - start;

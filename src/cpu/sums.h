@@ -9,24 +9,32 @@ struct fk_sweep {
   const struct fk_opts *opts;
   struct fk_kernel_mode mode;
   int threads;
-  struct fk_packed sources; /* empty until fk_sweep_pack() */
   double weight_scale;      /* packed weights are relative to it */
   void *columns; /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
   bool weighted;
+  bool banish; /* sources of weight 0: see fk_packed_banish() */
   double factor[3]; /* polynomial of the exponent in base 2 */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
-/* The parts of a packed array of sources. */
-unsigned fk_sweep_parts(const struct fk_sweep *s);
-/* Packs the sources, which fk_sweep_targets() needs. */
-enum fk_status fk_sweep_pack(struct fk_sweep *s, struct fk_error *err);
-/* The values of source i on, for sums with weights of `block`, whose first point is `first`. */
-const void *fk_sweep_values_at(const struct fk_sweep *s, const struct fk_packed *block, int64_t first, int64_t i);
+/* Sources first .. end - 1, whitened and with their weights. No copy of all of them is held when there are
+ * many: they are packed in the order in which they are used, which costs little beside their sums. */
+struct fk_sources {
+  struct fk_packed points;
+  int64_t first, end;
+};
+enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity, struct fk_error *err);
+enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end, int threads,
+                               struct fk_error *err);
+void fk_sources_free(struct fk_sources *p);
+/* Sets what a tile reads of its rows, or of its columns, from source i on. */
+void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
+void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
+const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 
 /* Targets rows[0 .. m) (NULL: all) against all sources. shift2 is NULL, or holds for each target the exponent
@@ -34,7 +42,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err);
 /* All sources against each other, every pair once. */
-enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err);
+enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
 /* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */
 void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,

@@ -14,8 +14,9 @@
 #define LN2 0.693147180559945309417
 
 enum {
-  SPLIT = 256 * FK_TILE_ROWS, /* sources in one task */
-  CHUNK = 1 << 21,            /* accumulators held at a time, doubles */
+  SPLIT = 256 * FK_TILE_ROWS, /* sources in one task, fewer in many dimensions */
+  CHUNK = 1 << 19,            /* numbers held for the targets at a time: packed points and accumulators */
+  MIN_CHUNK = 4096,           /* targets, so that packing the sources for each chunk costs little */
   TASKS = 64                  /* enough for any machine's threads; few targets are split over sources */
 };
 
@@ -51,29 +52,51 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
 }
 
 void fk_sweep_free(struct fk_sweep *s) {
-  fk_packed_free(&s->sources);
   fk_aligned_free(s->columns);
   free(s->value_scale);
   s->columns = NULL;
   s->value_scale = NULL;
 }
 
-unsigned fk_sweep_parts(const struct fk_sweep *s) {
-  return (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u);
+enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity,
+                               struct fk_error *err) {
+  unsigned parts = (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u);
+  p->first = p->end = -1;
+  return fk_packed_init(&p->points, &s->mode, capacity, s->task->sources.d, parts, err);
 }
 
-enum fk_status fk_sweep_pack(struct fk_sweep *s, struct fk_error *err) {
-  const struct fk_points *x = &s->task->sources;
-  enum fk_status status = fk_packed_init(&s->sources, &s->mode, x->n, x->d, fk_sweep_parts(s), err);
-  if (!status)
-    status = fk_packed_fill(&s->sources, &s->mode, x, s->task->whitening, NULL, 0, x->n, s->threads, err);
-  if (!status && s->weighted) fk_packed_weights(&s->sources, &s->mode, s->task->weights, s->weight_scale);
-  return status;
+enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end, int threads,
+                               struct fk_error *err) {
+  const struct fk_task *task = s->task;
+  if (p->first == first && p->end == end) return FK_STATUS_OK; /* there already */
+  p->first = p->end = -1;
+  enum fk_status status = fk_packed_fill(&p->points, &s->mode, &task->sources, task->whitening, NULL, first,
+                                         end - first, threads, err);
+  if (status) return status;
+  if (s->weighted) fk_packed_weights(&p->points, &s->mode, task->weights + first, s->weight_scale);
+  if (s->banish) fk_packed_banish(&p->points, &s->mode);
+  p->first = first;
+  p->end = end;
+  return FK_STATUS_OK;
 }
 
-const void *fk_sweep_values_at(const struct fk_sweep *s, const struct fk_packed *block, int64_t first, int64_t i) {
+void fk_sources_free(struct fk_sources *p) { fk_packed_free(&p->points); }
+
+void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
+  tile->rows = fk_packed_points_at(&p->points, &s->mode, i - p->first);
+  tile->row_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
+  tile->row_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
+}
+
+void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
+  tile->cols = fk_packed_points_at(&p->points, &s->mode, i - p->first);
+  tile->col_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
+  tile->col_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
+}
+
+const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
   if (s->columns) return fk_real_at(&s->mode, s->columns, i * s->n_values);
-  return fk_packed_points_at(block, &s->mode, i - first);
+  return fk_packed_points_at(&p->points, &s->mode, i - p->first);
 }
 
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
@@ -126,24 +149,36 @@ static void largest_but_self(const struct fk_sweep *s, const struct fk_tile *til
 
 /* ---- one task: a tile of targets against a split of the sources ------------------------------- */
 
-struct target_chunk {
-  struct fk_packed points;
-  const int64_t *self; /* index of each target among the sources */
-  void *shift;         /* REAL, exponent taken off, or NULL */
-  int64_t padded;      /* stride of the accumulators */
+/* Tasks of a few milliseconds, and little memory for the packed splits. */
+static int64_t split_size(int64_t d) {
+  int64_t size = SPLIT * 16 / d / FK_TILE_ROWS * FK_TILE_ROWS;
+  return size > SPLIT ? SPLIT : size < SPLIT / 16 ? SPLIT / 16 : size;
+}
+
+struct chunk {
+  struct fk_packed points; /* the targets */
+  int64_t *self;           /* index of each target among the sources, or NULL */
+  void *shift;             /* REAL, exponent taken off, or NULL */
+  int64_t padded;          /* stride of the accumulators */
+  int64_t split, group;    /* sources of a split; splits under way at a time */
+  double *partial;         /* an accumulator for each of them; the first collects */
+  struct fk_sources sources;
+  bool find_max;
 };
 
-/* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
-static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk, int64_t first_target,
-                     int64_t first_source, bool find_max, void *kernel, double *acc) {
-  const struct fk_kernel_mode *mode = &s->mode;
-  const struct fk_packed *sources = &s->sources, *targets = &chunk->points;
-  int panel = mode->ops->panel, step = mode->ops->row_step;
-  int64_t last = smaller(first_source + SPLIT, sources->n);
-  const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
-  bool exclude = s->task->exclude_self;
+static int64_t accumulators(const struct fk_sweep *s, bool find_max) { return 1 + (find_max ? 0 : s->n_values); }
 
-  struct fk_tile tile = {.d = sources->d, .kernel = kernel, .col_mass = acc + first_target};
+/* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
+static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target, int64_t first_source,
+                     void *kernel, double *acc) {
+  const struct fk_kernel_mode *mode = &s->mode;
+  const struct fk_packed *targets = &chunk->points;
+  int panel = mode->ops->panel, step = mode->ops->row_step;
+  int64_t last = smaller(first_source + chunk->split, chunk->sources.end);
+  const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
+  bool find_max = chunk->find_max;
+
+  struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
   tile.n_cols = (int)(divide_up(smaller(targets->n - first_target, FK_TILE_COLS), panel) * panel);
   tile.cols = fk_packed_points_at(targets, mode, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
@@ -152,11 +187,9 @@ static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk,
 
   for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
     tile.n_rows = (int)(divide_up(smaller(last - i, FK_TILE_ROWS), step) * step);
-    tile.rows = fk_packed_points_at(sources, mode, i);
-    tile.row_const = fk_packed_constant_at(sources, mode, i);
-    tile.row_weight = fk_packed_weight_at(sources, mode, i);
+    fk_tile_rows_at(&tile, s, &chunk->sources, i);
     int here = (int)smaller(targets->n - first_target, FK_TILE_COLS);
-    bool drop = exclude && meets_self(self, here, i, tile.n_rows);
+    bool drop = self && meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
 
     if (find_max && drop) {
@@ -176,7 +209,7 @@ static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk,
     if (!find_max && s->n_values > 0) {
       struct fk_tile_values values = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = kernel};
       values.weight = s->weighted ? tile.row_weight : NULL;
-      values.values = fk_sweep_values_at(s, sources, 0, i);
+      values.values = fk_values_at(s, &chunk->sources, i);
       values.n_values = s->n_values;
       values.out = acc + chunk->padded + first_target;
       values.ld = chunk->padded;
@@ -187,113 +220,151 @@ static void run_task(const struct fk_sweep *s, const struct target_chunk *chunk,
 
 /* ---- a chunk of targets ----------------------------------------------------------------------- */
 
-/* partial: `group` accumulators, one for each split that is under way; the first collects. */
-static enum fk_status run_chunk(const struct fk_sweep *s, const struct target_chunk *chunk, bool find_max,
-                                int64_t group, double *partial, struct fk_chunks *progress, struct fk_error *err) {
-  int64_t tiles = divide_up(chunk->points.n, FK_TILE_COLS), splits = divide_up(s->sources.n, SPLIT);
-  int64_t size = (1 + (find_max ? 0 : s->n_values)) * chunk->padded;
+/* The tiles of targets against the splits that are packed. */
+static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, int64_t splits,
+                                 struct fk_chunks *progress, struct fk_error *err) {
+  int64_t tiles = divide_up(chunk->points.n, FK_TILE_COLS), tasks = tiles * splits;
+  int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   enum fk_status status = FK_STATUS_OK;
-
-  for (int64_t i = 0; i < group * size; i++) partial[i] = find_max ? -INFINITY : 0;
-  for (int64_t split = 0; split < splits && !status; split += group) {
-    int64_t tasks = tiles * smaller(group, splits - split);
-    for (int64_t from = 0, to; from < tasks && !status; from = to) {
-      bool failed = false;
-      to = smaller(tasks, from + progress->size);
+  for (int64_t from = 0, to; from < tasks && !status; from = to) {
+    bool failed = false;
+    to = smaller(tasks, from + progress->size);
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
-      {
-        void *kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
-        failed = !kernel;
+    {
+      void *kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
+      failed = !kernel;
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t task = from; task < to; task++) {
-          if (!kernel) continue;
-          run_task(s, chunk, task % tiles * FK_TILE_COLS, (split + task / tiles) * SPLIT, find_max, kernel,
-                   partial + task / tiles * size);
-        }
-        fk_aligned_free(kernel);
+      for (int64_t task = from; task < to; task++) {
+        if (!kernel) continue;
+        run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->sources.first + task / tiles * chunk->split, kernel,
+                 chunk->partial + task / tiles * size);
       }
-      status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values")
-                      : fk_chunks_done(progress, to - from, err);
+      fk_aligned_free(kernel);
     }
-    /* Each split's part joins the first in the order of the splits, and is cleared for the next. */
-    for (int64_t g = 1; g < group && g < splits - split; g++) {
-      for (int64_t i = 0; i < size; i++) {
-        double *part = partial + g * size + i;
-        if (!find_max) {
-          partial[i] += *part;
-          *part = 0;
-        } else if (*part > partial[i]) {
-          partial[i] = *part;
-        }
+    status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values")
+                    : fk_chunks_done(progress, to - from, err);
+  }
+  return status;
+}
+
+/* Each split's part joins the first in the order of the splits, and is cleared for the next. */
+static void collect(const struct fk_sweep *s, const struct chunk *chunk, int64_t splits) {
+  int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
+  double *sum = chunk->partial;
+  for (int64_t g = 1; g < splits; g++) {
+    for (int64_t i = 0; i < size; i++) {
+      double *part = chunk->partial + g * size + i;
+      if (!chunk->find_max) {
+        sum[i] += *part;
+        *part = 0;
+      } else if (*part > sum[i]) {
+        sum[i] = *part;
       }
     }
+  }
+}
+
+static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, struct fk_chunks *progress,
+                                struct fk_error *err) {
+  int64_t n = s->task->sources.n, step = chunk->group * chunk->split;
+  int64_t size = chunk->group * accumulators(s, chunk->find_max) * chunk->padded;
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t i = 0; i < size; i++) chunk->partial[i] = chunk->find_max ? -INFINITY : 0;
+  for (int64_t first = 0; first < n && !status; first += step) {
+    int64_t end = smaller(n, first + step), splits = divide_up(end - first, chunk->split);
+    status = fk_sources_pack(&chunk->sources, s, first, end, s->threads, err);
+    if (!status) status = run_splits(s, chunk, splits, progress, err);
+    if (!status) collect(s, chunk, splits);
   }
   return status;
 }
 
 /* From the chunk's accumulators to the task's results. */
-static void deliver(const struct fk_sweep *s, const struct target_chunk *chunk, const int64_t *rows, int64_t first,
-                    double *shift2, bool find_max, const double *acc) {
+static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const int64_t *rows, int64_t first,
+                    double *shift2) {
   const struct fk_task *task = s->task;
   int64_t m = task->targets.data ? task->targets.n : task->sources.n;
+  const double *acc = chunk->partial;
   for (int64_t j = 0; j < chunk->points.n; j++) {
     int64_t at = rows ? rows[first + j] : first + j;
-    if (find_max) {
+    if (chunk->find_max) {
       shift2[first + j] = acc[j];
       continue;
     }
     task->mass[at] = acc[j] * s->weight_scale;
     for (int64_t v = 0; v < s->n_values; v++)
-      task->sums[v * m + at] =
-          acc[(1 + v) * chunk->padded + j] * s->value_scale[v] * s->weight_scale;
+      task->sums[v * m + at] = acc[(1 + v) * chunk->padded + j] * s->value_scale[v] * s->weight_scale;
     if (task->shift) task->shift[at] = shift2 ? shift2[first + j] * LN2 : 0;
   }
 }
 
+static void take_shifts(const struct fk_sweep *s, const struct chunk *chunk, const double *shift2) {
+  for (int64_t j = 0; j < chunk->padded; j++) {
+    double shift = j < chunk->points.n ? shift2[j] : 0;
+    double constant = fk_real_get(&s->mode, chunk->points.constant, j);
+    fk_real_set(&s->mode, chunk->shift, j, shift);
+    fk_real_set(&s->mode, chunk->points.constant, j, constant - shift);
+  }
+}
+
+static void chunk_free(struct chunk *chunk) {
+  fk_packed_free(&chunk->points);
+  fk_sources_free(&chunk->sources);
+  free(chunk->self);
+  fk_aligned_free(chunk->shift);
+  fk_aligned_free(chunk->partial);
+}
+
+static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shifted, bool find_max,
+                                 struct chunk *chunk, struct fk_error *err) {
+  int64_t n = s->task->sources.n, d = s->task->sources.d, per_target = accumulators(s, find_max);
+  int64_t size = CHUNK / (per_target + d + 3);
+  memset(chunk, 0, sizeof *chunk);
+  chunk->find_max = find_max;
+  size = smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
+  chunk->padded = size = divide_up(size, FK_TILE_COLS) * FK_TILE_COLS;
+  chunk->split = split_size(d);
+  chunk->group = smaller(divide_up(n, chunk->split), divide_up(TASKS, size / FK_TILE_COLS));
+  bool self = s->task->exclude_self;
+
+  /* Constants are there in either mode: shifts go into them. */
+  enum fk_status status = fk_packed_init(&chunk->points, &s->mode, size, d, FK_PACKED_CONSTANT, err);
+  if (!status) status = fk_sources_init(&chunk->sources, s, smaller(n, chunk->group * chunk->split), err);
+  if (!status) {
+    double bytes = 8.0 * (double)(chunk->group * size * per_target);
+    chunk->partial = fk_aligned_alloc((size_t)bytes);
+    if (self) chunk->self = malloc(sizeof(int64_t) * (size_t)size);
+    if (shifted) chunk->shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
+    if (!chunk->partial || (self && !chunk->self) || (shifted && !chunk->shift))
+      status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", bytes / 1e6);
+  }
+  if (status) chunk_free(chunk);
+  return status;
+}
+
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err) {
-  const struct fk_points *targets = s->task->targets.data ? &s->task->targets : &s->task->sources;
-  int64_t per_target = 1 + (find_max ? 0 : s->n_values), splits = divide_up(s->sources.n, SPLIT);
-  int64_t size = divide_up(CHUNK / per_target, FK_TILE_COLS) * FK_TILE_COLS;
-  size = smaller(size, divide_up(m, FK_TILE_COLS) * FK_TILE_COLS);
-  int64_t group = smaller(splits, divide_up(TASKS, size / FK_TILE_COLS));
-
-  struct target_chunk chunk = {.padded = size};
-  int64_t *self = malloc(sizeof(int64_t) * (size_t)size);
-  double *partial = fk_aligned_alloc(sizeof(double) * (size_t)(group * size * per_target));
-  void *shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
-  /* Constants are there in either mode: shifts go into them. */
-  enum fk_status status = fk_packed_init(&chunk.points, &s->mode, size, s->sources.d, FK_PACKED_CONSTANT, err);
-  if (!status && (!self || !partial || !shift))
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums",
-                     8e-6 * (double)(group * size * per_target));
+  const struct fk_task *task = s->task;
+  const struct fk_points *targets = task->targets.data ? &task->targets : &task->sources;
+  bool shifted = shift2 && !find_max;
+  struct chunk chunk;
+  enum fk_status status = chunk_init(s, m, shifted, find_max, &chunk, err);
+  if (status) return status;
 
   struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->opts->poll, (double)divide_up(m, FK_TILE_COLS) * (double)splits,
-                  (double)FK_TILE_COLS * (double)smaller(SPLIT, s->sources.n));
-  for (int64_t first = 0; first < m && !status; first += size) {
-    int64_t count = smaller(size, m - first);
-    status = fk_packed_fill(&chunk.points, &s->mode, targets, s->task->whitening, rows, first, count, s->threads,
-                            err);
+  fk_chunks_start(&progress, &s->opts->poll,
+                  (double)divide_up(m, FK_TILE_COLS) * (double)divide_up(task->sources.n, chunk.split),
+                  (double)FK_TILE_COLS * (double)smaller(chunk.split, task->sources.n));
+  for (int64_t first = 0; first < m && !status; first += chunk.padded) {
+    int64_t count = smaller(chunk.padded, m - first);
+    status = fk_packed_fill(&chunk.points, &s->mode, targets, task->whitening, rows, first, count, s->threads, err);
     if (status) break;
-    for (int64_t j = 0; j < size; j++) self[j] = j >= count ? -1 : rows ? rows[first + j] : first + j;
-    chunk.self = self;
-    chunk.shift = NULL;
-    if (shift2 && !find_max) {
-      chunk.shift = shift;
-      for (int64_t j = 0; j < count; j++) {
-        double constant = fk_real_get(&s->mode, chunk.points.constant, j);
-        fk_real_set(&s->mode, shift, j, shift2[first + j]);
-        fk_real_set(&s->mode, chunk.points.constant, j, constant - shift2[first + j]);
-      }
-      for (int64_t j = count; j < size; j++) fk_real_set(&s->mode, shift, j, 0);
-    }
-    status = run_chunk(s, &chunk, find_max, group, partial, &progress, err);
-    if (!status) deliver(s, &chunk, rows, first, shift2, find_max, partial);
+    for (int64_t j = 0; chunk.self && j < chunk.padded; j++)
+      chunk.self[j] = j >= count ? -1 : rows ? rows[first + j] : first + j;
+    if (shifted) take_shifts(s, &chunk, shift2 + first);
+    status = run_chunk(s, &chunk, &progress, err);
+    if (!status) deliver(s, &chunk, rows, first, shift2);
   }
-  fk_packed_free(&chunk.points);
-  free(self);
-  fk_aligned_free(partial);
-  fk_aligned_free(shift);
+  chunk_free(&chunk);
   return status;
 }

@@ -16,7 +16,7 @@ static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Small inputs are packed once. Large ones are packed block by block, for each pair anew: no second copy of
  * the points is held, and the blocks are long enough for that to cost little. */
-#define PACKED_BYTES 16e6
+#define PACKED_BYTES 5e6
 static bool packed_at_once(const struct fk_sweep *s) {
   return 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
 }
@@ -25,7 +25,7 @@ static bool packed_at_once(const struct fk_sweep *s) {
  * number and dimension alone, as the order of the sums does. */
 static int64_t block_size(const struct fk_sweep *s) {
   int64_t size = divide_up(divide_up(s->task->sources.n, 128), FK_TILE_COLS) * FK_TILE_COLS;
-  if (!packed_at_once(s) && size < 1152) size = 1152;
+  if (!packed_at_once(s) && size < 768) size = 768;
   return smaller(size, 2112);
 }
 
@@ -47,15 +47,15 @@ static void pairing(int64_t blocks, int64_t round, int64_t p, int64_t *a, int64_
 }
 
 struct scratch {
-  struct fk_packed a, b; /* the two blocks of a pair, unless all are packed */
+  struct fk_sources a, b; /* the two blocks of a pair, unless all are packed */
   void *kernel;
   double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, x block size */
 };
 
-/* The points of a block: number i of all is number i - first of `points`. */
-struct block {
-  const struct fk_packed *points;
-  int64_t first, end, origin;
+struct tournament {
+  const struct fk_sweep *sweep;
+  struct fk_sources all; /* where packed_at_once() */
+  int64_t size, blocks;
 };
 
 static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first, int64_t count) {
@@ -69,52 +69,44 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
   }
 }
 
-static enum fk_status get_block(const struct fk_sweep *s, int64_t number, int64_t size, struct fk_packed *room,
-                                struct block *block, struct fk_error *err) {
-  const struct fk_task *task = s->task;
-  int64_t first = number * size, end = smaller(task->sources.n, first + size);
-  *block = (struct block){&s->sources, first, end, 0};
-  if (packed_at_once(s)) return FK_STATUS_OK;
-  block->points = room;
-  block->origin = first;
-  enum fk_status status =
-      fk_packed_fill(room, &s->mode, &task->sources, task->whitening, NULL, first, end - first, 1, err);
-  if (!status && s->weighted) fk_packed_weights(room, &s->mode, task->weights + first, s->weight_scale);
-  return status;
+/* The sources among which block `number` is found: all of them, or `room` after packing it there. */
+static enum fk_status get_block(const struct tournament *t, int64_t number, struct fk_sources *room,
+                                const struct fk_sources **found, struct fk_error *err) {
+  int64_t first = number * t->size, end = smaller(t->sweep->task->sources.n, first + t->size);
+  *found = packed_at_once(t->sweep) ? &t->all : room;
+  return packed_at_once(t->sweep) ? FK_STATUS_OK : fk_sources_pack(room, t->sweep, first, end, 1, err);
 }
 
 /* Rows of block a against columns of block b; where a == b every ordered pair is met, and only the column
  * sums are taken. */
-static enum fk_status run_pair(const struct fk_sweep *s, int64_t a, int64_t b, int64_t size,
-                               struct scratch *scratch, struct fk_error *err) {
+static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b, struct scratch *scratch,
+                               struct fk_error *err) {
+  const struct fk_sweep *s = t->sweep;
   const struct fk_kernel_mode *mode = &s->mode;
+  int64_t n = s->task->sources.n, size = t->size, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
   int panel = mode->ops->panel, step = mode->ops->row_step;
   bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
 
-  struct block rows, cols;
-  enum fk_status status = get_block(s, a, size, &scratch->a, &rows, err);
+  const struct fk_sources *rows, *cols;
+  enum fk_status status = get_block(t, a, &scratch->a, &rows, err);
   cols = rows;
-  if (!status && symmetric) status = get_block(s, b, size, &scratch->b, &cols, err);
+  if (!status && symmetric) status = get_block(t, b, &scratch->b, &cols, err);
   if (status) return status;
 
   struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
   memcpy(tile.factor, s->factor, sizeof tile.factor);
   if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
-  for (int64_t j = cols.first; j < cols.end; j += FK_TILE_COLS) {
-    int64_t here = smaller(FK_TILE_COLS, cols.end - j), self[FK_TILE_COLS];
+  for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
+    int64_t here = smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
     tile.n_cols = (int)(divide_up(here, panel) * panel);
-    tile.cols = fk_packed_points_at(cols.points, mode, j - cols.origin);
-    tile.col_const = fk_packed_constant_at(cols.points, mode, j - cols.origin);
-    tile.col_weight = fk_packed_weight_at(cols.points, mode, j - cols.origin);
+    fk_tile_cols_at(&tile, s, cols, j);
     for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
     memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
-    for (int64_t i = rows.first; i < rows.end; i += FK_TILE_ROWS) {
-      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, rows.end - i), step) * step);
-      tile.rows = fk_packed_points_at(rows.points, mode, i - rows.origin);
-      tile.row_const = fk_packed_constant_at(rows.points, mode, i - rows.origin);
-      tile.row_weight = fk_packed_weight_at(rows.points, mode, i - rows.origin);
-      tile.row_mass = scratch->rows + (i - rows.first);
+    for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
+      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, a_end - i), step) * step);
+      tile.row_mass = scratch->rows + (i - a * size);
+      fk_tile_rows_at(&tile, s, rows, i);
       bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
       double unused[FK_TILE_COLS] = {0};
       tile.col_mass = diagonal ? unused : scratch->cols;
@@ -127,40 +119,39 @@ static enum fk_status run_pair(const struct fk_sweep *s, int64_t a, int64_t b, i
       struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
       sums.n_values = s->n_values;
       sums.weight = s->weighted ? tile.row_weight : NULL;
-      sums.values = fk_sweep_values_at(s, rows.points, rows.origin, i);
+      sums.values = fk_values_at(s, rows, i);
       sums.out = scratch->cols + FK_TILE_COLS;
       sums.ld = FK_TILE_COLS;
       mode->ops->col_values(&sums);
       if (!symmetric) continue;
       sums.weight = s->weighted ? tile.col_weight : NULL;
-      sums.values = fk_sweep_values_at(s, cols.points, cols.origin, j);
+      sums.values = fk_values_at(s, cols, j);
       sums.out = tile.row_mass + size;
       sums.ld = size;
       mode->ops->row_values(&sums);
     }
     add_to_results(s, scratch->cols, FK_TILE_COLS, j, here);
   }
-  if (symmetric) add_to_results(s, scratch->rows, size, rows.first, rows.end - rows.first);
+  if (symmetric) add_to_results(s, scratch->rows, size, a * size, a_end - a * size);
   return FK_STATUS_OK;
 }
 
-static bool scratch_init(const struct fk_sweep *s, int64_t size, struct scratch *scratch) {
+static bool scratch_init(const struct tournament *t, struct scratch *scratch) {
+  const struct fk_sweep *s = t->sweep;
   struct fk_error err = {FK_STATUS_OK, ""};
-  int64_t d = s->task->sources.d;
-  unsigned parts = fk_sweep_parts(s);
   memset(scratch, 0, sizeof *scratch);
   scratch->kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
   scratch->cols = fk_aligned_alloc(sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
-  scratch->rows = fk_aligned_alloc(sizeof(double) * (size_t)(size * (1 + s->n_values)));
+  scratch->rows = fk_aligned_alloc(sizeof(double) * (size_t)(t->size * (1 + s->n_values)));
   if (!scratch->kernel || !scratch->cols || !scratch->rows) return false;
   if (packed_at_once(s)) return true;
-  return fk_packed_init(&scratch->a, &s->mode, size, d, parts, &err) == FK_STATUS_OK &&
-         fk_packed_init(&scratch->b, &s->mode, size, d, parts, &err) == FK_STATUS_OK;
+  return fk_sources_init(&scratch->a, s, t->size, &err) == FK_STATUS_OK &&
+         fk_sources_init(&scratch->b, s, t->size, &err) == FK_STATUS_OK;
 }
 
 static void scratch_free(struct scratch *scratch) {
-  fk_packed_free(&scratch->a);
-  fk_packed_free(&scratch->b);
+  fk_sources_free(&scratch->a);
+  fk_sources_free(&scratch->b);
   fk_aligned_free(scratch->kernel);
   fk_aligned_free(scratch->cols);
   fk_aligned_free(scratch->rows);
@@ -168,20 +159,19 @@ static void scratch_free(struct scratch *scratch) {
 
 /* Rounds first .. last - 1, pairs from .. to - 1 of each; the end of `omp for` ends a round. Memory is all
  * that can fail. */
-static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, int64_t first, int64_t last,
-                       int64_t from, int64_t to) {
+static bool run_rounds(const struct tournament *t, int64_t first, int64_t last, int64_t from, int64_t to) {
   bool failed = false;
-#pragma omp parallel num_threads(s->threads) reduction(|| : failed)
+#pragma omp parallel num_threads(t->sweep->threads) reduction(|| : failed)
   {
     struct scratch scratch;
     struct fk_error err = {FK_STATUS_OK, ""};
-    failed = !scratch_init(s, size, &scratch);
+    failed = !scratch_init(t, &scratch);
     for (int64_t round = first; round < last; round++) {
 #pragma omp for schedule(dynamic, 1)
       for (int64_t p = from; p < to; p++) {
         int64_t a, b;
-        pairing(blocks, round, p, &a, &b);
-        if (!failed && b < blocks) failed = run_pair(s, a, b, size, &scratch, &err) != FK_STATUS_OK;
+        pairing(t->blocks, round, p, &a, &b);
+        if (!failed && b < t->blocks) failed = run_pair(t, a, b, &scratch, &err) != FK_STATUS_OK;
       }
     }
     scratch_free(&scratch);
@@ -189,12 +179,16 @@ static bool run_rounds(const struct fk_sweep *s, int64_t blocks, int64_t size, i
   return !failed;
 }
 
-enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err) {
+enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
   const struct fk_task *task = s->task;
   int64_t n = task->sources.n, size = block_size(s), blocks = divide_up(n, size);
   int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
-  enum fk_status status = packed_at_once(s) ? fk_sweep_pack(s, err) : FK_STATUS_OK;
-  if (status) return status;
+  struct tournament t = {.sweep = s, .size = size, .blocks = blocks};
+  enum fk_status status = FK_STATUS_OK;
+  if (packed_at_once(s)) {
+    status = fk_sources_init(&t.all, s, n, err);
+    if (!status) status = fk_sources_pack(&t.all, s, 0, n, s->threads, err);
+  }
 
   memset(task->mass, 0, sizeof(double) * (size_t)n);
   if (task->sums) memset(task->sums, 0, sizeof(double) * (size_t)(n * s->n_values));
@@ -209,7 +203,7 @@ enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err) {
     if (round > 0) last = smaller(rounds, round + (progress.size > pairs ? progress.size / pairs : 1));
     for (int64_t from = 0, to; from < pairs && !status; from = to) {
       to = smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
-      if (!run_rounds(s, blocks, size, round, last, from, to))
+      if (!run_rounds(&t, round, last, from, to))
         status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
       else
         status = fk_chunks_done(&progress, (to - from) * (last - round), err);
@@ -217,5 +211,6 @@ enum fk_status fk_sweep_symmetric(struct fk_sweep *s, struct fk_error *err) {
     }
     round = last;
   }
+  fk_sources_free(&t.all);
   return status;
 }

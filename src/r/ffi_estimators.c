@@ -4,6 +4,24 @@
 
 static int64_t rows_of(const struct fk_points *x, const struct fk_points *y) { return y->data ? y->n : x->n; }
 
+/* Column names are set here, for R would copy the matrix. */
+static SEXP column_names(SEXP x) {
+  SEXP names = Rf_getAttrib(x, R_DimNamesSymbol);
+  return Rf_isNull(names) ? R_NilValue : VECTOR_ELT(names, 1);
+}
+
+static SEXP result_matrix(int64_t rows, int64_t columns, SEXP names) {
+  SEXP matrix = PROTECT(Rf_allocMatrix(REALSXP, (int)rows, (int)columns));
+  if (!Rf_isNull(names)) {
+    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
+    SET_VECTOR_ELT(both, 1, names);
+    Rf_setAttrib(matrix, R_DimNamesSymbol, both);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return matrix;
+}
+
 SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
   struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d), pb = r_points(b, "b");
   if (pb.n != px.n) Rf_error("`b` must have as many rows as `x`");
@@ -12,7 +30,7 @@ SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
-  SEXP sums = PROTECT(Rf_allocMatrix(REALSXP, (int)rows_of(&px, &py), (int)pb.d));
+  SEXP sums = PROTECT(result_matrix(rows_of(&px, &py), pb.d, column_names(b)));
 
   fk_kernel_sum(&px, &py, pb.data, pb.d, L, &opts, REAL(sums), &stats, &err);
 
@@ -32,17 +50,19 @@ SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo,
   r_opts(control, &opts, &stats);
   bool without_self = r_flag(loo);
   SEXP log_abs = PROTECT(Rf_allocVector(REALSXP, rows_of(&px, &py)));
-  SEXP sign = PROTECT(Rf_allocVector(REALSXP, rows_of(&px, &py)));
+  bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0;
+  SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, rows_of(&px, &py)) : R_NilValue);
 
-  fk_log_sum(&px, &py, w, L, f, without_self, &opts, REAL(log_abs), REAL(sign), &stats, &err);
+  fk_log_sum(&px, &py, w, L, f, without_self, &opts, REAL(log_abs), is_signed ? LOGICAL(negative) : NULL, &stats,
+             &err);
 
   r_finish(&err);
-  SEXP result = r_result(&stats, 2, (const char *const[]){"log_abs", "sign"}, (SEXP[]){log_abs, sign});
+  SEXP result = r_result(&stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
   UNPROTECT(2);
   return result;
 }
 
-SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP control) {
+SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
   struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d);
   const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
   struct fk_opts opts;
@@ -50,7 +70,7 @@ SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, 
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
   bool corrected = r_flag(laplace), without_self = r_flag(loo);
-  SEXP score = PROTECT(Rf_allocMatrix(REALSXP, (int)rows_of(&px, &py), (int)px.d));
+  SEXP score = PROTECT(result_matrix(rows_of(&px, &py), px.d, names));
 
   fk_score(&px, &py, w, L, corrected, without_self, &opts, REAL(score), &stats, &err);
 
@@ -68,7 +88,7 @@ SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) 
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
-  SEXP debiased = PROTECT(Rf_allocMatrix(REALSXP, (int)px.n, (int)px.d));
+  SEXP debiased = PROTECT(result_matrix(px.n, px.d, column_names(x)));
 
   fk_debias(&px, w, L, L_score, &opts, REAL(debiased), &stats, &err);
 
