@@ -117,7 +117,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
 #' @inheritParams bw_lcv
 #' @inheritSection bw_lcv Structures and search
 #' @inheritSection bw_lcv Ties
-#' @inherit bw_lcv returns
+#' @returns As for [bw_lcv()]; `criterion` is the least-squares criterion.
 #' @inheritSection bw_lcv Errors
 #' @references Rudemo, M. (1982) Empirical choice of histograms and kernel density estimators.
 #'   *Scand. J. Statist.* 9, 65-78.

@@ -4,9 +4,6 @@ selector_names <- function() c("silverman", "scott", "nrd0", "sj", "lcv", "lscv"
 
 # The bandwidth that the selector `name` gives for checked data, as as_bandwidth() takes it.
 select_bandwidth <- function(name, x, weights, estimator, control) {
-  name <- check_choice(name, selector_names(), "bandwidth")
-  check_spread(x, "x", weights)
-  check_selector(name, ncol(x), weights, estimator)
   data <- new_selector_data(x, weights)
   bandwidth <- switch(name,
     silverman = ,
@@ -20,18 +17,18 @@ select_bandwidth <- function(name, x, weights, estimator, control) {
   bandwidth
 }
 
-check_selector <- function(name, d, weights, estimator) {
+check_selector <- function(name, d, weights, arg) {
   one_column <- name %in% c("nrd0", "sj")
   if (one_column && d > 1) {
     stop_argument(
-      "bandwidth", "must be another selector where there are several columns (\"silverman\", ",
+      arg, "must be another selector where there are several columns (\"silverman\", ",
       "\"scott\", \"lcv\", \"lscv\"): found \"", name, "\""
     )
   }
   # stats::bw.SJ() and bw.nrd0() have no weights; to leave them out silently would be wrong.
   if (one_column && !is.null(weights) && any(weights != weights[1])) {
     stop_argument(
-      "bandwidth", "must be another selector where there are weights (\"silverman\", \"scott\", ",
+      arg, "must be another selector where there are weights (\"silverman\", \"scott\", ",
       "\"lcv\", \"lscv\"): found \"", name, "\""
     )
   }

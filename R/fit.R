@@ -74,7 +74,7 @@ want_bandwidth <- function(bandwidth, points, weights, estimator, arg) {
   } else {
     check_choice(bandwidth, selector_names(), arg)
   }
-  check_selector(name, d, weights, estimator)
+  check_selector(name, d, weights, arg)
   name
 }
 

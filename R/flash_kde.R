@@ -48,8 +48,8 @@
 #' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"`. `"auto"` may choose; the
 #'   others are an error where they cannot be had.
 #' @param precision `"auto"`, `"double"` (relative error of log densities near 1e-12), `"single"`
-#'   (absolute error of log densities below 1e-4) or `"fast"` (CUDA only). `"auto"` is `"double"`
-#'   on the CPU.
+#'   (absolute error of log densities below 1e-4) or `"fast"` (for CUDA; the same as `"single"` on
+#'   the CPU). `"auto"` is `"double"` on the CPU.
 #' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else as many
 #'   as the machine and `OMP_THREAD_LIMIT` allow.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a

@@ -207,10 +207,11 @@ dejitter <- function(x) {
   })
 }
 
+# Sets of the UCI repository are read from the folder that FLASHKERNEL_DATA names, as name.csv.gz.
 read_uci <- function(name) {
-  file <- file.path(Sys.getenv("FLASHKERNEL_DATA", "/work/shared/data"), paste0(name, ".csv.gz"))
+  file <- file.path(Sys.getenv("FLASHKERNEL_DATA"), paste0(name, ".csv.gz"))
   if (!file.exists(file)) {
-    message("SKIPPED: ", file, " is not there")
+    message("left out: no ", paste0(name, ".csv.gz"))
     return(NULL)
   }
   as.matrix(utils::read.csv(file, header = FALSE))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/count.h"
 #include "aligned.h"
 #include "exact_cpu.h"
 #include "threads.h"
@@ -19,8 +20,6 @@ struct loo {
   double *mass_inverse, *weight; /* padded; weight: w_i / weight_scale, 0 in the padding */
   double weight_scale;
 };
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* A tile of held-out points, packed: position c of it is point index[c]. */
 struct held_out {
@@ -66,7 +65,7 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   for (int c = 0; c < FK_TILE_COLS; c++) h->mass[c] = find_max ? -INFINITY : 0;
   for (int64_t j = 0; j < x->n; j += FK_TILE_ROWS) {
     tile.first_row = j;
-    tile.n_rows = (int)((smaller(FK_TILE_ROWS, x->n - j) + step - 1) / step * step);
+    tile.n_rows = (int)(fk_padded(fk_smaller(FK_TILE_ROWS, x->n - j), step));
     tile.row_points = (const double *)x->points + j * x->d;
     tile.row_means = (const double *)s->means.points + j * x->d;
     tile.row_mass_inverse = s->mass_inverse + j;
@@ -85,7 +84,7 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
   fk_chunks_start(&progress, &s->opts->poll, (double)tiles, (double)FK_TILE_COLS * (double)s->points.n);
   for (int64_t from = 0, to; from < tiles && !status; from = to) {
     bool failed = false;
-    to = smaller(tiles, from + progress.size);
+    to = fk_smaller(tiles, from + progress.size);
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
     {
       struct held_out h;
@@ -95,7 +94,7 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
       for (int64_t t = from; t < to; t++) {
         int64_t first = t * FK_TILE_COLS;
         if (!h.points) continue;
-        h.count = (int)smaller(FK_TILE_COLS, m - first);
+        h.count = (int)fk_smaller(FK_TILE_COLS, m - first);
         gather(s, rows, first, shift2, &h);
         run_tile(s, &h, find_max);
         for (int c = 0; c < h.count; c++) out[first + c] = h.mass[c];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/count.h"
 #include "aligned.h"
 #include "threads.h"
 
@@ -23,8 +24,6 @@ void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, doub
 void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i) {
   return (char *)array + (size_t)i * fk_real_size(mode);
 }
-
-static int64_t padded_to(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the engine's copy of the points", bytes / 1e6);
@@ -64,7 +63,7 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   memset(p, 0, sizeof *p);
   p->n = n;
   p->d = d;
-  p->capacity = padded_to(n, FK_TILE_COLS);
+  p->capacity = fk_padded(n, FK_TILE_COLS);
   size_t real = fk_real_size(mode), points = (size_t)p->capacity;
   bool constant = parts & FK_PACKED_CONSTANT, weight = parts & FK_PACKED_WEIGHT;
   double bytes = (double)real * (double)points * (double)(d + constant + weight);
@@ -130,7 +129,7 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err) {
   int panel = mode->ops->panel;
-  int64_t d = p->d, panels = padded_to(count, FK_TILE_COLS) / panel;
+  int64_t d = p->d, panels = fk_padded(count, FK_TILE_COLS) / panel;
   bool failed = false;
   p->n = count;
   for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
@@ -160,14 +159,14 @@ double fk_largest_absolute(const double *x, int64_t n) {
 }
 
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights, double scale) {
-  int64_t end = padded_to(p->n, FK_TILE_COLS);
+  int64_t end = fk_padded(p->n, FK_TILE_COLS);
   for (int64_t i = 0; i < end; i++) fk_real_set(mode, p->weight, i, i < p->n ? weights[i] / scale : 0);
 }
 
 void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode) {
   const double far = mode->single ? 1e8 : 1e70; /* its fourth power is finite */
   int panel = mode->ops->panel;
-  for (int64_t i = 0; i < padded_to(p->n, FK_TILE_COLS); i++) {
+  for (int64_t i = 0; i < fk_padded(p->n, FK_TILE_COLS); i++) {
     if (fk_real_get(mode, fk_packed_weight_at(p, mode, i), 0) != 0) continue;
     fk_real_set(mode, p->points, (i / panel) * panel * p->d + i % panel, far);
     if (p->constant) fk_real_set(mode, p->constant, i, mode->difference ? 0 : -far * far / 2);
@@ -177,7 +176,7 @@ void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode) {
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;
-  int64_t padded = padded_to(n, FK_TILE_COLS);
+  int64_t padded = fk_padded(n, FK_TILE_COLS);
   size_t bytes = (size_t)padded * (size_t)r * fk_real_size(mode);
   *panels = fk_aligned_alloc(bytes);
   if (!*panels) return out_of_memory(err, (double)bytes);

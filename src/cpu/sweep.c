@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/count.h"
 #include "aligned.h"
 #include "sums.h"
 #include "threads.h"
@@ -19,9 +20,6 @@ enum {
   MIN_CHUNK = 4096,           /* targets, so that packing the sources for each chunk costs little */
   TASKS = 64                  /* enough for any machine's threads; few targets are split over sources */
 };
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, int threads, struct fk_error *err) {
@@ -174,21 +172,21 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *targets = &chunk->points;
   int panel = mode->ops->panel, step = mode->ops->row_step;
-  int64_t last = smaller(first_source + chunk->split, chunk->sources.end);
+  int64_t last = fk_smaller(first_source + chunk->split, chunk->sources.end);
   const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
   bool find_max = chunk->find_max;
 
   struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
-  tile.n_cols = (int)(divide_up(smaller(targets->n - first_target, FK_TILE_COLS), panel) * panel);
+  tile.n_cols = (int)(fk_padded(fk_smaller(targets->n - first_target, FK_TILE_COLS), panel));
   tile.cols = fk_packed_points_at(targets, mode, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->factor, sizeof tile.factor);
 
   for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
-    tile.n_rows = (int)(divide_up(smaller(last - i, FK_TILE_ROWS), step) * step);
+    tile.n_rows = (int)(fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step));
     fk_tile_rows_at(&tile, s, &chunk->sources, i);
-    int here = (int)smaller(targets->n - first_target, FK_TILE_COLS);
+    int here = (int)fk_smaller(targets->n - first_target, FK_TILE_COLS);
     bool drop = self && meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
 
@@ -223,12 +221,12 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
 /* The tiles of targets against the splits that are packed. */
 static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, int64_t splits,
                                  struct fk_chunks *progress, struct fk_error *err) {
-  int64_t tiles = divide_up(chunk->points.n, FK_TILE_COLS), tasks = tiles * splits;
+  int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS), tasks = tiles * splits;
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   enum fk_status status = FK_STATUS_OK;
   for (int64_t from = 0, to; from < tasks && !status; from = to) {
     bool failed = false;
-    to = smaller(tasks, from + progress->size);
+    to = fk_smaller(tasks, from + progress->size);
 #pragma omp parallel num_threads(s->threads) reduction(|| : failed)
     {
       void *kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
@@ -271,7 +269,7 @@ static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, s
   enum fk_status status = FK_STATUS_OK;
   for (int64_t i = 0; i < size; i++) chunk->partial[i] = chunk->find_max ? -INFINITY : 0;
   for (int64_t first = 0; first < n && !status; first += step) {
-    int64_t end = smaller(n, first + step), splits = divide_up(end - first, chunk->split);
+    int64_t end = fk_smaller(n, first + step), splits = fk_pieces(end - first, chunk->split);
     status = fk_sources_pack(&chunk->sources, s, first, end, s->threads, err);
     if (!status) status = run_splits(s, chunk, splits, progress, err);
     if (!status) collect(s, chunk, splits);
@@ -321,15 +319,15 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   int64_t size = CHUNK / (per_target + d + 3);
   memset(chunk, 0, sizeof *chunk);
   chunk->find_max = find_max;
-  size = smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
-  chunk->padded = size = divide_up(size, FK_TILE_COLS) * FK_TILE_COLS;
+  size = fk_smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
+  chunk->padded = size = fk_padded(size, FK_TILE_COLS);
   chunk->split = split_size(d);
-  chunk->group = smaller(divide_up(n, chunk->split), divide_up(TASKS, size / FK_TILE_COLS));
+  chunk->group = fk_smaller(fk_pieces(n, chunk->split), fk_pieces(TASKS, size / FK_TILE_COLS));
   bool self = s->task->exclude_self;
 
   /* Constants are there in either mode: shifts go into them. */
   enum fk_status status = fk_packed_init(&chunk->points, &s->mode, size, d, FK_PACKED_CONSTANT, err);
-  if (!status) status = fk_sources_init(&chunk->sources, s, smaller(n, chunk->group * chunk->split), err);
+  if (!status) status = fk_sources_init(&chunk->sources, s, fk_smaller(n, chunk->group * chunk->split), err);
   if (!status) {
     double bytes = 8.0 * (double)(chunk->group * size * per_target);
     chunk->partial = fk_aligned_alloc((size_t)bytes);
@@ -353,10 +351,10 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 
   struct fk_chunks progress;
   fk_chunks_start(&progress, &s->opts->poll,
-                  (double)divide_up(m, FK_TILE_COLS) * (double)divide_up(task->sources.n, chunk.split),
-                  (double)FK_TILE_COLS * (double)smaller(chunk.split, task->sources.n));
+                  (double)fk_pieces(m, FK_TILE_COLS) * (double)fk_pieces(task->sources.n, chunk.split),
+                  (double)FK_TILE_COLS * (double)fk_smaller(chunk.split, task->sources.n));
   for (int64_t first = 0; first < m && !status; first += chunk.padded) {
-    int64_t count = smaller(chunk.padded, m - first);
+    int64_t count = fk_smaller(chunk.padded, m - first);
     status = fk_packed_fill(&chunk.points, &s->mode, targets, task->whitening, rows, first, count, s->threads, err);
     if (status) break;
     for (int64_t j = 0; chunk.self && j < chunk.padded; j++)

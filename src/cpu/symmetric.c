@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/count.h"
 #include "aligned.h"
 #include "sums.h"
 #include "threads.h"
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Small inputs are packed once. Large ones are packed block by block, for each pair anew: no second copy of
  * the points is held, and the blocks are long enough for that to cost little. */
@@ -24,9 +22,9 @@ static bool packed_at_once(const struct fk_sweep *s) {
 /* About 128 blocks: many pairs a round, and tasks of a few milliseconds. The size depends on the points'
  * number and dimension alone, as the order of the sums does. */
 static int64_t block_size(const struct fk_sweep *s) {
-  int64_t size = divide_up(divide_up(s->task->sources.n, 128), FK_TILE_COLS) * FK_TILE_COLS;
+  int64_t size = fk_padded(fk_pieces(s->task->sources.n, 128), FK_TILE_COLS);
   if (!packed_at_once(s) && size < 768) size = 768;
-  return smaller(size, 2112);
+  return fk_smaller(size, 2112);
 }
 
 /* Pair p of round r among `blocks` blocks (one more, who sits out, where their number is odd). Round 0 is
@@ -72,7 +70,7 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
 /* The sources among which block `number` is found: all of them, or `room` after packing it there. */
 static enum fk_status get_block(const struct tournament *t, int64_t number, struct fk_sources *room,
                                 const struct fk_sources **found, struct fk_error *err) {
-  int64_t first = number * t->size, end = smaller(t->sweep->task->sources.n, first + t->size);
+  int64_t first = number * t->size, end = fk_smaller(t->sweep->task->sources.n, first + t->size);
   *found = packed_at_once(t->sweep) ? &t->all : room;
   return packed_at_once(t->sweep) ? FK_STATUS_OK : fk_sources_pack(room, t->sweep, first, end, 1, err);
 }
@@ -83,7 +81,7 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
                                struct fk_error *err) {
   const struct fk_sweep *s = t->sweep;
   const struct fk_kernel_mode *mode = &s->mode;
-  int64_t n = s->task->sources.n, size = t->size, a_end = smaller(n, (a + 1) * size), b_end = smaller(n, (b + 1) * size);
+  int64_t n = s->task->sources.n, size = t->size, a_end = fk_smaller(n, (a + 1) * size), b_end = fk_smaller(n, (b + 1) * size);
   int panel = mode->ops->panel, step = mode->ops->row_step;
   bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
 
@@ -97,14 +95,14 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
   memcpy(tile.factor, s->factor, sizeof tile.factor);
   if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
   for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
-    int64_t here = smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
-    tile.n_cols = (int)(divide_up(here, panel) * panel);
+    int64_t here = fk_smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
+    tile.n_cols = (int)(fk_padded(here, panel));
     fk_tile_cols_at(&tile, s, cols, j);
     for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
     memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
     for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
-      tile.n_rows = (int)(divide_up(smaller(FK_TILE_ROWS, a_end - i), step) * step);
+      tile.n_rows = (int)(fk_padded(fk_smaller(FK_TILE_ROWS, a_end - i), step));
       tile.row_mass = scratch->rows + (i - a * size);
       fk_tile_rows_at(&tile, s, rows, i);
       bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
@@ -181,7 +179,7 @@ static bool run_rounds(const struct tournament *t, int64_t first, int64_t last, 
 
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  int64_t n = task->sources.n, size = block_size(s), blocks = divide_up(n, size);
+  int64_t n = task->sources.n, size = block_size(s), blocks = fk_pieces(n, size);
   int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
   struct tournament t = {.sweep = s, .size = size, .blocks = blocks};
   enum fk_status status = FK_STATUS_OK;
@@ -200,9 +198,9 @@ enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err
   for (int64_t round = 0; round < rounds && !status;) {
     /* Whole rounds where they are short, pieces of a round where they are long. */
     int64_t pairs = round == 0 ? blocks : players / 2, last = round + 1;
-    if (round > 0) last = smaller(rounds, round + (progress.size > pairs ? progress.size / pairs : 1));
+    if (round > 0) last = fk_smaller(rounds, round + (progress.size > pairs ? progress.size / pairs : 1));
     for (int64_t from = 0, to; from < pairs && !status; from = to) {
-      to = smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
+      to = fk_smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
       if (!run_rounds(&t, round, last, from, to))
         status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
       else

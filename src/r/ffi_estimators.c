@@ -2,8 +2,6 @@
 
 #include "ffi.h"
 
-static int64_t rows_of(const struct fk_points *x, const struct fk_points *y) { return y->data ? y->n : x->n; }
-
 /* Column names are set here, for R would copy the matrix. */
 static SEXP column_names(SEXP x) {
   SEXP names = Rf_getAttrib(x, R_DimNamesSymbol);
@@ -22,96 +20,96 @@ static SEXP result_matrix(int64_t rows, int64_t columns, SEXP names) {
   return matrix;
 }
 
-SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d), pb = r_points(b, "b");
-  if (pb.n != px.n) Rf_error("`b` must have as many rows as `x`");
-  const double *L = r_factor(chol, px.d);
+/* What every entry point takes and every call of the core needs. */
+struct call {
+  struct fk_points x, y; /* y.data NULL: x itself */
+  const double *weights, *chol;
+  int64_t m; /* number of targets */
   struct fk_opts opts;
   struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
-  SEXP sums = PROTECT(result_matrix(rows_of(&px, &py), pb.d, column_names(b)));
+  struct fk_error err;
+};
 
-  fk_kernel_sum(&px, &py, pb.data, pb.d, L, &opts, REAL(sums), &stats, &err);
+static void begin(struct call *c, SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP control) {
+  c->x = r_points(x, "x");
+  c->y = r_targets(y, c->x.d);
+  c->m = c->y.data ? c->y.n : c->x.n;
+  c->weights = r_weights(weights, c->x.n);
+  c->chol = r_factor(chol, c->x.d);
+  c->err = (struct fk_error){FK_STATUS_OK, ""};
+  r_opts(control, &c->opts, &c->stats);
+}
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
+SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
+  struct call c;
+  begin(&c, x, y, R_NilValue, chol, control);
+  struct fk_points pb = r_points(b, "b");
+  if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
+  SEXP sums = PROTECT(result_matrix(c.m, pb.d, column_names(b)));
+
+  fk_kernel_sum(&c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
+
+  r_finish(&c.err);
+  SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
   UNPROTECT(1);
   return result;
 }
 
 SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d);
-  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
+  struct call c;
+  begin(&c, x, y, weights, chol, control);
   const double *f = r_numbers(factor, 3, "factor");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
-  bool without_self = r_flag(loo);
-  SEXP log_abs = PROTECT(Rf_allocVector(REALSXP, rows_of(&px, &py)));
-  bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0;
-  SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, rows_of(&px, &py)) : R_NilValue);
+  bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
+  SEXP log_abs = PROTECT(Rf_allocVector(REALSXP, c.m));
+  SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
 
-  fk_log_sum(&px, &py, w, L, f, without_self, &opts, REAL(log_abs), is_signed ? LOGICAL(negative) : NULL, &stats,
-             &err);
+  fk_log_sum(&c.x, &c.y, c.weights, c.chol, f, without_self, &c.opts, REAL(log_abs),
+             is_signed ? LOGICAL(negative) : NULL, &c.stats, &c.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
+  r_finish(&c.err);
+  SEXP result = r_result(&c.stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
   UNPROTECT(2);
   return result;
 }
 
 SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
-  struct fk_points px = r_points(x, "x"), py = r_targets(y, px.d);
-  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
+  struct call c;
+  begin(&c, x, y, weights, chol, control);
   bool corrected = r_flag(laplace), without_self = r_flag(loo);
-  SEXP score = PROTECT(result_matrix(rows_of(&px, &py), px.d, names));
+  SEXP score = PROTECT(result_matrix(c.m, c.x.d, names));
 
-  fk_score(&px, &py, w, L, corrected, without_self, &opts, REAL(score), &stats, &err);
+  fk_score(&c.x, &c.y, c.weights, c.chol, corrected, without_self, &c.opts, REAL(score), &c.stats, &c.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"score"}, (SEXP[]){score});
+  r_finish(&c.err);
+  SEXP result = r_result(&c.stats, 1, (const char *const[]){"score"}, (SEXP[]){score});
   UNPROTECT(1);
   return result;
 }
 
 SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
-  struct fk_points px = r_points(x, "x");
-  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
-  const double *L_score = r_factor(chol_score, px.d);
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
-  SEXP debiased = PROTECT(result_matrix(px.n, px.d, column_names(x)));
+  struct call c;
+  begin(&c, x, R_NilValue, weights, chol, control);
+  const double *L_score = r_factor(chol_score, c.x.d);
+  SEXP debiased = PROTECT(result_matrix(c.m, c.x.d, column_names(x)));
 
-  fk_debias(&px, w, L, L_score, &opts, REAL(debiased), &stats, &err);
+  fk_debias(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(debiased), &c.stats, &c.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
+  r_finish(&c.err);
+  SEXP result = r_result(&c.stats, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
   UNPROTECT(1);
   return result;
 }
 
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
-  struct fk_points px = r_points(x, "x");
-  const double *w = r_weights(weights, px.n), *L = r_factor(chol, px.d);
-  const double *L_score = r_factor(chol_score, px.d);
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  r_opts(control, &opts, &stats);
-  SEXP log_sum = PROTECT(Rf_allocVector(REALSXP, px.n));
+  struct call c;
+  begin(&c, x, R_NilValue, weights, chol, control);
+  const double *L_score = r_factor(chol_score, c.x.d);
+  SEXP log_sum = PROTECT(Rf_allocVector(REALSXP, c.m));
 
-  fk_sdkde_loo(&px, w, L, L_score, &opts, REAL(log_sum), &stats, &err);
+  fk_sdkde_loo(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
-  r_finish(&err);
-  SEXP result = r_result(&stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
+  r_finish(&c.err);
+  SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
   UNPROTECT(1);
   return result;
 }
