@@ -138,6 +138,7 @@ struct fk_engine {
   const char *name;
   enum fk_backend backend;
   enum fk_status (*available)(struct fk_error *err); /* may touch the driver: called lazily */
+  void (*describe)(const struct fk_opts *opts, struct fk_stats *stats); /* what would compute, before any data */
   enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                          struct fk_error *err);
   enum fk_status (*debiased_loo)(const struct fk_loo_task *task, const struct fk_opts *opts,

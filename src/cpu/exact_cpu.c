@@ -58,6 +58,12 @@ void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, 
   snprintf(stats->device, sizeof stats->device, "%s", fk_cpu_name());
 }
 
+static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
+  struct fk_kernel_mode mode;
+  fk_choose_mode(opts->precision, 0, DIFFERENCE_DIMENSION + 1, &mode);
+  fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
+}
+
 static enum fk_status available(struct fk_error *err) {
   (void)err;
   return FK_STATUS_OK;
@@ -136,6 +142,7 @@ const struct fk_engine fk_engine_exact_cpu = {
     .name = "exact",
     .backend = FK_BACKEND_CPU,
     .available = available,
+    .describe = describe,
     .sums = sums,
     .debiased_loo = fk_cpu_debiased_loo,
 };

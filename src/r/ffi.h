@@ -12,6 +12,7 @@ SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
 SEXP ffi_backend_info(void);
+SEXP ffi_resolve(SEXP control);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
 
 #endif

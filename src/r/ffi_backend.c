@@ -17,6 +17,18 @@ SEXP ffi_backend_info(void) {
   return info;
 }
 
+/* Where a computation with this control would run; an error where it cannot. */
+SEXP ffi_resolve(SEXP control) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  const struct fk_engine *engine;
+  r_opts(control, &opts, &stats);
+  if (fk_engine_select(&opts, &engine, &err) == FK_STATUS_OK) engine->describe(&opts, &stats);
+  r_finish(&err);
+  return r_stats(&stats);
+}
+
 /* Multiply-adds a second on `threads` threads at once: the ceiling of inst/bench. */
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads) {
   const struct fk_tile_ops *ops = r_flag(single) ? fk_isa()->f32 : fk_isa()->f64;

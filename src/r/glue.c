@@ -80,7 +80,7 @@ int r_poll(void *progress, double fraction) {
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-static SEXP stats_list(const struct fk_stats *s) {
+SEXP r_stats(const struct fk_stats *s) {
   const char *names[] = {"backend", "device", "engine", "method", "precision", "isa",
                          "threads", "pairs",  "seconds", "tail_rows", ""};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
@@ -100,7 +100,7 @@ SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEX
     SET_VECTOR_ELT(list, i, values[i]);
     SET_STRING_ELT(labels, i, Rf_mkChar(names[i]));
   }
-  SET_VECTOR_ELT(list, n, stats_list(stats));
+  SET_VECTOR_ELT(list, n, r_stats(stats));
   SET_STRING_ELT(labels, n, Rf_mkChar("stats"));
   Rf_setAttrib(list, R_NamesSymbol, labels);
   UNPROTECT(2);
