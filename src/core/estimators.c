@@ -194,8 +194,11 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
   if (!status) {
     /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
     fk_inverse_transposed(chol_score, d, inverse);
-    fk_variance_times(chol, inverse, d, 0.5, A);
     bool diagonal = whitening.diagonal && fk_is_diagonal(chol, d);
+    if (diagonal)
+      for (int64_t k = 0; k < d; k++) A[k + k * d] = chol[k + k * d] * chol[k + k * d] * inverse[k + k * d] / 2;
+    else
+      fk_variance_times(chol, inverse, d, 0.5, A);
     struct shift_map map = {x, &whitening, A, diagonal, true};
     status = map_shift(&map, mass, mass, debiased, fk_threads(opts->threads), err);
   }
@@ -231,9 +234,7 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) status = run(&task, chol_score, opts, stats, err);
   if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, err);
   if (!status) {
-    fk_inverse_transposed(chol_score, d, inverse);
-    fk_variance_times(chol_score, inverse, d, 1, A);
-    struct shift_map map = {x, &score_whitening, A, score_whitening.diagonal, true};
+    struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true}; /* H_s L_s^-T = L_s */
     status = map_shift(&map, mass, mass, means, fk_threads(opts->threads), err);
   }
   if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);

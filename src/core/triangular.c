@@ -22,6 +22,11 @@ bool fk_is_diagonal(const double *chol, int64_t d) {
 
 /* Column k of L^-1 by forward substitution, stored as row k of the transpose. */
 void fk_inverse_transposed(const double *chol, int64_t d, double *out) {
+  if (fk_is_diagonal(chol, d)) {
+    for (int64_t i = 0; i < d * d; i++) out[i] = 0;
+    for (int64_t k = 0; k < d; k++) out[k + k * d] = 1 / chol[k + k * d];
+    return;
+  }
   for (int64_t k = 0; k < d; k++) {
     for (int64_t l = 0; l < d; l++) {
       double sum = l == k ? 1 : 0;

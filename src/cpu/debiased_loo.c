@@ -40,7 +40,7 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
     int64_t i = !real ? -1 : rows ? rows[first + c] : first + c;
     h->index[c] = i;
     h->weight[c] = real ? s->weight[i] : 0;
-    h->shift[c] = real && shift2 ? -shift2[first + c] : 0;
+    h->shift[c] = real && shift2 ? shift2[first + c] : 0;
     for (int64_t k = 0; k < d && real; k++)
       h->points[((c / panel) * d + k) * panel + c % panel] = from[((i / panel) * d + k) * panel + i % panel];
   }
@@ -55,7 +55,7 @@ static bool meets(const struct held_out *h, int64_t first_row, int n_rows) {
 static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   const struct fk_packed *x = &s->points;
   int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
-  struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda, .scale = LOG2E / 2};
+  struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda};
   tile.n_cols = (h->count + panel - 1) / panel * panel;
   tile.col_points = h->points;
   tile.col_weight = h->weight;
@@ -140,7 +140,7 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   struct fk_points means = {task->means, task->points.n, task->points.d};
   int64_t n = task->points.n, d = task->points.d;
   s.threads = fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(3 * d + 20));
-  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = 1};
+  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
   enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, FK_PACKED_WEIGHT, err);

@@ -73,7 +73,7 @@ static enum fk_status available(struct fk_error *err) {
  * 2^27 of them would be needed to matter). */
 static double underflow_threshold(const struct fk_sweep *s) {
   double tiny = s->mode.single ? 0x1p-125 * 0x1p27 : 0x1p-1021 * 0x1p60;
-  return tiny * (double)s->task->sources.n * s->weight_scale;
+  return (double)s->task->sources.n * fmax(tiny * s->weight_scale, 0x1p-1021 * 0x1p60);
 }
 
 /* Rows that underflow are done again, in double, with their own largest exponent taken off. */

@@ -124,27 +124,6 @@ void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int
   }
 }
 
-/* Largest exponents without the pair (i, i): in plain C, for a few tiles along the diagonal only. */
-static void largest_but_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,
-                             const int64_t *self) {
-  const struct fk_kernel_mode *mode = &s->mode;
-  int panel = mode->ops->panel;
-  for (int r = 0; r < tile->n_rows; r++) {
-    if (fk_real_get(mode, tile->row_weight, r) == 0) continue;
-    for (int c = 0; c < tile->n_cols; c++) {
-      if (self[c] == first_row + r) continue;
-      double t = mode->difference ? 0
-                                  : fk_real_get(mode, tile->row_const, r) + fk_real_get(mode, tile->col_const, c);
-      for (int64_t k = 0; k < tile->d; k++) {
-        double x = fk_real_get(mode, tile->rows, ((r / panel) * tile->d + k) * panel + r % panel);
-        double y = fk_real_get(mode, tile->cols, ((c / panel) * tile->d + k) * panel + c % panel);
-        t += mode->difference ? -(x - y) * (x - y) : x * y;
-      }
-      if (t > tile->col_mass[c]) tile->col_mass[c] = t;
-    }
-  }
-}
-
 /* ---- one task: a tile of targets against a split of the sources ------------------------------- */
 
 /* Tasks of a few milliseconds, and little memory for the packed splits. */
@@ -190,9 +169,9 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
     bool drop = self && meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
 
-    if (find_max && drop) {
-      largest_but_self(s, &tile, i, self);
-    } else if (find_max) {
+    if (find_max) {
+      tile.col_index = drop ? self : NULL;
+      tile.first_row = i;
       mode->ops->largest(&tile, flags & FK_TILE_DIFFERENCE);
     } else if (drop) {
       struct fk_tile stored = tile;
@@ -299,9 +278,7 @@ static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const i
 static void take_shifts(const struct fk_sweep *s, const struct chunk *chunk, const double *shift2) {
   for (int64_t j = 0; j < chunk->padded; j++) {
     double shift = j < chunk->points.n ? shift2[j] : 0;
-    double constant = fk_real_get(&s->mode, chunk->points.constant, j);
     fk_real_set(&s->mode, chunk->shift, j, shift);
-    fk_real_set(&s->mode, chunk->points.constant, j, constant - shift);
   }
 }
 
@@ -325,8 +302,8 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   chunk->group = fk_smaller(fk_pieces(n, chunk->split), fk_pieces(TASKS, size / FK_TILE_COLS));
   bool self = s->task->exclude_self;
 
-  /* Constants are there in either mode: shifts go into them. */
-  enum fk_status status = fk_packed_init(&chunk->points, &s->mode, size, d, FK_PACKED_CONSTANT, err);
+  unsigned parts = s->mode.difference ? 0 : FK_PACKED_CONSTANT;
+  enum fk_status status = fk_packed_init(&chunk->points, &s->mode, size, d, parts, err);
   if (!status) status = fk_sources_init(&chunk->sources, s, fk_smaller(n, chunk->group * chunk->split), err);
   if (!status) {
     double bytes = 8.0 * (double)(chunk->group * size * per_target);

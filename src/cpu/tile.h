@@ -24,7 +24,9 @@ struct fk_tile {
   int n_rows, n_cols; /* multiples of the row step and of the panel */
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
-  const void *col_shift; /* exponent (base 2) taken off each column, for the factor's argument */
+  const void *col_shift; /* exponent (base 2) taken off each column, or NULL */
+  const int64_t *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
+  int64_t first_row;
   double factor[3];      /* polynomial of the exponent in base 2 */
   void *kernel;          /* n_rows x FK_TILE_COLS */
   double *col_mass;      /* n_cols, added to: sum over rows of row_weight * k */
@@ -47,7 +49,6 @@ struct fk_tile_loo {
   const double *row_points, *row_means, *row_mass_inverse, *row_weight;
   const double *col_points, *col_weight, *col_shift; /* col_weight: w_i, for eps */
   const double *lambda;                              /* d */
-  double scale; /* exponent in base 2 per unit of whitened squared distance */
   int64_t first_row;
   bool drop;                /* a column meets itself: rows with index col_index are dropped */
   const int64_t *col_index;

@@ -102,13 +102,16 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
         V k[EXP2_GROUP];
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
+        if (col_shift) {
+          FK_UNROLL
+          for (int i = 0; i < EXP2_GROUP; i++) k[i] = V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES));
+        }
         FN(exp2)(k, EXP2_GROUP);
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) {
           const int r = r0 + i / FK_COLS, c = i % FK_COLS;
           if (factor) {
-            V s = V_MAX(t[r][c], V_SET(EXP2_LOWEST)); /* finite where k is 0 */
-            if (col_shift) s = V_ADD(s, V_LOAD(col_shift + col + c * V_LANES));
+            V s = V_MAX(t[r][c], V_SET(col_shift ? (REAL)-1e30 : EXP2_LOWEST)); /* finite where k is 0 */
             V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
             k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
           }
@@ -161,8 +164,15 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference) {
       FN(exponents)(a, row, col, difference, t);
       for (int r = 0; r < FK_ROWS; r++) {
         if (row_weight[row + r] == 0) continue;
+        for (int c = 0; a->col_index && c < FK_COLS; c++) {
+          REAL kept[V_LANES];
+          V_STORE(kept, t[r][c]);
+          for (int l = 0; l < V_LANES; l++)
+            if (a->col_index[col + c * V_LANES + l] == a->first_row + row + r) kept[l] = -INFINITY;
+          t[r][c] = V_LOAD(kept);
+        }
         FK_UNROLL
-        for (int c = 0; c < FK_COLS; c++) top[c] = V_MAX(top[c], t[r][c]);
+        for (int c = 0; c < FK_COLS; c++) top[c] = V_MAX(t[r][c], top[c]);
       }
     }
     FK_UNROLL
@@ -322,7 +332,7 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         }
       }
       FK_UNROLL
-      for (int r = 0; r < 4; r++) s[r] = V_MUL(s[r], V_SET(-a->scale));
+      for (int r = 0; r < 4; r++) s[r] = V_SUB(V_SET(0), s[r]);
       FN(exp2)(s, 4);
       V t[4];
       FK_UNROLL
@@ -331,12 +341,12 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
         V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), eps), V_SET(0x1p-60)));
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
-        t[r] = V_FMA(v2, V_SET(-a->scale), V_LOAD(a->col_shift + col));
+        t[r] = V_SUB(V_SUB(V_SET(0), v2), V_LOAD(a->col_shift + col));
       }
       if (!find_max) {
         /* Only rows of weight 0 can be nearer than the nearest: no overflow from them. */
         FK_UNROLL
-        for (int r = 0; r < 4; r++) t[r] = V_SUB(V_SET(0), V_MAX(V_SUB(V_SET(0), t[r]), V_SET(0)));
+        for (int r = 0; r < 4; r++) t[r] = V_SUB(V_SET(0), V_MAX(V_SET(0), V_SUB(V_SET(0), t[r])));
         FN(exp2)(t, 4);
       }
       double *out = a->col_mass + col;
@@ -346,7 +356,7 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         if (find_max && w == 0) continue; /* a sum takes it with weight 0 */
         V term = find_max ? t[r] : V_MUL(t[r], V_SET(w));
         if (!a->drop) {
-          V_STORE(out, find_max ? V_MAX(V_LOAD(out), term) : V_ADD(V_LOAD(out), term));
+          V_STORE(out, find_max ? V_MAX(term, V_LOAD(out)) : V_ADD(V_LOAD(out), term));
           continue;
         }
         double lane[V_LANES];

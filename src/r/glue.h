@@ -20,8 +20,8 @@ const double *r_factor(SEXP chol, int64_t d);
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats);
 bool r_flag(SEXP x);
 
+SEXP r_stats(const struct fk_stats *stats); /* as a named list */
 /* A named list: the given values and, last, `stats`. */
-SEXP r_stats(const struct fk_stats *stats);
 SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values);
 /* Raises the R condition of a failure; returns where there is none. */
 void r_finish(const struct fk_error *err);
