@@ -3,7 +3,6 @@
  *   r/     R objects -> plain structs, errors -> R conditions   (the only code that includes R headers)
  *   core/  whitening, estimators, choice of the engine          (plain C, knows no R and no device)
  *   cpu/   the exact engine on the CPU
- *   cuda/  the exact engine on NVIDIA GPUs
  *
  * One operation carries every estimator, the Gaussian kernel sum
  *
@@ -88,10 +87,16 @@ struct fk_whitening {
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
-/* Whitens rows first .. first + count - 1, picked through rows[] where it is not NULL, into
- * out[k * ld + r]. */
+/* Points are whitened in blocks of FK_BLOCK, or of any multiple of FK_BLOCK_STEP. */
+enum { FK_BLOCK_STEP = 24, FK_BLOCK = 192 };
+/* Rows first .. first + count - 1, picked through rows[] where it is not NULL, to u[k * width + r]; 0 from count
+ * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
-               int64_t count, double *out, int64_t ld);
+               int64_t count, double *u, int64_t width, double *work);
+
+/* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
+void fk_block_solve(const double *chol, int64_t d, double *u, int64_t width);
+void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out);
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
@@ -114,7 +119,7 @@ struct fk_task {
 
   double *mass;  /* m, always written */
   double *sums;  /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
-  bool rescue;   /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
+  bool tail_pass;   /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
   double *shift; /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../fk.h"
+#include "count.h"
 #include "triangular.h"
 
 static const double plain[3] = {1, 0, 0};
@@ -60,7 +61,7 @@ enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, 
   int64_t m = n_targets(x, y);
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .exclude_self = loo};
   task.mass = log_abs;
-  task.rescue = true;
+  task.tail_pass = true;
   task.shift = malloc(sizeof(double) * (size_t)m);
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
@@ -76,55 +77,51 @@ enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, 
 
 /* ---- scores ----------------------------------------------------------------------------------- */
 
-/* out_j = base_j + A (V_j / S_j - u_j), u_j the whitened target; out comes in as V. mass2, ratio: see fk_score. */
+/* out_j = A (V_j - S_j u_j) / D_j, plus y_j with add_target: u_j the whitened target y_j, S and D sums of
+ * kernels (D = S but for the Laplace-corrected estimate). V comes in out. */
 struct shift_map {
   const struct fk_points *targets;
   const struct fk_whitening *whitening;
   const double *A; /* d x d, column-major */
-  bool A_diagonal;
-  bool add_target;
+  bool A_diagonal, add_target;
 };
 
-enum { BLOCK = 128 };
-
-static void map_block(const struct shift_map *map, const double *mass, const double *denominator, int64_t first,
-                      int64_t count, double *u, double *out) {
+static void map_block(const struct shift_map *map, const double *S, const double *D, int64_t first, int64_t count,
+                      double *u, double *shift, double *out) {
   int64_t d = map->whitening->d, m = map->targets->n;
-  fk_whiten(map->whitening, map->targets, NULL, first, count, u, BLOCK);
-  for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < count; r++) {
-      int64_t j = first + r;
-      u[k * BLOCK + r] = (out[k * m + j] - mass[j] * u[k * BLOCK + r]) / denominator[j];
-    }
+  fk_whiten(map->whitening, map->targets, NULL, first, count, u, FK_BLOCK, NULL);
   for (int64_t k = 0; k < d; k++) {
-    for (int64_t r = 0; r < count; r++) {
-      double sum = 0;
-      if (map->A_diagonal)
-        sum = map->A[k + k * d] * u[k * BLOCK + r];
-      else
-        for (int64_t l = 0; l < d; l++) sum += map->A[k + l * d] * u[l * BLOCK + r];
-      out[k * m + first + r] = sum + (map->add_target ? map->targets->data[k * m + first + r] : 0);
-    }
+    double *restrict to = u + k * FK_BLOCK, scale = map->A_diagonal ? map->A[k + k * d] : 1;
+    for (int64_t r = 0; r < count; r++)
+      to[r] = scale * (out[k * m + first + r] - S[first + r] * to[r]) / D[first + r];
+  }
+  if (!map->A_diagonal) fk_block_multiply(map->A, d, u, FK_BLOCK, shift);
+  for (int64_t k = 0; k < d; k++) {
+    const double *target = map->targets->data + k * m + first,
+                 *from = (map->A_diagonal ? u : shift) + k * FK_BLOCK;
+    for (int64_t r = 0; r < count; r++) out[k * m + first + r] = from[r] + (map->add_target ? target[r] : 0);
   }
 }
 
-static enum fk_status map_shift(const struct shift_map *map, const double *mass, const double *denominator,
-                                double *out, int threads, struct fk_error *err) {
-  int64_t m = map->targets->n, blocks = (m + BLOCK - 1) / BLOCK;
-  size_t bytes = sizeof(double) * BLOCK * (size_t)map->whitening->d;
+static enum fk_status map_shift(const struct shift_map *map, const double *S, const double *D, double *out,
+                                int threads, struct fk_error *err) {
+  int64_t m = map->targets->n, blocks = fk_pieces(m, FK_BLOCK);
+  size_t bytes = sizeof(double) * FK_BLOCK * (size_t)map->whitening->d;
   bool failed = false;
+  threads = (int)fk_smaller(threads, blocks);
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
-    double *u = malloc(bytes);
-    failed = !u;
+    double *u = malloc(bytes), *shift = map->A_diagonal ? NULL : malloc(bytes);
+    failed = !u || (!map->A_diagonal && !shift);
 #pragma omp for schedule(static)
     for (int64_t b = 0; b < blocks; b++) {
-      int64_t first = b * BLOCK;
-      if (u) map_block(map, mass, denominator, first, m - first < BLOCK ? m - first : BLOCK, u, out);
+      int64_t first = b * FK_BLOCK;
+      if (!failed) map_block(map, S, D, first, fk_smaller(m - first, FK_BLOCK), u, shift, out);
     }
     free(u);
+    free(shift);
   }
-  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
+  return failed ? out_of_memory(err, 2 * (double)bytes) : FK_STATUS_OK;
 }
 
 /* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i): for the Laplace
@@ -142,7 +139,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .values = FK_VALUES_COORDINATES};
   struct fk_whitening whitening = {.centre = NULL};
   task.exclude_self = loo;
-  task.rescue = true;
+  task.tail_pass = true;
   task.mass = mass;
   task.sums = score;
   memcpy(task.factor, plain, sizeof plain);
@@ -187,19 +184,15 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
   struct fk_whitening whitening = {.centre = NULL};
   task.mass = mass;
   task.sums = debiased;
-  task.rescue = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
+  task.tail_pass = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
   memcpy(task.factor, plain, sizeof plain);
   enum fk_status status = run(&task, chol_score, opts, stats, err);
   if (!status) status = fk_whitening_init(&whitening, chol_score, x, weights, err);
   if (!status) {
     /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
     fk_inverse_transposed(chol_score, d, inverse);
-    bool diagonal = whitening.diagonal && fk_is_diagonal(chol, d);
-    if (diagonal)
-      for (int64_t k = 0; k < d; k++) A[k + k * d] = chol[k + k * d] * chol[k + k * d] * inverse[k + k * d] / 2;
-    else
-      fk_variance_times(chol, inverse, d, 0.5, A);
-    struct shift_map map = {x, &whitening, A, diagonal, true};
+    fk_variance_times(chol, inverse, d, 0.5, A);
+    struct shift_map map = {x, &whitening, A, whitening.diagonal && fk_is_diagonal(chol, d), true};
     status = map_shift(&map, mass, mass, debiased, fk_threads(opts->threads), err);
   }
   fk_whitening_free(&whitening);
@@ -216,17 +209,16 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   int64_t n = x->n, d = x->d;
   const struct fk_engine *engine;
   struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
-  double bytes = 8.0 * ((double)n * (double)(d + 1) + (double)d * (double)(4 * d + 1));
+  double bytes = 8.0 * ((double)n * (double)(d + 1) + (double)d * (double)(2 * d + 1));
   double *work = malloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *means = work, *mass = means + n * d;
-  double *A = mass + n, *inverse = A + d * d, *dense = inverse + d * d, *lambda = dense + d * d;
-  double *spare = lambda + d;
+  double *means = work, *mass = means + n * d, *dense = mass + n, *scratch = dense + d * d,
+         *lambda = scratch + d * d;
 
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   task.mass = mass;
   task.sums = means;
-  task.rescue = weights != NULL;
+  task.tail_pass = weights != NULL;
   memcpy(task.factor, plain, sizeof plain);
   enum fk_status status = fk_engine_select(opts, &engine, err);
   if (!status && !engine->debiased_loo)
@@ -234,11 +226,12 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) status = run(&task, chol_score, opts, stats, err);
   if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, err);
   if (!status) {
-    struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true}; /* H_s L_s^-T = L_s */
+    /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
+    struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};
     status = map_shift(&map, mass, mass, means, fk_threads(opts->threads), err);
   }
   if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);
-  if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, spare, &whitening, err);
+  if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
     struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};
     status = engine->debiased_loo(&loo, opts, stats, err);

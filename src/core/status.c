@@ -18,15 +18,15 @@ enum fk_status fk_fail(struct fk_error *err, enum fk_status status, const char *
 /* The kind in the class of the R condition, flashkernel_error_<kind>. */
 const char *fk_status_name(enum fk_status status) {
   switch (status) {
-  case FK_STATUS_OK: return "ok";
-  case FK_STATUS_INVALID: return "argument";
-  case FK_STATUS_ALLOC: return "alloc";
-  case FK_STATUS_UNSUPPORTED: return "unsupported";
-  case FK_STATUS_INTERRUPTED: return "interrupted";
-  case FK_STATUS_FORKED: return "forked";
-  case FK_STATUS_NO_DEVICE: return "no_device";
-  case FK_STATUS_DEVICE: return "device";
-  case FK_STATUS_INTERNAL: break;
+    case FK_STATUS_OK: return "ok";
+    case FK_STATUS_INVALID: return "argument";
+    case FK_STATUS_ALLOC: return "alloc";
+    case FK_STATUS_UNSUPPORTED: return "unsupported";
+    case FK_STATUS_INTERRUPTED: return "interrupted";
+    case FK_STATUS_FORKED: return "forked";
+    case FK_STATUS_NO_DEVICE: return "no_device";
+    case FK_STATUS_DEVICE: return "device";
+    case FK_STATUS_INTERNAL: break;
   }
   return "internal";
 }

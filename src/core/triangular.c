@@ -1,17 +1,24 @@
+/* Small dense algebra on the factors of bandwidth matrices, by the BLAS and LAPACK that come with R. Nothing
+ * else of R is used below src/r; arguments are valid, so that their error handler, which would jump, is never
+ * called. */
 #include "triangular.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* LAPACK comes with R; nothing else of R is used here. Arguments are valid, so that its error handler,
- * which would jump, is never called. */
 #ifndef USE_FC_LEN_T
 #define USE_FC_LEN_T
 #endif
+#include <R_ext/BLAS.h>
 #include <R_ext/Lapack.h>
 #ifndef FCONE
 #define FCONE
 #endif
+#define BLAS_DTRSM F77_CALL(dtrsm)
+#define BLAS_DTRMM F77_CALL(dtrmm)
+#define BLAS_DSYRK F77_CALL(dsyrk)
+#define LAPACK_DSYEV F77_CALL(dsyev)
 
 bool fk_is_diagonal(const double *chol, int64_t d) {
   for (int64_t k = 0; k < d; k++)
@@ -20,36 +27,37 @@ bool fk_is_diagonal(const double *chol, int64_t d) {
   return true;
 }
 
-/* Column k of L^-1 by forward substitution, stored as row k of the transpose. */
+static void copy(const double *from, int64_t d, double *to) { memcpy(to, from, sizeof *to * (size_t)(d * d)); }
+
+/* B := L^-1 B or L^-T B, from the left; B L^-1 from the right. */
+static void solve(const char *side, const char *transposed, const double *chol, int64_t d, double *B) {
+  int order = (int)d;
+  double one = 1;
+  BLAS_DTRSM(side, "L", transposed, "N", &order, &order, &one, chol, &order, B, &order FCONE FCONE FCONE FCONE);
+}
+
+/* B := factor L B or factor L' B */
+static void multiply(const char *transposed, const double *chol, int64_t d, double factor, double *B) {
+  int order = (int)d;
+  BLAS_DTRMM("L", "L", transposed, "N", &order, &order, &factor, chol, &order, B, &order FCONE FCONE FCONE FCONE);
+}
+
 void fk_inverse_transposed(const double *chol, int64_t d, double *out) {
-  if (fk_is_diagonal(chol, d)) {
-    for (int64_t i = 0; i < d * d; i++) out[i] = 0;
-    for (int64_t k = 0; k < d; k++) out[k + k * d] = 1 / chol[k + k * d];
-    return;
-  }
-  for (int64_t k = 0; k < d; k++) {
-    for (int64_t l = 0; l < d; l++) {
-      double sum = l == k ? 1 : 0;
-      for (int64_t i = k; i < l; i++) sum -= chol[l + i * d] * out[k + i * d];
-      out[k + l * d] = l < k ? 0 : sum / chol[l + l * d];
-    }
-  }
+  bool diagonal = fk_is_diagonal(chol, d);
+  memset(out, 0, sizeof *out * (size_t)(d * d));
+  for (int64_t k = 0; k < d; k++) out[k + k * d] = diagonal ? 1 / chol[k + k * d] : 1;
+  if (!diagonal) solve("L", "T", chol, d, out);
 }
 
 void fk_variance_times(const double *chol, const double *B, int64_t d, double factor, double *out) {
-  for (int64_t c = 0; c < d; c++) {
-    /* L' b, then L: the second overwrites from the end, where it needs nothing more. */
-    for (int64_t k = 0; k < d; k++) {
-      double sum = 0;
-      for (int64_t l = k; l < d; l++) sum += chol[l + k * d] * B[l + c * d];
-      out[k + c * d] = sum;
-    }
-    for (int64_t k = d - 1; k >= 0; k--) {
-      double sum = 0;
-      for (int64_t l = 0; l <= k; l++) sum += chol[k + l * d] * out[l + c * d];
-      out[k + c * d] = factor * sum;
-    }
+  copy(B, d, out);
+  if (fk_is_diagonal(chol, d)) {
+    for (int64_t c = 0; c < d; c++)
+      for (int64_t k = 0; k < d; k++) out[k + c * d] *= factor * chol[k + k * d] * chol[k + k * d];
+    return;
   }
+  multiply("T", chol, d, 1, out);
+  multiply("N", chol, d, factor, out);
 }
 
 /* chol = factor * chol_score, to rounding? */
@@ -61,46 +69,28 @@ static bool is_multiple(const double *chol, const double *chol_score, int64_t d,
 }
 
 enum fk_status fk_common_axes(const double *chol, const double *chol_score, int64_t d, double *dense,
-                              double *lambda, double *spare, struct fk_whitening *whitening,
+                              double *lambda, double *scratch, struct fk_whitening *whitening,
                               struct fk_error *err) {
   double factor;
   if (is_multiple(chol, chol_score, d, &factor)) {
     for (int64_t k = 0; k < d; k++) lambda[k] = factor * factor;
     return FK_STATUS_OK;
   }
-  /* M = L_s^-1 L, column by column; M'M = Q diag(lambda) Q'. */
-  for (int64_t c = 0; c < d; c++) {
-    for (int64_t k = 0; k < d; k++) {
-      double sum = chol[k + c * d];
-      for (int64_t l = 0; l < k; l++) sum -= chol_score[k + l * d] * spare[l + c * d];
-      spare[k + c * d] = sum / chol_score[k + k * d];
-    }
-  }
-  for (int64_t a = 0; a < d; a++)
-    for (int64_t b = 0; b < d; b++) {
-      double sum = 0;
-      for (int64_t k = 0; k < d; k++) sum += spare[k + a * d] * spare[k + b * d];
-      dense[a + b * d] = sum;
-    }
+  /* M = L_s^-1 L; M'M = Q diag(lambda) Q'; the axes are Q' L^-1. */
   int order = (int)d, lwork = 4 * order, info = 0;
-  double *work = malloc(sizeof(double) * (size_t)lwork);
+  double one = 1, zero = 0, *work = malloc(sizeof(double) * (size_t)lwork);
   if (!work) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  F77_CALL(dsyev)("V", "U", &order, dense, &order, lambda, work, &lwork, &info FCONE FCONE);
+  copy(chol, d, scratch);
+  solve("L", "N", chol_score, d, scratch);
+  BLAS_DSYRK("U", "T", &order, &order, &one, scratch, &order, &zero, dense, &order FCONE FCONE);
+  LAPACK_DSYEV("V", "U", &order, dense, &order, lambda, work, &lwork, &info FCONE FCONE);
   free(work);
   if (info) return fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues of the bandwidths did not converge");
-
-  /* dense = Q' L^-1; Q is in dense now, so through spare = L^-T. */
-  fk_inverse_transposed(chol, d, spare);
-  double *row = malloc(sizeof(double) * (size_t)(d * d));
-  if (!row) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t a = 0; a < d; a++)
-    for (int64_t c = 0; c < d; c++) {
-      double sum = 0;
-      for (int64_t k = 0; k < d; k++) sum += dense[k + a * d] * spare[c + k * d];
-      row[a + c * d] = sum;
-    }
-  for (int64_t i = 0; i < d * d; i++) dense[i] = row[i];
-  free(row);
+    for (int64_t c = 0; c < d; c++) scratch[a + c * d] = dense[c + a * d];
+  solve("R", "N", chol, d, scratch);
+  copy(scratch, d, dense);
   whitening->dense = dense;
+  whitening->diagonal = false;
   return FK_STATUS_OK;
 }

@@ -1,22 +1,29 @@
 /* Whitening u = L^-1 (x - centre), so that every engine sees an isotropic unit bandwidth.
  * Centring at the weighted mean first keeps the digits of data far from the origin. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "triangular.h"
 
-/* Two passes: the second removes the rounding error of the first. */
-static double weighted_mean(const double *x, const double *weights, int64_t n) {
-  double mean = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    double sum = 0, total = 0;
-    for (int64_t i = 0; i < n; i++) {
-      double w = weights ? weights[i] : 1;
-      sum += w * (x[i] - mean);
-      total += w;
-    }
-    mean += sum / total;
+/* Four sums side by side: one would wait for itself. Weights are divided first, so that the sum of large
+ * coordinates does not overflow. */
+static double weighted_sum(const double *x, const double *weights, int64_t n, double scale, double shift) {
+  double sum[4] = {0, 0, 0, 0};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    sum[0] += (weights ? weights[i] * scale : scale) * (x[i] - shift);
+    sum[1] += (weights ? weights[i + 1] * scale : scale) * (x[i + 1] - shift);
+    sum[2] += (weights ? weights[i + 2] * scale : scale) * (x[i + 2] - shift);
+    sum[3] += (weights ? weights[i + 3] * scale : scale) * (x[i + 3] - shift);
   }
-  return mean;
+  for (; i < n; i++) sum[0] += (weights ? weights[i] * scale : scale) * (x[i] - shift);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* The second pass removes the rounding error of the first, unless distances overflow. */
+static double weighted_mean(const double *x, const double *weights, int64_t n, double scale) {
+  double mean = weighted_sum(x, weights, n, scale, 0), rest = weighted_sum(x, weights, n, scale, mean);
+  return isfinite(rest) ? mean + rest : mean;
 }
 
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
@@ -27,7 +34,9 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   w->diagonal = fk_is_diagonal(chol, x->d);
   w->centre = malloc((size_t)x->d * sizeof *w->centre);
   if (!w->centre) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)x->d);
-  for (int64_t k = 0; k < x->d; k++) w->centre[k] = weighted_mean(x->data + k * x->n, weights, x->n);
+  double total = 0;
+  for (int64_t i = 0; i < x->n; i++) total += weights ? weights[i] : 1;
+  for (int64_t k = 0; k < x->d; k++) w->centre[k] = weighted_mean(x->data + k * x->n, weights, x->n, 1 / total);
   return FK_STATUS_OK;
 }
 
@@ -36,37 +45,21 @@ void fk_whitening_free(struct fk_whitening *w) {
   w->centre = NULL;
 }
 
-/* u = dense (x - centre) */
-static void whiten_dense(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows,
-                         int64_t first, int64_t count, double *out, int64_t ld) {
-  for (int64_t k = 0; k < w->d; k++) {
-    double *restrict uk = out + k * ld;
-    for (int64_t r = 0; r < count; r++) uk[r] = 0;
-    for (int64_t l = 0; l < w->d; l++) {
-      const double *column = x->data + l * x->n;
-      double c = w->dense[k + l * w->d], centre = w->centre[l];
-      for (int64_t r = 0; r < count; r++) uk[r] += c * (column[rows ? rows[first + r] : first + r] - centre);
-    }
-  }
-}
-
 void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
-               int64_t count, double *out, int64_t ld) {
-  if (w->dense) {
-    whiten_dense(w, x, rows, first, count, out, ld);
-    return;
-  }
+               int64_t count, double *u, int64_t width, double *work) {
+  double *centred = w->dense ? work : u;
   for (int64_t k = 0; k < w->d; k++) {
     const double *column = x->data + k * x->n;
-    double *restrict uk = out + k * ld;
-    for (int64_t r = 0; r < count; r++) uk[r] = column[rows ? rows[first + r] : first + r] - w->centre[k];
-    /* Forward substitution, one dimension for all points of the panel at a time. */
-    for (int64_t l = 0; l < k && !w->diagonal; l++) {
-      double c = w->chol[k + l * w->d];
-      const double *restrict ul = out + l * ld;
-      for (int64_t r = 0; r < count; r++) uk[r] -= c * ul[r];
-    }
-    double c = 1 / w->chol[k + k * w->d];
-    for (int64_t r = 0; r < count; r++) uk[r] *= c;
+    double *restrict to = centred + k * width, centre = w->centre[k],
+                     scale = w->diagonal ? 1 / w->chol[k + k * w->d] : 1;
+    if (rows)
+      for (int64_t r = 0; r < count; r++) to[r] = (column[rows[first + r]] - centre) * scale;
+    else
+      for (int64_t r = 0; r < count; r++) to[r] = (column[first + r] - centre) * scale;
+    for (int64_t r = count; r < width; r++) to[r] = 0;
   }
+  if (w->dense)
+    fk_block_multiply(w->dense, w->d, centred, width, u);
+  else if (!w->diagonal)
+    fk_block_solve(w->chol, w->d, u, width);
 }

@@ -6,7 +6,7 @@
 #include "../core/count.h"
 #include "aligned.h"
 #include "exact_cpu.h"
-#include "threads.h"
+#include "../core/threads.h"
 
 #define LN2 0.693147180559945309417
 #define LOG2E 1.44269504088896340736
@@ -81,7 +81,8 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
   int64_t tiles = (m + FK_TILE_COLS - 1) / FK_TILE_COLS;
   enum fk_status status = FK_STATUS_OK;
   struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->opts->poll, (double)tiles, (double)FK_TILE_COLS * (double)s->points.n);
+  fk_chunks_start(&progress, &s->opts->poll, s->threads, (double)tiles,
+                  (double)FK_TILE_COLS * (double)s->points.n);
   for (int64_t from = 0, to; from < tiles && !status; from = to) {
     bool failed = false;
     to = fk_smaller(tiles, from + progress.size);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "exact_cpu.h"
-#include "threads.h"
+#include "../core/threads.h"
 
 #define LOG2E 1.44269504088896340736
 
@@ -20,16 +20,15 @@
 /* Up to this dimension differences cost next to nothing more. */
 enum { DIFFERENCE_DIMENSION = 4 };
 
-void fk_choose_mode(enum fk_precision precision, double radius2, int64_t d, struct fk_kernel_mode *mode) {
+static void choose_mode(enum fk_precision precision, double radius2, int64_t d, struct fk_kernel_mode *mode) {
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   mode->single = single && radius2 <= DIFFERENCE_LIMIT_SINGLE;
-  mode->difference =
-      d <= DIFFERENCE_DIMENSION || radius2 > (mode->single ? GRAM_LIMIT_SINGLE : GRAM_LIMIT_DOUBLE);
+  mode->difference = d <= DIFFERENCE_DIMENSION || radius2 > (mode->single ? GRAM_LIMIT_SINGLE : GRAM_LIMIT_DOUBLE);
   mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
   mode->scale = sqrt(mode->difference ? LOG2E / 2 : LOG2E);
 }
 
-const char *fk_cpu_name(void) {
+static const char *cpu_name(void) {
   static char name[96];
   if (!name[0]) {
     char line[256];
@@ -55,12 +54,12 @@ void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, 
   stats->precision = mode->single ? "single" : "double";
   stats->isa = fk_isa()->name;
   stats->threads = threads;
-  snprintf(stats->device, sizeof stats->device, "%s", fk_cpu_name());
+  snprintf(stats->device, sizeof stats->device, "%s", cpu_name());
 }
 
 static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   struct fk_kernel_mode mode;
-  fk_choose_mode(opts->precision, 0, DIFFERENCE_DIMENSION + 1, &mode);
+  choose_mode(opts->precision, 0, DIFFERENCE_DIMENSION + 1, &mode);
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
@@ -77,8 +76,8 @@ static double underflow_threshold(const struct fk_sweep *s) {
 }
 
 /* Rows that underflow are done again, in double, with their own largest exponent taken off. */
-static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
-                                   struct fk_stats *stats, struct fk_error *err) {
+static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
+                                struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = main_sweep->task;
   int64_t m = task->targets.data ? task->targets.n : task->sources.n, found = 0;
   double threshold = underflow_threshold(main_sweep);
@@ -90,14 +89,15 @@ static enum fk_status rescue_tails(const struct fk_sweep *main_sweep, const stru
   struct fk_sweep sweep;
   enum fk_status status = FK_STATUS_OK;
   if (!rows || !shift2)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 16e-6 * (double)found);
+    status =
+        fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 16e-6 * (double)found);
   for (int64_t j = 0; j < m && !status; j++)
     if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
     if (!status) {
       /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
-      sweep.banish = true;
+      sweep.mask = true;
       status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
       /* A distance that overflows has no exponent to take off: its sum is 0. */
       for (int64_t r = 0; r < found; r++)
@@ -122,8 +122,8 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
 
   struct fk_kernel_mode mode, tail_mode;
   struct fk_sweep sweep;
-  fk_choose_mode(opts->precision, radius2, d, &mode);
-  fk_choose_mode(FK_PRECISION_DOUBLE, radius2, d, &tail_mode);
+  choose_mode(opts->precision, radius2, d, &mode);
+  choose_mode(FK_PRECISION_DOUBLE, radius2, d, &tail_mode);
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, threads, err);
   if (status) return status;
@@ -131,7 +131,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
     status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
   else
     status = fk_sweep_symmetric(&sweep, err);
-  if (!status && task->rescue) status = rescue_tails(&sweep, &tail_mode, stats, err);
+  if (!status && task->tail_pass) status = tail_pass(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
   stats->pairs += (double)n * (double)m;
   stats->seconds += fk_seconds() - start;

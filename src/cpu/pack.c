@@ -1,3 +1,4 @@
+/* Packing: whitened points in panels, in the engine's precision. */
 #include "pack.h"
 
 #include <math.h>
@@ -6,7 +7,7 @@
 
 #include "../core/count.h"
 #include "aligned.h"
-#include "threads.h"
+#include "../core/threads.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
 
@@ -29,33 +30,31 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the engine's copy of the points", bytes / 1e6);
 }
 
-/* One block of whitened points for each thread, points along the fast axis. */
-enum { BLOCK = 192 };
-
 enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err) {
   double largest = 0;
   bool failed = false;
-  int64_t blocks = (x->n + BLOCK - 1) / BLOCK;
+  int64_t blocks = fk_pieces(x->n, FK_BLOCK);
+  size_t bytes = sizeof(double) * FK_BLOCK * (size_t)x->d;
 #pragma omp parallel num_threads(threads) reduction(max : largest) reduction(|| : failed)
   {
-    double *u = malloc(sizeof(double) * BLOCK * (size_t)x->d);
+    double *u = malloc(bytes);
     failed = !u;
 #pragma omp for schedule(static)
     for (int64_t b = 0; b < blocks; b++) {
-      int64_t first = b * BLOCK, count = x->n - first < BLOCK ? x->n - first : BLOCK;
+      int64_t first = b * FK_BLOCK, count = fk_smaller(x->n - first, FK_BLOCK);
       if (!u) continue;
-      fk_whiten(w, x, NULL, first, count, u, BLOCK);
+      fk_whiten(w, x, NULL, first, count, u, FK_BLOCK, NULL);
       for (int64_t r = 0; r < count; r++) {
         double square = 0;
-        for (int64_t k = 0; k < x->d; k++) square += u[k * BLOCK + r] * u[k * BLOCK + r];
+        for (int64_t k = 0; k < x->d; k++) square += u[k * FK_BLOCK + r] * u[k * FK_BLOCK + r];
         if (square > largest) largest = square;
       }
     }
     free(u);
   }
   *radius2 = largest;
-  return failed ? out_of_memory(err, 8.0 * BLOCK * (double)x->d) : FK_STATUS_OK;
+  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
 }
 
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
@@ -130,26 +129,27 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
                               int threads, struct fk_error *err) {
   int panel = mode->ops->panel;
   int64_t d = p->d, panels = fk_padded(count, FK_TILE_COLS) / panel;
+  size_t bytes = sizeof(double) * (size_t)panel * (size_t)d;
   bool failed = false;
   p->n = count;
   for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
-    double *u = malloc(sizeof(double) * (size_t)panel * (size_t)d), square[WIDEST_PANEL];
-    failed = !u;
+    double *u = malloc(bytes), *work = w->dense ? malloc(bytes) : NULL, square[WIDEST_PANEL];
+    failed = !u || (w->dense && !work);
 #pragma omp for schedule(static)
     for (int64_t b = 0; b < panels; b++) {
       int64_t start = b * panel, left = count - start, here = left < 0 ? 0 : left < panel ? left : panel;
-      if (!u) continue;
-      memset(u, 0, sizeof(double) * (size_t)panel * (size_t)d);
-      fk_whiten(w, x, rows, first + start, here, u, panel);
+      if (failed) continue;
+      fk_whiten(w, x, rows, first + start, here, u, panel, work);
       store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
       for (int lane = 0; lane < panel && p->constant; lane++)
         fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
     }
     free(u);
+    free(work);
   }
-  return failed ? out_of_memory(err, 8.0 * panel * (double)d) : FK_STATUS_OK;
+  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
 }
 
 double fk_largest_absolute(const double *x, int64_t n) {
@@ -158,13 +158,14 @@ double fk_largest_absolute(const double *x, int64_t n) {
   return largest > 0 ? largest : 1;
 }
 
-void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights, double scale) {
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
+                       double scale) {
   int64_t end = fk_padded(p->n, FK_TILE_COLS);
   for (int64_t i = 0; i < end; i++) fk_real_set(mode, p->weight, i, i < p->n ? weights[i] / scale : 0);
 }
 
-void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode) {
-  const double far = mode->single ? 1e8 : 1e70; /* its fourth power is finite */
+void fk_packed_mask(struct fk_packed *p, const struct fk_kernel_mode *mode) {
+  const double far = 1e70; /* its fourth power is finite; tails are summed in double */
   int panel = mode->ops->panel;
   for (int64_t i = 0; i < fk_padded(p->n, FK_TILE_COLS); i++) {
     if (fk_real_get(mode, fk_packed_weight_at(p, mode, i), 0) != 0) continue;

@@ -38,14 +38,15 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err);
 /* weights: of point 0 of p on; stored divided by scale. */
-void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights, double scale);
+void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
+                       double scale);
 /* From point i on, to the end of its block of FK_TILE_COLS. */
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
 /* Moves points of weight 0 (the padding among them) out of every target's sight. */
-void fk_packed_banish(struct fk_packed *p, const struct fk_kernel_mode *mode);
+void fk_packed_mask(struct fk_packed *p, const struct fk_kernel_mode *mode);
 void fk_packed_free(struct fk_packed *p);
 
 /* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */

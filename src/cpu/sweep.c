@@ -1,7 +1,8 @@
 /* Setting up a sweep, and targets against sources.
  *
- * Deterministic for any number of threads: a target's sum runs over the sources in splits of fixed length,
- * and the partial sums of the splits are added in their order.
+ * The same bits for any number of threads: a target's sum runs over the sources in splits whose length goes by
+ * the dimension, some of them side by side (how many goes by the number of targets), and their partial sums are
+ * added in order.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,16 +10,19 @@
 
 #include "../core/count.h"
 #include "aligned.h"
-#include "sums.h"
-#include "threads.h"
+#include "sweep.h"
+#include "../core/threads.h"
 
 #define LN2 0.693147180559945309417
 
+/* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum {
   SPLIT = 256 * FK_TILE_ROWS, /* sources in one task, fewer in many dimensions */
   CHUNK = 1 << 19,            /* numbers held for the targets at a time: packed points and accumulators */
   MIN_CHUNK = 4096,           /* targets, so that packing the sources for each chunk costs little */
-  TASKS = 64                  /* enough for any machine's threads; few targets are split over sources */
+  TASKS = 512,                /* between two barriers: few targets are split over sources for it, */
+  PARTIAL = 1 << 20,          /* as far as so many partial sums go, but at least */
+  MIN_TASKS = 64
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
@@ -63,8 +67,8 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
   return fk_packed_init(&p->points, &s->mode, capacity, s->task->sources.d, parts, err);
 }
 
-enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end, int threads,
-                               struct fk_error *err) {
+enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
+                               int threads, struct fk_error *err) {
   const struct fk_task *task = s->task;
   if (p->first == first && p->end == end) return FK_STATUS_OK; /* there already */
   p->first = p->end = -1;
@@ -72,7 +76,7 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
                                          end - first, threads, err);
   if (status) return status;
   if (s->weighted) fk_packed_weights(&p->points, &s->mode, task->weights + first, s->weight_scale);
-  if (s->banish) fk_packed_banish(&p->points, &s->mode);
+  if (s->mask) fk_packed_mask(&p->points, &s->mode);
   p->first = first;
   p->end = end;
   return FK_STATUS_OK;
@@ -146,8 +150,8 @@ struct chunk {
 static int64_t accumulators(const struct fk_sweep *s, bool find_max) { return 1 + (find_max ? 0 : s->n_values); }
 
 /* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
-static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target, int64_t first_source,
-                     void *kernel, double *acc) {
+static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target,
+                     int64_t first_source, void *kernel, double *acc) {
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *targets = &chunk->points;
   int panel = mode->ops->panel, step = mode->ops->row_step;
@@ -299,7 +303,9 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   size = fk_smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
   chunk->padded = size = fk_padded(size, FK_TILE_COLS);
   chunk->split = split_size(d);
-  chunk->group = fk_smaller(fk_pieces(n, chunk->split), fk_pieces(TASKS, size / FK_TILE_COLS));
+  int64_t tiles = size / FK_TILE_COLS, group = fk_smaller(fk_pieces(TASKS, tiles), PARTIAL / (size * per_target));
+  if (group < fk_pieces(MIN_TASKS, tiles)) group = fk_pieces(MIN_TASKS, tiles);
+  chunk->group = fk_smaller(fk_pieces(n, chunk->split), group);
   bool self = s->task->exclude_self;
 
   unsigned parts = s->mode.difference ? 0 : FK_PACKED_CONSTANT;
@@ -327,12 +333,13 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
   if (status) return status;
 
   struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->opts->poll,
+  fk_chunks_start(&progress, &s->opts->poll, s->threads,
                   (double)fk_pieces(m, FK_TILE_COLS) * (double)fk_pieces(task->sources.n, chunk.split),
                   (double)FK_TILE_COLS * (double)fk_smaller(chunk.split, task->sources.n));
   for (int64_t first = 0; first < m && !status; first += chunk.padded) {
     int64_t count = fk_smaller(chunk.padded, m - first);
-    status = fk_packed_fill(&chunk.points, &s->mode, targets, task->whitening, rows, first, count, s->threads, err);
+    status =
+        fk_packed_fill(&chunk.points, &s->mode, targets, task->whitening, rows, first, count, s->threads, err);
     if (status) break;
     for (int64_t j = 0; chunk.self && j < chunk.padded; j++)
       chunk.self[j] = j >= count ? -1 : rows ? rows[first + j] : first + j;

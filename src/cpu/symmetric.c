@@ -9,22 +9,25 @@
 
 #include "../core/count.h"
 #include "aligned.h"
-#include "sums.h"
-#include "threads.h"
+#include "sweep.h"
+#include "../core/threads.h"
+
+/* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
+enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
 
 /* Small inputs are packed once. Large ones are packed block by block, for each pair anew: no second copy of
  * the points is held, and the blocks are long enough for that to cost little. */
-#define PACKED_BYTES 5e6
 static bool packed_at_once(const struct fk_sweep *s) {
   return 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
 }
 
-/* About 128 blocks: many pairs a round, and tasks of a few milliseconds. The size depends on the points'
- * number and dimension alone, as the order of the sums does. */
+/* Many pairs a round, and tasks of a few milliseconds. The size depends on the points' number and dimension
+ * alone, as the order of the sums does. */
 static int64_t block_size(const struct fk_sweep *s) {
-  int64_t size = fk_padded(fk_pieces(s->task->sources.n, 128), FK_TILE_COLS);
-  if (!packed_at_once(s) && size < 768) size = 768;
-  return fk_smaller(size, 2112);
+  int64_t n = s->task->sources.n, size = fk_pieces(n, MANY_BLOCKS);
+  int64_t repacked = fk_smaller(fk_pieces(n, ENOUGH_BLOCKS), LONG_BLOCK);
+  if (!packed_at_once(s) && size < repacked) size = repacked;
+  return fk_smaller(fk_padded(size, FK_TILE_COLS), LONGEST_BLOCK);
 }
 
 /* Pair p of round r among `blocks` blocks (one more, who sits out, where their number is odd). Round 0 is
@@ -56,7 +59,8 @@ struct tournament {
   int64_t size, blocks;
 };
 
-static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first, int64_t count) {
+static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first,
+                           int64_t count) {
   const struct fk_task *task = s->task;
   int64_t n = task->sources.n;
   double weight_scale = s->weight_scale;
@@ -81,7 +85,8 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
                                struct fk_error *err) {
   const struct fk_sweep *s = t->sweep;
   const struct fk_kernel_mode *mode = &s->mode;
-  int64_t n = s->task->sources.n, size = t->size, a_end = fk_smaller(n, (a + 1) * size), b_end = fk_smaller(n, (b + 1) * size);
+  int64_t n = s->task->sources.n, size = t->size, a_end = fk_smaller(n, (a + 1) * size),
+          b_end = fk_smaller(n, (b + 1) * size);
   int panel = mode->ops->panel, step = mode->ops->row_step;
   bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
 
@@ -193,8 +198,8 @@ enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err
   if (task->shift) memset(task->shift, 0, sizeof(double) * (size_t)n);
 
   struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->opts->poll, (double)blocks + (double)(rounds - 1) * (double)(players / 2),
-                  (double)size * (double)size);
+  fk_chunks_start(&progress, &s->opts->poll, s->threads,
+                  (double)blocks + (double)(rounds - 1) * (double)(players / 2), (double)size * (double)size);
   for (int64_t round = 0; round < rounds && !status;) {
     /* Whole rounds where they are short, pieces of a round where they are long. */
     int64_t pairs = round == 0 ? blocks : players / 2, last = round + 1;

@@ -25,12 +25,13 @@ struct fk_tile {
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
   const void *col_shift; /* exponent (base 2) taken off each column, or NULL */
-  const int64_t *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
+  const int64_t
+      *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
-  double factor[3];      /* polynomial of the exponent in base 2 */
-  void *kernel;          /* n_rows x FK_TILE_COLS */
-  double *col_mass;      /* n_cols, added to: sum over rows of row_weight * k */
-  double *row_mass;      /* n_rows, added to: sum over columns of col_weight * k */
+  double factor[3]; /* polynomial of the exponent in base 2 */
+  void *kernel;     /* n_rows x FK_TILE_COLS */
+  double *col_mass; /* n_cols, added to: sum over rows of row_weight * k */
+  double *row_mass; /* n_rows, added to: sum over columns of col_weight * k */
 };
 
 struct fk_tile_values {
@@ -50,19 +51,21 @@ struct fk_tile_loo {
   const double *col_points, *col_weight, *col_shift; /* col_weight: w_i, for eps */
   const double *lambda;                              /* d */
   int64_t first_row;
-  bool drop;                /* a column meets itself: rows with index col_index are dropped */
+  bool drop; /* a column meets itself: rows with index col_index are dropped */
   const int64_t *col_index;
-  double *col_mass;         /* sums of row_weight * k, or with find_max the largest exponent */
+  double *col_mass; /* sums of row_weight * k, or with find_max the largest exponent */
 };
 
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
-  void (*largest)(const struct fk_tile *tile, unsigned flags);      /* col_mass: largest exponent, base 2 */
-  void (*col_values)(const struct fk_tile_values *tile);        /* sums over rows */
-  void (*row_values)(const struct fk_tile_values *tile);        /* sums over columns */
-  void (*loo)(const struct fk_tile_loo *tile, bool find_max);   /* double only */
-  double (*fma_rate)(double seconds);                           /* lanes a second, one thread */
+  void (*largest)(const struct fk_tile *tile, unsigned flags); /* col_mass: largest exponent, base 2 */
+  void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
+  void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
+  void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
+  void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width); /* double only, as the next */
+  void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
+  double (*fma_rate)(double seconds); /* lanes a second, one thread */
 };
 
 struct fk_isa {
@@ -71,7 +74,8 @@ struct fk_isa {
 };
 
 extern const struct fk_isa fk_isa_portable;
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+/* GCC on Windows spills wide vectors to a stack aligned to 16 bytes only (its bug 54412) and crashes. */
+#if defined(__x86_64__) && (defined(__clang__) || (defined(__GNUC__) && !defined(_WIN32)))
 #define FK_X86 1
 extern const struct fk_isa fk_isa_avx2, fk_isa_avx512;
 #endif

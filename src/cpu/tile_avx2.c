@@ -36,6 +36,4 @@
 #endif
 
 const struct fk_isa fk_isa_avx2 = {"avx2", &ops_avx2_f64, &ops_avx2_f32};
-#else
-typedef int fk_no_avx2; /* ISO C wants a declaration in every file */
 #endif

@@ -36,6 +36,4 @@
 #endif
 
 const struct fk_isa fk_isa_avx512 = {"avx512", &ops_avx512_f64, &ops_avx512_f32};
-#else
-typedef int fk_no_avx512; /* ISO C wants a declaration in every file */
 #endif

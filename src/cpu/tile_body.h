@@ -1,14 +1,15 @@
 /* The kernels of tile.h, written once against the V_ operations of vec_*.h.
  *
  * The including file defines FN(name) (suffix of the instruction set and type), FK_ROWS and FK_COLS (the
- * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again at the end.
+ * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again
+ * at the end.
  */
 #ifdef FK_SINGLE
 #define EXP2_MAGIC 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
 #define EXP2_LOWEST -125.0f
 #define EXP2_TINY 0x1p-125f
 /* 2^f on [-1/2, 1/2]: degree 5, largest relative error 4.4e-7 (Remez, 50 digits; the constant term is 1). */
-static const float FN(exp2_coefficients)[] = {0.693142830611f,   0.240223506502f,   0.0555740046864f,
+static const float FN(exp2_coefficients)[] = {0.693142830611f, 0.240223506502f, 0.0555740046864f,
                                               0.00966628254749f, 0.00111255092635f};
 #else
 #define EXP2_MAGIC 6755399441055744.0 /* 1.5 * 2^52 */
@@ -16,9 +17,9 @@ static const float FN(exp2_coefficients)[] = {0.693142830611f,   0.240223506502f
 #define EXP2_TINY 0x1p-1021
 /* Degree 10, largest relative error 3.0e-16 before rounding. */
 static const double FN(exp2_coefficients)[] = {
-    0.693147180559951616,    0.240226506959104722,     0.055504108664346584,    0.00961812910738071427,
-    0.00133335582464807205,  0.000154035308008182562,  0.0000152526477476959205, 1.32152356347760388e-6,
-    1.02105064588161451e-7,  7.11175868755785227e-9};
+    0.693147180559951616,   0.240226506959104722,    0.055504108664346584,     0.00961812910738071427,
+    0.00133335582464807205, 0.000154035308008182562, 0.0000152526477476959205, 1.32152356347760388e-6,
+    1.02105064588161451e-7, 7.11175868755785227e-9};
 #endif
 
 #define PANEL (V_LANES * FK_COLS)
@@ -26,6 +27,10 @@ static const double FN(exp2_coefficients)[] = {
 #define INLINE static inline __attribute__((always_inline))
 #define ROW_SUMS (2 * FK_ROWS) /* sums along vectors in registers at a time, a multiple of V_LANES */
 #define DEGREE ((int)(sizeof FN(exp2_coefficients) / sizeof(REAL)))
+
+_Static_assert(ROW_SUMS % V_LANES == 0 && FK_TILE_ROWS % ROW_SUMS == 0 && FK_TILE_COLS % PANEL == 0 &&
+                   FK_ROWS * FK_COLS % EXP2_GROUP == 0 && 48 % PANEL == 0,
+               "the register block does not fit the tile");
 
 /* 2^t for t <= 0, exactly 0 below EXP2_LOWEST, in place for `count` vectors. The steps of all vectors are
  * interleaved: one chain alone would wait for itself, and the processor's window holds few whole chains. */
@@ -41,9 +46,8 @@ INLINE void FN(exp2)(V *t, const int count) {
     p[i] = V_SET(FN(exp2_coefficients)[DEGREE - 1]);
   }
   FK_UNROLL
-  for (int k = DEGREE - 2; k >= 0; k--)
-    FK_UNROLL
-    for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(FN(exp2_coefficients)[k]));
+  for (int k = DEGREE - 2; k >= 0; k--) FK_UNROLL
+  for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(FN(exp2_coefficients)[k]));
   FK_UNROLL
   for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(1));
   FK_UNROLL
@@ -51,7 +55,8 @@ INLINE void FN(exp2)(V *t, const int count) {
 }
 
 /* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
-INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference, V acc[FK_ROWS][FK_COLS]) {
+INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference,
+                          V acc[FK_ROWS][FK_COLS]) {
   const REAL *rows = (const REAL *)a->rows + (row / PANEL) * PANEL * a->d + row % PANEL;
   const REAL *cols = (const REAL *)a->cols + col * a->d;
   const REAL *row_const = (const REAL *)a->row_const + row, *col_const = (const REAL *)a->col_const + col;
@@ -117,7 +122,8 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
           }
           if (store) V_STORE(kernel + (row + r) * FK_TILE_COLS + col + c * V_LANES, k[i]);
           mass[c] = V_FMA(V_SET(row_weight[row + r]), k[i], mass[c]);
-          if (symmetric) row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
+          if (symmetric)
+            row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
         }
       }
     }
@@ -197,9 +203,8 @@ INLINE void FN(col_values_body)(const struct fk_tile_values *a, int64_t v0, cons
   for (int col = 0; col < a->n_cols; col += PANEL) {
     V acc[FK_ROWS][FK_COLS];
     FK_UNROLL
-    for (int i = 0; i < n_values * side_by_side; i++)
-      FK_UNROLL
-      for (int c = 0; c < FK_COLS; c++) acc[i][c] = V_SET(0);
+    for (int i = 0; i < n_values * side_by_side; i++) FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) acc[i][c] = V_SET(0);
     for (int row = 0; row < a->n_rows; row += side_by_side) {
       FK_UNROLL
       for (int r = 0; r < side_by_side; r++) {
@@ -221,18 +226,17 @@ INLINE void FN(col_values_body)(const struct fk_tile_values *a, int64_t v0, cons
       }
     }
     FK_UNROLL
-    for (int v = 0; v < n_values; v++)
-      FK_UNROLL
-      for (int r = 0; r < side_by_side; r++)
-        FK_UNROLL
-        for (int c = 0; c < FK_COLS; c++)
-          V_ADD_TO(a->out + (v0 + v) * a->ld + col + c * V_LANES, acc[v * side_by_side + r][c]);
+    for (int v = 0; v < n_values; v++) FK_UNROLL
+    for (int r = 0; r < side_by_side; r++) FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++)
+      V_ADD_TO(a->out + (v0 + v) * a->ld + col + c * V_LANES, acc[v * side_by_side + r][c]);
   }
 }
 
 /* out[v, row] += sum over columns of k * weight * values: the sum runs along the vectors. Rows past n_rows
  * may be met: the tile has room for FK_TILE_ROWS, and nobody reads them. */
-INLINE void FN(row_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values, const int weighted) {
+INLINE void FN(row_values_body)(const struct fk_tile_values *a, int64_t v0, const int n_values,
+                                const int weighted) {
   const REAL *kernel = a->kernel, *weight = a->weight;
   const int n_rows = ROW_SUMS / n_values;
   for (int row = 0; row < a->n_rows; row += n_rows) {
@@ -385,6 +389,64 @@ static void FN(loo)(const struct fk_tile_loo *a, bool find_max) {
   else
     FN(loo_body)(a, 0, 0);
 }
+
+/* Rows k .. k + n - 1 of L^-1 u, those before them being done; see fk_block_solve(). */
+INLINE void FN(solve_rows)(const double *chol, int64_t d, double *u, int64_t width, int64_t k, const int n) {
+  V acc[4][FK_COLS];
+  FK_UNROLL
+  for (int r = 0; r < n; r++) FK_UNROLL
+  for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_LOAD(u + (k + r) * width + c * V_LANES);
+  for (int64_t l = 0; l < k; l++) FK_UNROLL
+  for (int r = 0; r < n; r++) {
+    V factor = V_SET(chol[k + r + l * d]);
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_FNMA(factor, V_LOAD(u + l * width + c * V_LANES), acc[r][c]);
+  }
+  FK_UNROLL
+  for (int r = 0; r < n; r++) {
+    V inverse = V_SET(1 / chol[(k + r) * (d + 1)]);
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) {
+      FK_UNROLL
+      for (int s = 0; s < r; s++) acc[r][c] = V_FNMA(V_SET(chol[k + r + (k + s) * d]), acc[s][c], acc[r][c]);
+      acc[r][c] = V_MUL(acc[r][c], inverse);
+      V_STORE(u + (k + r) * width + c * V_LANES, acc[r][c]);
+    }
+  }
+}
+
+static void FN(block_solve)(const double *chol, int64_t d, double *u, int64_t width) {
+  for (int64_t col = 0; col < width; col += PANEL) {
+    int64_t k = 0;
+    for (; k + 4 <= d; k += 4) FN(solve_rows)(chol, d, u + col, width, k, 4);
+    for (; k < d; k++) FN(solve_rows)(chol, d, u + col, width, k, 1);
+  }
+}
+
+INLINE void FN(multiply_rows)(const double *A, int64_t d, const double *u, int64_t width, double *out, int64_t k,
+                              const int n) {
+  V acc[4][FK_COLS];
+  FK_UNROLL
+  for (int r = 0; r < n; r++) FK_UNROLL
+  for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_SET(0);
+  for (int64_t l = 0; l < d; l++) FK_UNROLL
+  for (int r = 0; r < n; r++) {
+    V factor = V_SET(A[k + r + l * d]);
+    FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_FMA(factor, V_LOAD(u + l * width + c * V_LANES), acc[r][c]);
+  }
+  FK_UNROLL
+  for (int r = 0; r < n; r++) FK_UNROLL
+  for (int c = 0; c < FK_COLS; c++) V_STORE(out + (k + r) * width + c * V_LANES, acc[r][c]);
+}
+
+static void FN(block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out) {
+  for (int64_t col = 0; col < width; col += PANEL) {
+    int64_t k = 0;
+    for (; k + 4 <= d; k += 4) FN(multiply_rows)(A, d, u + col, width, out + col, k, 4);
+    for (; k < d; k++) FN(multiply_rows)(A, d, u + col, width, out + col, k, 1);
+  }
+}
 #endif
 
 /* Multiply-adds a second that the register block can reach: the ceiling that the benches print. */
@@ -394,11 +456,9 @@ static double FN(fma_rate)(double seconds) {
     for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_SET((REAL)(r + c));
   double start = fk_seconds(), elapsed = 0, count = 0;
   while (elapsed < seconds) {
-    for (int i = 0; i < 20000; i++)
-      FK_UNROLL
-      for (int r = 0; r < FK_ROWS; r++)
-        FK_UNROLL
-        for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_FMA(acc[r][c], x, y);
+    for (int i = 0; i < 20000; i++) FK_UNROLL
+    for (int r = 0; r < FK_ROWS; r++) FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) acc[r][c] = V_FMA(acc[r][c], x, y);
     count += 20000.0 * FK_ROWS * FK_COLS * V_LANES;
     elapsed = fk_seconds() - start;
   }
@@ -409,11 +469,22 @@ static double FN(fma_rate)(double seconds) {
 }
 
 #ifdef FK_SINGLE
-#define LOO NULL
+#define DOUBLE_ONLY(kernel) NULL
 #else
-#define LOO FN(loo)
+#define DOUBLE_ONLY(kernel) kernel
 #endif
-static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest), FN(col_values), FN(row_values), LOO, FN(fma_rate)};
+static const struct fk_tile_ops FN(ops) = {
+    .panel = PANEL,
+    .row_step = FK_ROWS,
+    .sums = FN(sums),
+    .largest = FN(largest),
+    .col_values = FN(col_values),
+    .row_values = FN(row_values),
+    .loo = DOUBLE_ONLY(FN(loo)),
+    .block_solve = DOUBLE_ONLY(FN(block_solve)),
+    .block_multiply = DOUBLE_ONLY(FN(block_multiply)),
+    .fma_rate = FN(fma_rate),
+};
 
 #undef REAL
 #undef EXP2_MAGIC
@@ -428,7 +499,7 @@ static const struct fk_tile_ops FN(ops) = {PANEL, FK_ROWS, FN(sums), FN(largest)
 #undef SUMS_CASES
 #undef COL_VALUES
 #undef ROW_VALUES
-#undef LOO
+#undef DOUBLE_ONLY
 #undef V
 #undef V_LANES
 #undef V_LOAD

@@ -20,8 +20,7 @@
 #define V_ADD_TO(p, a)                                                                                            \
   do {                                                                                                            \
     __m512d lo_ = _mm512_cvtps_pd(_mm512_castps512_ps256(a));                                                     \
-    __m512d hi_ = _mm512_cvtps_pd(                                                                                \
-        _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)));                                        \
+    __m512d hi_ = _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)));              \
     _mm512_storeu_pd(p, _mm512_add_pd(_mm512_loadu_pd(p), lo_));                                                  \
     _mm512_storeu_pd((p) + 8, _mm512_add_pd(_mm512_loadu_pd((p) + 8), hi_));                                      \
   } while (0)

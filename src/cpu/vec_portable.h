@@ -4,13 +4,13 @@
 #define REAL float
 #define V FN(vec)
 #define V_LANES 4
-#define V_INT int32_t
+#define V_INT uint32_t
 #define V_MANTISSA 23
 #else
 #define REAL double
 #define V FN(vec)
 #define V_LANES 2
-#define V_INT int64_t
+#define V_INT uint64_t
 #define V_MANTISSA 52
 #endif
 typedef REAL V __attribute__((vector_size(16)));

@@ -1,3 +1,4 @@
+/* The .Call entry points about the machine and the build. */
 #include "../cpu/tile.h"
 #include "../fk_config.h"
 #include "ffi.h"

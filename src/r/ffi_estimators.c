@@ -1,3 +1,4 @@
+/* The .Call entry points of the estimators, each in the three phases of glue.h. */
 #include <string.h>
 
 #include "ffi.h"

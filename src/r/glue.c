@@ -1,3 +1,4 @@
+/* Between R objects and the structures of fk.h; see glue.h for what may jump when. */
 #include "glue.h"
 
 #include <string.h>
@@ -61,27 +62,32 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
 
 /* ---- interrupts and progress ------------------------------------------------------------------ */
 
-static void check_interrupt(void *unused) {
-  (void)unused;
+struct poll_call {
+  SEXP progress;
+  double fraction;
+  int failed;
+};
+
+static void look_up(void *data) {
+  struct poll_call *call = data;
   R_CheckUserInterrupt();
+  if (!Rf_isFunction(call->progress)) return;
+  SEXP number = PROTECT(Rf_ScalarReal(call->fraction)), lang = PROTECT(Rf_lang2(call->progress, number));
+  R_tryEvalSilent(lang, R_GlobalEnv, &call->failed);
+  UNPROTECT(2);
 }
 
-/* On R's main thread only, between chunks. A jump out of R code ends at R_ToplevelExec, so the core regains
- * control, frees what it holds and returns "interrupted"; raise_status() then signals the interrupt again. */
+/* On R's main thread only, between chunks. Any jump ends at R_ToplevelExec, so the core regains control, frees
+ * what it holds and returns "interrupted"; raise_status() then signals the interrupt again. */
 int r_poll(void *progress, double fraction) {
-  if (!R_ToplevelExec(check_interrupt, NULL)) return 1;
-  if (!Rf_isFunction((SEXP)progress)) return 0;
-  int failed = 0;
-  SEXP number = PROTECT(Rf_ScalarReal(fraction)), call = PROTECT(Rf_lang2((SEXP)progress, number));
-  R_tryEvalSilent(call, R_GlobalEnv, &failed);
-  UNPROTECT(2);
-  return failed;
+  struct poll_call call = {progress, fraction, 0};
+  return !R_ToplevelExec(look_up, &call) || call.failed;
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
 SEXP r_stats(const struct fk_stats *s) {
-  const char *names[] = {"backend", "device", "engine", "method", "precision", "isa",
+  const char *names[] = {"backend", "device", "engine",  "method",    "precision", "isa",
                          "threads", "pairs",  "seconds", "tail_rows", ""};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
   const char *strings[] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa};
@@ -113,5 +119,5 @@ void r_finish(const struct fk_error *err) {
   SEXP kind = PROTECT(Rf_mkString(fk_status_name(err->status))), text = PROTECT(Rf_mkString(err->message));
   SEXP call = PROTECT(Rf_lang3(Rf_install("raise_status"), kind, text));
   Rf_eval(call, space);
-  UNPROTECT(5);
+  Rf_error("%s", err->message); /* not reached: raise_status() jumps */
 }

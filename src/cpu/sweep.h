@@ -1,6 +1,6 @@
 /* One sweep of packed sources over targets or over themselves. */
-#ifndef FK_CPU_SUMS_H
-#define FK_CPU_SUMS_H
+#ifndef FK_CPU_SWEEP_H
+#define FK_CPU_SWEEP_H
 
 #include "pack.h"
 
@@ -9,12 +9,12 @@ struct fk_sweep {
   const struct fk_opts *opts;
   struct fk_kernel_mode mode;
   int threads;
-  double weight_scale;      /* packed weights are relative to it */
-  void *columns; /* packed columns; NULL: values are coordinates, if any */
+  double weight_scale; /* packed weights are relative to it */
+  void *columns;       /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
   bool weighted;
-  bool banish; /* sources of weight 0: see fk_packed_banish() */
+  bool mask;        /* sources of weight 0: see fk_packed_mask() */
   double factor[3]; /* polynomial of the exponent in base 2 */
 };
 
@@ -27,9 +27,10 @@ struct fk_sources {
   struct fk_packed points;
   int64_t first, end;
 };
-enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity, struct fk_error *err);
-enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end, int threads,
+enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity,
                                struct fk_error *err);
+enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
+                               int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
 /* Sets what a tile reads of its rows, or of its columns, from source i on. */
 void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);

@@ -1,6 +1,6 @@
 /* Threads, and work cut into chunks between which the caller may look for an interrupt. */
-#ifndef FK_CPU_THREADS_H
-#define FK_CPU_THREADS_H
+#ifndef FK_CORE_THREADS_H
+#define FK_CORE_THREADS_H
 
 #include "../fk.h"
 
@@ -15,7 +15,8 @@ struct fk_chunks {
   double total, done, started;
   int64_t size;
 };
-void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, double total, double pairs_per_item);
+void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
+                     double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
 
 #endif
