@@ -50,6 +50,7 @@ test_that("an interrupt stops long work at once, leaks nothing, and the session 
   skip_on_cran()
   skip_on_os("windows")
   skip_if_not_installed("callr")
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "a sanitizer is too slow for timings")
   folder <- tempfile("interrupt")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
