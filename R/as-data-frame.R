@@ -7,12 +7,14 @@
 #' @param ... Not used; anything here is an error.
 #' @returns A data frame of `n` rows: the columns of the points (`x1`, `x2`, ... where they have
 #'   no names; `x` in one dimension), `density` and `log_density` (`NaN` where the
-#'   Laplace-corrected estimate is negative, with a warning). Cost: \eqn{O(n^2 d)}.
+#'   Laplace-corrected estimate is negative, with a warning). Where a column of the points has one
+#'   of these two names, the estimate's is `density.1` or `log_density.1`. Cost: \eqn{O(n^2 d)}.
 #' @export
 #' @examples
 #' head(as.data.frame(flash_kde(faithful)))
 as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) {
   check_dots_empty(...)
+  check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
   control <- fit_control(x)
   on.exit(close_progress(control))
   name_stage(control, "Predicting")
@@ -20,6 +22,7 @@ as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) 
   points <- as.data.frame(x$x)
   names(points) <- point_names(x)
   result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
+  names(result) <- make.unique(names(result))
   if (!is.null(row.names)) row.names(result) <- row.names
   result
 }

@@ -9,7 +9,8 @@
 #' @inheritParams plot.flash_kde
 #' @param points,rug Draw the data, as points (two variables or more) or as a rug (one variable)?
 #'   A number is the most that are drawn; `TRUE` stands for 2,000 points (shared by the panels of a
-#'   row) and 1,000 ticks. Larger data are thinned evenly.
+#'   row) and 1,000 ticks. Larger data are thinned evenly. The area of a point is proportional to
+#'   its weight, within limits.
 #' @param ... Unused.
 #' @return A ggplot object.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
@@ -66,7 +67,7 @@ autoplot_2d <- function(fit, prob, n_grid, rows) {
   view <- grid_view(grid, fit$x[rows, , drop = FALSE])
   ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +
     region_layers(region_frame(grid), negative_frame(grid), prob) +
-    point_layer(data.frame(x = fit$x[rows, 1], y = fit$x[rows, 2])) +
+    point_layer(point_frame(fit, rows, c(1, 2))) +
     ggplot2::coord_cartesian(xlim = view$x, ylim = view$y, expand = FALSE) +
     ggplot2::labs(
       x = names[1], y = names[2],
@@ -99,9 +100,7 @@ autoplot_pairs <- function(fit, prob, n_grid, dims, rows) {
   regions <- collect(lower, function(i, j) region_frame(pair_grid(grids, i, j)))
   negative <- collect(lower, function(i, j) negative_frame(pair_grid(grids, i, j)))
   contours <- collect(upper, function(i, j) region_frame(pair_grid(grids, i, j)))
-  points <- collect(upper, function(i, j) {
-    data.frame(x = fit$x[rows, dims[j]], y = fit$x[rows, dims[i]])
-  })
+  points <- collect(upper, function(i, j) point_frame(fit, rows, dims[c(j, i)]))
   diagonal <- collect(cells[cells$i == cells$j, ], function(i, j) {
     diagonal_frame(grids$marginals[[i]], limits[[i]])
   })
@@ -115,6 +114,9 @@ autoplot_pairs <- function(fit, prob, n_grid, dims, rows) {
     ggplot2::geom_line(data = diagonal, colour = LINE_COLOUR, linewidth = 0.6) +
     ggplot2::facet_grid(
       rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free"
+    ) +
+    ggplot2::scale_x_continuous(
+      n.breaks = 4, guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +
     ggplot2::labs(
       x = NULL, y = NULL,
@@ -153,6 +155,13 @@ outline_frame <- function(lines, name) {
   }))
 }
 
+point_frame <- function(fit, rows, dims) {
+  data.frame(
+    x = fit$x[rows, dims[1]], y = fit$x[rows, dims[2]], size = 1.2 * weight_size(fit, rows),
+    row.names = NULL
+  )
+}
+
 # The density of one variable, drawn to the height of a panel whose y axis is the variable itself.
 diagonal_frame <- function(grid, limits) {
   shown <- grid$x >= limits[1] & grid$x <= limits[2]
@@ -188,7 +197,11 @@ point_layer <- function(data) {
   if (is.null(data) || nrow(data) == 0) {
     return(NULL)
   }
-  ggplot2::geom_point(
-    data = data, size = 0.8, stroke = 0, shape = 16, alpha = point_opacity(nrow(data))
+  list(
+    ggplot2::geom_point(
+      ggplot2::aes(size = .data$size),
+      data = data, stroke = 0, shape = 16, alpha = point_opacity(nrow(data))
+    ),
+    ggplot2::scale_size_identity()
   )
 }

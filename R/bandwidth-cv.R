@@ -66,8 +66,9 @@
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (`"sphered"`, `"full"`) is a **variance**. With attributes `criterion`
 #'   (its value, the mean log-likelihood in nats; for `bw_lscv()` the least-squares criterion),
-#'   `evaluations`, `convergence` (0: found inside the range searched; 1: not, with a warning) and
-#'   `ties`.
+#'   `evaluations`, `convergence` (0: found inside the range searched; 1: not, with a warning),
+#'   `ties`, `selector` and `chosen` (the numbers alone). The class `flashkernel_bandwidth` prints
+#'   this in a line; arithmetic gives plain numbers.
 #' @section Errors: of class `flashkernel_error_argument`, as for [bw_silverman()]; also a `start`
 #'   that is no bandwidth.
 #' @references Habbema, J. D. F., Hermans, J. and van den Broek, K. (1974) A stepwise discriminant
@@ -97,7 +98,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
-  lcv_bandwidth(data, estimator, structure, start, control)
+  lcv_bandwidth(data, estimator, structure, start, control)$bandwidth
 }
 
 #' Bandwidth by least-squares cross-validation, for the plain estimate
@@ -139,23 +140,25 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
-  lscv_bandwidth(data, structure, start, control)
+  lscv_bandwidth(data, structure, start, control)$bandwidth
 }
 
 check_structure <- function(structure) {
   check_choice(structure, c("scaled", "diagonal", "scalar", "sphered", "full"), "structure")
 }
 
+# Both selectors: list(bandwidth, stats), the latter of all sums together.
 lcv_bandwidth <- function(data, estimator, structure, start, control) {
   data <- spread_ties(data)
   rescue <- log(rescue_share) + rescue_log_density(data)
   criterion <- function(L) {
-    values <- loo_log_density(data$x, data$weights, L, estimator, control)
-    -weighted_mean(log_add(values, rescue), data$weights)
+    loo <- loo_log_density(data$x, data$weights, L, estimator, control)
+    value <- -weighted_mean(log_add(loo$log_density, rescue), data$weights)
+    list(value = value, stats = loo$stats)
   }
-  found <- search_bandwidth(data, criterion, structure, start, estimator)
+  found <- search_bandwidth(data, criterion, structure, start, estimator, control)
   found$value <- -found$value
-  selected(found, data, structure, estimator, "lcv")
+  list(bandwidth = selected(found, data, structure, estimator, "lcv"), stats = found$stats)
 }
 
 lscv_bandwidth <- function(data, structure, start, control) {
@@ -163,9 +166,9 @@ lscv_bandwidth <- function(data, structure, start, control) {
   # In units of the data's spread, so that no product of d sds overflows or vanishes.
   unit <- sum(log(rule_factor("silverman", data$n, data$d, "kde") * data$sds))
   criterion <- \(L) least_squares(data$x, data$weights, L, unit, control)
-  found <- search_bandwidth(data, criterion, structure, start, "kde")
+  found <- search_bandwidth(data, criterion, structure, start, "kde", control)
   found$value <- found$value * exp(-unit)
-  selected(found, data, structure, "kde", "lscv")
+  list(bandwidth = selected(found, data, structure, "kde", "lscv"), stats = found$stats)
 }
 
 # ---- the density that catches outliers ------------------------------------------------------------
@@ -191,40 +194,49 @@ log_add <- function(a, b) {
 
 # ---- criteria -----------------------------------------------------------------------------------
 
-# log f_-i(x_i), n of them, for the bandwidth L L'.
+# list(log_density, stats): log f_-i(x_i), n of them, for the bandwidth L L'.
 loo_log_density <- function(x, weights, L, estimator, control) {
-  log_sum <- switch(estimator,
-    kde = .Call(ffi_log_sum, x, NULL, weights, L, c(1, 0, 0), TRUE, control)$log_abs,
-    sdkde = .Call(ffi_sdkde_loo, x, weights, L, L, control)$log_sum,
-    laplace = laplace_loo_log_sum(x, weights, L, control)
+  sums <- switch(estimator,
+    kde = plain_loo(x, weights, L, control),
+    sdkde = .Call(ffi_sdkde_loo, x, weights, L, L, control),
+    laplace = laplace_loo(x, weights, L, control)
   )
   others <- if (is.null(weights)) nrow(x) - 1 else leave_out(weights)
-  log_sum - log_kernel_mass(L) - log(others)
+  list(log_density = sums$log_sum + log_kernel_norm(L) - log(others), stats = sums$stats)
 }
 
-laplace_loo_log_sum <- function(x, weights, L, control) {
+plain_loo <- function(x, weights, L, control) {
+  sums <- .Call(ffi_log_sum, x, NULL, weights, L, c(1, 0, 0), TRUE, control)
+  list(log_sum = sums$log_abs, stats = sums$stats)
+}
+
+laplace_loo <- function(x, weights, L, control) {
   factor <- c(1 + ncol(x) / 2, -1, 0)
   corrected <- .Call(ffi_log_sum, x, NULL, weights, L, factor, TRUE, control)
-  plain <- .Call(ffi_log_sum, x, NULL, weights, L, c(1, 0, 0), TRUE, control)
+  plain <- plain_loo(x, weights, L, control)
   corrected$log_abs[corrected$negative] <- -Inf
-  pmax(corrected$log_abs, plain$log_abs + log(1e-3))
+  list(
+    log_sum = pmax(corrected$log_abs, plain$log_sum + log(1e-3)),
+    stats = add_stats(corrected$stats, plain$stats)
+  )
 }
 
-# The least-squares criterion times exp(unit).
+# list(value, stats): the least-squares criterion times exp(unit).
 least_squares <- function(x, weights, L, unit, control) {
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights
   b <- matrix(w)
-  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, control)$sums
-  near <- .Call(ffi_kernel_sum, x, NULL, b, L, control)$sums
+  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, control)
+  near <- .Call(ffi_kernel_sum, x, NULL, b, L, control)
   total <- sum(w)
-  square <- sum(w * wide) / total^2 * exp(unit - log_kernel_mass(sqrt(2) * L))
-  product <- sum(w * (near - w) / leave_out(w)) / total * exp(unit - log_kernel_mass(L))
-  square - 2 * product
+  square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
+  product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))
+  list(value = square - 2 * product, stats = add_stats(wide$stats, near$stats))
 }
 
-# log of the integral of exp(-q/2)
-log_kernel_mass <- function(L) {
-  nrow(L) * log(2 * pi) / 2 + sum(log(diag(L)))
+# The stats of two sums as those of one computation.
+add_stats <- function(a, b) {
+  for (name in c("pairs", "seconds", "tail_rows")) b[[name]] <- a[[name]] + b[[name]]
+  b
 }
 
 weighted_mean <- function(values, weights) {

@@ -2,50 +2,82 @@
 # variance matrix H, its lower Cholesky factor L (H = L L') and log det H. This is the only place
 # where sds turn into variances.
 
+# `names`: those of the columns. A bandwidth with names is matched by them, as newdata are.
 as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
-  if (!is.numeric(bandwidth) || inherits(bandwidth, "integer64")) {
+  if (is.character(bandwidth)) {
     stop_argument(
-      arg, "must be a kernel sd, a vector of ", d, " sds or a ", d, " x ", d,
-      " variance matrix: found ", describe(bandwidth)
+      arg, "must be numeric here, the selectors' names are for flash_kde() (bw_lcv() and the other ",
+      "bw_*() functions give numbers): found ", describe(bandwidth)
     )
+  }
+  if (!is.numeric(bandwidth) || inherits(bandwidth, "integer64")) {
+    stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
   }
   check_finite(bandwidth, arg)
   is_matrix <- length(dim(bandwidth)) == 2
-  H <- if (is_matrix) check_variance(bandwidth, d, arg) else sds_to_variance(bandwidth, d, arg)
+  H <- if (is_matrix) {
+    check_variance(bandwidth, d, arg, names)
+  } else {
+    sds_to_variance(bandwidth, d, arg, names)
+  }
   L <- lower_factor(H, arg)
   dimnames(H) <- if (!is.null(names)) list(names, names)
   list(H = H, L = L, log_det = 2 * sum(log(diag(L))))
 }
 
-sds_to_variance <- function(sds, d, arg) {
+bandwidth_forms <- function(d) {
+  if (d == 1) return("one kernel sd (or a 1 x 1 variance matrix)")
+  paste0("one kernel sd, ", d, " of them or a ", d, " x ", d, " variance matrix")
+}
+
+sds_to_variance <- function(sds, d, arg, names) {
   if (length(sds) != 1 && length(sds) != d) {
-    stop_argument(
-      arg, "must be one sd or ", d, " sds (or a ", d, " x ", d, " variance matrix): found ",
-      length(sds), " values"
-    )
+    stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", length(sds), " values")
   }
-  sds <- as.double(sds)
+  # one number is for all columns, whatever its name
+  by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
+  sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
   if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
   diag(rep_len(sds^2, d), d)
 }
 
-check_variance <- function(H, d, arg) {
+check_variance <- function(H, d, arg, names) {
   if (nrow(H) != d || ncol(H) != d) {
     stop_argument(
       arg, "must be a ", d, " x ", d, " variance matrix: found a ", nrow(H), " x ", ncol(H),
       " matrix"
     )
   }
+  # names on one side stand for both
+  rows <- match_names(rownames(H), names, arg)
+  columns <- match_names(colnames(H), names, arg)
+  if (is.null(rows)) rows <- columns
+  if (is.null(columns)) columns <- rows
+  if (!is.null(rows)) H <- H[rows, columns]
   H <- matrix(as.double(H), d, d)
   if (any(diag(H) <= 0)) {
     stop_argument(
       arg, "must have positive variances on its diagonal: found ", format(diag(H)[diag(H) <= 0][1])
     )
   }
-  if (max(abs(H - t(H))) > 1e-8 * max(abs(H))) {
+  # compared as correlations: the units of the columns must not hide a difference
+  sds <- sqrt(diag(H))
+  if (any(abs(H - t(H)) > 1e-8 * outer(sds, sds))) {
     stop_argument(arg, "must be a symmetric variance matrix: found an asymmetric one")
   }
   H / 2 + t(H) / 2
+}
+
+# Where each of `wanted` is in `found`; NULL where one side has no names.
+match_names <- function(found, wanted, arg) {
+  if (!has_names(found) || !has_names(wanted)) return(NULL)
+  if (!setequal(found, wanted)) {
+    stop_argument(
+      arg, "must have the names of the columns, ", quote_names(wanted), ", or none: found ",
+      quote_names(found)
+    )
+  }
+  match(wanted, found)
 }
 
 lower_factor <- function(H, arg) {

@@ -10,7 +10,7 @@
 #' With column standard deviations \eqn{s_k}, covariance \eqn{S}, and \eqn{n} the effective sample
 #' size (below), the kernel's standard deviations are \eqn{c\, n^{-1/(d+r)} s_k}:
 #'
-#' | rule | `rate = "kde"` (r = 4) | `rate = "debiased"` (r = 8) |
+#' | rule | `"kde"` (r = 4) | `"sdkde"`, `"laplace"` (r = 8) |
 #' |---|---|---|
 #' | Scott | c = 1 | c = 1 |
 #' | Silverman | c = (4 / (d + 2))^(1/(d+4)) | below |
@@ -18,8 +18,8 @@
 #' The bias of a kernel density estimate is O(h^2), which makes n^(-1/(d+4)) the best rate; the
 #' score-debiased and the Laplace-corrected estimate have bias O(h^4), hence n^(-1/(d+8)).
 #' Silverman's constant is the one that minimises the asymptotic mean integrated squared error when
-#' the data are normal. **The same calculation gives the constants of the debiased rate**, so that
-#' the name means the same thing for every estimator:
+#' the data are normal. **The same calculation gives the constants for the debiased estimates**, so
+#' that the name means the same thing for every estimator:
 #'
 #' - `estimator = "laplace"`: the bias is \eqn{-(h^4/8)\Delta^2 f}, the kernel's roughness
 #'   \eqn{(4\pi)^{-d/2}(d+2)(d+8)/16}, so \eqn{c^{d+8} = 8(d+8)/((d+4)(d+6))}
@@ -44,15 +44,16 @@
 #'
 #' @param x Data: a numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1).
 #'   Finite; no column constant.
-#' @param weights `NULL` or n non-negative numbers. Their effective number
-#'   \eqn{(\sum w)^2/\sum w^2} stands for n, and variances are weighted (as
-#'   [stats::cov.wt()] does it). Rows of weight 0 do not count.
-#' @param rate `"kde"` for n^(-1/(d+4)), `"debiased"` for n^(-1/(d+8)). `flash_kde()` takes the
-#'   first for `estimator = "kde"`, the second for the other two.
+#' @param estimator The estimator that the bandwidth is for.
 #' @param structure `"diagonal"`: one standard deviation for each column; `"scalar"`: one number for
 #'   all (from the mean variance), for columns in the same unit; `"full"`: proportional to the
 #'   covariance matrix.
-#' @param estimator The estimator that Silverman's constant is for when `rate = "debiased"`.
+#' @param weights `NULL` or n non-negative numbers. Their effective number
+#'   \eqn{(\sum w)^2/\sum w^2} stands for n, and variances are weighted (as
+#'   [stats::cov.wt()] does it). Rows of weight 0 do not count.
+#' @param rate `"auto"`: the rate of the estimator, n^(-1/(d+4)) for `"kde"` and n^(-1/(d+8)) for the
+#'   other two, as `flash_kde()` takes it; `"debiased"` the same, and an error for `"kde"`. `"kde"`:
+#'   the rule of the plain estimate whatever the estimator, to compare.
 #' @returns As `flash_kde()` takes it: a number (`"scalar"`) or d numbers (`"diagonal"`) are
 #'   **standard deviations**, in the unit of `x`; a d x d matrix (`"full"`) is a **variance**.
 #' @section Errors: of class `flashkernel_error_argument`: a constant column, by name; fewer than
@@ -66,27 +67,34 @@
 #' @seealso [bw_nrd0()], [bw_sj()] for d = 1; [bw_lcv()], [bw_lscv()]; [bandwidth_default].
 #' @examples
 #' bw_silverman(faithful)
-#' bw_silverman(faithful, rate = "debiased")
-#' bw_scott(faithful, structure = "full") # a variance matrix
+#' bw_silverman(faithful, "kde")
+#' bw_scott(faithful, "kde", structure = "full") # a variance matrix
 #' @export
-bw_silverman <- function(x, weights = NULL, rate = c("kde", "debiased"),
-                         structure = c("diagonal", "scalar", "full"),
-                         estimator = c("sdkde", "laplace")) {
-  rate <- check_choice(rate, c("kde", "debiased"), "rate")
-  structure <- check_choice(structure, c("diagonal", "scalar", "full"), "structure")
-  estimator <- check_choice(estimator, c("sdkde", "laplace"), "estimator")
-  data <- selector_data(x, weights)
-  rule_bandwidth(data, "silverman", if (rate == "kde") "kde" else estimator, structure)
+bw_silverman <- function(x, estimator = c("sdkde", "kde", "laplace"),
+                         structure = c("diagonal", "scalar", "full"), weights = NULL,
+                         rate = c("auto", "kde", "debiased")) {
+  bw_rule("silverman", x, estimator, structure, weights, rate)
 }
 
 #' @rdname bw_silverman
 #' @export
-bw_scott <- function(x, weights = NULL, rate = c("kde", "debiased"),
-                     structure = c("diagonal", "scalar", "full")) {
-  rate <- check_choice(rate, c("kde", "debiased"), "rate")
+bw_scott <- function(x, estimator = c("sdkde", "kde", "laplace"),
+                     structure = c("diagonal", "scalar", "full"), weights = NULL,
+                     rate = c("auto", "kde", "debiased")) {
+  bw_rule("scott", x, estimator, structure, weights, rate)
+}
+
+bw_rule <- function(rule, x, estimator, structure, weights, rate) {
+  estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
   structure <- check_choice(structure, c("diagonal", "scalar", "full"), "structure")
-  data <- selector_data(x, weights)
-  rule_bandwidth(data, "scott", if (rate == "kde") "kde" else "sdkde", structure)
+  rate <- check_choice(rate, c("auto", "kde", "debiased"), "rate")
+  if (rate == "debiased" && estimator == "kde") {
+    stop_argument("rate", "must be \"kde\" or \"auto\" for estimator \"kde\": found \"debiased\"")
+  }
+  # the plain rate is the plain estimate's rule, constant included
+  rule_bandwidth(
+    selector_data(x, weights), rule, if (rate == "kde") "kde" else estimator, structure
+  )
 }
 
 #' One-dimensional bandwidths of base R
@@ -120,11 +128,14 @@ bw_nrd0 <- function(x) {
 #' @export
 bw_sj <- function(x, method = c("ste", "dpi")) {
   method <- check_choice(method, c("ste", "dpi"), "method")
-  x <- one_column(x)
+  sj_bandwidth(one_column(x), method, "x")
+}
+
+sj_bandwidth <- function(x, method, arg) {
   tryCatch(
     stats::bw.SJ(x, method = method),
     error = function(e) {
-      stop_argument("x", "must have enough distinct values for bw_sj(): ", conditionMessage(e))
+      stop_argument(arg, "must have enough distinct values for \"sj\": ", conditionMessage(e))
     }
   )
 }
@@ -147,38 +158,42 @@ selector_data <- function(x, weights, subsample = Inf) {
   weights <- check_weights(weights, nrow(x))
   if (!identical(subsample, Inf)) subsample <- check_count(subsample, "subsample", min = 2)
   check_spread(x, "x", weights)
-  new_selector_data(x, weights, subsample)
+  data <- new_selector_data(x, weights, subsample)
+  if (nrow(data$x) < nrow(x)) {
+    check_spread(data$x, "x", where = " in the subsample", cure = " (raise `subsample`)")
+  }
+  data
 }
 
-# As selector_data(), of checked arguments.
-new_selector_data <- function(x, weights, subsample = Inf) {
+# As selector_data(), of checked arguments; `size`: at most so many rows, evenly spaced.
+new_selector_data <- function(x, weights, size = Inf) {
   if (!is.null(weights) && any(weights == 0)) {
     x <- x[weights > 0, , drop = FALSE]
     weights <- weights[weights > 0]
   }
-  n_all <- effective_rows(weights, nrow(x))
-  if (nrow(x) > subsample) {
-    rows <- floor((seq_len(subsample) - 0.5) * nrow(x) / subsample) + 1
+  n_all <- effective_size(weights, nrow(x))
+  if (nrow(x) > size) {
+    rows <- floor((seq_len(size) - 0.5) * nrow(x) / size) + 1
     x <- x[rows, , drop = FALSE]
     weights <- weights[rows]
-    check_spread(x, "x")
   }
   list(
-    x = x, weights = weights, n = effective_rows(weights, nrow(x)), n_all = n_all, d = ncol(x),
+    x = x, weights = weights, n = effective_size(weights, nrow(x)), n_all = n_all, d = ncol(x),
     sds = weighted_sds(x, weights)
   )
 }
 
-effective_rows <- function(weights, n) {
-  if (is.null(weights)) n else sum(weights)^2 / sum(weights^2)
-}
-
+# Column by column: copies of all points would be the largest memory of a fit.
 weighted_sds <- function(x, weights) {
-  p <- if (is.null(weights)) rep(1 / nrow(x), nrow(x)) else weights / sum(weights)
-  # Centre first, and scale by the largest deviation: squares of neither overflow nor vanish.
-  centred <- sweep(x, 2, colSums(p * x))
-  top <- apply(abs(centred), 2, max)
-  top * sqrt(colSums(p * sweep(centred, 2, top, "/")^2) / (1 - sum(p^2)))
+  p <- if (is.null(weights)) 1 / nrow(x) else weights / sum(weights)
+  spare <- 1 - if (is.null(weights)) p else sum(p^2)
+  sds <- vapply(seq_len(ncol(x)), \(k) {
+    # Centre first, and scale by the largest deviation: squares of neither overflow nor vanish.
+    centred <- x[, k] - sum(p * x[, k])
+    top <- max(abs(centred))
+    if (top == 0) 0 else top * sqrt(sum(p * (centred / top)^2) / spare)
+  }, 0)
+  stats::setNames(sds, colnames(x))
 }
 
 # min(sd, IQR / 1.34): an outlier does not stretch it. Where half of a column is one value, the sd.

@@ -1,18 +1,24 @@
 # The search behind the cross-validation selectors. A structure is a base Cholesky factor and a way to
 # turn p numbers theta, 0 at the base, into another factor; a criterion is a function of the factor, to
-# be minimised.
+# be minimised, and returns list(value, stats).
 
-search_bandwidth <- function(data, criterion, structure, start, estimator) {
+search_bandwidth <- function(data, criterion, structure, start, estimator, control) {
   base <- search_base(data, structure, start, estimator)
+  free <- switch(structure, diagonal = data$d, full = data$d * (data$d + 1) / 2, 1)
+  name_stage(control, "Selecting the bandwidth")
+  # about so many, see ?bw_lcv
+  expected <- 30 + if (free > 1) 10 + 10 * free^1.5 else 0
   evaluations <- 0
+  stats <- NULL
   value_at <- function(L) {
+    share_stage(control, evaluations / expected, 1 / expected)
     evaluations <<- evaluations + 1
-    value <- criterion(L)
+    found <- criterion(L)
+    stats <<- if (is.null(stats)) found$stats else add_stats(stats, found$stats)
     # a criterion out of range says nothing but "not here"
-    if (is.finite(value)) value else .Machine$double.xmax^0.5
+    if (is.finite(found$value)) found$value else .Machine$double.xmax^0.5
   }
   best <- search_scale(\(theta) value_at(exp(theta) * base))
-  free <- switch(structure, diagonal = data$d, full = data$d * (data$d + 1) / 2, 1)
   if (free > 1) {
     base <- exp(best$theta) * base
     shape <- if (structure == "full") full_factor else diagonal_factor
@@ -22,13 +28,16 @@ search_bandwidth <- function(data, criterion, structure, start, estimator) {
     L <- exp(best$theta) * base
   }
   if (best$convergence != 0) warn_search(structure)
-  list(L = L, value = best$value, evaluations = evaluations, convergence = best$convergence)
+  list(
+    L = L, value = best$value, evaluations = evaluations, convergence = best$convergence,
+    stats = stats
+  )
 }
 
 # theta = 0: Silverman's rule in the structure, or what the user gave.
 search_base <- function(data, structure, start, estimator) {
   if (!is.null(start)) {
-    L <- as_bandwidth(start, data$d, "start")$L
+    L <- as_bandwidth(start, data$d, "start", colnames(data$x))$L
     if (structure %in% c("full", "sphered")) return(L)
     sds <- sqrt(rowSums(L^2))
     if (structure == "scalar") sds <- rep(exp(mean(log(sds))), data$d)
@@ -152,12 +161,7 @@ selected <- function(found, data, structure, estimator, selector) {
     full = structure(tcrossprod(L), dimnames = if (!is.null(names)) list(names, names)),
     structure(diag(L), names = if (data$d > 1) names)
   )
-  attr(bandwidth, "selector") <- selector
-  attr(bandwidth, "criterion") <- found$value
-  attr(bandwidth, "evaluations") <- found$evaluations
-  attr(bandwidth, "convergence") <- found$convergence
-  attr(bandwidth, "ties") <- data$ties
-  bandwidth
+  new_bandwidth(bandwidth, selector, found, data$ties)
 }
 
 # ---- ties -------------------------------------------------------------------------------------

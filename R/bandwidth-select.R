@@ -2,20 +2,37 @@
 
 selector_names <- function() c("silverman", "scott", "nrd0", "sj", "lcv", "lscv")
 
-# The bandwidth that the selector `name` gives for checked data, as as_bandwidth() takes it.
-select_bandwidth <- function(name, x, weights, estimator, control) {
-  data <- new_selector_data(x, weights)
-  bandwidth <- switch(name,
+check_selector_name <- function(name, arg) {
+  # "SJ", as stats::bw.SJ() is called
+  if (length(name) == 1 && validEnc(name)) name <- tolower(name)
+  check_choice(name, selector_names(), arg)
+}
+
+# What the selector `name` gives for checked data: list(bandwidth, as as_bandwidth() takes it, stats,
+# of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points.
+select_bandwidth <- function(name, x, weights, estimator, control, arg) {
+  # A search by name costs a moment whatever n is; bw_lcv() itself takes all rows.
+  searched <- name %in% c("lcv", "lscv")
+  data <- new_selector_data(x, weights, if (searched) search_rows(ncol(x)) else Inf)
+  if (searched && any(data$sds == 0)) {
+    # a column hardly varies: the few rows show nothing of it
+    name <- "silverman"
+    data <- new_selector_data(x, weights)
+  }
+  found <- switch(name,
     silverman = ,
-    scott = rule_bandwidth(data, name, estimator, "diagonal"),
-    nrd0 = bw_nrd0(x),
-    sj = bw_sj(x),
+    scott = list(bandwidth = rule_bandwidth(data, name, estimator, "diagonal")),
+    nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(x))),
+    sj = list(bandwidth = sj_bandwidth(as.vector(x), "ste", arg)),
     lcv = lcv_bandwidth(data, estimator, "scaled", NULL, control),
     lscv = lscv_bandwidth(data, "scaled", NULL, control)
   )
-  attr(bandwidth, "selector") <- name
-  bandwidth
+  c(found, list(selector = name))
 }
+
+# Rows that a search by name looks at: measured in ?bandwidth_default; fewer in many dimensions, at the
+# same cost.
+search_rows <- function(d) max(500, floor(2000 * sqrt(16 / max(16, d))))
 
 check_selector <- function(name, d, weights, arg) {
   one_column <- name %in% c("nrd0", "sj")
@@ -34,4 +51,5 @@ check_selector <- function(name, d, weights, arg) {
   }
 }
 
-default_selector <- function(estimator, d, n) "silverman"
+# See ?bandwidth_default.
+default_selector <- function() "lcv"

@@ -17,6 +17,7 @@ check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE) {
 as_points <- function(x, arg, d = NULL) {
   if (is.data.frame(x)) {
     check_numeric_columns(x, arg)
+    check_memory(8 * prod(dim(x)), arg)
     x <- as.matrix(x)
     # as.matrix() of a data frame without columns is a logical matrix
     if (length(x) == 0) storage.mode(x) <- "double"
@@ -37,17 +38,19 @@ as_points <- function(x, arg, d = NULL) {
         length(x), " (one point is a matrix of one row)"
       )
     }
+    check_memory(8 * length(x), arg)
     return(matrix(as.double(x), ncol = 1))
   }
-  plain_matrix(x)
+  plain_matrix(x, arg)
 }
 
 # Drops row names, classes and other attributes; leaves a plain double matrix alone, uncopied.
-plain_matrix <- function(x) {
+plain_matrix <- function(x, arg) {
   columns <- colnames(x)
   is_plain <- is.double(x) && is.null(rownames(x)) && !is.object(x) &&
     all(names(attributes(x)) %in% c("dim", "dimnames"))
   if (is_plain) return(x)
+  check_memory(8 * length(x), arg)
   matrix(as.double(x), nrow(x), ncol(x), dimnames = if (!is.null(columns)) list(NULL, columns))
 }
 
@@ -115,23 +118,24 @@ check_finite <- function(x, arg, missing = FALSE) {
 is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
 
 # For automatic bandwidths, which are zero when a column does not vary. Rows of weight 0 do not
-# count.
-check_spread <- function(x, arg = "x", weights = NULL) {
+# count. `where`: which rows these are; `cure`: what the user can do.
+check_spread <- function(x, arg = "x", weights = NULL, where = "", cure = "") {
   if (!is.null(weights)) x <- x[weights > 0, , drop = FALSE]
   if (nrow(x) < 2) {
     stop_argument(
-      arg, "must have at least two rows for an automatic bandwidth: found one ",
-      "(give `bandwidth` as a number)"
+      arg, "must have at least two rows for an automatic bandwidth: found one", where, cure
     )
   }
   constant <- which(apply(x, 2, \(column) all(column == column[1])))
   if (length(constant) > 0 && is_unnamed_column(x)) {
-    stop_argument(arg, "must vary for an automatic bandwidth: found only ", format(x[1]))
+    stop_argument(
+      arg, "must vary for an automatic bandwidth: found only ", format(x[1]), where, cure
+    )
   }
   if (length(constant) > 0) {
     stop_argument(
       arg, "must vary in every column for an automatic bandwidth: column ",
-      quote_names(column_label(colnames(x), constant[1])), " is constant"
+      quote_names(column_label(colnames(x), constant[1])), " is constant", where, cure
     )
   }
   invisible(x)
@@ -142,6 +146,8 @@ check_spread <- function(x, arg = "x", weights = NULL) {
 # NULL, or a double vector of length n. `missing`: NA may stay in, for na.action.
 check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
   if (is.null(weights)) return(NULL)
+  # c(NA, NA) is logical
+  if (is.logical(weights) && all(is.na(weights))) weights <- as.double(weights)
   if (!is.numeric(weights) || inherits(weights, "integer64")) {
     stop_argument(arg, "must be numeric: found ", describe(weights))
   }
@@ -149,6 +155,7 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
     stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
   }
   weights <- as.double(weights)
+  if (missing && all(is.na(weights))) stop_argument(arg, "must have a value that is not missing")
   check_finite(weights, arg, missing)
   if (any(weights < 0, na.rm = TRUE)) {
     at <- which(weights < 0)[1]
@@ -182,28 +189,17 @@ check_flag <- function(value, arg) {
   as.logical(value)
 }
 
-check_number <- function(value, arg, min = -Inf, max = Inf) {
-  good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value >= min &&
-    value <= max
-  if (!good) {
-    limits <- c(
-      if (is.finite(min)) paste("at least", format(min)),
-      if (is.finite(max)) paste("at most", format(max))
-    )
-    stop_argument(
-      arg, "must be one finite number", if (length(limits)) " of ", paste(limits, collapse = ", "),
-      ": found ", describe(value)
-    )
-  }
-  as.double(value)
-}
-
 check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
   good <- is.numeric(value) && length(value) == 1 && is.finite(value) && value == round(value) &&
     value >= min && value <= max
   if (!good) {
-    range <- paste0("at least ", min, if (max < .Machine$integer.max) paste0(" and at most ", max))
-    stop_argument(arg, "must be one whole number of ", range, ": found ", describe(value))
+    # the limits of an integer are not worth a word
+    limits <- c(
+      if (min > -.Machine$integer.max) paste("at least", min),
+      if (max < .Machine$integer.max) paste("at most", max)
+    )
+    range <- if (length(limits) > 0) paste(" of", paste(limits, collapse = " and "))
+    stop_argument(arg, "must be one whole number", range, ": found ", describe(value))
   }
   as.integer(value)
 }

@@ -15,6 +15,15 @@ new_error <- function(kind, message, call, ...) {
   )
 }
 
+# For estimates that are negative where their logarithm is asked for: a class of its own, so that
+# this warning alone can be muffled, by suppressWarnings(classes = "flashkernel_warning_negative").
+warn_negative <- function(...) {
+  warning(structure(
+    class = c("flashkernel_warning_negative", "flashkernel_warning", "warning", "condition"),
+    list(message = paste0(...), call = NULL)
+  ))
+}
+
 # Called from C, after everything there is released. An interrupt that C noticed goes on as R's own
 # interrupt would: to a handler if there is one, else to the top level.
 raise_status <- function(status, message) {
@@ -47,7 +56,10 @@ user_call <- function() {
 describe <- function(value) {
   if (is.null(value)) return("NULL")
   if (is.function(value)) return("a function")
-  if (is.data.frame(value)) return(sprintf("a data frame with %d columns", length(value)))
+  if (is.data.frame(value)) {
+    columns <- ngettext(length(value), "column", "columns")
+    return(sprintf("a data frame with %d %s", length(value), columns))
+  }
   kind <- if (is.object(value)) paste0("an object of class ", class(value)[1]) else typeof(value)
   if (length(dim(value)) == 2) {
     return(sprintf("a %s x %s %s matrix", nrow(value), ncol(value), kind))

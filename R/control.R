@@ -19,18 +19,26 @@ check_threads <- function(threads) {
 # ---- progress ---------------------------------------------------------------------------------
 
 # NULL, or a function(fraction) that C calls now and then on the main thread. The bar appears only
-# when the work takes more than a second, and goes when the fraction is 1. Whoever makes a control also
+# when the work takes more than a second, and goes when the stage is done. Whoever makes a control also
 # writes on.exit(close_progress(control)), so that the bar goes on an error or an interrupt, too.
+# A stage is one call of C, or a part of several (share_stage()).
 progress_closure <- function(wanted = interactive() && getOption("flashkernel.progress", TRUE)) {
   if (!isTRUE(wanted)) return(NULL)
   label <- "Computing"
   bar <- NULL
   started <- NULL
+  # of the stage: what was done before this call of C, the call's share, and the furthest shown
+  before <- 0
+  share <- 1
+  furthest <- 0
   here <- environment()
   close <- function() {
     if (!is.null(bar)) cli::cli_progress_done(id = bar, .envir = here)
     bar <<- NULL
     started <<- NULL
+    before <<- 0
+    share <<- 1
+    furthest <<- 0
   }
   show <- function(fraction) {
     if (is.null(bar)) {
@@ -44,11 +52,13 @@ progress_closure <- function(wanted = interactive() && getOption("flashkernel.pr
   function(fraction) {
     now <- proc.time()[["elapsed"]]
     if (is.null(started)) started <<- now
-    if (fraction >= 1) {
+    # never back, where a share takes more than one call
+    furthest <<- max(furthest, before + share * fraction)
+    if (share == 1 && fraction >= 1) {
       close()
     } else if (now - started >= 0.2) {
       # C takes an error in here for an interrupt: a bar that fails must not stop the work
-      tryCatch(show(fraction), error = \(e) NULL)
+      tryCatch(show(min(furthest, 0.99)), error = \(e) NULL)
     }
     invisible()
   }
@@ -64,6 +74,16 @@ name_stage <- function(control, label) {
   if (!is.null(control$progress)) {
     close_progress(control)
     environment(control$progress)$label <- label
+  }
+  invisible(control)
+}
+
+# The next calls are `share` of the stage, of which `before` is done.
+share_stage <- function(control, before, share) {
+  if (!is.null(control$progress)) {
+    progress <- environment(control$progress)
+    progress$before <- before
+    progress$share <- share
   }
   invisible(control)
 }

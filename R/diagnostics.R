@@ -3,8 +3,8 @@
 #' @details
 #' **Stages**: for every stage of the fit that ran (`bandwidth` and `score_bandwidth`: the
 #' selectors; `debias`: the score at all points) the pairs of points visited, the seconds and the
-#' rate. The estimators `"kde"` and `"laplace"` compute nothing at the fit but an automatic
-#' bandwidth; their sums run in [predict()][predict.flash_kde].
+#' rate. Rules of thumb visit no pairs: `NA`. The estimators `"kde"` and `"laplace"` compute nothing
+#' at the fit but an automatic bandwidth; their sums run in [predict()][predict.flash_kde].
 #'
 #' **Effective sample size**: \eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}, `n` with equal
 #' weights.
@@ -22,10 +22,11 @@
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #' @returns A list of class `flash_kde_diagnostics`: `estimator`, `n`, `d`; `backend`, `device`,
-#'   `engine`, `precision`, `isa`, `threads` of the stage that summed kernels (`NA` where none
-#'   did; `requested` holds what was asked for); `stages`, a data frame with the columns `stage`,
-#'   `pairs`, `seconds`, `pairs_per_second` and `tail_rows`; `effective_size`; `tail_rows`, the
-#'   number of rows whose sum had underflowed and was done again with its own scale; and for
+#'   `engine`, `precision`, `isa`, `threads` of the last stage that summed kernels, or where no
+#'   stage did, what predictions will run on (`requested` holds what was asked for); `stages`, a
+#'   data frame with the columns `stage`, `pairs`, `seconds`, `pairs_per_second` and `tail_rows`;
+#'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
+#'   with its own scale (`NA` where nothing was summed); and for
 #'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -62,17 +63,17 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
   invisible(x)
 }
 
-# The part that is known when the fit ends; kept in the fit.
-fit_record <- function(object) {
-  stages <- object$stages
+# The part that is known when the fit ends; kept in the fit. `stages`: the stats of each; `resolved`:
+# what a sum would run on (ffi_resolve).
+fit_record <- function(object, stages, resolved) {
   field <- function(name, missing) {
     vapply(stages, \(stage) if (is.null(stage[[name]])) missing else stage[[name]], missing)
   }
   pairs <- field("pairs", NA_real_)
   seconds <- field("seconds", NA_real_)
+  tail_rows <- field("tail_rows", NA_real_)
   summed <- Filter(\(stage) !is.null(stage$backend), stages)
-  last <- if (length(summed) > 0) summed[[length(summed)]]
-  pick <- function(name, missing) if (is.null(last[[name]])) missing else last[[name]]
+  last <- if (length(summed) > 0) summed[[length(summed)]] else resolved
   structure(
     class = "flash_kde_diagnostics",
     list(
@@ -80,31 +81,29 @@ fit_record <- function(object) {
       requested = list(
         backend = object$backend, precision = object$precision, threads = object$threads
       ),
-      backend = pick("backend", NA_character_), device = pick("device", NA_character_),
-      engine = pick("engine", NA_character_), precision = pick("precision", NA_character_),
-      isa = pick("isa", NA_character_), threads = pick("threads", NA_integer_),
+      backend = last$backend, device = last$device, engine = last$engine,
+      precision = last$precision, isa = last$isa, threads = last$threads,
       stages = data.frame(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
         # a stage faster than the clock has no rate
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
-        tail_rows = field("tail_rows", NA_real_), row.names = NULL
+        tail_rows = tail_rows, row.names = NULL
       ),
-      effective_size = effective_size(object),
-      tail_rows = sum(field("tail_rows", NA_real_), na.rm = TRUE)
+      effective_size = effective_size(object$weights, object$n),
+      tail_rows = if (length(summed) > 0) sum(tail_rows, na.rm = TRUE) else NA_real_
     )
   )
 }
 
 # One line: what was computed where.
 print_where <- function(record) {
-  if (is.na(record$backend)) {
-    cat("Computed: no sums yet (they run in predict(); back end \"", record$requested$backend,
-      "\", precision \"", record$requested$precision, "\")\n", sep = "")
-    return(invisible())
+  stages <- record$stages
+  done <- if (nrow(stages) > 0) {
+    seconds <- format(sum(stages$seconds, na.rm = TRUE), digits = 2)
+    paste0(paste(stages$stage, collapse = ", "), " in ", seconds, " s; ")
   }
-  seconds <- sum(record$stages$seconds, na.rm = TRUE)
-  cat("Computed: ", paste(record$stages$stage, collapse = ", "), " in ",
-    format(seconds, digits = 2), " s; sums on ", record$backend, " (", record$device, "), ",
-    record$engine, ", ", record$precision, " precision, ", record$isa, ", ", record$threads,
+  when <- if (all(is.na(stages$pairs))) "no sums yet, predict() will run them on " else "sums on "
+  cat("Computed: ", done, when, record$backend, " (", record$device, "), ", record$engine, ", ",
+    record$precision, " precision, ", record$isa, ", ", record$threads,
     if (record$threads == 1) " thread\n" else " threads\n", sep = "")
 }

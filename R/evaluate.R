@@ -17,7 +17,7 @@ log_estimate <- function(object, at, loo, control, factor = estimator_factor(obj
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
   list(
-    log_abs = log_abs + (log_kernel_norm(object$bandwidth) - log(weight)),
+    log_abs = log_abs + (log_kernel_norm(L) - log(weight)),
     negative = result$negative, stats = result$stats
   )
 }
@@ -43,13 +43,18 @@ score_estimate <- function(object, at, loo, control) {
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `log_abs`: log|p|.
 error_estimate <- function(object, at, loo, control, log_abs) {
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
+  L <- fit_factor(object)
   squares <- .Call(
-    ffi_log_sum, fit_points(object), targets(object, at), squared_weights(object),
-    fit_factor(object) / sqrt(2), square_factor(object), loo, control
+    ffi_log_sum, fit_points(object), targets(object, at), squared_weights(object), L / sqrt(2),
+    square_factor(object), loo, control
   )
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  weight2 <- if (loo) loo_square(object) else total_weight(object)^2 / effective_size(object)
-  log_square <- squares$log_abs + 2 * log_kernel_norm(object$bandwidth) - 2 * log(weight)
+  weight2 <- if (loo) {
+    loo_square(object)
+  } else {
+    total_weight(object)^2 / effective_size(object$weights, object$n)
+  }
+  log_square <- squares$log_abs + 2 * log_kernel_norm(L) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
   if (object$estimator != "laplace") log_square <- pmin(log_square, 2 * log_abs)
@@ -102,9 +107,10 @@ leave_out <- function(weights) {
 
 squared_weights <- function(object) if (!is.null(object$weights)) object$weights^2
 
+can_leave_out <- function(object) n_used(object) > 1
+
 check_loo <- function(object, arg = "loo") {
-  usable <- if (is.null(object$weights)) object$n else sum(object$weights > 0)
-  if (usable < 2) {
-    stop_argument(arg, "needs at least two points of positive weight: found ", usable)
+  if (!can_leave_out(object)) {
+    stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
   }
 }

@@ -1,12 +1,15 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
-# `arg` is what the user calls the points; `call` is the call to store.
+# `arg` is what the user calls the points; `call` is the call to store; `formula`: what a fit by formula
+# keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
-                    precision, threads, na.action, terms = NULL) {
+                    precision, threads, na.action, formula = NULL) {
   # Everything is checked before anything is computed.
   estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
+  # A back end that cannot be had is an error here, also where the fit itself sums nothing.
+  resolved <- .Call(ffi_resolve, control)
   weights <- check_weights(weights, nrow(points), missing = TRUE)
   kept <- handle_missing(points, weights, na.action, arg)
   points <- kept$points
@@ -19,11 +22,12 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
   wanted <- want_bandwidth(bandwidth, points, weights, estimator, "bandwidth")
   wanted_score <- want_bandwidth(score_bandwidth, points, weights, estimator, "score_bandwidth")
 
-  main <- settle_bandwidth(wanted, points, weights, estimator, control, arg)
+  settle <- function(wanted, name) {
+    settle_bandwidth(wanted, points, weights, estimator, control, name, arg)
+  }
+  main <- settle(wanted, "bandwidth")
   score <- if (estimator == "sdkde") {
-    if (is.null(score_bandwidth)) main else settle_bandwidth(
-      wanted_score, points, weights, estimator, control, arg
-    )
+    if (is.null(score_bandwidth)) main else settle(wanted_score, "score_bandwidth")
   }
   debias <- if (estimator == "sdkde") {
     name_stage(control, "Debiasing")
@@ -33,17 +37,26 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
   object <- list(
     call = call, estimator = estimator, n = nrow(points), d = d, x = points,
     names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score$H,
-    selector = main$selector, debiased = debias$debiased, terms = terms,
-    na.action = kept$omitted, backend = control$backend, precision = control$precision,
-    threads = threads,
-    stages = Filter(Negate(is.null), list(
-      bandwidth = main$stats,
-      score_bandwidth = if (!is.null(score_bandwidth)) score$stats,
-      debias = debias$stats
-    ))
+    selector = main$selector, debiased = keep_lost(debias$debiased, points, weights),
+    terms = formula$terms, variables = formula$variables, na.action = kept$omitted,
+    backend = control$backend, precision = control$precision, threads = threads
   )
-  object$diagnostics <- fit_record(object)
+  stages <- list(
+    bandwidth = main$stats,
+    score_bandwidth = if (!is.null(score_bandwidth)) score$stats,
+    debias = debias$stats
+  )
+  object$diagnostics <- fit_record(object, Filter(Negate(is.null), stages), resolved)
   structure(object, class = "flash_kde")
+}
+
+# A point of weight 0 may lie where the score overflows. It is no part of the estimate, and stays where
+# it was: a NaN among the centres would spoil the sums of all others.
+keep_lost <- function(debiased, points, weights) {
+  if (is.null(debiased) || is.null(weights) || all(weights > 0)) return(debiased)
+  lost <- which(weights == 0 & !is.finite(rowSums(debiased)))
+  debiased[lost, ] <- points[lost, ]
+  debiased
 }
 
 # Only ratios of weights matter to a density. Weights such as 1e-200 would underflow when squared.
@@ -66,28 +79,25 @@ want_bandwidth <- function(bandwidth, points, weights, estimator, arg) {
   d <- ncol(points)
   if (!is.null(bandwidth) && !is.character(bandwidth)) {
     found <- as_bandwidth(bandwidth, d, arg, colnames(points))
-    selector <- attr(bandwidth, "selector")
-    return(c(found, list(selector = if (is.null(selector)) "user" else selector)))
+    return(c(found, list(selector = selector_of(bandwidth))))
   }
-  name <- if (is.null(bandwidth)) {
-    default_selector(estimator, d, nrow(points))
-  } else {
-    check_choice(bandwidth, selector_names(), arg)
-  }
+  name <- if (is.null(bandwidth)) default_selector() else check_selector_name(bandwidth, arg)
   check_selector(name, d, weights, arg)
   name
 }
 
-settle_bandwidth <- function(wanted, points, weights, estimator, control, arg) {
+# `name`: what the user calls this bandwidth; `arg`: what the user calls the points.
+settle_bandwidth <- function(wanted, points, weights, estimator, control, name, arg) {
   if (is.list(wanted)) return(wanted)
-  check_spread(points, arg, weights)
-  name_stage(control, "Selecting the bandwidth")
+  check_spread(points, arg, weights, cure = paste0(" (give `", name, "` as a number)"))
   started <- proc.time()[["elapsed"]]
-  selected <- select_bandwidth(wanted, points, weights, estimator, control)
-  seconds <- proc.time()[["elapsed"]] - started
+  selected <- select_bandwidth(wanted, points, weights, estimator, control, arg)
+  # what the search takes beside its sums counts, too
+  stats <- as.list(selected$stats)
+  stats$seconds <- proc.time()[["elapsed"]] - started
   c(
-    as_bandwidth(selected, ncol(points), "bandwidth", colnames(points)),
-    list(selector = wanted, stats = list(engine = wanted, seconds = seconds))
+    as_bandwidth(selected$bandwidth, ncol(points), name, colnames(points)),
+    list(selector = selected$selector, stats = stats)
   )
 }
 
@@ -102,19 +112,16 @@ fit_control <- function(object) fk_control(object$backend, object$precision, obj
 
 total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
 
+# Points that are part of the estimate.
+n_used <- function(object) if (is.null(object$weights)) object$n else sum(object$weights > 0)
+
 # Kish's effective sample size: n with equal weights.
-effective_size <- function(object) {
-  if (is.null(object$weights)) return(as.double(object$n))
-  sum(object$weights)^2 / sum(object$weights^2)
+effective_size <- function(weights, n) {
+  if (is.null(weights)) as.double(n) else sum(weights)^2 / sum(weights^2)
 }
 
-# log of the factor between a sum of kernels and a density.
-log_norm <- function(object, H = object$bandwidth) log_kernel_norm(H) - log(total_weight(object))
-
-log_kernel_norm <- function(H) {
-  L <- lower_factor(H, "bandwidth")
-  -nrow(H) * log(2 * pi) / 2 - sum(log(diag(L)))
-}
+# log of the kernel's height, for H = L L'.
+log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diag(L)))
 
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {

@@ -38,10 +38,15 @@
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
 #'   positive definite); or the name of a selector: `"silverman"`, `"scott"`, `"nrd0"` and `"sj"`
 #'   (both for one dimension), `"lcv"` or `"lscv"` (see [bw_silverman()], [bw_nrd0()] and
-#'   [bw_lcv()]). `NULL` takes the estimator's default selector.
+#'   [bw_lcv()]). A vector or matrix with names is matched to the columns by them. `NULL`:
+#'   `"lcv"`; [bandwidth_default] holds the measurement behind that. By name, `"lcv"` and `"lscv"`
+#'   search on at most 2,000 rows (fewer for more than 16 columns) and carry the result to all, and
+#'   leave it to `"silverman"` where a column is constant in those rows. The rules and `"lcv"` choose
+#'   for `estimator`; `"nrd0"`, `"sj"` and `"lscv"` aim at the plain estimate, whatever `estimator` is.
 #' @param score_bandwidth For `"sdkde"` only: the bandwidth of the KDE whose score debiases the
 #'   points, written as `bandwidth` is. `NULL`: the same as `bandwidth`. The paper also uses
-#'   `bandwidth / sqrt(2)`.
+#'   `bandwidth / sqrt(2)`. A selector chooses as it does for `bandwidth`: the one value that suits
+#'   an SD-KDE with both bandwidths equal, not a bandwidth for the score beside a given `bandwidth`.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
 #'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth
 #'   goes by the effective sample size instead). `NULL`: equal weights.
@@ -50,8 +55,9 @@
 #' @param precision `"auto"`, `"double"` (relative error of log densities near 1e-12), `"single"`
 #'   (absolute error of log densities below 1e-4) or `"fast"` (for CUDA; the same as `"single"` on
 #'   the CPU). `"auto"` is `"double"` on the CPU.
-#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else as many
-#'   as the machine and `OMP_THREAD_LIMIT` allow.
+#' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
+#'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
+#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -68,8 +74,11 @@
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`}{name of the selector that chose `bandwidth`, or `"user"`.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
+#'   \item{`backend`, `precision`, `threads`}{as asked for; predictions go by them.}
 #'   \item{`diagnostics`}{what was computed where; see [diagnostics()].}
-#'   \item{`terms`, `na.action`}{as in other R models; `terms` for fits by formula.}
+#'   \item{`terms`, `variables`, `na.action`}{as in other R models; the first two for fits by formula,
+#'     `variables` being those that `newdata` must have. `terms` keeps the environment of the formula,
+#'     as in [stats::lm()]: a fit made inside a function is saved with all that the function held.}
 #'
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
@@ -81,8 +90,12 @@
 #'   or columns, weights that are negative, all zero or of the wrong length, a bandwidth that is
 #'   not positive definite, a constant column with an automatic bandwidth, points that memory
 #'   cannot hold (`options(flashkernel.memory_limit = bytes)` sets the limit). Failures of a back
-#'   end have the classes `flashkernel_error_alloc`, `_unsupported` and `_no_device`; all of them
+#'   end, also of one that was asked for and is not there, have the classes
+#'   `flashkernel_error_alloc`, `_unsupported` and `_no_device`; all of them
 #'   inherit `flashkernel_error`.
+#'
+#' @section Progress: In interactive sessions work of more than a second shows a progress bar;
+#'   `options(flashkernel.progress = FALSE)` turns it off.
 #'
 #' @references *Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores* (2026), arXiv:2602.10378, for
 #'   the score-debiased and the Laplace-corrected estimator as used here.
@@ -111,7 +124,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               na.action = getOption("na.action"), ...) {
-  check_dots_empty(...)
+  check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   points <- check_points(x, "x", missing = TRUE)
   fit_kde(
@@ -127,11 +140,11 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
   call <- match.call()
   options <- check_fit_options(...)
   check_formula(formula, data)
-  made <- formula_data(call, parent.frame())
+  made <- formula_data(call, data, parent.frame())
   fit_kde(
-    made$points, "formula", generic_call(call), options$estimator, options$bandwidth,
-    options$score_bandwidth, made$weights, options$backend, options$precision, options$threads,
-    na.action, made$terms
+    made$points, "formula", generic_call(name_options(call)), options$estimator,
+    options$bandwidth, options$score_bandwidth, made$weights, options$backend, options$precision,
+    options$threads, na.action, made
   )
 }
 
@@ -140,8 +153,30 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               ...) {
-  check_dots_empty(...)
+  check_fit_dots(...)
   mget(c("estimator", "bandwidth", "score_bandwidth", "backend", "precision", "threads"))
+}
+
+# Other packages' names for the bandwidth get a hint, and a formula that is not the first argument did
+# not reach its method.
+check_fit_dots <- function(...) {
+  if (...length() == 0) return(invisible())
+  names <- ...names()
+  if ("formula" %in% names) stop_argument("formula", "must be the first argument")
+  other <- intersect(names, c("h", "H", "bw"))
+  if (length(other) > 0) {
+    stop_argument(other[1], "is not an argument of this function (did you mean `bandwidth`?)")
+  }
+  check_dots_empty(...)
+}
+
+# Names the options that the call gives by position. Stored as written, an unnamed "kde" would be taken
+# for the points when the call is evaluated again.
+name_options <- function(call) {
+  own <- names(call) %in% c("formula", "data", "subset", "weights", "na.action")
+  own[1] <- TRUE
+  options <- match.call(check_fit_options, call[c(TRUE, !own[-1])])
+  as.call(c(as.list(call[own]), as.list(options)[-1]))
 }
 
 # The call under the generic's name, so that update() finds the function.

@@ -11,12 +11,14 @@
 #' gives its values on a fine grid, and those are sorted. The probability of the region
 #' returned is within 1e-3 of `prob`; far outliers do not coarsen the grid. From 50,000 points on
 #' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
-#' first, so that the time stays bounded; the error stated includes it.
+#' first; the error stated includes it.
 #'
-#' With more variables the level is the `1 - prob` quantile of the density at `n_samples` draws
-#' from the estimate (Hyndman 1996, section 3.2). Its probability then has the standard error
-#' `sqrt(prob * (1 - prob) / n_samples)`, 0.005 at most with the default. The cost is
-#' `n_samples * n` kernel evaluations in d dimensions.
+#' With more variables, and where the tiles would take more than 2e9 kernel evaluations (points so
+#' many and a bandwidth so small that the tiles around them are many, too), the level is the
+#' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
+#' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
+#' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
+#' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
 #'
 #' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
@@ -26,9 +28,10 @@
 #' @param prob Probabilities of the regions, from 0 to 1.
 #' @param ... Passed to methods; the method for `flash_kde` takes no others.
 #' @param log Return the logarithm of the levels? For many variables, where densities underflow.
-#' @param n_samples Number of draws, used with more than two variables.
-#' @param seed Seed of the draws, used with more than two variables. The same seed gives the same
-#'   levels; the default stands for a fixed one. The state of R's random numbers is left as it was.
+#' @param n_samples Number of draws, where draws are used.
+#' @param seed Seed of the draws, where draws are used. The same number gives the same levels,
+#'   whatever [RNGkind()] is set, and leaves R's random numbers as they were. `NULL` draws from
+#'   their present state, as in [simulate()][simulate.flash_kde].
 #' @return A numeric vector as long as `prob`, of density levels (in 1 / units of the data), or
 #'   their logarithms. Its names are the probabilities, such as `"50%"`.
 #' @references Hyndman, R. J. (1996) Computing and graphing highest density regions.
@@ -51,16 +54,13 @@ hdr_level.default <- function(object, ...) check_fit(object)
 #' @rdname hdr_level
 #' @export
 hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
-                                n_samples = 10000, seed = NULL) {
+                                n_samples = 10000, seed = 1) {
   check_dots_empty(...)
-  check_prob(prob, "prob")
-  check_flag(log, "log")
-  level <- if (object$d <= 2) {
-    log(hdr_by_tiles(marginal(object), prob))
-  } else {
-    check_count(n_samples, "n_samples")
-    hdr_by_sampling(object, prob, n_samples, seed)
-  }
+  prob <- check_prob(prob, "prob")
+  log <- check_flag(log, "log")
+  n_samples <- check_count(n_samples, "n_samples")
+  if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
+  level <- log_hdr_level(marginal(object), prob, n_samples, seed)
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }
@@ -70,29 +70,44 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-hdr_by_sampling <- function(object, prob, n_samples, seed) {
-  keep_random_state()
-  # A seed for the sake of a default that can be reproduced; any number would do.
-  draws <- stats::simulate(object, nsim = n_samples, seed = if (is.null(seed)) 1996L else seed)
-  log_density <- stats::predict(object, draws, type = "log_density")
-  level <- stats::quantile(log_density, 1 - prob, names = FALSE)
+# Logarithms of the levels of a marginal(). Draws for a figure are shared by its panels.
+log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
+                          seed = 1) {
+  tile <- if (ncol(marginal$x) <= 2) active_tiles(marginal)
+  if (is.null(tile)) {
+    log_level_by_sampling(marginal, prob, n_samples, seed)
+  } else {
+    log(level_by_tiles(marginal, tile, prob))
+  }
+}
+
+# ---- draws ------------------------------------------------------------------------------------
+
+# The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
+# 1 + k/2: with so many more draws from the plain one, weighted by the ratio of the two, the levels
+# are as precise as from n draws from the positive part itself.
+log_level_by_sampling <- function(marginal, prob, n, seed) {
+  k <- ncol(marginal$x)
+  if (marginal$laplace) n <- n * (1 + k / 2)
+  check_memory(8 * 4 * n * k, "n_samples")
+  draws <- with_fixed_seed(
+    draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n)), seed
+  )
+  estimate <- log_marginal(marginal, draws)
+  level <- if (marginal$laplace) {
+    plain <- log_marginal(marginal, draws, laplace = FALSE)
+    share <- ifelse(estimate$negative, 0, exp(estimate$log_abs - plain$log_abs))
+    positive <- share > 0
+    weighted_quantile(estimate$log_abs[positive], share[positive], 1 - prob)
+  } else {
+    weighted_quantile(estimate$log_abs, NULL, 1 - prob)
+  }
   # all of the probability lies in the whole space only
   level[prob == 1] <- -Inf
   level
 }
 
-# Puts R's random numbers back into their present state when the calling function returns.
-keep_random_state <- function(frame = parent.frame()) {
-  state <- get0(".Random.seed", globalenv(), inherits = FALSE)
-  restore <- function() {
-    if (is.null(state)) {
-      suppressWarnings(rm(".Random.seed", envir = globalenv()))
-    } else {
-      assign(".Random.seed", state, envir = globalenv())
-    }
-  }
-  do.call(on.exit, list(as.call(list(restore)), add = TRUE), envir = frame)
-}
+# ---- tiles ------------------------------------------------------------------------------------
 
 # Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis: the interpolant of
 # a Gaussian of unit sd is then good to 2e-5 of its peak. Tiles further than TILE_REACH from every
@@ -102,10 +117,10 @@ TILE_NODES <- 12
 TILE_REACH <- 5
 
 # Levels of a one- or two-dimensional marginal() by numerical integration. `n_fine`: number of grid
-# values that are sorted; the error of the probability falls with it.
-hdr_by_tiles <- function(marginal, prob, n_fine = 5e5) {
+# values that are sorted; the error of the probability falls with it. One of many small panels needs
+# no better than a few 1e-3.
+level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_panels, 1e5)) {
   k <- ncol(marginal$x)
-  tile <- active_tiles(marginal)
   n_tiles <- nrow(tile)
   node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
   within <- as.matrix(expand.grid(rep(list(node), k)))
@@ -148,19 +163,24 @@ chebyshev_basis <- function(x) {
   cos(outer(angle, seq_len(TILE_NODES) - 1))
 }
 
-# Whole-number positions of the tiles within reach of the points, one row each.
+# Whole-number positions of the tiles within reach of the points, one row each. NULL where the sums
+# at their nodes would take too many kernel pairs; their number thus bounds the memory as well.
 active_tiles <- function(marginal) {
   cell <- floor(whiten(marginal$x, marginal$lower))
+  k <- ncol(cell)
+  most <- MAX_FIGURE_PAIRS / marginal$n_panels / (TILE_NODES^k * nrow(cell))
   cell <- cell[heavy_cells(cell, marginal$weights), , drop = FALSE]
+  if (nrow(cell) > most * TILE_SIDE^k) return(NULL)
   first <- floor((cell - TILE_REACH) / TILE_SIDE)
   last <- floor((cell + 1 + TILE_REACH) / TILE_SIDE)
-  step <- as.matrix(expand.grid(rep(list(0:max(last - first)), ncol(cell))))
+  step <- as.matrix(expand.grid(rep(list(0:max(last - first)), k)))
   tile <- lapply(seq_len(nrow(step)), function(i) {
     candidate <- sweep(first, 2, step[i, ], "+")
     candidate[rowSums(candidate > last) == 0, , drop = FALSE]
   })
   tile <- do.call(rbind, tile)
-  tile[!duplicated(cell_group(tile)), , drop = FALSE]
+  tile <- tile[!duplicated(cell_group(tile)), , drop = FALSE]
+  if (nrow(tile) <= most) tile
 }
 
 # One row index per distinct cell. Where thousands of cells are needed (heavy tails), the lightest,

@@ -11,15 +11,15 @@
 #' - `kernel_score()` is the gradient of \eqn{\log \sum_i w_i \exp(-q_{ji} / 2)}{log sum_i w_i
 #'   exp(-q_ji / 2)} at \eqn{y_j}, the score of a KDE, right also where the sum underflows.
 #'
-#' Cost: \eqn{O(nm(d + r))} for `r` columns of `b`, in one pass; half where `y` is missing
+#' Cost: \eqn{O(nm(d + r))} for `r` columns of `b`, in one pass; half where `y` is `NULL`
 #' (symmetric).
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, or a vector
 #'   for one dimension.
-#' @param y,at The `m` target points, with the columns of `x`; missing: `x` itself.
+#' @param y,at The `m` target points, with the columns of `x`; `NULL`: `x` itself.
 #' @param b Coefficients: a vector of length `n` or an `n` x `r` matrix. `NULL`: ones.
 #' @param bandwidth One kernel standard deviation, `d` of them, or a `d` x `d` **variance**
-#'   matrix.
+#'   matrix; matched by name where it and the columns of `x` have names.
 #' @param weights Non-negative weights of the source points, or `NULL`.
 #' @inheritParams flash_kde
 #' @returns `kernel_sum()`: a vector of length `m` where `b` is a vector or `NULL`, else an `m` x
@@ -35,16 +35,16 @@
 #' head(sums[, "petal"] / sums[, "ones"])
 #'
 #' kernel_score(x, at = x[1:3, ], bandwidth = 0.5)
-kernel_sum <- function(x, y = x, b = NULL, bandwidth, weights = NULL,
+kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
                        backend = c("auto", "cpu", "cuda"),
                        precision = c("auto", "double", "single", "fast"), threads = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   points <- check_points(x, "x")
-  targets <- if (!missing(y)) check_points(y, "y", ncol(points), colnames(points))
+  targets <- if (!is.null(y)) check_points(y, "y", ncol(points), colnames(points))
   weights <- check_weights(weights, nrow(points))
   columns <- check_coefficients(b, nrow(points))
-  bandwidth <- as_bandwidth(bandwidth, ncol(points))
+  bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   m <- if (is.null(targets)) nrow(points) else nrow(targets)
@@ -59,14 +59,15 @@ kernel_sum <- function(x, y = x, b = NULL, bandwidth, weights = NULL,
 
 #' @rdname kernel_sum
 #' @export
-kernel_score <- function(x, at = x, bandwidth, weights = NULL, backend = c("auto", "cpu", "cuda"),
+kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
+                         backend = c("auto", "cpu", "cuda"),
                          precision = c("auto", "double", "single", "fast"), threads = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   points <- check_points(x, "x")
-  targets <- if (!missing(at)) check_points(at, "at", ncol(points), colnames(points))
+  targets <- if (!is.null(at)) check_points(at, "at", ncol(points), colnames(points))
   weights <- common_scale(check_weights(weights, nrow(points)))
-  bandwidth <- as_bandwidth(bandwidth, ncol(points))
+  bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")

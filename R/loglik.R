@@ -5,16 +5,17 @@
 #' it compares estimators and bandwidths.
 #'
 #' @details
-#' With weights, point \eqn{i} counts \eqn{n w_i / W} times, so the weights sum to \eqn{n} and the
-#' scale of `weights` does not matter; points of weight 0 do not count. A point that the others
+#' With weights, point \eqn{i} counts \eqn{n w_i / W} times, \eqn{n} the number of points of positive
+#' weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0
+#' change nothing. A point that the others
 #' give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
 #' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param ... Not used; anything here is an error.
-#' @returns `logLik()`: an object of class `logLik`, with attributes `nobs` (`n`) and `df` (1, the
+#' @returns `logLik()`: an object of class `logLik`, with attributes `nobs` and `df` (1, the
 #'   bandwidth's scale; [AIC()] on top of a leave-one-out likelihood corrects twice). `nobs()`:
-#'   the number of points after `na.action`.
+#'   the number of points of positive weight, after `na.action`.
 #' @inheritSection flash_kde Errors
 #' @importFrom stats logLik
 #' @export
@@ -30,25 +31,21 @@ logLik.flash_kde <- function(object, ...) {
   name_stage(control, "Leaving one out")
   estimate <- log_estimate(object, NULL, TRUE, control)
   used <- if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
+  n <- n_used(object)
   negative <- estimate$negative & used
   if (any(negative)) {
-    warning(
+    warn_negative(
       "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",
-      object$n, " points: the log-likelihood is -Inf",
-      call. = FALSE
+      n, " points: the log-likelihood is -Inf"
     )
   }
   values <- replace(estimate$log_abs, negative, -Inf)[used]
-  weights <- object$weights[used] / sum(object$weights) * object$n
+  weights <- object$weights[used] / sum(object$weights) * n
   total <- if (is.null(object$weights)) sum(values) else sum(weights * values)
-  structure(total, df = 1L, nobs = object$n, class = "logLik")
+  structure(total, df = 1L, nobs = n, class = "logLik")
 }
 
 #' @rdname logLik.flash_kde
 #' @importFrom stats nobs
 #' @export
-nobs.flash_kde <- function(object, ...) object$n
-
-can_leave_out <- function(object) {
-  if (is.null(object$weights)) object$n > 1 else sum(object$weights > 0) > 1
-}
+nobs.flash_kde <- function(object, ...) n_used(object)

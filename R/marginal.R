@@ -14,39 +14,47 @@ PANEL_NODES <- c(3e3, 4e4)
 # points close to each other are merged first.
 MAX_FIGURE_PAIRS <- 2e9
 
-# `n_panels`: figures that share the budget of pairs.
+# `n_panels`: figures that share the budget of pairs, and the work for their levels.
 marginal <- function(object, dims = seq_len(object$d), n_panels = 1) {
   h <- object$bandwidth[dims, dims, drop = FALSE]
+  lower <- lower_factor(h, "bandwidth")
   k <- length(dims)
   # Points without weight are no part of the estimate: neither need they be finite after
   # debiasing, nor may they claim room on a grid.
-  used <- if (is.null(object$weights)) TRUE else object$weights > 0
+  used <- used_rows(object)
   out <- list(
     x = unname(fit_points(object)[used, dims, drop = FALSE]),
     data = object$x[used, dims, drop = FALSE],
     weights = object$weights[used],
-    lower = lower_factor(h, "bandwidth"),
+    lower = lower,
     sds = sqrt(diag(h)),
     laplace = object$estimator == "laplace",
-    log_norm = log_kernel_norm(h) - log(total_weight(object)),
-    control = fit_control(object)
+    log_norm = log_kernel_norm(lower) - log(total_weight(object)),
+    control = fit_control(object), n_panels = n_panels
   )
-  if (k <= 2 && object$n * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out
 }
 
 # Signed density of a marginal() at the rows of `at`.
-marginal_density <- function(marginal, at) {
-  k <- ncol(marginal$x)
+marginal_density <- function(marginal, at) signed_density(log_marginal(marginal, at))
+
+# The same as list(log_abs, negative); with `laplace = FALSE` of the plain estimate.
+log_marginal <- function(marginal, at, laplace = marginal$laplace) {
   on.exit(close_progress(marginal$control))
-  factor <- if (marginal$laplace) c(1 + k / 2, -1, 0) else c(1, 0, 0)
+  factor <- if (laplace) c(1 + ncol(marginal$x) / 2, -1, 0) else c(1, 0, 0)
   sums <- .Call(
     ffi_log_sum, marginal$x, at, marginal$weights, marginal$lower, factor, FALSE, marginal$control
   )
   sums$log_abs <- sums$log_abs + marginal$log_norm
-  signed_density(sums)
+  sums
+}
+
+# Which rows are part of the estimate: those of positive weight, all of them without weights.
+used_rows <- function(object) {
+  if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
 }
 
 # Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the

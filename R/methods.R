@@ -10,13 +10,16 @@
 #' [diagnostics()]; `print()` costs nothing.
 #'
 #' @param x,object A fit from [flash_kde()], or its summary.
-#' @param digits Number of significant digits.
+#' @param digits Number of significant digits. For `summary()`, of its printed form; `NULL`: that of
+#'   `print()`.
 #' @param ... Not used.
 #' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
-#'   with the parts of the fit that are not as long as the data, `weights`, `columns` (a matrix: range,
-#'   quartiles and mean of every column), `log_density` (quantiles of the log density at the
-#'   training points), `negative` (at how many of them the estimate is negative), `loglik`
-#'   ([logLik.flash_kde()]; `NULL` with only one point) and `diagnostics`.
+#'   with the parts of the fit that are not as long as the data, `weighted` (are there weights?),
+#'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
+#'   mean of every column), `log_density` (quantiles of the log density at the training points),
+#'   `negative` (at how many of them the estimate is negative), `loglik` ([logLik.flash_kde()];
+#'   `NULL` with only one point), `diagnostics` and `digits`. Rows of weight 0 do not count; the
+#'   other weights enter the quantiles and means.
 #' @name summary.flash_kde
 #' @examples
 #' fit <- flash_kde(faithful)
@@ -35,35 +38,63 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 
 #' @rdname summary.flash_kde
 #' @export
-summary.flash_kde <- function(object, ...) {
+summary.flash_kde <- function(object, digits = NULL, ...) {
   check_dots_empty(...)
-  log_density <- suppressWarnings(predict_at(object, NULL, "log_density", FALSE, FALSE))
-  columns <- t(apply(object$x, 2, \(column) {
-    c(stats::quantile(column, c(0, 0.25, 0.5), names = FALSE), mean(column),
-      stats::quantile(column, c(0.75, 1), names = FALSE))
-  }))
-  dimnames(columns) <- list(
-    point_names(object), c("Min.", "1st Qu.", "Median", "Mean", "3rd Qu.", "Max.")
+  if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  log_density <- suppressWarnings(
+    predict_at(object, NULL, "log_density", FALSE, FALSE),
+    classes = "flashkernel_warning_negative"
   )
+  used <- used_rows(object)
+  weights <- object$weights[used]
+  log_density <- log_density[used]
+  positive <- !is.nan(log_density)
   structure(
     class = "summary.flash_kde",
     c(unclass(object)[c(
-      "call", "estimator", "n", "d", "names", "weights", "na.action", "bandwidth",
-      "score_bandwidth", "selector"
+      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector"
     )], list(
-      columns = columns,
-      log_density = stats::quantile(log_density, c(0, 0.05, 0.25, 0.5, 0.75, 1), na.rm = TRUE),
-      negative = sum(is.nan(log_density)),
+      weighted = !is.null(object$weights), omitted = length(object$na.action),
+      columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
+      log_density = log_density_quantiles(log_density[positive], weights[positive]),
+      negative = sum(!positive),
       loglik = if (can_leave_out(object)) stats::logLik(object),
-      diagnostics = diagnostics(object)
+      diagnostics = diagnostics(object), digits = digits
     ))
   )
 }
 
+summarise_columns <- function(x, weights, names) {
+  columns <- t(apply(x, 2, \(column) {
+    at <- summary_quantiles(column, c(0, 0.25, 0.5, 0.75, 1), weights)
+    mean <- if (is.null(weights)) mean(column) else stats::weighted.mean(column, weights)
+    c(at[1:3], mean, at[4:5])
+  }))
+  dimnames(columns) <- list(names, c("Min.", "1st Qu.", "Median", "Mean", "3rd Qu.", "Max."))
+  columns
+}
+
+# Without weights those of summary(x).
+summary_quantiles <- function(x, probs, weights) {
+  if (is.null(weights) || length(x) == 1) return(stats::quantile(x, probs, names = FALSE))
+  weighted_quantile(x, weights, probs)
+}
+
+log_density_quantiles <- function(log_density, weights) {
+  probs <- c(0, 0.05, 0.25, 0.5, 0.75, 1)
+  values <- if (length(log_density) > 0) {
+    summary_quantiles(log_density, probs, weights)
+  } else {
+    rep(NA_real_, length(probs))
+  }
+  stats::setNames(values, percent_label(probs))
+}
+
 #' @rdname summary.flash_kde
 #' @export
-print.summary.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
-  print_head(x)
+print.summary.flash_kde <- function(x, digits = x$digits, ...) {
+  if (is.null(digits)) digits <- max(3L, getOption("digits") - 3L)
+  print_head(x, x$weighted, x$omitted)
   print_bandwidth(x, digits)
   cat("\nColumns:\n")
   print(utils::head(x$columns, 10), digits = digits)
@@ -72,8 +103,9 @@ print.summary.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L
   print(x$log_density, digits = digits)
   if (x$negative > 0) cat("The estimate is negative at", x$negative, "of them.\n")
   if (!is.null(x$loglik)) {
-    cat("\nLeave-one-out log-likelihood: ", format(as.numeric(x$loglik), digits = digits),
-      " (", format(as.numeric(x$loglik) / x$n, digits = digits), " per point)\n", sep = "")
+    loglik <- as.numeric(x$loglik)
+    cat("\nLeave-one-out log-likelihood: ", format(loglik, digits = digits),
+      " (", format(loglik / stats::nobs(x$loglik), digits = digits), " per point)\n", sep = "")
   }
   cat("\n")
   print(x$diagnostics, digits = digits)
@@ -82,26 +114,25 @@ print.summary.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L
 
 # ---- parts of print() -------------------------------------------------------------------------
 
-estimator_title <- function(estimator) {
-  switch(estimator,
-    kde = "Kernel density estimate",
-    sdkde = "Score-debiased kernel density estimate (SD-KDE)",
-    laplace = "Laplace-corrected kernel density estimate (signed)"
-  )
-}
+# What the estimators are called, and in short, for the line under a plot's title.
+ESTIMATOR_TITLES <- c(
+  kde = "Kernel density estimate",
+  sdkde = "Score-debiased kernel density estimate (SD-KDE)",
+  laplace = "Laplace-corrected kernel density estimate (signed)"
+)
+SHORT_TITLES <- c(kde = "KDE", sdkde = "SD-KDE", laplace = "Laplace-corrected KDE")
 
 # `x`: a fit or its summary. Both are described by the same few values.
-print_head <- function(x) {
-  cat(estimator_title(x$estimator), "\n\n", sep = "")
+print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
+  cat(ESTIMATOR_TITLES[[x$estimator]], "\n\n", sep = "")
   # a call made by do.call() holds the data: show its beginning
   call <- deparse(x$call, nlines = 5)
   cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
   cat(if (length(call) > 4) " ...\n\n" else "\n\n")
-  left_out <- length(x$na.action)
   cat(
     "Points: ", format(x$n, big.mark = ","), " in ", x$d,
-    ngettext(x$d, " dimension", " dimensions"), if (!is.null(x$weights)) ", weighted",
-    if (left_out > 0) paste0(" (", left_out, " left out: missing values)"), "\n",
+    ngettext(x$d, " dimension", " dimensions"), if (weighted) ", weighted",
+    if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
     sep = ""
   )
 }

@@ -1,15 +1,29 @@
 # One-sided formulas: which columns they make, at the fit and again in predict().
 
 # `call` is the matched call of the method, `frame` where the user called it.
-formula_data <- function(call, frame) {
-  variables <- keep_arguments(call, c("formula", "data", "subset", "weights"))
-  data <- eval_model_frame(variables, frame)
-  terms <- check_terms(attr(data, "terms"))
+formula_data <- function(call, data, frame) {
+  made <- eval_model_frame(keep_arguments(call, c("formula", "data", "subset", "weights")), frame)
+  terms <- check_terms(attr(made, "terms"))
   list(
-    points = frame_points(data, terms, "formula"),
-    weights = stats::model.weights(data),
-    terms = terms
+    points = frame_points(made, terms, "formula"),
+    weights = stats::model.weights(made),
+    terms = terms,
+    variables = data_variables(terms, data)
   )
+}
+
+# The variables that newdata must have: those that came from `data`, and all that are longer than one
+# value. What is left are constants, as k in ~ I(x / k). Decided at the fit: later the workspace may hold
+# anything under these names.
+data_variables <- function(terms, data) {
+  names <- all.vars(terms)
+  place <- if (is.environment(data)) data else environment(terms)
+  columns <- if (!is.environment(data)) names(data)
+  is_long <- function(name) {
+    value <- get0(name, place)
+    length(value) > 1 || NROW(value) > 1
+  }
+  names[names %in% columns | vapply(names, is_long, NA)]
 }
 
 keep_arguments <- function(call, keep) call[c(1, match(keep, names(call), 0))]
@@ -96,7 +110,7 @@ name_columns <- function(column, name) {
 }
 
 # The points of `newdata` for a fit by formula.
-formula_newdata <- function(terms, newdata) {
+formula_newdata <- function(object, newdata) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(
@@ -104,25 +118,16 @@ formula_newdata <- function(terms, newdata) {
       describe(newdata)
     )
   }
-  variables <- all.vars(terms)
-  # A name that is not in newdata may be a constant beside the data, as k in ~ I(x / k); anything
-  # longer would be the training data, picked up by accident.
-  lacking <- setdiff(variables, names(newdata))
-  elsewhere <- Filter(\(name) !is_constant(name, environment(terms)), lacking)
-  if (length(elsewhere) > 0) {
+  lacking <- setdiff(object$variables, names(newdata))
+  if (length(lacking) > 0) {
     stop_argument(
-      "newdata", "must have the variables of the formula: found no ", quote_names(elsewhere)
+      "newdata", "must have the variables of the formula: found no ", quote_names(lacking)
     )
   }
   if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
   data <- tryCatch(
-    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument("newdata", "does not fit the formula: ", conditionMessage(e))
   )
-  frame_points(data, terms, "newdata")
-}
-
-is_constant <- function(name, environment) {
-  value <- get0(name, environment)
-  is.atomic(value) && length(value) == 1
+  frame_points(data, object$terms, "newdata")
 }

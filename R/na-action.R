@@ -8,18 +8,35 @@ handle_missing <- function(points, weights, na.action, arg) {
   if (!anyNA(points) && !anyNA(weights)) {
     return(list(points = points, weights = weights, omitted = NULL))
   }
-  frame <- as_frame(points, weights)
-  # na.fail() stops in its own words, na.pass() leaves all as it is: both must name the argument
-  kept <- tryCatch(action(frame), error = \(e) frame)
-  if (!is.list(kept) || !is.matrix(kept$x) || !identical(names(kept), names(frame))) {
-    stop_argument("na.action", "must return the data frame that it gets, without some rows")
-  }
+  kept <- apply_na_action(action, as_frame(points, weights), arg)
+  # na.pass() leaves all as it is
   check_finite(kept$x, arg)
   if (!is.null(weights)) check_finite(kept$weights, "weights")
   if (nrow(kept$x) == 0) {
     stop_argument(arg, "must have at least one row without missing values: found none")
   }
   list(points = kept$x, weights = kept$weights, omitted = attr(kept, "na.action"))
+}
+
+# What `action` makes of a frame of as_frame(). A function of the user's may fail or return anything.
+apply_na_action <- function(action, frame, arg) {
+  if (identical(action, stats::na.fail)) {
+    # the same, naming the row
+    check_finite(frame$x, arg)
+    check_finite(frame$weights, "weights")
+  }
+  kept <- tryCatch(action(frame), error = function(e) {
+    stop_argument("na.action", "could not be applied: ", conditionMessage(e))
+  })
+  good <- is.data.frame(kept) && identical(names(kept), names(frame)) && is.matrix(kept$x) &&
+    is.double(kept$x) && ncol(kept$x) == ncol(frame$x)
+  if (!good) {
+    stop_argument(
+      "na.action", "must return the data frame that it gets, without some rows: returned ",
+      describe(kept)
+    )
+  }
+  kept
 }
 
 # A data frame with the whole matrix as one column: what an na.action function takes.

@@ -11,12 +11,12 @@ negative_mass <- function(object) {
 # ---- grid -------------------------------------------------------------------------------------
 
 # The axes of a regular grid in coordinates u = L^-1 x, where every kernel is a unit Gaussian
-# whatever its scales and correlation; 8 of its sds beyond the data, at most 65,536 points. NULL
+# whatever its scales and correlation; 8 of its sds beyond the points, at most 65,536 nodes. NULL
 # where that would be too coarse: the integrand has kinks at its zeros, so half an sd is the widest
 # step.
 whitened_grid <- function(object) {
   L <- fit_factor(object)
-  u <- t(forwardsolve(L, t(object$x)))
+  u <- whiten(object$x[used_rows(object), , drop = FALSE], L)
   most <- if (object$d == 1) 65536 else 256
   step <- if (object$d == 1) 1 / 64 else 1 / 8
   axes <- lapply(seq_len(object$d), function(k) {
@@ -35,7 +35,7 @@ mass_on_grid <- function(object, grid, control) {
   value <- 0
   for (columns in split(axes[[2]], ceiling(seq_along(axes[[2]]) / 64))) {
     u <- as.matrix(expand.grid(axes[[1]], columns))[, seq_len(object$d), drop = FALSE]
-    at <- unname(tcrossprod(u, grid$L))
+    at <- unname(unwhiten(u, grid$L))
     value <- value + sum(pmax(-signed_density(log_estimate(object, at, FALSE, control)), 0))
   }
   list(value = value * grid$cell, method = "grid", se = NA_real_)
@@ -50,7 +50,7 @@ mass_by_sampling <- function(object, control) {
   # at most 4e9 pairs, as far as 1,024 draws allow
   half <- ceiling(min(max(2e9 / object$n, 512), 8192))
   draws <- with_fixed_seed(
-    rbind(draw_mixture(object, half), draw_mixture(object, half, inflate))
+    rbind(draw_estimate(object, half), draw_estimate(object, half, inflate))
   )
   corrected <- log_estimate(object, draws, FALSE, control)
   plain <- log_estimate(object, draws, FALSE, control, factor = c(1, 0, 0))
@@ -63,20 +63,4 @@ mass_by_sampling <- function(object, control) {
   # the two halves are strata of the same mixture; their spread within gives the error
   variances <- c(stats::var(share[seq_len(half)]), stats::var(share[-seq_len(half)]))
   list(value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2)
-}
-
-# Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.
-with_fixed_seed <- function(expr) {
-  kinds <- RNGkind()
-  old <- get0(".Random.seed", globalenv(), inherits = FALSE)
-  on.exit({
-    if (is.null(old)) {
-      RNGkind(kinds[1], kinds[2], kinds[3])
-      rm(".Random.seed", envir = globalenv())
-    } else {
-      assign(".Random.seed", old, envir = globalenv())
-    }
-  })
-  set.seed(1, "Mersenne-Twister", "Inversion", "Rejection")
-  expr
 }

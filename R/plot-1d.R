@@ -19,7 +19,7 @@ plot_1d <- function(fit, n_grid, add, rug, col, lwd, lty, main, sub, xlab, ylab,
     )
     draw_titles(
       if (is.null(main)) paste("Density of", name) else main,
-      if (is.null(sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else sub
+      if (is.null(sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else sub, ...
     )
     graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   }

@@ -26,7 +26,7 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
     negative <- fill && shows_negative(grid$z)
     draw_titles(
       if (is.null(main)) paste("Density of", names[1], "and", names[2]) else main,
-      if (is.null(sub)) fit_subtitle(fit, negative = negative) else sub
+      if (is.null(sub)) fit_subtitle(fit, negative = negative) else sub, ...
     )
   }
   colours <- region_colours(length(prob), if (fill) col)
@@ -36,7 +36,11 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
   contours <- draw_contours(grid, line_colour, lwd, lty)
   if (labels) {
     placed <- draw_contour_labels(contours, names(grid$levels), line_colour)
-    if (!all(placed) && fill) draw_region_key(rev(names(grid$levels)), colours)
+    if (!all(placed) && fill) {
+      contour <- unlist(contours, recursive = FALSE, use.names = FALSE)
+      outlines <- cbind(unlist(lapply(contour, `[[`, "x")), unlist(lapply(contour, `[[`, "y")))
+      draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]))
+    }
   }
   if (!add && !isFALSE(dots$axes) && !isFALSE(dots$frame.plot)) {
     graphics::box(bty = if (is.null(dots$bty)) graphics::par("bty") else dots$bty)

@@ -22,7 +22,7 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
   x <- axis_nodes(marginal$x[, 1], marginal$sds[1], range(xlim), size)
   y <- axis_nodes(marginal$x[, 2], marginal$sds[2], range(ylim), size)
   at <- cbind(rep(x, length(y)), rep(y, each = length(x)))
-  levels <- hdr_by_tiles(marginal, prob)
+  levels <- exp(log_hdr_level(marginal, prob))
   names(levels) <- percent_label(prob)
   list(x = x, y = y, z = matrix(marginal_density(marginal, at), length(x)), levels = levels)
 }

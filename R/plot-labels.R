@@ -37,13 +37,12 @@ label_spots <- function(contours, box) {
     if (length(candidates) == 0) next
     others <- do.call(rbind, do.call(c, c(list(list()), unname(contours[-i]))))
     placed <- spots[!is.na(spots[, 1]), , drop = FALSE]
-    room <- pmin(
-      room_to(candidates, others, box),
-      # between two labels: half each
-      room_to(candidates, placed, 2 * box)
-    )
-    best <- which.max(room)
-    if (room[best] > 0.6) spots[i, ] <- candidates[best, ]
+    # a label may cover a little of other contours, but nothing of other labels: half the distance
+    # between two of them is for each
+    room <- room_to(candidates, others, box)
+    free <- room_to(candidates, placed, 2 * box)
+    best <- which.max(ifelse(free > 1, pmin(room, free), 0))
+    if (room[best] > 0.6 && free[best] > 1) spots[i, ] <- candidates[best, ]
   }
   spots
 }
@@ -84,11 +83,23 @@ draw_halo_text <- function(at, label, colour, cex) {
   graphics::text(x, y, label, cex = cex, col = c(rep("white", length(angle)), colour))
 }
 
-# Key of the regions, for labels that found no room.
-draw_region_key <- function(labels, colours, position = "topright") {
-  graphics::legend(
-    position,
-    legend = labels, fill = colours, border = "grey40", cex = 0.85, bg = "white",
-    box.col = NA, inset = 0.01
-  )
+# Key of the regions, for labels that found no room; `data`: the points that it should not cover.
+draw_region_key <- function(labels, colours, data) {
+  key <- function(position, plot = TRUE) {
+    graphics::legend(
+      position,
+      legend = labels, fill = colours, border = "grey40", cex = 0.85, bg = "white",
+      box.col = NA, inset = 0.01, plot = plot
+    )
+  }
+  corners <- c("topright", "topleft", "bottomright", "bottomleft")
+  covered <- vapply(corners, \(corner) covered_points(key(corner, plot = FALSE)$rect, data), 0)
+  key(corners[which.min(covered)])
+}
+
+# `rect`: of legend(). Axes that run backwards make its width or height negative.
+covered_points <- function(rect, data) {
+  x <- range(rect$left, rect$left + rect$w)
+  y <- range(rect$top, rect$top - rect$h)
+  sum(data[, 1] >= x[1] & data[, 1] <= x[2] & data[, 2] >= y[1] & data[, 2] <= y[2])
 }

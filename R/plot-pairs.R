@@ -1,6 +1,7 @@
 # Matrix of the one- and two-variable marginals of a fit with more than two variables.
 
-plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub, ...) {
+plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub, pch = NULL,
+                       cex = NULL, ...) {
   k <- length(dims)
   names <- variable_names(fit)
   grids <- pair_grids(fit, prob, n_grid, dims)
@@ -13,9 +14,7 @@ plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub
   rows <- thinned_rows(fit, points)
   limits <- pair_limits(grids, fit$x[rows, dims, drop = FALSE], k)
 
-  old <- graphics::par(
-    mfrow = c(k, k), mar = rep(0.25, 4), oma = c(2.8, 2.8, 5.6, 2.8), mgp = c(2, 0.5, 0), tcl = -0.3
-  )
+  old <- pairs_layout(k, ...)
   on.exit(graphics::par(old))
   for (i in seq_len(k)) {
     for (j in seq_len(k)) {
@@ -23,13 +22,22 @@ plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub
         grid <- grids$marginals[[i]]
         draw_diagonal(grid, limits[[i]], fit, dims[i], names[dims[i]], colours, lwd, lty)
       } else {
-        draw_off_diagonal(grids, i, j, limits, colours, fit, dims, rows, lwd, lty, ...)
+        draw_off_diagonal(grids, i, j, limits, colours, fit, dims, rows, lwd, lty, pch, cex)
       }
-      draw_pair_axes(i, j, k, ...)
+      draw_pair_axes(i, j, k)
     }
   }
   draw_pairs_titles(main, sub, prob, colours)
   invisible(grids)
+}
+
+# Sets up k x k panels; `...`: graphical parameters of the user. Returns those before.
+pairs_layout <- function(k, ...) {
+  layout <- list(
+    mfrow = c(k, k), mar = rep(0.25, 4), oma = c(2.8, 2.8, 5.6, 2.8), mgp = c(2, 0.5, 0),
+    tcl = -0.3, cex.axis = 1.15
+  )
+  graphics::par(utils::modifyList(layout, list(...)))
 }
 
 # All marginals of the variables `dims`. The budget of kernel pairs is shared by the panels.
@@ -98,7 +106,7 @@ corner_text <- function(text, cex, line, ...) {
   usr <- graphics::par("usr")
   width <- usr[2] - usr[1]
   height <- 1.4 * graphics::strheight("M", cex = cex)
-  cex <- cex * min(1, 0.96 * width / graphics::strwidth(text, cex = cex, ...))
+  cex <- cex * min(1, 0.92 * width / graphics::strwidth(text, cex = cex, ...))
   graphics::text(
     usr[1] + 0.02 * width, usr[4] - (line - 0.4) * height, text,
     cex = cex, adj = c(0, 0.5), ...
@@ -106,7 +114,7 @@ corner_text <- function(text, cex, line, ...) {
 }
 
 draw_off_diagonal <- function(grids, i, j, limits, colours, fit, dims, rows, lwd, lty,
-                              pch = NULL, cex = NULL, ...) {
+                              pch, cex) {
   graphics::plot.default(
     limits[[j]], limits[[i]],
     type = "n", axes = FALSE, xlab = "", ylab = "", xaxs = "i", yaxs = "i"
@@ -123,10 +131,31 @@ draw_off_diagonal <- function(grids, i, j, limits, colours, fit, dims, rows, lwd
 
 # Axes on the outside: below, on the left, and on the right of the first row, whose left panel shows
 # a density.
-draw_pair_axes <- function(i, j, k, cex.axis = 1.15, ...) {
-  if (i == k) graphics::axis(1, cex.axis = cex.axis)
-  if (j == 1 && i > 1) graphics::axis(2, cex.axis = cex.axis)
-  if (j == k && i == 1) graphics::axis(4, cex.axis = cex.axis)
+draw_pair_axes <- function(i, j, k) {
+  if (i == k) draw_panel_axis(1)
+  if (j == 1 && i > 1) draw_panel_axis(2)
+  if (j == k && i == 1) draw_panel_axis(4)
+}
+
+# A label that reaches beyond its panel would run into one of the next panel: only its tick is drawn.
+draw_panel_axis <- function(side) {
+  if (graphics::par(if (side == 1) "xaxt" else "yaxt") == "n") {
+    return(invisible())
+  }
+  at <- graphics::axTicks(side)
+  labels <- format(at, trim = TRUE)
+  along <- graphics::par("las") %in% (if (side == 1) c(0, 1) else c(0, 3))
+  cex <- graphics::par("cex.axis")
+  size <- if (along) {
+    graphics::strwidth(labels, "inches", cex = cex)
+  } else {
+    graphics::strheight(labels, "inches", cex = cex)
+  }
+  x <- side == 1
+  usr <- graphics::par("usr")[if (x) 1:2 else 3:4]
+  half <- size / 2 * diff(usr) / graphics::par("pin")[if (x) 1 else 2]
+  inside <- at - half >= usr[1] & at + half <= usr[2]
+  graphics::axis(side, at, labels = ifelse(inside, labels, ""))
 }
 
 draw_pairs_titles <- function(main, sub, prob, colours) {

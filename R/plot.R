@@ -44,7 +44,8 @@
 #' @param xlab,ylab,xlim,ylim As in [graphics::plot.default()] (one or two variables). The density
 #'   is evaluated within `xlim` and `ylim`.
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, and, for the data,
-#'   `pch` and `cex`.
+#'   `pch` and `cex`. For one or two variables also `asp`, `axes`, `cex.main` and the like. Names
+#'   that the figure would not heed are an error.
 #' @return What was drawn, invisibly. One variable: a list of `x` and `y` (the density), as
 #'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
 #'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
@@ -76,6 +77,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
   check_limits(xlim, "xlim")
   check_limits(ylim, "ylim")
   check_line_type(lty, "lty")
+  check_graphical(..., d = x$d)
   if (x$d == 1) {
     plot_1d(
       x, n_grid, add, most_shown(rug, "rug", 1000L), col, lwd, lty, main, sub, xlab, ylab, xlim,
@@ -88,6 +90,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
     )
   } else {
     if (add) stop_argument("add", "must be FALSE for more than two variables: found TRUE")
+    check_unused(list(xlim = xlim, ylim = ylim, xlab = xlab, ylab = ylab))
     dims <- shown_dims(x, max_dims)
     points <- most_shown(points, "points", pair_points(dims))
     plot_pairs(x, prob, n_grid, dims, points, col, lwd, lty, main, sub, ...)
@@ -115,6 +118,42 @@ check_limits <- function(limits, arg) {
   if (!is.numeric(limits) || length(limits) != 2 || !all(is.finite(limits)) ||
     limits[1] == limits[2]) {
     stop_argument(arg, "must be two different finite numbers: found ", describe(limits))
+  }
+}
+
+# The dots of plot() may hold what the figure heeds. Other names, misspelt ones and `type`, would be
+# ignored, or clash with what draws the figure.
+check_graphical <- function(..., d) {
+  names <- if (is.null(...names())) rep("", ...length()) else ...names()
+  known <- c(GRAPHICAL, if (d <= 2) FRAME_GRAPHICAL, if (d == 1) LINE_GRAPHICAL)
+  unknown <- setdiff(names, known)
+  if (length(unknown) == 0) return(invisible())
+  if (is.na(unknown[1]) || !nzchar(unknown[1])) {
+    stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
+  }
+  stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it")
+}
+
+GRAPHICAL <- c(
+  "bg", "bty", "cex", "cex.axis", "col.axis", "family", "fg", "font", "font.axis", "lab", "las",
+  "lend", "ljoin", "lmitre", "mgp", "pch", "tck", "tcl", "xaxt", "xpd", "yaxt"
+)
+# One frame, with labels and titles of its own.
+FRAME_GRAPHICAL <- c(
+  "adj", "ann", "asp", "axes", "cex.lab", "cex.main", "col.lab", "col.main", "font.lab",
+  "font.main", "frame.plot", "xaxp", "xaxs", "yaxp", "yaxs"
+)
+# `panel.first` must stay unevaluated until the frame is there.
+LINE_GRAPHICAL <- c("log", "panel.first", "panel.last")
+
+# Arguments that make sense for one or two variables only.
+check_unused <- function(arguments) {
+  for (arg in names(arguments)) {
+    if (!is.null(arguments[[arg]])) {
+      stop_argument(
+        arg, "must be NULL for more than two variables: found ", describe(arguments[[arg]])
+      )
+    }
   }
 }
 
@@ -160,7 +199,7 @@ pair_points <- function(dims) {
 # Row indices of at most `most` points, evenly spread over the rows so that R's random numbers stay
 # out of it; points without weight are not part of the estimate and not shown.
 thinned_rows <- function(fit, most) {
-  rows <- if (is.null(fit$weights)) seq_len(fit$n) else which(fit$weights > 0)
+  rows <- which(used_rows(fit))
   if (length(rows) <= most) rows else rows[round(seq(1, length(rows), length.out = most))]
 }
 
@@ -187,13 +226,11 @@ is_element <- function(written) {
   is.call(written) && is.name(written[[1]]) && as.character(written[[1]]) %in% c("$", "[[", "[")
 }
 
-ESTIMATOR_TITLES <- c(sdkde = "SD-KDE", kde = "KDE", laplace = "Laplace-corrected KDE")
-
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
 fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
   sds <- vapply(sqrt(diag(fit$bandwidth)), format, "", digits = 3)
   paste0(
-    ESTIMATOR_TITLES[[fit$estimator]], ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
+    SHORT_TITLES[[fit$estimator]], ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {
       paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "))
     },
@@ -201,8 +238,28 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
   )
 }
 
-# Title and subtitle above the plot.
-draw_titles <- function(main, sub, ...) {
-  graphics::title(main = main, line = if (nzchar(sub)) 1.7 else 1.2, ...)
-  graphics::mtext(sub, side = 3, line = 0.45, cex = 0.95 * graphics::par("cex"), col = "grey30")
+# Title and subtitle above the plot. `...`: all other graphical parameters of the plot.
+draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
+                        cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
+                        font.main = graphics::par("font.main"), family = graphics::par("family"),
+                        ...) {
+  if (!ann) {
+    return(invisible())
+  }
+  graphics::title(
+    main = main, line = if (nzchar(sub)) 1.7 else 1.2, adj = adj, col.main = col.main,
+    cex.main = cex.main * fit_width(main, cex.main, font.main), font.main = font.main,
+    family = family
+  )
+  graphics::mtext(
+    sub, side = 3, line = 0.45, adj = adj, col = "grey30", family = family,
+    cex = 0.95 * graphics::par("cex") * fit_width(sub, 0.95)
+  )
+}
+
+# The factor, 1 at most, by which a line centred above the plot must shrink to stay on its figure.
+fit_width <- function(text, cex, font = 1) {
+  margins <- graphics::par("mai")
+  room <- graphics::par("fin")[1] - abs(margins[2] - margins[4])
+  min(1, 0.97 * room / max(graphics::strwidth(text, "inches", cex = cex, font = font)))
 }

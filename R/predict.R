@@ -8,7 +8,8 @@
 #' or overflows (far tails, many dimensions).
 #'
 #' **The Laplace-corrected estimate is signed.** `type = "density"` returns its sign; `type =
-#' "log_density"` gives `NaN` where it is negative, with one warning.
+#' "log_density"` gives `NaN` where it is negative, with one warning; `type = "score"` is finite there,
+#' too: the gradient of \eqn{\log |p|}{log |p|}.
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
@@ -30,7 +31,7 @@
 #'   For a fit by formula, a data frame with the variables of the formula. `NULL` or missing: the
 #'   training points.
 #' @param type `"density"`, `"log_density"` or `"score"`, the gradient of the log density (for
-#'   `"sdkde"`, of the SD-KDE).
+#'   `"sdkde"`, of the SD-KDE; for `"laplace"`, of the logarithm of the absolute value).
 #' @param se.fit Whether to return standard errors, too (not for scores).
 #' @param loo Whether to leave every training point out of its own estimate. Only without
 #'   `newdata`; for `"sdkde"` only for the densities, without `se.fit`.
@@ -38,6 +39,7 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
+#' @param backend,threads As for [flash_kde()], for this prediction; `NULL`: those of the fit.
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
@@ -53,11 +55,13 @@
 #' # out-of-sample fit without a second sample
 #' mean(predict(fit, type = "log_density", loo = TRUE))
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
-                              se.fit = FALSE, loo = FALSE, na.action = stats::na.pass, ...) {
+                              se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
+                              backend = NULL, threads = NULL, ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
+  object <- run_on(object, backend, threads)
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
@@ -66,6 +70,15 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   }
   kept <- newdata_rows(new_points(object, newdata), na.action)
   predict_at(object, kept$points, type, se.fit, loo, kept$restore)
+}
+
+# A fit may come from another machine: what it asked for need not be here.
+run_on <- function(object, backend, threads) {
+  if (!is.null(backend)) {
+    object$backend <- check_choice(backend, c("auto", "cpu", "cuda"), "backend")
+  }
+  if (!is.null(threads)) object$threads <- check_threads(threads)
+  object
 }
 
 check_combination <- function(object, newdata, type, se.fit, loo) {
@@ -85,7 +98,7 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 # ---- newdata ----------------------------------------------------------------------------------
 
 new_points <- function(object, newdata) {
-  if (!is.null(object$terms)) newdata <- formula_newdata(object$terms, newdata)
+  if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
   check_points(newdata, "newdata", d = object$d, names = object$names, missing = TRUE)
 }
 
@@ -94,8 +107,7 @@ new_points <- function(object, newdata) {
 newdata_rows <- function(points, na.action) {
   action <- as_na_action(na.action)
   if (!anyNA(points)) return(list(points = points, restore = identity))
-  frame <- as_frame(points)
-  kept <- tryCatch(action(frame), error = \(e) check_finite(points, "newdata"))
+  kept <- apply_na_action(action, as_frame(points), "newdata")
   points <- kept$x
   complete <- !is.na(rowSums(points))
   restore <- function(result) {
@@ -143,10 +155,9 @@ empty_prediction <- function(object, type, se.fit, restore) {
 signed_log <- function(estimate) {
   at <- which(is_negative(estimate))
   if (length(at) == 0) return(estimate$log_abs)
-  warning(
+  warn_negative(
     "the Laplace-corrected estimate is negative at ", length(at), " of ",
-    length(estimate$negative), " points: their log density is NaN",
-    call. = FALSE
+    length(estimate$negative), " points: their log density is NaN"
   )
   replace(estimate$log_abs, at, NaN)
 }

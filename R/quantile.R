@@ -38,7 +38,10 @@ cdf.flash_kde <- function(object, q, ...) {
   if (missing(q) || !is.numeric(q)) {
     stop_argument("q", "must be numeric: found ", if (missing(q)) "nothing" else describe(q))
   }
-  evaluate <- distribution_function(object)
+  control <- fit_control(object)
+  on.exit(close_progress(control))
+  name_stage(control, "Integrating")
+  evaluate <- distribution_function(object, control)
   result <- rep(NA_real_, length(q))
   inside <- is.finite(q)
   result[inside] <- evaluate(as.double(q[inside]))
@@ -58,7 +61,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   result <- ifelse(probs == 0, -Inf, Inf)
   inner <- probs > 0 & probs < 1
   if (any(inner)) result[inner] <- invert_cdf(x, probs[inner])
-  if (names) names(result) <- paste0(vapply(100 * probs, format, "", digits = 7), "%")
+  if (names) names(result) <- percent_label(probs)
   result
 }
 
@@ -69,12 +72,12 @@ check_one_dimension <- function(object, arg) {
 }
 
 # A function(q) for finite q. Sorted once, so that C adds only the kernels near q.
-distribution_function <- function(object) {
+distribution_function <- function(object, control) {
   by_size <- order(fit_points(object))
+  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights[by_size]
   centres <- fit_points(object)[by_size]
-  cumulative <- cumsum(if (is.null(object$weights)) rep(1, object$n) else object$weights[by_size])
+  cumulative <- cumsum(weights)
   h <- sqrt(object$bandwidth[1, 1])
-  control <- fit_control(object)
   function(q) {
     if (length(q) == 0) return(numeric())
     sums <- .Call(ffi_cdf, centres, cumulative, h, q, object$estimator == "laplace", control)
@@ -82,16 +85,27 @@ distribution_function <- function(object) {
   }
 }
 
+# All probability lies in here: 40 sds out, the Gaussian tail is 0 in double precision. A point of weight
+# 0 may lie anywhere.
+support <- function(object, h) {
+  centres <- fit_points(object)
+  if (!is.null(object$weights)) centres <- centres[object$weights > 0]
+  range(centres) + c(-40, 40) * h
+}
+
 # Solves F(root) = probs for all at once. Where F is not monotone there is bisection only: from one
 # bracket for all, a larger probability can never end left of a smaller one. Else two rounds of
 # three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
 invert_cdf <- function(object, probs) {
-  evaluate <- distribution_function(object)
+  control <- fit_control(object)
+  on.exit(close_progress(control))
+  name_stage(control, "Finding quantiles")
+  evaluate <- distribution_function(object, control)
   monotone <- object$estimator != "laplace"
   h <- sqrt(object$bandwidth[1, 1])
-  # 40 sds out, the Gaussian tail is 0 in double precision
-  lower <- rep(min(fit_points(object)) - 40 * h, length(probs))
-  upper <- rep(max(fit_points(object)) + 40 * h, length(probs))
+  range <- support(object, h)
+  lower <- rep(range[1], length(probs))
+  upper <- rep(range[2], length(probs))
   # far in a tail its logarithm is close to a parabola, while F itself is all but flat
   excess <- function(value, p) {
     result <- value - p
@@ -129,6 +143,8 @@ invert_cdf <- function(object, probs) {
     size <- pmax(1e-12 * h, 4 * .Machine$double.eps * pmax(abs(low), abs(high)))
     open <- open[upper[open] - lower[open] > size]
     round <- round + 1
+    # every third round halves the bracket, and 2,200 halvings lead from any double to any other
+    if (round > 6600) stop(new_error("internal", "no end to the search for a quantile", user_call()))
   }
   lower / 2 + upper / 2
 }

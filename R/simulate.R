@@ -14,7 +14,8 @@
 #' @param seed As in [stats::simulate()]: `NULL` uses the state of R's generator; a number is
 #'   given to [set.seed()] and the state is restored afterwards.
 #' @param ... Not used; anything here is an error.
-#' @returns An `nsim` x `d` matrix with the columns of the fit, in the units of the data, and an
+#' @returns A data frame of `nsim` rows with the columns of the fit (`x1`, `x2`, ... where they have
+#'   no names; `x` in one dimension), in the units of the data. As in [stats::simulate()] it has an
 #'   attribute `"seed"`: the state of the generator before, or `seed` with the kinds of generator.
 #' @inheritSection flash_kde Errors
 #' @importFrom stats simulate
@@ -27,7 +28,7 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)
   nsim <- check_count(nsim, "nsim")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  check_memory(8 * 3 * nsim * object$d, "nsim")
+  check_memory(8 * 4 * nsim * object$d, "nsim")
   if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)
   before <- get(".Random.seed", globalenv(), inherits = FALSE)
   state <- before
@@ -39,19 +40,22 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   draws <- if (object$estimator == "laplace") {
     draw_positive_part(object, nsim)
   } else {
-    draw_mixture(object, nsim)
+    draw_estimate(object, nsim)
   }
-  structure(draws, seed = state)
+  colnames(draws) <- point_names(object)
+  structure(as.data.frame(draws), seed = state)
 }
 
-# Draws from the mixture of Gaussians around fit_points(), with sds `inflate` times those of H.
-draw_mixture <- function(object, n, inflate = 1) {
-  centres <- fit_points(object)
-  rows <- sample.int(nrow(centres), n, replace = TRUE, prob = object$weights)
-  noise <- tcrossprod(matrix(stats::rnorm(n * object$d), n), fit_factor(object))
-  draws <- centres[rows, , drop = FALSE] + inflate * noise
-  dimnames(draws) <- list(NULL, point_names(object))
-  draws
+# Draws from the plain estimate around fit_points(), with sds `inflate` times those of H.
+draw_estimate <- function(object, n, inflate = 1) {
+  draw_mixture(fit_points(object), object$weights, inflate * fit_factor(object), n)
+}
+
+# Draws from the mixture of Gaussians around the rows of `centres`, of variance L L' for L = `lower`.
+draw_mixture <- function(centres, weights, lower, n) {
+  rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
+  noise <- tcrossprod(matrix(stats::rnorm(n * ncol(centres)), n), lower)
+  unname(centres[rows, , drop = FALSE]) + noise
 }
 
 draw_positive_part <- function(object, n) {
@@ -59,11 +63,11 @@ draw_positive_part <- function(object, n) {
   on.exit(close_progress(control))
   name_stage(control, "Simulating")
   bound <- 1 + object$d / 2
-  draws <- matrix(0, n, object$d, dimnames = list(NULL, point_names(object)))
+  draws <- matrix(0, n, object$d)
   filled <- 0
   while (filled < n) {
     # one draw in `bound` is kept, or more
-    tries <- draw_mixture(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5))
+    tries <- draw_estimate(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5))
     corrected <- log_estimate(object, tries, FALSE, control)
     plain <- log_estimate(object, tries, FALSE, control, factor = c(1, 0, 0))
     share <- exp(corrected$log_abs - plain$log_abs) / bound
@@ -73,4 +77,22 @@ draw_positive_part <- function(object, n) {
     filled <- filled + length(kept)
   }
   draws
+}
+
+# Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.
+# With `seed = NULL` the user's own generator goes on.
+with_fixed_seed <- function(expr, seed = 1) {
+  if (is.null(seed)) return(expr)
+  kinds <- RNGkind()
+  old <- get0(".Random.seed", globalenv(), inherits = FALSE)
+  on.exit({
+    if (is.null(old)) {
+      RNGkind(kinds[1], kinds[2], kinds[3])
+      rm(".Random.seed", envir = globalenv())
+    } else {
+      assign(".Random.seed", old, envir = globalenv())
+    }
+  })
+  set.seed(seed, "Mersenne-Twister", "Inversion", "Rejection")
+  expr
 }

@@ -105,14 +105,15 @@ bw_paper <- function(x, estimator) {
 }
 
 selectors <- function(estimator, d, n) {
+  # the debiased rate for the plain estimate, too: with the constant of the SD-KDE
   debiased <- if (estimator == "kde") "sdkde" else estimator
   few <- n * d <= 8000
   c(
     list(
-      "silverman, kde rate" = \(x) bw_silverman(x),
-      "silverman, debiased rate" = \(x) bw_silverman(x, rate = "debiased", estimator = debiased),
-      "scott, kde rate" = \(x) bw_scott(x),
-      "scott, debiased rate" = \(x) bw_scott(x, rate = "debiased"),
+      "silverman, kde rate" = \(x) bw_silverman(x, "kde"),
+      "silverman, debiased rate" = \(x) bw_silverman(x, debiased),
+      "scott, kde rate" = \(x) bw_scott(x, "kde"),
+      "scott, debiased rate" = \(x) bw_scott(x, debiased),
       "paper" = \(x) bw_paper(x, estimator),
       "lcv scaled" = \(x) bw_lcv(x, estimator, "scaled")
     ),
@@ -269,10 +270,8 @@ large <- expand.grid(
 )
 large <- do.call(rbind, each(seq_len(nrow(large)), function(k) {
   case <- large[k, ]
-  rate <- if (case$estimator == "kde") "kde" else "debiased"
-  debiased <- if (case$estimator == "kde") "sdkde" else case$estimator
   candidates <- list(
-    "silverman" = \(x) bw_silverman(x, rate = rate, estimator = debiased),
+    "silverman" = \(x) bw_silverman(x, case$estimator),
     "lcv, 1000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 1000),
     "lcv, 2000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 2000),
     "lcv, all rows" = \(x) bw_lcv(x, case$estimator, subsample = Inf)

@@ -12,7 +12,7 @@ file <- if (length(arguments) >= 1) arguments[1] else {
   system.file("extdata", "california.csv.gz", package = "flashkernel", mustWork = TRUE)
 }
 output <- if (length(arguments) >= 2) arguments[2] else "."
-most_rows <- if (length(arguments) >= 3) as.numeric(arguments[3]) else 50000
+most_rows <- if (length(arguments) >= 3) suppressWarnings(as.numeric(arguments[3])) else 50000
 seed <- 1
 options(width = 120)
 
@@ -21,6 +21,12 @@ give_up <- function(...) {
   message("error: ", sprintf(...))
   quit(status = 1)
 }
+
+if (is.na(most_rows) || most_rows < 20) {
+  give_up("the third argument is the number of rows to use, 20 or more: found '%s'", arguments[3])
+}
+dir.create(output, showWarnings = FALSE, recursive = TRUE)
+if (!dir.exists(output)) give_up("cannot make the directory '%s'", output)
 
 # ---- the numeric columns of the file ------------------------------------------------------
 
@@ -69,6 +75,15 @@ if (nrow(x) > most_rows) {
 held_out <- sample.int(nrow(x), max(1, nrow(x) %/% 5))
 train <- x[-held_out, , drop = FALSE]
 test <- x[held_out, , drop = FALSE]
+# a rare value may have gone with the rows held out
+varies <- apply(train, 2, \(column) any(column != column[1]))
+if (!any(varies)) give_up("no column of '%s' varies in the rows kept", file)
+if (!all(varies)) {
+  say("  constant in the rows kept, left out: %s\n", paste(colnames(x)[!varies], collapse = ", "))
+  x <- x[, varies, drop = FALSE]
+  train <- train[, varies, drop = FALSE]
+  test <- test[, varies, drop = FALSE]
+}
 say("  estimating from %s rows in %d dimension%s (%s), %s held out (seed %d)\n\n",
     format(nrow(train), big.mark = ","), ncol(x), if (ncol(x) == 1) "" else "s",
     paste(colnames(x), collapse = ", "), format(nrow(test), big.mark = ","), seed)
@@ -84,18 +99,26 @@ held_out_likelihood <- function(fit) {
 # Each estimator with the package's default bandwidth and with its own cross-validated one, which
 # is searched for on a part of the rows.
 searched_rows <- min(nrow(train), 3000)
+cross_validated <- function(estimator) {
+  tryCatch(
+    bw_lcv(train, estimator, subsample = searched_rows),
+    flashkernel_error_argument = function(e) {
+      # a column may be constant in the part
+      say("  no cross-validation for %s, the default bandwidth instead: %s\n", estimator, conditionMessage(e))
+      NULL
+    }
+  )
+}
 try_one <- function(estimator, chosen_by) {
   seconds <- system.time({
-    bandwidth <- if (chosen_by == "likelihood") {
-      bw_lcv(train, estimator, subsample = searched_rows)
-    }
+    bandwidth <- if (chosen_by == "likelihood") cross_validated(estimator)
     fit <- flash_kde(train, estimator, bandwidth = bandwidth)
     likelihood <- held_out_likelihood(fit)
   })[["elapsed"]]
   sds <- sqrt(diag(fit$bandwidth))
   list(fit = fit, row = data.frame(
     estimator = estimator,
-    bandwidth = if (chosen_by == "likelihood") "cross-validated" else fit$selector,
+    bandwidth = if (is.null(bandwidth)) fit$selector else "cross-validated",
     sds = paste(formatC(sds, digits = 3, format = "g"), collapse = " "),
     likelihood = likelihood[["mean"]], negative = likelihood[["negative"]], seconds = seconds
   ))

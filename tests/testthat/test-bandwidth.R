@@ -18,39 +18,50 @@ test_that("selectors by name give what their functions give", {
   x <- faithful$eruptions
   by_name <- function(name, estimator = "kde", data = x) {
     fit <- flash_kde(data, estimator = estimator, bandwidth = name)
-    expect_identical(fit$selector, name)
+    expect_identical(fit$selector, tolower(name))
     unname(sqrt(diag(fit$bandwidth)))
   }
   expect_equal(by_name("nrd0"), stats::bw.nrd0(x))
   expect_equal(by_name("sj"), stats::bw.SJ(x))
-  expect_equal(by_name("silverman"), plain(bw_silverman(x)))
-  expect_equal(by_name("scott"), plain(bw_scott(x)))
+  expect_equal(by_name("SJ"), stats::bw.SJ(x)) # as stats writes it
   expect_equal(by_name("lscv"), plain(bw_lscv(x)))
   for (estimator in estimators) {
     expect_equal(by_name("lcv", estimator), plain(bw_lcv(x, estimator)))
   }
-  for (estimator in c("sdkde", "laplace")) {
+  for (estimator in estimators) {
     expect_equal(
-      by_name("silverman", estimator, faithful),
-      plain(bw_silverman(faithful, rate = "debiased", estimator = estimator))
+      by_name("silverman", estimator, faithful), plain(bw_silverman(faithful, estimator))
     )
+    expect_equal(by_name("scott", estimator, faithful), plain(bw_scott(faithful, estimator)))
+  }
+})
+
+test_that("the rules take the estimator's rate unless told otherwise", {
+  x <- example_points(100, 2)
+  for (rule in list(bw_silverman, bw_scott)) {
+    for (estimator in c("sdkde", "laplace")) {
+      expect_identical(rule(x, estimator, rate = "debiased"), rule(x, estimator))
+      expect_identical(rule(x, estimator, rate = "kde"), rule(x, "kde"))
+    }
+    expect_identical(rule(x), rule(x, "sdkde"))
+    expect_argument_error(rule(x, "kde", rate = "debiased"), "rate")
   }
 })
 
 test_that("the rules follow their rate in n, exactly", {
   # The same points several times over have the same spread but for the n - 1 of the variance.
   x <- example_points(200, 3)
-  for (rate in c("kde", "debiased")) {
-    power <- if (rate == "kde") 1 / 7 else 1 / 11
+  for (estimator in estimators) {
+    power <- if (estimator == "kde") 1 / 7 else 1 / 11
     for (rule in list(bw_silverman, bw_scott)) {
-      ratio <- rule(x[rep(1:200, 50), ], rate = rate) / rule(x, rate = rate)
+      ratio <- rule(x[rep(1:200, 50), ], estimator) / rule(x, estimator)
       spread <- sqrt((199 / 200) / (9999 / 10000))
       expect_equal(unname(plain(ratio)), rep(50^-power * spread, 3), tolerance = 1e-12)
     }
   }
-  expect_equal(plain(bw_scott(x)), apply(x, 2, stats::sd) * 200^(-1 / 7))
+  expect_equal(plain(bw_scott(x, "kde")), apply(x, 2, stats::sd) * 200^(-1 / 7))
   expect_equal(
-    plain(bw_silverman(x)), apply(x, 2, stats::sd) * (4 / 5)^(1 / 7) * 200^(-1 / 7)
+    plain(bw_silverman(x, "kde")), apply(x, 2, stats::sd) * (4 / 5)^(1 / 7) * 200^(-1 / 7)
   )
 })
 
@@ -59,11 +70,9 @@ test_that("Silverman's constants minimise the asymptotic error for a normal dens
   integral <- function(f) stats::integrate(f, -Inf, Inf, rel.tol = 1e-10)$value
   n <- 1e4
   constant <- function(estimator) {
-    rate <- if (estimator == "kde") "kde" else "debiased"
     set.seed(1)
     x <- stats::rnorm(n)
-    kind <- if (estimator == "kde") "sdkde" else estimator
-    plain(bw_silverman(x, rate = rate, estimator = kind)) / stats::sd(x)
+    plain(bw_silverman(x, estimator)) / stats::sd(x)
   }
   # plain: bias (h^2 / 2) f'', roughness 1 / (2 sqrt(pi))
   bias2 <- integral(\(x) ((x^2 - 1) * stats::dnorm(x) / 2)^2)
@@ -78,8 +87,10 @@ test_that("Silverman's constants minimise the asymptotic error for a normal dens
 
 test_that("the debiased rate gives the wider bandwidth", {
   x <- example_points(500, 4)
-  expect_true(all(bw_scott(x, rate = "debiased") > bw_scott(x)))
-  expect_true(all(bw_silverman(x, rate = "debiased") > bw_silverman(x)))
+  for (estimator in c("sdkde", "laplace")) {
+    expect_true(all(bw_scott(x, estimator) > bw_scott(x, "kde")))
+    expect_true(all(bw_silverman(x, estimator) > bw_silverman(x, "kde")))
+  }
   first_sd <- function(estimator) {
     sqrt(flash_kde(x, estimator = estimator, bandwidth = "scott")$bandwidth[1, 1])
   }
@@ -92,7 +103,7 @@ test_that("rules scale with the columns, and the full structure with the covaria
   x <- example_points(100, 2)
   stretched <- x %*% diag(c(1e-8, 1e8))
   expect_equal(plain(bw_silverman(stretched)), plain(bw_silverman(x)) * c(1e-8, 1e8))
-  full <- bw_scott(x, structure = "full")
+  full <- bw_scott(x, "kde", structure = "full")
   expect_equal(unclass(full), stats::var(x) * 100^(-2 / 6), ignore_attr = TRUE)
   expect_length(bw_scott(x, structure = "scalar"), 1)
 })
@@ -109,7 +120,7 @@ test_that("equal weights are no weights, and doubled ones count as an effective 
   w <- stats::dexp(seq(0, 3, length.out = 80))
   size <- sum(w)^2 / sum(w^2)
   sds <- sqrt(diag(stats::cov.wt(x, w / sum(w))$cov))
-  expect_equal(plain(bw_scott(x, weights = w)), sds * size^(-1 / 6), tolerance = 1e-10)
+  expect_equal(plain(bw_scott(x, "kde", weights = w)), sds * size^(-1 / 6), tolerance = 1e-10)
 })
 
 # ---- cross-validation: the criteria by brute force
@@ -257,4 +268,50 @@ test_that("nrd0 and sj do not leave weights out silently", {
   w <- seq_along(x)
   expect_argument_error(flash_kde(x, bandwidth = "sj", weights = w), "bandwidth")
   expect_argument_error(flash_kde(x, bandwidth = "nrd0", weights = w), "bandwidth")
+})
+
+# ---- what a selector returns
+
+test_that("a selected bandwidth prints in a line or two and computes as plain numbers", {
+  h <- bw_lcv(faithful, "kde")
+  text <- utils::capture.output(shown <- withVisible(print(h)))
+  expect_false(shown$visible)
+  expect_length(text, 3) # names, numbers, record
+  expect_match(text[3], "lcv.*criterion.*evaluations")
+  for (value in list(2 * h, h / 2, -h, sqrt(h), h + h, h[1], c(h))) {
+    expect_true(all(names(attributes(value)) %in% "names"))
+  }
+  expect_identical(2 * h, 2 * stats::setNames(as.vector(h), names(faithful)))
+  H <- bw_lcv(faithful, "kde", structure = "sphered")
+  expect_identical(attributes(2 * H), list(dim = c(2L, 2L), dimnames = rep(list(names(faithful)), 2)))
+  expect_length(utils::capture.output(print(H)), 4)
+})
+
+test_that("a fit names the selector only where it takes just what was selected", {
+  h <- bw_lcv(faithful, "kde")
+  by <- function(bandwidth) flash_kde(faithful, "kde", bandwidth = bandwidth)$selector
+  expect_identical(by(h), "lcv")
+  expect_identical(by(bw_lscv(faithful, structure = "sphered")), "lscv")
+  expect_identical(by(2 * h), "user")
+  expect_identical(by(replace(h, 1, 1)), "user")
+  expect_identical(by(as.vector(h)), "user")
+})
+
+test_that("a part of the rows in which a column is constant is said to be one", {
+  x <- cbind(a = seq(0, 1, length.out = 100), b = c(rep(0, 99), 1))
+  expect_argument_error(bw_lcv(x, subsample = 10), "x")
+  expect_error(bw_lcv(x, subsample = 10), "`b`.*subsample")
+})
+
+test_that("a selector of flash_kde() blames what the user wrote", {
+  line <- data.frame(a = c(1, 1, 1, 1))
+  expect_argument_error(flash_kde(~a, line, bandwidth = "sj"), "formula")
+  expect_error(flash_kde(line, bandwidth = "sj"), "(give `bandwidth` as a number)", fixed = TRUE)
+  expect_error(
+    flash_kde(line, bandwidth = 1, score_bandwidth = "sj"), "(give `score_bandwidth` as a number)",
+    fixed = TRUE
+  )
+  # outside flash_kde() there is no such argument
+  message <- tryCatch(bw_nrd0(3), error = conditionMessage)
+  expect_no_match(message, "bandwidth`")
 })

@@ -140,8 +140,19 @@ test_that("the seed of simulate() works as in stats", {
   expect_identical(simulate(fit, nsim = 5), b)
   expect_false(identical(as.matrix(a), as.matrix(b)))
   expect_false(is.null(attr(a, "seed")))
-  expect_identical(dim(as.matrix(a)), c(5L, 2L))
+  expect_identical(dim(a), c(5L, 2L))
   expect_identical(colnames(a), names(faithful))
+})
+
+test_that("draws are a data frame that prints without the state of the generator", {
+  for (estimator in estimators) {
+    draws <- simulate(flash_kde(faithful$waiting, estimator = estimator), nsim = 3)
+    expect_s3_class(draws, "data.frame", exact = TRUE)
+    expect_identical(names(draws), "x")
+    expect_length(utils::capture.output(print(draws)), 4)
+  }
+  fit <- flash_kde(~ log(eruptions) + waiting, data = faithful)
+  expect_named(simulate(fit), c("log(eruptions)", "waiting"))
 })
 
 # ---- highest-density levels
@@ -185,4 +196,36 @@ test_that("levels fall with the probability and keep the random state", {
   expect_identical(.Random.seed, state)
   expect_true(all(diff(level) < 0))
   expect_identical(hdr_level(fit, c(0.2, 0.5, 0.95)), level)
+})
+
+test_that("levels of points too scattered for tiles come from draws, as precise as promised", {
+  side <- 100 * seq_len(60)
+  far_apart <- as.matrix(expand.grid(side, side)) # their tiles would take 2e10 kernel pairs
+  prob <- c(0.2, 0.5, 0.95)
+  for (estimator in c("kde", "laplace")) {
+    one <- flash_kde(cbind(0, 0), estimator = estimator, bandwidth = 1)
+    all <- flash_kde(far_apart, estimator = estimator, bandwidth = 1)
+    level <- hdr_level(all, prob)
+    expect_identical(hdr_level(all, prob), level)
+    # what the levels of one kernel, which come from tiles, hold of it
+    fine <- hdr_level(one, seq(0.01, 0.99, 0.01)) / 3600
+    held <- stats::approx(fine, seq(0.01, 0.99, 0.01), level)$y
+    expect_true(all(abs(held - prob) < 4 * sqrt(prob * (1 - prob) / 1e4)), label = estimator)
+  }
+})
+
+test_that("levels from draws depend on their seed alone, NULL on the present state", {
+  fit <- flash_kde(iris[1:4], estimator = "laplace", bandwidth = 0.3)
+  level <- hdr_level(fit)
+  kinds <- RNGkind("Wichmann-Hill")
+  on.exit(RNGkind(kinds[1], kinds[2], kinds[3]))
+  expect_identical(hdr_level(fit), level)
+  expect_false(identical(hdr_level(fit, seed = 2), level))
+  draw <- function() {
+    set.seed(5)
+    hdr_level(fit, seed = NULL)
+  }
+  expect_identical(draw(), draw())
+  expect_false(identical(hdr_level(fit, seed = NULL), draw()))
+  expect_argument_error(hdr_level(fit, seed = "a"), "seed")
 })

@@ -101,6 +101,51 @@ test_that("a bandwidth that is not positive definite is refused", {
   }
 })
 
+test_that("asymmetry counts in units of the columns", {
+  expect_argument_error(flash_kde(good, bandwidth = matrix(c(1e8, 0.5, 0, 1), 2)), "bandwidth")
+  rounded <- matrix(c(1e8, 0.5, 0.5 + 1e-13, 1e-8), 2)
+  expect_s3_class(flash_kde(good, "kde", bandwidth = rounded), "flash_kde")
+})
+
+test_that("bandwidths are matched to the columns by name", {
+  sds <- c(eruptions = 0.3, waiting = 4)
+  H <- matrix(c(0.09, 0.5, 0.5, 16), 2, dimnames = rep(list(names(faithful)), 2))
+  for (bandwidth in list(sds, H)) {
+    turned <- if (is.matrix(bandwidth)) bandwidth[2:1, 2:1] else bandwidth[2:1]
+    misnamed <- bandwidth
+    if (is.matrix(bandwidth)) rownames(misnamed)[1] <- "x" else names(misnamed)[1] <- "x"
+    want <- flash_kde(faithful, bandwidth = unname(bandwidth))
+    got <- flash_kde(faithful, bandwidth = turned, score_bandwidth = turned)
+    expect_identical(got$bandwidth, want$bandwidth)
+    expect_identical(got$debiased, want$debiased)
+    for (sums in list(kernel_sum, kernel_score)) {
+      expect_identical(sums(faithful, bandwidth = turned), sums(faithful, bandwidth = bandwidth))
+      expect_argument_error(sums(faithful, bandwidth = misnamed), "bandwidth")
+    }
+    expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
+    expect_argument_error(
+      flash_kde(faithful, bandwidth = 1, score_bandwidth = misnamed), "score_bandwidth"
+    )
+    expect_argument_error(bw_lcv(faithful, start = misnamed), "start")
+  }
+  one_sided <- unname(H)[2:1, 2:1]
+  colnames(one_sided) <- rev(names(faithful)) # as cbind() makes it
+  expect_identical(flash_kde(faithful, "kde", bandwidth = one_sided)$bandwidth, H)
+  # no names on one side: by position
+  expect_equal(diag(flash_kde(good, "kde", bandwidth = sds)$bandwidth), c(0.09, 16))
+})
+
+test_that("other packages' names for the bandwidth, and selectors where there are none, get a hint", {
+  for (call in expression(
+    flash_kde(good, h = 1), flash_kde(good, bw = 1), flash_kde(~waiting, faithful, H = 1)
+  )) {
+    expect_error(eval(call), "did you mean `bandwidth`", class = "flashkernel_error_argument")
+  }
+  expect_argument_error(flash_kde(data = faithful, formula = ~waiting), "formula")
+  expect_argument_error(kernel_sum(good, bandwidth = "lcv"), "bandwidth")
+  expect_error(kernel_sum(good, bandwidth = "lcv"), "bw_")
+})
+
 test_that("unknown names are refused and the known ones listed", {
   expect_argument_error(flash_kde(good, estimator = "histogram"), "estimator")
   expect_error(flash_kde(good, estimator = "histogram"), "sdkde.*kde.*laplace")
@@ -144,6 +189,11 @@ test_that("predict() takes one type, logical flags, and leave-one-out only witho
   expect_argument_error(predict(fit, good, speed = 2), "speed")
 })
 
+test_that("kernel_sum() and kernel_score() take NULL for the points themselves", {
+  expect_identical(kernel_sum(good, NULL, bandwidth = 1), kernel_sum(good, bandwidth = 1))
+  expect_identical(kernel_score(good, NULL, bandwidth = 1), kernel_score(good, bandwidth = 1))
+})
+
 test_that("kernel_sum() refuses columns that do not fit its points", {
   for (b in list(1:19, matrix(1, 21, 2), "a", matrix(NA_real_, 20, 1), list(1), matrix(0, 20, 0))) {
     expect_argument_error(kernel_sum(good, b = b, bandwidth = 1), "b")
@@ -173,12 +223,31 @@ test_that("points beyond the memory limit are refused before anything is compute
   expect_error(flash_kde(good, bandwidth = 1), "memory")
   expect_argument_error(kernel_sum(good, bandwidth = 1), "x")
   expect_argument_error(predict(fit, good), "newdata")
+  # what would be copied is measured before it is
+  expect_error(bw_scott(as.data.frame(good)), "^`x` is too large")
+  expect_error(kernel_sum(1:20, bandwidth = 1), "^`x` is too large")
+})
+
+test_that("a container's memory limit counts", {
+  folder <- tempfile("cgroup")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  left <- \() getNamespace("flashkernel")$cgroup_memory(folder)
+  expect_identical(left(), Inf)
+  writeLines("3000", file.path(folder, "memory.current"))
+  writeLines("max", file.path(folder, "memory.max"))
+  expect_identical(left(), Inf)
+  writeLines("5000", file.path(folder, "memory.max"))
+  expect_identical(left(), 2000)
+  writeLines(c("anon 2000", "inactive_file 700", "active_file 300"), file.path(folder, "memory.stat"))
+  expect_identical(left(), 2700)
 })
 
 test_that("asking for CUDA where there is none is one clear error, never a silent CPU run", {
   skip_if(isTRUE(backend_info()$cuda_built), "this build has CUDA")
   for (call in expression(
     flash_kde(good, bandwidth = 1, backend = "cuda"),
+    flash_kde(good, "kde", bandwidth = 1, backend = "cuda"), # sums nothing itself
     kernel_sum(good, bandwidth = 1, backend = "cuda"),
     kernel_score(good, bandwidth = 1, backend = "cuda")
   )) {

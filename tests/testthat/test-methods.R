@@ -57,6 +57,21 @@ test_that("the formula finds weights and subset in the data", {
   expect_identical(predict(inside(), faithful), predict(want, faithful$waiting))
 })
 
+test_that("newdata must have what came from the data, whatever the workspace holds by then", {
+  divisor <- 60
+  fit <- flash_kde(~ eruptions + I(waiting / divisor), data = faithful, estimator = "kde")
+  waiting <- 5
+  expect_argument_error(predict(fit, data.frame(eruptions = 2)), "newdata")
+  expect_length(predict(fit, faithful[1:3, ]), 3) # the constant is found beside the formula
+  rm(waiting)
+
+  long <- faithful$waiting # not from `data`, but no constant either
+  fit <- flash_kde(~ eruptions + long, data = faithful, estimator = "kde", bandwidth = 1)
+  long <- 70
+  expect_argument_error(predict(fit, faithful[1:3, ]), "newdata")
+  expect_length(predict(fit, data.frame(eruptions = 2, long = 80)), 1)
+})
+
 test_that("a formula with a response, an interaction, text or no variable is refused", {
   expect_argument_error(flash_kde(eruptions ~ waiting, data = faithful), "formula")
   expect_argument_error(flash_kde(~ eruptions * waiting, data = faithful), "formula")
@@ -99,6 +114,19 @@ test_that("rows with missing values are treated as na.action says", {
   expect_error(flash_kde(holes), class = "flashkernel_error_argument")
 })
 
+test_that("what a user's na.action does wrong is told as such", {
+  holes <- faithful
+  holes[3, 1] <- NA
+  fit <- flash_kde(faithful, "kde", bandwidth = 1)
+  wrong <- list(function(x) NULL, function(x) stop("out of order"), function(x) as.list(x))
+  for (action in wrong) {
+    expect_argument_error(flash_kde(holes, bandwidth = 1, na.action = action), "na.action")
+    expect_argument_error(predict(fit, holes, na.action = action), "na.action")
+  }
+  expect_error(predict(fit, holes, na.action = wrong[[2]]), "out of order")
+  expect_error(flash_kde(holes, bandwidth = 1, na.action = na.fail), "row 3, column `eruptions`")
+})
+
 test_that("a missing weight removes its row, and all rows missing is an error", {
   w <- rep(1, 272)
   w[5] <- NA
@@ -106,6 +134,7 @@ test_that("a missing weight removes its row, and all rows missing is an error", 
   expect_identical(fit$n, 271L)
   expect_identical(length(fit$weights), 271L)
   expect_argument_error(flash_kde(c(NA_real_, NaN), bandwidth = 1), "x")
+  expect_error(flash_kde(1:2, bandwidth = 1, weights = c(NA, NA)), "^`weights`.*missing")
 })
 
 test_that("update() changes one argument and keeps the others", {
@@ -117,6 +146,11 @@ test_that("update() changes one argument and keeps the others", {
   by_formula <- flash_kde(~ eruptions + waiting, data = faithful, bandwidth = 1)
   expect_identical(update(by_formula, estimator = "laplace")$estimator, "laplace")
   expect_identical(update(by_formula, ~ . - waiting)$d, 1L)
+  # options given by position, too
+  by_position <- flash_kde(~eruptions, faithful, "kde", 0.2)
+  expect_identical(predict(eval(by_position$call)), predict(by_position))
+  expect_equal(update(by_position, bandwidth = 0.4)$bandwidth[[1]], 0.16)
+  expect_identical(update(by_position, bandwidth = 0.4)$estimator, "kde")
 })
 
 test_that("a fit read back from a file predicts the same bits", {
@@ -177,6 +211,26 @@ test_that("diagnostics() reports where the work was done and how much it was", {
   expect_equal(as.numeric(size[1]), sum(w)^2 / sum(w^2))
 })
 
+test_that("selection stages count their sums, and a fit without sums knows where they will run", {
+  fit <- flash_kde(faithful, "laplace", bandwidth = "lcv", threads = 1)
+  found <- diagnostics(fit)
+  expect_identical(found$stages$stage, "bandwidth")
+  evaluations <- attr(bw_lcv(faithful, "laplace"), "evaluations")
+  # the corrected and the plain sum of an evaluation, each once over all pairs
+  expect_equal(found$stages$pairs, 2 * evaluations * 272^2, tolerance = 0.01)
+  expect_match(utils::capture.output(print(fit)), "bandwidth in .*sums on cpu", all = FALSE)
+
+  lazy <- flash_kde(faithful, "kde", bandwidth = 1, precision = "single", threads = 1)
+  found <- diagnostics(lazy)
+  expect_identical(
+    unlist(found[c("backend", "engine", "precision")], use.names = FALSE), c("cpu", "exact", "single")
+  )
+  expect_identical(found$threads, 1L)
+  expect_identical(found$tail_rows, NA_real_)
+  expect_match(utils::capture.output(print(lazy)), "no sums yet.*cpu", all = FALSE)
+  expect_identical(diagnostics(flash_kde(faithful, bandwidth = 1))$tail_rows, 0)
+})
+
 test_that("the negative mass of a Laplace estimate is that of a fine grid", {
   x <- c(-1, 1) * 0.5
   fit <- flash_kde(x, estimator = "laplace", bandwidth = 1)
@@ -210,6 +264,13 @@ test_that("the negative mass of a Laplace estimate is that of a fine grid", {
   expect_null(diagnostics(flash_kde(cloud, estimator = "kde", bandwidth = 1))$negative_mass)
 })
 
+test_that("a far row of weight 0 does not change how the negative mass is computed", {
+  x <- c(-0.5, 0.5, 1e9)
+  fit <- flash_kde(x, estimator = "laplace", bandwidth = 1, weights = c(1, 1, 0))
+  want <- diagnostics(flash_kde(x[1:2], estimator = "laplace", bandwidth = 1))$negative_mass
+  expect_equal(diagnostics(fit)$negative_mass, want)
+})
+
 # ---- extraction
 
 test_that("as.data.frame() holds the points with their density and log density", {
@@ -220,6 +281,14 @@ test_that("as.data.frame() holds the points with their density and log density",
   expect_equal(table$density, predict(fit))
   expect_equal(table$log_density, predict(fit, type = "log_density"))
   expect_equal(table$waiting, faithful$waiting)
+})
+
+test_that("as.data.frame() keeps data columns that are called as its own", {
+  x <- data.frame(density = faithful$waiting, log_density = faithful$eruptions)
+  table <- as.data.frame(flash_kde(x, estimator = "kde"))
+  expect_named(table, c("density", "log_density", "density.1", "log_density.1"))
+  expect_equal(table$density, faithful$waiting)
+  expect_equal(table$log_density.1, log(table$density.1))
 })
 
 test_that("logLik() is the leave-one-out log likelihood, and AIC() works on it", {
@@ -242,10 +311,13 @@ test_that("logLik() weighs each point, leaves out weight zero, and is -Inf below
   fit <- flash_kde(x, estimator = "kde", bandwidth = 0.8, weights = w)
   loo <- predict(fit, loo = TRUE, type = "log_density")
   used <- w > 0
-  expect_equal(as.numeric(logLik(fit)), sum((w * loo)[used]) / mean(w), tolerance = 1e-12)
+  expect_equal(as.numeric(logLik(fit)), sum((w * loo)[used]) / mean(w[used]), tolerance = 1e-12)
+  without <- flash_kde(x[used, ], estimator = "kde", bandwidth = 0.8, weights = w[used])
+  expect_equal(logLik(fit), logLik(without), tolerance = 1e-12)
+  expect_identical(c(nobs(fit), attr(logLik(fit), "nobs")), c(30L, 30L))
 
   far <- flash_kde(c(0, 0.1, 0.2, 2.5), estimator = "laplace", bandwidth = 1)
-  expect_warning(value <- logLik(far), "negative")
+  expect_warning(value <- logLik(far), "negative", class = "flashkernel_warning_negative")
   expect_identical(as.numeric(value), -Inf)
   expect_error(logLik(flash_kde(1, estimator = "kde", bandwidth = 1)), "two points")
 })
@@ -274,6 +346,16 @@ test_that("rows of newdata with missing values predict NA, or as na.action says"
   expect_argument_error(predict(fit, new, na.action = na.fail), "newdata")
 })
 
+test_that("predict() can run elsewhere than the fit asked for", {
+  fit <- flash_kde(faithful, "kde", bandwidth = 1)
+  elsewhere <- fit
+  elsewhere$backend <- "cuda"
+  elsewhere$threads <- 64
+  expect_identical(predict(elsewhere, backend = "cpu", threads = 1), predict(fit))
+  expect_argument_error(predict(fit, backend = "tpu"), "backend")
+  expect_argument_error(predict(fit, threads = 0), "threads")
+})
+
 test_that("predictions carry the rows' count, and scores the columns' names", {
   fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
   expect_length(predict(fit, faithful[1:7, ]), 7)
@@ -287,13 +369,30 @@ test_that("predictions carry the rows' count, and scores the columns' names", {
 
 test_that("the log density of a Laplace estimate warns and is NaN where it is negative", {
   fit <- flash_kde(c(-0.5, 0.5), estimator = "laplace", bandwidth = 1)
-  expect_warning(got <- predict(fit, c(0, 3), type = "log_density"), "negative")
+  expect_warning(
+    got <- predict(fit, c(0, 3), type = "log_density"),
+    "negative", class = "flashkernel_warning_negative"
+  )
   expect_identical(is.nan(got), c(FALSE, TRUE))
   expect_lt(predict(fit, 3), 0)
   expect_warning(predict(fit, 0, type = "log_density"), NA)
 })
 
 # ---- data at the edge
+
+test_that("a point of weight 0 changes nothing, however far it lies", {
+  x <- example_points(50, 1)[, 1]
+  for (estimator in estimators) {
+    want <- flash_kde(x, estimator = estimator, bandwidth = 0.5)
+    for (far in c(1e3, 1e155)) {
+      fit <- flash_kde(c(x, far), estimator = estimator, bandwidth = 0.5, weights = c(rep(1, 50), 0))
+      expect_equal(predict(fit, c(-1, 0, 1)), predict(want, c(-1, 0, 1)), tolerance = 1e-12)
+      expect_equal(quantile(fit, 1:9 / 10), quantile(want, 1:9 / 10), tolerance = 1e-10)
+      expect_equal(cdf(fit, 0), cdf(want, 0), tolerance = 1e-12)
+      expect_false(anyNA(predict(fit)))
+    }
+  }
+})
 
 test_that("every method works on single points, ties, flat columns and points worlds apart", {
   data <- list(

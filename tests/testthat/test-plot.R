@@ -57,6 +57,56 @@ test_that("lines() and plot(add = TRUE) draw on the figure that is there", {
   expect_argument_error(plot(fit, n_grid = -1), "n_grid")
 })
 
+test_that("arguments that a figure would not heed are refused by name", {
+  fits <- list(flash_kde(faithful$waiting), flash_kde(faithful), flash_kde(iris[1:3]))
+  with_null_device(for (fit in fits) {
+    expect_argument_error(plot(fit, type = "h"), "type")
+    expect_argument_error(plot(fit, banana = 1), "banana")
+    expect_error(plot(fit, las = 1, pch = 3, cex = 0.5, family = "serif"), NA)
+  })
+  with_null_device({
+    for (arg in c("xlim", "ylim", "xlab", "ylab")) {
+      expect_argument_error(do.call(plot, c(fits[3], stats::setNames(list(1:2), arg))), arg)
+    }
+    expect_argument_error(plot(fits[[3]], cex.main = 2), "cex.main")
+    expect_error(plot(fits[[1]], cex.main = 2, panel.first = graphics::grid(), bty = "l"), NA)
+    expect_error(plot(fits[[2]], asp = 1, xaxs = "r", col.main = "red"), NA)
+    expect_argument_error(lines(fits[[1]], banana = 1), "banana")
+  })
+})
+
+test_that("titles and the labels of small panels stay within their room", {
+  grDevices::png(tempfile(fileext = ".png"), width = 300, height = 300)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  for (text in c("short", strrep("a long title ", 5))) {
+    factor <- fit_width(text, 1.2, 2)
+    width <- graphics::strwidth(text, "inches", cex = 1.2 * factor, font = 2)
+    expect_lt(width, graphics::par("fin")[1])
+    expect_identical(factor == 1, text == "short")
+  }
+})
+
+test_that("contour labels do not cover each other, and the key goes where no data are", {
+  box <- c(0.4, 0.15)
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  # nested circles, 0.07 inches apart: a label is twice as high
+  angle <- seq(0, 2 * pi, length.out = 100)
+  circle <- function(r) list(cbind(3 + r * cos(angle), 3.5 + r * sin(angle)))
+  spots <- label_spots(lapply(c(0.5, 0.57, 0.64, 0.71), circle), box)
+  spots <- spots[!is.na(spots[, 1]), ]
+  expect_gt(nrow(spots), 1)
+  apart <- pmax(as.matrix(dist(spots[, 1])) / box[1], as.matrix(dist(spots[, 2])) / box[2])
+  expect_true(all(apart[upper.tri(apart)] >= 1))
+
+  graphics::plot.window(0:1, 0:1)
+  corner <- cbind(seq(0.7, 1, 0.01), seq(0.7, 1, 0.01))
+  key <- draw_region_key(c("95%", "50%"), c("red", "blue"), corner)
+  expect_identical(covered_points(key$rect, corner), 0L)
+})
+
 test_that("a grid beyond the memory limit is refused by name", {
   plane <- flash_kde(faithful, estimator = "kde")
   before <- options(flashkernel.memory_limit = 1e8)

@@ -433,6 +433,26 @@ test_that("integer and logical matrices, data frames and plain vectors are taken
   )
 })
 
+test_that("one bar covers a search of many sums and never goes back", {
+  internal <- getNamespace("flashkernel")
+  control <- list(progress = internal$progress_closure(TRUE))
+  state <- environment(control$progress)
+  state$show <- \(fraction) NULL # no bar in here
+  internal$name_stage(control, "Searching")
+  furthest <- numeric()
+  for (i in 0:3) for (sum in 1:2) { # two sums a step, each from 0 to 1
+    internal$share_stage(control, i / 4, 1 / 4)
+    for (fraction in c(0, 0.5, 1)) control$progress(fraction)
+    furthest <- c(furthest, state$furthest)
+    expect_false(is.null(state$started)) # the end of a sum is not the end of the stage
+  }
+  expect_equal(furthest, rep(1:4 / 4, each = 2))
+  internal$close_progress(control)
+  expect_null(state$started)
+  for (fraction in c(0, 0.5, 1)) control$progress(fraction) # a stage of one sum ends with it
+  expect_null(state$started)
+})
+
 test_that("work is silent where nobody watches, and tells its progress in order", {
   x <- example_points(40, 2)
   expect_silent(predict(flash_kde(x, bandwidth = 0.5)))
