@@ -16,7 +16,8 @@
 #' -infinity with the square of its distance over h. So \eqn{\hat f_{-i}} in the formula stands for
 #' \eqn{\hat f_{-i} + 10^{-6} g}, with g a multivariate Cauchy density at the medians with the robust
 #' spread (below) of the columns: a point out of reach of all others costs about 15 nats and its
-#' distance hardly matters. Points that have neighbours do not feel it.
+#' distance hardly matters. Points that have neighbours do not feel it. (From d = 16 on the factor is
+#' \eqn{10^{-6d/16}}{10^(-6 d/16)}: the more dimensions, the further all points are from each other.)
 #'
 #' A Laplace-corrected density may be zero or negative, where there is no logarithm. There the
 #' criterion takes a thousandth of the plain leave-one-out density (whenever the corrected one is
@@ -98,7 +99,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
-  lcv_bandwidth(data, estimator, structure, start, control)$bandwidth
+  warn_search(lcv_bandwidth(data, estimator, structure, start, control)$bandwidth, structure)
 }
 
 #' Bandwidth by least-squares cross-validation, for the plain estimate
@@ -140,7 +141,7 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
-  lscv_bandwidth(data, structure, start, control)$bandwidth
+  warn_search(lscv_bandwidth(data, structure, start, control)$bandwidth, structure)
 }
 
 check_structure <- function(structure) {
@@ -150,7 +151,7 @@ check_structure <- function(structure) {
 # Both selectors: list(bandwidth, stats), the latter of all sums together.
 lcv_bandwidth <- function(data, estimator, structure, start, control) {
   data <- spread_ties(data)
-  rescue <- log(rescue_share) + rescue_log_density(data)
+  rescue <- log_rescue_share(data$d) + rescue_log_density(data)
   criterion <- function(L) {
     loo <- loo_log_density(data$x, data$weights, L, estimator, control)
     value <- -weighted_mean(log_add(loo$log_density, rescue), data$weights)
@@ -173,8 +174,9 @@ lscv_bandwidth <- function(data, structure, start, control) {
 
 # ---- the density that catches outliers ------------------------------------------------------------
 
-# Its weight beside the estimate, see ?bw_lcv.
-rescue_share <- 1e-6
+# The log of its weight beside the estimate, see ?bw_lcv. In many dimensions any kernel estimate is many
+# nats below a smooth density, and only what is further below than that is an outlier.
+log_rescue_share <- function(d) log(1e-6) * max(1, d / 16)
 
 # log of the multivariate Cauchy density at the median, with the robust spread of each column.
 rescue_log_density <- function(data) {

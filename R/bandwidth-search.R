@@ -27,7 +27,6 @@ search_bandwidth <- function(data, criterion, structure, start, estimator, contr
   } else {
     L <- exp(best$theta) * base
   }
-  if (best$convergence != 0) warn_search(structure)
   list(
     L = L, value = best$value, evaluations = evaluations, convergence = best$convergence,
     stats = stats
@@ -143,11 +142,14 @@ central_gradient <- function(f, theta, step = 5e-3) {
   }, 0)
 }
 
-warn_search <- function(structure) {
-  warning(
-    "the cross-validation criterion has no optimum in the range searched (structure \"", structure,
-    "\"): the bandwidth is the best one tried", call. = FALSE
-  )
+warn_search <- function(bandwidth, structure) {
+  if (attr(bandwidth, "convergence") != 0) {
+    warning(
+      "the cross-validation criterion has no optimum in the range searched (structure \"", structure,
+      "\"): the bandwidth is the best one tried", call. = FALSE
+    )
+  }
+  bandwidth
 }
 
 # The result in the form that flash_kde() takes, at the size of the whole data.

@@ -11,23 +11,30 @@ check_selector_name <- function(name, arg) {
 # What the selector `name` gives for checked data: list(bandwidth, as as_bandwidth() takes it, stats,
 # of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points.
 select_bandwidth <- function(name, x, weights, estimator, control, arg) {
-  # A search by name costs a moment whatever n is; bw_lcv() itself takes all rows.
-  searched <- name %in% c("lcv", "lscv")
-  data <- new_selector_data(x, weights, if (searched) search_rows(ncol(x)) else Inf)
-  if (searched && any(data$sds == 0)) {
-    # a column hardly varies: the few rows show nothing of it
-    name <- "silverman"
-    data <- new_selector_data(x, weights)
-  }
   found <- switch(name,
     silverman = ,
-    scott = list(bandwidth = rule_bandwidth(data, name, estimator, "diagonal")),
+    scott = list(
+      bandwidth = rule_bandwidth(new_selector_data(x, weights), name, estimator, "diagonal")
+    ),
     nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(x))),
     sj = list(bandwidth = sj_bandwidth(as.vector(x), "ste", arg)),
-    lcv = lcv_bandwidth(data, estimator, "scaled", NULL, control),
-    lscv = lscv_bandwidth(data, "scaled", NULL, control)
+    search_by_name(name, x, weights, estimator, control)
   )
+  # few rows may show nothing of a column that hardly varies, or have no optimum
+  if (is.null(found)) return(select_bandwidth("silverman", x, weights, estimator, control, arg))
   c(found, list(selector = name))
+}
+
+# A search by name costs a moment whatever n is; bw_lcv() itself takes all rows. NULL: without success.
+search_by_name <- function(name, x, weights, estimator, control) {
+  data <- new_selector_data(x, weights, search_rows(ncol(x)))
+  if (any(data$sds == 0)) return(NULL)
+  found <- if (name == "lcv") {
+    lcv_bandwidth(data, estimator, "scaled", NULL, control)
+  } else {
+    lscv_bandwidth(data, "scaled", NULL, control)
+  }
+  if (attr(found$bandwidth, "convergence") == 0) found
 }
 
 # Rows that a search by name looks at: measured in ?bandwidth_default; fewer in many dimensions, at the

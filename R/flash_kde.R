@@ -41,7 +41,7 @@
 #'   [bw_lcv()]). A vector or matrix with names is matched to the columns by them. `NULL`:
 #'   `"lcv"`; [bandwidth_default] holds the measurement behind that. By name, `"lcv"` and `"lscv"`
 #'   search on at most 2,000 rows (fewer for more than 16 columns) and carry the result to all, and
-#'   leave it to `"silverman"` where a column is constant in those rows. The rules and `"lcv"` choose
+#'   leave it to `"silverman"` where these rows have no optimum or a constant column. The rules and `"lcv"` choose
 #'   for `estimator`; `"nrd0"`, `"sj"` and `"lscv"` aim at the plain estimate, whatever `estimator` is.
 #' @param score_bandwidth For `"sdkde"` only: the bandwidth of the KDE whose score debiases the
 #'   points, written as `bandwidth` is. `NULL`: the same as `bandwidth`. The paper also uses

@@ -91,41 +91,28 @@ say("  estimating from %s rows in %d dimension%s (%s), %s held out (seed %d)\n\n
 # The Laplace-corrected estimate can be negative far from the data. It has no logarithm there, so
 # its likelihood is taken over the other rows, and the rows left out are counted.
 held_out_likelihood <- function(fit) {
-  value <- suppressWarnings(predict(fit, test, type = "log_density"))
+  value <- suppressWarnings(
+    predict(fit, test, type = "log_density"),
+    classes = "flashkernel_warning_negative"
+  )
   negative <- is.nan(value)
   c(mean = mean(value[!negative]), negative = sum(negative))
 }
 
-# Each estimator with the package's default bandwidth and with its own cross-validated one, which
-# is searched for on a part of the rows.
-searched_rows <- min(nrow(train), 3000)
-cross_validated <- function(estimator) {
-  tryCatch(
-    bw_lcv(train, estimator, subsample = searched_rows),
-    flashkernel_error_argument = function(e) {
-      # a column may be constant in the part
-      say("  no cross-validation for %s, the default bandwidth instead: %s\n", estimator, conditionMessage(e))
-      NULL
-    }
-  )
-}
-try_one <- function(estimator, chosen_by) {
+# Each estimator with the bandwidth that the package chooses for it.
+try_one <- function(estimator) {
   seconds <- system.time({
-    bandwidth <- if (chosen_by == "likelihood") cross_validated(estimator)
-    fit <- flash_kde(train, estimator, bandwidth = bandwidth)
+    fit <- flash_kde(train, estimator)
     likelihood <- held_out_likelihood(fit)
   })[["elapsed"]]
   sds <- sqrt(diag(fit$bandwidth))
   list(fit = fit, row = data.frame(
-    estimator = estimator,
-    bandwidth = if (is.null(bandwidth)) fit$selector else "cross-validated",
+    estimator = estimator, bandwidth = fit$selector,
     sds = paste(formatC(sds, digits = 3, format = "g"), collapse = " "),
     likelihood = likelihood[["mean"]], negative = likelihood[["negative"]], seconds = seconds
   ))
 }
-choices <- expand.grid(chosen_by = c("default", "likelihood"), estimator = c("kde", "sdkde", "laplace"),
-                       stringsAsFactors = FALSE)
-tries <- Map(try_one, choices$estimator, choices$chosen_by)
+tries <- lapply(c("kde", "sdkde", "laplace"), try_one)
 results <- do.call(rbind, lapply(tries, `[[`, "row"))
 
 say("Mean log-likelihood of a held-out row (larger is better):\n\n")
@@ -135,8 +122,7 @@ print(data.frame(
   `not positive` = results$negative, seconds = sprintf("%.2f", results$seconds),
   check.names = FALSE
 ), row.names = FALSE, right = TRUE)
-say("\ncross-validated: by leave-one-out likelihood on %s of the rows kept\n",
-    format(searched_rows, big.mark = ","))
+say("\n")
 if (any(results$negative > 0)) {
   say("not positive: held-out rows where the signed laplace estimate is not above zero; they have no\n")
   say("logarithm and are left out of its mean, which is therefore not comparable with the others\n")

@@ -315,3 +315,21 @@ test_that("a selector of flash_kde() blames what the user wrote", {
   message <- tryCatch(bw_nrd0(3), error = conditionMessage)
   expect_no_match(message, "bandwidth`")
 })
+
+test_that("the default is the likelihood's choice on a bounded number of rows, or the rule where that fails", {
+  set.seed(6)
+  x <- matrix(stats::rnorm(9000), ncol = 3)
+  fit <- flash_kde(x, "kde")
+  expect_identical(fit$selector, "lcv")
+  expect_equal(sqrt(diag(fit$bandwidth)), plain(bw_lcv(x, "kde", subsample = 2000)))
+  expect_equal(
+    flash_kde(x[1:500, ], "laplace")$bandwidth,
+    flash_kde(x[1:500, ], "laplace", bandwidth = bw_lcv(x[1:500, ], "laplace"))$bandwidth
+  )
+  # a column that the rows looked at show as constant
+  x <- cbind(x[, 1], replace(numeric(3000), 2, 1))
+  expect_identical(flash_kde(x, "kde")$selector, "silverman")
+  # in many dimensions the points are far from each other, and that is no reason for outliers
+  x <- matrix(stats::rnorm(300 * 200), ncol = 200)
+  expect_gt(min(diag(flash_kde(x, "kde")$bandwidth)), 0.5)
+})
