@@ -65,3 +65,18 @@ normal_points <- function(n, d, seed = 1) {
 
 # Silverman's sd for standard normal points: the same bandwidth for every program compared.
 common_bandwidth <- function(n, d) (4 / (n * (d + 2)))^(1 / (d + 4))
+
+# Multiplications and multiply-adds that one pair of points costs, the operations of which a core does the
+# fewest a cycle: d for the distance, the degree of the polynomial for 2^t (src/cpu/tile_body.h), and the
+# sums: one for a kernel sum with a single column, 1 + d for a score. Where the targets are the points
+# themselves ("symmetric score") each unordered pair is met once and added on both sides, so that half of
+# that falls on each of the n^2 pairs.
+pair_cost <- function(d, task = c("sum", "score", "symmetric score"), precision = "double") {
+  task <- match.arg(task)
+  kernel <- d + if (precision == "double") 10 else 5
+  switch(task,
+    sum = kernel + 1,
+    score = kernel + 1 + d,
+    `symmetric score` = (kernel + 2 * (1 + d)) / 2
+  )
+}

@@ -2,7 +2,7 @@
 #
 # The bound: flashkernel:::fma_peak(seconds) measures how many multiply-adds a second all threads
 # together can retire (one lane = one multiply-add of one number), and
-# flashkernel:::pair_cost(d, task, precision) counts the operations that one pair needs on those
+# pair_cost(d, task, precision) in common.R counts the operations that one pair needs on those
 # units: the products of the distance, the polynomial of the exponential, the sums. The quotient is
 # the number of pairs per second that no program with this arithmetic can pass on this machine;
 # memory, the integer part of the exponential and the end of the loops only take away from it.
@@ -44,7 +44,7 @@ for (table in tables) {
   task <- table$task[1]
   precision <- table$precision[1]
   rate <- n^2 / table$seconds
-  bound <- peaks[[precision]] / vapply(table$d, \(d) flashkernel:::pair_cost(d, task, precision), 0)
+  bound <- peaks[[precision]] / vapply(table$d, \(d) pair_cost(d, task, precision), 0)
   cat(sprintf("%s, %s precision, n = m = %s\n", task, precision, format(n, big.mark = ",")))
   show_table(data.frame(
     d = table$d, seconds = sprintf("%.4f", table$seconds), `pairs per second` = format_rate(rate),

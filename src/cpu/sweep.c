@@ -21,7 +21,7 @@ enum {
   CHUNK = 1 << 19,            /* numbers held for the targets at a time: packed points and accumulators */
   MIN_CHUNK = 4096,           /* targets, so that packing the sources for each chunk costs little */
   TASKS = 512,                /* between two barriers: few targets are split over sources for it, */
-  PARTIAL = 1 << 20,          /* as far as so many partial sums go, but at least */
+  GROUP = 1 << 20,            /* as far as so many partial sums and packed coordinates go, but at least */
   MIN_TASKS = 64
 };
 
@@ -303,7 +303,8 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   size = fk_smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
   chunk->padded = size = fk_padded(size, FK_TILE_COLS);
   chunk->split = split_size(d);
-  int64_t tiles = size / FK_TILE_COLS, group = fk_smaller(fk_pieces(TASKS, tiles), PARTIAL / (size * per_target));
+  int64_t tiles = size / FK_TILE_COLS;
+  int64_t group = fk_smaller(fk_pieces(TASKS, tiles), GROUP / (size * per_target + chunk->split * d));
   if (group < fk_pieces(MIN_TASKS, tiles)) group = fk_pieces(MIN_TASKS, tiles);
   chunk->group = fk_smaller(fk_pieces(n, chunk->split), group);
   bool self = s->task->exclude_self;

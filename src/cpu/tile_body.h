@@ -89,7 +89,8 @@ INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int d
 
 INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const int factor, const int store,
                           const int symmetric) {
-  const REAL *row_weight = a->row_weight, *col_weight = a->col_weight, *col_shift = a->col_shift;
+  const REAL *row_weight = a->row_weight, *col_weight = a->col_weight,
+             *col_shift = symmetric ? NULL : a->col_shift;
   REAL *kernel = a->kernel;
   V row_mass[FK_TILE_ROWS];
   if (symmetric)
