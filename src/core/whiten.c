@@ -1,5 +1,5 @@
 /* Whitening u = L^-1 (x - centre), so that every engine sees an isotropic unit bandwidth.
- * Centring at the weighted mean first keeps the digits of data far from the origin. */
+ * Centring first keeps the digits of data far from the origin. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,6 +26,24 @@ static double weighted_mean(const double *x, const double *weights, int64_t n, d
   return isfinite(rest) ? mean + rest : mean;
 }
 
+/* The mean is the best centre where all points are within so many bandwidths. One further out would draw it away,
+ * and the others would lose digits to its size. The smallest number in absolute value takes no more digits from
+ * any coordinate than it has itself. */
+#define WIDE 200
+
+static bool is_near(const double *x, int64_t n, double centre, double distance) {
+  for (int64_t i = 0; i < n; i++)
+    if (!(fabs(x[i] - centre) <= distance)) return false;
+  return true;
+}
+
+static double least_absolute(const double *x, int64_t n) {
+  double least = x[0];
+  for (int64_t i = 1; i < n; i++)
+    if (fabs(x[i]) < fabs(least)) least = x[i];
+  return least;
+}
+
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, struct fk_error *err) {
   w->d = x->d;
@@ -36,7 +54,13 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   if (!w->centre) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)x->d);
   double total = 0;
   for (int64_t i = 0; i < x->n; i++) total += weights ? weights[i] : 1;
-  for (int64_t k = 0; k < x->d; k++) w->centre[k] = weighted_mean(x->data + k * x->n, weights, x->n, 1 / total);
+  for (int64_t k = 0; k < x->d; k++) {
+    const double *column = x->data + k * x->n;
+    double sd2 = 0; /* of the kernel, in column k */
+    for (int64_t l = 0; l <= k; l++) sd2 += chol[k + l * x->d] * chol[k + l * x->d];
+    w->centre[k] = weighted_mean(column, weights, x->n, 1 / total);
+    if (!is_near(column, x->n, w->centre[k], WIDE * sqrt(sd2))) w->centre[k] = least_absolute(column, x->n);
+  }
   return FK_STATUS_OK;
 }
 

@@ -95,15 +95,11 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
     if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
-    if (!status) {
-      /* A point of weight 0 may be nearer than all that count: its kernel, relative to theirs, overflows. */
-      sweep.mask = true;
-      status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
-      /* A distance that overflows has no exponent to take off: its sum is 0. */
-      for (int64_t r = 0; r < found; r++)
-        if (!isfinite(shift2[r])) shift2[r] = 0;
-      if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
-    }
+    if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
+    /* A distance that overflows has no exponent to take off: its sum is 0. */
+    for (int64_t r = 0; r < found; r++)
+      if (!isfinite(shift2[r])) shift2[r] = 0;
+    if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
     fk_sweep_free(&sweep);
   }
   free(rows);

@@ -164,16 +164,6 @@ void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, c
   for (int64_t i = 0; i < end; i++) fk_real_set(mode, p->weight, i, i < p->n ? weights[i] / scale : 0);
 }
 
-void fk_packed_mask(struct fk_packed *p, const struct fk_kernel_mode *mode) {
-  const double far = 1e70; /* its fourth power is finite; tails are summed in double */
-  int panel = mode->ops->panel;
-  for (int64_t i = 0; i < fk_padded(p->n, FK_TILE_COLS); i++) {
-    if (fk_real_get(mode, fk_packed_weight_at(p, mode, i), 0) != 0) continue;
-    fk_real_set(mode, p->points, (i / panel) * panel * p->d + i % panel, far);
-    if (p->constant) fk_real_set(mode, p->constant, i, mode->difference ? 0 : -far * far / 2);
-  }
-}
-
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;

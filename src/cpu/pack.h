@@ -45,8 +45,6 @@ const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kerne
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
-/* Moves points of weight 0 (the padding among them) out of every target's sight. */
-void fk_packed_mask(struct fk_packed *p, const struct fk_kernel_mode *mode);
 void fk_packed_free(struct fk_packed *p);
 
 /* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */

@@ -76,7 +76,6 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
                                          end - first, threads, err);
   if (status) return status;
   if (s->weighted) fk_packed_weights(&p->points, &s->mode, task->weights + first, s->weight_scale);
-  if (s->mask) fk_packed_mask(&p->points, &s->mode);
   p->first = first;
   p->end = end;
   return FK_STATUS_OK;
@@ -189,7 +188,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
     }
     if (!find_max && s->n_values > 0) {
       struct fk_tile_values values = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = kernel};
-      values.weight = s->weighted ? tile.row_weight : NULL;
+      values.weight = s->weighted || chunk->shift ? tile.row_weight : NULL; /* the padding counts in tails */
       values.values = fk_values_at(s, &chunk->sources, i);
       values.n_values = s->n_values;
       values.out = acc + chunk->padded + first_target;

@@ -14,7 +14,6 @@ struct fk_sweep {
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
   bool weighted;
-  bool mask;        /* sources of weight 0: see fk_packed_mask() */
   double factor[3]; /* polynomial of the exponent in base 2 */
 };
 

@@ -108,9 +108,10 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
         V k[EXP2_GROUP];
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
-        if (col_shift) {
+        if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
           FK_UNROLL
-          for (int i = 0; i < EXP2_GROUP; i++) k[i] = V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES));
+          for (int i = 0; i < EXP2_GROUP; i++)
+            k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
         }
         FN(exp2)(k, EXP2_GROUP);
         FK_UNROLL
@@ -351,7 +352,7 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
       if (!find_max) {
         /* Only rows of weight 0 can be nearer than the nearest: no overflow from them. */
         FK_UNROLL
-        for (int r = 0; r < 4; r++) t[r] = V_SUB(V_SET(0), V_MAX(V_SET(0), V_SUB(V_SET(0), t[r])));
+        for (int r = 0; r < 4; r++) t[r] = V_MIN(V_SET(0), t[r]);
         FN(exp2)(t, 4);
       }
       double *out = a->col_mass + col;
@@ -513,6 +514,7 @@ static const struct fk_tile_ops FN(ops) = {
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX
+#undef V_MIN
 #undef V_SUMS
 #undef V_SCALE
 #undef V_ADD_TO

@@ -22,9 +22,10 @@ static inline V FN(load)(const REAL *p) {
   return a;
 }
 static inline void FN(store)(REAL *p, V a) { memcpy(p, &a, sizeof a); }
-static inline V FN(max)(V a, V b) {
-  FN(bits) above = (FN(bits))(a > b), x = (FN(bits))a, y = (FN(bits))b;
-  return (V)((x & above) | (y & ~above));
+/* From a and b the lanes where x > y, and where not: a : b, b where one is NaN. */
+static inline V FN(choose)(V x, V y, V a, V b) {
+  FN(bits) above = (FN(bits))(x > y), left = (FN(bits))a, right = (FN(bits))b;
+  return (V)((left & above) | (right & ~above));
 }
 #define V_LOAD(p) FN(load)(p)
 #define V_STORE(p, a) FN(store)(p, a)
@@ -35,7 +36,8 @@ static inline V FN(max)(V a, V b) {
 #define V_DIV(a, b) ((a) / (b))
 #define V_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
-#define V_MAX(a, b) FN(max)(a, b)
+#define V_MAX(a, b) FN(choose)(a, b, a, b)
+#define V_MIN(a, b) FN(choose)(b, a, a, b)
 #define V_SUMS(out, a)                                                                                            \
   do {                                                                                                            \
     for (int sum_ = 0; sum_ < V_LANES; sum_++)                                                                    \

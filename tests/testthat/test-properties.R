@@ -309,6 +309,70 @@ test_that("a log density a thousand sds away is finite and right", {
   }
 })
 
+test_that("queries any distance away, and weights of any size, keep their log densities and scores", {
+  x <- c(-1.3, 0.2, 0.7, 2.1)
+  y <- 10^(2:150) * rep(c(1, -1.37), length.out = 149)
+  nearest <- ifelse(y > 0, 2.1, -1.3)
+  for (estimator in c("kde", "laplace")) {
+    fit <- flash_kde(x, estimator, bandwidth = 1)
+    # from 100 sds on, the nearest point is all that counts
+    z <- y - nearest
+    laplace <- estimator == "laplace"
+    want <- log(if (laplace) z^2 / 2 - 1.5 else 1) - z^2 / 2 - log(4) - log(2 * pi) / 2
+    # log|p|, as the score goes by it; negative there
+    got <- log_estimate(fit, matrix(y), FALSE, fit_control(fit))$log_abs
+    expect_within(got, want, 1e-14)
+    score <- if (laplace) z / (z^2 / 2 - 1.5) - z else -z
+    expect_within(predict(fit, y, type = "score"), score, 1e-12)
+  }
+  far <- flash_kde(x, "kde", bandwidth = 1)
+  for (weight in 10^-c(20, 60, 99, 200)) {
+    light <- flash_kde(x, "kde", bandwidth = 1, weights = rep(weight, 4))
+    at <- c(0, 30, 38, 60)
+    expect_within(predict(light, at, "log_density"), predict(far, at, "log_density"), 1e-13)
+  }
+})
+
+test_that("an outlier takes no digits from the others, however far it is and wherever they are", {
+  x <- example_points(60, 3)
+  H <- example_bandwidth(3, 0.4)
+  for (offset in c(0, 1e6)) for (distance in 10^c(2, 4, 8, 12, 16, 100)) {
+    all <- rbind(x, c(distance, -distance, 0)) + offset
+    near <- all[1:60, ] # rounded as they are
+    fit <- flash_kde(all, "kde", bandwidth = H)
+    want <- ref_log_kde(near, near, H) + log(60 / 61)
+    expect_within(predict(fit, near, type = "log_density"), want, if (offset > 0) 1e-9 else 1e-12)
+    debiased <- flash_kde(all, "sdkde", bandwidth = H)$debiased[1:60, ]
+    expect_within(debiased - offset, ref_debias(near, H) - offset, if (offset > 0) 1e-8 else 1e-11)
+  }
+})
+
+test_that("a point out of all proportion leaves the leave-one-out values of the others alone", {
+  x <- c(-1, 0, 0.5, 1e170)
+  for (score_bandwidth in c(1, sqrt(1 / 2))) {
+    fit <- flash_kde(x, "sdkde", bandwidth = 1, score_bandwidth = score_bandwidth)
+    near <- flash_kde(x[1:3], "sdkde", bandwidth = 1, score_bandwidth = score_bandwidth)
+    want <- predict(near, type = "log_density", loo = TRUE) + log(2 / 3)
+    expect_within(predict(fit, type = "log_density", loo = TRUE)[1:3], want, 1e-12)
+  }
+})
+
+test_that("inputs too large to be packed at once give what queries give", {
+  set.seed(11)
+  x <- matrix(stats::rnorm(4000 * 180), ncol = 180)
+  H <- 60 * (diag(180) + 0.5)
+  w <- stats::rexp(4000) * rep(c(0, 1), c(10, 3990))
+  rows <- c(1:20, 3980:4000)
+  for (precision in c("double", "single")) {
+    loss <- if (precision == "double") 1e-11 else 1e-4
+    all <- kernel_score(x, bandwidth = H, weights = w, precision = precision)
+    some <- kernel_score(x, x[rows, ], H, w, precision = precision)
+    expect_lt(max(abs(all[rows, ] - some)), loss * max(abs(some)))
+  }
+  want <- ref_log_kde(x, x[rows, ], H, w)
+  expect_within(predict(flash_kde(x, "kde", H, weights = w), type = "log_density")[rows], want, 1e-10)
+})
+
 test_that("an isolated training point keeps a finite leave-one-out log density and score", {
   x <- rbind(example_points(30, 3), c(1e4, -1e4, 0))
   fit <- flash_kde(x, estimator = "kde", bandwidth = 0.5)
