@@ -41,7 +41,14 @@ test_that("the weighted KDE is that of ks", {
   expect_within(log(got), log(ks_density(x, x, H, w = w, binned = FALSE)), 1e-11)
 })
 
-test_that("the plain KDE is that of ks on the project's larger data", {
+test_that("the plain KDE is that of ks on larger data", {
+  skip_if_not_installed("ks")
+  file <- system.file("extdata", "california.csv.gz", package = "flashkernel", mustWork = TRUE)
+  housing <- utils::read.csv(file)
+  expect_agrees_with_ks(housing[seq(1, nrow(housing), 10), ], 50)
+})
+
+test_that("the plain KDE is that of ks on the project's own data sets, where they are", {
   skip_if_not_installed("ks")
   housing <- utils::read.csv(shared_data("california_housing.csv.gz"))
   columns <- c("median_income", "housing_median_age", "longitude", "latitude")
