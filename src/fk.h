@@ -110,7 +110,6 @@ struct fk_task {
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
   const double *weights; /* n, NULL: ones */
-  bool signed_weights;   /* they are no masses, and do not define a centre */
   enum fk_values values;
   const double *columns; /* n x n_columns */
   int64_t n_columns;
@@ -122,6 +121,10 @@ struct fk_task {
   bool tail_pass;   /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
   double *shift; /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
+
+static inline int64_t fk_n_targets(const struct fk_task *task) {
+  return task->targets.data ? task->targets.n : task->sources.n;
+}
 
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
  *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 - eps_ij)

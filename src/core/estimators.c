@@ -9,24 +9,26 @@
 
 static const double plain[3] = {1, 0, 0};
 
-static int64_t n_targets(const struct fk_points *x, const struct fk_points *y) { return y->data ? y->n : x->n; }
-
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
 }
 
-/* One task on the engine that the options ask for. Weights of any sign may enter a sum, but only those of a
- * density give a centre. */
-static enum fk_status run(struct fk_task *task, const double *chol, const struct fk_opts *opts,
-                          struct fk_stats *stats, struct fk_error *err) {
+/* On the engine that the options ask for; the task has its whitening. */
+static enum fk_status run(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+                          struct fk_error *err) {
   const struct fk_engine *engine;
-  struct fk_whitening whitening;
   enum fk_status status = fk_engine_select(opts, &engine, err);
-  if (!status)
-    status = fk_whitening_init(&whitening, chol, &task->sources, task->signed_weights ? NULL : task->weights, err);
+  return status ? status : engine->sums(task, opts, stats, err);
+}
+
+/* The same for a task alone. weights: those of a density, which give it a centre; NULL: ones. */
+static enum fk_status whiten_and_run(struct fk_task *task, const double *chol, const double *weights,
+                                     const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_whitening whitening;
+  enum fk_status status = fk_whitening_init(&whitening, chol, &task->sources, weights, err);
   if (status) return status;
   task->whitening = &whitening;
-  status = engine->sums(task, opts, stats, err);
+  status = run(task, opts, stats, err);
   task->whitening = NULL;
   fk_whitening_free(&whitening);
   return status;
@@ -35,14 +37,13 @@ static enum fk_status run(struct fk_task *task, const double *chol, const struct
 enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
                              int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
                              struct fk_stats *stats, struct fk_error *err) {
-  int64_t m = n_targets(x, y);
   struct fk_task task = {.sources = *x, .targets = *y};
+  int64_t m = fk_n_targets(&task);
   memcpy(task.factor, plain, sizeof plain);
-  if (n_columns == 1) { /* one column is a set of weights, which needs no kernel values in memory */
+  if (n_columns == 1) { /* one column is a set of weights, of any sign, and needs no kernel values in memory */
     task.weights = b;
-    task.signed_weights = true;
     task.mass = sums;
-    return run(&task, chol, opts, stats, err);
+    return whiten_and_run(&task, chol, NULL, opts, stats, err);
   }
   task.values = FK_VALUES_COLUMNS;
   task.columns = b;
@@ -50,7 +51,7 @@ enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *
   task.sums = sums;
   task.mass = malloc(sizeof(double) * (size_t)m);
   if (!task.mass) return out_of_memory(err, 8.0 * (double)m);
-  enum fk_status status = run(&task, chol, opts, stats, err);
+  enum fk_status status = whiten_and_run(&task, chol, NULL, opts, stats, err);
   free(task.mass);
   return status;
 }
@@ -58,14 +59,14 @@ enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
                           const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
                           double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err) {
-  int64_t m = n_targets(x, y);
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .exclude_self = loo};
+  int64_t m = fk_n_targets(&task);
   task.mass = log_abs;
   task.tail_pass = true;
   task.shift = malloc(sizeof(double) * (size_t)m);
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
-  enum fk_status status = run(&task, chol, opts, stats, err);
+  enum fk_status status = whiten_and_run(&task, chol, weights, opts, stats, err);
   for (int64_t j = 0; j < m && !status; j++) {
     double mass = log_abs[j];
     if (negative) negative[j] = mass < 0;
@@ -138,6 +139,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
 
   struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .values = FK_VALUES_COORDINATES};
   struct fk_whitening whitening = {.centre = NULL};
+  task.whitening = &whitening;
   task.exclude_self = loo;
   task.tail_pass = true;
   task.mass = mass;
@@ -150,17 +152,17 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
     task.factor[0] = 2 + (double)d / 2;
     task.factor[1] = -1;
   }
-  enum fk_status status = run(&task, chol, opts, stats, err);
+  enum fk_status status = fk_whitening_init(&whitening, chol, x, weights, err);
+  if (!status) status = run(&task, opts, stats, err);
   if (!status && laplace) {
     task.values = FK_VALUES_NONE;
     task.sums = NULL;
     task.factor[0] -= 1;
     task.mass = estimate;
     task.shift = estimate_shift;
-    status = run(&task, chol, opts, stats, err);
+    status = run(&task, opts, stats, err);
     for (int64_t j = 0; j < m && !status; j++) estimate[j] *= exp(estimate_shift[j] - shift[j]);
   }
-  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);
   if (!status) {
     struct shift_map map = {targets, &whitening, A, whitening.diagonal, false};
     fk_inverse_transposed(chol, d, A);
@@ -182,12 +184,13 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
 
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   struct fk_whitening whitening = {.centre = NULL};
+  task.whitening = &whitening;
   task.mass = mass;
   task.sums = debiased;
   task.tail_pass = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
   memcpy(task.factor, plain, sizeof plain);
-  enum fk_status status = run(&task, chol_score, opts, stats, err);
-  if (!status) status = fk_whitening_init(&whitening, chol_score, x, weights, err);
+  enum fk_status status = fk_whitening_init(&whitening, chol_score, x, weights, err);
+  if (!status) status = run(&task, opts, stats, err);
   if (!status) {
     /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
     fk_inverse_transposed(chol_score, d, inverse);
@@ -218,13 +221,14 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   task.mass = mass;
   task.sums = means;
+  task.whitening = &score_whitening;
   task.tail_pass = weights != NULL;
   memcpy(task.factor, plain, sizeof plain);
   enum fk_status status = fk_engine_select(opts, &engine, err);
   if (!status && !engine->debiased_loo)
     status = fk_fail(err, FK_STATUS_UNSUPPORTED, "this engine has no leave-one-out for SD-KDE");
-  if (!status) status = run(&task, chol_score, opts, stats, err);
   if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, err);
+  if (!status) status = engine->sums(&task, opts, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
     struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};

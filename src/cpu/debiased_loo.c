@@ -4,12 +4,9 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/threads.h"
 #include "aligned.h"
 #include "exact_cpu.h"
-#include "../core/threads.h"
-
-#define LN2 0.693147180559945309417
-#define LOG2E 1.44269504088896340736
 
 struct loo {
   const struct fk_loo_task *task;
@@ -46,17 +43,11 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
   }
 }
 
-static bool meets(const struct held_out *h, int64_t first_row, int n_rows) {
-  for (int c = 0; c < h->count; c++)
-    if (h->index[c] >= first_row && h->index[c] < first_row + n_rows) return true;
-  return false;
-}
-
 static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   const struct fk_packed *x = &s->points;
   int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
   struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda};
-  tile.n_cols = (h->count + panel - 1) / panel * panel;
+  tile.n_cols = (int)fk_padded(h->count, panel);
   tile.col_points = h->points;
   tile.col_weight = h->weight;
   tile.col_shift = h->shift;
@@ -65,12 +56,12 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   for (int c = 0; c < FK_TILE_COLS; c++) h->mass[c] = find_max ? -INFINITY : 0;
   for (int64_t j = 0; j < x->n; j += FK_TILE_ROWS) {
     tile.first_row = j;
-    tile.n_rows = (int)(fk_padded(fk_smaller(FK_TILE_ROWS, x->n - j), step));
+    tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, x->n - j), step);
     tile.row_points = (const double *)x->points + j * x->d;
     tile.row_means = (const double *)s->means.points + j * x->d;
     tile.row_mass_inverse = s->mass_inverse + j;
     tile.row_weight = s->weight + j;
-    tile.drop = meets(h, j, tile.n_rows);
+    tile.drop = fk_tile_meets_self(h->index, h->count, j, tile.n_rows);
     s->mode.ops->loo(&tile, find_max);
   }
 }
@@ -78,7 +69,7 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
 /* Held-out points rows[0 .. m) (NULL: all). out: the sums, or with find_max the largest exponents. */
 static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, const double *shift2, bool find_max,
                           double *out, struct fk_error *err) {
-  int64_t tiles = (m + FK_TILE_COLS - 1) / FK_TILE_COLS;
+  int64_t tiles = fk_pieces(m, FK_TILE_COLS);
   enum fk_status status = FK_STATUS_OK;
   struct fk_chunks progress;
   fk_chunks_start(&progress, &s->opts->poll, s->threads, (double)tiles,
@@ -118,15 +109,16 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
   double *shift2 = malloc(sizeof(double) * (size_t)n), *sum = malloc(sizeof(double) * (size_t)n);
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t i = 0; i < n && !status; i++) {
-    if (!(log_sum[i] >= 0x1p-961 * (double)n)) rows[found++] = i;
+    if (!(log_sum[i] >= FK_CPU_LOST * (double)n)) rows[found++] = i;
     log_sum[i] = log(log_sum[i]) + log(s->weight_scale);
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
+  if (!status && found) {
+    fk_cpu_drop_overflow(shift2, found);
+    status = run(s, rows, found, shift2, false, sum, err);
+  }
   for (int64_t r = 0; r < found && !status; r++)
-    if (!isfinite(shift2[r])) shift2[r] = 0; /* a distance that overflows: the sum is 0 */
-  if (!status && found) status = run(s, rows, found, shift2, false, sum, err);
-  for (int64_t r = 0; r < found && !status; r++)
-    log_sum[rows[r]] = log(sum[r]) + shift2[r] * LN2 + log(s->weight_scale);
+    log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + log(s->weight_scale);
   stats->tail_rows += (double)found;
   free(rows);
   free(shift2);
@@ -141,7 +133,7 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   struct fk_points means = {task->means, task->points.n, task->points.d};
   int64_t n = task->points.n, d = task->points.d;
   s.threads = fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(3 * d + 20));
-  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(LOG2E / 2)};
+  s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(FK_LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
   enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, FK_PACKED_WEIGHT, err);
@@ -152,8 +144,7 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   if (!status) {
     s.weight_scale = task->weights ? fk_largest_absolute(task->weights, n) : 1;
     s.weight = s.points.weight;
-    for (int64_t i = 0; i < s.points.capacity; i++)
-      s.weight[i] = i >= n ? 0 : task->weights ? task->weights[i] / s.weight_scale : 1;
+    fk_packed_weights(&s.points, &s.mode, task->weights, s.weight_scale);
     s.mass_inverse = calloc((size_t)s.points.capacity, sizeof(double));
     if (!s.mass_inverse) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   }

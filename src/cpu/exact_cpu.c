@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exact_cpu.h"
 #include "../core/threads.h"
-
-#define LOG2E 1.44269504088896340736
+#include "exact_cpu.h"
 
 /* Rounding of the exponent x'y - |x|^2/2 - |y|^2/2 grows with |x|^2, that of -|x - y|^2/2 hardly. The limits
  * on the largest |x|^2 keep its error under about 1e-11 (double) and 3e-5 (single, measured in
@@ -25,7 +23,7 @@ static void choose_mode(enum fk_precision precision, double radius2, int64_t d, 
   mode->single = single && radius2 <= DIFFERENCE_LIMIT_SINGLE;
   mode->difference = d <= DIFFERENCE_DIMENSION || radius2 > (mode->single ? GRAM_LIMIT_SINGLE : GRAM_LIMIT_DOUBLE);
   mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
-  mode->scale = sqrt(mode->difference ? LOG2E / 2 : LOG2E);
+  mode->scale = sqrt(mode->difference ? FK_LOG2E / 2 : FK_LOG2E);
 }
 
 static const char *cpu_name(void) {
@@ -68,18 +66,22 @@ static enum fk_status available(struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-/* Below this a row may have lost terms to underflow (each is under the smallest number that counts; 2^60 and
- * 2^27 of them would be needed to matter). */
+/* In single precision 2^27 terms are needed to matter, see FK_CPU_LOST. */
 static double underflow_threshold(const struct fk_sweep *s) {
-  double tiny = s->mode.single ? 0x1p-125 * 0x1p27 : 0x1p-1021 * 0x1p60;
-  return (double)s->task->sources.n * fmax(tiny * s->weight_scale, 0x1p-1021 * 0x1p60);
+  double lost = s->mode.single ? 0x1p-125 * 0x1p27 : FK_CPU_LOST;
+  return (double)s->task->sources.n * fmax(lost * s->weight_scale, FK_CPU_LOST);
+}
+
+void fk_cpu_drop_overflow(double *shift2, int64_t m) {
+  for (int64_t r = 0; r < m; r++)
+    if (!isfinite(shift2[r])) shift2[r] = 0;
 }
 
 /* Rows that underflow are done again, in double, with their own largest exponent taken off. */
 static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
                                 struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = main_sweep->task;
-  int64_t m = task->targets.data ? task->targets.n : task->sources.n, found = 0;
+  int64_t m = fk_n_targets(task), found = 0;
   double threshold = underflow_threshold(main_sweep);
   for (int64_t j = 0; j < m; j++) found += !(fabs(task->mass[j]) >= threshold);
   if (found == 0) return FK_STATUS_OK;
@@ -96,10 +98,10 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
     if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
-    /* A distance that overflows has no exponent to take off: its sum is 0. */
-    for (int64_t r = 0; r < found; r++)
-      if (!isfinite(shift2[r])) shift2[r] = 0;
-    if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
+    if (!status) {
+      fk_cpu_drop_overflow(shift2, found);
+      status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
+    }
     fk_sweep_free(&sweep);
   }
   free(rows);
@@ -110,7 +112,7 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
 
 static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err) {
-  int64_t n = task->sources.n, d = task->sources.d, m = task->targets.data ? task->targets.n : n;
+  int64_t n = task->sources.n, d = task->sources.d, m = fk_n_targets(task);
   int threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(d + 10));
   double start = fk_seconds(), radius2 = 0;
   enum fk_status status = fk_radius2(&task->sources, task->whitening, threads, &radius2, err);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "aligned.h"
 #include "../core/threads.h"
+#include "aligned.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
 
@@ -161,7 +161,8 @@ double fk_largest_absolute(const double *x, int64_t n) {
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale) {
   int64_t end = fk_padded(p->n, FK_TILE_COLS);
-  for (int64_t i = 0; i < end; i++) fk_real_set(mode, p->weight, i, i < p->n ? weights[i] / scale : 0);
+  for (int64_t i = 0; i < end; i++)
+    fk_real_set(mode, p->weight, i, i >= p->n ? 0 : weights ? weights[i] / scale : 1);
 }
 
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,

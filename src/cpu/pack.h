@@ -4,6 +4,9 @@
 
 #include "tile.h"
 
+#define FK_LN2 0.693147180559945309417
+#define FK_LOG2E 1.44269504088896340736
+
 /* One precision of one instruction set, and how exponents are formed. */
 struct fk_kernel_mode {
   const struct fk_tile_ops *ops;
@@ -37,7 +40,7 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err);
-/* weights: of point 0 of p on; stored divided by scale. */
+/* weights: of point 0 of p on, NULL: ones; stored divided by scale. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
 /* From point i on, to the end of its block of FK_TILE_COLS. */

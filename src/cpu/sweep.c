@@ -9,11 +9,9 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/threads.h"
 #include "aligned.h"
 #include "sweep.h"
-#include "../core/threads.h"
-
-#define LN2 0.693147180559945309417
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum {
@@ -36,8 +34,8 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->weighted = task->weights != NULL;
   /* q/2 = -t ln 2 */
   s->factor[0] = task->factor[0];
-  s->factor[1] = -LN2 * task->factor[1];
-  s->factor[2] = LN2 * LN2 * task->factor[2];
+  s->factor[1] = -FK_LN2 * task->factor[1];
+  s->factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
 
   s->weight_scale = s->weighted ? fk_largest_absolute(task->weights, x->n) : 1;
   if (task->values == FK_VALUES_NONE) return FK_STATUS_OK;
@@ -108,7 +106,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
 
 /* ---- leave-one-out ---------------------------------------------------------------------------- */
 
-static bool meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows) {
+bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows) {
   for (int c = 0; c < n_cols; c++)
     if (self[c] >= first_row && self[c] < first_row + n_rows) return true;
   return false;
@@ -159,17 +157,17 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   bool find_max = chunk->find_max;
 
   struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
-  tile.n_cols = (int)(fk_padded(fk_smaller(targets->n - first_target, FK_TILE_COLS), panel));
+  tile.n_cols = (int)fk_padded(fk_smaller(targets->n - first_target, FK_TILE_COLS), panel);
   tile.cols = fk_packed_points_at(targets, mode, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->factor, sizeof tile.factor);
 
   for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
-    tile.n_rows = (int)(fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step));
+    tile.n_rows = (int)fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step);
     fk_tile_rows_at(&tile, s, &chunk->sources, i);
     int here = (int)fk_smaller(targets->n - first_target, FK_TILE_COLS);
-    bool drop = self && meets_self(self, here, i, tile.n_rows);
+    bool drop = self && fk_tile_meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
 
     if (find_max) {
@@ -263,7 +261,7 @@ static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, s
 static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const int64_t *rows, int64_t first,
                     double *shift2) {
   const struct fk_task *task = s->task;
-  int64_t m = task->targets.data ? task->targets.n : task->sources.n;
+  int64_t m = fk_n_targets(task);
   const double *acc = chunk->partial;
   for (int64_t j = 0; j < chunk->points.n; j++) {
     int64_t at = rows ? rows[first + j] : first + j;
@@ -274,7 +272,7 @@ static void deliver(const struct fk_sweep *s, const struct chunk *chunk, const i
     task->mass[at] = acc[j] * s->weight_scale;
     for (int64_t v = 0; v < s->n_values; v++)
       task->sums[v * m + at] = acc[(1 + v) * chunk->padded + j] * s->value_scale[v] * s->weight_scale;
-    if (task->shift) task->shift[at] = shift2 ? shift2[first + j] * LN2 : 0;
+    if (task->shift) task->shift[at] = shift2 ? shift2[first + j] * FK_LN2 : 0;
   }
 }
 

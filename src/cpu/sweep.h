@@ -44,6 +44,8 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 /* All sources against each other, every pair once. */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
+/* Is one of self[0 .. n_cols) among the rows from first_row on? */
+bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows);
 /* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */
 void fk_tile_drop_self(const struct fk_sweep *s, const struct fk_tile *tile, int64_t first_row,
                        const int64_t *self);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/threads.h"
 #include "aligned.h"
 #include "sweep.h"
-#include "../core/threads.h"
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
@@ -101,13 +101,13 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
   if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
   for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
     int64_t here = fk_smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
-    tile.n_cols = (int)(fk_padded(here, panel));
+    tile.n_cols = (int)fk_padded(here, panel);
     fk_tile_cols_at(&tile, s, cols, j);
     for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
     memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
     for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
-      tile.n_rows = (int)(fk_padded(fk_smaller(FK_TILE_ROWS, a_end - i), step));
+      tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, a_end - i), step);
       tile.row_mass = scratch->rows + (i - a * size);
       fk_tile_rows_at(&tile, s, rows, i);
       bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
