@@ -94,7 +94,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
                    backend = c("auto", "cpu", "cuda"),
                    precision = c("auto", "double", "single", "fast"), threads = NULL, ...) {
   check_dots_empty(...)
-  estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
+  estimator <- check_estimator(estimator)
   structure <- check_structure(structure)
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
@@ -208,12 +208,12 @@ loo_log_density <- function(x, weights, L, estimator, control) {
 }
 
 plain_loo <- function(x, weights, L, control) {
-  sums <- .Call(ffi_log_sum, x, NULL, weights, L, c(1, 0, 0), TRUE, control)
+  sums <- .Call(ffi_log_sum, x, NULL, weights, L, PLAIN_FACTOR, TRUE, control)
   list(log_sum = sums$log_abs, stats = sums$stats)
 }
 
 laplace_loo <- function(x, weights, L, control) {
-  factor <- c(1 + ncol(x) / 2, -1, 0)
+  factor <- estimator_factor("laplace", ncol(x))
   corrected <- .Call(ffi_log_sum, x, NULL, weights, L, factor, TRUE, control)
   plain <- plain_loo(x, weights, L, control)
   corrected$log_abs[corrected$negative] <- -Inf

@@ -85,7 +85,7 @@ bw_scott <- function(x, estimator = c("sdkde", "kde", "laplace"),
 }
 
 bw_rule <- function(rule, x, estimator, structure, weights, rate) {
-  estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
+  estimator <- check_estimator(estimator)
   structure <- check_choice(structure, c("diagonal", "scalar", "full"), "structure")
   rate <- check_choice(rate, c("auto", "kde", "debiased"), "rate")
   if (rate == "debiased" && estimator == "kde") {

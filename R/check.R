@@ -182,6 +182,10 @@ check_choice <- function(value, choices, arg) {
   choices[found]
 }
 
+check_estimator <- function(estimator) {
+  check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
+}
+
 check_flag <- function(value, arg) {
   if (!is.logical(value) || length(value) != 1 || is.na(value)) {
     stop_argument(arg, "must be TRUE or FALSE: found ", describe(value))

@@ -2,12 +2,14 @@
 
 fk_control <- function(backend = "auto", precision = "auto", threads = NULL, progress = NULL) {
   list(
-    backend = check_choice(backend, c("auto", "cpu", "cuda"), "backend"),
+    backend = check_backend(backend),
     precision = check_choice(precision, c("auto", "double", "single", "fast"), "precision"),
     threads = check_threads(threads),
     progress = if (is.null(progress)) progress_closure() else progress
   )
 }
+
+check_backend <- function(backend) check_choice(backend, c("auto", "cpu", "cuda"), "backend")
 
 # 0 lets C decide: OMP_THREAD_LIMIT, the number of cores, one in a forked child.
 check_threads <- function(threads) {

@@ -4,7 +4,7 @@
 
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be:
 # only the Laplace-corrected one can).
-log_estimate <- function(object, at, loo, control, factor = estimator_factor(object)) {
+log_estimate <- function(object, at, loo, control, factor = estimator_factor(object$estimator, object$d)) {
   L <- fit_factor(object)
   if (loo && object$estimator == "sdkde") {
     result <- .Call(ffi_sdkde_loo, object$x, object$weights, L, score_factor(object), control)
@@ -66,14 +66,16 @@ error_estimate <- function(object, at, loo, control, log_abs) {
 
 # ---- polynomials in q / 2 that multiply the kernel ----------------------------------------------
 
-estimator_factor <- function(object) {
-  if (object$estimator == "laplace") c(1 + object$d / 2, -1, 0) else c(1, 0, 0)
+PLAIN_FACTOR <- c(1, 0, 0)
+
+estimator_factor <- function(estimator, d) {
+  if (estimator == "laplace") c(1 + d / 2, -1, 0) else PLAIN_FACTOR
 }
 
 # The square of the above in terms of q' = 2 q, the squared distance with H / 2: (a - q'/4)^2.
 square_factor <- function(object) {
   a <- 1 + object$d / 2
-  if (object$estimator == "laplace") c(a^2, -a, 1 / 4) else c(1, 0, 0)
+  if (object$estimator == "laplace") c(a^2, -a, 1 / 4) else PLAIN_FACTOR
 }
 
 # ---- leave-one-out ----------------------------------------------------------------------------

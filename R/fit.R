@@ -5,7 +5,7 @@
 fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
                     precision, threads, na.action, formula = NULL) {
   # Everything is checked before anything is computed.
-  estimator <- check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
+  estimator <- check_estimator(estimator)
   control <- fk_control(backend, precision, threads)
   on.exit(close_progress(control))
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
@@ -66,7 +66,7 @@ common_scale <- function(weights) {
   if (top > 1e100 || top < 1e-100) weights / top else weights
 }
 
-# The points as they are, the debiased ones, and the engine's whitened copy.
+# On the safe side: the engine holds less than a whitened copy beside the debiased points.
 check_fit_memory <- function(points, estimator, arg) {
   copies <- if (estimator == "sdkde") 4 else 1
   check_memory(8 * copies * length(points), arg)
@@ -112,7 +112,12 @@ fit_control <- function(object) fk_control(object$backend, object$precision, obj
 
 total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
 
-# Points that are part of the estimate.
+# Which rows are part of the estimate: those of positive weight, all of them without weights.
+used_rows <- function(object) {
+  if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
+}
+
+# How many, without a vector of them where all are.
 n_used <- function(object) if (is.null(object$weights)) object$n else sum(object$weights > 0)
 
 # Kish's effective sample size: n with equal weights.

@@ -30,7 +30,7 @@ logLik.flash_kde <- function(object, ...) {
   on.exit(close_progress(control))
   name_stage(control, "Leaving one out")
   estimate <- log_estimate(object, NULL, TRUE, control)
-  used <- if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
+  used <- used_rows(object)
   n <- n_used(object)
   negative <- estimate$negative & used
   if (any(negative)) {

@@ -27,7 +27,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1) {
     data = object$x[used, dims, drop = FALSE],
     weights = object$weights[used],
     lower = lower,
-    sds = sqrt(diag(h)),
+    sds = bandwidth_sds(h),
     laplace = object$estimator == "laplace",
     log_norm = log_kernel_norm(lower) - log(total_weight(object)),
     control = fit_control(object), n_panels = n_panels
@@ -44,17 +44,12 @@ marginal_density <- function(marginal, at) signed_density(log_marginal(marginal,
 # The same as list(log_abs, negative); with `laplace = FALSE` of the plain estimate.
 log_marginal <- function(marginal, at, laplace = marginal$laplace) {
   on.exit(close_progress(marginal$control))
-  factor <- if (laplace) c(1 + ncol(marginal$x) / 2, -1, 0) else c(1, 0, 0)
+  factor <- estimator_factor(if (laplace) "laplace" else "kde", ncol(marginal$x))
   sums <- .Call(
     ffi_log_sum, marginal$x, at, marginal$weights, marginal$lower, factor, FALSE, marginal$control
   )
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums
-}
-
-# Which rows are part of the estimate: those of positive weight, all of them without weights.
-used_rows <- function(object) {
-  if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
 }
 
 # Replaces the points of every cell, a third of a bandwidth wide (in coordinates where H is the

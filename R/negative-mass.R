@@ -53,10 +53,10 @@ mass_by_sampling <- function(object, control) {
     rbind(draw_estimate(object, half), draw_estimate(object, half, inflate))
   )
   corrected <- log_estimate(object, draws, FALSE, control)
-  plain <- log_estimate(object, draws, FALSE, control, factor = c(1, 0, 0))
+  plain <- log_estimate(object, draws, FALSE, control, factor = PLAIN_FACTOR)
   wide <- object
   wide$bandwidth <- object$bandwidth * inflate^2
-  wide <- log_estimate(wide, draws, FALSE, control, factor = c(1, 0, 0))
+  wide <- log_estimate(wide, draws, FALSE, control, factor = PLAIN_FACTOR)
   top <- pmax(plain$log_abs, wide$log_abs)
   log_draw <- top + log((exp(plain$log_abs - top) + exp(wide$log_abs - top)) / 2)
   share <- ifelse(corrected$negative, exp(corrected$log_abs - log_draw), 0)

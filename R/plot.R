@@ -208,7 +208,7 @@ weight_size <- function(fit, rows) {
   if (is.null(fit$weights)) {
     return(rep(1, length(rows)))
   }
-  w <- fit$weights[fit$weights > 0]
+  w <- fit$weights[used_rows(fit)]
   pmin(pmax(sqrt(fit$weights[rows] / mean(w)), 0.5), 3)
 }
 
@@ -228,7 +228,7 @@ is_element <- function(written) {
 
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
 fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
-  sds <- vapply(sqrt(diag(fit$bandwidth)), format, "", digits = 3)
+  sds <- vapply(bandwidth_sds(fit$bandwidth), format, "", digits = 3)
   paste0(
     SHORT_TITLES[[fit$estimator]], ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {

@@ -74,9 +74,7 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
 
 # A fit may come from another machine: what it asked for need not be here.
 run_on <- function(object, backend, threads) {
-  if (!is.null(backend)) {
-    object$backend <- check_choice(backend, c("auto", "cpu", "cuda"), "backend")
-  }
+  if (!is.null(backend)) object$backend <- check_backend(backend)
   if (!is.null(threads)) object$threads <- check_threads(threads)
   object
 }
@@ -129,7 +127,7 @@ pad_rows <- function(result, at) {
 predict_at <- function(object, at, type, se.fit, loo, restore = identity) {
   m <- if (is.null(at)) object$n else nrow(at)
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
-  # the result and its log and error, and the engine's whitened copies of both sides
+  # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
   check_memory(8 * (m * (6 + object$d) + length(object$x)), arg)
   control <- fit_control(object)

@@ -88,9 +88,7 @@ distribution_function <- function(object, control) {
 # All probability lies in here: 40 sds out, the Gaussian tail is 0 in double precision. A point of weight
 # 0 may lie anywhere.
 support <- function(object, h) {
-  centres <- fit_points(object)
-  if (!is.null(object$weights)) centres <- centres[object$weights > 0]
-  range(centres) + c(-40, 40) * h
+  range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
 
 # Solves F(root) = probs for all at once. Where F is not monotone there is bisection only: from one

@@ -69,7 +69,7 @@ draw_positive_part <- function(object, n) {
     # one draw in `bound` is kept, or more
     tries <- draw_estimate(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5))
     corrected <- log_estimate(object, tries, FALSE, control)
-    plain <- log_estimate(object, tries, FALSE, control, factor = c(1, 0, 0))
+    plain <- log_estimate(object, tries, FALSE, control, factor = PLAIN_FACTOR)
     share <- exp(corrected$log_abs - plain$log_abs) / bound
     share[corrected$negative] <- 0
     kept <- utils::head(which(stats::runif(nrow(tries)) < share), n - filled)
