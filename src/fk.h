@@ -3,6 +3,7 @@
  *   r/     R objects -> plain structs, errors -> R conditions   (the only code that includes R headers)
  *   core/  whitening, estimators, choice of the engine          (plain C, knows no R and no device)
  *   cpu/   the exact engine on the CPU
+ *   cuda/  the exact engine on NVIDIA GPUs, where it is built  (C++ without exceptions, for nvcc)
  *
  * One operation carries every estimator, the Gaussian kernel sum
  *
@@ -17,6 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* ---- status and errors ------------------------------------------------------------------------ */
 
@@ -47,6 +52,8 @@ const char *fk_status_name(enum fk_status status);
 enum fk_backend { FK_BACKEND_AUTO, FK_BACKEND_CPU, FK_BACKEND_CUDA };
 enum fk_precision { FK_PRECISION_AUTO, FK_PRECISION_DOUBLE, FK_PRECISION_SINGLE, FK_PRECISION_FAST };
 
+enum { FK_MAX_DEVICES = 16 };
+
 /* Called between chunks of work, on the calling thread only; nonzero asks to stop. */
 struct fk_poll {
   int (*fn)(void *data, double fraction);
@@ -56,16 +63,18 @@ struct fk_poll {
 struct fk_opts {
   enum fk_backend backend;
   enum fk_precision precision;
-  int threads; /* 0: the default */
+  int threads;                            /* 0: the default */
+  int devices[FK_MAX_DEVICES], n_devices; /* numbers as in nvidia-smi; -1: all; none: the first */
   struct fk_poll poll;
 };
 
-/* What was computed where; calls add to pairs, seconds and tail_rows. */
+/* What was computed where; calls add to pairs, seconds, device_seconds and tail_rows. */
 struct fk_stats {
   const char *backend, *engine, *method, *precision, *isa;
-  char device[128];
+  char device[128], reason[96]; /* why this back end */
   int threads;
-  double pairs, seconds, tail_rows;
+  int devices[FK_MAX_DEVICES], n_devices;
+  double pairs, seconds, device_seconds, tail_rows;
 };
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */
@@ -85,7 +94,7 @@ struct fk_whitening {
 };
 
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
-                                 const double *weights, struct fk_error *err);
+                                 const double *weights, int threads, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
 /* Points are whitened in blocks of FK_BLOCK, or of any multiple of FK_BLOCK_STEP. */
 enum { FK_BLOCK_STEP = 24, FK_BLOCK = 192 };
@@ -113,22 +122,29 @@ struct fk_task {
   enum fk_values values;
   const double *columns; /* n x n_columns */
   int64_t n_columns;
-  double factor[3]; /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2 */
+  double factor[3];  /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2 */
   bool exclude_self; /* drop i == j (targets are the sources) */
 
-  double *mass;  /* m, always written */
-  double *sums;  /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
-  bool tail_pass;   /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
-  double *shift; /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
+  bool
+      rounded; /* sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift */
+
+  double *mass;   /* m, always written */
+  double *sums;   /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
+  bool tail_pass; /* do rows again that underflow, with mass and sums scaled by exp(-shift[j]) */
+  double *shift;  /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
 
 static inline int64_t fk_n_targets(const struct fk_task *task) {
   return task->targets.data ? task->targets.n : task->sources.n;
 }
 
+/* The rows whose sum underflowed, |mass| < threshold, or is not a number; the caller frees. None found: NULL. */
+enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, int64_t **rows, int64_t *found,
+                             struct fk_error *err);
+
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
- *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 - eps_ij)
- * elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
+ *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 -
+ * eps_ij) elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
 struct fk_loo_task {
   struct fk_points points;
   const double *means; /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
@@ -141,11 +157,18 @@ struct fk_loo_task {
 
 /* ---- engines ---------------------------------------------------------------------------------- */
 
+/* The size of a job, by which "auto" chooses. */
+struct fk_work {
+  double n, m, d, n_values; /* n_values: columns summed beside the mass */
+};
+struct fk_work fk_task_work(const struct fk_task *task);
+
 /* An engine knows nothing of R nor of densities: it sums kernels on whitened points. */
 struct fk_engine {
   const char *name;
   enum fk_backend backend;
-  enum fk_status (*available)(struct fk_error *err); /* may touch the driver: called lazily */
+  enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
+  double (*seconds)(const struct fk_work *work, const struct fk_opts *opts); /* a guess, which touches nothing */
   void (*describe)(const struct fk_opts *opts, struct fk_stats *stats); /* what would compute, before any data */
   enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                          struct fk_error *err);
@@ -153,17 +176,36 @@ struct fk_engine {
                                  struct fk_stats *stats, struct fk_error *err); /* optional: NULL */
 };
 
-extern const struct fk_engine fk_engine_exact_cpu;
+extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda;
 
-enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_engine **engine,
-                                struct fk_error *err);
+/* The engine that the options ask for, or for "auto" the one that should finish first. Says why in stats. */
+enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
+                                const struct fk_engine **engine, struct fk_stats *stats, struct fk_error *err);
+
+/* ---- GPUs ------------------------------------------------------------------------------------- */
+
+struct fk_gpu {
+  int index, multiprocessors;
+  char name[96], capability[8];
+  double memory_total, memory_free, cached; /* bytes; cached: of training points kept there */
+  bool architecture_built;
+};
+struct fk_gpu_info {
+  char driver[16], status[200]; /* "available", or why CUDA is off */
+  int n_devices;
+  struct fk_gpu devices[FK_MAX_DEVICES];
+};
+/* Both work in every build: without CUDA there is nothing to report or release. */
+void fk_gpu_info(struct fk_gpu_info *info); /* touches the driver */
+void fk_gpu_release(void);
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
 enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
                              int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
                              struct fk_stats *stats, struct fk_error *err);
-/* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest). */
+/* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
+ */
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
                           const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
                           double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err);
@@ -182,11 +224,17 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
 enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t n, double h, const double *y,
                       int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
 
+bool fk_all_finite(const double *x, int64_t n);
+
 /* ---- threads ---------------------------------------------------------------------------------- */
 
 /* Threads for a request (0: default). One in forked children, where OpenMP runtimes hang. */
 int fk_threads(int requested);
 bool fk_openmp(void);
 double fk_seconds(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

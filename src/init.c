@@ -10,9 +10,19 @@
   { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
 
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_kernel_sum, 5), ROUTINE(ffi_log_sum, 7), ROUTINE(ffi_score, 8),   ROUTINE(ffi_debias, 5),
-    ROUTINE(ffi_sdkde_loo, 5),  ROUTINE(ffi_cdf, 6),     ROUTINE(ffi_resolve, 1), ROUTINE(ffi_backend_info, 0),
-    ROUTINE(ffi_fma_rate, 3),   {NULL, NULL, 0},
+    ROUTINE(ffi_kernel_sum, 5),
+    ROUTINE(ffi_log_sum, 7),
+    ROUTINE(ffi_score, 8),
+    ROUTINE(ffi_debias, 5),
+    ROUTINE(ffi_sdkde_loo, 5),
+    ROUTINE(ffi_cdf, 6),
+    ROUTINE(ffi_all_finite, 1),
+    ROUTINE(ffi_resolve, 4),
+    ROUTINE(ffi_backend_info, 0),
+    ROUTINE(ffi_gpu_info, 0),
+    ROUTINE(ffi_gpu_release, 0),
+    ROUTINE(ffi_fma_rate, 3),
+    {NULL, NULL, 0},
 };
 
 void attribute_visible R_init_flashkernel(DllInfo *dll) {

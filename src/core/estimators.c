@@ -17,7 +17,8 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
 static enum fk_status run(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                           struct fk_error *err) {
   const struct fk_engine *engine;
-  enum fk_status status = fk_engine_select(opts, &engine, err);
+  struct fk_work work = fk_task_work(task);
+  enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
   return status ? status : engine->sums(task, opts, stats, err);
 }
 
@@ -25,7 +26,7 @@ static enum fk_status run(const struct fk_task *task, const struct fk_opts *opts
 static enum fk_status whiten_and_run(struct fk_task *task, const double *chol, const double *weights,
                                      const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
   struct fk_whitening whitening;
-  enum fk_status status = fk_whitening_init(&whitening, chol, &task->sources, weights, err);
+  enum fk_status status = fk_whitening_init(&whitening, chol, &task->sources, weights, opts->threads, err);
   if (status) return status;
   task->whitening = &whitening;
   status = run(task, opts, stats, err);
@@ -152,7 +153,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
     task.factor[0] = 2 + (double)d / 2;
     task.factor[1] = -1;
   }
-  enum fk_status status = fk_whitening_init(&whitening, chol, x, weights, err);
+  enum fk_status status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
   if (!status) status = run(&task, opts, stats, err);
   if (!status && laplace) {
     task.values = FK_VALUES_NONE;
@@ -187,9 +188,10 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
   task.whitening = &whitening;
   task.mass = mass;
   task.sums = debiased;
+  task.rounded = true;
   task.tail_pass = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
   memcpy(task.factor, plain, sizeof plain);
-  enum fk_status status = fk_whitening_init(&whitening, chol_score, x, weights, err);
+  enum fk_status status = fk_whitening_init(&whitening, chol_score, x, weights, opts->threads, err);
   if (!status) status = run(&task, opts, stats, err);
   if (!status) {
     /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
@@ -224,17 +226,18 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   task.whitening = &score_whitening;
   task.tail_pass = weights != NULL;
   memcpy(task.factor, plain, sizeof plain);
-  enum fk_status status = fk_engine_select(opts, &engine, err);
+  struct fk_work size = fk_task_work(&task);
+  enum fk_status status = fk_engine_select(opts, &size, &engine, stats, err);
   if (!status && !engine->debiased_loo)
     status = fk_fail(err, FK_STATUS_UNSUPPORTED, "this engine has no leave-one-out for SD-KDE");
-  if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, err);
+  if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, opts->threads, err);
   if (!status) status = engine->sums(&task, opts, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
     struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};
     status = map_shift(&map, mass, mass, means, fk_threads(opts->threads), err);
   }
-  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, err);
+  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
     struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};

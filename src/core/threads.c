@@ -1,6 +1,7 @@
 /* How many threads. The package never calls omp_set_num_threads: that would change other packages. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, getpid */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 #endif
 
+#include "count.h"
 #include "threads.h"
 
 #ifdef _WIN32
@@ -71,6 +73,18 @@ double fk_seconds(void) {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 #endif
+}
+
+void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns) {
+  enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
+  int64_t pieces = fk_pieces(rows, PIECE), total = pieces * columns;
+  int threads = (int)fk_smaller(total, at_most(fk_threads(0), 8));
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int64_t i = 0; i < total; i++) {
+    int64_t column = i / pieces, row = i % pieces * PIECE;
+    memcpy(to + column * to_ld + row, from + column * from_ld + row,
+           sizeof(double) * (size_t)fk_smaller(PIECE, rows - row));
+  }
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */

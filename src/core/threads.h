@@ -4,6 +4,10 @@
 
 #include "../fk.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* As fk_threads(), but no more than the work (in multiply-adds) is worth waking. */
 int fk_threads_for_work(int requested, double work);
 void fk_threads_init(void); /* at load: remembers the process */
@@ -18,5 +22,12 @@ struct fk_chunks {
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
+
+/* Copies a block of a column-major matrix on several threads, as one cannot fill the memory's bus. */
+void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

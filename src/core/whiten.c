@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "threads.h"
 #include "triangular.h"
 
 /* Four sums side by side: one would wait for itself. Weights are divided first, so that the sum of large
@@ -45,7 +46,7 @@ static double least_absolute(const double *x, int64_t n) {
 }
 
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
-                                 const double *weights, struct fk_error *err) {
+                                 const double *weights, int threads, struct fk_error *err) {
   w->d = x->d;
   w->chol = chol;
   w->dense = NULL;
@@ -54,6 +55,8 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   if (!w->centre) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)x->d);
   double total = 0;
   for (int64_t i = 0; i < x->n; i++) total += weights ? weights[i] : 1;
+  threads = fk_threads_for_work(threads, 10.0 * (double)x->n * (double)x->d);
+#pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t k = 0; k < x->d; k++) {
     const double *column = x->data + k * x->n;
     double sd2 = 0; /* of the kernel, in column k */

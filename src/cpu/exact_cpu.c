@@ -61,9 +61,19 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
-static enum fk_status available(struct fk_error *err) {
+static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
+  (void)opts;
   (void)err;
   return FK_STATUS_OK;
+}
+
+/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. */
+static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
+  bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
+  double lanes = strcmp(fk_isa()->name, "avx512") == 0 ? 16 : strcmp(fk_isa()->name, "avx2") == 0 ? 8 : 2;
+  double rate = 0.7 * 4e9 * lanes * (single ? 2 : 1);
+  double operations = work->n * work->m * (work->d + 11 + work->n_values);
+  return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
 /* In single precision 2^27 terms are needed to matter, see FK_CPU_LOST. */
@@ -81,20 +91,16 @@ void fk_cpu_drop_overflow(double *shift2, int64_t m) {
 static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
                                 struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = main_sweep->task;
-  int64_t m = fk_n_targets(task), found = 0;
-  double threshold = underflow_threshold(main_sweep);
-  for (int64_t j = 0; j < m; j++) found += !(fabs(task->mass[j]) >= threshold);
-  if (found == 0) return FK_STATUS_OK;
+  int64_t *rows = NULL, found = 0;
+  enum fk_status status =
+      fk_rows_below(task->mass, fk_n_targets(task), underflow_threshold(main_sweep), &rows, &found, err);
+  if (status || found == 0) return status;
 
-  int64_t *rows = malloc(sizeof(int64_t) * (size_t)found), at = 0;
   double *shift2 = malloc(sizeof(double) * (size_t)found);
   struct fk_sweep sweep;
-  enum fk_status status = FK_STATUS_OK;
-  if (!rows || !shift2)
+  if (!shift2)
     status =
-        fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 16e-6 * (double)found);
-  for (int64_t j = 0; j < m && !status; j++)
-    if (!(fabs(task->mass[j]) >= threshold)) rows[at++] = j;
+        fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 8e-6 * (double)found);
   if (!status) {
     status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
     if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
@@ -140,6 +146,7 @@ const struct fk_engine fk_engine_exact_cpu = {
     .name = "exact",
     .backend = FK_BACKEND_CPU,
     .available = available,
+    .seconds = seconds,
     .describe = describe,
     .sums = sums,
     .debiased_loo = fk_cpu_debiased_loo,

@@ -11,8 +11,11 @@ SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, 
 SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
+SEXP ffi_all_finite(SEXP x);
 SEXP ffi_backend_info(void);
-SEXP ffi_resolve(SEXP control);
+SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d);
+SEXP ffi_gpu_info(void);
+SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
 
 #endif

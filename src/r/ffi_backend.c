@@ -5,30 +5,89 @@
 
 /* What was built and what runs here; touches no driver. */
 SEXP ffi_backend_info(void) {
-  const char *names[] = {"isa", "isa_available", "threads_default", "openmp", "cuda_built", "version", ""};
+  const char *names[] = {"isa",          "isa_available",      "threads_default", "openmp", "cuda_built",
+                         "cuda_toolkit", "cuda_architectures", "version",         ""};
   SEXP info = PROTECT(Rf_mkNamed(VECSXP, names)), isa;
   SET_VECTOR_ELT(info, 0, Rf_mkString(fk_isa()->name));
   SET_VECTOR_ELT(info, 1, isa = Rf_allocVector(STRSXP, fk_isa_count()));
   for (int i = 0; i < fk_isa_count(); i++) SET_STRING_ELT(isa, i, Rf_mkChar(fk_isa_at(i)->name));
   SET_VECTOR_ELT(info, 2, Rf_ScalarInteger(fk_threads(0)));
   SET_VECTOR_ELT(info, 3, Rf_ScalarLogical(fk_openmp()));
-  SET_VECTOR_ELT(info, 4, Rf_ScalarLogical(FALSE));
-  SET_VECTOR_ELT(info, 5, Rf_mkString(FK_VERSION));
+  SET_VECTOR_ELT(info, 4, Rf_ScalarLogical(FK_WITH_CUDA));
+  SET_VECTOR_ELT(info, 5, Rf_mkString(FK_CUDA_TOOLKIT));
+  SET_VECTOR_ELT(info, 6, Rf_mkString(FK_CUDA_ARCHS));
+  SET_VECTOR_ELT(info, 7, Rf_mkString(FK_VERSION));
   UNPROTECT(1);
   return info;
 }
 
-/* Where a computation with this control would run; an error where it cannot. */
-SEXP ffi_resolve(SEXP control) {
+/* Where a sum over n sources at m targets in d dimensions would run; an error where it cannot. */
+SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d) {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_work work = {Rf_asReal(n), Rf_asReal(m), Rf_asReal(d), 0};
   const struct fk_engine *engine;
   r_opts(control, &opts, &stats);
-  if (fk_engine_select(&opts, &engine, &err) == FK_STATUS_OK) engine->describe(&opts, &stats);
+  if (fk_engine_select(&opts, &work, &engine, &stats, &err) == FK_STATUS_OK) engine->describe(&opts, &stats);
   r_finish(&err);
   return r_stats(&stats);
 }
+
+/* ---- GPUs ------------------------------------------------------------------------------------- */
+
+/* A string that C left empty is not known. */
+static SEXP string_or_na(const char *text) { return *text ? Rf_mkString(text) : Rf_ScalarString(NA_STRING); }
+
+/* May start the driver; never an error. */
+SEXP ffi_gpu_info(void) {
+  enum { SCALARS = 5 };
+  const char *names[] = {"built",
+                         "toolkit",
+                         "architectures",
+                         "driver",
+                         "status",
+                         "index",
+                         "name",
+                         "capability",
+                         "multiprocessors",
+                         "memory_total",
+                         "memory_free",
+                         "architecture_built",
+                         "cached",
+                         ""};
+  struct fk_gpu_info info;
+  fk_gpu_info(&info);
+  int n = info.n_devices;
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(list, 0, Rf_ScalarLogical(FK_WITH_CUDA));
+  SET_VECTOR_ELT(list, 1, Rf_mkString(FK_CUDA_TOOLKIT));
+  SET_VECTOR_ELT(list, 2, Rf_mkString(FK_CUDA_ARCHS));
+  SET_VECTOR_ELT(list, 3, string_or_na(info.driver));
+  SET_VECTOR_ELT(list, 4, Rf_mkString(info.status));
+  const SEXPTYPE types[] = {INTSXP, STRSXP, STRSXP, INTSXP, REALSXP, REALSXP, LGLSXP, REALSXP};
+  for (int c = 0; c < 8; c++) SET_VECTOR_ELT(list, SCALARS + c, Rf_allocVector(types[c], n));
+  for (int i = 0; i < n; i++) {
+    const struct fk_gpu *gpu = &info.devices[i];
+    INTEGER(VECTOR_ELT(list, SCALARS))[i] = gpu->index;
+    SET_STRING_ELT(VECTOR_ELT(list, SCALARS + 1), i, Rf_mkChar(gpu->name));
+    SET_STRING_ELT(VECTOR_ELT(list, SCALARS + 2), i, Rf_mkChar(gpu->capability));
+    INTEGER(VECTOR_ELT(list, SCALARS + 3))[i] = gpu->multiprocessors;
+    REAL(VECTOR_ELT(list, SCALARS + 4))[i] = gpu->memory_total;
+    REAL(VECTOR_ELT(list, SCALARS + 5))[i] = gpu->memory_free;
+    LOGICAL(VECTOR_ELT(list, SCALARS + 6))[i] = gpu->architecture_built;
+    REAL(VECTOR_ELT(list, SCALARS + 7))[i] = gpu->cached;
+  }
+  UNPROTECT(1);
+  return list;
+}
+
+SEXP ffi_gpu_release(void) {
+  fk_gpu_release();
+  return R_NilValue;
+}
+
+/* ---- benchmarks ------------------------------------------------------------------------------- */
 
 /* Multiply-adds a second on `threads` threads at once: the ceiling of inst/bench. */
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads) {

@@ -133,3 +133,8 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP
   UNPROTECT(1);
   return out;
 }
+
+/* Of doubles; others are not looked at, and FALSE. */
+SEXP ffi_all_finite(SEXP x) {
+  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL(x), XLENGTH(x)));
+}

@@ -50,12 +50,20 @@ static enum fk_precision precision_of(const char *name) {
   return strcmp(name, "fast") == 0 ? FK_PRECISION_FAST : FK_PRECISION_AUTO;
 }
 
+static void r_devices(SEXP devices, struct fk_opts *opts) {
+  if (TYPEOF(devices) != INTSXP || XLENGTH(devices) > FK_MAX_DEVICES)
+    Rf_error("`devices` must be at most %d integers", FK_MAX_DEVICES);
+  opts->n_devices = (int)XLENGTH(devices);
+  for (int i = 0; i < opts->n_devices; i++) opts->devices[i] = INTEGER(devices)[i];
+}
+
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   memset(stats, 0, sizeof *stats);
   stats->backend = stats->engine = stats->method = stats->precision = stats->isa = "";
   opts->backend = backend_of(CHAR(Rf_asChar(element(control, "backend"))));
   opts->precision = precision_of(CHAR(Rf_asChar(element(control, "precision"))));
   opts->threads = Rf_asInteger(element(control, "threads"));
+  r_devices(element(control, "devices"), opts);
   opts->poll.fn = r_poll;
   opts->poll.data = element(control, "progress");
 }
@@ -87,15 +95,17 @@ int r_poll(void *progress, double fraction) {
 /* ---- results ---------------------------------------------------------------------------------- */
 
 SEXP r_stats(const struct fk_stats *s) {
-  const char *names[] = {"backend", "device", "engine",  "method",    "precision", "isa",
-                         "threads", "pairs",  "seconds", "tail_rows", ""};
-  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names));
-  const char *strings[] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa};
-  for (int i = 0; i < 6; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));
-  SET_VECTOR_ELT(list, 6, Rf_ScalarInteger(s->threads));
-  SET_VECTOR_ELT(list, 7, Rf_ScalarReal(s->pairs));
-  SET_VECTOR_ELT(list, 8, Rf_ScalarReal(s->seconds));
-  SET_VECTOR_ELT(list, 9, Rf_ScalarReal(s->tail_rows));
+  enum { STRINGS = 7, NUMBERS = 4 };
+  const char *names[] = {"backend", "device",  "engine",         "method",    "precision", "isa",     "reason",
+                         "pairs",   "seconds", "device_seconds", "tail_rows", "threads",   "devices", ""};
+  const char *strings[STRINGS] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa, s->reason};
+  double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows};
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), devices;
+  for (int i = 0; i < STRINGS; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));
+  for (int i = 0; i < NUMBERS; i++) SET_VECTOR_ELT(list, STRINGS + i, Rf_ScalarReal(numbers[i]));
+  SET_VECTOR_ELT(list, STRINGS + NUMBERS, Rf_ScalarInteger(s->threads));
+  SET_VECTOR_ELT(list, STRINGS + NUMBERS + 1, devices = Rf_allocVector(INTSXP, s->n_devices));
+  for (int i = 0; i < s->n_devices; i++) INTEGER(devices)[i] = s->devices[i];
   UNPROTECT(1);
   return list;
 }

@@ -1,0 +1,49 @@
+/* Content keys, as fast as memory: eight lanes of multiply and shift over pieces that threads share. Every step is
+ * one to one in the word that enters, so that one changed word changes the key; this is no cryptography. */
+#include "hash.h"
+
+#include <string.h>
+
+#include "count.h"
+
+enum { LANES = 8, PIECE = 1 << 18 }; /* bytes of a piece, a multiple of 8 LANES */
+
+static uint64_t mix(uint64_t h, uint64_t word) {
+  h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ (h >> 29);
+}
+
+static void hash_piece(const unsigned char *data, size_t bytes, uint64_t key[2]) {
+  uint64_t lane[LANES], word[LANES];
+  size_t at = 0;
+  for (int l = 0; l < LANES; l++) lane[l] = UINT64_C(0xd1b54a32d192ed03) * (uint64_t)(l + 1);
+  for (; at + sizeof word <= bytes; at += sizeof word) {
+    memcpy(word, data + at, sizeof word);
+    for (int l = 0; l < LANES; l++) lane[l] = mix(lane[l], word[l]);
+  }
+  memset(word, 0, sizeof word);
+  memcpy(word, data + at, bytes - at);
+  key[0] = mix(bytes, word[0]);
+  key[1] = mix(~(uint64_t)bytes, word[0]);
+  for (int l = 0; l < LANES; l++) {
+    lane[l] = mix(lane[l], word[l]);
+    key[0] = mix(key[0], lane[l]);
+    key[1] = mix(key[1], lane[LANES - 1 - l]);
+  }
+}
+
+void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
+  int64_t pieces = fk_pieces((int64_t)bytes, PIECE);
+  uint64_t k0 = bytes, k1 = ~(uint64_t)bytes;
+  /* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : k0, k1)
+  for (int64_t p = 0; p < pieces; p++) {
+    size_t first = (size_t)p * PIECE, count = bytes - first < PIECE ? bytes - first : PIECE;
+    uint64_t piece[2];
+    hash_piece((const unsigned char *)data + first, count, piece);
+    k0 += mix(piece[0], (uint64_t)p);
+    k1 += mix(piece[1], ~(uint64_t)p);
+  }
+  key[0] = k0;
+  key[1] = k1;
+}
