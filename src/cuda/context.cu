@@ -1,0 +1,240 @@
+/* Contexts: one for each device in use, made at the first use and never at load, since a process that has started
+ * CUDA cannot fork children that use it. They own all memory of the package on the devices. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common.cuh"
+
+static struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+static pid_t owner; /* the process that started CUDA; 0: none */
+
+enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device) {
+  cudaGetLastError(); /* running out of memory is no reason for the next call to fail */
+  if (code == cudaErrorMemoryAllocation)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory on CUDA device %d", device);
+  return fk_fail(err, FK_STATUS_DEVICE, "CUDA device %d: %s (%s), in %.100s", device, cudaGetErrorString(code),
+                 cudaGetErrorName(code), call);
+}
+
+bool fk_cuda_forked(void) { return owner != 0 && owner != getpid(); }
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+/* Tests make the device look smaller. */
+double fk_cuda_memory_limit(void) {
+  const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
+  return value && *value ? atof(value) : 1e300;
+}
+
+enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
+                                 void **data, struct fk_error *err) {
+  void *&block = context->workspace[slot].data;
+  size_t &held = context->workspace[slot].bytes, total = bytes;
+  if (bytes > held) {
+    for (int i = 0; i < FK_SLOT_COUNT; i++) total += i == slot ? 0 : context->workspace[i].bytes;
+    if ((double)total > fk_cuda_memory_limit())
+      return fk_cuda_fail(err, cudaErrorMemoryAllocation, "cudaMalloc", context->device);
+    FK_CUDA_TRY(cudaFree(block)); /* waits for the work that uses it */
+    block = NULL;
+    held = 0;
+    FK_CUDA_TRY(cudaMalloc(&block, bytes));
+    held = bytes;
+  }
+  *data = block;
+  return FK_STATUS_OK;
+}
+
+void fk_cuda_release_workspace(struct fk_cuda_context *context) {
+  cudaStreamSynchronize(context->stream);
+  for (int i = 0; i < FK_SLOT_COUNT; i++) {
+    cudaFree(context->workspace[i].data);
+    context->workspace[i].data = NULL;
+    context->workspace[i].bytes = 0;
+  }
+}
+
+void fk_cuda_release_cache(struct fk_cuda_context *context) {
+  for (int i = 0; i < FK_CACHE_ENTRIES; i++) cudaFree(context->cache[i].data);
+  memset(context->cache, 0, sizeof context->cache);
+}
+
+/* A tenth of what is free stays so: other programs may use the device, and allocations are rounded up. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double *bytes, struct fk_error *err) {
+  size_t free_bytes, total;
+  double held = 0;
+  FK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total));
+  for (int i = 0; i < FK_SLOT_COUNT; i++) held += (double)context->workspace[i].bytes;
+  *bytes = 0.9 * (double)free_bytes + held;
+  if (*bytes > fk_cuda_memory_limit()) *bytes = fk_cuda_memory_limit();
+  return FK_STATUS_OK;
+}
+
+/* ---- starting --------------------------------------------------------------------------------- */
+
+/* Asks for a kernel's code, which fails where the build has none for the device. */
+static __global__ void nothing_kernel() {}
+
+static enum fk_status start(struct fk_cuda_context *context, struct fk_error *err) {
+  cudaDeviceProp facts;
+  FK_CUDA_TRY(cudaSetDevice(context->device));
+  FK_CUDA_TRY(cudaGetDeviceProperties(&facts, context->device));
+  snprintf(context->name, sizeof context->name, "%.95s", facts.name);
+  context->multiprocessors = facts.multiProcessorCount;
+  context->capability = 10 * facts.major + facts.minor;
+  context->memory_total = facts.totalGlobalMem;
+  cudaFuncAttributes attributes;
+  if (cudaFuncGetAttributes(&attributes, nothing_kernel) != cudaSuccess) {
+    cudaGetLastError();
+    return fk_fail(err, FK_STATUS_NO_DEVICE, "this build has no code for CUDA device %d (%s, sm_%d)",
+                   context->device, context->name, context->capability);
+  }
+  FK_CUDA_TRY(cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
+  FK_CUDA_TRY(cudaEventCreate(&context->begin));
+  FK_CUDA_TRY(cudaEventCreate(&context->end));
+  for (int i = 0; i < 2; i++) FK_CUDA_TRY(cudaEventCreateWithFlags(&context->launched[i], cudaEventDisableTiming));
+  for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
+    FK_CUDA_TRY(cudaEventCreateWithFlags(&context->staged[i], cudaEventDisableTiming));
+    FK_CUDA_TRY(cudaHostAlloc((void **)&context->staging[i], FK_STAGING_BYTES, cudaHostAllocPortable));
+  }
+  return FK_STATUS_OK;
+}
+
+static void stop(struct fk_cuda_context *context) {
+  if (cudaSetDevice(context->device) == cudaSuccess) {
+    fk_cuda_release_workspace(context);
+    fk_cuda_release_cache(context);
+    for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
+      cudaFreeHost(context->staging[i]);
+      if (context->staged[i]) cudaEventDestroy(context->staged[i]);
+    }
+    for (int i = 0; i < 2; i++)
+      if (context->launched[i]) cudaEventDestroy(context->launched[i]);
+    if (context->begin) cudaEventDestroy(context->begin);
+    if (context->end) cudaEventDestroy(context->end);
+    if (context->stream) cudaStreamDestroy(context->stream);
+  }
+  cudaGetLastError();
+  free(context);
+}
+
+static enum fk_status check_forked(struct fk_error *err) {
+  if (!fk_cuda_forked()) return FK_STATUS_OK;
+  return fk_fail(err, FK_STATUS_FORKED,
+                 "CUDA was in use before this process was forked, and cannot be used here: use backend = \"cpu\", "
+                 "or workers of parallel::makeCluster(), callr or mirai");
+}
+
+static enum fk_status count_devices(int *count, struct fk_error *err) {
+  cudaError_t code;
+  FK_TRY(check_forked(err));
+  code = cudaGetDeviceCount(count);
+  if (code == cudaSuccess && *count > 0) {
+    owner = getpid();
+    return FK_STATUS_OK;
+  }
+  cudaGetLastError();
+  if (code == cudaErrorInsufficientDriver)
+    return fk_fail(err, FK_STATUS_NO_DEVICE,
+                   "no CUDA device: there is no NVIDIA driver, or it is older than this build's CUDA toolkit");
+  return fk_fail(err, FK_STATUS_NO_DEVICE, "no CUDA device: %s",
+                 code == cudaSuccess ? "the driver reports none" : cudaGetErrorString(code));
+}
+
+static enum fk_status context_of(int device, struct fk_cuda_context **context, struct fk_error *err) {
+  if (!contexts[device]) {
+    struct fk_cuda_context *made = (struct fk_cuda_context *)calloc(1, sizeof *made);
+    if (!made) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+    made->device = device;
+    enum fk_status status = start(made, err);
+    if (status) {
+      stop(made);
+      return status;
+    }
+    contexts[device] = made;
+  }
+  *context = contexts[device];
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_context **out, int *count,
+                                struct fk_error *err) {
+  int present = 0, wanted[FK_MAX_DEVICES] = {0}, n_wanted = 1;
+  FK_TRY(count_devices(&present, err));
+  bool all = opts->n_devices > 0 && opts->devices[0] < 0;
+  if (all) {
+    n_wanted = (int)fk_at_most(present, FK_MAX_DEVICES);
+    for (int i = 0; i < n_wanted; i++) wanted[i] = i;
+  } else if (opts->n_devices > 0) {
+    n_wanted = opts->n_devices;
+    for (int i = 0; i < n_wanted; i++) wanted[i] = opts->devices[i];
+  }
+  for (int i = 0; i < n_wanted; i++) {
+    if (wanted[i] < 0 || wanted[i] >= fk_at_most(present, FK_MAX_DEVICES))
+      return fk_fail(err, FK_STATUS_NO_DEVICE, "`devices` names CUDA device %d: there %s %d, counted from 0",
+                     wanted[i], present == 1 ? "is" : "are", present);
+    FK_TRY(context_of(wanted[i], &out[i], err));
+  }
+  *count = n_wanted;
+  return FK_STATUS_OK;
+}
+
+/* After an error of a kernel all later calls fail, until the device is reset; what was on it is lost. */
+void fk_cuda_recover(struct fk_cuda_context *context) {
+  if (cudaStreamSynchronize(context->stream) == cudaSuccess) return;
+  contexts[context->device] = NULL;
+  free(context);
+  cudaDeviceReset();
+  cudaGetLastError();
+}
+
+extern "C" void fk_gpu_release(void) {
+  for (int i = 0; i < FK_MAX_DEVICES; i++) {
+    if (contexts[i] && !fk_cuda_forked()) stop(contexts[i]);
+    contexts[i] = NULL;
+  }
+}
+
+/* ---- information ------------------------------------------------------------------------------ */
+
+static void describe_device(int device, struct fk_gpu *gpu) {
+  cudaDeviceProp facts;
+  cudaFuncAttributes attributes;
+  size_t free_bytes = 0, total = 0;
+  gpu->index = device;
+  if (cudaSetDevice(device) != cudaSuccess || cudaGetDeviceProperties(&facts, device) != cudaSuccess) return;
+  snprintf(gpu->name, sizeof gpu->name, "%.95s", facts.name);
+  snprintf(gpu->capability, sizeof gpu->capability, "%d.%d", facts.major, facts.minor);
+  gpu->multiprocessors = facts.multiProcessorCount;
+  cudaMemGetInfo(&free_bytes, &total);
+  gpu->memory_total = (double)total;
+  gpu->memory_free = (double)free_bytes;
+  gpu->architecture_built = cudaFuncGetAttributes(&attributes, nothing_kernel) == cudaSuccess;
+  if (contexts[device])
+    for (int i = 0; i < FK_CACHE_ENTRIES; i++) gpu->cached += (double)contexts[device]->cache[i].bytes;
+}
+
+extern "C" void fk_gpu_info(struct fk_gpu_info *info) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int version = 0;
+  memset(info, 0, sizeof *info);
+  if (count_devices(&info->n_devices, &err)) {
+    info->n_devices = 0;
+    snprintf(info->status, sizeof info->status, "%.*s", (int)sizeof info->status - 1, err.message);
+  }
+  if (err.status == FK_STATUS_FORKED) return;
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0)
+    snprintf(info->driver, sizeof info->driver, "%d.%d", version / 1000, version % 1000 / 10);
+  info->n_devices = (int)fk_at_most(info->n_devices, FK_MAX_DEVICES);
+  bool usable = false;
+  for (int i = 0; i < info->n_devices; i++) {
+    describe_device(i, &info->devices[i]);
+    usable |= info->devices[i].architecture_built;
+  }
+  if (usable)
+    snprintf(info->status, sizeof info->status, "available");
+  else if (info->n_devices > 0)
+    snprintf(info->status, sizeof info->status, "this build has no code for the devices' architecture");
+  cudaGetLastError();
+}

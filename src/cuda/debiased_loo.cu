@@ -1,0 +1,222 @@
+/* Leave-one-out sums of score-debiased points, in FP64; the formula stands at struct fk_loo_task, its twin is
+ * cpu/debiased_loo.c. A block holds 64 held-out points against 64 others, a thread 4 x 4 pairs of them. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "devices.cuh"
+#include "job.cuh"
+
+enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
+
+struct loo_task {
+  const double *u, *means, *mass, *weight, *lambda, *shift; /* shift: of the rows, NULL: none */
+  const int64_t *index;                                     /* of the rows, NULL: first_row + r */
+  double weight_scale;
+  int64_t n, ld, first_row, rows;
+  int d, slots;
+  int64_t cols_per_slot;
+  bool find_max;
+  double *acc; /* [slot][rows] */
+};
+
+static __device__ void load_slice(double (*to)[TILE], const double *from, int64_t ld, const int64_t *index,
+                                  int64_t first, int64_t end, int k0, int d) {
+  for (int i = threadIdx.x; i < DEPTH * TILE; i += SIDE * SIDE) {
+    int k = i / TILE;
+    int64_t p = first + i % TILE;
+    to[k][i % TILE] = k0 + k < d && p < end ? from[(k0 + k) * ld + (index ? index[p] : p)] : 0;
+  }
+}
+
+static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo_task a) {
+  __shared__ double rows[DEPTH][TILE], cols[DEPTH][TILE], means[DEPTH][TILE];
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
+  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
+  int64_t end = begin + a.cols_per_slot < a.n ? begin + a.cols_per_slot : a.n;
+  double sum[PER_THREAD], shift[PER_THREAD], row_weight[PER_THREAD];
+  int64_t self[PER_THREAD];
+  for (int r = 0; r < PER_THREAD; r++) {
+    int64_t i = row0 + ty * PER_THREAD + r;
+    self[r] = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
+    row_weight[r] = i >= a.rows ? 0 : a.weight ? a.weight[self[r]] / a.weight_scale : 1;
+    shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
+    sum[r] = a.find_max ? -INFINITY : 0;
+  }
+  for (int64_t col0 = begin; col0 < end; col0 += TILE) {
+    /* s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
+    double s[PER_THREAD][PER_THREAD] = {}, zz[PER_THREAD][PER_THREAD] = {}, ze[PER_THREAD][PER_THREAD] = {},
+           ee[PER_THREAD][PER_THREAD] = {};
+    for (int k0 = 0; k0 < a.d; k0 += DEPTH) {
+      __syncthreads();
+      load_slice(rows, a.u, a.ld, a.index, row_base + row0, row_base + a.rows, k0, a.d);
+      load_slice(cols, a.u, a.ld, NULL, col0, end, k0, a.d);
+      load_slice(means, a.means, a.ld, NULL, col0, end, k0, a.d);
+      __syncthreads();
+      for (int k = 0; k < DEPTH && k0 + k < a.d; k++) {
+        double lambda = a.lambda[k0 + k], alpha = 1 - lambda / 2, beta = lambda / 2;
+#pragma unroll
+        for (int c = 0; c < PER_THREAD; c++)
+#pragma unroll
+          for (int r = 0; r < PER_THREAD; r++) {
+            double x = rows[k][ty * PER_THREAD + r], z = x - cols[k][tx + SIDE * c],
+                   e = beta * (x - means[k][tx + SIDE * c]);
+            s[r][c] += lambda * z * z;
+            z *= alpha;
+            zz[r][c] += z * z;
+            ze[r][c] += z * e;
+            ee[r][c] += e * e;
+          }
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++) {
+      int64_t j = col0 + tx + SIDE * c;
+      double weight = j >= end ? 0 : a.weight ? a.weight[j] / a.weight_scale : 1;
+      if (weight == 0) continue;
+#pragma unroll
+      for (int r = 0; r < PER_THREAD; r++) {
+        if (self[r] == j) continue;
+        double eps = exp(-s[r][c] / 2) * row_weight[r] * a.weight_scale / a.mass[j];
+        /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
+        double f = 1 / fmax(1 - eps, 0x1p-60), v2 = f * (f * ee[r][c] + 2 * ze[r][c]) + zz[r][c], t = -v2 / 2;
+        if (a.find_max)
+          sum[r] = fmax(sum[r], t);
+        else
+          sum[r] += weight * exp(fmin(0.0, t - shift[r]));
+      }
+    }
+  }
+  for (int r = 0; r < PER_THREAD; r++) {
+    for (int step = SIDE / 2; step > 0; step /= 2) {
+      double other = __shfl_xor_sync(~0u, sum[r], step);
+      sum[r] = a.find_max ? fmax(sum[r], other) : sum[r] + other;
+    }
+    int64_t i = row0 + ty * PER_THREAD + r;
+    if (tx == 0 && i < a.rows) a.acc[blockIdx.y * a.rows + i] = sum[r];
+  }
+}
+
+/* ---- one device ------------------------------------------------------------------------------- */
+
+struct loo_shared {
+  const struct fk_loo_task *task;
+  double weight_scale;
+  int64_t tail_rows[FK_MAX_DEVICES];
+};
+
+enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
+
+/* Rows first .. first + rows - 1, or those of index, to result on the device. */
+static enum fk_status run_rows(struct fk_cuda_context *context, struct loo_task *a, int64_t first, int64_t rows,
+                               const int64_t *index, bool find_max, const double *shift, double *result,
+                               struct fk_cuda_progress *progress, double share, struct fk_error *err) {
+  a->find_max = find_max;
+  for (int64_t done = 0; done < rows; done += ROWS_PER_LAUNCH) {
+    a->rows = fk_at_most(ROWS_PER_LAUNCH, rows - done);
+    a->first_row = first + done;
+    a->index = index ? index + done : NULL;
+    a->shift = shift ? shift + done : NULL;
+    loo_kernel<<<dim3(fk_blocks(a->rows, TILE), (unsigned)a->slots), SIDE * SIDE, 0, context->stream>>>(*a);
+    FK_CUDA_TRY(cudaGetLastError());
+    double *out = result + done;
+    struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true, out, a->rows};
+    FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
+    FK_TRY(fk_cuda_tick(progress, context, share * (double)a->rows / (double)rows, err));
+  }
+  return FK_STATUS_OK;
+}
+
+static enum fk_status loo_tails(struct fk_cuda_context *context, const struct loo_shared *shared,
+                                struct loo_task *a, int64_t first, double *out, const int64_t *rows, int64_t found,
+                                double *result, struct fk_cuda_progress *progress, struct fk_error *err) {
+  int64_t *index;
+  double *shift;
+  FK_TRY(fk_cuda_array(context, FK_SLOT_SELF, found, &index, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_SHIFT, found, &shift, err));
+  double *host = (double *)malloc(sizeof(double) * (size_t)(2 * found));
+  if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  int64_t *sources = (int64_t *)host;
+  for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
+  enum fk_status status =
+      fk_cuda_upload(context, (const double *)sources, found, 1, 0, found, (double *)index, found, err);
+  if (!status) status = run_rows(context, a, 0, found, index, true, NULL, shift, progress, 0, err);
+  if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
+    status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
+  if (!status) status = run_rows(context, a, 0, found, index, false, shift, result, progress, 0, err);
+  if (!status) status = fk_cuda_download(context, result, found, 1, 0, found, host, found, err);
+  if (!status) status = fk_cuda_download(context, shift, found, 1, 0, found, host + found, found, err);
+  for (int64_t r = 0; r < found && !status; r++)
+    out[rows[r]] = log(host[r]) + host[found + r] + log(shared->weight_scale);
+  free(host);
+  return status;
+}
+
+static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                                struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
+  struct loo_shared *shared = (struct loo_shared *)data;
+  const struct fk_loo_task *task = shared->task;
+  int64_t n = task->points.n, d = task->points.d;
+  struct fk_cuda_whitening whitening;
+  struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
+  struct loo_task a = {};
+  double *raw, *raw_means, *mass, *weight = NULL, *lambda, *acc, *result, *out = task->log_sum + first;
+
+  FK_TRY(fk_cuda_whitening_init(context, task->whitening, &whitening, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_SOURCES, n * d, &raw, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_TARGETS, n * d, &raw_means, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITE_SOURCES, n * d, &u.u, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITE_TARGETS, n * d, &means.u, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_MASS, n, &mass, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_FACTORS, d, &lambda, err));
+  FK_TRY(fk_cuda_upload(context, task->points.data, n, d, 0, n, raw, n, err));
+  FK_TRY(fk_cuda_upload(context, task->means, n, d, 0, n, raw_means, n, err));
+  FK_TRY(fk_cuda_upload(context, task->mass, n, 1, 0, n, mass, n, err));
+  FK_TRY(fk_cuda_upload(context, task->lambda, d, 1, 0, d, lambda, d, err));
+  if (task->weights) {
+    FK_TRY(fk_cuda_array(context, FK_SLOT_WEIGHTS, n, &weight, err));
+    FK_TRY(fk_cuda_upload(context, task->weights, n, 1, 0, n, weight, n, err));
+  }
+  a.cols_per_slot = fk_up_to_multiple(fk_at_least((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
+  a.slots = (int)fk_blocks(n, a.cols_per_slot);
+  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)a.slots * ROWS_PER_LAUNCH, &acc, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, count, &result, err));
+
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
+  a.u = u.u, a.means = means.u, a.mass = mass, a.weight = weight, a.lambda = lambda, a.acc = acc;
+  a.weight_scale = shared->weight_scale, a.n = a.ld = n, a.d = (int)d;
+  FK_TRY(run_rows(context, &a, first, count, NULL, false, NULL, result, progress, (double)count, err));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  FK_TRY(fk_cuda_download(context, result, count, 1, 0, count, out, count, err));
+  FK_TRY(fk_cuda_elapsed(context, seconds, err));
+
+  int64_t *rows = NULL, found = 0;
+  FK_TRY(fk_rows_below(out, count, FK_CUDA_LOST * (double)n, &rows, &found, err));
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + log(shared->weight_scale);
+  enum fk_status status = FK_STATUS_OK;
+  if (found) status = loo_tails(context, shared, &a, first, out, rows, found, result, progress, err);
+  shared->tail_rows[context->device] = found;
+  free(rows);
+  return status;
+}
+
+enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
+                                    struct fk_stats *stats, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  int count;
+  double start = fk_seconds();
+  struct loo_shared shared = {task, 0, {0}};
+  for (int64_t i = 0; i < task->points.n && task->weights; i++)
+    shared.weight_scale = fmax(shared.weight_scale, task->weights[i]);
+  if (shared.weight_scale == 0) shared.weight_scale = 1;
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  fk_cuda_describe(stats, contexts, count, "difference", "double");
+  FK_TRY(fk_cuda_on_devices(contexts, count, task->points.n, TILE, &opts->poll, loo_range, &shared,
+                            &stats->device_seconds, err));
+  for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += (double)shared.tail_rows[i];
+  stats->pairs += (double)task->points.n * (double)task->points.n;
+  stats->seconds += fk_seconds() - start;
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,95 @@
+/* Whitening on the device, u = L^-1 (x - centre), and how far the points reach. Twin of core/whiten.c. */
+#include "job.cuh"
+
+enum { THREADS = 256 };
+
+enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, const struct fk_whitening *host,
+                                      struct fk_cuda_whitening *whitening, struct fk_error *err) {
+  int64_t d = host->d;
+  double *data;
+  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITENING, d + d * d, &data, err));
+  FK_TRY(fk_cuda_upload(context, host->centre, d, 1, 0, d, data, d, err));
+  FK_TRY(
+      fk_cuda_upload(context, host->dense ? host->dense : host->chol, d * d, 1, 0, d * d, data + d, d * d, err));
+  *whitening = (struct fk_cuda_whitening){host, data, data + d};
+  return FK_STATUS_OK;
+}
+
+static __global__ void diagonal_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *L,
+                                       double *u, int64_t n, int64_t ld, int d) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= ld) return;
+  for (int k = blockIdx.y; k < d; k += gridDim.y) {
+    double scale = 1 / L[k + (int64_t)k * d];
+    u[k * ld + i] = i < n ? (raw[k * ld_raw + i] - centre[k]) * scale : 0;
+  }
+}
+
+/* A block holds `width` points in shared memory, [d][width]; 256 / width threads work on each. */
+static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *A,
+                                     bool solve, double *u, int64_t n, int64_t ld, int d, int width) {
+  extern __shared__ double points[];
+  int p = threadIdx.x % width, lane = threadIdx.x / width, lanes = blockDim.x / width;
+  int64_t i = (int64_t)blockIdx.x * width + p;
+  for (int k = lane; k < d; k += lanes) points[k * width + p] = i < n ? raw[k * ld_raw + i] - centre[k] : 0;
+  __syncthreads();
+  for (int k = 0; solve && k < d; k++) { /* column by column of the lower factor */
+    double pivot = points[k * width + p] / A[k + (int64_t)k * d];
+    for (int r = k + 1 + lane; r < d; r += lanes) points[r * width + p] -= A[r + (int64_t)k * d] * pivot;
+    __syncthreads();
+    if (lane == 0) points[k * width + p] = pivot;
+    __syncthreads();
+  }
+  if (i >= ld) return;
+  for (int k = lane; k < d; k += lanes) {
+    double sum = 0;
+    for (int l = 0; !solve && l < d; l++) sum += A[k + (int64_t)l * d] * points[l * width + p];
+    u[k * ld + i] = solve ? points[k * width + p] : sum;
+  }
+}
+
+enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
+                              const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
+                              struct fk_error *err) {
+  const struct fk_whitening *host = whitening->host;
+  int d = points->d, width = 16;
+  if (host->diagonal && !host->dense) {
+    dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_at_most(d, 64));
+    diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
+                                                           points->u, points->n, points->ld, d);
+  } else {
+    while (width > 1 && sizeof(double) * (size_t)(d * width) > 48 << 10) width /= 2;
+    size_t bytes = sizeof(double) * (size_t)(d * width);
+    FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
+        raw, ld_raw, whitening->centre, whitening->matrix, !host->dense, points->u, points->n, points->ld, d,
+        width);
+  }
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
+}
+
+/* Each block's largest goes straight to the host's memory: no copy, and the largest is the same in any order. */
+static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int d, double *largest_of_block) {
+  __shared__ double of_warp[THREADS / 32];
+  double largest = 0;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
+    double square = 0;
+    for (int k = 0; k < d; k++) square += u[k * ld + i] * u[k * ld + i];
+    largest = fmax(largest, square);
+  }
+  for (int step = 16; step > 0; step /= 2) largest = fmax(largest, __shfl_xor_sync(~0u, largest, step));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
+  __syncthreads();
+  for (int w = 0; w < THREADS / 32 && threadIdx.x == 0; w++) largest = fmax(largest, of_warp[w]);
+  if (threadIdx.x == 0) largest_of_block[blockIdx.x] = largest;
+}
+
+enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
+                               struct fk_error *err) {
+  *parts = (int)fk_at_most(fk_blocks(points->n, THREADS), 2 * context->multiprocessors);
+  radius_kernel<<<*parts, THREADS, 0, context->stream>>>(points->u, points->n, points->ld, points->d,
+                                                         (double *)context->staging[0]);
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
+}

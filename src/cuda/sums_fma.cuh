@@ -1,0 +1,305 @@
+/* Kernel sums on CUDA cores, in float (sums_fma_f32.cu) or double (sums_fma_f64.cu): differences, so no
+ * cancellation however far the points reach. For d <= 4 a thread keeps its targets in registers; else a block
+ * multiplies tiles of 64 targets by 64 sources as a matrix product does. Twin of cpu/tile_body.h.
+ *
+ * Sums in float go over into FP64 every FLUSH sources.
+ */
+#include "job.cuh"
+
+template <typename T>
+__device__ __forceinline__ T exp2_of(T t);
+/* Relative error 2^-22; below -126 it is 0. */
+template <>
+__device__ __forceinline__ float exp2_of<float>(float t) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(t));
+  return value;
+}
+template <>
+__device__ __forceinline__ double exp2_of<double>(double t) {
+  return exp2(t);
+}
+
+/* Is the row the source of this column? */
+template <typename T>
+__device__ __forceinline__ bool meets_self(const struct fk_fma_task<T> &a, int64_t row, int64_t col) {
+  int64_t self = a.self ? a.self[row] : row + a.self_offset;
+  return self == a.first_col + col;
+}
+
+/* One kernel value from its exponent. */
+template <typename T, bool GENERAL>
+__device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, double shift) {
+  if (!GENERAL) return exp2_of<T>(t);
+  /* Only sums in double are shifted. Sources of weight 0 may be nearer than the nearest: no overflow from them. */
+  T kernel = exp2_of<T>(sizeof(T) == sizeof(double) ? (T)fmin(0.0, (double)t - shift) : t);
+  /* Far below underflow the polynomial could overflow: 0 times infinity. */
+  T s = t < (T)-1e30 ? (T)-1e30 : t;
+  return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
+}
+
+/* ---- few dimensions --------------------------------------------------------------------------- */
+
+enum { NARROW_THREADS = 128, NARROW_COLS = 256 };
+template <typename T>
+struct narrow_rows {
+  static const int count = sizeof(T) == 4 ? 4 : 2;
+};
+
+/* VALUES: the coordinates themselves are summed, too. GENERAL: shift or polynomial. */
+template <typename T, int D, bool VALUES, bool GENERAL>
+static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
+  const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0);
+  __shared__ T tile[D + 1][NARROW_COLS];
+  T row[R][D], sum[R][W];
+  double total[R][W];
+  int64_t first = a.first_row + (int64_t)blockIdx.x * NARROW_THREADS * R + threadIdx.x;
+  int64_t end_row = a.first_row + a.rows_here;
+  for (int r = 0; r < R; r++) {
+    int64_t i = first + r * NARROW_THREADS;
+    for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
+    for (int w = 0; w < W; w++) total[r][w] = 0;
+  }
+  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
+  int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
+  for (int64_t c0 = begin; c0 < end; c0 += NARROW_COLS) {
+    int count = (int)(end - c0 < NARROW_COLS ? end - c0 : NARROW_COLS);
+    __syncthreads();
+    for (int c = threadIdx.x; c < count; c += NARROW_THREADS) {
+#pragma unroll
+      for (int k = 0; k < D; k++) tile[k][c] = a.cols[k * a.ld_cols + c0 + c];
+      tile[D][c] = a.weight ? a.weight[c0 + c] : (T)1;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+      for (int w = 0; w < W; w++) sum[r][w] = 0;
+#pragma unroll 4
+    for (int c = 0; c < count; c++) {
+      T x[D], weight = tile[D][c];
+#pragma unroll
+      for (int k = 0; k < D; k++) x[k] = tile[k][c];
+#pragma unroll
+      for (int r = 0; r < R; r++) {
+        T t = 0;
+#pragma unroll
+        for (int k = 0; k < D; k++) {
+          T z = row[r][k] - x[k];
+          t -= z * z;
+        }
+        int64_t i = first + r * NARROW_THREADS;
+        T kernel = weight * kernel_of<T, GENERAL>(a, t, GENERAL && a.shift && i < end_row ? a.shift[i] : 0);
+        if (a.exclude_self && i < end_row && meets_self(a, i, c0 + c)) kernel = 0;
+        sum[r][0] += kernel;
+#pragma unroll
+        for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < R; r++)
+#pragma unroll
+      for (int w = 0; w < W; w++) total[r][w] += (double)sum[r][w];
+  }
+  for (int r = 0; r < R; r++) {
+    int64_t i = first + r * NARROW_THREADS - a.first_row;
+    for (int w = 0; w < W && i < a.rows_here; w++)
+      a.acc[((int64_t)blockIdx.y * W + w) * a.ld_acc + i] = total[r][w];
+  }
+}
+
+template <typename T, int D>
+static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t stream) {
+  dim3 grid(fk_blocks(a->rows_here, NARROW_THREADS * narrow_rows<T>::count), (unsigned)a->slots);
+  bool general = a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0;
+  if (a->n_values > 0 && general)
+    narrow_kernel<T, D, true, true><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  else if (a->n_values > 0)
+    narrow_kernel<T, D, true, false><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  else if (general)
+    narrow_kernel<T, D, false, true><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  else
+    narrow_kernel<T, D, false, false><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  return cudaGetLastError();
+}
+
+/* ---- any number of dimensions ----------------------------------------------------------------- */
+
+/* A block of 16 x 16 threads does a tile of 64 x 64; a thread has rows 4 ty .. 4 ty + 3 and columns
+ * tx, tx + 16, ... The kernel values go through shared memory to meet VALUES columns of values at a time. */
+enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, FLUSH_TILES = 16 };
+template <typename T>
+struct wide_shape {
+  static const int depth = sizeof(T) == 4 ? 16 : 8, values = sizeof(T) == 4 ? 64 : 32;
+};
+enum { VALUE_GROUPS = 4 }; /* at most 64 columns of values in one launch, in registers 4 x 4 */
+
+template <typename T, int V>
+struct wide_memory {
+  T rows[wide_shape<T>::depth][TILE], cols[wide_shape<T>::depth][TILE];
+  T kernel[V ? TILE : 1][V ? TILE + 1 : 1], values[V ? TILE : 1][V ? V : 1];
+};
+
+template <typename T>
+static __device__ void load_slice(T (*to)[TILE], const T *from, int64_t ld, int64_t first, int64_t end, int k0,
+                                  int d) {
+  for (int i = threadIdx.x; i < wide_shape<T>::depth * TILE; i += SIDE * SIDE) {
+    int k = i / TILE, p = i % TILE;
+    to[k][p] = k0 + k < d && first + p < end ? from[(k0 + k) * ld + first + p] : (T)0;
+  }
+}
+
+template <typename T, int V, bool GENERAL>
+static __global__ void __launch_bounds__(SIDE *SIDE)
+    wide_kernel(const struct fk_fma_task<T> a, int first_value, int n_values) {
+  extern __shared__ double shared[];
+  struct wide_memory<T, V> &m = *(struct wide_memory<T, V> *)shared;
+  const int G = V ? V / SIDE : 1, depth = wide_shape<T>::depth;
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  int64_t row0 = a.first_row + (int64_t)blockIdx.x * TILE, end_row = a.first_row + a.rows_here;
+  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
+  int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
+  T mass[PER_THREAD], out[PER_THREAD][G];
+  double mass_total[PER_THREAD], out_total[PER_THREAD][G], shift[PER_THREAD];
+  for (int r = 0; r < PER_THREAD; r++) {
+    int64_t i = row0 + ty * PER_THREAD + r;
+    mass[r] = a.find_max ? (T)-INFINITY : (T)0;
+    mass_total[r] = 0;
+    shift[r] = GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    for (int g = 0; g < G; g++) out[r][g] = 0, out_total[r][g] = 0;
+  }
+  int tiles = 0;
+  for (int64_t col0 = begin; col0 < end; col0 += TILE) {
+    T t[PER_THREAD][PER_THREAD];
+    for (int r = 0; r < PER_THREAD; r++)
+      for (int c = 0; c < PER_THREAD; c++) t[r][c] = 0;
+    for (int k0 = 0; k0 < a.d; k0 += depth) {
+      __syncthreads();
+      load_slice<T>(m.rows, a.rows, a.ld_rows, row0, end_row, k0, a.d);
+      load_slice<T>(m.cols, a.cols, a.ld_cols, col0, end, k0, a.d);
+      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < depth; k++) {
+        T y[PER_THREAD], x[PER_THREAD];
+#pragma unroll
+        for (int r = 0; r < PER_THREAD; r++) y[r] = m.rows[k][ty * PER_THREAD + r];
+#pragma unroll
+        for (int c = 0; c < PER_THREAD; c++) x[c] = m.cols[k][tx + SIDE * c];
+#pragma unroll
+        for (int r = 0; r < PER_THREAD; r++)
+#pragma unroll
+          for (int c = 0; c < PER_THREAD; c++) {
+            T z = y[r] - x[c];
+            t[r][c] -= z * z;
+          }
+      }
+    }
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++) {
+      int64_t j = col0 + tx + SIDE * c;
+      T weight = j >= end ? (T)0 : a.weight ? a.weight[j] : (T)1;
+#pragma unroll
+      for (int r = 0; r < PER_THREAD; r++) {
+        int64_t i = row0 + ty * PER_THREAD + r;
+        bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && meets_self(a, i, j));
+        if (a.find_max) {
+          if (!out_of_it && t[r][c] > mass[r]) mass[r] = t[r][c];
+          continue;
+        }
+        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, GENERAL>(a, t[r][c], shift[r]);
+        mass[r] += kernel;
+        if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
+      }
+    }
+    if (V) {
+      for (int i = threadIdx.x; i < TILE * V; i += SIDE * SIDE) {
+        int v = i / TILE, p = i % TILE;
+        m.values[p][v] =
+            v < n_values && col0 + p < end ? a.values[(first_value + v) * a.ld_cols + col0 + p] : (T)0;
+      }
+      __syncthreads();
+#pragma unroll 8
+      for (int j = 0; j < TILE; j++)
+#pragma unroll
+        for (int r = 0; r < PER_THREAD; r++)
+#pragma unroll
+          for (int g = 0; g < G; g++)
+            out[r][g] += m.kernel[ty * PER_THREAD + r][j] * m.values[j][V ? tx + SIDE * g : 0];
+    }
+    if (++tiles % FLUSH_TILES == 0 && !a.find_max)
+      for (int r = 0; r < PER_THREAD; r++) {
+        mass_total[r] += (double)mass[r];
+        mass[r] = 0;
+        for (int g = 0; g < G; g++) out_total[r][g] += (double)out[r][g], out[r][g] = 0;
+      }
+  }
+  for (int r = 0; r < PER_THREAD; r++) {
+    int64_t i = row0 - a.first_row + ty * PER_THREAD + r;
+    double total = a.find_max ? (double)mass[r] : mass_total[r] + (double)mass[r];
+    for (int step = SIDE / 2; step > 0; step /= 2) {
+      double other = __shfl_xor_sync(~0u, total, step);
+      total = a.find_max ? fmax(total, other) : total + other;
+    }
+    if (i >= a.rows_here) continue;
+    double *acc = a.acc + (int64_t)blockIdx.y * (1 + a.n_values) * a.ld_acc + i;
+    if (tx == 0 && first_value == 0) *acc = total;
+    for (int g = 0; g < G && V; g++) {
+      int v = tx + SIDE * g;
+      if (v < n_values) acc[(1 + first_value + v) * a.ld_acc] = out_total[r][g] + (double)out[r][g];
+    }
+  }
+}
+
+template <typename T, int V, bool GENERAL>
+static cudaError_t launch_wide_part(const struct fk_fma_task<T> *a, int first_value, int n_values,
+                                    cudaStream_t stream) {
+  dim3 grid(fk_blocks(a->rows_here, TILE), (unsigned)a->slots);
+  size_t bytes = sizeof(struct wide_memory<T, V>);
+  cudaError_t code =
+      cudaFuncSetAttribute(wide_kernel<T, V, GENERAL>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  if (code != cudaSuccess) return code;
+  wide_kernel<T, V, GENERAL><<<grid, SIDE * SIDE, bytes, stream>>>(*a, first_value, n_values);
+  return cudaGetLastError();
+}
+
+/* The kernels are computed again for each group of columns. */
+template <typename T, bool GENERAL>
+static cudaError_t launch_wide(const struct fk_fma_task<T> *a, cudaStream_t stream) {
+  const int V = wide_shape<T>::values;
+  if (a->n_values == 0 || a->find_max) return launch_wide_part<T, 0, GENERAL>(a, 0, 0, stream);
+  if (a->n_values <= SIDE) return launch_wide_part<T, SIDE, GENERAL>(a, 0, a->n_values, stream);
+  cudaError_t code = cudaSuccess;
+  for (int v = 0; v < a->n_values && code == cudaSuccess; v += V)
+    code = launch_wide_part<T, V, GENERAL>(a, v, a->n_values - v < V ? a->n_values - v : V, stream);
+  return code;
+}
+
+template <typename T>
+static cudaError_t launch(const struct fk_fma_task<T> *a, cudaStream_t stream) {
+  /* Of values, the narrow kernel knows coordinates. */
+  if (a->d <= 4 && !a->find_max && (a->n_values == 0 || a->values == a->cols)) {
+    switch (a->d) {
+      case 1: return launch_narrow<T, 1>(a, stream);
+      case 2: return launch_narrow<T, 2>(a, stream);
+      case 3: return launch_narrow<T, 3>(a, stream);
+      default: return launch_narrow<T, 4>(a, stream);
+    }
+  }
+  bool general = a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0;
+  return general ? launch_wide<T, true>(a, stream) : launch_wide<T, false>(a, stream);
+}
+
+/* ---- packing ---------------------------------------------------------------------------------- */
+
+template <typename T>
+static __global__ void pack_kernel(const double *u, int64_t count, double scale, T *out) {
+  int64_t step = (int64_t)gridDim.x * blockDim.x;
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
+    out[i] = (T)(u[i] * scale);
+}
+
+template <typename T>
+static cudaError_t pack(const double *u, int64_t count, double scale, T *out, cudaStream_t stream) {
+  pack_kernel<T><<<(unsigned)fk_at_most(fk_blocks(count, 256), 4096), 256, 0, stream>>>(u, count, scale, out);
+  return cudaGetLastError();
+}

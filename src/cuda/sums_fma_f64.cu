@@ -1,0 +1,10 @@
+/* sums_fma.cuh in double precision. */
+#include "sums_fma.cuh"
+
+cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t stream) {
+  return launch<double>(task, stream);
+}
+
+cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, double *out, cudaStream_t stream) {
+  return pack<double>(u, count, scale, out, stream);
+}

@@ -1,0 +1,21 @@
+/* The tasks of tensor.cuh on wgmma (Hopper; built where FK_CUDA_SM90A is defined, else nothing is supported):
+ * plan, pack the columns once, launch over any rows. Packed columns depend on the task's columns, values, weights
+ * and on whether it has a factor or leaves pairs out, not on rows, slots and precision.
+ */
+#ifndef FK_CUDA_SUMS_WGMMA_CUH
+#define FK_CUDA_SUMS_WGMMA_CUH
+
+#include "tensor.cuh"
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+bool fk_wgmma_supports(const struct fk_tensor_task *task);
+void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, int sm_count, bool has_values, int *slots,
+                   int64_t *cols_per_slot);
+size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task);
+cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
+cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, int sm_count,
+                            cudaStream_t stream);
+
+#endif

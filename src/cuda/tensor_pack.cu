@@ -1,0 +1,152 @@
+/* Points and values as halves for the tensor cores; what they mean stands in tensor.cuh. */
+#include "job.cuh"
+
+enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */ };
+
+/* Rows are taken up to |x|^2 = row_limit, so that |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of
+ * 2^-2g or of 2^-norm and has 24 bits; products have one more where a single one makes the exponent, for they
+ * cancel before they are rounded. In single precision norm >= 15, which moves log densities by 1e-5 at most. */
+bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid) {
+  int bits = d <= 16 ? 25 : 24, power;
+  radius2 *= FK_CUDA_LOG2E;
+  if (single && radius2 > 512) return false;
+  grid->row_limit = 3 * radius2 + 64;
+  if (single && grid->row_limit > 1024 - radius2) grid->row_limit = 1024 - radius2;
+  double most = (radius2 + grid->row_limit) / 2;
+  for (grid->g = 10; grid->g >= 5; grid->g--)
+    if (ldexp(most, 2 * grid->g) <= ldexp(1, bits)) {
+      power = (int)ceil(log2(most));
+      grid->norm = power > 4 ? 24 - power : 20;
+      grid->steps = ldexp(1, grid->g);
+      grid->step = 1 / grid->steps;
+      grid->low_low = single && d * ldexp(1, -2 * grid->g) / 48 > 1e-5;
+      /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
+       * 2^-24 on the average (measured, inst/bench/NOTES.md), which a wider scale gives back. */
+      int products = (d + 15) / 16 * (grid->low_low || d > 64 ? 3 : 2);
+      grid->scale = sqrt(FK_CUDA_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
+      return true;
+    }
+  return false;
+}
+
+struct split {
+  __half hi, lo;
+};
+
+/* Where 11 bits do not reach down to the grid, hi lies on a coarser part of it. */
+static __device__ __forceinline__ struct split split_on_grid(double x, const struct fk_tensor_grid &grid) {
+  struct split s;
+  s.hi = __double2half(rint(x * grid.steps) * grid.step);
+  s.lo = __double2half(x - (double)__half2float(s.hi));
+  return s;
+}
+
+/* Eight coordinates of one point, k0 on, as 16 bytes each; returns their part of |x|^2, that of the halves. */
+static __device__ __forceinline__ double split_group(const double *u, int64_t ld, int64_t i, int64_t n, int k0,
+                                                     int d, const struct fk_tensor_grid &grid, __half *hi,
+                                                     __half *lo) {
+  __align__(16) __half h[GROUP], l[GROUP];
+  double square = 0;
+  for (int k = 0; k < GROUP; k++) {
+    double x = i < n && k0 + k < d ? u[(k0 + k) * ld + i] * grid.scale : 0;
+    struct split s = split_on_grid(x, grid);
+    double kept = (double)__half2float(s.hi) + (double)__half2float(s.lo);
+    h[k] = s.hi;
+    l[k] = s.lo;
+    square += kept * kept;
+  }
+  *(uint4 *)hi = *(const uint4 *)h;
+  *(uint4 *)lo = *(const uint4 *)l;
+  return square;
+}
+
+static __device__ __forceinline__ double on_grid(double c, int power) {
+  return ldexp(rint(ldexp(c, power)), -power);
+}
+
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+static __global__ void cols_kernel(const double *u, int64_t n, int64_t ld, int d, struct fk_tensor_pack pack,
+                                   __half *hi, __half *lo, float *offset, float *weight, float *col_factor,
+                                   float factor1, int64_t n_pad, int k) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n_pad) return;
+  double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
+  for (int k0 = 0; k0 < k; k0 += GROUP)
+    square += split_group(u, ld, i, n, k0, d, pack.grid, hi + i * k + k0, lo + i * k + k0);
+  int exponent = 0;
+  if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
+  bool counts = i < n && w != 0;
+  offset[i] = counts ? (float)(on_grid(-square / 2, pack.grid.norm) + exponent) : -INFINITY;
+  if (weight) weight[i] = (float)w;
+  if (col_factor) col_factor[i] = counts ? -factor1 * (float)exponent : 0;
+}
+
+cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
+                                __half *lo, float *offset, float *weight, float *col_factor, float factor1,
+                                int64_t n_pad, int k, cudaStream_t stream) {
+  cols_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(
+      points->u, points->n, points->ld, points->d, *pack, hi, lo, offset, weight, col_factor, factor1, n_pad, k);
+  return cudaGetLastError();
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static __global__ void rows_kernel(const double *u, int64_t n, int64_t ld, int d, struct fk_tensor_pack pack,
+                                   const double *mass, int shift, double f0, double f1, __half *hi, __half *lo,
+                                   float *offset, float *factor0, double *undo, int64_t n_pad, int k) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n_pad) return;
+  double square = 0;
+  for (int k0 = 0; k0 < k; k0 += GROUP)
+    square += split_group(u, ld, i, n, k0, d, pack.grid, hi + i * k + k0, lo + i * k + k0);
+  bool inside = i < n && square <= pack.grid.row_limit; /* false for a half that overflowed */
+  /* A whole number, so that the sums stay on the grid. An earlier mass of 0 leaves the row to the tail pass. */
+  int exponent = 0;
+  if (mass && i < n && mass[i] > 0) frexp(mass[i], &exponent);
+  double exact = -square / 2, kept = on_grid(exact, pack.grid.norm), raise = shift - exponent;
+  offset[i] = inside ? (float)(kept + raise) : i < n ? -INFINITY : 0.0f;
+  undo[i] = inside ? exp2(exact - kept - raise) : NAN;
+  if (factor0) factor0[i] = (float)(f0 + f1 * (exact - kept - raise));
+}
+
+cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
+                                const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
+                                float *offset, float *factor0, double *undo, int64_t n_pad, int k,
+                                cudaStream_t stream) {
+  rows_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(points->u, points->n, points->ld, points->d,
+                                                                 *pack, mass, shift, factor[0], factor[1], hi, lo,
+                                                                 offset, factor0, undo, n_pad, k);
+  return cudaGetLastError();
+}
+
+/* ---- values ----------------------------------------------------------------------------------- */
+
+static __global__ void values_kernel(const double *values, int64_t ld, double scale, int first_value,
+                                     struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
+                                     struct fk_tensor_values to) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n_pad) return;
+  int exponent;
+  double w = pack.weight && i < n ? frexp(pack.weight[i] / pack.weight_scale, &exponent) : 1;
+  for (int v0 = 0; v0 < to.width; v0 += GROUP) {
+    __align__(16) __half h[GROUP], l[GROUP];
+    for (int v = 0; v < GROUP; v++) {
+      double value = i >= n || v0 + v > to.n_values ? 0
+                     : v0 + v == to.n_values        ? w
+                                                    : w * values[(first_value + v0 + v) * ld + i] * scale;
+      h[v] = __double2half(value);
+      l[v] = __double2half(value - (double)__half2float(h[v]));
+    }
+    *(uint4 *)(to.hi + i * to.width + v0) = *(const uint4 *)h;
+    *(uint4 *)(to.lo + i * to.width + v0) = *(const uint4 *)l;
+  }
+}
+
+cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
+                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
+                                  const struct fk_tensor_values *to, cudaStream_t stream) {
+  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, *pack, n, n_pad,
+                                                                   *to);
+  return cudaGetLastError();
+}

@@ -1,0 +1,131 @@
+/* Between R's memory, which is pageable, and the device: through two pinned buffers in turn, so that the copy of
+ * one piece by the processor's threads meets the transfer of the one before. */
+#include <string.h>
+
+#include "../core/hash.h"
+#include "../core/threads.h"
+#include "common.cuh"
+
+/* A piece is whole columns' parts: `rows` rows of one column at a time would be short transfers for small d, so a
+ * piece holds as many columns as fit. */
+struct piece {
+  int64_t column, columns, row, rows;
+};
+
+static bool next_piece(struct piece *p, int64_t columns, int64_t rows) {
+  const int64_t capacity = FK_STAGING_BYTES / (int64_t)sizeof(double);
+  if (p->columns == 0) {
+    p->rows = fk_at_most(rows, capacity);
+  } else {
+    p->row += p->rows;
+    if (p->row >= rows) {
+      p->row = 0;
+      p->column += p->columns;
+    }
+    p->rows = fk_at_most(rows - p->row, capacity);
+  }
+  p->columns = rows <= capacity ? fk_at_most(capacity / rows, columns - p->column) : 1;
+  return p->column < columns;
+}
+
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, int64_t n, int64_t columns,
+                              int64_t first, int64_t count, double *to, int64_t ld, struct fk_error *err) {
+  struct piece p = {0, 0, 0, 0};
+  for (int turn = 0; next_piece(&p, columns, count); turn ^= 1) {
+    double *staging = (double *)context->staging[turn];
+    FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+    fk_copy_rows(from + p.column * n + first + p.row, n, staging, p.rows, p.rows, p.columns);
+    size_t width = sizeof(double) * (size_t)p.rows;
+    FK_CUDA_TRY(cudaMemcpy2DAsync(to + p.column * ld + p.row, sizeof(double) * (size_t)ld, staging, width, width,
+                                  (size_t)p.columns, cudaMemcpyHostToDevice, context->stream));
+    FK_CUDA_TRY(cudaEventRecord(context->staged[turn], context->stream));
+  }
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld, int64_t columns,
+                                int64_t first, int64_t count, double *to, int64_t n, struct fk_error *err) {
+  struct piece pieces[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, p = {0, 0, 0, 0};
+  bool more = next_piece(&p, columns, count), waiting[2] = {false, false};
+  for (int turn = 0; more || waiting[0] || waiting[1]; turn ^= 1) {
+    double *staging = (double *)context->staging[turn];
+    if (waiting[turn]) { /* the piece sent two turns ago */
+      const struct piece *done = &pieces[turn];
+      FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
+      fk_copy_rows(staging, done->rows, to + done->column * n + first + done->row, n, done->rows, done->columns);
+      waiting[turn] = false;
+    }
+    if (more) {
+      size_t width = sizeof(double) * (size_t)p.rows;
+      FK_CUDA_TRY(cudaMemcpy2DAsync(staging, width, from + p.column * ld + p.row, sizeof(double) * (size_t)ld,
+                                    width, (size_t)p.columns, cudaMemcpyDeviceToHost, context->stream));
+      FK_CUDA_TRY(cudaEventRecord(context->staged[turn], context->stream));
+      pieces[turn] = p;
+      waiting[turn] = true;
+      more = next_piece(&p, columns, count);
+    }
+  }
+  return FK_STATUS_OK;
+}
+
+/* ---- the cache -------------------------------------------------------------------------------- */
+
+/* An eighth of the device: enough for a billion numbers on a large card. */
+static size_t cache_limit(const struct fk_cuda_context *context) {
+  return (size_t)fmin((double)context->memory_total, fk_cuda_memory_limit()) / 8;
+}
+
+static struct fk_cuda_cached *find(struct fk_cuda_context *context, const uint64_t key[2], size_t bytes) {
+  for (int i = 0; i < FK_CACHE_ENTRIES; i++) {
+    struct fk_cuda_cached *entry = &context->cache[i];
+    if (entry->data && entry->bytes == bytes && entry->key[0] == key[0] && entry->key[1] == key[1]) return entry;
+  }
+  return NULL;
+}
+
+/* A free entry, those used longest ago making room. */
+static struct fk_cuda_cached *make_room(struct fk_cuda_context *context, size_t bytes) {
+  for (;;) {
+    struct fk_cuda_cached *oldest = NULL, *empty = NULL;
+    size_t total = bytes;
+    for (int i = 0; i < FK_CACHE_ENTRIES; i++) {
+      struct fk_cuda_cached *entry = &context->cache[i];
+      total += entry->bytes;
+      if (!entry->data)
+        empty = entry;
+      else if (!oldest || entry->last_used < oldest->last_used)
+        oldest = entry;
+    }
+    if (empty && total <= cache_limit(context)) return empty;
+    if (!oldest) return NULL;
+    cudaFree(oldest->data);
+    memset(oldest, 0, sizeof *oldest);
+  }
+}
+
+enum fk_status fk_cuda_resident(struct fk_cuda_context *context, const double *from, int64_t count, int threads,
+                                const double **data, struct fk_error *err) {
+  size_t bytes = sizeof(double) * (size_t)count;
+  uint64_t key[2];
+  *data = NULL;
+  if (bytes > cache_limit(context)) return FK_STATUS_OK;
+  fk_hash(from, bytes, threads, key);
+  struct fk_cuda_cached *entry = find(context, key, bytes);
+  if (!entry) {
+    void *room = NULL;
+    entry = make_room(context, bytes);
+    if (!entry || cudaMalloc(&room, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      return FK_STATUS_OK; /* the job sends it in chunks, then */
+    }
+    enum fk_status status = fk_cuda_upload(context, from, count, 1, 0, count, (double *)room, count, err);
+    if (status) {
+      cudaFree(room);
+      return status;
+    }
+    *entry = (struct fk_cuda_cached){{key[0], key[1]}, 0, bytes, room};
+  }
+  entry->last_used = ++context->clock;
+  *data = (const double *)entry->data;
+  return FK_STATUS_OK;
+}
