@@ -99,8 +99,20 @@ user_library() {
     cat(library)' </dev/null
 }
 
+# The architecture to build for here, as FLASHKERNEL_CUDA_ARCH: that of the first GPU, if there is one.
+gpu_arch() {
+  local capability
+  capability="$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)"
+  case "$capability" in
+    "" | *[!0-9]*) return 1 ;;
+    90) echo 90a ;; # with wgmma
+    *) echo "$capability" ;;
+  esac
+}
+
 # build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. Builds from a copy of the
-# files that belong to the repository, so that nothing lying about gets into the package.
+# files that belong to the repository, so that nothing lying about gets into the package. R CMD
+# build installs what it builds vignettes with; they need no CUDA engine, which takes minutes.
 build_tarball() {
   local where="$1" copy="$1/source/flashkernel"
   shift
@@ -114,7 +126,7 @@ build_tarball() {
     (cd "$fk_root" && tar -cf - --exclude='./*.tar.gz' --exclude='./.git' .) | tar -C "$copy" -xf -
   fi
   say "R CMD build $*"
-  (cd "$where" && R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
+  (cd "$where" && FLASHKERNEL_CUDA=no R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
     { cat "$where/build.log" >&2; return 1; }
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
 }
