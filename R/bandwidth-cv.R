@@ -62,7 +62,7 @@
 #' @param subsample Use at most so many rows, evenly spaced in the order of `x`, and carry the result
 #'   to n by the factor (m/n)^(1/(d+4)), or (m/n)^(1/(d+8)) for the debiased estimators. `Inf` uses
 #'   all. O(subsample^2 d) for each evaluation whatever n is.
-#' @param backend,precision,threads As in `flash_kde()`.
+#' @param backend,precision,threads,devices As in `flash_kde()`.
 #' @param ... Nothing; later arguments have to be named.
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (`"sphered"`, `"full"`) is a **variance**. With attributes `criterion`
@@ -92,11 +92,12 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
                    structure = c("scaled", "diagonal", "scalar", "sphered", "full"),
                    weights = NULL, start = NULL, subsample = Inf,
                    backend = c("auto", "cpu", "cuda"),
-                   precision = c("auto", "double", "single", "fast"), threads = NULL, ...) {
+                   precision = c("auto", "double", "single", "fast"), threads = NULL,
+                   devices = NULL, ...) {
   check_dots_empty(...)
   estimator <- check_estimator(estimator)
   structure <- check_structure(structure)
-  control <- fk_control(backend, precision, threads)
+  control <- fk_control(backend, precision, threads, devices)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
   warn_search(lcv_bandwidth(data, estimator, structure, start, control)$bandwidth, structure)
@@ -135,10 +136,11 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
 bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", "full"),
                     weights = NULL, start = NULL, subsample = Inf,
                     backend = c("auto", "cpu", "cuda"),
-                    precision = c("auto", "double", "single", "fast"), threads = NULL, ...) {
+                    precision = c("auto", "double", "single", "fast"), threads = NULL,
+                   devices = NULL, ...) {
   check_dots_empty(...)
   structure <- check_structure(structure)
-  control <- fk_control(backend, precision, threads)
+  control <- fk_control(backend, precision, threads, devices)
   on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
   warn_search(lscv_bandwidth(data, structure, start, control)$bandwidth, structure)
@@ -235,9 +237,11 @@ least_squares <- function(x, weights, L, unit, control) {
   list(value = square - 2 * product, stats = add_stats(wide$stats, near$stats))
 }
 
-# The stats of two sums as those of one computation.
+# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
 add_stats <- function(a, b) {
-  for (name in c("pairs", "seconds", "tail_rows")) b[[name]] <- a[[name]] + b[[name]]
+  for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
+    b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
+  }
   b
 }
 

@@ -98,8 +98,8 @@ match_columns <- function(points, arg, d, names) {
 }
 
 check_finite <- function(x, arg, missing = FALSE) {
-  # sum() sees most good input in one pass, without a logical copy as large as x
-  if (is.finite(sum(x))) return(invisible(x))
+  # on all threads, without a logical copy as large as x
+  if (.Call(ffi_all_finite, x)) return(invisible(x))
   bad <- if (missing) is.infinite(x) else !is.finite(x)
   if (!any(bad)) return(invisible(x))
   at <- which(bad)[1]

@@ -1,10 +1,12 @@
-# How a computation runs: back end, precision, threads, progress. The list goes to C as it is.
+# How a computation runs: back end, precision, threads, devices, progress. The list goes to C as it is.
 
-fk_control <- function(backend = "auto", precision = "auto", threads = NULL, progress = NULL) {
+fk_control <- function(backend = "auto", precision = "auto", threads = NULL, devices = NULL,
+                       progress = NULL) {
   list(
     backend = check_backend(backend),
     precision = check_choice(precision, c("auto", "double", "single", "fast"), "precision"),
     threads = check_threads(threads),
+    devices = check_devices(devices),
     progress = if (is.null(progress)) progress_closure() else progress
   )
 }
@@ -16,6 +18,38 @@ check_threads <- function(threads) {
   if (is.null(threads)) threads <- getOption("flashkernel.threads")
   if (is.null(threads)) return(0L)
   check_count(threads, "threads", max = 4096)
+}
+
+# CUDA devices for C: none lets it take the first, -1 stands for all. Whether they are there is for C to
+# find out, and only where one is used.
+check_devices <- function(devices) {
+  if (is.null(devices)) devices <- getOption("flashkernel.devices")
+  if (is.null(devices)) return(integer())
+  if (identical(devices, "all")) return(-1L)
+  good <- is.numeric(devices) && length(devices) > 0 && !is.object(devices) &&
+    all(is.finite(devices)) && all(devices >= 0 & devices == round(devices)) &&
+    all(devices <= .Machine$integer.max)
+  if (!good) {
+    stop_argument(
+      "devices", "must be \"all\" or device numbers, whole and counted from 0: found ",
+      describe(devices)
+    )
+  }
+  if (length(devices) > 16) {
+    stop_argument("devices", "must be at most 16 numbers: found ", length(devices))
+  }
+  if (anyDuplicated(devices)) {
+    stop_argument(
+      "devices", "must name every device once: found ", devices[anyDuplicated(devices)], " twice"
+    )
+  }
+  as.integer(devices)
+}
+
+# Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error
+# where it cannot.
+resolve_control <- function(control, n, m, d) {
+  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d))
 }
 
 # ---- progress ---------------------------------------------------------------------------------

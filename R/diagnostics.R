@@ -2,9 +2,10 @@
 #'
 #' @details
 #' **Stages**: for every stage of the fit that ran (`bandwidth` and `score_bandwidth`: the
-#' selectors; `debias`: the score at all points) the pairs of points visited, the seconds and the
-#' rate. Rules of thumb visit no pairs: `NA`. The estimators `"kde"` and `"laplace"` compute nothing
-#' at the fit but an automatic bandwidth; their sums run in [predict()][predict.flash_kde].
+#' selectors; `debias`: the score at all points) the pairs of points visited, the seconds, those of them
+#' in which a GPU computed, and the rate. Rules of thumb visit no pairs: `NA`. The estimators `"kde"`
+#' and `"laplace"` compute nothing at the fit but an automatic bandwidth; their sums run in
+#' [predict()][predict.flash_kde].
 #'
 #' **Effective sample size**: \eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}, `n` with equal
 #' weights.
@@ -22,9 +23,11 @@
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #' @returns A list of class `flash_kde_diagnostics`: `estimator`, `n`, `d`; `backend`, `device`,
-#'   `engine`, `precision`, `isa`, `threads` of the last stage that summed kernels, or where no
-#'   stage did, what predictions will run on (`requested` holds what was asked for); `stages`, a
-#'   data frame with the columns `stage`, `pairs`, `seconds`, `pairs_per_second` and `tail_rows`;
+#'   `engine`, `precision`, `isa`, `threads`, `devices` (numbers of the GPUs, none on the CPU) and
+#'   `reason` (why this back end) of the last stage that summed kernels, or where no stage did, what
+#'   predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
+#'   frame with the columns `stage`, `pairs`, `seconds`, `device_seconds` (`NA` on the CPU),
+#'   `pairs_per_second` and `tail_rows`;
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
 #'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`.
@@ -51,7 +54,7 @@ diagnostics.flash_kde <- function(object, ...) {
 #' @export
 print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   print_where(x)
-  if (nrow(x$stages) > 0) print(x$stages, digits = digits, row.names = FALSE)
+  if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
   size <- format(x$effective_size, digits = digits)
   cat("Effective sample size: ", size, " of ", x$n, "\n", sep = "")
   mass <- x$negative_mass
@@ -72,6 +75,7 @@ fit_record <- function(object, stages, resolved) {
   pairs <- field("pairs", NA_real_)
   seconds <- field("seconds", NA_real_)
   tail_rows <- field("tail_rows", NA_real_)
+  on_device <- field("backend", "") == "cuda"
   summed <- Filter(\(stage) !is.null(stage$backend), stages)
   last <- if (length(summed) > 0) summed[[length(summed)]] else resolved
   structure(
@@ -79,12 +83,15 @@ fit_record <- function(object, stages, resolved) {
     list(
       estimator = object$estimator, n = object$n, d = object$d,
       requested = list(
-        backend = object$backend, precision = object$precision, threads = object$threads
+        backend = object$backend, precision = object$precision, threads = object$threads,
+        devices = object$devices
       ),
       backend = last$backend, device = last$device, engine = last$engine,
-      precision = last$precision, isa = last$isa, threads = last$threads,
+      precision = last$precision, isa = last$isa, threads = last$threads, devices = last$devices,
+      reason = last$reason,
       stages = data.frame(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
+        device_seconds = ifelse(on_device, field("device_seconds", NA_real_), NA_real_),
         # a stage faster than the clock has no rate
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows, row.names = NULL
@@ -95,15 +102,38 @@ fit_record <- function(object, stages, resolved) {
   )
 }
 
-# One line: what was computed where.
+# Seconds of a device are of interest where there were any.
+shown_stages <- function(stages) {
+  if (all(is.na(stages$device_seconds))) stages$device_seconds <- NULL
+  stages
+}
+
+# One line: what was computed where; on a GPU a second one says why there.
 print_where <- function(record) {
   stages <- record$stages
   done <- if (nrow(stages) > 0) {
     seconds <- format(sum(stages$seconds, na.rm = TRUE), digits = 2)
-    paste0(paste(stages$stage, collapse = ", "), " in ", seconds, " s; ")
+    paste0(paste(stages$stage, collapse = ", "), " in ", seconds, " s", device_share(stages), "; ")
   }
   when <- if (all(is.na(stages$pairs))) "no sums yet, predict() will run them on " else "sums on "
-  cat("Computed: ", done, when, record$backend, " (", record$device, "), ", record$engine, ", ",
-    record$precision, " precision, ", record$isa, ", ", record$threads,
-    if (record$threads == 1) " thread\n" else " threads\n", sep = "")
+  on_device <- record$backend == "cuda"
+  cat("Computed: ", done, when, record$backend, " (", record$device,
+    if (on_device) device_label(record$devices), "), ", record$engine, ", ", record$precision, " precision",
+    if (!on_device) processor_label(record), "\n", sep = "")
+  if (on_device) cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
+}
+
+device_share <- function(stages) {
+  seconds <- stages$device_seconds
+  if (all(is.na(seconds))) return(NULL)
+  paste0(" (", format(sum(seconds, na.rm = TRUE), digits = 2), " s on the device)")
+}
+
+device_label <- function(devices) {
+  label <- ngettext(length(devices), ", device ", ", devices ")
+  paste0(label, paste(devices, collapse = ", "))
+}
+
+processor_label <- function(record) {
+  paste0(", ", record$isa, ", ", record$threads, ngettext(record$threads, " thread", " threads"))
 }

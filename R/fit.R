@@ -3,13 +3,13 @@
 # `arg` is what the user calls the points; `call` is the call to store; `formula`: what a fit by formula
 # keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
-                    precision, threads, na.action, formula = NULL) {
+                    precision, threads, devices, na.action, formula = NULL) {
   # Everything is checked before anything is computed.
   estimator <- check_estimator(estimator)
-  control <- fk_control(backend, precision, threads)
+  control <- fk_control(backend, precision, threads, devices)
   on.exit(close_progress(control))
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
-  resolved <- .Call(ffi_resolve, control)
+  resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
   kept <- handle_missing(points, weights, na.action, arg)
   points <- kept$points
@@ -39,7 +39,8 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
     names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score$H,
     selector = main$selector, debiased = keep_lost(debias$debiased, points, weights),
     terms = formula$terms, variables = formula$variables, na.action = kept$omitted,
-    backend = control$backend, precision = control$precision, threads = threads
+    backend = control$backend, precision = control$precision, threads = threads,
+    devices = devices
   )
   stages <- list(
     bandwidth = main$stats,
@@ -108,7 +109,10 @@ fit_points <- function(object) if (object$estimator == "sdkde") object$debiased 
 
 fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
 
-fit_control <- function(object) fk_control(object$backend, object$precision, object$threads)
+# A fit from before there were devices has none: the default.
+fit_control <- function(object) {
+  fk_control(object$backend, object$precision, object$threads, object$devices)
+}
 
 total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
 

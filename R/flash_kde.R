@@ -50,19 +50,26 @@
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
 #'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth
 #'   goes by the effective sample size instead). `NULL`: equal weights.
-#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"`. `"auto"` may choose; the
-#'   others are an error where they cannot be had.
-#' @param precision `"auto"`, `"double"` (relative error of log densities near 1e-12), `"single"`
-#'   (absolute error of log densities below 1e-4) or `"fast"` (for CUDA; the same as `"single"` on
-#'   the CPU). `"auto"` is `"double"` on the CPU.
+#' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
+#'   [gpu_info()]). `"auto"` chooses by the expected time, which counts the transfer of the points
+#'   and the start of CUDA, so small jobs stay on the CPU; without a usable GPU all do. Where results
+#'   must be the same on every machine, name `backend` and `precision`. `"cpu"` and `"cuda"` are an
+#'   error where they cannot be had.
+#' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to
+#'   a relative error of 1e-5 in the L2 norm, and somewhat more in hundreds of dimensions; log densities to
+#'   an absolute error of 1e-4, in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by the tensor cores of a
+#'   GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the
+#'   GPU.
 #' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
 #'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
 #'   `OMP_THREAD_LIMIT` allow. Small work takes fewer.
+#' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
+#'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
 #'   [stats::na.fail()] is an error. Infinite values always are.
-#' @param ... For the formula method: `estimator` to `threads`, as for the default method. Else
+#' @param ... For the formula method: `estimator` to `devices`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #'
 #' @returns An object of class `flash_kde`, a plain list that survives [saveRDS()]:
@@ -74,7 +81,7 @@
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`}{name of the selector that chose `bandwidth`, or `"user"`.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
-#'   \item{`backend`, `precision`, `threads`}{as asked for; predictions go by them.}
+#'   \item{`backend`, `precision`, `threads`, `devices`}{as asked for; predictions go by them.}
 #'   \item{`diagnostics`}{what was computed where; see [diagnostics()].}
 #'   \item{`terms`, `variables`, `na.action`}{as in other R models; the first two for fits by formula,
 #'     `variables` being those that `newdata` must have. `terms` keeps the environment of the formula,
@@ -90,9 +97,10 @@
 #'   or columns, weights that are negative, all zero or of the wrong length, a bandwidth that is
 #'   not positive definite, a constant column with an automatic bandwidth, points that memory
 #'   cannot hold (`options(flashkernel.memory_limit = bytes)` sets the limit). Failures of a back
-#'   end, also of one that was asked for and is not there, have the classes
-#'   `flashkernel_error_alloc`, `_unsupported` and `_no_device`; all of them
-#'   inherit `flashkernel_error`.
+#'   end have classes of their own: `flashkernel_error_no_device` (CUDA was asked for and is not to be
+#'   had, or not a device of that number), `_forked` (CUDA in a child of a process that uses it, see
+#'   [gpu_info()]), `_device` (a GPU failed), `_alloc` (its memory or that of the machine is too small)
+#'   and `_unsupported`. All of them inherit `flashkernel_error`.
 #'
 #' @section Progress: In interactive sessions work of more than a second shows a progress bar;
 #'   `options(flashkernel.progress = FALSE)` turns it off.
@@ -123,13 +131,13 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               score_bandwidth = NULL, weights = NULL,
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              na.action = getOption("na.action"), ...) {
+                              devices = NULL, na.action = getOption("na.action"), ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   points <- check_points(x, "x", missing = TRUE)
   fit_kde(
     points, "x", generic_call(match.call()), estimator, bandwidth, score_bandwidth, weights,
-    backend, precision, threads, na.action
+    backend, precision, threads, devices, na.action
   )
 }
 
@@ -144,7 +152,7 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
   fit_kde(
     made$points, "formula", generic_call(name_options(call)), options$estimator,
     options$bandwidth, options$score_bandwidth, made$weights, options$backend, options$precision,
-    options$threads, na.action, made
+    options$threads, options$devices, na.action, made
   )
 }
 
@@ -152,9 +160,9 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
 check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              ...) {
+                              devices = NULL, ...) {
   check_fit_dots(...)
-  mget(c("estimator", "bandwidth", "score_bandwidth", "backend", "precision", "threads"))
+  mget(c("estimator", "bandwidth", "score_bandwidth", "backend", "precision", "threads", "devices"))
 }
 
 # Other packages' names for the bandwidth get a hint, and a formula that is not the first argument did

@@ -37,7 +37,8 @@
 #' kernel_score(x, at = x[1:3, ], bandwidth = 0.5)
 kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
                        backend = c("auto", "cpu", "cuda"),
-                       precision = c("auto", "double", "single", "fast"), threads = NULL) {
+                       precision = c("auto", "double", "single", "fast"), threads = NULL,
+                       devices = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   points <- check_points(x, "x")
@@ -45,7 +46,7 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
   weights <- check_weights(weights, nrow(points))
   columns <- check_coefficients(b, nrow(points))
   bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
-  control <- fk_control(backend, precision, threads)
+  control <- fk_control(backend, precision, threads, devices)
   on.exit(close_progress(control))
   m <- if (is.null(targets)) nrow(points) else nrow(targets)
   values <- 2 * length(points) + length(targets) + 2 * length(columns) + m * ncol(columns)
@@ -61,14 +62,15 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
 #' @export
 kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
                          backend = c("auto", "cpu", "cuda"),
-                         precision = c("auto", "double", "single", "fast"), threads = NULL) {
+                         precision = c("auto", "double", "single", "fast"), threads = NULL,
+                       devices = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   points <- check_points(x, "x")
   targets <- if (!is.null(at)) check_points(at, "at", ncol(points), colnames(points))
   weights <- common_scale(check_weights(weights, nrow(points)))
   bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
-  control <- fk_control(backend, precision, threads)
+  control <- fk_control(backend, precision, threads, devices)
   on.exit(close_progress(control))
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
   name_stage(control, "Computing scores")

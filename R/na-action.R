@@ -5,7 +5,7 @@
 # "exclude".
 handle_missing <- function(points, weights, na.action, arg) {
   action <- as_na_action(na.action)
-  if (!anyNA(points) && !anyNA(weights)) {
+  if ((.Call(ffi_all_finite, points) || !anyNA(points)) && !anyNA(weights)) {
     return(list(points = points, weights = weights, omitted = NULL))
   }
   kept <- apply_na_action(action, as_frame(points, weights), arg)

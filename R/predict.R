@@ -39,7 +39,7 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
-#' @param backend,threads As for [flash_kde()], for this prediction; `NULL`: those of the fit.
+#' @param backend,threads,devices As for [flash_kde()], for this prediction; `NULL`: those of the fit.
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
@@ -56,12 +56,12 @@
 #' mean(predict(fit, type = "log_density", loo = TRUE))
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
-                              backend = NULL, threads = NULL, ...) {
+                              backend = NULL, threads = NULL, devices = NULL, ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
-  object <- run_on(object, backend, threads)
+  object <- run_on(object, backend, threads, devices)
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
@@ -73,9 +73,13 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
 }
 
 # A fit may come from another machine: what it asked for need not be here.
-run_on <- function(object, backend, threads) {
+run_on <- function(object, backend, threads, devices) {
   if (!is.null(backend)) object$backend <- check_backend(backend)
   if (!is.null(threads)) object$threads <- check_threads(threads)
+  if (!is.null(devices)) {
+    check_devices(devices)
+    object$devices <- devices
+  }
   object
 }
 

@@ -243,18 +243,6 @@ test_that("a container's memory limit counts", {
   expect_identical(left(), 2700)
 })
 
-test_that("asking for CUDA where there is none is one clear error, never a silent CPU run", {
-  skip_if(isTRUE(backend_info()$cuda_built), "this build has CUDA")
-  for (call in expression(
-    flash_kde(good, bandwidth = 1, backend = "cuda"),
-    flash_kde(good, "kde", bandwidth = 1, backend = "cuda"), # sums nothing itself
-    kernel_sum(good, bandwidth = 1, backend = "cuda"),
-    kernel_score(good, bandwidth = 1, backend = "cuda")
-  )) {
-    expect_error(eval(call), "CUDA", class = "flashkernel_error", ignore.case = TRUE)
-  }
-})
-
 test_that("the fast precision either runs or says in one error that it is not there", {
   result <- tryCatch(
     predict(flash_kde(good, estimator = "kde", bandwidth = 1, precision = "fast")),

@@ -1,4 +1,4 @@
-# Ctrl-C stops long work at once, leaks nothing and leaves the session in order; forking is safe.
+# Ctrl-C stops long work on the CPU at once, leaks nothing and leaves the session in order; forking is safe.
 
 # Starts one piece of work after the other, each far too long to finish and each to be interrupted.
 # Writes started<i> when piece i begins.
@@ -10,17 +10,20 @@ interrupted_session <- function(folder) {
   }
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 250000), ncol = 8)
-  kde <- flash_kde(x, estimator = "kde", bandwidth = 0.5)
-  laplace <- flash_kde(x, estimator = "laplace", bandwidth = 0.5)
-  small <- flash_kde(x[1:40000, ], estimator = "sdkde", bandwidth = 0.5)
+  fit <- \(x, estimator) flash_kde(x, estimator, bandwidth = 0.5, backend = "cpu")
+  kde <- fit(x, "kde")
+  laplace <- fit(x, "laplace")
+  small <- fit(x[1:40000, ], "sdkde")
   work <- expression(
-    flash_kde(x, estimator = "sdkde", bandwidth = 0.5),
+    fit(x, "sdkde"),
     predict(kde),
     predict(laplace, x[250000:1, ], type = "score"),
     predict(small, loo = TRUE),
-    bw_lcv(x, "kde"),
-    kernel_sum(x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, precision = "single"),
-    flash_kde(x, estimator = "sdkde", bandwidth = 0.5)
+    bw_lcv(x, "kde", backend = "cpu"),
+    kernel_sum(
+      x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, backend = "cpu", precision = "single"
+    ),
+    fit(x, "sdkde")
   )
   rounds <- lapply(seq_along(work), \(i) {
     outcome <- tryCatch(
@@ -36,7 +39,7 @@ interrupted_session <- function(folder) {
     gc()
     list(outcome = outcome, stopped = stopped, resident = resident())
   })
-  after <- predict(flash_kde(x[1:100, ], estimator = "kde", bandwidth = 0.5))
+  after <- predict(fit(x[1:100, ], "kde"))
   list(rounds = rounds, after = after, first = x[1:100, ])
 }
 

@@ -522,7 +522,7 @@ test_that("work is silent where nobody watches, and tells its progress in order"
   expect_silent(predict(flash_kde(x, bandwidth = 0.5)))
   seen <- numeric()
   control <- list(
-    backend = "cpu", precision = "double", threads = 1L,
+    backend = "cpu", precision = "double", threads = 1L, devices = integer(),
     progress = function(fraction) seen <<- c(seen, fraction)
   )
   log_sum <- get("ffi_log_sum", asNamespace("flashkernel"))

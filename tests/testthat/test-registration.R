@@ -59,7 +59,9 @@ test_that("the C entry points refuse arguments that do not fit together", {
   hostile_calls <- function() {
     space <- asNamespace("flashkernel")
     native <- function(name, ...) .Call(get(name, space), ...)
-    control <- list(backend = "cpu", precision = "double", threads = 1L, progress = NULL)
+    control <- list(
+      backend = "cpu", precision = "double", threads = 1L, devices = integer(), progress = NULL
+    )
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
@@ -74,6 +76,10 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", x, x, c(1L, 1L, 1L), L, plain, FALSE, control),
       native("ffi_log_sum", letters, x, NULL, L, plain, FALSE, control),
       native("ffi_log_sum", x, x, NULL, L, plain, FALSE, 1),
+      native("ffi_log_sum", x, x, NULL, L, plain, FALSE, replace(control, "devices", list(NULL))),
+      native("ffi_log_sum", x, x, NULL, L, plain, FALSE, replace(control, "devices", "all")),
+      native("ffi_log_sum", x, x, NULL, L, plain, FALSE, replace(control, "devices", list(0:99))),
+      native("ffi_resolve", 1, 3, 3, 2),
       native("ffi_kernel_sum", x, NULL, NULL, L, control),
       native("ffi_kernel_sum", x, NULL, matrix(0, 2, 1), L, control),
       native("ffi_kernel_sum", x, matrix(0, 3, 1), matrix(0, 3, 1), L, control),

@@ -1,0 +1,73 @@
+#' The GPUs of this machine, and what the package keeps on them
+#'
+#' `gpu_info()` tells whether sums can run on an NVIDIA GPU and on which, or in words why they cannot.
+#' `gpu_release()` gives back what the package holds there.
+#'
+#' @details
+#' Nothing touches a GPU before the first computation on one or the first `gpu_info()`, which starts the
+#' CUDA driver (a moment). From then on:
+#' - **Memory**: points stay on the device between calls, so that repeated predictions from a fit
+#'   transfer them once. `gpu_release()` frees them, all other device memory of the package and its
+#'   page-locked buffers; the next computation takes what it needs again. So does unloading the package.
+#'   Fits hold nothing there: they can be saved, copied and sent elsewhere.
+#' - **Forked processes** (`parallel::mclapply()` and others): CUDA does not survive a fork. In a child
+#'   of a process that uses it, `backend = "cuda"` is an error of class `flashkernel_error_forked`, and
+#'   `"auto"` computes on the CPU. Cluster workers (`parallel::makePSOCKcluster()`, packages callr and
+#'   mirai) are processes of their own and can use the GPU.
+#'
+#' @returns `gpu_info()`: a list of class `flashkernel_gpu_info`, never an error:
+#'   \item{`status`}{`"available"`, or why sums cannot run on a GPU: not built for it, no driver, no
+#'     device, a driver too old, a forked process.}
+#'   \item{`built`, `toolkit`, `architectures`}{whether the package was built with CUDA, by which version
+#'     of the toolkit and for which architectures; see [backend_info()].}
+#'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without one.}
+#'   \item{`index`, `name`, `capability`, `multiprocessors`}{of every device: its number for argument
+#'     `devices`, name, compute capability and number of multiprocessors.}
+#'   \item{`memory_total`, `memory_free`, `cached`}{of every device, in bytes; `cached`: of training
+#'     points that the package keeps there.}
+#'   \item{`architecture_built`}{of every device: whether this build has code for it.}
+#'
+#'   `gpu_release()`: `NULL`, invisibly. Without a GPU there is nothing to do.
+#' @seealso [flash_kde()] for the arguments `backend`, `precision` and `devices`.
+#' @export
+#' @examples
+#' gpu_info()
+#' gpu_info()$status
+gpu_info <- function() structure(.Call(ffi_gpu_info), class = "flashkernel_gpu_info")
+
+#' @rdname gpu_info
+#' @export
+gpu_release <- function() {
+  .Call(ffi_gpu_release)
+  invisible()
+}
+
+#' @rdname gpu_info
+#' @param x The result of `gpu_info()`.
+#' @param ... Not used.
+#' @export
+print.flashkernel_gpu_info <- function(x, ...) {
+  if (x$status == "available") {
+    cat("CUDA: available\n")
+  } else {
+    cat("CUDA: not available, ", x$status, "\n", sep = "")
+  }
+  if (x$built) {
+    cat("Built with toolkit ", x$toolkit, " for architectures ", x$architectures, sep = "")
+    cat(if (!is.na(x$driver)) paste0("; the driver supports CUDA ", x$driver), "\n", sep = "")
+  }
+  if (length(x$index) > 0) print(device_table(x), row.names = FALSE)
+  invisible(x)
+}
+
+# What fits a line for each device.
+device_table <- function(info) {
+  bytes <- \(values) vapply(values, format_bytes, "")
+  table <- data.frame(
+    device = info$index, name = info$name, capability = info$capability,
+    processors = info$multiprocessors, memory = bytes(info$memory_total),
+    free = bytes(info$memory_free), cached = bytes(info$cached)
+  )
+  if (!all(info$architecture_built)) table$usable <- ifelse(info$architecture_built, "yes", "no code")
+  table
+}

@@ -1,0 +1,86 @@
+# Tests on a GPU run where there is one. A child process looks, once: starting CUDA in the process of the
+# tests would take forking from the other files.
+
+gpu_probe <- new.env()
+
+# "available", or why tests on a GPU cannot run here. FLASHKERNEL_TEST_GPU=no turns them off.
+gpu_status <- function() {
+  if (is.null(gpu_probe$status)) gpu_probe$status <- ask_for_gpu()
+  gpu_probe$status
+}
+
+ask_for_gpu <- function() {
+  if (identical(Sys.getenv("FLASHKERNEL_TEST_GPU"), "no")) return("FLASHKERNEL_TEST_GPU=no")
+  if (!isTRUE(backend_info()$cuda_built)) return("this build has no CUDA engine")
+  code <- "cat(flashkernel::gpu_info()$status)"
+  answer <- suppressWarnings(system2(
+    file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)),
+    stdout = TRUE, stderr = FALSE, timeout = 120, env = paste0("R_LIBS=", library_paths())
+  ))
+  if (length(answer) == 0) "the process that looked for one failed" else paste(answer, collapse = " ")
+}
+
+library_paths <- function() {
+  shQuote(paste(unique(c(installed_library(), .libPaths())), collapse = .Platform$path.sep))
+}
+
+has_gpu <- function() identical(gpu_status(), "available")
+
+skip_if_no_gpu <- function() {
+  if (!has_gpu()) testthat::skip(paste("no CUDA device:", sub("^no CUDA device: ", "", gpu_status())))
+}
+
+# A fit as it would predict on the GPU.
+on_gpu <- function(fit, precision = "double", devices = NULL) {
+  fit$backend <- "cuda"
+  fit$precision <- precision
+  fit["devices"] <- list(devices)
+  fit
+}
+
+# ---- errors -----------------------------------------------------------------------------------
+
+# What the documentation promises of densities and sums in the L2 norm; in double precision, more than
+# enough for 1e-12 in their logarithms.
+L2_BOUNDS <- c(double = 1e-10, single = 1e-5, fast = 2e-3)
+
+# Rounding of single coordinates adds up over the dimensions, as the root of their number.
+l2_bound <- function(precision, d) {
+  L2_BOUNDS[[precision]] * if (precision == "single") max(1, sqrt(d / 64)) else 1
+}
+
+# |got - want| in the L2 norm, relative to `size`: the sum of absolute terms where signs cancel.
+l2_error <- function(got, want, size = want) sqrt(sum((got - want)^2) / sum(size^2))
+
+expect_l2 <- function(got, want, bound, label = "value", size = want) {
+  stopifnot(identical(length(got), length(want)))
+  error <- l2_error(as.vector(got), as.vector(want), as.vector(size))
+  testthat::expect(
+    isTRUE(error <= bound),
+    sprintf("%s: L2 error %.3g is above the bound %.3g.", label, error, bound)
+  )
+  invisible(error)
+}
+
+# Log densities: in "single" each of them, in "fast" only the densities have a bound.
+expect_promise <- function(got, want, d, precision, label, double = 1e-10) {
+  testthat::expect(all(is.finite(got)), paste0(label, ": not finite."))
+  if (precision == "double") return(expect_within(got, want, double, label))
+  if (precision == "single") {
+    error <- max(abs(got - want) / ifelse(want > -100, 1e-4, 1e-5 * abs(want)))
+    testthat::expect(isTRUE(error <= 1), sprintf("%s: %.3g times the bound.", label, error))
+  }
+  # densities of many dimensions would underflow; there is nothing to promise where all of them do
+  top <- max(want)
+  if (top > -700) expect_l2(exp(got - top), exp(want - top), l2_bound(precision, d), label)
+}
+
+# Scores, and steps by them, have no promise of their own: in kernel sds, what the precision of the
+# weights and the coordinates leaves.
+expect_score_near <- function(got, want, H, precision, label) {
+  half <- t(chol(H))
+  if (precision == "double") return(expect_within(got %*% half, want %*% half, 1e-8, label))
+  bound <- if (precision == "single") 1e-4 else 2e-2
+  size <- pmax(1, abs(want %*% half))
+  expect_l2(got %*% half, want %*% half, bound, label, size)
+}

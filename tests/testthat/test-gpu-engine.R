@@ -1,0 +1,503 @@
+# The CUDA engine against the CPU in double precision, on fresh data; its bits, its memory and its place
+# in a session. test-gpu-reference.R holds the cases of known answer.
+
+PRECISIONS <- c("double", "single", "fast")
+ESTIMATORS <- c("kde", "sdkde", "laplace")
+
+# Queries near the points, a full H, and weights; the more dimensions the wider, so that sums do not
+# vanish.
+engine_case <- function(n, m, d) {
+  x <- matrix(example_points(n, d), n, d)
+  set.seed(1000 * d + n + m)
+  y <- x[sample(n, m, TRUE), , drop = FALSE] + matrix(stats::rnorm(m * d), m) / 2
+  list(
+    x = x, y = y, d = d, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)),
+    weights = stats::runif(n), b = matrix(stats::rnorm(3 * n), n, dimnames = list(NULL, letters[1:3])),
+    where = sprintf("n = %d, m = %d, d = %d", n, m, d)
+  )
+}
+
+cpu_fit <- function(case, estimator = "kde", weights = case$weights) {
+  flash_kde(case$x, estimator, case$H, weights = weights, backend = "cpu", precision = "double")
+}
+
+# ---- values -----------------------------------------------------------------------------------
+
+expect_sums_of_cpu <- function(case) {
+  kde <- cpu_fit(case)
+  log_density <- predict(kde, case$y, type = "log_density")
+  score <- predict(kde, case$y, type = "score")
+  sums <- function(b, ...) kernel_sum(case$x, case$y, b, case$H, case$weights, ...)
+  want <- sums(case$b, backend = "cpu", precision = "double")
+  # columns have signs: relative to the sum of absolute terms
+  size <- sums(abs(case$b), backend = "cpu", precision = "double")
+  for (precision in PRECISIONS) {
+    where <- paste(case$where, precision)
+    gpu <- on_gpu(kde, precision)
+    expect_promise(predict(gpu, case$y, "log_density"), log_density, case$d, precision, where)
+    expect_score_near(predict(gpu, case$y, "score"), score, case$H, precision, where)
+    got <- sums(case$b, backend = "cuda", precision = precision)
+    expect_identical(dimnames(got), dimnames(want))
+    expect_l2(got, want, l2_bound(precision, case$d), where, size)
+  }
+}
+
+SIZES <- c(1, 2, 63, 64, 65, 127, 129, 1000, 3001)
+
+# Every number of points with another number of queries for every dimension.
+for (d in c(1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 33, 64, 65, 128, 200)) {
+  test_that(paste0("sums of all sizes are those of the CPU in ", d, " dimensions"), {
+    skip_if_no_gpu()
+    shift <- 1 + d %% (length(SIZES) - 1)
+    for (i in seq_along(SIZES)) {
+      m <- SIZES[1 + (i * shift + d) %% length(SIZES)]
+      expect_sums_of_cpu(engine_case(SIZES[i], m, d))
+    }
+  })
+}
+
+for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
+  test_that(sprintf("a whole %s fit in %d dimensions is that of the CPU", estimator, d), {
+    skip_if_no_gpu()
+    for (n in c(2, 65, 700)) {
+      case <- engine_case(n, 129, d)
+      cpu <- cpu_fit(case, estimator)
+      plain <- cpu_fit(case, "kde")
+      for (precision in PRECISIONS) {
+        where <- paste(case$where, precision)
+        gpu <- flash_kde(case$x, estimator, case$H,
+          weights = case$weights, backend = "cuda", precision = precision
+        )
+        compare <- function(...) {
+          if (estimator == "laplace") { # signed: relative to the terms
+            want <- predict(cpu, ...)
+            size <- pmax(abs(want), predict(plain, ...))
+            return(expect_l2(predict(gpu, ...), want, l2_bound(precision, d), where, size))
+          }
+          log_density <- \(fit) predict(fit, ..., type = "log_density")
+          expect_promise(log_density(gpu), log_density(cpu), d, precision, where)
+        }
+        compare(case$y) # queries
+        compare() # the points themselves
+        compare(loo = TRUE) # but for the one in question
+        if (estimator == "sdkde") {
+          steps <- function(fit) 2 * (fit$debiased - case$x) %*% solve(case$H)
+          expect_score_near(steps(gpu), steps(cpu), case$H, precision, paste(where, "debiased"))
+        }
+      }
+    }
+  })
+}
+
+test_that("scores of the Laplace-corrected estimate, at queries and left out, are those of the CPU", {
+  skip_if_no_gpu()
+  for (d in c(1, 5, 40)) {
+    case <- engine_case(300, 65, d)
+    cpu <- cpu_fit(case, "laplace")
+    # near a zero of the estimate its score has no digits to compare
+    clear <- function(...) {
+      abs(predict(cpu, ...)) > predict(cpu_fit(case, "kde"), ...) / 10
+    }
+    for (precision in c("double", "single")) {
+      gpu <- on_gpu(cpu, precision)
+      compare <- function(...) {
+        rows <- clear(...)
+        scores <- \(fit) predict(fit, ..., type = "score")[rows, , drop = FALSE]
+        expect_score_near(scores(gpu) / 10, scores(cpu) / 10, case$H, precision, case$where)
+      }
+      compare(case$y)
+      compare(loo = TRUE)
+    }
+  }
+})
+
+test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
+  skip_if_no_gpu()
+  for (d in c(2, 16, 70)) {
+    case <- engine_case(513, 31, d)
+    cpu <- cpu_fit(case)
+    want <- predict(cpu, loo = TRUE, type = "score")
+    for (precision in PRECISIONS) {
+      got <- predict(on_gpu(cpu, precision), loo = TRUE, type = "score")
+      expect_score_near(got, want, case$H, precision, case$where)
+      score <- function(...) kernel_score(case$x, bandwidth = case$H, weights = case$weights, ...)
+      expect_score_near(
+        score(backend = "cuda", precision = precision), score(backend = "cpu", precision = "double"),
+        case$H, precision, case$where
+      )
+    }
+  }
+})
+
+test_that("standard errors on the GPU are those of the CPU", {
+  skip_if_no_gpu()
+  case <- engine_case(400, 50, 3)
+  for (estimator in ESTIMATORS) {
+    cpu <- cpu_fit(case, estimator)
+    want <- predict(cpu, case$y, se.fit = TRUE)$se.fit
+    got <- predict(on_gpu(cpu), case$y, se.fit = TRUE)$se.fit
+    expect_within(got / want, rep(1, 50), 1e-8, estimator)
+    got <- predict(on_gpu(cpu, "single"), case$y, se.fit = TRUE)$se.fit
+    expect_l2(got, want, 1e-3, estimator)
+  }
+})
+
+test_that("bandwidths by cross-validation are those of the CPU", {
+  skip_if_no_gpu()
+  x <- example_points(600, 3)
+  for (estimator in ESTIMATORS) {
+    choose <- function(...) bw_lcv(x, estimator, ...)
+    want <- choose(backend = "cpu", precision = "double")
+    for (precision in c("double", "single")) {
+      got <- choose(backend = "cuda", precision = precision)
+      digits <- if (precision == "double") 1e-6 else 1e-2
+      expect_equal(as.numeric(got), as.numeric(want), tolerance = digits, label = estimator)
+      digits <- if (precision == "double") 1e-9 else 1e-5
+      expect_equal(attr(got, "criterion"), attr(want, "criterion"), tolerance = digits, label = estimator)
+    }
+  }
+  choose <- function(...) bw_lscv(x[, 1:2], precision = "double", ...)
+  expect_equal(as.numeric(choose(backend = "cuda")), as.numeric(choose(backend = "cpu")), tolerance = 1e-5)
+})
+
+# ---- data at the edge -------------------------------------------------------------------------
+
+test_that("log densities and scores in the far tails are right on the GPU", {
+  skip_if_no_gpu()
+  for (d in c(1, 4, 16, 40)) {
+    case <- engine_case(300, 1, d)
+    sds <- sqrt(diag(case$H))
+    reach <- sqrt(2 * c(100, 700, 800, 6000, 60000) / d) # in sds of each dimension
+    y <- matrix(colMeans(case$x), 5, d, byrow = TRUE) + outer(reach, sds)
+    y <- rbind(y, case$x[1:3, , drop = FALSE]) # bulk and tail in one call
+    cpu <- cpu_fit(case)
+    want <- predict(cpu, y, type = "log_density")
+    expect_lt(min(want), -40000)
+    for (precision in c("double", "single")) {
+      gpu <- on_gpu(cpu, precision)
+      expect_promise(predict(gpu, y, "log_density"), want, d, precision, paste(d, precision))
+      bound <- if (precision == "double") 1e-9 else 1e-4
+      expect_within(predict(gpu, y, "score"), predict(cpu, y, "score"), bound, paste(d, precision))
+    }
+    expect_true(all(is.finite(predict(on_gpu(cpu, "fast"), y, "log_density"))))
+  }
+})
+
+test_that("queries any distance away keep their log densities on the GPU", {
+  skip_if_no_gpu()
+  x <- c(-1.3, 0.2, 0.7, 2.1)
+  y <- 10^(2:150) * rep(c(1, -1.37), length.out = 149)
+  for (estimator in c("kde", "laplace")) {
+    cpu <- flash_kde(x, estimator, bandwidth = 1, backend = "cpu")
+    log_abs <- function(fit) {
+      internal <- asNamespace("flashkernel")
+      internal$log_estimate(fit, matrix(y), FALSE, internal$fit_control(fit))$log_abs
+    }
+    expect_within(log_abs(on_gpu(cpu)), log_abs(cpu), 1e-12, estimator)
+    expect_within(predict(on_gpu(cpu), y, "score"), predict(cpu, y, "score"), 1e-10, estimator)
+    expect_within(log_abs(on_gpu(cpu, "single")), log_abs(cpu), 1e-5, estimator)
+  }
+})
+
+test_that("wide data lose no digits: clusters ten thousand bandwidths apart, and far from the origin", {
+  skip_if_no_gpu()
+  for (d in c(1, 3, 8, 16, 33)) for (offset in c(0, 1e4)) {
+    x <- example_points(400, d) + rep(c(-1e4, 0, 1e4, 5e3), each = 100) + offset
+    y <- x[seq(1, 400, by = 37), , drop = FALSE] + 0.1
+    cpu <- flash_kde(x, "kde", bandwidth = 1, backend = "cpu", precision = "double")
+    want <- predict(cpu, y, type = "log_density")
+    score <- predict(cpu, y, type = "score")
+    for (precision in PRECISIONS) {
+      where <- sprintf("d = %d, offset %g, %s", d, offset, precision)
+      gpu <- on_gpu(cpu, precision)
+      expect_promise(predict(gpu, y, "log_density"), want, d, precision, where, 1e-9)
+      if (precision != "fast") expect_score_near(predict(gpu, y, "score"), score, diag(d), precision, where)
+    }
+  }
+})
+
+test_that("ties, single points and weights of zero are no trouble on the GPU", {
+  skip_if_no_gpu()
+  x <- round(example_points(500, 3))
+  weights <- rep(c(0, 1, 2, 1e-8), 125)
+  for (estimator in ESTIMATORS) {
+    cpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, backend = "cpu")
+    gpu <- flash_kde(x, estimator, bandwidth = 0.5, weights = weights, backend = "cuda", precision = "double")
+    expect_within(predict(gpu) / predict(cpu), rep(1, 500), 1e-9, estimator)
+    expect_within(predict(gpu, loo = TRUE) / predict(cpu, loo = TRUE), rep(1, 500), 1e-8, estimator)
+    one <- flash_kde(rbind(x[1, ]), estimator, bandwidth = 1, backend = "cuda", precision = "double")
+    expect_within(predict(one), predict(one, backend = "cpu"), 1e-12, estimator)
+  }
+})
+
+# ---- bits -------------------------------------------------------------------------------------
+
+# All kinds of sums of one precision.
+all_sums <- function(precision, devices = NULL, n = 3001) {
+  case <- engine_case(n, 515, 5)
+  fits <- lapply(ESTIMATORS, \(estimator) {
+    flash_kde(case$x, estimator, case$H,
+      weights = case$weights, backend = "cuda", precision = precision, devices = devices
+    )
+  })
+  list(
+    lapply(fits, predict, case$y), lapply(fits, predict), lapply(fits, predict, loo = TRUE),
+    lapply(fits, predict, case$y, type = "score"), fits[[2]]$debiased,
+    kernel_sum(case$x, case$y, case$b, case$H,
+      backend = "cuda", precision = precision, devices = devices
+    )
+  )
+}
+
+test_that("the same call gives the same bits, with the points on the device and without", {
+  skip_if_no_gpu()
+  for (precision in PRECISIONS) {
+    first <- all_sums(precision)
+    expect_identical(all_sums(precision), first)
+    gpu_release()
+    expect_identical(all_sums(precision), first)
+  }
+})
+
+test_that("several devices give the bits of one", {
+  skip_if_no_gpu()
+  n_devices <- length(gpu_info()$index)
+  skip_if(n_devices < 2, "one CUDA device")
+  for (precision in PRECISIONS) {
+    one <- all_sums(precision, 0)
+    expect_identical(all_sums(precision, n_devices - 1), one)
+    expect_identical(all_sums(precision, "all"), one)
+    expect_identical(all_sums(precision, c(1, 0)), one)
+  }
+  x <- example_points(20000, 4)
+  fit <- flash_kde(x, bandwidth = 0.5, backend = "cuda", devices = "all")
+  expect_identical(diagnostics(fit)$devices, seq_len(n_devices) - 1L)
+})
+
+# ---- choice and report ------------------------------------------------------------------------
+
+test_that("\"auto\" takes the GPU for large jobs and the CPU for small ones", {
+  skip_if_no_gpu()
+  internal <- asNamespace("flashkernel")
+  resolve <- function(n, precision = "auto") {
+    internal$resolve_control(internal$fk_control("auto", precision), n, n, 8)
+  }
+  small <- resolve(100)
+  expect_identical(small$backend, "cpu")
+  expect_identical(small$precision, "double")
+  large <- resolve(1e6)
+  expect_identical(large$backend, "cuda")
+  expect_identical(large$precision, "single")
+  expect_identical(resolve(1e6, "double")$precision, "double")
+  expect_match(large$reason, "[a-z]")
+})
+
+test_that("a fit on the GPU says so, and how long the device took", {
+  skip_if_no_gpu()
+  fit <- flash_kde(example_points(2000, 4), bandwidth = 0.5, backend = "cuda", devices = 0)
+  found <- diagnostics(fit)
+  expect_identical(found$backend, "cuda")
+  expect_identical(found$devices, 0L)
+  expect_identical(found$precision, "single")
+  expect_identical(found$reason, "as asked")
+  expect_gt(found$stages$device_seconds, 0)
+  expect_lte(found$stages$device_seconds, found$stages$seconds)
+  text <- utils::capture.output(print(fit))
+  expect_match(text, "on the device.*cuda \\(.*device 0\\), .*single precision$", all = FALSE)
+  expect_match(text, "Back end: cuda, as asked", all = FALSE)
+  expect_output(print(found), "device_seconds")
+})
+
+test_that("a device that is not there is named", {
+  skip_if_no_gpu()
+  x <- example_points(50, 2)
+  error <- tryCatch(flash_kde(x, bandwidth = 1, backend = "cuda", devices = 99), error = identity)
+  expect_s3_class(error, "flashkernel_error_no_device")
+  expect_match(conditionMessage(error), "`devices`.*99")
+})
+
+test_that("a fit from the GPU can be saved and read elsewhere", {
+  skip_if_no_gpu()
+  file <- tempfile(fileext = ".rds")
+  on.exit(unlink(file))
+  fit <- flash_kde(example_points(500, 3), bandwidth = 0.5, backend = "cuda")
+  saveRDS(fit, file)
+  read <- readRDS(file)
+  expect_identical(read, fit)
+  expect_identical(predict(read), predict(fit))
+  expect_false(any(rapply(unclass(fit), typeof, how = "unlist") == "externalptr"))
+})
+
+# ---- memory -----------------------------------------------------------------------------------
+
+cached <- function() sum(gpu_info()$cached)
+
+test_that("points stay on the device between predictions, until they are released", {
+  skip_if_no_gpu()
+  gpu_release()
+  expect_identical(cached(), 0)
+  fit <- flash_kde(example_points(20000, 4), "kde", bandwidth = 0.5, backend = "cuda")
+  first <- predict(fit, fit$x[1:100, ])
+  held <- cached()
+  expect_gt(held, 0)
+  expect_identical(predict(fit, fit$x[1:100, ]), first)
+  expect_identical(cached(), held) # the same points, not a second copy
+  gpu_release()
+  expect_identical(cached(), 0)
+  expect_identical(predict(fit, fit$x[1:100, ]), first)
+})
+
+test_that("points changed in place are not mistaken for those on the device", {
+  skip_if_no_gpu()
+  x <- example_points(5000, 3)
+  y <- x[1:50, ]
+  sums <- \(backend) kernel_sum(x, y, bandwidth = 0.5, backend = backend, precision = "double")
+  sums("cuda")
+  x[4999, 2] <- x[4999, 2] + 1 # R may keep the address
+  expect_within(sums("cuda"), sums("cpu"), 1e-11)
+  x[] <- x + 0.25
+  expect_within(sums("cuda"), sums("cpu"), 1e-11)
+})
+
+test_that("repeated work leaves no memory behind on the device", {
+  skip_if_no_gpu()
+  all_sums("single")
+  gpu_release()
+  before <- gpu_info()$memory_free[1]
+  for (i in 1:5) all_sums("single")
+  gpu_release()
+  expect_gt(gpu_info()$memory_free[1], before - 64e6) # others may use the device, too
+})
+
+# More points than fit at once.
+sums_of_many <- function() {
+  set.seed(1)
+  x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
+  y <- x[seq(1, 600000, by = 199), ] + 0.1
+  sums <- function(...) kernel_sum(x, y, cbind(1, x[, 1:2]), bandwidth = 2, backend = "cuda", ...)
+  fit <- flash_kde(x, "kde", bandwidth = 2, backend = "cuda", precision = "double")
+  list(
+    log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
+    double = sums(precision = "double"), single = sums(precision = "single")
+  )
+}
+
+test_that("points that the device cannot hold at once are summed in chunks, to the same result", {
+  skip_if_no_gpu()
+  whole <- in_child(sums_of_many)
+  chunks <- in_child(sums_of_many, env = c(FLASHKERNEL_CUDA_MEMORY = "64e6"))
+  expect_within(chunks$log_density, whole$log_density, 1e-12)
+  expect_within(chunks$score, whole$score, 1e-11)
+  expect_l2(chunks$double, whole$double, 1e-12)
+  expect_l2(chunks$single, whole$single, 1e-5)
+})
+
+test_that("a device too small for anything is an error of its own, and the CPU goes on", {
+  skip_if_no_gpu()
+  got <- in_child(function() {
+    x <- matrix(stats::rnorm(40000), ncol = 4)
+    class_of <- \(backend) {
+      class(tryCatch(kernel_sum(x, bandwidth = 0.5, backend = backend), error = identity))[1]
+    }
+    list(cuda = class_of("cuda"), again = class_of("cuda"), cpu = class_of("cpu"))
+  }, env = c(FLASHKERNEL_CUDA_MEMORY = "1e4"))
+  expect_identical(got$cuda, "flashkernel_error_alloc")
+  expect_identical(got$again, "flashkernel_error_alloc")
+  expect_identical(got$cpu, "numeric")
+})
+
+# ---- processes --------------------------------------------------------------------------------
+
+test_that("a forked child of a process that uses CUDA gets an error, or the CPU, and never hangs", {
+  skip_on_os("windows")
+  skip_if_no_gpu()
+  got <- in_child(function() {
+    set.seed(1)
+    x <- matrix(stats::rnorm(600000), ncol = 3)
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "double")
+    at <- x[1:5000, ] # work that "auto" would give to the GPU
+    before <- predict(fit, at)
+    outcomes <- parallel::mclapply(c("cuda", "auto", "status"), \(what) {
+      if (what == "status") {
+        gpu_release()
+        return(gpu_info()$status)
+      }
+      tryCatch(predict(fit, at, backend = what), error = \(e) class(e))
+    }, mc.cores = 3)
+    list(before = before, outcomes = outcomes, after = predict(fit, at))
+  }, timeout = 60)
+  expect_identical(got$outcomes[[1]][1], "flashkernel_error_forked")
+  expect_within(got$outcomes[[2]] / got$before, rep(1, 5000), 1e-10)
+  expect_match(got$outcomes[[3]], "fork")
+  expect_identical(got$after, got$before)
+})
+
+# As in test-interrupt.R, with work that takes a GPU long enough.
+interrupted_gpu <- function(folder) {
+  set.seed(1)
+  x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)
+  few <- x[1:100, ]
+  kde <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "double")
+  predict(kde, few) # CUDA starts here
+  work <- expression(
+    flash_kde(x, "sdkde", bandwidth = 0.5, backend = "cuda", precision = "double"),
+    predict(kde, loo = TRUE),
+    kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, backend = "cuda", precision = "double")
+  )
+  rounds <- lapply(seq_along(work), \(i) {
+    outcome <- tryCatch(
+      {
+        file.create(file.path(folder, paste0("started", i)))
+        eval(work[[i]])
+        "finished"
+      },
+      interrupt = function(condition) "interrupted",
+      error = function(condition) conditionMessage(condition)
+    )
+    stopped <- as.numeric(Sys.time())
+    gpu_release()
+    list(outcome = outcome, stopped = stopped, free = gpu_info()$memory_free[1])
+  })
+  list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, backend = "cuda")), few = few)
+}
+
+test_that("an interrupt stops work on the GPU at once, leaks nothing, and the session goes on", {
+  skip_on_os("windows")
+  skip_if_not_installed("callr")
+  skip_if_no_gpu()
+  folder <- tempfile("interrupt")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  child <- callr::r_bg(child_task, child_arguments(interrupted_gpu, list(folder)))
+  on.exit(child$kill(), add = TRUE)
+  wait_for <- function(done, seconds) {
+    end <- Sys.time() + seconds
+    while (!done() && Sys.time() < end) Sys.sleep(0.02)
+    done()
+  }
+
+  sent <- numeric()
+  for (i in 1:3) {
+    started <- file.path(folder, paste0("started", i))
+    expect_true(wait_for(\() file.exists(started) || !child$is_alive(), 60) && child$is_alive())
+    Sys.sleep(0.5) # well inside the computation
+    sent[i] <- as.numeric(Sys.time())
+    child$interrupt()
+  }
+  child$wait(30000)
+  expect_false(child$is_alive())
+  got <- child$get_result()
+
+  expect_identical(vapply(got$rounds, `[[`, "", "outcome"), rep("interrupted", 3))
+  latency <- vapply(got$rounds, `[[`, 0, "stopped") - sent
+  expect(
+    all(latency > 0 & latency < 2),
+    paste("seconds from signal to stop:", paste(round(latency, 3), collapse = ", "))
+  )
+  free <- vapply(got$rounds, `[[`, 0, "free")
+  expect_gt(free[3], free[1] - 64e6)
+  expect_l2(got$after, exp(ref_log_kde(got$few, got$few, diag(0.25, 8))), 1e-5)
+})
+
+# so that "auto" counts the start of CUDA again in the files that follow
+gpu_release()
