@@ -75,6 +75,10 @@ struct job {
 };
 
 static bool is_plain(const double factor[3]) { return factor[0] == 1 && factor[1] == 0 && factor[2] == 0; }
+static bool is_large(const struct job *job) {
+  return (double)job->task->sources.n * (double)fk_n_targets(job->task) > EXACT_PAIRS;
+}
+static bool is_coarse(const struct job *job) { return job->precision == FK_PRECISION_FAST && is_large(job); }
 /* A first pass for the mass sums kernels alone. */
 static bool uses_factor(const struct job *job, bool values) {
   return !is_plain(job->factor) && (values || job->n_values == 0);
@@ -199,8 +203,7 @@ static enum fk_status choose_values(struct job *job, struct fk_error *err) {
   char *block;
   job->values_here = (int)fk_at_most(job->n_values - job->first_value, FK_MMA_VALUES);
   t->values.n_values = job->values_here;
-  bool many = (double)job->task->sources.n * (double)fk_n_targets(job->task) > EXACT_PAIRS;
-  if (job->task->rounded && many && !job->weights && t->cols.k <= FK_MMA_VALUES) return FK_STATUS_OK;
+  if (job->task->rounded && is_large(job) && !job->weights && t->cols.k <= FK_MMA_VALUES) return FK_STATUS_OK;
   FK_TRY(fk_cuda_workspace(job->context, FK_SLOT_PACKED_VALUES, (size_t)(rows * 4 * most + 512), (void **)&block,
                            err));
   struct carver c = {block};
@@ -214,7 +217,8 @@ static enum fk_status pack_tensor(struct job *job, bool values, struct fk_error 
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *x = &job->sources;
   struct fk_tensor_task *t = &job->tensor;
-  struct fk_tensor_pack pack = {job->grid, job->weights, job->weight_scale, values && job->weights};
+  struct fk_tensor_pack pack = {job->grid, job->weights,  job->weight_scale, values && job->weights,
+                                values,    is_coarse(job)};
   int k = (int)fk_up_to_multiple(x->d, 16);
   bool columns = job->task->values == FK_VALUES_COLUMNS, factor = uses_factor(job, values);
   char *block;
@@ -225,7 +229,8 @@ static enum fk_status pack_tensor(struct job *job, bool values, struct fk_error 
   __half *hi = carve<__half>(&c, x->ld * k), *lo = carve<__half>(&c, x->ld * k);
   float *offset = carve<float>(&c, x->ld), *weight = carve<float>(&c, x->ld),
         *col_factor = carve<float>(&c, x->ld);
-  if (!job->weights || values) weight = NULL;
+  bool corrected = fk_tensor_is_corrected(&job->grid);
+  if (!corrected && (!job->weights || values)) weight = NULL;
   if (!job->weights || !values || !factor) col_factor = NULL;
   FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->factor[1], x->ld, k,
                                   context->stream));
@@ -236,7 +241,8 @@ static enum fk_status pack_tensor(struct job *job, bool values, struct fk_error 
   t->self = job->task->exclude_self ? 0 : INT64_MIN;
   t->single = job->precision != FK_PRECISION_FAST;
   t->low_low = job->grid.low_low;
-  t->weight = weight;
+  t->coarse = pack.coarse;
+  t->weight = values ? NULL : weight;
   t->col_factor = col_factor;
   t->factor1 = (float)job->factor[1];
   t->has_values = values;
@@ -246,8 +252,8 @@ static enum fk_status pack_tensor(struct job *job, bool values, struct fk_error 
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, k);
     const double *from = columns ? (double *)context->workspace[FK_SLOT_COLUMNS].data : x->u;
-    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, &pack, x->n,
-                                      x->ld, &t->values, context->stream));
+    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, weight, &pack,
+                                      x->n, x->ld, &t->values, context->stream));
   }
   if (job->method == FK_METHOD_WGMMA) {
     FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TENSOR, fk_wgmma_pack_bytes(t), &job->wgmma_columns, err));
@@ -350,7 +356,7 @@ static enum fk_status pack_targets_tensor(struct job *job, bool values, struct f
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *y = &job->targets;
   struct fk_tensor_task *t = &job->tensor;
-  struct fk_tensor_pack pack = {job->grid, NULL, 1, false};
+  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, false, t->coarse};
   bool factor = uses_factor(job, values);
   int raise = !values        ? 0
               : job->weights ? FK_TENSOR_RAISE - 1
@@ -533,6 +539,9 @@ static enum fk_status run_chunk(struct job *job, int64_t first, int64_t count, s
     FK_TRY(run_pass(job, PASS_MASS, job->mass, err));
   }
   FK_TRY(run_pass(job, PASS_SUMS, job->result, err));
+  if (on_tensor_cores(job->method) && job->tensor.coarse && widths > 1 && !job->tensor.values.hi)
+    FK_CUDA_TRY(fk_finish_own_low(job->result, widths, job->ld_result, count, &job->tensor.rows,
+                                  1 / job->grid.scale, context->stream));
   if (job->normalised && is_plain(job->factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
   FK_CUDA_TRY(fk_finish_scale(job->result, widths, job->ld_result, count, job->weight_scale, job->column_scale,

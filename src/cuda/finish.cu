@@ -60,6 +60,21 @@ cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows
   return cudaGetLastError();
 }
 
+static __global__ void own_low_kernel(double *result, int widths, int64_t ld, int64_t rows, const __half *lo,
+                                      int k, double scale) {
+  int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  for (int w = 1; w < widths; w++)
+    result[w * ld + r] += result[r] * scale * (double)__half2float(lo[r * k + w - 1]);
+}
+
+cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
+                              const struct fk_tensor_points *points, double scale, cudaStream_t stream) {
+  own_low_kernel<<<fk_blocks(rows, THREADS), THREADS, 0, stream>>>(result, widths, ld, rows, points->lo, points->k,
+                                                                   scale);
+  return cudaGetLastError();
+}
+
 static __global__ void shift_kernel(double *shift, int64_t rows) {
   int64_t r = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (r < rows && !isfinite(shift[r])) shift[r] = 0;

@@ -84,7 +84,11 @@ struct fk_tensor_pack {
   const double *weight; /* of sources, or NULL */
   double weight_scale;
   bool weight_in_offset; /* its power of two, with the mantissa in the values */
+  bool only_correction;  /* weights of columns: without the weights themselves */
+  bool coarse;
 };
+/* Do the norms' grid and its rounding show, so that the weights of columns make up for it? */
+static inline bool fk_tensor_is_corrected(const struct fk_tensor_grid *grid) { return grid->norm < 15; }
 cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
                                 __half *lo, float *offset, float *weight, float *col_factor, float factor1,
                                 int64_t n_pad, int k, cudaStream_t stream);
@@ -95,10 +99,11 @@ cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struc
                                 const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
                                 float *offset, float *factor0, double *undo, int64_t n_pad, int k,
                                 cudaStream_t stream);
-/* Columns first_value on of values, [..][ld], times scale, and last the ones: to->hi and to->lo. */
+/* Columns first_value on of values, [..][ld], times scale, and last the ones, all times correction (NULL: 1), to
+ * to->hi and to->lo. */
 cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
-                                  const struct fk_tensor_values *to, cudaStream_t stream);
+                                  const float *correction, const struct fk_tensor_pack *pack, int64_t n,
+                                  int64_t n_pad, const struct fk_tensor_values *to, cudaStream_t stream);
 
 cudaError_t fk_mma_launch(const struct fk_tensor_task *task, cudaStream_t stream);
 /* Columns of values beside the ones in one launch, and the width that their tiles are padded to. */
@@ -127,6 +132,10 @@ cudaError_t fk_finish_scale(double *data, int widths, int64_t ld, int64_t rows, 
 /* Sums beside a mass that was rounded in the same way: made those of the exact mass. */
 cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows, const double *mass,
                             cudaStream_t stream);
+/* Sums of the high parts of coordinates at those points themselves: the low part of its own stands for all of a
+ * row's, which makes the sum of a point without neighbours exact. */
+cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
+                              const struct fk_tensor_points *points, double scale, cudaStream_t stream);
 /* Largest exponents: an infinite one has nothing to take off. */
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
 

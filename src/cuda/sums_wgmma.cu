@@ -53,8 +53,9 @@ enum {
 
 enum extra { PLAIN, SELF, WEIGHT, FACTOR }; /* each with what is before it */
 
-/* Products of halves: REST of the rounded kernels with values, too; LOW: and lo.lo. */
-enum precision { ROUNDED, REST, LOW };
+/* Products of halves: COARSE: without the low parts of columns and coordinates; REST of the rounded kernels with
+ * values, too; LOW: and lo.lo. */
+enum precision { COARSE, ROUNDED, REST, LOW };
 
 /* ---- Columns, packed as they lie in shared memory ---- */
 
@@ -95,6 +96,13 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int extr
   l.block_bytes = 16 * l.cols;
   l.floats_at = l.n_blocks * l.block_bytes;
   l.bytes = l.floats_at + ((extra >= WEIGHT) + (extra >= FACTOR)) * l.cols * (int)sizeof(float);
+  return l;
+}
+
+/* Packed alike, but coarse sums do without the low parts. */
+__host__ __device__ constexpr struct layout layout_of(int k, int width, int precision, int extra) {
+  struct layout l = layout_of(k, width, extra);
+  if (precision == COARSE && width == COORDINATES) l.value_n = 8 + k, l.value_parts = 1, l.side = 0;
   return l;
 }
 
@@ -435,9 +443,9 @@ __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s
 /* ---- The kernel ---- */
 
 template <int K, int V, int PRECISION, int EXTRA>
-__global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, EXTRA)).warpgroups, 1)
+__global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
     sums_kernel(const __grid_constant__ struct sums_args args) {
-  constexpr struct layout L = layout_of(K, V, EXTRA);
+  constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
   constexpr struct shape SHAPE = shape_of(K, V, L);
   constexpr int THREADS = 128 * SHAPE.warpgroups, STAGES = SHAPE.stages, TILE_COLS = SHAPE.tile_cols;
   constexpr int R = TILE_COLS / 2, SUMS = V == 0 ? 2 : L.value_n / 2;
@@ -477,7 +485,7 @@ __global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, EXTRA)).w
     barrier_wait(full + 8 * slot, phase);
 #pragma unroll 1
     for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
-      start_exponents<K, PRECISION == LOW ? 4 : 3>(s, rows, tile16, L);
+      start_exponents<K, PRECISION == LOW ? 4 : PRECISION == COARSE ? 2 : 3>(s, rows, tile16, L);
       wgmma_wait(s);
       if constexpr (EXTRA >= SELF) {
         if (diagonal > -16 && diagonal < TILE_COLS) leave_out(s, diagonal + lane / 4, quad);
@@ -570,7 +578,7 @@ struct layout layout_for(const struct fk_tensor_task *task) {
 
 template <int K, int V, int PRECISION, int EXTRA>
 cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
-  constexpr struct layout L = layout_of(K, V, EXTRA);
+  constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
   constexpr struct shape SHAPE = shape_of(K, V, L);
   constexpr int threads = 128 * SHAPE.warpgroups, block_rows = TILE_ROWS * SHAPE.warpgroups;
   constexpr int bytes = SHAPE.stages * L.bytes + L.value_n / 2 * threads * (int)sizeof(float);
@@ -594,6 +602,8 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
 template <int K, int V, int EXTRA>
 cudaError_t launch_precision(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   if (task->low_low) return launch<K, V, LOW, EXTRA>(task, packed, stream);
+  if constexpr (K == 16 && V <= 0)
+    if (task->coarse) return launch<K, V, COARSE, EXTRA>(task, packed, stream);
   constexpr int single = V == 0 || V == COORDINATES ? ROUNDED : REST;
   return task->single ? launch<K, V, single, EXTRA>(task, packed, stream)
                       : launch<K, V, ROUNDED, EXTRA>(task, packed, stream);

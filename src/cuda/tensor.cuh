@@ -48,6 +48,7 @@ struct fk_tensor_task {
   struct fk_tensor_points rows, cols;
   bool single;         /* what rounding to fp16 takes off the kernels is added, but not with coordinates */
   bool low_low;        /* lo.lo is added */
+  bool coarse;         /* columns and coordinates have no low parts */
   const float *weight; /* mass alone: n_pad weights of the columns, NULL: ones */
   /* Mass and values: the kernel goes through fp16 as 2^(t + shift), the shift being part of the rows' offsets. */
   bool has_values;

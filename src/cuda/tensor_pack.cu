@@ -5,21 +5,21 @@ enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */ };
 
 /* Rows are taken up to |x|^2 = row_limit, so that |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of
  * 2^-2g or of 2^-norm and has 24 bits; products have one more where a single one makes the exponent, for they
- * cancel before they are rounded. In single precision norm >= 15, which moves log densities by 1e-5 at most. */
+ * cancel before they are rounded. */
 bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid) {
-  int bits = d <= 16 ? 25 : 24, power;
+  int bits = d <= 16 ? 25 : 24, least = single ? 6 : 5, power;
   radius2 *= FK_CUDA_LOG2E;
-  if (single && radius2 > 512) return false;
-  grid->row_limit = 3 * radius2 + 64;
-  if (single && grid->row_limit > 1024 - radius2) grid->row_limit = 1024 - radius2;
+  grid->row_limit = radius2 <= 512 ? fmin(3 * radius2 + 64, 1024 - radius2) : 1.5 * radius2 + 64;
   double most = (radius2 + grid->row_limit) / 2;
-  for (grid->g = 10; grid->g >= 5; grid->g--)
+  for (grid->g = 10; grid->g >= least; grid->g--)
     if (ldexp(most, 2 * grid->g) <= ldexp(1, bits)) {
       power = (int)ceil(log2(most));
       grid->norm = power > 4 ? 24 - power : 20;
       grid->steps = ldexp(1, grid->g);
       grid->step = 1 / grid->steps;
-      grid->low_low = single && d * ldexp(1, -2 * grid->g) / 48 > 1e-5;
+      /* What is lost of lo.lo where a point meets itself: a quarter by the rounding of hi + lo, but all of it
+       * where coordinates are so large that their halves reach no further than the grid. */
+      grid->low_low = single && d * ldexp(1, -2 * grid->g) / (grid->g >= 8 ? 48 : 12) > 1e-5;
       /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
        * 2^-24 on the average (measured, inst/bench/NOTES.md), which a wider scale gives back. */
       int products = (d + 15) / 16 * (grid->low_low || d > 64 ? 3 : 2);
@@ -33,26 +33,27 @@ struct split {
   __half hi, lo;
 };
 
-/* Where 11 bits do not reach down to the grid, hi lies on a coarser part of it. */
-static __device__ __forceinline__ struct split split_on_grid(double x, const struct fk_tensor_grid &grid) {
+/* Where 11 bits do not reach down to the grid, hi lies on a coarser part of it. coarse: the nearest half, since it
+ * is all there will be. */
+static __device__ __forceinline__ struct split split_in_halves(double x, const struct fk_tensor_pack &pack) {
   struct split s;
-  s.hi = __double2half(rint(x * grid.steps) * grid.step);
+  s.hi = __double2half(pack.coarse ? x : rint(x * pack.grid.steps) * pack.grid.step);
   s.lo = __double2half(x - (double)__half2float(s.hi));
   return s;
 }
 
 /* Eight coordinates of one point, k0 on, as 16 bytes each; returns their part of |x|^2, that of the halves. */
 static __device__ __forceinline__ double split_group(const double *u, int64_t ld, int64_t i, int64_t n, int k0,
-                                                     int d, const struct fk_tensor_grid &grid, __half *hi,
-                                                     __half *lo) {
+                                                     int d, const struct fk_tensor_pack &pack, bool with_low,
+                                                     __half *hi, __half *lo) {
   __align__(16) __half h[GROUP], l[GROUP];
   double square = 0;
   for (int k = 0; k < GROUP; k++) {
-    double x = i < n && k0 + k < d ? u[(k0 + k) * ld + i] * grid.scale : 0;
-    struct split s = split_on_grid(x, grid);
-    double kept = (double)__half2float(s.hi) + (double)__half2float(s.lo);
+    double x = i < n && k0 + k < d ? u[(k0 + k) * ld + i] * pack.grid.scale : 0;
+    struct split s = split_in_halves(x, pack);
     h[k] = s.hi;
-    l[k] = s.lo;
+    l[k] = with_low ? s.lo : __half(0.0f);
+    double kept = (double)__half2float(h[k]) + (double)__half2float(l[k]);
     square += kept * kept;
   }
   *(uint4 *)hi = *(const uint4 *)h;
@@ -73,12 +74,13 @@ static __global__ void cols_kernel(const double *u, int64_t n, int64_t ld, int d
   if (i >= n_pad) return;
   double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
   for (int k0 = 0; k0 < k; k0 += GROUP)
-    square += split_group(u, ld, i, n, k0, d, pack.grid, hi + i * k + k0, lo + i * k + k0);
+    square += split_group(u, ld, i, n, k0, d, pack, !pack.coarse, hi + i * k + k0, lo + i * k + k0);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
   bool counts = i < n && w != 0;
-  offset[i] = counts ? (float)(on_grid(-square / 2, pack.grid.norm) + exponent) : -INFINITY;
-  if (weight) weight[i] = (float)w;
+  double exact = -square / 2, kept = on_grid(exact, pack.grid.norm);
+  offset[i] = counts ? (float)(kept + exponent) : -INFINITY;
+  if (weight) weight[i] = (float)((pack.only_correction ? 1 : w) * exp2(exact - kept));
   if (col_factor) col_factor[i] = counts ? -factor1 * (float)exponent : 0;
 }
 
@@ -99,7 +101,7 @@ static __global__ void rows_kernel(const double *u, int64_t n, int64_t ld, int d
   if (i >= n_pad) return;
   double square = 0;
   for (int k0 = 0; k0 < k; k0 += GROUP)
-    square += split_group(u, ld, i, n, k0, d, pack.grid, hi + i * k + k0, lo + i * k + k0);
+    square += split_group(u, ld, i, n, k0, d, pack, true, hi + i * k + k0, lo + i * k + k0);
   bool inside = i < n && square <= pack.grid.row_limit; /* false for a half that overflowed */
   /* A whole number, so that the sums stay on the grid. An earlier mass of 0 leaves the row to the tail pass. */
   int exponent = 0;
@@ -123,12 +125,13 @@ cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struc
 /* ---- values ----------------------------------------------------------------------------------- */
 
 static __global__ void values_kernel(const double *values, int64_t ld, double scale, int first_value,
-                                     struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
+                                     const float *correction, struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
                                      struct fk_tensor_values to) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n_pad) return;
   int exponent;
   double w = pack.weight && i < n ? frexp(pack.weight[i] / pack.weight_scale, &exponent) : 1;
+  if (correction) w *= (double)correction[i];
   for (int v0 = 0; v0 < to.width; v0 += GROUP) {
     __align__(16) __half h[GROUP], l[GROUP];
     for (int v = 0; v < GROUP; v++) {
@@ -144,9 +147,9 @@ static __global__ void values_kernel(const double *values, int64_t ld, double sc
 }
 
 cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
-                                  const struct fk_tensor_values *to, cudaStream_t stream) {
-  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, *pack, n, n_pad,
-                                                                   *to);
+                                  const float *correction, const struct fk_tensor_pack *pack, int64_t n,
+                                  int64_t n_pad, const struct fk_tensor_values *to, cudaStream_t stream) {
+  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, correction,
+                                                                   *pack, n, n_pad, *to);
   return cudaGetLastError();
 }
