@@ -5,6 +5,7 @@
 
 #include "../fk.h"
 #include "count.h"
+#include "threads.h"
 #include "triangular.h"
 
 static const double plain[3] = {1, 0, 0};
@@ -110,7 +111,8 @@ static enum fk_status map_shift(const struct shift_map *map, const double *S, co
   int64_t m = map->targets->n, blocks = fk_pieces(m, FK_BLOCK);
   size_t bytes = sizeof(double) * FK_BLOCK * (size_t)map->whitening->d;
   bool failed = false;
-  threads = (int)fk_smaller(threads, blocks);
+  double d = (double)map->whitening->d, work = (double)m * d * (d + 10);
+  threads = (int)fk_smaller(fk_threads_for_work(threads, work), blocks);
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
     double *u = malloc(bytes), *shift = map->A_diagonal ? NULL : malloc(bytes);

@@ -4,7 +4,7 @@
 #include "threads.h"
 
 bool fk_all_finite(const double *x, int64_t n) {
-  int threads = fk_threads_for_work(0, 4.0 * (double)n), bad = 0;
+  int threads = fk_threads_for_bytes(0, 8.0 * (double)n), bad = 0;
   /* x - x is 0, or NaN where x is not finite: the sum needs no branch */
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(| : bad)
   for (int64_t i = 0; i < n; i++) bad |= !(x[i] - x[i] == 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "threads.h"
 
 enum { LANES = 8, PIECE = 1 << 18 }; /* bytes of a piece, a multiple of 8 LANES */
 
@@ -35,6 +36,7 @@ static void hash_piece(const unsigned char *data, size_t bytes, uint64_t key[2])
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
   int64_t pieces = fk_pieces((int64_t)bytes, PIECE);
   uint64_t k0 = bytes, k1 = ~(uint64_t)bytes;
+  threads = fk_threads_for_bytes(threads, (double)bytes);
   /* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : k0, k1)
   for (int64_t p = 0; p < pieces; p++) {

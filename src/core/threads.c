@@ -1,5 +1,6 @@
 /* How many threads. The package never calls omp_set_num_threads: that would change other packages. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, getpid */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,6 +65,12 @@ int fk_threads_for_work(int requested, double work) {
   return work < 3e7 * threads ? at_most(threads, 1 + (int)(work / 3e7)) : threads;
 }
 
+/* Work that is one pass through memory: a few threads fill its bus, and more would only have to be woken. */
+int fk_threads_for_bytes(int requested, double bytes) {
+  int threads = at_most(fk_threads(requested), 8);
+  return at_most(threads, 1 + (int)fmin(bytes / 1e6, 1000));
+}
+
 /* A clock that nobody sets. */
 double fk_seconds(void) {
 #ifdef _OPENMP
@@ -78,7 +85,7 @@ double fk_seconds(void) {
 void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns) {
   enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
   int64_t pieces = fk_pieces(rows, PIECE), total = pieces * columns;
-  int threads = (int)fk_smaller(total, at_most(fk_threads(0), 8));
+  int threads = fk_threads_for_bytes(0, 16.0 * (double)rows * (double)columns);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int64_t i = 0; i < total; i++) {
     int64_t column = i / pieces, row = i % pieces * PIECE;

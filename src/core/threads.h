@@ -10,6 +10,7 @@ extern "C" {
 
 /* As fk_threads(), but no more than the work (in multiply-adds) is worth waking. */
 int fk_threads_for_work(int requested, double work);
+int fk_threads_for_bytes(int requested, double bytes);
 void fk_threads_init(void); /* at load: remembers the process */
 
 /* Items are done `size` at a time; the size adapts to the time they take. It decides when to look up from

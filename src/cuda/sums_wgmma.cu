@@ -137,7 +137,7 @@ __device__ __forceinline__ uint4 offset_features(struct pieces p, bool row) {
   return row ? make_uint4(a[0], a[1], a[2], 0) : make_uint4(b[0], b[1], b[2], 0);
 }
 
-__device__ uint4 block_of_column(const struct pack_args &a, int block, int64_t col) {
+__device__ __forceinline__ uint4 block_of_column(const struct pack_args &a, int block, int64_t col) {
   const struct layout &l = a.layout;
   int kb = a.cols.k / 8;
   bool present = col < a.cols.n_pad;
