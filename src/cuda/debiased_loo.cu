@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "devices.cuh"
-#include "job.cuh"
+#include "steps.cuh"
 
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 

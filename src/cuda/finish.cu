@@ -1,5 +1,5 @@
 /* From the sums of the slots to results, in FP64 and in a fixed order. */
-#include "job.cuh"
+#include "steps.cuh"
 
 enum { THREADS = 256 };
 

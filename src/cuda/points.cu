@@ -1,5 +1,5 @@
 /* Whitening on the device, u = L^-1 (x - centre), and how far the points reach. Twin of core/whiten.c. */
-#include "job.cuh"
+#include "steps.cuh"
 
 enum { THREADS = 256 };
 

@@ -4,7 +4,7 @@
  *
  * Sums in float go over into FP64 every FLUSH sources.
  */
-#include "job.cuh"
+#include "steps.cuh"
 
 template <typename T>
 __device__ __forceinline__ T exp2_of(T t);

@@ -8,7 +8,7 @@
  * STEPS: products of depth 16 that make one exponent, with the rows in registers; 0: many, and the rows come
  * through shared memory, too (d > 64).
  */
-#include "job.cuh"
+#include "steps.cuh"
 #include "mma.cuh"
 
 enum { WARPS = 8, THREADS = 32 * WARPS, STAGE = 64 /* columns */, SLICE = 16 /* depth, where STEPS is 0 */ };

@@ -1,5 +1,5 @@
 /* Points and values as halves for the tensor cores; what they mean stands in tensor.cuh. */
-#include "job.cuh"
+#include "steps.cuh"
 
 enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */ };
 

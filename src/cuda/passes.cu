@@ -1,0 +1,175 @@
+/* A job's passes: launches over all pieces of targets and sources, and the results. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "job.cuh"
+
+/* ---- launches --------------------------------------------------------------------------------- */
+
+/* Runs of columns by the sizes of the task alone, so that the bits depend on neither device nor chunk: enough
+ * blocks to fill a large card several times over, none too short to be worth starting. Rows in the tails are few.
+ */
+static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
+  if (job->method == FK_METHOD_WGMMA) {
+    fk_wgmma_plan(job->sources.n, fk_n_targets(job->task), 0, values, slots, cols_per_slot);
+    return;
+  }
+  const int64_t tile = fk_on_tensor_cores(job->method) ? FK_TENSOR_ROWS : 64, blocks = 132 * 16;
+  int64_t rows = job->rows ? tile : fk_n_targets(job->task), tiles = (rows + tile - 1) / tile;
+  int64_t wanted = (blocks + tiles - 1) / tiles, least = fk_on_tensor_cores(job->method) ? 1024 : 512;
+  int64_t cols = (job->task->sources.n + wanted - 1) / wanted;
+  *cols_per_slot = fk_at_least(fk_up_to_multiple(cols, least), least);
+  if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_up_to_multiple(*cols_per_slot, FK_TENSOR_FLUSH);
+  *slots = (int)fk_blocks(job->sources.ld, *cols_per_slot);
+}
+
+/* Some 50 ms, after which an interrupt is seen, and what partial sums fit. */
+static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots, int widths) {
+  double d = job->sources.d, v = widths - 1, n = (double)job->sources.n;
+  double rate = fk_on_tensor_cores(job->method)   ? 2.5e12 / fmax(1, (d + v) / 32)
+                : job->method == FK_METHOD_SINGLE ? 2e13 / (2 * d + v + 8)
+                                                  : 1e13 / (2 * d + v + 30);
+  double by_time = 0.05 * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
+  int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
+  return fk_at_most(fk_at_least(most, FK_TENSOR_ROWS), fk_up_to_multiple(rows, FK_TENSOR_ROWS));
+}
+
+template <typename T>
+static cudaError_t launch_fma(const struct fk_cuda_job *job, struct fk_fma_task<T> *f, enum fk_cuda_pass pass,
+                              int64_t first, int64_t rows, double *acc) {
+  struct fk_fma_task<T> launch = *f;
+  const double plain[3] = {1, 0, 0};
+  memcpy(launch.factor, pass == FK_PASS_SUMS ? job->factor : plain, sizeof plain);
+  launch.shift = pass == FK_PASS_SUMS && job->shifted ? job->shift : NULL;
+  launch.find_max = pass == FK_PASS_LARGEST;
+  if (pass != FK_PASS_SUMS) launch.n_values = 0;
+  launch.first_row = first;
+  launch.rows_here = rows;
+  launch.acc = acc;
+  return fk_fma_launch(&launch, job->context->stream);
+}
+
+/* All rows of the chunk against the prepared sources, added to the result. widths: the mass, and the values of
+ * this launch. */
+static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, int widths,
+                                   struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  bool tensor = fk_on_tensor_cores(job->method), coordinates = job->task->values == FK_VALUES_COORDINATES;
+  int64_t rows = job->targets.n, cols_per_slot;
+  int slots;
+  double *acc;
+  plan_slots(job, widths > 1, &cols_per_slot, &slots);
+  int64_t rows_per_launch = plan_rows(job, rows, slots, widths);
+  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)slots * widths * rows_per_launch, &acc, err));
+  struct fk_finish finish = {acc, slots, widths, job->first_value};
+  finish.undo = tensor ? job->undo : NULL;
+  finish.value_scale = !coordinates ? 1 : tensor ? 1 / job->grid.scale : 1 / sqrt(FK_CUDA_LOG2E / 2);
+  finish.largest = pass == FK_PASS_LARGEST;
+  finish.first = job->source_first == 0;
+  finish.result = result;
+  finish.ld_result = job->ld_result;
+  for (int64_t first = 0; first < rows; first += rows_per_launch) {
+    int64_t here = fk_at_most(rows_per_launch, rows - first), ld_acc = fk_up_to_multiple(here, FK_TENSOR_ROWS);
+    if (tensor) {
+      struct fk_tensor_task t = job->tensor;
+      t.first_row = first, t.n_rows = here, t.slots = slots, t.cols_per_slot = cols_per_slot, t.acc = acc;
+      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA
+                      ? fk_wgmma_launch(&t, job->wgmma_columns, context->multiprocessors, context->stream)
+                      : fk_mma_launch(&t, context->stream));
+    } else {
+      job->f32.ld_acc = job->f64.ld_acc = ld_acc;
+      job->f32.slots = job->f64.slots = slots;
+      job->f32.cols_per_slot = job->f64.cols_per_slot = cols_per_slot;
+      FK_CUDA_TRY(job->method == FK_METHOD_SINGLE ? launch_fma(job, &job->f32, pass, first, here, acc)
+                                                  : launch_fma(job, &job->f64, pass, first, here, acc));
+    }
+    finish.first_row = first, finish.rows = here, finish.ld_acc = ld_acc;
+    FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
+    FK_TRY(
+        fk_cuda_tick(job->progress, context, job->progress_per_pair * (double)here * (double)job->sources.n, err));
+  }
+  return FK_STATUS_OK;
+}
+
+/* ---- passes ----------------------------------------------------------------------------------- */
+
+static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
+                               struct fk_error *err) {
+  bool values = pass == FK_PASS_SUMS && job->n_values > 0;
+  for (int64_t first = 0; first < job->task->sources.n; first += job->source_chunk) {
+    job->first_value = 0;
+    do {
+      FK_TRY(fk_job_prepare_sources(job, first, values, err));
+      FK_TRY(fk_job_pack_targets(job, values, err));
+      int here = !values ? 0 : fk_on_tensor_cores(job->method) ? job->values_here : job->n_values;
+      FK_TRY(run_launches(job, pass, result, 1 + here, err));
+      job->first_value += here;
+    } while (values && job->first_value < job->n_values);
+  }
+  return FK_STATUS_OK;
+}
+
+/* The chunk's results to the host, scaled back. */
+static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  struct fk_cuda_context *context = job->context;
+  int64_t m = fk_n_targets(task), first = job->target_first, count = job->targets.n;
+  int v = job->n_values;
+  if (!job->rows) {
+    FK_TRY(fk_cuda_download(context, job->result, job->ld_result, 1, first, count, task->mass, m, err));
+    if (v)
+      FK_TRY(fk_cuda_download(context, job->result + job->ld_result, job->ld_result, v, first, count, task->sums,
+                              m, err));
+    return FK_STATUS_OK;
+  }
+  double *host = (double *)malloc(sizeof(double) * (size_t)(count * (v + 2)));
+  if (!host)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails",
+                   8e-6 * (double)(count * (v + 2)));
+  enum fk_status status =
+      fk_cuda_download(context, job->result, job->ld_result, 1 + v, 0, count, host, count, err);
+  double *shift = host + count * (1 + v);
+  if (!status && job->shifted && task->shift)
+    status = fk_cuda_download(context, job->shift, job->ld_result, 1, 0, count, shift, count, err);
+  const int64_t *rows = job->rows + first;
+  for (int64_t i = 0; i < count && !status; i++) {
+    task->mass[rows[i]] = host[i];
+    for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host[(1 + k) * count + i];
+    if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_CUDA_LN2 : 0;
+  }
+  free(host);
+  return status;
+}
+
+enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  int widths = 1 + job->n_values;
+  bool one_chunk = job->source_chunk >= job->task->sources.n;
+  job->ld_result = fk_up_to_multiple(count, FK_TENSOR_ROWS);
+  FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, job->ld_result * widths, &job->result, err));
+  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, 0, err));
+  FK_TRY(fk_job_fetch_targets(job, first, count, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(fk_cuda_whiten(context, &job->whitening, job->targets_raw, job->ld_targets_raw, &job->targets, err));
+  if (job->shifted) {
+    FK_TRY(fk_cuda_array(context, FK_SLOT_SHIFT, job->ld_result, &job->shift, err));
+    FK_TRY(run_pass(job, FK_PASS_LARGEST, job->shift, err));
+    FK_CUDA_TRY(fk_finish_shift(job->shift, count, context->stream));
+  }
+  if (job->normalised) {
+    FK_TRY(fk_cuda_array(context, FK_SLOT_MASS, job->ld_result, &job->mass, err));
+    FK_TRY(run_pass(job, FK_PASS_MASS, job->mass, err));
+  }
+  FK_TRY(run_pass(job, FK_PASS_SUMS, job->result, err));
+  if (fk_on_tensor_cores(job->method) && job->tensor.coarse && widths > 1 && !job->tensor.values.hi)
+    FK_CUDA_TRY(fk_finish_own_low(job->result, widths, job->ld_result, count, &job->tensor.rows,
+                                  1 / job->grid.scale, context->stream));
+  if (job->normalised && fk_is_plain(job->factor))
+    FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
+  FK_CUDA_TRY(fk_finish_scale(job->result, widths, job->ld_result, count, job->weight_scale, job->column_scale,
+                              false, context->stream));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  FK_TRY(deliver(job, err));
+  return fk_cuda_elapsed(context, job->seconds, err);
+}

@@ -1,0 +1,150 @@
+/* The steps of a job on one device, each a launch or two.
+ *
+ * Everything on the device lies in the order [column][point], point by point next to each other, but for the
+ * halves of tensor.cuh. Numbers are doubles until a method packs them in its own precision.
+ */
+#ifndef FK_CUDA_STEPS_CUH
+#define FK_CUDA_STEPS_CUH
+
+#include "common.cuh"
+#include "sums_wgmma.cuh"
+#include "tensor.cuh"
+
+/* Whitened points, [d][ld]. */
+struct fk_cuda_points {
+  double *u;
+  int64_t n, ld;
+  int d;
+};
+
+/* How a set of sources is summed. */
+enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METHOD_WGMMA };
+
+/* ---- points (points.cu) ----------------------------------------------------------------------- */
+
+/* The whitening on the device: centre, then the matrix or its diagonal. */
+struct fk_cuda_whitening {
+  const struct fk_whitening *host;
+  const double *centre, *matrix;
+};
+enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, const struct fk_whitening *host,
+                                      struct fk_cuda_whitening *whitening, struct fk_error *err);
+/* raw: column-major, ld_raw apart. Points of the padding, n to points->ld, become 0. */
+enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
+                              const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
+                              struct fk_error *err);
+/* The largest |u|^2 of all points: at the staging buffer when the device is done, as parts whose largest it is. */
+enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
+                               struct fk_error *err);
+
+/* ---- sums on CUDA cores (sums_fma.cuh) -------------------------------------------------------- */
+
+/* Rows (targets) against columns (sources), in the precision of T. */
+template <typename T>
+struct fk_fma_task {
+  const T *rows, *cols; /* [d][ld], scaled so that the exponent of base 2 is -|x - y|^2 */
+  int64_t n_rows, ld_rows, n_cols, ld_cols;
+  int d;
+  const T *weight; /* of the columns, NULL: ones */
+  const T *values; /* [n_values][ld_cols] */
+  int n_values;
+  double factor[3];               /* polynomial of the exponent */
+  const double *shift;            /* of the rows, taken off the exponent; NULL: none */
+  bool find_max;                  /* the largest exponent in the place of the mass */
+  const int64_t *self;            /* the source that each row is, NULL: row r is source r + self_offset; */
+  bool exclude_self;              /* which it does not meet, then */
+  int64_t self_offset, first_col; /* first_col: the source that column 0 is */
+  int64_t first_row;              /* of this launch */
+  int64_t rows_here, ld_acc;
+  int slots;
+  int64_t cols_per_slot;
+  double *acc; /* [slot][1 + n_values][ld_acc], written */
+};
+cudaError_t fk_fma_launch(const struct fk_fma_task<float> *task, cudaStream_t stream);
+cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t stream);
+/* u times scale, in the precision of T. */
+cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, float *out, cudaStream_t stream);
+cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, double *out, cudaStream_t stream);
+
+/* ---- sums on tensor cores (tensor_pack.cu, sums_mma.cu, sums_wgmma.cu) ------------------------ */
+
+/* The grids of the high parts, 2^-g, and of the norms, 2^-norm. */
+struct fk_tensor_grid {
+  int g, norm;
+  double row_limit;   /* of |x|^2 of the rows */
+  double scale;       /* of the coordinates */
+  double step, steps; /* 2^-g and 2^g */
+  bool low_low;       /* lo.lo is large enough to be seen */
+};
+/* radius2: the largest |u|^2, in kernel standard deviations. False where the points are too wide. */
+bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid);
+
+struct fk_tensor_pack {
+  struct fk_tensor_grid grid;
+  const double *weight; /* of sources, or NULL */
+  double weight_scale;
+  bool weight_in_offset; /* its power of two, with the mantissa in the values */
+  bool only_correction;  /* weights of columns: without the weights themselves */
+  bool coarse;
+};
+/* Do the norms' grid and its rounding show, so that the weights of columns make up for it? */
+static inline bool fk_tensor_is_corrected(const struct fk_tensor_grid *grid) { return grid->norm < 15; }
+cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
+                                __half *lo, float *offset, float *weight, float *col_factor, float factor1,
+                                int64_t n_pad, int k, cudaStream_t stream);
+/* mass: of an earlier pass, NULL: none; the exponent is then raised so that the kernels sum to about 2^shift.
+ * undo: what the sums are multiplied with to take off shift and the offset's rounding. Rows too far out for the
+ * grid get NaN there. */
+cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
+                                const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
+                                float *offset, float *factor0, double *undo, int64_t n_pad, int k,
+                                cudaStream_t stream);
+/* Columns first_value on of values, [..][ld], times scale, and last the ones, all times correction (NULL: 1), to
+ * to->hi and to->lo. */
+cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
+                                  const float *correction, const struct fk_tensor_pack *pack, int64_t n,
+                                  int64_t n_pad, const struct fk_tensor_values *to, cudaStream_t stream);
+
+cudaError_t fk_mma_launch(const struct fk_tensor_task *task, cudaStream_t stream);
+/* Columns of values beside the ones in one launch, and the width that their tiles are padded to. */
+enum { FK_MMA_VALUES = 64 };
+int fk_mma_value_width(int n_values, int k);
+
+/* ---- results (finish.cu) ---------------------------------------------------------------------- */
+
+/* Of each of `rows` rows the sums of its slots, in their order, are added to the result, or begin it; or the
+ * largest is taken. */
+struct fk_finish {
+  const double *acc;              /* [slot][widths][ld_acc] */
+  int slots, widths, first_value; /* first_value > 0: values alone, the mass being in the result already */
+  int64_t ld_acc, first_row, rows;
+  const double *undo;  /* [first_row + row], a factor of the row; NULL: 1 */
+  double value_scale;  /* a factor of all but the mass */
+  bool largest, first; /* first: the result holds nothing yet */
+  double *result;      /* [0: mass; 1 + value][ld_result] */
+  int64_t ld_result;
+};
+cudaError_t fk_finish_slots(const struct fk_finish *finish, cudaStream_t stream);
+/* Columns times a factor, and their own scale, or divided by that: data[w], w = 0 the mass where `inverse` is
+ * false. */
+cudaError_t fk_finish_scale(double *data, int widths, int64_t ld, int64_t rows, double factor, const double *scale,
+                            bool inverse, cudaStream_t stream);
+/* Sums beside a mass that was rounded in the same way: made those of the exact mass. */
+cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows, const double *mass,
+                            cudaStream_t stream);
+/* Sums of the high parts of coordinates at those points themselves: the low part of its own stands for all of a
+ * row's, which makes the sum of a point without neighbours exact. */
+cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
+                              const struct fk_tensor_points *points, double scale, cudaStream_t stream);
+/* Largest exponents: an infinite one has nothing to take off. */
+cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
+
+/* ---- leave-one-out of debiased points (debiased_loo.cu) --------------------------------------- */
+
+enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
+                                    struct fk_stats *stats, struct fk_error *err);
+/* Shared with engine.cu. */
+void fk_cuda_describe(struct fk_stats *stats, struct fk_cuda_context *const *contexts, int count,
+                      const char *method, const char *precision);
+
+#endif

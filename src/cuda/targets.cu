@@ -1,0 +1,92 @@
+/* Targets of a job: sent, or picked by index for the rows in the tails, and packed as the sources are. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "job.cuh"
+
+/* Rows of a host matrix picked by index, for the few in the tails. */
+static enum fk_status upload_rows(struct fk_cuda_job *job, const struct fk_points *y, int64_t count, double *raw,
+                                  struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const int64_t *rows = job->rows + job->target_first;
+  double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
+  if (!gathered)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
+                   8e-6 * (double)(count * y->d));
+  for (int64_t k = 0; k < y->d; k++)
+    for (int64_t i = 0; i < count; i++) gathered[k * count + i] = y->data[k * y->n + rows[i]];
+  enum fk_status status = fk_cuda_upload(context, gathered, count, y->d, 0, count, raw, count, err);
+  free(gathered);
+  FK_TRY(status);
+  FK_TRY(fk_cuda_array(context, FK_SLOT_SELF, count, &job->self, err));
+  return fk_cuda_upload(context, (const double *)rows, count, 1, 0, count, (double *)job->self, count, err);
+}
+
+enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
+  const struct fk_points *y = job->task->targets.data ? &job->task->targets : &job->task->sources;
+  struct fk_cuda_context *context = job->context;
+  bool here = !job->task->targets.data && !job->rows && job->resident;
+  job->targets_raw = here ? job->resident + first : NULL;
+  job->ld_targets_raw = here ? y->n : count;
+  job->target_first = first;
+  job->targets.n = count;
+  job->targets.ld = fk_up_to_multiple(count, FK_TENSOR_ROWS);
+  job->targets.d = (int)y->d;
+  if (!here) {
+    double *raw;
+    FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_TARGETS, count * y->d, &raw, err));
+    job->targets_raw = raw;
+    if (job->rows)
+      FK_TRY(upload_rows(job, y, count, raw, err));
+    else
+      FK_TRY(fk_cuda_upload(context, y->data, y->n, y->d, first, count, raw, count, err));
+  }
+  return fk_cuda_array(context, FK_SLOT_WHITE_TARGETS, job->targets.ld * y->d, &job->targets.u, err);
+}
+
+template <typename T>
+static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const struct fk_cuda_points *y = &job->targets;
+  T *data;
+  FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_TARGETS, y->ld * y->d, &data, err));
+  FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, sqrt(FK_CUDA_LOG2E / 2), data, context->stream));
+  f->rows = data;
+  f->n_rows = y->n;
+  f->ld_rows = y->ld;
+  f->exclude_self = job->task->exclude_self;
+  f->self = job->self;
+  f->self_offset = job->target_first;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const struct fk_cuda_points *y = &job->targets;
+  struct fk_tensor_task *t = &job->tensor;
+  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, false, t->coarse};
+  bool factor = fk_job_uses_factor(job, values);
+  int raise = !values        ? 0
+              : job->weights ? FK_TENSOR_RAISE - 1
+                             : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
+  if (values && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->factor[0]))));
+  char *block;
+  FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TARGETS, (size_t)(y->ld * (4 * t->cols.k + 8) + 4 * 256),
+                           (void **)&block, err));
+  FK_TRY(fk_cuda_array(context, FK_SLOT_SCALE, y->ld, &job->undo, err));
+  struct carver c = {block};
+  __half *hi = carve<__half>(&c, y->ld * t->cols.k), *lo = carve<__half>(&c, y->ld * t->cols.k);
+  float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
+  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, values && job->normalised ? job->mass : NULL, raise, job->factor, hi,
+                                  lo, offset, factor0, job->undo, y->ld, t->cols.k, context->stream));
+  t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
+  t->factor0 = factor0;
+  t->self = job->task->exclude_self ? job->target_first - job->source_first : INT64_MIN;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+  if (job->method == FK_METHOD_DOUBLE) return pack_targets_fma(job, &job->f64, err);
+  if (job->method == FK_METHOD_SINGLE) return pack_targets_fma(job, &job->f32, err);
+  return pack_targets_tensor(job, values, err);
+}
