@@ -22,6 +22,7 @@ cases <- utils::read.table(header = TRUE, text = "
         kde 1048576 131072 0.8053        96     50   40    40
     laplace 1048576 131072 0.8053      90.5     55   42    42
 ")
+cases[c("n", "m")] <- lapply(cases[c("n", "m")], as.numeric) # n m is no integer
 if ("--quick" %in% commandArgs(TRUE)) cases <- cases[cases$n < 1e6, ]
 
 fit_case <- function(case, data, precision) {

@@ -159,9 +159,12 @@ test_that("a thousand random bad calls of every exported function raise errors a
   log <- tempfile("fuzz")
   on.exit(unlink(log))
   arguments <- list(1000, 200, log)
+  # R CMD check --as-cran ends R where any code takes a vector for a condition, which methods of stats do with
+  # bad arguments: here it is to judge this package alone.
+  ours <- c(`_R_CHECK_LENGTH_1_LOGIC2_` = "package:_R_CHECK_PACKAGE_NAME_,abort,verbose")
   result <- if (requireNamespace("callr", quietly = TRUE)) {
     tryCatch(
-      in_child(fuzz_session, arguments, timeout = 300),
+      in_child(fuzz_session, arguments, env = ours, timeout = 300),
       error = function(e) {
         call <- readLines(log, warn = FALSE)
         stop("the process died or hung in call ", call, ": ", conditionMessage(e))
