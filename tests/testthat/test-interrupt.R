@@ -43,49 +43,13 @@ interrupted_session <- function(folder) {
   list(rounds = rounds, after = after, first = x[1:100, ])
 }
 
-wait_for <- function(done, seconds) {
-  end <- Sys.time() + seconds
-  while (!done() && Sys.time() < end) Sys.sleep(0.02)
-  done()
-}
-
 test_that("an interrupt stops long work at once, leaks nothing, and the session goes on", {
   skip_on_cran()
   skip_on_os("windows")
   skip_if_not_installed("callr")
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "a sanitizer is too slow for timings")
-  folder <- tempfile("interrupt")
-  dir.create(folder)
-  on.exit(unlink(folder, recursive = TRUE))
-  # With a fixed threshold the C library returns every freed matrix to the system, where the count of
-  # resident bytes sees it; left alone it keeps some after the first.
-  child <- callr::r_bg(
-    child_task, child_arguments(interrupted_session, list(folder)),
-    env = c(callr::rcmd_safe_env(), MALLOC_MMAP_THRESHOLD_ = "65536")
-  )
-  on.exit(child$kill(), add = TRUE)
-
-  sent <- numeric()
-  for (i in 1:7) {
-    started <- file.path(folder, paste0("started", i))
-    ready <- wait_for(\() file.exists(started) || !child$is_alive(), 30)
-    expect_true(ready && child$is_alive())
-    Sys.sleep(0.5) # well inside the computation
-    sent[i] <- as.numeric(Sys.time())
-    child$interrupt()
-  }
-  child$wait(20000)
-  expect_false(child$is_alive())
-  got <- child$get_result()
-
-  expect_identical(vapply(got$rounds, `[[`, "", "outcome"), rep("interrupted", 7))
-  latency <- vapply(got$rounds, `[[`, 0, "stopped") - sent
-  # The aim is 0.5 s; the rest is allowed to a loaded machine.
-  expect(
-    all(latency > 0 & latency < 2),
-    paste("seconds from signal to stop:", paste(round(latency, 3), collapse = ", "))
-  )
-  message("interrupted after ", paste(sprintf("%.3f", latency), collapse = ", "), " s")
+  got <- interrupt_child(interrupted_session, 7)
+  message("interrupted after ", paste(sprintf("%.3f", got$latency), collapse = ", "), " s")
   want <- exp(ref_log_kde(got$first, got$first, diag(0.25, 8)))
   expect_within(got$after / want, rep(1, 100), 1e-11)
   resident <- vapply(got$rounds, `[[`, 0, "resident")
