@@ -14,6 +14,7 @@
 #include "sums_wgmma.cuh"
 
 #include "mma.cuh"
+#include "wgmma.cuh"
 
 /* How to cut the columns. Blocks run in waves of one a multiprocessor, and a block begins and ends in the time of
  * a few hundred columns; of the cuts within 1 % of the best, that with the fewest slots, each a copy of the sums.
@@ -198,128 +199,6 @@ struct sums_args {
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-
-/* ---- Barriers, copies, arithmetic ---- */
-
-__device__ __forceinline__ uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
-
-__device__ __forceinline__ void barrier_init(uint32_t barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity) {
-  asm volatile(
-      "{\n.reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
-
-/* Starts a copy whose end completes the barrier's phase. */
-__device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
-}
-
-__device__ __forceinline__ float2 load_pair(uint32_t address) {
-  float2 v;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address));
-  return v;
-}
-
-/* 2^t on the FMA pipe, to 2e-7: for a share of the exponentials, where their own unit is the bound. */
-__device__ __forceinline__ float exp2_polynomial(float t) {
-  t = fmaxf(t, -126.0f);
-  float shifted = t + 12582912.0f, f = t - (shifted - 12582912.0f), p = 1.3333558e-3f;
-  p = fmaf(p, f, 9.6181291e-3f);
-  p = fmaf(p, f, 5.5504109e-2f);
-  p = fmaf(p, f, 2.4022651e-1f);
-  p = fmaf(p, f, 6.9314718e-1f);
-  p = fmaf(p, f, 1.0f);
-  /* 0 where t <= -126: a factor may be large there */
-  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23)) - 0x1p-126f;
-}
-
-/* ---- wgmma ---- */
-
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-/* The compiler neither reads these registers before this point nor writes them after it. */
-template <int N>
-__device__ __forceinline__ void pin(float (&d)[N]) {
-#pragma unroll
-  for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
-}
-
-/* Waits for the products, which have been changing d. */
-template <int N>
-__device__ __forceinline__ void wgmma_wait(float (&d)[N]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-  pin(d);
-}
-
-/* A matrix in shared memory is described by its address and two strides between core matrices, all in units of 16
- * bytes: `leading` along K, `stride` along N, for either major. */
-__device__ __forceinline__ uint64_t descriptor(uint32_t address16, int leading, int stride) {
-  uint64_t d;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(d) : "r"(address16 + (uint32_t)(leading / 16 << 16)), "r"(stride / 16));
-  return d;
-}
-
-#define REGS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define REGS_12 REGS_8 ", %8, %9, %10, %11"
-#define REGS_16 REGS_12 ", %12, %13, %14, %15"
-#define REGS_20 REGS_16 ", %16, %17, %18, %19"
-#define REGS_24 REGS_20 ", %20, %21, %22, %23"
-#define REGS_28 REGS_24 ", %24, %25, %26, %27"
-#define REGS_32 REGS_28 ", %28, %29, %30, %31"
-#define REGS_36 REGS_32 ", %32, %33, %34, %35"
-#define REGS_64                                                                                                   \
-  REGS_36                                                                                                         \
-  ", %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "                  \
-  "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define D_8 D4(0), D4(4)
-#define D_12 D_8, D4(8)
-#define D_16 D_12, D4(12)
-#define D_20 D_16, D4(16)
-#define D_24 D_20, D4(20)
-#define D_28 D_24, D4(24)
-#define D_32 D_28, D4(28)
-#define D_36 D_32, D4(32)
-#define D_64 D_36, D4(36), D4(40), D4(44), D4(48), D4(52), D4(56), D4(60)
-
-/* n columns in `regs` registers; %a0 .. %a3, %b, %t, %k are the operands after them */
-#define WGMMA(n, regs, a0, a1, a2, a3, b, t, k)                                                                   \
-  if constexpr (N == n)                                                                                           \
-  asm volatile("{.reg .pred keep; setp.ne.b32 keep, %" #k                                                         \
-               ", 0;"                                                                                             \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.f16.f16 {" REGS_##regs                             \
-               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, %" #t ";}"                      \
-               : D_##regs                                                                                         \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_descriptor), "n"(transposed), "n"(keep_d))
-
-/* d (64 x N) = [d +] a (64 x 16, in registers) b (16 x N, in shared memory) */
-template <int N, bool transposed, bool keep_d = true>
-__device__ __forceinline__ void wgmma(float *d, const uint32_t *a, uint64_t b_descriptor) {
-  WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14);
-  WGMMA(24, 12, 12, 13, 14, 15, 16, 17, 18);
-  WGMMA(32, 16, 16, 17, 18, 19, 20, 21, 22);
-  WGMMA(40, 20, 20, 21, 22, 23, 24, 25, 26);
-  WGMMA(48, 24, 24, 25, 26, 27, 28, 29, 30);
-  WGMMA(56, 28, 28, 29, 30, 31, 32, 33, 34);
-  WGMMA(64, 32, 32, 33, 34, 35, 36, 37, 38);
-  WGMMA(72, 36, 36, 37, 38, 39, 40, 41, 42);
-  WGMMA(128, 64, 64, 65, 66, 67, 68, 69, 70);
-}
 
 /* ---- Tiles. A thread holds rows lane / 4 and 8 on, and of every 8 columns two: register 4 j + 2 h + i is row h,
  * column 8 j + 2 (lane % 4) + i. R: registers of a tile of exponents ---- */
