@@ -137,7 +137,21 @@ struct fk_task {
 static inline int64_t fk_n_targets(const struct fk_task *task) {
   return task->targets.data ? task->targets.n : task->sources.n;
 }
+/* Columns summed beside the mass. */
+static inline int64_t fk_n_values(const struct fk_task *task) {
+  return task->values == FK_VALUES_COORDINATES ? task->sources.d
+         : task->values == FK_VALUES_COLUMNS   ? task->n_columns
+                                               : 0;
+}
 
+#define FK_LN2 0.693147180559945309417
+#define FK_LOG2E 1.44269504088896340736
+
+/* For each term, a sum in double below this may have lost some to underflow: each is under 2^-1021, the smallest
+ * number that counts, and 2^60 of them would be needed to matter. */
+#define FK_LOST (0x1p-1021 * 0x1p60)
+/* A sum of n terms, with weights up to weight_scale, that is below this has to be done again. */
+double fk_lost_below(bool single, int64_t n, double weight_scale);
 /* The rows whose sum underflowed, |mass| < threshold, or is not a number; the caller frees. None found: NULL. */
 enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, int64_t **rows, int64_t *found,
                              struct fk_error *err);
@@ -225,6 +239,7 @@ enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t
                       int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
 
 bool fk_all_finite(const double *x, int64_t n);
+double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

@@ -169,7 +169,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
   if (!status) {
     struct shift_map map = {targets, &whitening, A, whitening.diagonal, false};
     fk_inverse_transposed(chol, d, A);
-    status = map_shift(&map, mass, estimate, score, fk_threads(opts->threads), err);
+    status = map_shift(&map, mass, estimate, score, opts->threads, err);
   }
   fk_whitening_free(&whitening);
   free(work);
@@ -200,7 +200,7 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
     fk_inverse_transposed(chol_score, d, inverse);
     fk_variance_times(chol, inverse, d, 0.5, A);
     struct shift_map map = {x, &whitening, A, whitening.diagonal && fk_is_diagonal(chol, d), true};
-    status = map_shift(&map, mass, mass, debiased, fk_threads(opts->threads), err);
+    status = map_shift(&map, mass, mass, debiased, opts->threads, err);
   }
   fk_whitening_free(&whitening);
   free(work);
@@ -237,7 +237,7 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
     struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};
-    status = map_shift(&map, mass, mass, means, fk_threads(opts->threads), err);
+    status = map_shift(&map, mass, mass, means, opts->threads, err);
   }
   if (!status) status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);

@@ -14,14 +14,12 @@ static const struct fk_engine *const engines[] = {
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
 struct fk_work fk_task_work(const struct fk_task *task) {
-  double values = task->values == FK_VALUES_COORDINATES ? (double)task->sources.d
-                  : task->values == FK_VALUES_COLUMNS   ? (double)task->n_columns
-                                                        : 0;
-  return (struct fk_work){(double)task->sources.n, (double)fk_n_targets(task), (double)task->sources.d, values};
+  return (struct fk_work){(double)task->sources.n, (double)fk_n_targets(task), (double)task->sources.d,
+                          (double)fk_n_values(task)};
 }
 
 static void say_why(struct fk_stats *stats, const char *why) {
-  snprintf(stats->reason, sizeof stats->reason, "%s", why);
+  snprintf(stats->reason, sizeof stats->reason, "%.*s", (int)sizeof stats->reason - 1, why);
 }
 
 static enum fk_status select_asked(const struct fk_opts *opts, const struct fk_engine **engine,
@@ -43,8 +41,7 @@ static void select_fastest(const struct fk_opts *opts, const struct fk_work *wor
                            struct fk_stats *stats) {
   double least = engines[0]->seconds(work, opts);
   *engine = engines[0];
-  snprintf(stats->reason, sizeof stats->reason, "%s",
-           N_ENGINES > 1 ? "fastest by estimate" : "the only back end of this build");
+  say_why(stats, N_ENGINES > 1 ? "fastest by estimate" : "the only back end of this build");
   for (int i = 1; i < N_ENGINES; i++) {
     struct fk_error why = {FK_STATUS_OK, ""};
     double seconds = engines[i]->seconds(work, opts);
@@ -53,7 +50,7 @@ static void select_fastest(const struct fk_opts *opts, const struct fk_work *wor
       *engine = engines[i];
       least = seconds;
     } else {
-      snprintf(stats->reason, sizeof stats->reason, "%.*s", (int)sizeof stats->reason - 1, why.message);
+      say_why(stats, why.message);
     }
   }
 }

@@ -4,6 +4,12 @@
 
 #include "../fk.h"
 
+/* In single precision terms are under 2^-125, and 2^27 of them are needed to matter. */
+double fk_lost_below(bool single, int64_t n, double weight_scale) {
+  double lost = single ? 0x1p-125 * 0x1p27 : FK_LOST;
+  return (double)n * fmax(lost * weight_scale, FK_LOST);
+}
+
 enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, int64_t **rows, int64_t *found,
                              struct fk_error *err) {
   int64_t count = 0, at = 0;

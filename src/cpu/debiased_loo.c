@@ -109,7 +109,7 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
   double *shift2 = malloc(sizeof(double) * (size_t)n), *sum = malloc(sizeof(double) * (size_t)n);
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t i = 0; i < n && !status; i++) {
-    if (!(log_sum[i] >= FK_CPU_LOST * (double)n)) rows[found++] = i;
+    if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
     log_sum[i] = log(log_sum[i]) + log(s->weight_scale);
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);

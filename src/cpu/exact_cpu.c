@@ -76,12 +76,6 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
-/* In single precision 2^27 terms are needed to matter, see FK_CPU_LOST. */
-static double underflow_threshold(const struct fk_sweep *s) {
-  double lost = s->mode.single ? 0x1p-125 * 0x1p27 : FK_CPU_LOST;
-  return (double)s->task->sources.n * fmax(lost * s->weight_scale, FK_CPU_LOST);
-}
-
 void fk_cpu_drop_overflow(double *shift2, int64_t m) {
   for (int64_t r = 0; r < m; r++)
     if (!isfinite(shift2[r])) shift2[r] = 0;
@@ -92,8 +86,8 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
                                 struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = main_sweep->task;
   int64_t *rows = NULL, found = 0;
-  enum fk_status status =
-      fk_rows_below(task->mass, fk_n_targets(task), underflow_threshold(main_sweep), &rows, &found, err);
+  double lost = fk_lost_below(main_sweep->mode.single, task->sources.n, main_sweep->weight_scale);
+  enum fk_status status = fk_rows_below(task->mass, fk_n_targets(task), lost, &rows, &found, err);
   if (status || found == 0) return status;
 
   double *shift2 = malloc(sizeof(double) * (size_t)found);

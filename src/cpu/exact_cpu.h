@@ -4,9 +4,6 @@
 
 #include "sweep.h"
 
-/* For each term, a sum in double below this may have lost some to underflow: each is under 2^-1021, the smallest
- * number that counts, and 2^60 of them would be needed to matter. */
-#define FK_CPU_LOST (0x1p-1021 * 0x1p60)
 /* Largest exponents of rows in the tails: a distance that overflows has none to take off, and its sum is 0. */
 void fk_cpu_drop_overflow(double *shift2, int64_t m);
 

@@ -152,12 +152,6 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
   return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
 }
 
-double fk_largest_absolute(const double *x, int64_t n) {
-  double largest = 0;
-  for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(x[i]));
-  return largest > 0 ? largest : 1;
-}
-
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale) {
   int64_t end = fk_padded(p->n, FK_TILE_COLS);

@@ -4,9 +4,6 @@
 
 #include "tile.h"
 
-#define FK_LN2 0.693147180559945309417
-#define FK_LOG2E 1.44269504088896340736
-
 /* One precision of one instruction set, and how exponents are formed. */
 struct fk_kernel_mode {
   const struct fk_tile_ops *ops;
@@ -47,7 +44,6 @@ void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, c
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
-double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
 void fk_packed_free(struct fk_packed *p);
 
 /* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */

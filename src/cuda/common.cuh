@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include "../core/count.h"
 #include "../fk.h"
 
 /* Says which call failed on which device; running out of memory is FK_STATUS_ALLOC. */
@@ -25,15 +26,7 @@ enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *
     if (status_) return status_;                                                                                  \
   } while (0)
 
-static inline int64_t fk_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t fk_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t fk_up_to_multiple(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
-static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)((n + size - 1) / size); }
-
-#define FK_CUDA_LOG2E 1.44269504088896340736
-#define FK_CUDA_LN2 0.693147180559945309417
-/* For each term, a sum in double below this may have lost some to underflow; as FK_CPU_LOST. */
-#define FK_CUDA_LOST (0x1p-1021 * 0x1p60)
+static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_pieces(n, size); }
 
 /* ---- contexts --------------------------------------------------------------------------------- */
 
@@ -88,8 +81,6 @@ struct fk_cuda_context {
 /* The devices that the options ask for, started; at least one. */
 enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_context **contexts, int *count,
                                 struct fk_error *err);
-/* Is this a child of the process that started CUDA? Its devices cannot be used here, not even released. */
-bool fk_cuda_forked(void);
 /* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. */
 void fk_cuda_recover(struct fk_cuda_context *context);
 

@@ -18,7 +18,8 @@ enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *
                  cudaGetErrorName(code), call);
 }
 
-bool fk_cuda_forked(void) { return owner != 0 && owner != getpid(); }
+/* Is this a child of the process that started CUDA? Its devices cannot be used here, not even released. */
+static bool is_forked(void) { return owner != 0 && owner != getpid(); }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
@@ -120,7 +121,7 @@ static void stop(struct fk_cuda_context *context) {
 }
 
 static enum fk_status check_forked(struct fk_error *err) {
-  if (!fk_cuda_forked()) return FK_STATUS_OK;
+  if (!is_forked()) return FK_STATUS_OK;
   return fk_fail(err, FK_STATUS_FORKED,
                  "CUDA was in use before this process was forked, and cannot be used here: use backend = \"cpu\", "
                  "or workers of parallel::makeCluster(), callr or mirai");
@@ -164,14 +165,14 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
   FK_TRY(count_devices(&present, err));
   bool all = opts->n_devices > 0 && opts->devices[0] < 0;
   if (all) {
-    n_wanted = (int)fk_at_most(present, FK_MAX_DEVICES);
+    n_wanted = (int)fk_smaller(present, FK_MAX_DEVICES);
     for (int i = 0; i < n_wanted; i++) wanted[i] = i;
   } else if (opts->n_devices > 0) {
     n_wanted = opts->n_devices;
     for (int i = 0; i < n_wanted; i++) wanted[i] = opts->devices[i];
   }
   for (int i = 0; i < n_wanted; i++) {
-    if (wanted[i] < 0 || wanted[i] >= fk_at_most(present, FK_MAX_DEVICES))
+    if (wanted[i] < 0 || wanted[i] >= fk_smaller(present, FK_MAX_DEVICES))
       return fk_fail(err, FK_STATUS_NO_DEVICE, "`devices` names CUDA device %d: there %s %d, counted from 0",
                      wanted[i], present == 1 ? "is" : "are", present);
     FK_TRY(context_of(wanted[i], &out[i], err));
@@ -191,7 +192,7 @@ void fk_cuda_recover(struct fk_cuda_context *context) {
 
 extern "C" void fk_gpu_release(void) {
   for (int i = 0; i < FK_MAX_DEVICES; i++) {
-    if (contexts[i] && !fk_cuda_forked()) stop(contexts[i]);
+    if (contexts[i] && !is_forked()) stop(contexts[i]);
     contexts[i] = NULL;
   }
 }
@@ -226,7 +227,7 @@ extern "C" void fk_gpu_info(struct fk_gpu_info *info) {
   if (err.status == FK_STATUS_FORKED) return;
   if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0)
     snprintf(info->driver, sizeof info->driver, "%d.%d", version / 1000, version % 1000 / 10);
-  info->n_devices = (int)fk_at_most(info->n_devices, FK_MAX_DEVICES);
+  info->n_devices = (int)fk_smaller(info->n_devices, FK_MAX_DEVICES);
   bool usable = false;
   for (int i = 0; i < info->n_devices; i++) {
     describe_device(i, &info->devices[i]);

@@ -113,7 +113,7 @@ static enum fk_status run_rows(struct fk_cuda_context *context, struct loo_task 
                                struct fk_cuda_progress *progress, double share, struct fk_error *err) {
   a->find_max = find_max;
   for (int64_t done = 0; done < rows; done += ROWS_PER_LAUNCH) {
-    a->rows = fk_at_most(ROWS_PER_LAUNCH, rows - done);
+    a->rows = fk_smaller(ROWS_PER_LAUNCH, rows - done);
     a->first_row = first + done;
     a->index = index ? index + done : NULL;
     a->shift = shift ? shift + done : NULL;
@@ -177,7 +177,7 @@ static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, 
     FK_TRY(fk_cuda_array(context, FK_SLOT_WEIGHTS, n, &weight, err));
     FK_TRY(fk_cuda_upload(context, task->weights, n, 1, 0, n, weight, n, err));
   }
-  a.cols_per_slot = fk_up_to_multiple(fk_at_least((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
+  a.cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
   a.slots = (int)fk_blocks(n, a.cols_per_slot);
   FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)a.slots * ROWS_PER_LAUNCH, &acc, err));
   FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, count, &result, err));
@@ -193,7 +193,7 @@ static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, 
   FK_TRY(fk_cuda_elapsed(context, seconds, err));
 
   int64_t *rows = NULL, found = 0;
-  FK_TRY(fk_rows_below(out, count, FK_CUDA_LOST * (double)n, &rows, &found, err));
+  FK_TRY(fk_rows_below(out, count, FK_LOST * (double)n, &rows, &found, err));
   for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + log(shared->weight_scale);
   enum fk_status status = FK_STATUS_OK;
   if (found) status = loo_tails(context, shared, &a, first, out, rows, found, result, progress, err);
@@ -207,10 +207,7 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   double start = fk_seconds();
-  struct loo_shared shared = {task, 0, {0}};
-  for (int64_t i = 0; i < task->points.n && task->weights; i++)
-    shared.weight_scale = fmax(shared.weight_scale, task->weights[i]);
-  if (shared.weight_scale == 0) shared.weight_scale = 1;
+  struct loo_shared shared = {task, task->weights ? fk_largest_absolute(task->weights, task->points.n) : 1, {0}};
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   fk_cuda_describe(stats, contexts, count, "difference", "double");
   FK_TRY(fk_cuda_on_devices(contexts, count, task->points.n, TILE, &opts->poll, loo_range, &shared,

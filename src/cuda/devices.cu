@@ -109,8 +109,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
   for (int i = 0; i < count; i++) total += speed(contexts, count, i);
   for (int i = 0; i < count && first < m; i++) {
     before += speed(contexts, count, i);
-    int64_t end =
-        i + 1 == count ? m : fk_at_most(m, fk_up_to_multiple((int64_t)((double)m * before / total), step));
+    int64_t end = i + 1 == count ? m : fk_smaller(m, fk_padded((int64_t)((double)m * before / total), step));
     if (end <= first) continue;
     struct range *r = &ranges[used++];
     r->context = contexts[i], r->first = first, r->count = end - first, r->fn = fn, r->data = data;

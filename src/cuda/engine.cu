@@ -39,14 +39,8 @@ static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err)
 
 static enum fk_status run_rows(struct fk_cuda_job *job, int64_t first, int64_t end, struct fk_error *err) {
   for (; first < end; first += job->target_chunk)
-    FK_TRY(fk_job_run_chunk(job, first, fk_at_most(job->target_chunk, end - first), err));
+    FK_TRY(fk_job_run_chunk(job, first, fk_smaller(job->target_chunk, end - first), err));
   return FK_STATUS_OK;
-}
-
-/* Sums in single precision that underflow lose terms below 2^-125; 2^27 of them are needed to matter. */
-static double lost_below(const struct fk_cuda_job *job) {
-  double lost = job->precision == FK_PRECISION_DOUBLE ? FK_CUDA_LOST : 0x1p-125 * 0x1p27;
-  return (double)job->task->sources.n * fmax(lost * job->weight_scale, FK_CUDA_LOST);
 }
 
 /* Rows that underflowed, each with its own largest exponent taken off, and rows out of the method's range. */
@@ -54,7 +48,8 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
                                 struct fk_error *err) {
   const struct fk_task *task = job->task;
   int64_t *rows = NULL, found = 0;
-  FK_TRY(fk_rows_below(task->mass + first, count, task->tail_pass ? lost_below(job) : 0, &rows, &found, err));
+  double lost = fk_lost_below(job->precision != FK_PRECISION_DOUBLE, task->sources.n, job->weight_scale);
+  FK_TRY(fk_rows_below(task->mass + first, count, task->tail_pass ? lost : 0, &rows, &found, err));
   if (found == 0) return FK_STATUS_OK;
   for (int64_t r = 0; r < found; r++) rows[r] += first;
   job->rows = rows;
@@ -84,12 +79,10 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.weight_scale = shared->weight_scale;
   job.sources.d = (int)x->d;
   job.source_first = -1;
-  job.n_values = task->values == FK_VALUES_COORDINATES ? (int)x->d
-                 : task->values == FK_VALUES_COLUMNS   ? (int)task->n_columns
-                                                       : 0;
+  job.n_values = (int)fk_n_values(task);
   job.factor[0] = task->factor[0]; /* q/2 = -t ln 2 */
-  job.factor[1] = -FK_CUDA_LN2 * task->factor[1];
-  job.factor[2] = FK_CUDA_LN2 * FK_CUDA_LN2 * task->factor[2];
+  job.factor[1] = -FK_LN2 * task->factor[1];
+  job.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
   /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
   job.normalised = job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE && x->d > DIFFERENCE_DIMENSION &&
                    (task->targets.data || task->weights || task->exclude_self);
@@ -119,12 +112,6 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
 }
 
 /* ---- the engine ------------------------------------------------------------------------------- */
-
-static double largest_absolute(const double *x, int64_t n) {
-  double largest = 0;
-  for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(x[i]));
-  return largest > 0 ? largest : 1;
-}
 
 void fk_cuda_describe(struct fk_stats *stats, struct fk_cuda_context *const *contexts, int count,
                       const char *method, const char *precision) {
@@ -156,12 +143,12 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   double start = fk_seconds(), n = (double)task->sources.n, m = (double)fk_n_targets(task);
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  shared.weight_scale = task->weights ? largest_absolute(task->weights, task->sources.n) : 1;
+  shared.weight_scale = task->weights ? fk_largest_absolute(task->weights, task->sources.n) : 1;
   if (task->values == FK_VALUES_COLUMNS) {
     shared.column_scale = (double *)malloc(sizeof(double) * (size_t)task->n_columns);
     if (!shared.column_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
     for (int64_t v = 0; v < task->n_columns; v++)
-      shared.column_scale[v] = largest_absolute(task->columns + v * task->sources.n, task->sources.n);
+      shared.column_scale[v] = fk_largest_absolute(task->columns + v * task->sources.n, task->sources.n);
   }
   enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
                                              sums_range, &shared, &stats->device_seconds, err);

@@ -4,7 +4,7 @@
 enum { THREADS = 256 };
 
 static dim3 grid_for(int64_t rows, int widths) {
-  return dim3(fk_blocks(rows, THREADS), (unsigned)fk_at_most(widths, 1024));
+  return dim3(fk_blocks(rows, THREADS), (unsigned)fk_smaller(widths, 1024));
 }
 
 static __global__ void slots_kernel(const struct fk_finish f) {

@@ -93,7 +93,7 @@ struct carver {
 template <typename T>
 static T *carve(struct carver *c, int64_t count) {
   T *here = (T *)c->at;
-  c->at += fk_up_to_multiple((int64_t)sizeof(T) * count, 256);
+  c->at += fk_padded((int64_t)sizeof(T) * count, 256);
   return here;
 }
 

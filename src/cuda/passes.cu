@@ -12,15 +12,15 @@
  */
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
   if (job->method == FK_METHOD_WGMMA) {
-    fk_wgmma_plan(job->sources.n, fk_n_targets(job->task), 0, values, slots, cols_per_slot);
+    fk_wgmma_plan(job->sources.n, fk_n_targets(job->task), values, slots, cols_per_slot);
     return;
   }
   const int64_t tile = fk_on_tensor_cores(job->method) ? FK_TENSOR_ROWS : 64, blocks = 132 * 16;
   int64_t rows = job->rows ? tile : fk_n_targets(job->task), tiles = (rows + tile - 1) / tile;
   int64_t wanted = (blocks + tiles - 1) / tiles, least = fk_on_tensor_cores(job->method) ? 1024 : 512;
   int64_t cols = (job->task->sources.n + wanted - 1) / wanted;
-  *cols_per_slot = fk_at_least(fk_up_to_multiple(cols, least), least);
-  if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_up_to_multiple(*cols_per_slot, FK_TENSOR_FLUSH);
+  *cols_per_slot = fk_larger(fk_padded(cols, least), least);
+  if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_padded(*cols_per_slot, FK_TENSOR_FLUSH);
   *slots = (int)fk_blocks(job->sources.ld, *cols_per_slot);
 }
 
@@ -32,7 +32,7 @@ static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots,
                                                   : 1e13 / (2 * d + v + 30);
   double by_time = 0.05 * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
   int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
-  return fk_at_most(fk_at_least(most, FK_TENSOR_ROWS), fk_up_to_multiple(rows, FK_TENSOR_ROWS));
+  return fk_smaller(fk_larger(most, FK_TENSOR_ROWS), fk_padded(rows, FK_TENSOR_ROWS));
 }
 
 template <typename T>
@@ -64,19 +64,18 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)slots * widths * rows_per_launch, &acc, err));
   struct fk_finish finish = {acc, slots, widths, job->first_value};
   finish.undo = tensor ? job->undo : NULL;
-  finish.value_scale = !coordinates ? 1 : tensor ? 1 / job->grid.scale : 1 / sqrt(FK_CUDA_LOG2E / 2);
+  finish.value_scale = !coordinates ? 1 : tensor ? 1 / job->grid.scale : 1 / sqrt(FK_LOG2E / 2);
   finish.largest = pass == FK_PASS_LARGEST;
   finish.first = job->source_first == 0;
   finish.result = result;
   finish.ld_result = job->ld_result;
   for (int64_t first = 0; first < rows; first += rows_per_launch) {
-    int64_t here = fk_at_most(rows_per_launch, rows - first), ld_acc = fk_up_to_multiple(here, FK_TENSOR_ROWS);
+    int64_t here = fk_smaller(rows_per_launch, rows - first), ld_acc = fk_padded(here, FK_TENSOR_ROWS);
     if (tensor) {
       struct fk_tensor_task t = job->tensor;
       t.first_row = first, t.n_rows = here, t.slots = slots, t.cols_per_slot = cols_per_slot, t.acc = acc;
-      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA
-                      ? fk_wgmma_launch(&t, job->wgmma_columns, context->multiprocessors, context->stream)
-                      : fk_mma_launch(&t, context->stream));
+      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA ? fk_wgmma_launch(&t, job->wgmma_columns, context->stream)
+                                                 : fk_mma_launch(&t, context->stream));
     } else {
       job->f32.ld_acc = job->f64.ld_acc = ld_acc;
       job->f32.slots = job->f64.slots = slots;
@@ -136,7 +135,7 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   for (int64_t i = 0; i < count && !status; i++) {
     task->mass[rows[i]] = host[i];
     for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host[(1 + k) * count + i];
-    if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_CUDA_LN2 : 0;
+    if (task->shift) task->shift[rows[i]] = job->shifted ? shift[i] * FK_LN2 : 0;
   }
   free(host);
   return status;
@@ -146,7 +145,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   struct fk_cuda_context *context = job->context;
   int widths = 1 + job->n_values;
   bool one_chunk = job->source_chunk >= job->task->sources.n;
-  job->ld_result = fk_up_to_multiple(count, FK_TENSOR_ROWS);
+  job->ld_result = fk_padded(count, FK_TENSOR_ROWS);
   FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, job->ld_result * widths, &job->result, err));
   if (one_chunk) FK_TRY(fk_job_fetch_sources(job, 0, err));
   FK_TRY(fk_job_fetch_targets(job, first, count, err));

@@ -54,7 +54,7 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
   const struct fk_whitening *host = whitening->host;
   int d = points->d, width = 16;
   if (host->diagonal && !host->dense) {
-    dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_at_most(d, 64));
+    dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(d, 64));
     diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
                                                            points->u, points->n, points->ld, d);
   } else {
@@ -87,7 +87,7 @@ static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int
 
 enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
                                struct fk_error *err) {
-  *parts = (int)fk_at_most(fk_blocks(points->n, THREADS), 2 * context->multiprocessors);
+  *parts = (int)fk_smaller(fk_blocks(points->n, THREADS), 2 * context->multiprocessors);
   radius_kernel<<<*parts, THREADS, 0, context->stream>>>(points->u, points->n, points->ld, points->d,
                                                          (double *)context->staging[0]);
   FK_CUDA_TRY(cudaGetLastError());

@@ -8,12 +8,12 @@
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   const struct fk_points *x = &job->task->sources;
   struct fk_cuda_context *context = job->context;
-  int64_t count = fk_at_most(job->source_chunk, x->n - first);
+  int64_t count = fk_smaller(job->source_chunk, x->n - first);
   if (job->source_first == first) return FK_STATUS_OK;
   job->source_first = -1;
   job->whitened = false;
   job->sources.n = count;
-  job->sources.ld = fk_up_to_multiple(count, FK_TENSOR_ROWS); /* as that of targets */
+  job->sources.ld = fk_padded(count, FK_TENSOR_ROWS); /* as that of targets */
   job->ld_raw = job->resident ? x->n : count;
   job->raw = job->resident ? job->resident + first : NULL;
   if (!job->resident) {
@@ -78,7 +78,7 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *x = &job->sources;
   bool columns = values && job->task->values == FK_VALUES_COLUMNS;
-  double scale = sqrt(FK_CUDA_LOG2E / 2);
+  double scale = sqrt(FK_LOG2E / 2);
   T *data;
   int64_t numbers = x->ld * x->d;
   FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_SOURCES, numbers + x->ld * (1 + (columns ? job->n_values : 0)),
@@ -107,14 +107,14 @@ static enum fk_status choose_values(struct fk_cuda_job *job, struct fk_error *er
   struct fk_tensor_task *t = &job->tensor;
   int64_t rows = job->sources.ld, most = fk_mma_value_width(FK_MMA_VALUES, t->cols.k);
   char *block;
-  job->values_here = (int)fk_at_most(job->n_values - job->first_value, FK_MMA_VALUES);
+  job->values_here = (int)fk_smaller(job->n_values - job->first_value, FK_MMA_VALUES);
   t->values.n_values = job->values_here;
   if (job->task->rounded && fk_job_is_large(job) && !job->weights && t->cols.k <= FK_MMA_VALUES)
     return FK_STATUS_OK;
   FK_TRY(fk_cuda_workspace(job->context, FK_SLOT_PACKED_VALUES, (size_t)(rows * 4 * most + 512), (void **)&block,
                            err));
   struct carver c = {block};
-  t->values.width = (int)fk_up_to_multiple(job->values_here + 1, 8);
+  t->values.width = (int)fk_padded(job->values_here + 1, 8);
   t->values.hi = carve<__half>(&c, rows * most);
   t->values.lo = carve<__half>(&c, rows * most);
   return FK_STATUS_OK;
@@ -126,7 +126,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   struct fk_tensor_task *t = &job->tensor;
   struct fk_tensor_pack pack = {job->grid, job->weights,         job->weight_scale, values && job->weights,
                                 values,    fk_job_is_coarse(job)};
-  int k = (int)fk_up_to_multiple(x->d, 16);
+  int k = (int)fk_padded(x->d, 16);
   bool columns = job->task->values == FK_VALUES_COLUMNS, factor = fk_job_uses_factor(job, values);
   char *block;
   *t = (struct fk_tensor_task){};

@@ -43,7 +43,7 @@ enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_
 template <typename T>
 struct fk_fma_task {
   const T *rows, *cols; /* [d][ld], scaled so that the exponent of base 2 is -|x - y|^2 */
-  int64_t n_rows, ld_rows, n_cols, ld_cols;
+  int64_t ld_rows, n_cols, ld_cols;
   int d;
   const T *weight; /* of the columns, NULL: ones */
   const T *values; /* [n_values][ld_cols] */

@@ -300,6 +300,6 @@ static __global__ void pack_kernel(const double *u, int64_t count, double scale,
 
 template <typename T>
 static cudaError_t pack(const double *u, int64_t count, double scale, T *out, cudaStream_t stream) {
-  pack_kernel<T><<<(unsigned)fk_at_most(fk_blocks(count, 256), 4096), 256, 0, stream>>>(u, count, scale, out);
+  pack_kernel<T><<<(unsigned)fk_smaller(fk_blocks(count, 256), 4096), 256, 0, stream>>>(u, count, scale, out);
   return cudaGetLastError();
 }

@@ -19,13 +19,11 @@
 /* How to cut the columns. Blocks run in waves of one a multiprocessor, and a block begins and ends in the time of
  * a few hundred columns; of the cuts within 1 % of the best, that with the fewest slots, each a copy of the sums.
  * Counts on 132 multiprocessors whatever there are: sums have the same bits on any number of devices. */
-void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, int sm_count, bool has_values, int *slots,
-                   int64_t *cols_per_slot) {
+void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *slots, int64_t *cols_per_slot) {
   const int64_t multiprocessors = 132, block_rows = 256, unit = FK_TENSOR_FLUSH, max_slots = 256;
   const int64_t ends = has_values ? 300 : 200, most_cols = has_values ? 131072 : INT64_MAX; /* of one FP32 sum */
   int64_t units = (n_cols + unit - 1) / unit, row_blocks = (n_rows_total + block_rows - 1) / block_rows;
   int64_t best_time = INT64_MAX / 2;
-  (void)sm_count;
   *slots = 1, *cols_per_slot = unit;
   for (int64_t n = max_slots < units ? max_slots : units; n >= 1; n--) {
     int64_t per_slot = (units + n - 1) / n * unit, used = (units * unit + per_slot - 1) / per_slot;
@@ -555,9 +553,7 @@ cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaS
   return cudaGetLastError();
 }
 
-cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, int sm_count,
-                            cudaStream_t stream) {
-  (void)sm_count; /* the plan has made blocks enough */
+cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   switch (task->cols.k) {
     case 16: return launch_k<16>(task, packed, stream);
     case 32: return launch_k<32>(task, packed, stream);
@@ -572,7 +568,7 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
 bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *) { return 0; }
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
-cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, int, cudaStream_t) {
+cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {
   return cudaErrorNotSupported;
 }
 

@@ -11,11 +11,9 @@
 #include <stddef.h>
 
 bool fk_wgmma_supports(const struct fk_tensor_task *task);
-void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, int sm_count, bool has_values, int *slots,
-                   int64_t *cols_per_slot);
+void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *slots, int64_t *cols_per_slot);
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task);
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
-cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, int sm_count,
-                            cudaStream_t stream);
+cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream);
 
 #endif

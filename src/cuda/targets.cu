@@ -30,7 +30,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   job->ld_targets_raw = here ? y->n : count;
   job->target_first = first;
   job->targets.n = count;
-  job->targets.ld = fk_up_to_multiple(count, FK_TENSOR_ROWS);
+  job->targets.ld = fk_padded(count, FK_TENSOR_ROWS);
   job->targets.d = (int)y->d;
   if (!here) {
     double *raw;
@@ -50,9 +50,8 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   const struct fk_cuda_points *y = &job->targets;
   T *data;
   FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_TARGETS, y->ld * y->d, &data, err));
-  FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, sqrt(FK_CUDA_LOG2E / 2), data, context->stream));
+  FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, sqrt(FK_LOG2E / 2), data, context->stream));
   f->rows = data;
-  f->n_rows = y->n;
   f->ld_rows = y->ld;
   f->exclude_self = job->task->exclude_self;
   f->self = job->self;

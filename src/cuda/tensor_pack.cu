@@ -8,7 +8,7 @@ enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */ };
  * cancel before they are rounded. */
 bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid) {
   int bits = d <= 16 ? 25 : 24, least = single ? 6 : 5, power;
-  radius2 *= FK_CUDA_LOG2E;
+  radius2 *= FK_LOG2E;
   grid->row_limit = radius2 <= 512 ? fmin(3 * radius2 + 64, 1024 - radius2) : 1.5 * radius2 + 64;
   double most = (radius2 + grid->row_limit) / 2;
   for (grid->g = 10; grid->g >= least; grid->g--)
@@ -23,7 +23,7 @@ bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_
       /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
        * 2^-24 on the average (measured, inst/bench/NOTES.md), which a wider scale gives back. */
       int products = (d + 15) / 16 * (grid->low_low || d > 64 ? 3 : 2);
-      grid->scale = sqrt(FK_CUDA_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
+      grid->scale = sqrt(FK_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
       return true;
     }
   return false;

@@ -15,16 +15,16 @@ struct piece {
 static bool next_piece(struct piece *p, int64_t columns, int64_t rows) {
   const int64_t capacity = FK_STAGING_BYTES / (int64_t)sizeof(double);
   if (p->columns == 0) {
-    p->rows = fk_at_most(rows, capacity);
+    p->rows = fk_smaller(rows, capacity);
   } else {
     p->row += p->rows;
     if (p->row >= rows) {
       p->row = 0;
       p->column += p->columns;
     }
-    p->rows = fk_at_most(rows - p->row, capacity);
+    p->rows = fk_smaller(rows - p->row, capacity);
   }
-  p->columns = rows <= capacity ? fk_at_most(capacity / rows, columns - p->column) : 1;
+  p->columns = rows <= capacity ? fk_smaller(capacity / rows, columns - p->column) : 1;
   return p->column < columns;
 }
 

@@ -4,9 +4,27 @@ wait_for <- function(done, seconds) {
   done()
 }
 
-# Runs session(folder) in a child, which before each of its `rounds` of long work makes a file started<i>, and
-# interrupts each half a second after that. The session's result, a list whose `rounds` have `outcome`
-# and `stopped` (a time), with the seconds from signal to stop as `latency`.
+# For a session in a child: evaluates one piece of `work` after the other in the frame `where`, each after
+# making a file started<i>. How each ended and when, and what `measure()` finds after it.
+do_rounds <- function(work, where, folder, measure) {
+  lapply(seq_along(work), \(i) {
+    outcome <- tryCatch(
+      {
+        file.create(file.path(folder, paste0("started", i)))
+        eval(work[[i]], where)
+        "finished"
+      },
+      interrupt = function(condition) "interrupted",
+      error = function(condition) conditionMessage(condition)
+    )
+    stopped <- as.numeric(Sys.time())
+    c(list(outcome = outcome, stopped = stopped), measure())
+  })
+}
+
+# Runs session(folder, do_rounds) in a child and interrupts each of its `rounds` of long work half a second
+# after it began. The session's result, a list with the `rounds` of do_rounds(), and with the seconds
+# from signal to stop as `latency`.
 interrupt_child <- function(session, rounds) {
   folder <- tempfile("interrupt")
   dir.create(folder)
@@ -14,7 +32,7 @@ interrupt_child <- function(session, rounds) {
   # With a fixed threshold the C library returns every freed matrix to the system, where the count of
   # resident bytes sees it; left alone it keeps some after the first.
   child <- callr::r_bg(
-    child_task, child_arguments(session, list(folder)),
+    child_task, child_arguments(session, list(folder, `environment<-`(do_rounds, globalenv()))),
     env = c(callr::rcmd_safe_env(), MALLOC_MMAP_THRESHOLD_ = "65536")
   )
   on.exit(child$kill(), add = TRUE)

@@ -434,7 +434,7 @@ test_that("a forked child of a process that uses CUDA gets an error, or the CPU,
 })
 
 # As in test-interrupt.R, with work that takes a GPU long enough.
-interrupted_gpu <- function(folder) {
+interrupted_gpu <- function(folder, do_rounds) {
   set.seed(1)
   x <- matrix(stats::rnorm(8 * 2e6), ncol = 8)
   few <- x[1:100, ]
@@ -445,19 +445,9 @@ interrupted_gpu <- function(folder) {
     predict(kde, loo = TRUE),
     kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, backend = "cuda", precision = "double")
   )
-  rounds <- lapply(seq_along(work), \(i) {
-    outcome <- tryCatch(
-      {
-        file.create(file.path(folder, paste0("started", i)))
-        eval(work[[i]])
-        "finished"
-      },
-      interrupt = function(condition) "interrupted",
-      error = function(condition) conditionMessage(condition)
-    )
-    stopped <- as.numeric(Sys.time())
+  rounds <- do_rounds(work, environment(), folder, \() {
     gpu_release()
-    list(outcome = outcome, stopped = stopped, free = gpu_info()$memory_free[1])
+    list(free = gpu_info()$memory_free[1])
   })
   list(rounds = rounds, after = predict(flash_kde(few, "kde", bandwidth = 0.5, backend = "cuda")), few = few)
 }

@@ -1,8 +1,7 @@
 # Ctrl-C stops long work on the CPU at once, leaks nothing and leaves the session in order; forking is safe.
 
-# Starts one piece of work after the other, each far too long to finish and each to be interrupted.
-# Writes started<i> when piece i begins.
-interrupted_session <- function(folder) {
+# One piece of work after the other, each far too long to finish and each to be interrupted.
+interrupted_session <- function(folder, do_rounds) {
   resident <- function() {
     if (!file.exists("/proc/self/status")) return(NA_real_)
     line <- grep("^VmRSS:", readLines("/proc/self/status"), value = TRUE)
@@ -25,19 +24,9 @@ interrupted_session <- function(folder) {
     ),
     fit(x, "sdkde")
   )
-  rounds <- lapply(seq_along(work), \(i) {
-    outcome <- tryCatch(
-      {
-        file.create(file.path(folder, paste0("started", i)))
-        eval(work[[i]])
-        "finished"
-      },
-      interrupt = function(condition) "interrupted",
-      error = function(condition) conditionMessage(condition)
-    )
-    stopped <- as.numeric(Sys.time())
+  rounds <- do_rounds(work, environment(), folder, \() {
     gc()
-    list(outcome = outcome, stopped = stopped, resident = resident())
+    list(resident = resident())
   })
   after <- predict(fit(x[1:100, ], "kde"))
   list(rounds = rounds, after = after, first = x[1:100, ])
