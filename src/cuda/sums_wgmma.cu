@@ -50,7 +50,12 @@ enum {
   NEVER = -(1 << 20) /* as a distance to the diagonal */
 };
 
-enum extra { PLAIN, SELF, WEIGHT, FACTOR }; /* each with what is before it */
+/* What a kernel does beside the plain sum. All but PLAIN leave out the pair of a point with itself, where it has
+ * to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; FACTOR: those, and a factor of
+ * both. */
+enum extra { PLAIN, SELF, POLYNOMIAL, WEIGHT, FACTOR };
+__host__ __device__ constexpr bool has_weight(int extra) { return extra == WEIGHT || extra == FACTOR; }
+__host__ __device__ constexpr bool has_factor(int extra) { return extra == POLYNOMIAL || extra == FACTOR; }
 
 /* Products of halves: COARSE: without the low parts of columns and coordinates; REST of the rounded kernels with
  * values, too; LOW: and lo.lo. */
@@ -94,7 +99,7 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int extr
   l.cols = l.n_blocks <= 8 ? 256 : l.n_blocks <= 16 ? 128 : 64;
   l.block_bytes = 16 * l.cols;
   l.floats_at = l.n_blocks * l.block_bytes;
-  l.bytes = l.floats_at + ((extra >= WEIGHT) + (extra >= FACTOR)) * l.cols * (int)sizeof(float);
+  l.bytes = l.floats_at + (has_weight(extra) + (extra == FACTOR)) * l.cols * (int)sizeof(float);
   return l;
 }
 
@@ -280,12 +285,12 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const struct row_til
                                              uint32_t factor) {
 #pragma unroll
   for (int j = 0; j < R / 4; j++) {
-    float2 f = EXTRA >= FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
+    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
 #pragma unroll
     for (int i = 4 * j; i < 4 * j + 4; i++) {
       float t = s[i];
       s[i] = i % 8 < ON_FMA ? exp2_polynomial(t) : exp2_fast(t);
-      if (EXTRA >= FACTOR) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
+      if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
     }
   }
 }
@@ -294,11 +299,11 @@ template <int EXTRA, int R>
 __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], uint32_t weight) {
 #pragma unroll
   for (int j = 0; j < R / 4; j++) {
-    float2 w = EXTRA >= WEIGHT ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
+    float2 w = has_weight(EXTRA) ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const float *e = s + 4 * j + 2 * h;
-      mass[h] = EXTRA >= WEIGHT ? fmaf(w.x, e[0], fmaf(w.y, e[1], mass[h])) : mass[h] + (e[0] + e[1]);
+      mass[h] = has_weight(EXTRA) ? fmaf(w.x, e[0], fmaf(w.y, e[1], mass[h])) : mass[h] + (e[0] + e[1]);
     }
   }
 }
@@ -395,7 +400,7 @@ __global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION
                   full + 8 * old);
     }
     if constexpr (V != 0) {
-      if ((stage + 1) % (FLUSH_COLS / L.cols) == 0 || last) {
+      if ((stage + 1) % ((PRECISION == COARSE ? MASS_FLUSH_COLS : FLUSH_COLS) / L.cols) == 0 || last) {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
       }
@@ -442,7 +447,7 @@ int width_of(const struct fk_tensor_task *task) {
 }
 
 int extra_of(const struct fk_tensor_task *task) {
-  if (task->factor0) return FACTOR;
+  if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
   if (task->weight && !task->has_values) return WEIGHT;
   /* Only where it counts is there a kernel that does without the look at the diagonal. */
   bool own_plain = task->cols.k == 16 && (!task->has_values || !task->values.hi);
@@ -490,6 +495,7 @@ template <int K>
 cudaError_t launch_mass(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   switch (extra_of(task)) {
     case FACTOR: return launch_precision<K, 0, FACTOR>(task, packed, stream);
+    case POLYNOMIAL: return launch_precision<K, 0, POLYNOMIAL>(task, packed, stream);
     case WEIGHT: return launch_precision<K, 0, WEIGHT>(task, packed, stream);
     case SELF: return launch_precision<K, 0, SELF>(task, packed, stream);
     default: return launch_precision < K, 0, K == 16 ? PLAIN : SELF > (task, packed, stream);
