@@ -124,8 +124,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *x = &job->sources;
   struct fk_tensor_task *t = &job->tensor;
-  struct fk_tensor_pack pack = {job->grid, job->weights,         job->weight_scale, values && job->weights,
-                                values,    fk_job_is_coarse(job)};
+  bool coarse = fk_job_is_coarse(job);
+  struct fk_tensor_pack pack = {job->grid, job->weights, job->weight_scale, values && job->weights, coarse, false};
   int k = (int)fk_padded(x->d, 16);
   bool columns = job->task->values == FK_VALUES_COLUMNS, factor = fk_job_uses_factor(job, values);
   char *block;
@@ -136,8 +136,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   __half *hi = carve<__half>(&c, x->ld * k), *lo = carve<__half>(&c, x->ld * k);
   float *offset = carve<float>(&c, x->ld), *weight = carve<float>(&c, x->ld),
         *col_factor = carve<float>(&c, x->ld);
-  bool corrected = fk_tensor_is_corrected(&job->grid);
-  if (!corrected && (!job->weights || values)) weight = NULL;
+  if (!job->weights || values) weight = NULL;
   if (!job->weights || !values || !factor) col_factor = NULL;
   FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->factor[1], x->ld, k,
                                   context->stream));
@@ -149,7 +148,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   t->single = job->precision != FK_PRECISION_FAST;
   t->low_low = job->grid.low_low;
   t->coarse = pack.coarse;
-  t->weight = values ? NULL : weight;
+  t->weight = weight;
   t->col_factor = col_factor;
   t->factor1 = (float)job->factor[1];
   t->has_values = values;
@@ -159,8 +158,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, k);
     const double *from = columns ? (double *)context->workspace[FK_SLOT_COLUMNS].data : x->u;
-    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, weight, &pack,
-                                      x->n, x->ld, &t->values, context->stream));
+    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, &pack, x->n,
+                                      x->ld, &t->values, context->stream));
   }
   if (job->method == FK_METHOD_WGMMA) {
     FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TENSOR, fk_wgmma_pack_bytes(t), &job->wgmma_columns, err));
