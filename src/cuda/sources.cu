@@ -62,8 +62,7 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  bool tensor = context->capability >= 80 && job->sources.d > DIFFERENCE_DIMENSION && job->factor[2] == 0 &&
-                !is_lowered_to("difference") &&
+  bool tensor = context->capability >= 80 && job->factor[2] == 0 && !is_lowered_to("difference") &&
                 fk_tensor_grid_choose(radius2, job->sources.d, job->precision != FK_PRECISION_FAST, &job->grid);
   if (tensor)
     job->method = FK_METHOD_MMA;
@@ -169,7 +168,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
 }
 
 /* Targets that are the same points are whitened already. */
-static enum fk_status whiten_sources(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_points *x = &job->sources;
   x->u = job->targets.u;
   if (job->targets_raw == job->raw && job->targets.n == x->n) return FK_STATUS_OK;
@@ -177,15 +176,18 @@ static enum fk_status whiten_sources(struct fk_cuda_job *job, struct fk_error *e
   return fk_cuda_whiten(job->context, &job->whitening, job->raw, job->ld_raw, x, err);
 }
 
-/* The chunk of sources that begins at `first`, ready for a pass. */
-enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err) {
+enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
-  if (!job->whitened) {
-    FK_TRY(whiten_sources(job, err));
-    FK_TRY(choose_method(job, err));
-    job->whitened = true;
-    job->packed = false;
-  }
+  if (job->whitened) return FK_STATUS_OK;
+  FK_TRY(whiten(job, err));
+  FK_TRY(choose_method(job, err));
+  job->whitened = true;
+  job->packed = false;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err) {
+  FK_TRY(fk_job_whiten_sources(job, first, err));
   if (job->packed && job->packed_values == values && job->packed_first_value == job->first_value)
     return FK_STATUS_OK;
   if (job->method == FK_METHOD_DOUBLE)

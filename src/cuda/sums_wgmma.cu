@@ -354,6 +354,7 @@ __global__ void __launch_bounds__(
   constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int THREADS = 128 * SHAPE.warpgroups, STAGES = SHAPE.stages, TILE_COLS = SHAPE.tile_cols;
   constexpr int R = TILE_COLS / 2, SUMS = V == 0 ? 2 : L.value_n / 2;
+  constexpr int ARRIVALS = has_weight(EXTRA) ? 32 : 1; /* of a warp: floats are read by every lane */
   extern __shared__ __align__(128) char shared[];
   __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
@@ -366,7 +367,8 @@ __global__ void __launch_bounds__(
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < STAGES; i++) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, THREADS / 32);
+    for (int i = 0; i < STAGES; i++)
+      barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, THREADS / 32 * ARRIVALS);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     for (int i = 0; i < min(STAGES, n_stages); i++)
       bulk_copy(ring + i * L.bytes, columns + (int64_t)i * L.bytes, L.bytes, full + 8 * i);
@@ -419,7 +421,7 @@ __global__ void __launch_bounds__(
     }
 
     bool last = stage + 1 == n_stages;
-    if (lane == 0) barrier_arrive(empty + 8 * slot);
+    if (lane % (32 / ARRIVALS) == 0) barrier_arrive(empty + 8 * slot);
     if (warp == 0 && stage > 0 && stage - 1 + STAGES < n_stages) { /* most left the stage before this long ago */
       int old = slot == 0 ? STAGES - 1 : slot - 1;
       barrier_wait(empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
