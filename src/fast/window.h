@@ -23,7 +23,7 @@ enum fk_window_family {
 };
 
 /* The widest window, the longest filter on each side of its centre, the highest degree. */
-enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 127, FK_WINDOW_DEGREE = 18 };
+enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 255, FK_WINDOW_DEGREE = 18 };
 
 struct fk_window {
   enum fk_window_family family;
