@@ -44,8 +44,8 @@ void fk_grid_free(struct fk_grid *grid);
 /* Forgets sources and what was expected; keeps the memory for the next ones. */
 void fk_grid_clear(struct fk_grid *grid);
 
-enum fk_status fk_grid_sort(const struct fk_grid *grid, const struct fk_grid_points *points,
-                            struct fk_sorted **sorted, struct fk_error *err);
+enum fk_status fk_grid_sort(struct fk_grid *grid, const struct fk_grid_points *points, struct fk_sorted **sorted,
+                            struct fk_error *err);
 void fk_sorted_free(struct fk_sorted *sorted);
 double fk_sorted_bytes(const struct fk_sorted *sorted);
 
