@@ -26,15 +26,6 @@ void fk_blocks_free(struct fk_blocks *b) {
   fk_blocks_init(b, b->bytes, b->zeroed);
 }
 
-int64_t fk_blocks_find(const struct fk_blocks *b, uint64_t key) {
-  if (!b->n) return -1;
-  for (uint64_t i = fk_key_hash(key) & b->mask;; i = (i + 1) & b->mask) {
-    uint32_t at = b->table[i];
-    if (!at) return -1;
-    if (b->keys[at - 1] == key) return at - 1;
-  }
-}
-
 static bool grow(struct fk_blocks *b) {
   int64_t capacity = b->capacity ? 2 * b->capacity : 64;
   if (capacity > INT32_MAX) return false;

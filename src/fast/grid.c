@@ -122,18 +122,21 @@ enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **
   *grid = NULL;
   if (spec->d < 1 || spec->d > FK_GRID_MAX_D)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a grid has 1 to %d dimensions, not %d", FK_GRID_MAX_D, spec->d);
-  const struct fk_grid_ops *ops = fk_grid_ops(spec->single);
+  /* in one dimension a float cannot tell places in a block apart well enough, and saves little */
+  bool single = spec->single && spec->d > 1;
+  const struct fk_grid_ops *ops = fk_grid_ops(single);
   if (spec->window.width < 3 || spec->window.width > FK_WINDOW_WIDTH || !ops->spread[0][spec->window.width])
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "no window of width %d", spec->window.width);
   struct fk_grid *g = calloc(1, sizeof *g);
   if (!g) return fk_grid_no_memory(err, "the plan");
   g->spec = *spec;
+  g->spec.single = single;
   g->ops = ops;
   g->threads = fk_threads(spec->threads);
   lay_out(g);
   int planes = spec->use & FK_WINDOW_LAPLACE ? 2 : 1;
   size_t block = (size_t)g->layout.cells * (size_t)spec->columns;
-  fk_blocks_init(&g->totals, block * sizeof(double), true);
+  fk_blocks_init(&g->totals, block * sizeof(double), false);
   fk_blocks_init(&g->expected, sizeof(struct fk_extent), true);
   fk_blocks_init(&g->narrow, block * sizeof(float), false);
   fk_blocks_init(&g->result, block * (size_t)planes * ops->real, false);

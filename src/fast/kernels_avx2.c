@@ -3,6 +3,7 @@
 
 #ifdef FK_X86
 #include <immintrin.h>
+#include <string.h>
 
 #include "../cpu/unroll.h"
 #include "kernels.h"

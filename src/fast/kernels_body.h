@@ -46,45 +46,89 @@
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
+/* As many doubles as fit a register, the same number of integers and of REALs. */
+enum { FN(DOUBLES) = V_LANES * sizeof(REAL) / sizeof(double) };
+typedef double FN(doubles)
+    __attribute__((vector_size(V_LANES * sizeof(REAL)), aligned(sizeof(double)), may_alias));
+typedef int64_t FN(integers)
+    __attribute__((vector_size(V_LANES * sizeof(REAL)), aligned(sizeof(double)), may_alias));
+typedef REAL FN(reals) __attribute__((vector_size(FN(DOUBLES) * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+
+/* One dimension of one vector of points: adds to keys, and to outside where a point is. */
+INLINE void FN(locate_some)(const struct fk_layout *layout, int k, const double *u, uint64_t *keys, REAL *out,
+                            FN(integers) * outside) {
+  double side = (double)layout->side[k], per_side = 1 / side, limit = layout->limit[k];
+  /* float would round up to the next block */
+  double last = side - side * (sizeof(REAL) == sizeof(float) ? 0x1p-24 : 0x1p-53);
+  FN(doubles) one = {0}, most = {0};
+  one = one + 1;
+  most = most + last;
+  FN(doubles) s = *(const FN(doubles) *)u * layout->inverse_spacing, block = s * per_side;
+  FN(doubles) r = (block + FLOOR_MAGIC) - FLOOR_MAGIC;
+  r -= (FN(doubles))((FN(integers))one & (FN(integers))(r > block));
+  FN(doubles) local = s - r * side, magic = {0};
+  FN(integers) above = (FN(integers))(local > most);
+  local = (FN(doubles))(((FN(integers))most & above) | ((FN(integers))local & ~above));
+  *(FN(reals) *)out = __builtin_convertvector(local, FN(reals));
+  magic = magic + FLOOR_MAGIC;
+  FN(integers) number = (FN(integers))(r + magic) - (FN(integers))magic;
+  *(FN(integers) *)keys += number << layout->shift[k];
+  *outside |= ~((FN(integers))(r < limit) & (FN(integers))(r > -limit));
+}
+
 static bool FN(locate)(const struct fk_layout *layout, const struct fk_grid_points *points, int64_t first,
                        int64_t n, uint64_t *keys, void *coordinates, int64_t ld) {
-  int64_t outside = 0;
+  FN(integers) outside = {0};
   for (int64_t i = 0; i < n; i++) keys[i] = layout->bias;
   for (int k = 0; k < layout->d; k++) {
     const double *u = points->u + k * points->ld + first;
     REAL *out = (REAL *)coordinates + k * ld;
-    double side = (double)layout->side[k], inverse = layout->inverse_spacing, per_side = 1 / side;
-    double limit = layout->limit[k];
-    /* float may round up to the next block */
-    REAL last = (REAL)side - (REAL)side * (sizeof(REAL) == 4 ? (REAL)0x1p-24 : (REAL)0x1p-53);
-    int shift = layout->shift[k];
-#pragma omp simd reduction(+ : outside)
-    for (int64_t i = 0; i < n; i++) {
-      double s = u[i] * inverse, block = s * per_side, r = (block + FLOOR_MAGIC) - FLOOR_MAGIC;
-      r = r > block ? r - 1 : r;
-      REAL local = (REAL)(s - r * side);
-      out[i] = local > last ? last : local;
-      union {
-        double real;
-        uint64_t bits;
-      } number = {r + FLOOR_MAGIC}, zero = {FLOOR_MAGIC};
-      keys[i] += (number.bits - zero.bits) << shift;
-      outside += !(r < limit && r > -limit);
+    int64_t i = 0, left = n % FN(DOUBLES);
+    for (; i + FN(DOUBLES) <= n; i += FN(DOUBLES)) FN(locate_some)(layout, k, u + i, keys + i, out + i, &outside);
+    if (left) {
+      double some[FN(DOUBLES)] = {0};
+      uint64_t key[FN(DOUBLES)] = {0};
+      REAL local[FN(DOUBLES)];
+      memcpy(some, u + i, (size_t)left * sizeof *some);
+      memcpy(key, keys + i, (size_t)left * sizeof *key);
+      FN(locate_some)(layout, k, some, key, local, &outside);
+      memcpy(keys + i, key, (size_t)left * sizeof *key);
+      memcpy(out + i, local, (size_t)left * sizeof *local);
     }
   }
-  return outside == 0;
+  int64_t any = 0;
+  for (int l = 0; l < FN(DOUBLES); l++) any |= outside[l];
+  return !any;
 }
 
+/* Lane l of vector k of a step holds coordinate (k V_LANES + l) % d of some point. */
 static void FN(bounds)(int d, const void *points, int64_t n, int64_t *low, int64_t *high) {
   const REAL *p = points;
-  REAL least[FK_GRID_MAX_D], most[FK_GRID_MAX_D];
-  for (int k = 0; k < d; k++) least[k] = most[k] = p[k];
-  for (int64_t i = 1; i < n; i++)
+  REAL least[FK_GRID_MAX_D * V_LANES], most[FK_GRID_MAX_D * V_LANES];
+  int64_t i = 0, step = (int64_t)d * V_LANES, total = n * d;
+  for (int l = 0; l < step; l++) least[l] = most[l] = p[l % d];
+  if (total >= step) {
+    V a[FK_GRID_MAX_D], b[FK_GRID_MAX_D];
+    for (int k = 0; k < d; k++) a[k] = b[k] = V_LOAD(p + k * V_LANES);
+    for (i = step; i + step <= total; i += step)
+      for (int k = 0; k < d; k++) {
+        V x = V_LOAD(p + i + k * V_LANES);
+        a[k] = V_MIN(a[k], x);
+        b[k] = V_MAX(b[k], x);
+      }
     for (int k = 0; k < d; k++) {
-      REAL a = p[i * d + k];
-      least[k] = a < least[k] ? a : least[k];
-      most[k] = a > most[k] ? a : most[k];
+      V_STORE(least + k * V_LANES, a[k]);
+      V_STORE(most + k * V_LANES, b[k]);
     }
+  }
+  for (; i < total; i++) {
+    least[i % d] = p[i] < least[i % d] ? p[i] : least[i % d];
+    most[i % d] = p[i] > most[i % d] ? p[i] : most[i % d];
+  }
+  for (int64_t l = d; l < step; l++) {
+    least[l % d] = least[l] < least[l % d] ? least[l] : least[l % d];
+    most[l % d] = most[l] > most[l % d] ? most[l] : most[l % d];
+  }
   for (int k = 0; k < d; k++) {
     low[k] = (int64_t)least[k];
     high[k] = (int64_t)most[k];

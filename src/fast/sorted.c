@@ -53,8 +53,8 @@ static bool find(struct fk_sorter *s, const struct fk_grid_points *points, int64
                         (char *)s->coordinates + (size_t)i * s->ops->real, n))
       *inside = false;
     for (int64_t j = 0; j < count; j++) {
-      int64_t id = fk_blocks_insert(&f->keys, keys[j]);
-      if (id < 0) return false;
+      int64_t id = fk_blocks_find(&f->keys, keys[j]);
+      if (id < 0 && (id = fk_blocks_insert(&f->keys, keys[j])) < 0) return false;
       if (id >= f->capacity) {
         int64_t capacity = fk_larger(2 * f->capacity, 1024);
         int64_t *place = realloc(f->place, (size_t)capacity * sizeof *place);

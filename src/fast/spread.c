@@ -22,10 +22,6 @@ struct sources {
   int64_t ld;
 };
 
-struct turns {
-  atomic_uint *done; /* for each block of the totals */
-};
-
 static void give_way(void) {
 #ifdef _WIN32
   SwitchToThread();
@@ -42,7 +38,7 @@ static void wait_for(atomic_uint *done, uint32_t turn) {
 /* Blocks for all chunks, in their order, and each chunk's turn at them. */
 static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, uint32_t **turns,
                              struct fk_error *err) {
-  int64_t wanted = g->chunks.n * g->slots.count, before = g->totals.n, capacity = 0;
+  int64_t wanted = g->chunks.n * g->slots.count, capacity = 0;
   uint32_t *count = NULL;
   if (wanted > g->slot_capacity) {
     free(g->slot_of);
@@ -55,7 +51,6 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
       return fk_grid_no_memory(err, "pieces of work");
     }
   }
-  (void)before;
   for (int64_t i = 0; i < g->chunks.n; i++) {
     const struct fk_chunk *a = &g->chunks.chunk[i];
     for (int slot = 0; slot < g->slots.count; slot++) {
@@ -138,11 +133,15 @@ static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const 
 static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
   const struct sources *s = data;
   uint32_t *turns = NULL;
+  int64_t before = g->totals.n;
   enum fk_status status = fk_grid_cut(g, batch, err);
   if (!status) status = assign(g, batch, &turns, err);
   free(turns);
-  if (status) return status;
   int threads = fk_grid_threads(g, (double)batch->n);
+  /* also where memory was short: no block may be left as it came */
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int64_t i = before; i < g->totals.n; i++) memset(fk_blocks_at(&g->totals, i), 0, g->totals.bytes);
+  if (status) return status;
   atomic_uint *done = NULL;
   if (threads > 1 && !(done = malloc((size_t)g->totals.n * sizeof *done))) return fk_grid_no_memory(err, "blocks");
   for (int64_t column = 0; column < g->spec.columns && !status; column++) {
