@@ -89,7 +89,7 @@ static uint32_t *walk(const struct fk_grid *g, const struct fk_blocks *b, int k)
   struct fk_keyed *items = malloc(2 * (size_t)fk_larger(b->n, 1) * sizeof *items);
   uint32_t *order = malloc((size_t)fk_larger(b->n, 1) * sizeof *order);
   if (items && order) {
-    int width = g->spec.d > 1 ? g->layout.shift[1] : 62, low = g->layout.shift[k];
+    int width = g->layout.bits, low = g->layout.shift[k];
     uint64_t field = (((uint64_t)1 << width) - 1) << low, below = ((uint64_t)1 << low) - 1;
     for (int64_t i = 0; i < b->n; i++) {
       uint64_t key = b->keys[i], rest = (key & ~field & ~below) | (key & below) << width;

@@ -29,19 +29,21 @@ int fk_grid_threads(const struct fk_grid *g, double n) {
  * side is a multiple of 4, that of dimension 0 of every vector. */
 static const int64_t sides[FK_GRID_MAX_D][FK_GRID_MAX_D] = {
     {512}, {32, 32}, {16, 16, 16}, {16, 8, 8, 4}, {16, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4, 4}};
-static const int bits[FK_GRID_MAX_D] = {62, 31, 21, 16, 12, 10, 9};
+static const int bits[FK_GRID_MAX_D] = {60, 30, 20, 15, 12, 10, 8};
 
 static void lay_out(struct fk_grid *g) {
   struct fk_layout *l = &g->layout;
   int d = g->spec.d;
   l->d = d;
   l->cells = 1;
+  l->bits = bits[d - 1];
+  l->quarters = d > 2;
   l->inverse_spacing = 1 / g->spec.window.spacing;
   for (int k = 0; k < d; k++) {
-    uint64_t half = (uint64_t)1 << (bits[d - 1] - 1);
+    uint64_t half = (uint64_t)1 << (l->bits - 1);
     l->side[k] = sides[d - 1][k];
     l->cells *= l->side[k];
-    l->shift[k] = k * bits[d - 1];
+    l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
     l->bias += half << l->shift[k];
     /* room for the neighbours that filters reach */
     l->limit[k] = fmin(0x1p50, (double)(half - (half / 8 < 64 ? half / 8 : 64)));

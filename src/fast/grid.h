@@ -50,7 +50,7 @@ void fk_sorted_free(struct fk_sorted *sorted);
 double fk_sorted_bytes(const struct fk_sorted *sorted);
 
 /* Sources with b, b[q * ld_b + j]; NULL: ones (one column). FK_STATUS_UNSUPPORTED where coordinates exceed what a
- * block's key holds: +-2^30 blocks in 2 dimensions, 2^20 in 3, 2^15, 2^11, 2^9, 2^8 from 4 to 7. */
+ * block's key holds: +-2^29 blocks in 2 dimensions, 2^19 in 3, 2^14, 2^11, 2^9, 2^7 from 4 to 7. */
 enum fk_status fk_grid_add(struct fk_grid *grid, const struct fk_grid_points *points, const double *b,
                            int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_add_sorted(struct fk_grid *grid, const struct fk_sorted *points, const double *b,

@@ -15,9 +15,13 @@ enum {
   FK_FIR_PAD = 64     /* zeros around a filter: tiles read past its ends */
 };
 
-/* Where points lie: field k of a key is the number of the block along dimension k. */
+/* Where points lie: field k of a key is the number of the block along dimension k. The two lowest bits are used
+ * only to sort by the quarter of the block along the last dimension: a scratch is often larger than the
+ * first-level cache, the part that points of a quarter touch is not. */
+enum { FK_KEY_QUARTERS = 2, FK_KEY_QUARTER_MASK = 3 };
 struct fk_layout {
-  int d, shift[FK_GRID_MAX_D];
+  int d, bits, shift[FK_GRID_MAX_D];
+  bool quarters;
   int64_t side[FK_GRID_MAX_D], cells;
   double inverse_spacing, limit[FK_GRID_MAX_D];
   uint64_t bias; /* added to all fields, so that none is negative */

@@ -54,25 +54,31 @@ typedef int64_t FN(integers)
     __attribute__((vector_size(V_LANES * sizeof(REAL)), aligned(sizeof(double)), may_alias));
 typedef REAL FN(reals) __attribute__((vector_size(FN(DOUBLES) * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 
+INLINE FN(doubles) FN(floor)(FN(doubles) x) {
+  FN(doubles) one = {0}, r = (x + FLOOR_MAGIC) - FLOOR_MAGIC;
+  one = one + 1;
+  return r - (FN(doubles))((FN(integers))one & (FN(integers))(r > x));
+}
+
 /* One dimension of one vector of points: adds to keys, and to outside where a point is. */
 INLINE void FN(locate_some)(const struct fk_layout *layout, int k, const double *u, uint64_t *keys, REAL *out,
                             FN(integers) * outside) {
   double side = (double)layout->side[k], per_side = 1 / side, limit = layout->limit[k];
   /* float would round up to the next block */
   double last = side - side * (sizeof(REAL) == sizeof(float) ? 0x1p-24 : 0x1p-53);
-  FN(doubles) one = {0}, most = {0};
-  one = one + 1;
+  FN(doubles) most = {0};
   most = most + last;
-  FN(doubles) s = *(const FN(doubles) *)u * layout->inverse_spacing, block = s * per_side;
-  FN(doubles) r = (block + FLOOR_MAGIC) - FLOOR_MAGIC;
-  r -= (FN(doubles))((FN(integers))one & (FN(integers))(r > block));
+  FN(doubles) s = *(const FN(doubles) *)u * layout->inverse_spacing, r = FN(floor)(s * per_side);
   FN(doubles) local = s - r * side, magic = {0};
   FN(integers) above = (FN(integers))(local > most);
   local = (FN(doubles))(((FN(integers))most & above) | ((FN(integers))local & ~above));
   *(FN(reals) *)out = __builtin_convertvector(local, FN(reals));
   magic = magic + FLOOR_MAGIC;
   FN(integers) number = (FN(integers))(r + magic) - (FN(integers))magic;
-  *(FN(integers) *)keys += number << layout->shift[k];
+  number <<= layout->shift[k];
+  if (layout->quarters && k == layout->d - 1)
+    number += (FN(integers))(FN(floor)(local * (4 * per_side)) + magic) - (FN(integers))magic;
+  *(FN(integers) *)keys += number;
   *outside |= ~((FN(integers))(r < limit) & (FN(integers))(r > -limit));
 }
 
