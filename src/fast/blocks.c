@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "memory.h"
+#include "../cpu/aligned.h"
 
 enum { SLAB = 1 << 21 }; /* bytes */
 
@@ -19,7 +19,7 @@ void fk_blocks_clear(struct fk_blocks *b) {
 }
 
 void fk_blocks_free(struct fk_blocks *b) {
-  for (int64_t i = 0; i < b->n_slabs; i++) fk_large_free(b->slabs[i]);
+  for (int64_t i = 0; i < b->n_slabs; i++) fk_aligned_free(b->slabs[i]);
   free(b->slabs);
   free(b->keys);
   free(b->table);
@@ -50,7 +50,7 @@ static bool add_slab(struct fk_blocks *b) {
   void **slabs = realloc(b->slabs, (size_t)(b->n_slabs + 1) * sizeof *slabs);
   if (!slabs) return false;
   b->slabs = slabs;
-  slabs[b->n_slabs] = fk_large_alloc((size_t)b->per_slab * b->bytes, b->n_slabs > 0);
+  slabs[b->n_slabs] = fk_aligned_alloc((size_t)b->per_slab * b->bytes);
   return slabs[b->n_slabs] && ++b->n_slabs;
 }
 

@@ -31,18 +31,22 @@ static const int64_t sides[FK_GRID_MAX_D][FK_GRID_MAX_D] = {
     {512}, {32, 32}, {16, 16, 16}, {16, 8, 8, 4}, {16, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4, 4}};
 static const int bits[FK_GRID_MAX_D] = {60, 30, 20, 15, 12, 10, 8};
 
+int64_t fk_grid_sides(int d, int64_t side[FK_GRID_MAX_D]) {
+  int64_t cells = 1;
+  for (int k = 0; k < d; k++) cells *= side[k] = sides[d - 1][k];
+  return cells;
+}
+
 static void lay_out(struct fk_grid *g) {
   struct fk_layout *l = &g->layout;
   int d = g->spec.d;
   l->d = d;
-  l->cells = 1;
+  l->cells = fk_grid_sides(d, l->side);
   l->bits = bits[d - 1];
   l->quarters = d > 2;
   l->inverse_spacing = 1 / g->spec.window.spacing;
   for (int k = 0; k < d; k++) {
     uint64_t half = (uint64_t)1 << (l->bits - 1);
-    l->side[k] = sides[d - 1][k];
-    l->cells *= l->side[k];
     l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
     l->bias += half << l->shift[k];
     /* room for the neighbours that filters reach */

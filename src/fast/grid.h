@@ -74,19 +74,21 @@ enum fk_status fk_grid_evaluate_sorted(struct fk_grid *grid, const struct fk_sor
 
 /* ---- how long it takes ------------------------------------------------------------------------ */
 
-/* A job, as the choice of window and engine see it. Numbers of blocks are in cubes of one bandwidth, window
- * independent: how many unit cubes hold a source, or a target; and how many lie within reach of one. */
+/* A job, as the choice of window and engine see it. */
+enum { FK_GRID_LEVELS = 12 };
 struct fk_grid_work {
   double n, m; /* sources, targets */
   int d;
   int64_t columns;
   unsigned use;
-  double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
-  double occupied;              /* unit cubes with a point */
   bool same_points;             /* targets are the sources */
+  double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
+  double boxes[FK_GRID_LEVELS]; /* cubes of side 2^level bandwidths with a point in them */
 };
 
-/* extent and occupied from a sample of the points (all of them up to a million). */
+/* The sides of a block, in cells; returns their product. */
+int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
+
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, int d, struct fk_grid_work *work,
                               struct fk_error *err);
 /* Seconds with a window, and bytes of the grid. */

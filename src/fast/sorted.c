@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "memory.h"
+#include "../cpu/aligned.h"
 
 enum { PIECE = 1024 };
 
@@ -25,15 +25,15 @@ void fk_sorter_free(struct fk_sorter *s) {
     free(s->finders[t].place);
   }
   free(s->finders);
-  fk_large_free(s->ids);
-  fk_large_free(s->coordinates);
+  free(s->ids);
+  fk_aligned_free(s->coordinates);
 }
 
 void fk_batch_free(struct fk_batch *b) {
   free(b->keys);
   free(b->start);
-  fk_large_free(b->order);
-  fk_large_free(b->points);
+  free(b->order);
+  fk_aligned_free(b->points);
 }
 
 int64_t fk_batch_size(int64_t left, int64_t blocks) {
@@ -135,22 +135,22 @@ static void scatter(const struct fk_sorter *s, int64_t begin, int64_t end, int64
 static bool reserve(struct fk_sorter *s, int64_t n, struct fk_batch *b) {
   size_t point = s->ops->real * (size_t)s->layout->d;
   if (n > s->capacity) {
-    fk_large_free(s->ids);
-    fk_large_free(s->coordinates);
+    free(s->ids);
+    fk_aligned_free(s->coordinates);
     s->capacity = n;
-    s->ids = fk_large_alloc((size_t)n * sizeof *s->ids, true);
-    s->coordinates = fk_large_alloc((size_t)n * point, true);
+    s->ids = malloc((size_t)n * sizeof *s->ids);
+    s->coordinates = fk_aligned_alloc((size_t)n * point);
     if (!s->ids || !s->coordinates) {
       s->capacity = 0;
       return false;
     }
   }
   if (n > b->capacity) {
-    fk_large_free(b->order);
-    fk_large_free(b->points);
+    free(b->order);
+    fk_aligned_free(b->points);
     b->capacity = n;
-    b->order = fk_large_alloc((size_t)n * sizeof *b->order, true);
-    b->points = fk_large_alloc((size_t)n * point, true);
+    b->order = malloc((size_t)n * sizeof *b->order);
+    b->points = fk_aligned_alloc((size_t)n * point);
     if (!b->order || !b->points) {
       b->capacity = 0;
       return false;

@@ -33,6 +33,7 @@ struct fk_window {
   /* Largest absolute errors in one dimension, taps cut off and window by polynomials: of exp(-t^2/2), of its
    * derivative through phi', and of (t^2/2) exp(-t^2/2). */
   double error, error_gradient, error_laplace;
+  int reach; /* of the filters at scale 1 */
 };
 
 /* What a sum is for; flags. */
