@@ -52,6 +52,11 @@ const char *fk_status_name(enum fk_status status);
 enum fk_backend { FK_BACKEND_AUTO, FK_BACKEND_CPU, FK_BACKEND_CUDA };
 enum fk_precision { FK_PRECISION_AUTO, FK_PRECISION_DOUBLE, FK_PRECISION_SINGLE, FK_PRECISION_FAST };
 
+/* "exact" sums every pair, "fast" in time linear in the points, up to a tolerance. */
+enum fk_engine_kind { FK_ENGINE_AUTO, FK_ENGINE_EXACT, FK_ENGINE_FAST };
+/* What the tolerance is relative to: the largest sum of |b_j| k of all targets, or each target's own. */
+enum fk_tol_type { FK_TOL_GLOBAL, FK_TOL_POINTWISE };
+
 enum { FK_MAX_DEVICES = 16 };
 
 /* Called between chunks of work, on the calling thread only; nonzero asks to stop. */
@@ -65,6 +70,9 @@ struct fk_opts {
   enum fk_precision precision;
   int threads;                            /* 0: the default */
   int devices[FK_MAX_DEVICES], n_devices; /* numbers as in nvidia-smi; -1: all; none: the first */
+  enum fk_engine_kind engine;
+  double tol; /* 0: exact */
+  enum fk_tol_type tol_type;
   struct fk_poll poll;
 };
 
@@ -75,6 +83,7 @@ struct fk_stats {
   int threads;
   int devices[FK_MAX_DEVICES], n_devices;
   double pairs, seconds, device_seconds, tail_rows;
+  double tol_achieved; /* of the fast engine on a sample of rows, relative as tol_type says; 0: exact */
 };
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */
@@ -109,6 +118,16 @@ void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t widt
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
+/* As functions of r = |L^-1 (y - x)|. */
+enum fk_kernel {
+  FK_KERNEL_GAUSSIAN,  /* exp(-r^2 / 2) */
+  FK_KERNEL_LAPLACIAN, /* exp(-r) */
+  FK_KERNEL_MATERN32,  /* (1 + a) exp(-a), a = sqrt(3) r */
+  FK_KERNEL_MATERN52,  /* (1 + a + a^2 / 3) exp(-a), a = sqrt(5) r */
+  FK_KERNEL_CAUCHY,    /* 1 / (1 + r^2) */
+  FK_KERNEL_IMQ        /* 1 / sqrt(1 + r^2), the inverse multiquadric */
+};
+
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
   FK_VALUES_COORDINATES, /* and sums[j, k] = sum_i w_i f k_ij u_ik, u the whitened coordinates */
@@ -118,6 +137,7 @@ enum fk_values {
 struct fk_task {
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
+  enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates, no tail pass */
   const double *weights; /* n, NULL: ones */
   enum fk_values values;
   const double *columns; /* n x n_columns */

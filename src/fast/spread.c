@@ -1,0 +1,167 @@
+/* Sources onto the grid.
+ *
+ * Each chunk is spread to a thread's own scratch, which is then added to the blocks it touches. Every block takes
+ * what it is given in the order of the chunks, so the bits do not depend on the threads: a thread waits for its
+ * turn at a block. The chunk with the lowest number never waits, and chunks are handed out in order, so all get
+ * done. */
+#define _POSIX_C_SOURCE 200809L /* sched_yield */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <sched.h>
+#endif
+
+#include "../core/count.h"
+#include "state.h"
+
+struct sources {
+  const double *b;
+  int64_t ld;
+};
+
+static void give_way(void) {
+#ifdef _WIN32
+  SwitchToThread();
+#else
+  sched_yield();
+#endif
+}
+
+static void wait_for(atomic_uint *done, uint32_t turn) {
+  for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) != turn; spins++)
+    if (spins > 1000) give_way();
+}
+
+/* Blocks for all chunks, in their order, and each chunk's turn at them. */
+static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, uint32_t **turns,
+                             struct fk_error *err) {
+  int64_t wanted = g->chunks.n * g->slots.count, capacity = 0;
+  uint32_t *count = NULL;
+  if (wanted > g->slot_capacity) {
+    free(g->slot_of);
+    free(g->turn_of);
+    g->slot_capacity = wanted;
+    g->slot_of = malloc((size_t)wanted * sizeof *g->slot_of);
+    g->turn_of = malloc((size_t)wanted * sizeof *g->turn_of);
+    if (!g->slot_of || !g->turn_of) {
+      g->slot_capacity = 0;
+      return fk_grid_no_memory(err, "pieces of work");
+    }
+  }
+  for (int64_t i = 0; i < g->chunks.n; i++) {
+    const struct fk_chunk *a = &g->chunks.chunk[i];
+    for (int slot = 0; slot < g->slots.count; slot++) {
+      struct fk_box box;
+      int64_t first[FK_GRID_MAX_D], at = i * g->slots.count + slot;
+      g->slot_of[at] = UINT32_MAX;
+      if (!fk_slot_box(g, a->low, a->high, slot, &box, first)) continue;
+      int64_t block = fk_blocks_insert(&g->totals, batch->keys[a->block] + g->slots.key[slot]);
+      if (block < 0) {
+        free(count);
+        return fk_grid_no_memory(err, "blocks");
+      }
+      if (block >= capacity) {
+        int64_t larger = fk_larger(2 * block, 1024);
+        uint32_t *more = realloc(count, (size_t)larger * sizeof *more);
+        if (!more) {
+          free(count);
+          return fk_grid_no_memory(err, "blocks");
+        }
+        memset(more + capacity, 0, (size_t)(larger - capacity) * sizeof *more);
+        count = more;
+        capacity = larger;
+      }
+      g->slot_of[at] = (uint32_t)block;
+      g->turn_of[at] = count[block]++;
+    }
+  }
+  *turns = count;
+  return FK_STATUS_OK;
+}
+
+static void gather_b(const struct fk_grid *g, const struct fk_batch *batch, const struct fk_chunk *a,
+                     const struct sources *s, int64_t column, void *to) {
+  int64_t n = a->end - a->begin;
+  const uint32_t *order = batch->order + a->begin;
+  const double *b = s->b ? s->b + column * s->ld + batch->first : NULL;
+  if (g->spec.single)
+    for (int64_t i = 0; i < n; i++) ((float *)to)[i] = b ? (float)b[order[i]] : 1;
+  else
+    for (int64_t i = 0; i < n; i++) ((double *)to)[i] = b ? b[order[i]] : 1;
+}
+
+static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
+                         int64_t column, atomic_uint *done) {
+  const struct fk_chunk *a = &g->chunks.chunk[i];
+  const struct fk_stencil *st = &g->stencil;
+  size_t real = g->ops->real;
+  char *scratch = g->scratch[fk_grid_thread()], *b = scratch + (size_t)st->size * real;
+  int d = g->spec.d, dims = (int)fk_smaller(d, 4);
+  struct fk_box box = {.d = d};
+  int64_t origin = 0;
+  for (int k = 0; k < d; k++) {
+    box.to[k] = st->stride[k];
+    box.n[k] = k ? a->high[k] - a->low[k] + st->width : (d > 1 ? st->stride[1] : st->size);
+    origin += k ? a->low[k] * st->stride[k] : 0;
+  }
+  g->ops->zero(scratch + (size_t)origin * real, &box);
+  gather_b(g, batch, a, s, column, b);
+  g->ops->spread[dims - 1][st->width](st, (const char *)batch->points + (size_t)(a->begin * d) * real, b,
+                                      a->end - a->begin, scratch);
+  for (int slot = 0; slot < g->slots.count; slot++) {
+    uint32_t block = g->slot_of[i * g->slots.count + slot], turn = g->turn_of[i * g->slots.count + slot];
+    int64_t first[FK_GRID_MAX_D], from = 0, to = 0, stride = 1;
+    if (block == UINT32_MAX) continue;
+    fk_slot_box(g, a->low, a->high, slot, &box, first);
+    for (int k = 0; k < d; k++) {
+      box.from[k] = st->stride[k];
+      box.to[k] = stride;
+      from += first[k] * st->stride[k];
+      to += (first[k] - g->slots.at[slot][k] * g->layout.side[k]) * stride;
+      stride *= g->layout.side[k];
+    }
+    double *total = (double *)fk_blocks_at(&g->totals, block) + column * g->layout.cells + to;
+    if (done) wait_for(&done[block], turn);
+    g->ops->add(total, scratch + (size_t)from * real, &box);
+    if (done) atomic_store_explicit(&done[block], turn + 1, memory_order_release);
+  }
+}
+
+static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
+  const struct sources *s = data;
+  uint32_t *turns = NULL;
+  int64_t before = g->totals.n;
+  enum fk_status status = fk_grid_cut(g, batch, err);
+  if (!status) status = assign(g, batch, &turns, err);
+  free(turns);
+  int threads = fk_grid_threads(g, (double)batch->n);
+  /* also where memory was short: no block may be left as it came */
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int64_t i = before; i < g->totals.n; i++) memset(fk_blocks_at(&g->totals, i), 0, g->totals.bytes);
+  if (status) return status;
+  atomic_uint *done = NULL;
+  if (threads > 1 && !(done = malloc((size_t)g->totals.n * sizeof *done))) return fk_grid_no_memory(err, "blocks");
+  for (int64_t column = 0; column < g->spec.columns && !status; column++) {
+    for (int64_t k = 0; done && k < g->totals.n; k++) atomic_init(&done[k], 0);
+#pragma omp parallel for num_threads(threads) schedule(monotonic : dynamic, 1) if (threads > 1)
+    for (int64_t i = 0; i < g->chunks.n; i++) spread_chunk(g, batch, s, i, column, done);
+    if (column) status = fk_grid_poll(g, (double)column / (double)g->spec.columns, err);
+  }
+  free(done);
+  return status;
+}
+
+enum fk_status fk_grid_add(struct fk_grid *g, const struct fk_grid_points *points, const double *b, int64_t ld_b,
+                           struct fk_error *err) {
+  g->convolved = false;
+  return fk_grid_each_batch(g, points, spread, &(struct sources){b, ld_b}, err);
+}
+
+enum fk_status fk_grid_add_sorted(struct fk_grid *g, const struct fk_sorted *points, const double *b, int64_t ld_b,
+                                  struct fk_error *err) {
+  g->convolved = false;
+  return fk_grid_each_sorted(g, points, spread, &(struct sources){b, ld_b}, err);
+}

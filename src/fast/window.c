@@ -1,0 +1,179 @@
+/* Windows, their transforms, filters and polynomials; all in double, once for each grid. */
+#include "window.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+enum { PERIOD = 1024, ALIASES = 8 }; /* of the discrete transform; aliases summed on each side */
+
+/* The power series: terms are positive, so nothing cancels. */
+static double bessel_i0(double x) {
+  double sum = 1, term = 1, square = x * x / 4;
+  for (int k = 1; term > 1e-17 * sum; k++) sum += term *= square / ((double)k * k);
+  return sum;
+}
+
+/* Order n on [0, n]. */
+static double spline(int n, double x) {
+  double value[FK_WINDOW_WIDTH + 1];
+  if (x <= 0 || x >= n) return 0;
+  for (int i = 0; i < n; i++) value[i] = x >= i && x < i + 1;
+  for (int k = 2; k <= n; k++)
+    for (int i = 0; i + k <= n; i++) value[i] = ((x - i) * value[i] + (i + k - x) * value[i + 1]) / (k - 1);
+  return value[0];
+}
+
+/* The integral of the window times cos(s t). */
+static double transform(const struct fk_window *w, double s) {
+  if (w->family == FK_WINDOW_SPLINE) return fabs(s) < 1e-8 ? 1 : pow(sin(s / 2) / (s / 2), w->width);
+  double square = w->beta * w->beta - s * s * w->width * w->width / 4, root = sqrt(fabs(square));
+  double ratio = root < 1e-8 ? 1 : square > 0 ? sinh(root) / root : sin(root) / root;
+  return w->width * ratio / bessel_i0(w->beta);
+}
+
+double fk_window_value(const struct fk_window *w, double t) {
+  if (w->family == FK_WINDOW_SPLINE) return spline(w->width, t + 0.5 * w->width);
+  double u = 2 * t / w->width, square = 1 - u * u;
+  if (square < -1e-9) return 0;
+  return bessel_i0(w->beta * sqrt(fmax(square, 0))) / bessel_i0(w->beta) / transform(w, 0);
+}
+
+enum fk_status fk_window_taps(const struct fk_window *w, double scale, double gauss[FK_WINDOW_REACH + 1],
+                              double laplace[FK_WINDOW_REACH + 1], int *reach, struct fk_error *err) {
+  double h = scale / w->spacing, norm = transform(w, 0);
+  double hat[2][PERIOD / 2 + 1], cosine[PERIOD], *out[2] = {gauss, laplace};
+  int filters = laplace ? 2 : 1;
+  *reach = 0;
+  if (!(h > 0) || 7.5 * h > FK_WINDOW_REACH)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
+  for (int j = 0; j < PERIOD; j++) cosine[j] = cos(2 * PI * j / PERIOD);
+  for (int j = 0; j <= PERIOD / 2; j++) {
+    double sum = 0, num[2] = {0, 0};
+    for (int m = -ALIASES; m <= ALIASES; m++) {
+      double s = 2 * PI * ((double)j / PERIOD + m), p = transform(w, s) / norm, x = s * h;
+      sum += p * p;
+      double g = h * sqrt(2 * PI) * exp(-x * x / 2) * p * p;
+      num[0] += g;
+      num[1] += g * (1 - x * x) / 2;
+    }
+    for (int f = 0; f < 2; f++) hat[f][j] = num[f] / (sum * sum);
+  }
+  for (int f = 0; f < filters; f++) {
+    double total = 0, tail = 0;
+    int last = FK_WINDOW_REACH;
+    for (int k = 0; k <= FK_WINDOW_REACH; k++) {
+      double sum = hat[f][0] + (k & 1 ? -hat[f][PERIOD / 2] : hat[f][PERIOD / 2]);
+      for (int j = 1; j < PERIOD / 2; j++) sum += 2 * hat[f][j] * cosine[(int64_t)j * k % PERIOD];
+      out[f][k] = sum / PERIOD;
+      total += fabs(out[f][k]);
+    }
+    /* what is cut off stays a tenth of the window's own error */
+    double allowed = fmax(0.1 * w->error, 1e-15 * total);
+    while (last > 1 && (tail += 2 * fabs(out[f][last])) < allowed) last--;
+    if (last > *reach) *reach = last;
+  }
+  return FK_STATUS_OK;
+}
+
+/* Chebyshev coefficients of the window on the interval between nodes where node l has weight, in t. */
+static void chebyshev(const struct fk_window *w, int l, int n, double *c) {
+  double value[FK_WINDOW_DEGREE + 1];
+  for (int i = 0; i < n; i++)
+    value[i] = fk_window_value(w, (cos(PI * (i + 0.5) / n) + 1) / 2 + l - 0.5 * w->width);
+  for (int k = 0; k < n; k++) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += value[i] * cos(PI * k * (i + 0.5) / n);
+    c[k] = (k ? 2 : 1) * sum / n;
+  }
+}
+
+int fk_window_polynomial(const struct fk_window *w, double coefficients[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH]) {
+  enum { N = FK_WINDOW_DEGREE + 1 };
+  double c[FK_WINDOW_WIDTH][N], basis[N][N] = {{0}};
+  int degree = 0;
+  memset(coefficients, 0, sizeof(double) * N * FK_WINDOW_WIDTH);
+  for (int l = 0; l < w->width; l++) {
+    chebyshev(w, l, N, c[l]);
+    /* 2 width such errors at most meet; k is what the derivative multiplies them by */
+    double tail = 0, allowed = fmax(0.05 * w->error / w->width, 1e-16);
+    int k = N - 1;
+    while (k > 1 && (tail += fabs(c[l][k])) < allowed) k--;
+    if (k > degree) degree = k;
+  }
+  if (w->family == FK_WINDOW_SPLINE && degree > w->width - 1) degree = w->width - 1;
+  basis[0][0] = basis[1][1] = 1;
+  for (int k = 2; k <= degree; k++)
+    for (int i = 0; i <= k; i++) basis[k][i] = (i ? 2 * basis[k - 1][i - 1] : 0) - basis[k - 2][i];
+  for (int l = 0; l < w->width; l++)
+    for (int k = 0; k <= degree; k++)
+      for (int i = 0; i <= k; i++) coefficients[i][l] += c[l][k] * basis[k][i];
+  return degree;
+}
+
+/* Weights, and their derivatives by the point's place, at fraction f past node 0. */
+static void evaluate(const struct fk_window *w, int degree, double poly[][FK_WINDOW_WIDTH], double f,
+                     double *value, double *derivative) {
+  double t = 1 - 2 * f;
+  for (int l = 0; l < w->width; l++) {
+    double v = 0, s = 0;
+    for (int k = degree; k >= 0; k--) {
+      s = s * t + v;
+      v = v * t + poly[k][l];
+    }
+    value[l] = v;
+    derivative[l] = -2 * s;
+  }
+}
+
+enum fk_status fk_window_measure(struct fk_window *w, int offsets, struct fk_error *err) {
+  double gauss[FK_WINDOW_REACH + 1], laplace[FK_WINDOW_REACH + 1];
+  double poly[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH], h = 1 / w->spacing;
+  int reach, degree = fk_window_polynomial(w, poly);
+  enum fk_status status = fk_window_taps(w, 1, gauss, laplace, &reach, err);
+  if (status) return status;
+  double worst[3] = {0, 0, 0};
+  for (int a = 0; a < offsets; a++) {
+    double x = 0.5 * a / (offsets - 1), source[FK_WINDOW_WIDTH], ignored[FK_WINDOW_WIDTH];
+    evaluate(w, degree, poly, x, source, ignored);
+    for (double y = x - 9 * h; y <= x + 9 * h; y += h * 0.0371) {
+      double target[FK_WINDOW_WIDTH], slope[FK_WINDOW_WIDTH], got[3] = {0, 0, 0}, node = floor(y);
+      evaluate(w, degree, poly, y - node, target, slope);
+      for (int j = 0; j < w->width; j++) {
+        double g = 0, q = 0;
+        for (int i = 0; i < w->width; i++) {
+          int apart = abs((int)node + j - i);
+          if (apart > reach) continue;
+          g += source[i] * gauss[apart];
+          q += source[i] * laplace[apart];
+        }
+        got[0] += target[j] * g;
+        got[1] += slope[j] * g;
+        got[2] += target[j] * q;
+      }
+      double u = (y - x) / h, k = exp(-u * u / 2);
+      worst[0] = fmax(worst[0], fabs(got[0] - k));
+      worst[1] = fmax(worst[1], fabs(got[1] * h + u * k));
+      worst[2] = fmax(worst[2], fabs(got[2] - u * u / 2 * k));
+    }
+  }
+  w->error = worst[0];
+  w->error_gradient = worst[1];
+  w->error_laplace = worst[2];
+  return FK_STATUS_OK;
+}
+
+double fk_window_error(const struct fk_window *w, int d, unsigned use) {
+  double e = w->error, value = pow(1 + e, d) - 1;
+  double rest = pow(1 + e, d - 1), slope = 0.60653065971263342 * (rest - 1) + w->error_gradient * rest;
+  if (use & FK_WINDOW_LAPLACE) {
+    /* (1 + d/2) prod g - sum_k q_k prod_{l != k} g_l, q <= 1/e; its slope: each factor's in turn */
+    double q = 0.36787944117144233, part = (q + w->error_laplace) * rest - q;
+    double half = 1 + 0.5 * d;
+    if (use & FK_WINDOW_GRADIENT) slope *= half + d; /* generous */
+    value = half * value + d * part;
+  }
+  return use & FK_WINDOW_GRADIENT ? fmax(value, slope) : value;
+}
