@@ -56,7 +56,7 @@ enum fk_status fk_direct_sums(struct fk_direct *direct, struct fk_direct_job *jo
  * sum_j |b[j, c]| k, for every column that is not all zero. Always in double. sums and gradient of row i are to be
  * multiplied by exp(shift[i]): they do not underflow however far away the nearest source is. Results go to the
  * rows' own places; others are not touched. shift: at [i]. */
-enum fk_status fk_direct_rows(const struct fk_direct *direct, struct fk_direct_job *job, const int64_t *rows,
+enum fk_status fk_direct_rows(struct fk_direct *direct, struct fk_direct_job *job, const int64_t *rows,
                               int64_t n_rows, double *shift, struct fk_error *err);
 
 /* ---- cost, by which a caller chooses among the engines ----------------------------------------- */
