@@ -48,7 +48,7 @@ static void pack_targets(struct fk_direct_group *group, const double *x, int64_t
 
 static void run_tile(struct fk_direct_group *group, const struct fk_direct_ops *ops, int count) {
   group->tile.n_sources = count;
-  if (count > 0) ops->sums(&group->tile);
+  if (count > 0 && !group->only_count) ops->sums(&group->tile);
   group->pairs += (double)count * group->tile.n_targets;
 }
 
@@ -93,6 +93,7 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
       pack.count = (int)(end - first);
       pack.at = at;
       at += ops->pack(&pack);
+      group->packed_from += pack.count;
     }
   }
   run_tile(group, ops, at);

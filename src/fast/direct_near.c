@@ -59,12 +59,13 @@ bool fk_near_within(struct fk_near *near, const struct fk_direct *direct, const 
 /* Cells whose bound is above `negligible`; the sum of the others' goes to left_out. */
 static bool collect(struct fk_near *near, const struct fk_reach *reach, const double *box, double offset,
                     double negligible) {
+  int64_t visited = 0;
   const struct fk_cells *cells = &reach->direct->cells;
   const double *mass = reach->direct->mass;
   near->n_pieces = 0;
   near->left_out = 0;
   memset(near->bins, 0, sizeof near->bins);
-  for (int64_t i = 0; i < cells->n_cells;) {
+  for (int64_t i = 0; i < cells->n_cells; visited++) {
     const struct fk_cell *cell = cells->cells + i;
     double near2 = fk_boxes_near2(box, fk_cell_box(cells, i), cells->d);
     double most = mass[i] == 0 ? 0 : mass[i] * reach_at(reach, near2, offset);
@@ -80,6 +81,7 @@ static bool collect(struct fk_near *near, const struct fk_reach *reach, const do
       i++;
     }
   }
+  near->visited += (double)visited;
   return true;
 }
 

@@ -36,6 +36,7 @@ struct fk_near {
   struct fk_piece *pieces;
   int64_t n_pieces, capacity;
   double cut2, left_out; /* squared cutoff, and the bound on what it leaves out */
+  double visited;        /* cells looked at, added to */
   double bins[FK_DECAY_STEPS + 1];
 };
 
@@ -64,7 +65,8 @@ struct fk_direct_group {
   struct fk_direct_tile tile;
   void *targets;
   double centre[7], half[7];
-  double pairs;
+  bool only_count;           /* pack, but sum nothing */
+  double packed_from, pairs; /* sources looked at one by one, kernels computed: added to */
 };
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,
                           const struct fk_direct_job *job);
