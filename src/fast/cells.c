@@ -158,7 +158,7 @@ static enum fk_status build(struct build *b, struct fk_error *err) {
   if (!status) status = divide(b, 0, t->n, err);
   if (status) return status;
 
-  t->x = malloc(sizeof(double) * n * d);
+  t->x = malloc(sizeof(double) * (n * d + FK_CELLS_SPARE));
   t->rows = malloc(sizeof(uint32_t) * n);
   t->boxes = malloc(sizeof(double) * 2 * d * (size_t)t->n_cells);
   if (!t->x || !t->rows || !t->boxes) return out_of_memory(err, 8.0 * (double)n * (double)d);
@@ -168,6 +168,7 @@ static enum fk_status build(struct build *b, struct fk_error *err) {
     t->rows[j] = row;
     for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = b->x->data[k * t->n + row];
   }
+  memset(t->x + n * d, 0, sizeof(double) * FK_CELLS_SPARE);
   fill_boxes(t, b->threads);
   return FK_STATUS_OK;
 }

@@ -13,6 +13,8 @@ struct fk_cell {
   uint32_t skip;       /* the node after this one's descendants; its own index + 1: a leaf */
 };
 
+enum { FK_CELLS_SPARE = 32 }; /* numbers after the last that may be read: zeros */
+
 struct fk_cells {
   int64_t n;
   int d;

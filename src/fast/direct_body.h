@@ -15,10 +15,11 @@ static int FN(pack)(const struct fk_direct_pack *p) {
   int keep[FK_DIRECT_LEAF], kept = 0, count = p->count;
   const double *x = p->x + p->first;
   if (p->cut2 < INFINITY) {
-    for (int i = 0; i < count; i++) far2[i] = 0;
+    /* Always FK_DIRECT_LEAF of them, as compilers make vectors of a loop whose length they know. */
+    for (int i = 0; i < FK_DIRECT_LEAF; i++) far2[i] = 0;
     for (int k = 0; k < p->d; k++, x += p->n) {
       double centre = p->centre[k], half = p->half[k];
-      for (int i = 0; i < count; i++) {
+      for (int i = 0; i < FK_DIRECT_LEAF; i++) {
         double gap = fabs(x[i] - centre) - half;
         gap = gap > 0 ? gap : 0;
         far2[i] += gap * gap;

@@ -20,11 +20,10 @@ struct counts {
 static double seconds_of(const struct counts *each, double groups, double ordered, double d, double columns,
                          bool gradient, bool single, int threads) {
   bool several = gradient || columns > 1;
-  double pair = single ? 0.10 + 0.045 * d : 0.26 + 0.085 * d;
-  if (several) pair += (single ? 0.05 : 0.1) * (columns + (gradient ? d : 0));
-  double ns =
-      each->visited * (2 + 0.7 * d) + each->packed * (0.6 + 0.4 * (d + columns)) + each->pairs * pair + 500;
-  return 1e-9 * (groups * ns / threads + ordered * 45 * (0.4 + 0.6 / threads));
+  double pair = single ? 0.10 + 0.028 * d : 0.22 + 0.045 * d;
+  if (several) pair += (single ? 0.05 : 0.1) * (columns + (gradient ? 2 * d : 0));
+  double ns = 1800 + each->visited * (2 + 0.7 * d) + each->packed * 0.75 * (d + columns) + each->pairs * pair;
+  return 1e-9 * (groups * ns / threads + ordered * 50 * (0.4 + 0.6 / threads));
 }
 
 static bool count_groups(struct fk_direct *s, const struct fk_direct_job *job,
@@ -117,9 +116,13 @@ static bool guess_groups(struct fk_direct *s, const struct fk_direct_job *job,
     if (!failed)
       fk_direct_group_sum(&group, s, targets->cells->x + cell->first, targets->cells->n, 1, box, -1, false);
   }
-  /* Cells are about as many as the sources packed; a leaf is entered whole. */
-  double per = sample > 0 ? times / (double)sample : 0;
-  *each = (struct counts){group.packed_from * per / 8, group.packed_from * per, group.pairs * per};
+  /* The sample's leaves are large for the box, so that more is looked at for each source that is kept than among
+   * all points; the less so, the more dimensions there are. */
+  double per = sample > 0 ? times / (double)sample : 0,
+         looks = group.pairs > 0 ? group.packed_from / group.pairs : 1;
+  if (s->cells.d <= 3) looks = sqrt(looks);
+  *each = (struct counts){.packed = looks * group.pairs * per, .pairs = group.pairs * per};
+  each->visited = each->packed / 8;
   fk_direct_group_free(&group);
   return !failed;
 }

@@ -77,7 +77,9 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
   pack.b = tile->b;
   for (int64_t p = 0; p < group->near.n_pieces; p++) {
     struct fk_piece piece = group->near.pieces[p];
-    pack.cut2 = group->near.cut2;
+    /* Inside the cutoff with all its points, it is packed without a look at each. */
+    bool inside = fk_boxes_far2(box, fk_cell_box(cells, piece.cell), d) <= group->near.cut2;
+    pack.cut2 = inside ? INFINITY : group->near.cut2;
     for (int64_t first = piece.first, end; first < piece.end; first = end) {
       end = first + FK_DIRECT_LEAF < piece.end ? first + FK_DIRECT_LEAF : piece.end;
       if (first == self) {

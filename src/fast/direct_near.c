@@ -29,7 +29,8 @@ static double reach_at(const struct fk_reach *reach, double q0, double offset) {
   return reach->gradient ? decay * (0.5 + h) : decay; /* sqrt(2 h) <= 0.5 + h */
 }
 
-static bool add_piece(struct fk_near *near, const struct fk_cell *cell, double near2) {
+static bool add_piece(struct fk_near *near, const struct fk_cells *cells, int64_t i, double near2) {
+  const struct fk_cell *cell = cells->cells + i;
   if (near->n_pieces == near->capacity) {
     int64_t capacity = 2 * near->capacity + 256;
     struct fk_piece *more = realloc(near->pieces, sizeof *more * (size_t)capacity);
@@ -37,7 +38,7 @@ static bool add_piece(struct fk_near *near, const struct fk_cell *cell, double n
     near->pieces = more;
     near->capacity = capacity;
   }
-  near->pieces[near->n_pieces++] = (struct fk_piece){cell->first, cell->end, near2};
+  near->pieces[near->n_pieces++] = (struct fk_piece){(uint32_t)i, cell->first, cell->end, near2};
   return true;
 }
 
@@ -50,7 +51,7 @@ bool fk_near_within(struct fk_near *near, const struct fk_direct *direct, const 
     const struct fk_cell *cell = cells->cells + i;
     double near2 = fk_boxes_near2(box, fk_cell_box(cells, i), cells->d);
     bool far = near2 > cut2 || direct->mass[i] == 0, leaf = fk_cell_is_leaf(cells, i);
-    if (!far && leaf && !add_piece(near, cell, near2)) return false;
+    if (!far && leaf && !add_piece(near, cells, i, near2)) return false;
     i = far || leaf ? cell->skip : i + 1;
   }
   return true;
@@ -75,7 +76,7 @@ static bool collect(struct fk_near *near, const struct fk_reach *reach, const do
     } else if (fk_cell_is_leaf(cells, i)) {
       double step = (near2 - offset) * (1 / FK_DECAY_PER_STEP);
       near->bins[step < 0 ? 0 : step < FK_DECAY_STEPS ? (int)step : FK_DECAY_STEPS] += mass[i];
-      if (!add_piece(near, cell, near2)) return false;
+      if (!add_piece(near, cells, i, near2)) return false;
       i = cell->skip;
     } else {
       i++;

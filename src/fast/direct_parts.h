@@ -27,7 +27,7 @@ struct fk_direct {
 /* ---- what is near enough ---------------------------------------------------------------------- */
 
 struct fk_piece {
-  uint32_t first, end;
+  uint32_t cell, first, end;
   double near2; /* squared distance to the targets' box */
 };
 
