@@ -4,55 +4,15 @@
  * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again
  * at the end.
  */
-#ifdef FK_SINGLE
-#define EXP2_MAGIC 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
-#define EXP2_LOWEST -125.0f
-#define EXP2_TINY 0x1p-125f
-/* 2^f on [-1/2, 1/2]: degree 5, largest relative error 4.4e-7 (Remez, 50 digits; the constant term is 1). */
-static const float FN(exp2_coefficients)[] = {0.693142830611f, 0.240223506502f, 0.0555740046864f,
-                                              0.00966628254749f, 0.00111255092635f};
-#else
-#define EXP2_MAGIC 6755399441055744.0 /* 1.5 * 2^52 */
-#define EXP2_LOWEST -1021.0
-#define EXP2_TINY 0x1p-1021
-/* Degree 10, largest relative error 3.0e-16 before rounding. */
-static const double FN(exp2_coefficients)[] = {
-    0.693147180559951616,   0.240226506959104722,    0.055504108664346584,     0.00961812910738071427,
-    0.00133335582464807205, 0.000154035308008182562, 0.0000152526477476959205, 1.32152356347760388e-6,
-    1.02105064588161451e-7, 7.11175868755785227e-9};
-#endif
-
 #define PANEL (V_LANES * FK_COLS)
 #define EXP2_GROUP (2 * FK_COLS) /* vectors whose exponentials run side by side */
-#define INLINE static inline __attribute__((always_inline))
-#define ROW_SUMS (2 * FK_ROWS) /* sums along vectors in registers at a time, a multiple of V_LANES */
-#define DEGREE ((int)(sizeof FN(exp2_coefficients) / sizeof(REAL)))
+#define ROW_SUMS (2 * FK_ROWS)   /* sums along vectors in registers at a time, a multiple of V_LANES */
+
+#include "exp2.h"
 
 _Static_assert(ROW_SUMS % V_LANES == 0 && FK_TILE_ROWS % ROW_SUMS == 0 && FK_TILE_COLS % PANEL == 0 &&
                    FK_ROWS * FK_COLS % EXP2_GROUP == 0 && 48 % PANEL == 0,
                "the register block does not fit the tile");
-
-/* 2^t for t <= 0, exactly 0 below EXP2_LOWEST, in place for `count` vectors. The steps of all vectors are
- * interleaved: one chain alone would wait for itself, and the processor's window holds few whole chains. */
-INLINE void FN(exp2)(V *t, const int count) {
-  V f[EXP2_GROUP], p[EXP2_GROUP];
-  FK_UNROLL
-  for (int i = 0; i < count; i++) t[i] = V_MAX(t[i], V_SET(EXP2_LOWEST));
-  FK_UNROLL
-  for (int i = 0; i < count; i++) {
-    V rounded = V_ADD(t[i], V_SET(EXP2_MAGIC));
-    f[i] = V_SUB(t[i], V_SUB(rounded, V_SET(EXP2_MAGIC)));
-    t[i] = rounded;
-    p[i] = V_SET(FN(exp2_coefficients)[DEGREE - 1]);
-  }
-  FK_UNROLL
-  for (int k = DEGREE - 2; k >= 0; k--) FK_UNROLL
-  for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(FN(exp2_coefficients)[k]));
-  FK_UNROLL
-  for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], f[i], V_SET(1));
-  FK_UNROLL
-  for (int i = 0; i < count; i++) t[i] = V_SUB(V_SCALE(p[i], t[i]), V_SET(EXP2_TINY));
-}
 
 /* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
 INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference,
@@ -488,35 +448,11 @@ static const struct fk_tile_ops FN(ops) = {
     .fma_rate = FN(fma_rate),
 };
 
-#undef REAL
-#undef EXP2_MAGIC
-#undef EXP2_LOWEST
-#undef EXP2_TINY
 #undef PANEL
 #undef ROW_SUMS
-#undef INLINE
-#undef DEGREE
-#undef EXP2_GROUP
 #undef SUMS_CASE
 #undef SUMS_CASES
 #undef COL_VALUES
 #undef ROW_VALUES
 #undef DOUBLE_ONLY
-#undef V
-#undef V_LANES
-#undef V_LOAD
-#undef V_STORE
-#undef V_SET
-#undef V_ADD
-#undef V_SUB
-#undef V_MUL
-#undef V_DIV
-#undef V_FMA
-#undef V_FNMA
-#undef V_MAX
-#undef V_MIN
-#undef V_SUMS
-#undef V_SCALE
-#undef V_ADD_TO
-#undef V_INT
-#undef V_MANTISSA
+#include "vec_end.h"

@@ -1,0 +1,26 @@
+/* Undefines what vec_*.h and exp2.h define, for the next type. */
+#undef EXP2_GROUP
+#undef REAL
+#undef EXP2_MAGIC
+#undef EXP2_LOWEST
+#undef EXP2_TINY
+#undef INLINE
+#undef DEGREE
+#undef V
+#undef V_LANES
+#undef V_LOAD
+#undef V_STORE
+#undef V_SET
+#undef V_ADD
+#undef V_SUB
+#undef V_MUL
+#undef V_DIV
+#undef V_FMA
+#undef V_FNMA
+#undef V_MAX
+#undef V_MIN
+#undef V_SUMS
+#undef V_SCALE
+#undef V_ADD_TO
+#undef V_INT
+#undef V_MANTISSA

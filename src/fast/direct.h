@@ -1,0 +1,78 @@
+/* Direct sums of Gaussian kernels that leave out what is too far away to matter: for narrow kernels (few points
+ * within a few bandwidths), for d = 4..7, and for single rows in the tails. CPU only.
+ *
+ *   V[i, c] = sum_j b[j, c] f(q_ij / 2) exp(-q_ij / 2),   G[i, k] = sum_j b[j, 0] f exp(-q_ij / 2) (x_jk - y_ik)
+ *
+ * with q_ij = |y_i - x_j|^2: points come whitened, so that the bandwidth is 1. Weights are part of b (a density's
+ * mass is one more column). Sources are put in spatial order once and serve any number of chunks of targets:
+ *
+ *   fk_direct_create() -> fk_direct_sums() for each chunk, fk_direct_rows() for rows in the tails -> destroy
+ *
+ * Results are the same to the last bit for any number of threads. Coordinates must be finite.
+ */
+#ifndef FK_FAST_DIRECT_H
+#define FK_FAST_DIRECT_H
+
+#include "../fk.h"
+
+enum { FK_DIRECT_MAX_DIM = 7 };
+
+struct fk_direct; /* sources, their columns and the boxes around them */
+
+struct fk_direct_options {
+  bool single;         /* kernels in float, summed in double: errors near 1e-6 of sum |b| k, for tol >= 1e-5 */
+  int threads;         /* 0: the default */
+  struct fk_poll poll; /* asked on the calling thread between pieces of work */
+};
+
+/* x: n x d, whitened, 1 <= d <= FK_DIRECT_MAX_DIM, n < 2^32; copied, as b (n x n_columns; NULL: one column of
+ * ones). n = 0 is fine. */
+enum fk_status fk_direct_create(const struct fk_points *x, const double *b, int64_t n_columns,
+                                const struct fk_direct_options *options, struct fk_direct **direct,
+                                struct fk_error *err);
+/* Other columns for the same points, as a solver needs for every product. */
+enum fk_status fk_direct_set_columns(struct fk_direct *direct, const double *b, int64_t n_columns,
+                                     struct fk_error *err);
+void fk_direct_destroy(struct fk_direct *direct); /* NULL is fine */
+
+/* What is summed at which targets. */
+struct fk_direct_job {
+  struct fk_points targets; /* m x d, whitened; data NULL: the sources */
+  int64_t self_first; /* target i is source self_first + i and leaves that pair out; -1: no pair is left out */
+  double factor[3];   /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2; {1, 0, 0}: the kernel alone */
+  double tol;
+  double *sums;     /* V, m x n_columns, at [i + c * ld] */
+  double *gradient; /* G, m x d, at [i + k * ld]; NULL: not wanted */
+  int64_t ld;       /* at least m: a chunk may write into the rows of a larger matrix */
+  double pairs;     /* out: kernels computed, added to */
+};
+
+/* All targets, global tolerance: for each column, what is left out is at most tol times the largest
+ * sum_j |b[j, c]| k(y_i, x_j) over the targets that the structure has seen so far (in this call or earlier ones,
+ * as found on a sample, which is a lower bound). For the gradient: in units of one bandwidth. */
+enum fk_status fk_direct_sums(struct fk_direct *direct, struct fk_direct_job *job, struct fk_error *err);
+
+/* The targets rows[0 .. n_rows) only (NULL: all), each with what is left out at most tol times its own
+ * sum_j |b[j, c]| k, for every column that is not all zero. Always in double. sums and gradient of row i are to be
+ * multiplied by exp(shift[i]): they do not underflow however far away the nearest source is. Results go to the
+ * rows' own places; others are not touched. shift: at [i]. */
+enum fk_status fk_direct_rows(struct fk_direct *direct, struct fk_direct_job *job, const int64_t *rows,
+                              int64_t n_rows, double *shift, struct fk_error *err);
+
+/* ---- cost, by which a caller chooses among the engines ----------------------------------------- */
+
+struct fk_direct_cost {
+  double pairs;   /* kernels that fk_direct_sums() would compute */
+  double seconds; /* for these, and for ordering sources and targets */
+};
+/* From a sample of both sides, without fk_direct_create(): takes milliseconds. targets->data NULL: the sources.
+ * n, m: sizes of the whole sets, of which x and y may be samples (rows drawn at random or evenly). */
+enum fk_status fk_direct_guess(const struct fk_points *x, double n, const struct fk_points *targets, double m,
+                               int64_t n_columns, bool gradient, double tol,
+                               const struct fk_direct_options *options, struct fk_direct_cost *cost,
+                               struct fk_error *err);
+/* Counted by the boxes of the sources that are there, on a sample of groups of the targets. */
+enum fk_status fk_direct_count(struct fk_direct *direct, const struct fk_direct_job *job,
+                               struct fk_direct_cost *cost, struct fk_error *err);
+
+#endif
