@@ -229,8 +229,8 @@ laplace_loo <- function(x, weights, L, control) {
 least_squares <- function(x, weights, L, unit, control) {
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights
   b <- matrix(w)
-  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, control)
-  near <- .Call(ffi_kernel_sum, x, NULL, b, L, control)
+  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, "gaussian", control)
+  near <- .Call(ffi_kernel_sum, x, NULL, b, L, "gaussian", control)
   total <- sum(w)
   square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
   product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))

@@ -53,7 +53,7 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
   check_memory(8 * values, "x")
   if (!is.null(weights)) columns <- columns * weights
   name_stage(control, "Summing kernels")
-  sums <- .Call(ffi_kernel_sum, points, targets, columns, bandwidth$L, control)$sums
+  sums <- .Call(ffi_kernel_sum, points, targets, columns, bandwidth$L, "gaussian", control)$sums
   if (is.null(dim(b))) return(as.vector(sums))
   sums
 }
