@@ -27,7 +27,7 @@ check_big <- function(x, arg) {
 # list(c(first, last), ...) of the rows.
 row_pieces <- function(table, size) {
   n <- nrow(table)
-  if (!is_big(table)) size <- n
+  if (!is_big(table)) return(list(c(1, n)))
   first <- seq(1, n, by = size)
   Map(c, first, pmin(first + size - 1, n))
 }

@@ -73,8 +73,8 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
   return FK_STATUS_OK;
 }
 
-/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. A square root takes
- * the time of 15. */
+/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. A square root
+ * takes the time of 15. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
   double lanes = strcmp(fk_isa()->name, "avx512") == 0 ? 16 : strcmp(fk_isa()->name, "avx2") == 0 ? 8 : 2;
