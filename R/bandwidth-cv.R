@@ -229,8 +229,8 @@ laplace_loo <- function(x, weights, L, control) {
 least_squares <- function(x, weights, L, unit, control) {
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights
   b <- matrix(w)
-  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, control)
-  near <- .Call(ffi_kernel_sum, x, NULL, b, L, control)
+  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, "gaussian", control)
+  near <- .Call(ffi_kernel_sum, x, NULL, b, L, "gaussian", control)
   total <- sum(w)
   square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
   product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))
@@ -242,6 +242,7 @@ add_stats <- function(a, b) {
   for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
+  b$tol_achieved <- max(a$tol_achieved, b$tol_achieved)
   b
 }
 

@@ -4,12 +4,13 @@
 # ---- points -----------------------------------------------------------------------------------
 
 # A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
-# be (those of the fit); `missing`: whether NA and NaN may stay in (for na.action to deal with).
-check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE) {
+# be (those of `like`); `missing`: whether NA and NaN may stay in (for na.action to deal with).
+check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE,
+                         like = "the training points") {
   points <- as_points(x, arg, d)
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   if (ncol(points) == 0) stop_argument(arg, "must have at least one column: found none")
-  if (!is.null(d)) points <- match_columns(points, arg, d, names)
+  if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
   check_finite(points, arg, missing)
   points
 }
@@ -73,26 +74,26 @@ has_names <- function(names) {
 }
 
 # Columns are matched by name where both sides have names, by position otherwise.
-match_columns <- function(points, arg, d, names) {
+match_columns <- function(points, arg, d, names, like = "the training points") {
   found <- colnames(points)
   by_name <- has_names(names) && has_names(found)
   lacking <- if (by_name) setdiff(names, found)
   if (length(lacking) > 0) {
     stop_argument(
-      arg, "must have the columns of the training points, ", quote_names(names), ": found no ",
+      arg, "must have the columns of ", like, ", ", quote_names(names), ": found no ",
       quote_names(lacking)
     )
   }
   surplus <- if (by_name) setdiff(found, names)
   if (length(surplus) > 0) {
     stop_argument(
-      arg, "must have no other columns than the training points, ", quote_names(names),
+      arg, "must have no other columns than ", like, ", ", quote_names(names),
       ": found also ", quote_names(surplus)
     )
   }
   if (ncol(points) != d) {
     stop_argument(arg, "must have ", d, ngettext(d, " column", " columns"),
-      ", as the training points: found ", ncol(points))
+      ", as ", like, ": found ", ncol(points))
   }
   if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
 }

@@ -1,17 +1,32 @@
-# How a computation runs: back end, precision, threads, devices, progress. The list goes to C as it is.
+# How a computation runs: back end, precision, threads, devices, engine and its tolerance, progress. The
+# list goes to C as it is.
 
 fk_control <- function(backend = "auto", precision = "auto", threads = NULL, devices = NULL,
-                       progress = NULL) {
+                       progress = NULL, engine = "auto", tol = 0, tol_type = "global") {
+  engine <- check_choice(engine, c("auto", "exact", "fast"), "engine")
   list(
     backend = check_backend(backend),
     precision = check_choice(precision, c("auto", "double", "single", "fast"), "precision"),
     threads = check_threads(threads),
     devices = check_devices(devices),
+    engine = engine,
+    tol = check_tol(tol, engine),
+    tol_type = check_choice(tol_type, c("global", "pointwise"), "tol_type"),
     progress = if (is.null(progress)) progress_closure() else progress
   )
 }
 
 check_backend <- function(backend) check_choice(backend, c("auto", "cpu", "cuda"), "backend")
+
+check_tol <- function(tol, engine) {
+  if (!is.numeric(tol) || length(tol) != 1 || is.object(tol) || !is.finite(tol) || tol < 0 || tol >= 1) {
+    stop_argument("tol", "must be one number from 0 to below 1: found ", describe(tol))
+  }
+  if (engine == "fast" && tol == 0) {
+    stop_argument("tol", "must be positive for the fast engine: found 0")
+  }
+  as.double(tol)
+}
 
 # 0 lets C decide: OMP_THREAD_LIMIT, the number of cores, one in a forked child.
 check_threads <- function(threads) {

@@ -1,4 +1,4 @@
-#' What a fit computed, where, and how fast
+#' What was computed, where, and how fast
 #'
 #' @details
 #' **Stages**: for every stage of the fit that ran (`bandwidth` and `score_bandwidth`: the
@@ -18,7 +18,7 @@
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
 #' value.
 #'
-#' @param object A fit from [flash_kde()].
+#' @param object A fit from [flash_kde()], or sums from [kernel_matvec()].
 #' @param x The result of `diagnostics()`.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
@@ -31,6 +31,11 @@
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
 #'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`.
+#'
+#'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
+#'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
+#'   `pairs_per_second`; `tol` and `tol_type` as asked for, and `tol_achieved`, the largest error of the
+#'   fast engine on a random sample of targets, relative as `tol_type` says (`NA` of an exact one).
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -39,7 +44,16 @@
 diagnostics <- function(object, ...) UseMethod("diagnostics")
 
 #' @export
-diagnostics.default <- function(object, ...) check_fit(object)
+diagnostics.default <- function(object, ...) {
+  check_dots_empty(...)
+  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else attr(object, "diagnostics")
+  if (is.null(record)) {
+    stop_argument(
+      "object", "must be a fit from flash_kde() or sums from kernel_matvec(): found ", describe(object)
+    )
+  }
+  record
+}
 
 #' @rdname diagnostics
 #' @export
@@ -62,6 +76,20 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
     error <- if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2))
     value <- format(mass$value, digits = digits)
     cat("Negative mass: ", value, " (by ", mass$method, error, ")\n", sep = "")
+  }
+  invisible(x)
+}
+
+#' @export
+print.kernel_matvec_diagnostics <- function(x, ...) {
+  seconds <- format(x$seconds, digits = 2)
+  cat("Computed: ", x$kernel, " kernel, ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,
+    ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
+    where_label(x), "\n", sep = "")
+  if (x$backend == "cuda") cat("Back end: ", x$backend, ", ", x$reason, "\n", sep = "")
+  if (!is.na(x$tol_achieved)) {
+    cat("Error on a sample: ", format(x$tol_achieved, digits = 2), " (", x$tol_type, "), asked for ",
+      x$tol, "\n", sep = "")
   }
   invisible(x)
 }
@@ -116,17 +144,22 @@ print_where <- function(record) {
     paste0(paste(stages$stage, collapse = ", "), " in ", seconds, " s", device_share(stages), "; ")
   }
   when <- if (all(is.na(stages$pairs))) "no sums yet, predict() will run them on " else "sums on "
-  on_device <- record$backend == "cuda"
-  cat("Computed: ", done, when, record$backend, " (", record$device,
-    if (on_device) device_label(record$devices), "), ", record$engine, ", ", record$precision, " precision",
-    if (!on_device) processor_label(record), "\n", sep = "")
-  if (on_device) cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
+  cat("Computed: ", done, when, where_label(record), "\n", sep = "")
+  if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
 }
 
 device_share <- function(stages) {
   seconds <- stages$device_seconds
   if (all(is.na(seconds))) return(NULL)
   paste0(" (", format(sum(seconds, na.rm = TRUE), digits = 2), " s on the device)")
+}
+
+where_label <- function(record) {
+  on_device <- record$backend == "cuda"
+  paste0(
+    record$backend, " (", record$device, if (on_device) device_label(record$devices), "), ",
+    record$engine, ", ", record$precision, " precision", if (!on_device) processor_label(record)
+  )
 }
 
 device_label <- function(devices) {

@@ -1,7 +1,7 @@
 #' Sums of Gaussian kernels, and scores
 #'
 #' The two computations that all estimators of the package are made of, for those who build on
-#' them.
+#' them. [kernel_matvec()] has other kernels and takes points larger than memory.
 #'
 #' @details
 #' With \eqn{q_{ji} = (y_j - x_i)' H^{-1} (y_j - x_i)}{q_ji = (y_j - x_i)' H^-1 (y_j - x_i)},
@@ -41,21 +41,10 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
                        devices = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
-  points <- check_points(x, "x")
-  targets <- if (!is.null(y)) check_points(y, "y", ncol(points), colnames(points))
-  weights <- check_weights(weights, nrow(points))
-  columns <- check_coefficients(b, nrow(points))
-  bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
-  control <- fk_control(backend, precision, threads, devices)
+  if (is.function(x)) check_points(x, "x") # is refused: kernel_matvec() takes functions
+  control <- fk_control(backend, precision, threads, devices, engine = "exact")
   on.exit(close_progress(control))
-  m <- if (is.null(targets)) nrow(points) else nrow(targets)
-  values <- 2 * length(points) + length(targets) + 2 * length(columns) + m * ncol(columns)
-  check_memory(8 * values, "x")
-  if (!is.null(weights)) columns <- columns * weights
-  name_stage(control, "Summing kernels")
-  sums <- .Call(ffi_kernel_sum, points, targets, columns, bandwidth$L, control)$sums
-  if (is.null(dim(b))) return(as.vector(sums))
-  sums
+  sum_kernels(x, y, b, bandwidth, weights, "gaussian", control)$sums
 }
 
 #' @rdname kernel_sum
@@ -77,16 +66,4 @@ kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
   .Call(
     ffi_score, points, targets, weights, bandwidth$L, FALSE, FALSE, colnames(points), control
   )$score
-}
-
-# An n x r double matrix.
-check_coefficients <- function(b, n) {
-  if (is.null(b)) return(matrix(1, n, 1))
-  columns <- as_points(b, "b")
-  if (nrow(columns) != n) {
-    stop_argument("b", "must have one row per row of `x`, ", n, ": found ", nrow(columns))
-  }
-  if (ncol(columns) == 0) stop_argument("b", "must have at least one column: found none")
-  check_finite(columns, "b")
-  columns
 }

@@ -5,7 +5,7 @@
  *   cpu/   the exact engine on the CPU
  *   cuda/  the exact engine on NVIDIA GPUs, where it is built  (C++ without exceptions, for nvcc)
  *
- * One operation carries every estimator, the Gaussian kernel sum
+ * One operation carries every estimator, the kernel sum, here of the Gaussian kernel
  *
  *   V[j, r] = sum_i w_i f(q_ij / 2) exp(-q_ij / 2) B[i, r],   q_ij = |L^-1 (y_j - x_i)|^2,  H = L L'
  *
@@ -128,6 +128,9 @@ enum fk_kernel {
   FK_KERNEL_IMQ        /* 1 / sqrt(1 + r^2), the inverse multiquadric */
 };
 
+const char *fk_kernel_name(enum fk_kernel kernel);
+bool fk_kernel_of(const char *name, enum fk_kernel *kernel); /* false: there is none of this name */
+
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
   FK_VALUES_COORDINATES, /* and sums[j, k] = sum_i w_i f k_ij u_ik, u the whitened coordinates */
@@ -164,6 +167,19 @@ static inline int64_t fk_n_values(const struct fk_task *task) {
                                                : 0;
 }
 
+/* How engines compute a kernel from t = -|scale L^-1 (y - x)|^2, or from its root s = -sqrt(-t). */
+enum fk_form_type {
+  FK_FORM_GAUSSIAN, /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
+  FK_FORM_ROOT,     /* the same of s */
+  FK_FORM_CAUCHY,   /* 1 / (1 - t) */
+  FK_FORM_IMQ       /* 1 / sqrt(1 - t) */
+};
+struct fk_kernel_form {
+  enum fk_form_type type;
+  double scale, factor[3];
+};
+struct fk_kernel_form fk_task_form(const struct fk_task *task);
+
 #define FK_LN2 0.693147180559945309417
 #define FK_LOG2E 1.44269504088896340736
 
@@ -194,6 +210,7 @@ struct fk_loo_task {
 /* The size of a job, by which "auto" chooses. */
 struct fk_work {
   double n, m, d, n_values; /* n_values: columns summed beside the mass */
+  enum fk_kernel kernel;
 };
 struct fk_work fk_task_work(const struct fk_task *task);
 
@@ -201,18 +218,22 @@ struct fk_work fk_task_work(const struct fk_task *task);
 struct fk_engine {
   const char *name;
   enum fk_backend backend;
+  enum fk_engine_kind kind;
+  /* Can it do this work to the tolerance of the options? NULL: any work, exactly. */
+  bool (*supports)(const struct fk_work *work, const struct fk_opts *opts);
   enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
   double (*seconds)(const struct fk_work *work, const struct fk_opts *opts); /* a guess, which touches nothing */
   void (*describe)(const struct fk_opts *opts, struct fk_stats *stats); /* what would compute, before any data */
   enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                          struct fk_error *err);
   enum fk_status (*debiased_loo)(const struct fk_loo_task *task, const struct fk_opts *opts,
-                                 struct fk_stats *stats, struct fk_error *err); /* optional: NULL */
+                                 struct fk_stats *stats, struct fk_error *err); /* of exact engines */
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda;
 
-/* The engine that the options ask for, or for "auto" the one that should finish first. Says why in stats. */
+/* Of the engines that the options allow and that can do the work, the one that should finish first. Says why in
+ * stats. */
 enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
                                 const struct fk_engine **engine, struct fk_stats *stats, struct fk_error *err);
 
@@ -235,9 +256,9 @@ void fk_gpu_release(void);
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
-enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
-                             int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
-                             struct fk_stats *stats, struct fk_error *err);
+enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, const struct fk_points *y,
+                             const double *b, int64_t n_columns, const double *chol, const struct fk_opts *opts,
+                             double *sums, struct fk_stats *stats, struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
  */
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,

@@ -10,7 +10,7 @@
   { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
 
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_kernel_sum, 5),
+    ROUTINE(ffi_kernel_sum, 6),
     ROUTINE(ffi_log_sum, 7),
     ROUTINE(ffi_score, 8),
     ROUTINE(ffi_debias, 5),

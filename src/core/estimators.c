@@ -36,10 +36,10 @@ static enum fk_status whiten_and_run(struct fk_task *task, const double *chol, c
   return status;
 }
 
-enum fk_status fk_kernel_sum(const struct fk_points *x, const struct fk_points *y, const double *b,
-                             int64_t n_columns, const double *chol, const struct fk_opts *opts, double *sums,
-                             struct fk_stats *stats, struct fk_error *err) {
-  struct fk_task task = {.sources = *x, .targets = *y};
+enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, const struct fk_points *y,
+                             const double *b, int64_t n_columns, const double *chol, const struct fk_opts *opts,
+                             double *sums, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_task task = {.sources = *x, .targets = *y, .kernel = kernel};
   int64_t m = fk_n_targets(&task);
   memcpy(task.factor, plain, sizeof plain);
   if (n_columns == 1) { /* one column is a set of weights, of any sign, and needs no kernel values in memory */
@@ -229,11 +229,11 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   task.tail_pass = weights != NULL;
   memcpy(task.factor, plain, sizeof plain);
   struct fk_work size = fk_task_work(&task);
-  enum fk_status status = fk_engine_select(opts, &size, &engine, stats, err);
-  if (!status && !engine->debiased_loo)
-    status = fk_fail(err, FK_STATUS_UNSUPPORTED, "this engine has no leave-one-out for SD-KDE");
+  struct fk_opts exact = *opts; /* the others have no leave-one-out */
+  exact.engine = FK_ENGINE_EXACT;
+  enum fk_status status = fk_engine_select(&exact, &size, &engine, stats, err);
   if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, opts->threads, err);
-  if (!status) status = engine->sums(&task, opts, stats, err);
+  if (!status) status = engine->sums(&task, &exact, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
     struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};
@@ -243,7 +243,7 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
     struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};
-    status = engine->debiased_loo(&loo, opts, stats, err);
+    status = engine->debiased_loo(&loo, &exact, stats, err);
   }
   fk_whitening_free(&whitening);
   fk_whitening_free(&score_whitening);

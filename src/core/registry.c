@@ -1,4 +1,5 @@
 /* The engines of this build and the choice among them. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,51 +16,64 @@ enum { N_ENGINES = sizeof engines / sizeof *engines };
 
 struct fk_work fk_task_work(const struct fk_task *task) {
   return (struct fk_work){(double)task->sources.n, (double)fk_n_targets(task), (double)task->sources.d,
-                          (double)fk_n_values(task)};
+                          (double)fk_n_values(task), task->kernel};
 }
 
 static void say_why(struct fk_stats *stats, const char *why) {
   snprintf(stats->reason, sizeof stats->reason, "%.*s", (int)sizeof stats->reason - 1, why);
 }
 
-static enum fk_status select_asked(const struct fk_opts *opts, const struct fk_engine **engine,
-                                   struct fk_stats *stats, struct fk_error *err) {
+static bool is_built(enum fk_backend backend) {
   for (int i = 0; i < N_ENGINES; i++)
-    if (engines[i]->backend == opts->backend) {
-      say_why(stats, "as asked");
-      *engine = engines[i];
-      return engines[i]->available(opts, err);
-    }
-  return fk_fail(err, FK_STATUS_NO_DEVICE,
-                 "backend \"cuda\" is not available: this build of flashkernel has no CUDA engine; use "
-                 "backend = \"auto\" or \"cpu\"");
+    if (engines[i]->backend == backend) return true;
+  return false;
 }
 
-/* The first engine, the CPU's, is always there. Another one is asked whether it works, which may start a driver,
- * only where it would be faster by its guess. */
-static void select_fastest(const struct fk_opts *opts, const struct fk_work *work, const struct fk_engine **engine,
-                           struct fk_stats *stats) {
-  double least = engines[0]->seconds(work, opts);
-  *engine = engines[0];
-  say_why(stats, N_ENGINES > 1 ? "fastest by estimate" : "the only back end of this build");
-  for (int i = 1; i < N_ENGINES; i++) {
-    struct fk_error why = {FK_STATUS_OK, ""};
-    double seconds = engines[i]->seconds(work, opts);
-    if (seconds >= least) continue;
-    if (engines[i]->available(opts, &why) == FK_STATUS_OK) {
-      *engine = engines[i];
-      least = seconds;
-    } else {
-      say_why(stats, why.message);
-    }
-  }
+static bool is_candidate(const struct fk_engine *engine, const struct fk_opts *opts, const struct fk_work *work) {
+  return (opts->backend == FK_BACKEND_AUTO || engine->backend == opts->backend) &&
+         (opts->engine == FK_ENGINE_AUTO || engine->kind == opts->engine) &&
+         (!engine->supports || engine->supports(work, opts));
 }
 
+/* The CPU's exact engine can do anything: only the wish for a fast one is left without any. */
+static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_work *work, struct fk_error *err) {
+  const char *on = opts->backend == FK_BACKEND_CPU    ? " on the CPU"
+                   : opts->backend == FK_BACKEND_CUDA ? " on the GPU"
+                                                      : "";
+  return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                 "no fast engine for the %s kernel in %.0f %s with tol = %g%s: use engine = \"auto\" or \"exact\"",
+                 fk_kernel_name(work->kernel), work->d, work->d == 1 ? "dimension" : "dimensions", opts->tol, on);
+}
+
+/* An engine is asked whether it works, which may start a driver, only where it would be faster by its guess than
+ * those before it; the first engine, the CPU's, always does. One of a back end that was asked for has to work. */
 enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
                                 const struct fk_engine **engine, struct fk_stats *stats, struct fk_error *err) {
-  if (opts->backend != FK_BACKEND_AUTO) return select_asked(opts, engine, stats, err);
-  select_fastest(opts, work, engine, stats);
-  return FK_STATUS_OK;
+  bool asked = opts->backend != FK_BACKEND_AUTO;
+  double least = INFINITY;
+  if (asked && !is_built(opts->backend))
+    return fk_fail(err, FK_STATUS_NO_DEVICE,
+                   "backend \"cuda\" is not available: this build of flashkernel has no CUDA engine; use "
+                   "backend = \"auto\" or \"cpu\"");
+  *engine = NULL;
+  say_why(stats, asked                       ? "as asked"
+                 : is_built(FK_BACKEND_CUDA) ? "fastest by estimate"
+                                             : "the only back end of this build");
+  for (int i = 0; i < N_ENGINES; i++) {
+    struct fk_error why = {FK_STATUS_OK, ""};
+    if (!is_candidate(engines[i], opts, work)) continue;
+    double seconds = engines[i]->seconds(work, opts);
+    if (*engine && seconds >= least) continue;
+    enum fk_status status = engines[i]->available(opts, asked ? err : &why);
+    if (status && asked) return status;
+    if (status) {
+      say_why(stats, why.message);
+    } else {
+      *engine = engines[i];
+      least = seconds;
+    }
+  }
+  return *engine ? FK_STATUS_OK : no_candidate(opts, work, err);
 }
 
 #if !FK_WITH_CUDA

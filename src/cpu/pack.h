@@ -8,6 +8,7 @@
 struct fk_kernel_mode {
   const struct fk_tile_ops *ops;
   bool single, difference;
+  struct fk_kernel_form form;
   double scale; /* of whitened coordinates, so that the exponent is in base 2 */
 };
 

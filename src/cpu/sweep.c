@@ -32,11 +32,6 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->mode = *mode;
   s->threads = threads;
   s->weighted = task->weights != NULL;
-  /* q/2 = -t ln 2 */
-  s->factor[0] = task->factor[0];
-  s->factor[1] = -FK_LN2 * task->factor[1];
-  s->factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
-
   s->weight_scale = s->weighted ? fk_largest_absolute(task->weights, x->n) : 1;
   if (task->values == FK_VALUES_NONE) return FK_STATUS_OK;
 
@@ -99,9 +94,14 @@ const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, i
 }
 
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
-  bool factor = s->factor[0] != 1 || s->factor[1] != 0 || s->factor[2] != 0;
-  return (s->mode.difference ? FK_TILE_DIFFERENCE : 0u) | (factor ? FK_TILE_FACTOR : 0u) |
-         (store ? FK_TILE_STORE : 0u) | (symmetric ? FK_TILE_SYMMETRIC : 0u);
+  static const unsigned forms[] = {[FK_FORM_GAUSSIAN] = 0,
+                                   [FK_FORM_ROOT] = FK_TILE_ROOT | FK_TILE_FACTOR,
+                                   [FK_FORM_CAUCHY] = FK_TILE_CAUCHY,
+                                   [FK_FORM_IMQ] = FK_TILE_IMQ};
+  const double *f = s->mode.form.factor;
+  bool factor = f[0] != 1 || f[1] != 0 || f[2] != 0;
+  return forms[s->mode.form.type] | (s->mode.difference ? FK_TILE_DIFFERENCE : 0u) |
+         (factor ? FK_TILE_FACTOR : 0u) | (store ? FK_TILE_STORE : 0u) | (symmetric ? FK_TILE_SYMMETRIC : 0u);
 }
 
 /* ---- leave-one-out ---------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   tile.cols = fk_packed_points_at(targets, mode, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
-  memcpy(tile.factor, s->factor, sizeof tile.factor);
+  memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
 
   for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
     tile.n_rows = (int)fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step);

@@ -14,7 +14,6 @@ struct fk_sweep {
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
   bool weighted;
-  double factor[3]; /* polynomial of the exponent in base 2 */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,

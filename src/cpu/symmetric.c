@@ -97,7 +97,7 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
   if (status) return status;
 
   struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
-  memcpy(tile.factor, s->factor, sizeof tile.factor);
+  memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
   if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
   for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
     int64_t here = fk_smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];

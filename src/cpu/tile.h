@@ -16,7 +16,11 @@ enum fk_tile_flags {
   FK_TILE_DIFFERENCE = 1, /* -sum (x - y)^2 in place of the cheaper 2 x'y - |x|^2 - |y|^2 */
   FK_TILE_FACTOR = 2,     /* times the polynomial of the exponent */
   FK_TILE_STORE = 4,      /* keep the kernel values */
-  FK_TILE_SYMMETRIC = 8   /* sum over columns too */
+  FK_TILE_SYMMETRIC = 8,  /* sum over columns too */
+  /* other kernels than 2^t, by differences; see enum fk_form_type */
+  FK_TILE_ROOT = 16, /* with FK_TILE_FACTOR */
+  FK_TILE_CAUCHY = 32,
+  FK_TILE_IMQ = 64
 };
 
 struct fk_tile {
@@ -28,7 +32,7 @@ struct fk_tile {
   const int64_t
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
-  double factor[3]; /* polynomial of the exponent in base 2 */
+  double factor[3]; /* polynomial of the exponent in base 2, or of its root */
   void *kernel;     /* n_rows x FK_TILE_COLS */
   double *col_mass; /* n_cols, added to: sum over rows of row_weight * k */
   double *row_mass; /* n_rows, added to: sum over columns of col_weight * k */

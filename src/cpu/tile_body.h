@@ -10,6 +10,12 @@
 
 #include "exp2.h"
 
+#ifdef FK_SINGLE
+#define RATIONAL_LOWEST -0x1p126f
+#else
+#define RATIONAL_LOWEST -0x1p1022
+#endif
+
 _Static_assert(ROW_SUMS % V_LANES == 0 && FK_TILE_ROWS % ROW_SUMS == 0 && FK_TILE_COLS % PANEL == 0 &&
                    FK_ROWS * FK_COLS % EXP2_GROUP == 0 && 48 % PANEL == 0,
                "the register block does not fit the tile");
@@ -47,8 +53,24 @@ INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int d
   }
 }
 
-INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const int factor, const int store,
-                          const int symmetric) {
+/* -sqrt(-t) in place; 0 stays 0, so that a kernel is 1 at its own point. */
+INLINE void FN(negative_roots)(V t[FK_ROWS][FK_COLS]) {
+  FK_UNROLL
+  for (int r = 0; r < FK_ROWS; r++) FK_UNROLL
+  for (int c = 0; c < FK_COLS; c++) t[r][c] = V_SUB(V_SET(0), V_SQRT(V_SUB(V_SET(0), t[r][c])));
+}
+
+/* 1 / (1 - t), or its root, in place; the bound keeps distances that overflow from NaN. */
+INLINE void FN(rational)(V *t, const int count, const int root) {
+  FK_UNROLL
+  for (int i = 0; i < count; i++) {
+    t[i] = V_DIV(V_SET(1), V_SUB(V_SET(1), V_MAX(t[i], V_SET(RATIONAL_LOWEST))));
+    if (root) t[i] = V_SQRT(t[i]);
+  }
+}
+
+INLINE void FN(sums_body)(const struct fk_tile *a, const int form, const int difference, const int factor,
+                          const int store, const int symmetric) {
   const REAL *row_weight = a->row_weight, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
   REAL *kernel = a->kernel;
@@ -63,6 +85,7 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
       FN(exponents)(a, row, col, difference, t);
+      if (form == FK_TILE_ROOT) FN(negative_roots)(t);
       FK_UNROLL
       for (int r0 = 0; r0 < FK_ROWS; r0 += EXP2_GROUP / FK_COLS) {
         V k[EXP2_GROUP];
@@ -73,7 +96,10 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
           for (int i = 0; i < EXP2_GROUP; i++)
             k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
         }
-        FN(exp2)(k, EXP2_GROUP);
+        if (form == FK_TILE_CAUCHY || form == FK_TILE_IMQ)
+          FN(rational)(k, EXP2_GROUP, form == FK_TILE_IMQ);
+        else
+          FN(exp2)(k, EXP2_GROUP);
         FK_UNROLL
         for (int i = 0; i < EXP2_GROUP; i++) {
           const int r = r0 + i / FK_COLS, c = i % FK_COLS;
@@ -97,14 +123,16 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int difference, const i
 }
 
 /* One copy of the body for each combination that is used; conditions on constants vanish. */
-#define SUMS_CASE(difference, factor, store, symmetric)                                                           \
-  case (difference ? FK_TILE_DIFFERENCE : 0) | (factor ? FK_TILE_FACTOR : 0) | (store ? FK_TILE_STORE : 0) |      \
-      (symmetric ? FK_TILE_SYMMETRIC : 0):                                                                        \
-    FN(sums_body)(a, difference, factor, store, symmetric);                                                       \
+#define SUMS_CASE(form, difference, factor, store, symmetric)                                                     \
+  case form | (difference ? FK_TILE_DIFFERENCE : 0) | (factor ? FK_TILE_FACTOR : 0) |                             \
+      (store ? FK_TILE_STORE : 0) | (symmetric ? FK_TILE_SYMMETRIC : 0):                                          \
+    FN(sums_body)(a, form, difference, factor, store, symmetric);                                                 \
     break;
-#define SUMS_CASES(factor, store, symmetric)                                                                      \
-  SUMS_CASE(0, factor, store, symmetric)                                                                          \
-  SUMS_CASE(1, factor, store, symmetric)
+#define SUMS_CASES(form, difference, factor)                                                                      \
+  SUMS_CASE(form, difference, factor, 0, 0)                                                                       \
+  SUMS_CASE(form, difference, factor, 0, 1)                                                                       \
+  SUMS_CASE(form, difference, factor, 1, 0)                                                                       \
+  SUMS_CASE(form, difference, factor, 1, 1)
 
 static void FN(sums)(const struct fk_tile *a, unsigned flags) {
   switch (flags) {
@@ -112,10 +140,9 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
     SUMS_CASES(0, 0, 1)
     SUMS_CASES(0, 1, 0)
     SUMS_CASES(0, 1, 1)
-    SUMS_CASES(1, 0, 0)
-    SUMS_CASES(1, 0, 1)
-    SUMS_CASES(1, 1, 0)
-    SUMS_CASES(1, 1, 1)
+    SUMS_CASES(FK_TILE_ROOT, 1, 1)
+    SUMS_CASES(FK_TILE_CAUCHY, 1, 0)
+    SUMS_CASES(FK_TILE_IMQ, 1, 0)
   }
 }
 
@@ -448,6 +475,7 @@ static const struct fk_tile_ops FN(ops) = {
     .fma_rate = FN(fma_rate),
 };
 
+#undef RATIONAL_LOWEST
 #undef PANEL
 #undef ROW_SUMS
 #undef SUMS_CASE

@@ -10,6 +10,7 @@
 #define V_SUB(a, b) _mm256_sub_ps(a, b)
 #define V_MUL(a, b) _mm256_mul_ps(a, b)
 #define V_DIV(a, b) _mm256_div_ps(a, b)
+#define V_SQRT(a) _mm256_sqrt_ps(a)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm256_max_ps(a, b) /* b where one is NaN, as V_MIN */
@@ -42,6 +43,7 @@ static inline void FN(sums8)(double *out, const __m256 *a) {
 #define V_SUB(a, b) _mm256_sub_pd(a, b)
 #define V_MUL(a, b) _mm256_mul_pd(a, b)
 #define V_DIV(a, b) _mm256_div_pd(a, b)
+#define V_SQRT(a) _mm256_sqrt_pd(a)
 #define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define V_FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm256_max_pd(a, b) /* b where one is NaN, as V_MIN */

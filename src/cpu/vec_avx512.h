@@ -10,6 +10,7 @@
 #define V_SUB(a, b) _mm512_sub_ps(a, b)
 #define V_MUL(a, b) _mm512_mul_ps(a, b)
 #define V_DIV(a, b) _mm512_div_ps(a, b)
+#define V_SQRT(a) _mm512_sqrt_ps(a)
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* b where one is NaN, as V_MIN */
@@ -55,6 +56,7 @@ static inline void FN(sums16)(double *out, const __m512 *a) {
 #define V_SUB(a, b) _mm512_sub_pd(a, b)
 #define V_MUL(a, b) _mm512_mul_pd(a, b)
 #define V_DIV(a, b) _mm512_div_pd(a, b)
+#define V_SQRT(a) _mm512_sqrt_pd(a)
 #define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
 #define V_FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm512_max_pd(a, b) /* b where one is NaN, as V_MIN */

@@ -15,6 +15,7 @@
 #undef V_SUB
 #undef V_MUL
 #undef V_DIV
+#undef V_SQRT
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX

@@ -27,6 +27,10 @@ static inline V FN(choose)(V x, V y, V a, V b) {
   FN(bits) above = (FN(bits))(x > y), left = (FN(bits))a, right = (FN(bits))b;
   return (V)((left & above) | (right & ~above));
 }
+static inline V FN(square_root)(V a) {
+  for (int lane = 0; lane < V_LANES; lane++) a[lane] = (REAL)sqrt((double)a[lane]);
+  return a;
+}
 #define V_LOAD(p) FN(load)(p)
 #define V_STORE(p, a) FN(store)(p, a)
 #define V_SET(x) ((V){0} + (REAL)(x))
@@ -34,6 +38,7 @@ static inline V FN(choose)(V x, V y, V a, V b) {
 #define V_SUB(a, b) ((a) - (b))
 #define V_MUL(a, b) ((a) * (b))
 #define V_DIV(a, b) ((a) / (b))
+#define V_SQRT(a) FN(square_root)(a)
 #define V_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
 #define V_MAX(a, b) FN(choose)(a, b, a, b)

@@ -80,11 +80,9 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.sources.d = (int)x->d;
   job.source_first = -1;
   job.n_values = (int)fk_n_values(task);
-  job.factor[0] = task->factor[0]; /* q/2 = -t ln 2 */
-  job.factor[1] = -FK_LN2 * task->factor[1];
-  job.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
+  job.form = fk_task_form(task);
   /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
-  job.normalised = job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE &&
+  job.normalised = job.form.type == FK_FORM_GAUSSIAN && job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE &&
                    (task->targets.data || task->weights || task->exclude_self);
   job.progress_per_pair = 1.0 / ((double)x->n * (job.normalised ? 2 : 1));
   FK_TRY(fk_cuda_whitening_init(context, task->whitening, &job.whitening, err));
@@ -175,6 +173,7 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   double start = 0.3;
   double bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
   double operations = opts->precision == FK_PRECISION_DOUBLE ? (2 * work->d + work->n_values + 30) / 1e13
+                      : work->kernel != FK_KERNEL_GAUSSIAN   ? (2 * work->d + work->n_values + 16) / 2e13
                                                              : fmax(1, (work->d + work->n_values) / 32) / 2.5e12;
   return start + bytes / 8e9 + work->n * work->m * operations;
 }
@@ -190,6 +189,7 @@ static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
 const struct fk_engine fk_engine_exact_cuda = {
     .name = "exact",
     .backend = FK_BACKEND_CUDA,
+    .kind = FK_ENGINE_EXACT,
     .available = available,
     .seconds = seconds,
     .describe = describe,

@@ -30,8 +30,9 @@ struct fk_cuda_job {
   struct fk_cuda_progress *progress;
   double progress_per_pair;
   struct fk_cuda_whitening whitening;
-  double weight_scale, factor[3]; /* polynomial of the exponent in base 2 */
-  const double *column_scale;     /* on the device; NULL: not columns */
+  double weight_scale;
+  struct fk_kernel_form form;
+  const double *column_scale; /* on the device; NULL: not columns */
   int n_values;
 
   /* sources: a chunk on the device, whitened, and packed for a method and a pass */
@@ -78,7 +79,7 @@ static inline bool fk_job_is_coarse(const struct fk_cuda_job *job) {
 }
 /* A first pass for the mass sums kernels alone. */
 static inline bool fk_job_uses_factor(const struct fk_cuda_job *job, bool values) {
-  return !fk_is_plain(job->factor) && (values || job->n_values == 0);
+  return !fk_is_plain(job->form.factor) && (values || job->n_values == 0);
 }
 static inline bool fk_on_tensor_cores(enum fk_cuda_method method) {
   return method == FK_METHOD_MMA || method == FK_METHOD_WGMMA;

@@ -40,7 +40,7 @@ static cudaError_t launch_fma(const struct fk_cuda_job *job, struct fk_fma_task<
                               int64_t first, int64_t rows, double *acc) {
   struct fk_fma_task<T> launch = *f;
   const double plain[3] = {1, 0, 0};
-  memcpy(launch.factor, pass == FK_PASS_SUMS ? job->factor : plain, sizeof plain);
+  memcpy(launch.factor, pass == FK_PASS_SUMS ? job->form.factor : plain, sizeof plain);
   launch.shift = pass == FK_PASS_SUMS && job->shifted ? job->shift : NULL;
   launch.find_max = pass == FK_PASS_LARGEST;
   if (pass != FK_PASS_SUMS) launch.n_values = 0;
@@ -64,7 +64,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)slots * widths * rows_per_launch, &acc, err));
   struct fk_finish finish = {acc, slots, widths, job->first_value};
   finish.undo = tensor ? job->undo : NULL;
-  finish.value_scale = !coordinates ? 1 : tensor ? 1 / job->grid.scale : 1 / sqrt(FK_LOG2E / 2);
+  finish.value_scale = !coordinates ? 1 : 1 / (tensor ? job->grid.scale : job->form.scale);
   finish.largest = pass == FK_PASS_LARGEST;
   finish.first = job->source_first == 0;
   finish.result = result;
@@ -168,7 +168,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   if (fk_on_tensor_cores(job->method) && job->tensor.coarse && widths > 1 && !job->tensor.values.hi)
     FK_CUDA_TRY(fk_finish_own_low(job->result, widths, job->ld_result, count, &job->tensor.rows,
                                   1 / job->grid.scale, context->stream));
-  if (job->normalised && fk_is_plain(job->factor))
+  if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
   FK_CUDA_TRY(fk_finish_scale(job->result, widths, job->ld_result, count, job->weight_scale, job->column_scale,
                               false, context->stream));

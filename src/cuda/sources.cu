@@ -62,7 +62,8 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  bool tensor = context->capability >= 80 && job->factor[2] == 0 && !is_lowered_to("difference") &&
+  bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
+                !is_lowered_to("difference") &&
                 fk_tensor_grid_choose(radius2, job->sources.d, job->precision != FK_PRECISION_FAST, &job->grid);
   if (tensor)
     job->method = FK_METHOD_MMA;
@@ -77,13 +78,14 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *x = &job->sources;
   bool columns = values && job->task->values == FK_VALUES_COLUMNS;
-  double scale = sqrt(FK_LOG2E / 2);
+  double scale = job->form.scale;
   T *data;
   int64_t numbers = x->ld * x->d;
   FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_SOURCES, numbers + x->ld * (1 + (columns ? job->n_values : 0)),
                        &data, err));
   T *weight = data + numbers, *packed = weight + x->ld;
   *f = (struct fk_fma_task<T>){};
+  f->form = job->form.type;
   FK_CUDA_TRY(fk_fma_pack(x->u, numbers, scale, data, context->stream));
   if (job->weights) FK_CUDA_TRY(fk_fma_pack(job->weights, x->n, 1 / job->weight_scale, weight, context->stream));
   if (columns)
@@ -137,8 +139,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
         *col_factor = carve<float>(&c, x->ld);
   if (!job->weights || values) weight = NULL;
   if (!job->weights || !values || !factor) col_factor = NULL;
-  FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->factor[1], x->ld, k,
-                                  context->stream));
+  FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->form.factor[1], x->ld,
+                                  k, context->stream));
   t->cols = (struct fk_tensor_points){hi, lo, offset, x->n, x->ld, k};
   /* What is known of the rows; their data come with the targets. */
   t->rows.k = k;
@@ -149,7 +151,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   t->coarse = pack.coarse;
   t->weight = weight;
   t->col_factor = col_factor;
-  t->factor1 = (float)job->factor[1];
+  t->factor1 = (float)job->form.factor[1];
   t->has_values = values;
   if (values) FK_TRY(choose_values(job, err));
   bool wgmma = context->capability == 90 && !is_lowered_to("mma") && fk_wgmma_supports(t);

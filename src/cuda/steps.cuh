@@ -39,16 +39,17 @@ enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_
 
 /* ---- sums on CUDA cores (sums_fma.cuh) -------------------------------------------------------- */
 
-/* Rows (targets) against columns (sources), in the precision of T. */
+/* Rows (targets) against columns (sources), in the precision of T. Shifts and largest exponents: Gaussian only. */
 template <typename T>
 struct fk_fma_task {
-  const T *rows, *cols; /* [d][ld], scaled so that the exponent of base 2 is -|x - y|^2 */
+  enum fk_form_type form;
+  const T *rows, *cols; /* [d][ld], scaled so that t is -|x - y|^2 */
   int64_t ld_rows, n_cols, ld_cols;
   int d;
   const T *weight; /* of the columns, NULL: ones */
   const T *values; /* [n_values][ld_cols] */
   int n_values;
-  double factor[3];               /* polynomial of the exponent */
+  double factor[3];               /* polynomial of t or its root */
   const double *shift;            /* of the rows, taken off the exponent; NULL: none */
   bool find_max;                  /* the largest exponent in the place of the mass */
   const int64_t *self;            /* the source that each row is, NULL: row r is source r + self_offset; */

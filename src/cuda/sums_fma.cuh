@@ -28,15 +28,32 @@ __device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, in
   return (a.self ? a.self[row] : row + a.self_offset) - a.first_col;
 }
 
-/* One kernel value from its exponent. */
-template <typename T, bool GENERAL>
+/* What a kernel is computed with: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. */
+enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ };
+
+/* One kernel value from t. */
+template <typename T, enum kernel_code CODE>
 __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, double shift) {
-  if (!GENERAL) return exp2_of<T>(t);
+  if (CODE == PLAIN) return exp2_of<T>(t);
+  if (CODE == CAUCHY) return 1 / (1 - t);
+  if (CODE == IMQ) return 1 / sqrt(1 - t);
+  if (CODE == ROOT) t = -sqrt(-t);
   /* Only sums in double are shifted. Sources of weight 0 may be nearer than the nearest: no overflow from them. */
-  T kernel = exp2_of<T>(sizeof(T) == sizeof(double) ? (T)fmin(0.0, (double)t - shift) : t);
+  T kernel = exp2_of<T>(CODE == GENERAL && sizeof(T) == sizeof(double) ? (T)fmin(0.0, (double)t - shift) : t);
   /* Far below underflow the polynomial could overflow: 0 times infinity. */
   T s = t < (T)-1e30 ? (T)-1e30 : t;
   return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
+}
+
+template <typename T>
+static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
+  switch (a->form) {
+    case FK_FORM_ROOT: return ROOT;
+    case FK_FORM_CAUCHY: return CAUCHY;
+    case FK_FORM_IMQ: return IMQ;
+    case FK_FORM_GAUSSIAN: break;
+  }
+  return a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0 ? GENERAL : PLAIN;
 }
 
 /* ---- few dimensions --------------------------------------------------------------------------- */
@@ -47,8 +64,8 @@ struct narrow_rows {
   static const int count = sizeof(T) == 4 ? 4 : 2;
 };
 
-/* VALUES: the coordinates themselves are summed, too. GENERAL: shift or polynomial. */
-template <typename T, int D, bool VALUES, bool GENERAL>
+/* VALUES: the coordinates themselves are summed, too. */
+template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0);
   __shared__ T tile[D + 1][NARROW_COLS];
@@ -61,7 +78,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
     int64_t i = first + r * NARROW_THREADS;
     for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
     for (int w = 0; w < W; w++) total[r][w] = 0;
-    shift[r] = GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    shift[r] = CODE == GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
     own[r] = a.exclude_self && i < end_row ? own_column(a, i) : -1;
   }
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
@@ -99,7 +116,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
             T z = row[r][k] - x[k];
             t -= z * z;
           }
-          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, GENERAL>(a, t, shift[r]);
+          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, CODE>(a, t, shift[r]);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
@@ -125,15 +142,24 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 template <typename T, int D>
 static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t stream) {
   dim3 grid(fk_blocks(a->rows_here, NARROW_THREADS * narrow_rows<T>::count), (unsigned)a->slots);
-  bool general = a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0;
-  if (a->n_values > 0 && general)
-    narrow_kernel<T, D, true, true><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-  else if (a->n_values > 0)
-    narrow_kernel<T, D, true, false><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-  else if (general)
-    narrow_kernel<T, D, false, true><<<grid, NARROW_THREADS, 0, stream>>>(*a);
-  else
-    narrow_kernel<T, D, false, false><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  bool values = a->n_values > 0;
+  switch (kernel_code_of(a)) {
+    case PLAIN:
+      if (values)
+        narrow_kernel<T, D, true, PLAIN><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+      else
+        narrow_kernel<T, D, false, PLAIN><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+      break;
+    case GENERAL:
+      if (values)
+        narrow_kernel<T, D, true, GENERAL><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+      else
+        narrow_kernel<T, D, false, GENERAL><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+      break;
+    case ROOT: narrow_kernel<T, D, false, ROOT><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
+    case CAUCHY: narrow_kernel<T, D, false, CAUCHY><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
+    case IMQ: narrow_kernel<T, D, false, IMQ><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
+  }
   return cudaGetLastError();
 }
 
@@ -163,7 +189,7 @@ static __device__ void load_slice(T (*to)[TILE], const T *from, int64_t ld, int6
   }
 }
 
-template <typename T, int V, bool GENERAL>
+template <typename T, int V, enum kernel_code CODE>
 static __global__ void __launch_bounds__(SIDE *SIDE)
     wide_kernel(const struct fk_fma_task<T> a, int first_value, int n_values) {
   extern __shared__ double shared[];
@@ -179,7 +205,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
     int64_t i = row0 + ty * PER_THREAD + r;
     mass[r] = a.find_max ? (T)-INFINITY : (T)0;
     mass_total[r] = 0;
-    shift[r] = GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    shift[r] = CODE == GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
     for (int g = 0; g < G; g++) out[r][g] = 0, out_total[r][g] = 0;
   }
   int tiles = 0;
@@ -220,7 +246,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
           if (!out_of_it && t[r][c] > mass[r]) mass[r] = t[r][c];
           continue;
         }
-        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, GENERAL>(a, t[r][c], shift[r]);
+        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, t[r][c], shift[r]);
         mass[r] += kernel;
         if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
       }
@@ -264,27 +290,27 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
   }
 }
 
-template <typename T, int V, bool GENERAL>
+template <typename T, int V, enum kernel_code CODE>
 static cudaError_t launch_wide_part(const struct fk_fma_task<T> *a, int first_value, int n_values,
                                     cudaStream_t stream) {
   dim3 grid(fk_blocks(a->rows_here, TILE), (unsigned)a->slots);
   size_t bytes = sizeof(struct wide_memory<T, V>);
   cudaError_t code =
-      cudaFuncSetAttribute(wide_kernel<T, V, GENERAL>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+      cudaFuncSetAttribute(wide_kernel<T, V, CODE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
   if (code != cudaSuccess) return code;
-  wide_kernel<T, V, GENERAL><<<grid, SIDE * SIDE, bytes, stream>>>(*a, first_value, n_values);
+  wide_kernel<T, V, CODE><<<grid, SIDE * SIDE, bytes, stream>>>(*a, first_value, n_values);
   return cudaGetLastError();
 }
 
 /* The kernels are computed again for each group of columns. */
-template <typename T, bool GENERAL>
+template <typename T, enum kernel_code CODE>
 static cudaError_t launch_wide(const struct fk_fma_task<T> *a, cudaStream_t stream) {
   const int V = wide_shape<T>::values;
-  if (a->n_values == 0 || a->find_max) return launch_wide_part<T, 0, GENERAL>(a, 0, 0, stream);
-  if (a->n_values <= SIDE) return launch_wide_part<T, SIDE, GENERAL>(a, 0, a->n_values, stream);
+  if (a->n_values == 0 || a->find_max) return launch_wide_part<T, 0, CODE>(a, 0, 0, stream);
+  if (a->n_values <= SIDE) return launch_wide_part<T, SIDE, CODE>(a, 0, a->n_values, stream);
   cudaError_t code = cudaSuccess;
   for (int v = 0; v < a->n_values && code == cudaSuccess; v += V)
-    code = launch_wide_part<T, V, GENERAL>(a, v, a->n_values - v < V ? a->n_values - v : V, stream);
+    code = launch_wide_part<T, V, CODE>(a, v, a->n_values - v < V ? a->n_values - v : V, stream);
   return code;
 }
 
@@ -299,8 +325,13 @@ static cudaError_t launch(const struct fk_fma_task<T> *a, cudaStream_t stream) {
       default: return launch_narrow<T, 4>(a, stream);
     }
   }
-  bool general = a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0;
-  return general ? launch_wide<T, true>(a, stream) : launch_wide<T, false>(a, stream);
+  switch (kernel_code_of(a)) {
+    case PLAIN: return launch_wide<T, PLAIN>(a, stream);
+    case GENERAL: return launch_wide<T, GENERAL>(a, stream);
+    case ROOT: return launch_wide<T, ROOT>(a, stream);
+    case CAUCHY: return launch_wide<T, CAUCHY>(a, stream);
+    default: return launch_wide<T, IMQ>(a, stream);
+  }
 }
 
 /* ---- packing ---------------------------------------------------------------------------------- */

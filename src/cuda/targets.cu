@@ -50,7 +50,7 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   const struct fk_cuda_points *y = &job->targets;
   T *data;
   FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_TARGETS, y->ld * y->d, &data, err));
-  FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, sqrt(FK_LOG2E / 2), data, context->stream));
+  FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, job->form.scale, data, context->stream));
   f->rows = data;
   f->ld_rows = y->ld;
   f->exclude_self = job->task->exclude_self;
@@ -69,7 +69,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   int raise = !values        ? 0
               : job->weights ? FK_TENSOR_RAISE - 1
                              : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
-  if (values && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->factor[0]))));
+  if (values && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->form.factor[0]))));
   char *block;
   FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TARGETS, (size_t)(y->ld * (4 * t->cols.k + 8) + 4 * 256),
                            (void **)&block, err));
@@ -77,8 +77,8 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   struct carver c = {block};
   __half *hi = carve<__half>(&c, y->ld * t->cols.k), *lo = carve<__half>(&c, y->ld * t->cols.k);
   float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
-  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, values && job->normalised ? job->mass : NULL, raise, job->factor, hi,
-                                  lo, offset, factor0, job->undo, y->ld, t->cols.k, context->stream));
+  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, values && job->normalised ? job->mass : NULL, raise, job->form.factor,
+                                  hi, lo, offset, factor0, job->undo, y->ld, t->cols.k, context->stream));
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
   t->factor0 = factor0;
   t->self = job->task->exclude_self ? job->target_first - job->source_first : INT64_MIN;

@@ -5,7 +5,7 @@
 
 #include "glue.h"
 
-SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control);
+SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control);
 SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control);
 SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP names, SEXP control);
 SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);

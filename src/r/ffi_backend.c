@@ -26,7 +26,7 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d) {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
-  struct fk_work work = {Rf_asReal(n), Rf_asReal(m), Rf_asReal(d), 0};
+  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d)};
   const struct fk_engine *engine;
   r_opts(control, &opts, &stats);
   if (fk_engine_select(&opts, &work, &engine, &stats, &err) == FK_STATUS_OK) engine->describe(&opts, &stats);

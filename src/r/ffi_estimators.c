@@ -41,14 +41,15 @@ static void begin(struct call *c, SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP 
   r_opts(control, &c->opts, &c->stats);
 }
 
-SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP control) {
+SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control) {
   struct call c;
   begin(&c, x, y, R_NilValue, chol, control);
   struct fk_points pb = r_points(b, "b");
   if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
+  enum fk_kernel k = r_kernel(kernel);
   SEXP sums = PROTECT(result_matrix(c.m, pb.d, column_names(b)));
 
-  fk_kernel_sum(&c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
+  fk_kernel_sum(k, &c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
 
   r_finish(&c.err);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});

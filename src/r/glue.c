@@ -39,6 +39,12 @@ const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)
 
 bool r_flag(SEXP x) { return Rf_asLogical(x) == TRUE; }
 
+enum fk_kernel r_kernel(SEXP name) {
+  enum fk_kernel kernel;
+  if (!fk_kernel_of(CHAR(Rf_asChar(name)), &kernel)) Rf_error("`kernel` must be the name of a kernel");
+  return kernel;
+}
+
 static enum fk_backend backend_of(const char *name) {
   if (strcmp(name, "cpu") == 0) return FK_BACKEND_CPU;
   return strcmp(name, "cuda") == 0 ? FK_BACKEND_CUDA : FK_BACKEND_AUTO;
@@ -48,6 +54,11 @@ static enum fk_precision precision_of(const char *name) {
   if (strcmp(name, "double") == 0) return FK_PRECISION_DOUBLE;
   if (strcmp(name, "single") == 0) return FK_PRECISION_SINGLE;
   return strcmp(name, "fast") == 0 ? FK_PRECISION_FAST : FK_PRECISION_AUTO;
+}
+
+static enum fk_engine_kind engine_of(const char *name) {
+  if (strcmp(name, "exact") == 0) return FK_ENGINE_EXACT;
+  return strcmp(name, "fast") == 0 ? FK_ENGINE_FAST : FK_ENGINE_AUTO;
 }
 
 static void r_devices(SEXP devices, struct fk_opts *opts) {
@@ -64,6 +75,11 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   opts->precision = precision_of(CHAR(Rf_asChar(element(control, "precision"))));
   opts->threads = Rf_asInteger(element(control, "threads"));
   r_devices(element(control, "devices"), opts);
+  opts->engine = engine_of(CHAR(Rf_asChar(element(control, "engine"))));
+  opts->tol = Rf_asReal(element(control, "tol"));
+  if (!(opts->tol > 0)) opts->tol = 0;
+  bool pointwise = strcmp(CHAR(Rf_asChar(element(control, "tol_type"))), "pointwise") == 0;
+  opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
   opts->poll.fn = r_poll;
   opts->poll.data = element(control, "progress");
 }
@@ -95,11 +111,12 @@ int r_poll(void *progress, double fraction) {
 /* ---- results ---------------------------------------------------------------------------------- */
 
 SEXP r_stats(const struct fk_stats *s) {
-  enum { STRINGS = 7, NUMBERS = 4 };
-  const char *names[] = {"backend", "device",  "engine",         "method",    "precision", "isa",     "reason",
-                         "pairs",   "seconds", "device_seconds", "tail_rows", "threads",   "devices", ""};
+  enum { STRINGS = 7, NUMBERS = 5 };
+  const char *names[] = {"backend",   "device",       "engine",  "method",  "precision",
+                         "isa",       "reason",       "pairs",   "seconds", "device_seconds",
+                         "tail_rows", "tol_achieved", "threads", "devices", ""};
   const char *strings[STRINGS] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa, s->reason};
-  double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows};
+  double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows, s->tol_achieved};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), devices;
   for (int i = 0; i < STRINGS; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));
   for (int i = 0; i < NUMBERS; i++) SET_VECTOR_ELT(list, STRINGS + i, Rf_ScalarReal(numbers[i]));

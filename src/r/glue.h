@@ -19,6 +19,7 @@ const double *r_weights(SEXP weights, int64_t n); /* NULL: NULL */
 const double *r_factor(SEXP chol, int64_t d);
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats);
 bool r_flag(SEXP x);
+enum fk_kernel r_kernel(SEXP name);
 
 SEXP r_stats(const struct fk_stats *stats); /* as a named list */
 /* A named list: the given values and, last, `stats`. */

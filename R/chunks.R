@@ -1,0 +1,194 @@
+# Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
+# kernel_matvec().
+#
+# A table is a matrix as check_points() gives it, which is one piece, or a big.matrix, whose rows are
+# checked as they are read. Sources may also come from a function that yields chunks.
+
+CHUNK_BYTES <- 2^27
+
+is_big <- function(x) inherits(x, "big.matrix")
+
+check_table <- function(x, arg, d = NULL, names = NULL) {
+  if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names)
+}
+
+check_big <- function(x, arg) {
+  if (!requireNamespace("bigmemory", quietly = TRUE)) {
+    stop_argument(arg, "is a big.matrix, for which the package bigmemory must be installed")
+  }
+  # as after readRDS(), when bigmemory::attach.big.matrix() is needed
+  if (bigmemory::is.nil(x@address)) {
+    stop_argument(arg, "must be attached: found a big.matrix of another session")
+  }
+  if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
+  x
+}
+
+# list(c(first, last), ...) of the rows.
+row_pieces <- function(table, size) {
+  n <- nrow(table)
+  if (!is_big(table)) return(list(c(1, n)))
+  first <- seq(1, n, by = size)
+  Map(c, first, pmin(first + size - 1, n))
+}
+
+# Rows first to last as a plain matrix: the table itself, uncopied, where it is a matrix and these are all.
+read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
+  all <- piece[1] == 1 && piece[2] == nrow(table)
+  if (all && !is_big(table)) return(table)
+  rows <- table[piece[1]:piece[2], , drop = FALSE]
+  if (!is_big(table)) return(rows)
+  where <- paste("rows", whole(piece[1]), "to", whole(piece[2]))
+  in_place(where, check_points(rows, arg, d, names))
+}
+
+whole <- function(number) format(number, scientific = FALSE, big.mark = ",", trim = TRUE)
+
+# An argument error in here says where the data are from, as rows are counted from the first of them.
+in_place <- function(where, expression) {
+  tryCatch(expression, flashkernel_error_argument = function(error) {
+    error$message <- paste0(error$message, " (of ", where, ")")
+    stop(error)
+  })
+}
+
+# ---- sources ----------------------------------------------------------------------------------
+
+# A function that gives the next chunk of sources, list(points, columns, is_vector), and NULL after the
+# last: `columns`, the coefficients times the weights, `is_vector`, whether they were given as a
+# vector. `b`: a checked table, or NULL for ones or for coefficients that the chunks bring along.
+source_chunks <- function(x, b, weights, d, names, size) {
+  next_points <- if (is.function(x)) called_chunks(x, d, names) else table_chunks(x, d, names, size)
+  before <- 0
+  width <- NULL
+  function() {
+    chunk <- next_points()
+    if (is.null(chunk)) {
+      check_used(before, b, weights)
+      return(NULL)
+    }
+    piece <- before + c(1, nrow(chunk$points))
+    before <<- piece[2]
+    columns <- in_place_of(chunk, chunk_columns(chunk, b, piece, width))
+    width <<- ncol(columns)
+    if (!is.null(weights)) {
+      check_covered("weights", length(weights), piece)
+      columns <- columns * weights[piece[1]:piece[2]]
+    }
+    list(points = chunk$points, columns = columns, is_vector = is.null(dim(chunk$b)))
+  }
+}
+
+table_chunks <- function(x, d, names, size) {
+  pieces <- row_pieces(x, size)
+  number <- 0
+  function() {
+    number <<- number + 1
+    if (number <= length(pieces)) list(points = read_rows(x, pieces[[number]], "x", d, names))
+  }
+}
+
+# The protocol is that of kernel_matvec().
+called_chunks <- function(x, d, names) {
+  number <- 0
+  function() {
+    chunk <- x()
+    number <<- number + 1
+    if (is.null(chunk) && number == 1) stop_argument("x", "must yield at least one chunk: found none")
+    if (is.null(chunk)) return(NULL)
+    if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
+    where <- paste("chunk", number)
+    in_place(where, {
+      if (is.null(chunk$x) || !all(names(chunk) %in% c("x", "b"))) {
+        stop_argument("x", "must yield matrices or lists of `x` and `b`: found ", describe_list(chunk))
+      }
+      list(points = check_points(chunk$x, "x", d, names, like = "`y`"), b = chunk$b, where = where)
+    })
+  }
+}
+
+describe_list <- function(list) {
+  if (is.null(names(list))) "a list without names" else paste("a list of", quote_names(names(list)))
+}
+
+in_place_of <- function(chunk, expression) {
+  if (is.null(chunk$where)) expression else in_place(chunk$where, expression)
+}
+
+# The coefficients of a chunk whose points are the rows `piece` of all sources. `width`: columns of the
+# chunks before.
+chunk_columns <- function(chunk, b, piece, width) {
+  n <- nrow(chunk$points)
+  if (!is.null(chunk$b) && !is.null(b)) {
+    stop_argument("b", "must be NULL where the chunks of `x` bring their own coefficients")
+  }
+  if (is.null(b)) {
+    columns <- if (is.null(chunk$b)) matrix(1, n, 1) else check_coefficients(chunk$b, n)
+  } else {
+    check_covered("b", nrow(b), piece)
+    columns <- read_rows(b, piece, "b")
+  }
+  if (!is.null(width) && ncol(columns) != width) {
+    stop_argument("b", "must have ", width, ngettext(width, " column", " columns"),
+      " in every chunk: found ", ncol(columns))
+  }
+  columns
+}
+
+check_covered <- function(arg, length, piece) {
+  if (length < piece[2]) {
+    stop_argument(
+      arg, "must have one row per row of `x`, at least ", whole(piece[2]), ": found ", whole(length)
+    )
+  }
+}
+
+# All that was given for `n` sources has to be for one of them.
+check_used <- function(n, b, weights) {
+  given <- c(b = nrow(b), weights = if (!is.null(weights)) length(weights))
+  surplus <- which(given != n)
+  if (length(surplus) > 0) {
+    stop_argument(
+      names(given)[surplus[1]], "must have one row per row of `x`, ", whole(n), ": found ",
+      whole(given[[surplus[1]]])
+    )
+  }
+}
+
+# ---- results ----------------------------------------------------------------------------------
+
+check_out <- function(out) {
+  if (is.null(out) || is.function(out)) return(out)
+  if (!is_big(out)) {
+    stop_argument("out", "must be NULL, a big.matrix or a function(rows, values): found ", describe(out))
+  }
+  check_big(out, "out")
+  type <- bigmemory::typeof(out)
+  if (!type %in% c("double", "float")) {
+    stop_argument("out", "must be a big.matrix of type double or float: found ", type)
+  }
+  if (bigmemory::is.readonly(out)) stop_argument("out", "must be writable: found a read-only big.matrix")
+  out
+}
+
+check_out_size <- function(out, m, width) {
+  if (is_big(out) && !identical(as.double(dim(out)), as.double(c(m, width)))) {
+    stop_argument(
+      "out", "must be ", whole(m), " x ", width, ", as the sums are: found ", whole(nrow(out)),
+      " x ", ncol(out)
+    )
+  }
+}
+
+# Takes the sums of the rows of a piece.
+write_rows <- function(out, piece, sums) {
+  rows <- piece[1]:piece[2]
+  if (is.function(out)) {
+    out(rows, sums)
+  } else {
+    # floats are what the user asked for
+    before <- options(bigmemory.typecast.warning = FALSE)
+    on.exit(options(before))
+    out[rows, ] <- sums
+  }
+}

@@ -1,0 +1,218 @@
+#' Products of a kernel matrix and vectors
+#'
+#' Sums of one of six kernels over all source points, at every target: the product of the `m` x `n`
+#' kernel matrix with `b`, which is never stored. Points and results may be larger than memory.
+#'
+#' @details
+#' The result is \eqn{V_{jr} = \sum_i w_i k(r_{ji}) b_{ir}}{V_jr = sum_i w_i k(r_ji) b_ir} with
+#' \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji = |L^-1 (y_j - x_i)|}, \eqn{H = LL'}{H = L L'} the bandwidth
+#' matrix: distances in units of the bandwidth. Kernels are 1 at distance 0, not normalised.
+#'
+#' | `kernel` | \eqn{k(r)} |
+#' |---|---|
+#' | `"gaussian"` | \eqn{\exp(-r^2/2)}{exp(-r^2 / 2)} |
+#' | `"laplacian"` (exponential, Matern 1/2) | \eqn{\exp(-r)}{exp(-r)} |
+#' | `"matern32"` | \eqn{(1 + \sqrt{3} r) \exp(-\sqrt{3} r)}{(1 + sqrt(3) r) exp(-sqrt(3) r)} |
+#' | `"matern52"` | \eqn{(1 + \sqrt{5} r + 5 r^2 / 3) \exp(-\sqrt{5} r)}{(1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)} |
+#' | `"cauchy"` (rational quadratic) | \eqn{1 / (1 + r^2)}{1 / (1 + r^2)} |
+#' | `"imq"` (inverse multiquadric) | \eqn{1 / \sqrt{1 + r^2}}{1 / sqrt(1 + r^2)} |
+#'
+#' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
+#' is left out), to the rounding of `precision`, with no regard to `tol`. `"fast"` takes time linear in
+#' `n + m` and keeps every sum within `tol`: it is an error of class
+#' `flashkernel_error_unsupported` where there is no such engine for the kernel and the dimension.
+#' `"auto"` takes the one that should finish first, and with `tol = 0` an exact one.
+#'
+#' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
+#' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in
+#' memory. `x` may also be a function without arguments. Each call returns the next chunk of
+#' sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their
+#' coefficients, and after the last `NULL`. Chunks may have different numbers of rows, but not of
+#' columns. `b` and `weights`, where they are arguments, go by the order of the rows in all chunks
+#' together. A function is read once, so the sums of all targets are in memory meanwhile, and `y`
+#' has to be given.
+#'
+#' Sums over chunks are added in their order: the result is the same for any number of threads, and
+#' that of all points in one matrix but for rounding.
+#'
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a vector for one
+#'   dimension, a `big.matrix`, or a function that yields chunks.
+#' @param y The `m` target points, with the columns of `x`: a matrix, data frame, vector or
+#'   `big.matrix`. `x` itself where it is left out or `NULL`.
+#' @param b Coefficients: a vector of length `n`, an `n` x `r` matrix or `big.matrix`. `NULL`: ones, or
+#'   those that the chunks of `x` bring along.
+#' @param bandwidth The length scale in units of the points: one for all columns, one for each, or a
+#'   `d` x `d` **matrix of squares** \eqn{H} (for the Gaussian kernel: one kernel sd, `d` of them or
+#'   the variance matrix). Matched by name where it and the columns have names.
+#' @param kernel Which kernel, by name.
+#' @param tol Largest error of the fast engine, relative as `tol_type` says; 0: none but rounding.
+#' @param tol_type What an error is relative to: `"global"`, the largest of all targets' sums of
+#'   absolute terms \eqn{\sum_i |w_i b_{ir}| k(r_{ji})}{sum_i |w_i b_ir| k(r_ji)}; `"pointwise"`,
+#'   each target's own.
+#' @param engine `"auto"`, `"exact"` or `"fast"`.
+#' @param weights Non-negative weights of the source points, or `NULL`.
+#' @param out Where the sums go: `NULL`, they are returned; an `m` x `r` `big.matrix` of type double or
+#'   float, they are written there; or a function of `rows`, the numbers of some targets, and `values`,
+#'   their sums (a vector or a matrix as `b` is), called for one range of targets after the other.
+#' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL`: as many as take 128 MB.
+#' @inheritParams flash_kde
+#' @returns A vector of length `m` where `b` is a vector or `NULL`, else an `m` x `r` matrix with
+#'   the column names of `b`; its attribute `"diagnostics"`, which [diagnostics()] returns, tells
+#'   what was computed where and how fast. With `out` that record itself, invisibly.
+#' @inheritSection flash_kde Errors
+#' @inheritSection flash_kde Progress
+#' @references Rasmussen, C. E. and Williams, C. K. I. (2006) *Gaussian Processes for Machine
+#'   Learning*. MIT Press. Chapter 4 has the kernels.
+#' @seealso [kernel_sum()] for exact Gaussian sums of points in memory.
+#' @export
+#' @examples
+#' x <- as.matrix(iris[, 1:4])
+#' sums <- kernel_matvec(x, b = iris$Petal.Length, bandwidth = 0.5, kernel = "matern32")
+#' head(sums)
+#' diagnostics(sums)
+#'
+#' # sources in chunks of 50 rows
+#' first <- 1
+#' next_chunk <- function() {
+#'   if (first > nrow(x)) return(NULL)
+#'   rows <- first:(first + 49)
+#'   first <<- first + 50
+#'   list(x = x[rows, ], b = iris$Petal.Length[rows])
+#' }
+#' chunked <- kernel_matvec(next_chunk, x, bandwidth = 0.5, kernel = "matern32")
+#' all.equal(chunked, sums, check.attributes = FALSE)
+kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
+                          kernel = c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq"),
+                          tol = 1e-6, tol_type = c("global", "pointwise"),
+                          engine = c("auto", "exact", "fast"), weights = NULL, out = NULL,
+                          chunk_rows = NULL, backend = c("auto", "cpu", "cuda"),
+                          precision = c("auto", "double", "single", "fast"), threads = NULL,
+                          devices = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
+  kernels <- c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq")
+  kernel <- check_choice(kernel, kernels, "kernel")
+  control <- fk_control(backend, precision, threads, devices,
+    engine = engine, tol = tol, tol_type = tol_type
+  )
+  on.exit(close_progress(control))
+  targets <- if (!missing(y)) y
+  result <- sum_kernels(x, targets, b, bandwidth, weights, kernel, control, out, chunk_rows)
+  record <- sum_record(result, kernel, control)
+  if (!is.null(out)) return(invisible(record))
+  structure(result$sums, diagnostics = record)
+}
+
+# list(sums, stats, n, m, d), `sums` NULL where they went to `out`. Targets of a pass over the sources are
+# summed together: those of one piece, or all where the sources can be read only once.
+sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL, chunk_rows = NULL) {
+  once <- is.function(x)
+  if (!once) x <- check_table(x, "x")
+  if (once && is.null(y)) stop_argument("y", "must be given where `x` is a function")
+  if (!is.null(y)) {
+    y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
+  }
+  columns_of <- if (once) y else x
+  d <- ncol(columns_of)
+  names <- colnames(columns_of)
+  n <- if (once) NA_real_ else nrow(x)
+  weights <- check_weights(weights, if (once) length(weights) else n)
+  is_vector <- is.null(dim(b))
+  if (!is.null(b)) b <- check_coefficients(b, n)
+  L <- as_bandwidth(bandwidth, d, names = names)$L
+  out <- check_out(out)
+  size <- chunk_size(chunk_rows, d + max(1, ncol(b)))
+
+  targets <- if (is.null(y)) x else y
+  m <- nrow(targets)
+  pieces <- row_pieces(targets, size)
+  # every pair once where the points are their own targets and all in memory
+  symmetric <- is.null(y) && length(pieces) == 1
+  passes <- if (once) list(pieces) else lapply(pieces, list)
+  results <- list()
+  stats <- NULL
+  name_stage(control, "Summing kernels")
+  for (pass in passes) {
+    sums <- vector("list", length(pass))
+    next_chunk <- source_chunks(x, b, weights, d, names, size)
+    count <- 0
+    while (!is.null(chunk <- next_chunk())) {
+      count <- count + nrow(chunk$points)
+      if (is.null(stats)) {
+        is_vector <- is_vector && chunk$is_vector
+        check_sum_memory(chunk, if (symmetric) 0 else d, pass, if (is.null(out)) m else 0)
+        check_out_size(out, m, ncol(chunk$columns))
+      }
+      for (i in seq_along(pass)) {
+        at <- if (!symmetric) read_rows(targets, pass[[i]], "y", d, names)
+        show_share(control, stats, nrow(chunk$points) * (diff(pass[[i]]) + 1), n * m)
+        part <- .Call(ffi_kernel_sum, chunk$points, at, chunk$columns, L, kernel, control)
+        sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
+        stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+      }
+    }
+    if (is_vector) sums <- lapply(sums, as.vector)
+    if (is.null(out)) {
+      results <- c(results, sums)
+    } else {
+      Map(\(piece, values) write_rows(out, piece, values), pass, sums)
+    }
+  }
+  list(sums = join_pieces(results, is_vector), stats = stats, n = count, m = m, d = d)
+}
+
+# An n x r double matrix, or a big.matrix; n is NA where it is not known.
+check_coefficients <- function(b, n) {
+  columns <- if (is_big(b)) check_big(b, "b") else as_points(b, "b")
+  if (!is.na(n) && nrow(columns) != n) {
+    stop_argument("b", "must have one row per row of `x`, ", whole(n), ": found ", whole(nrow(columns)))
+  }
+  if (ncol(columns) == 0) stop_argument("b", "must have at least one column: found none")
+  if (!is_big(b)) check_finite(columns, "b")
+  columns
+}
+
+chunk_size <- function(chunk_rows, numbers_per_row) {
+  if (is.null(chunk_rows)) return(max(1, floor(CHUNK_BYTES / (8 * numbers_per_row))))
+  check_count(chunk_rows, "chunk_rows")
+}
+
+# A chunk and the engine's copy of it, as much for the coefficients, `d` numbers of each target, and the
+# sums of the pass, or of all `m` targets where they are returned.
+check_sum_memory <- function(chunk, d, pass, m) {
+  rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
+  sums <- max(m, sum(rows)) * ncol(chunk$columns)
+  check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
+}
+
+# The next call's share of all pairs, `total`; with NA each call has a bar of its own.
+show_share <- function(control, stats, pairs, total) {
+  if (is.na(total)) {
+    name_stage(control, "Summing kernels of a chunk")
+  } else {
+    share_stage(control, sum(stats$pairs) / total, pairs / total)
+  }
+}
+
+join_pieces <- function(sums, is_vector) {
+  if (length(sums) < 2) return(if (length(sums) == 1) sums[[1]])
+  do.call(if (is_vector) c else rbind, sums)
+}
+
+sum_record <- function(result, kernel, control) {
+  stats <- result$stats
+  on_device <- stats$backend == "cuda"
+  structure(
+    class = "kernel_matvec_diagnostics",
+    list(
+      kernel = kernel, n = result$n, m = result$m, d = result$d,
+      backend = stats$backend, device = stats$device, engine = stats$engine, method = stats$method,
+      precision = stats$precision, isa = stats$isa, threads = stats$threads, devices = stats$devices,
+      reason = stats$reason, pairs = stats$pairs, seconds = stats$seconds,
+      device_seconds = if (on_device) stats$device_seconds else NA_real_,
+      pairs_per_second = if (stats$seconds > 0) stats$pairs / stats$seconds else NA_real_,
+      tol = control$tol, tol_type = control$tol_type,
+      tol_achieved = if (stats$engine == "exact") NA_real_ else stats$tol_achieved
+    )
+  )
+}

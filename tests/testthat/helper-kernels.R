@@ -1,0 +1,52 @@
+# The kernels by their formulas in plain R, and sums of them: no package code.
+
+ref_kernels <- list(
+  gaussian = \(r) exp(-r^2 / 2),
+  laplacian = \(r) exp(-r),
+  matern32 = \(r) (1 + sqrt(3) * r) * exp(-sqrt(3) * r),
+  matern52 = \(r) (1 + sqrt(5) * r + 5 * r^2 / 3) * exp(-sqrt(5) * r),
+  cauchy = \(r) 1 / (1 + r^2),
+  imq = \(r) 1 / sqrt(1 + r^2)
+)
+
+# The m x n matrix of kernels, by differences
+ref_kernel_matrix <- function(x, y, H, kernel) {
+  row <- \(j) ref_kernels[[kernel]](sqrt(ref_distance2(x, y[j, ], H)))
+  t(vapply(seq_len(nrow(y)), row, numeric(nrow(x))))
+}
+
+# The largest error of sums, relative to the largest sum of absolute terms
+expect_sums <- function(got, K, b, bound, label = "sums") {
+  b <- as.matrix(b)
+  got <- as.matrix(got)
+  testthat::expect_identical(dim(got), c(nrow(K), ncol(b)), label = label)
+  error <- max(abs(got - K %*% b)) / max(K %*% abs(b))
+  testthat::expect(
+    isTRUE(error <= bound),
+    sprintf("%s: error %.3g is above the bound %.3g.", label, error, bound)
+  )
+}
+
+plain <- function(sums) {
+  attr(sums, "diagnostics") <- NULL
+  sums
+}
+
+# A source of chunks of `sizes` rows, as kernel_matvec() takes it
+chunks_of <- function(x, b = NULL, sizes) {
+  x <- as.matrix(x)
+  last <- cumsum(sizes)
+  chunk <- 0
+  function() {
+    chunk <<- chunk + 1
+    if (chunk > length(sizes)) return(NULL)
+    rows <- seq_len(sizes[chunk]) + last[chunk] - sizes[chunk]
+    if (is.null(b)) return(x[rows, , drop = FALSE])
+    list(x = x[rows, , drop = FALSE], b = if (is.matrix(b)) b[rows, , drop = FALSE] else b[rows])
+  }
+}
+
+big_matrix <- function(x, type = "double") {
+  testthat::skip_if_not_installed("bigmemory")
+  bigmemory::as.big.matrix(as.matrix(x), type = type)
+}
