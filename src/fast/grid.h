@@ -10,7 +10,9 @@
  *   fk_grid_create -> fk_grid_add ... [-> fk_grid_expect ...] -> fk_grid_convolve -> fk_grid_evaluate ... ->
  * fk_grid_free
  *
- * Points used more than once (targets that are the sources; new b) are sorted once: fk_grid_sort.
+ * Points used more than once (targets that are the sources; new b) are sorted once: fk_grid_sort. After a failure
+ * a grid can only be cleared or freed. b and points are finite; with `single`, b far from the ends of a float's
+ * range.
  */
 #ifndef FK_FAST_GRID_H
 #define FK_FAST_GRID_H
