@@ -135,8 +135,8 @@ double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *win
   /* blocks are visited at least once for each batch; where points are few, only the cells around them are */
   double touched = fmin(m.scratch, 2 * rows * width * w->n / fmax(m.occupied, 1));
   double visits = fmax(m.occupied * fmax(1, w->n / 4e6), w->n / 8192);
-  double each = w->n * spread + w->m * interpolate + visits * (300 + 0.8 * touched) +
-                m.cells * passes * ((floats ? 0.5 : 0.9) + (2 * window->reach + 4) * (floats ? 0.022 : 0.036));
+  double each = w->n * spread + w->m * interpolate + visits * (300 + (floats ? 1.5 : 2.2) * touched) +
+                m.cells * passes * ((floats ? 1.8 : 2.8) + (2 * window->reach + 4) * (floats ? 0.022 : 0.036));
   double nanoseconds = (w->same_points ? w->n : w->n + w->m) * sort + (double)w->columns * each;
   double used = fk_threads_for_work(threads, nanoseconds);
   return 2e-5 + nanoseconds * 1e-9 / (1 + 0.9 * (used - 1));

@@ -10,7 +10,9 @@
  *   fk_grid_create -> fk_grid_add ... [-> fk_grid_expect ...] -> fk_grid_convolve -> fk_grid_evaluate ... ->
  * fk_grid_free
  *
- * Points used more than once (targets that are the sources; new b) are sorted once: fk_grid_sort.
+ * Points used more than once (targets that are the sources; new b) are sorted once: fk_grid_sort. After a failure
+ * a grid can only be cleared or freed. b and points are finite; with `single`, b far from the ends of a float's
+ * range.
  */
 #ifndef FK_FAST_GRID_H
 #define FK_FAST_GRID_H
@@ -91,7 +93,8 @@ int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
 
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, int d, struct fk_grid_work *work,
                               struct fk_error *err);
-/* Seconds with a window, and bytes of the grid. */
+/* Seconds with a window, and bytes of the grid, where targets are expected: without that, blocks are computed all
+ * around the sources, which in 4 and more dimensions is far more. */
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 /* The cheapest window that keeps the error under tol; single is chosen too where *single is true on entry and
