@@ -11,6 +11,7 @@ static const struct fk_engine *const engines[] = {
 #if FK_WITH_CUDA
     &fk_engine_exact_cuda,
 #endif
+    &fk_engine_fast_cpu,
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 

@@ -23,7 +23,7 @@ static double extrapolate(double n, double s, double seen, double once, double t
   return seen + unseen * -expm1((n - s) * log1p(-fmin(once / (s * unseen + once), 1 - 1e-12)));
 }
 
-enum fk_status fk_grid_survey(const struct fk_grid_points *points, int d, struct fk_grid_work *work,
+enum fk_status fk_grid_survey(const struct fk_grid_points *points, double all, int d, struct fk_grid_work *work,
                               struct fk_error *err) {
   struct fk_blocks boxes[2];
   int64_t n = points->n, sampled = fk_smaller(n, SAMPLE), *counts[2] = {NULL, NULL};
@@ -68,7 +68,7 @@ enum fk_status fk_grid_survey(const struct fk_grid_points *points, int d, struct
       once += to_count[i] == 1;
       twice += to_count[i] == 2;
     }
-    work->boxes[level] = extrapolate((double)n, (double)sampled, (double)to->n, once, twice);
+    work->boxes[level] = extrapolate(all, (double)sampled, (double)to->n, once, twice);
     if (from_count) memset(from_count, 0, (size_t)fk_larger(from->n, 1) * sizeof *from_count);
   }
   for (int i = 0; i < 2; i++) {
@@ -152,6 +152,7 @@ enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, bool 
     for (int floats = 0; floats <= may; floats++) {
       const struct fk_window *a = fk_window_at(i);
       if (floats && (a->width > 8 || work->d == 1)) continue;
+      if (work->local && a->reach * a->spacing > 8) continue;
       if (fk_window_error(a, work->d, work->use) > tol - (floats ? rounding : 0)) continue;
       double guess = fk_grid_seconds(work, a, floats, threads);
       if (guess >= *seconds) continue;

@@ -84,6 +84,7 @@ struct fk_grid_work {
   int64_t columns;
   unsigned use;
   bool same_points;             /* targets are the sources */
+  bool local;                   /* errors are to fade with the distance: no filter wider than 8 bandwidths */
   double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
   double boxes[FK_GRID_LEVELS]; /* cubes of side 2^level bandwidths with a point in them */
 };
@@ -91,7 +92,8 @@ struct fk_grid_work {
 /* The sides of a block, in cells; returns their product. */
 int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
 
-enum fk_status fk_grid_survey(const struct fk_grid_points *points, int d, struct fk_grid_work *work,
+/* points: all n of them, or a sample that is spread evenly. */
+enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,
                               struct fk_error *err);
 /* Seconds with a window, and bytes of the grid, where targets are expected: without that, blocks are computed all
  * around the sources, which in 4 and more dimensions is far more. */

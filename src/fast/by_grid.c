@@ -1,0 +1,249 @@
+/* The fast engine by the grid: spread, filter, interpolate; and to a tolerance of each row's own, where the grid's
+ * error is known from a wider kernel on the same grid, the rest by direct sums.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+/* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
+enum { SORTED_ONCE = 1 << 24 };
+/* Rows that direct sums may take before a finer window is tried. */
+#define MOST_DIRECT 0.05
+/* A window's error fades as a Gaussian of this width does, times at most 1.3 (measured for all windows whose
+ * filter reaches 8 bandwidths at most, as struct fk_grid_work's `local` asks). */
+#define ERROR_WIDTH 3.0
+
+/* One side's points, a chunk at a time, or all of them sorted. */
+struct side {
+  const struct fk_points *points;
+  double *u; /* d x size */
+  int64_t size;
+};
+
+static enum fk_status side_init(struct side *side, const struct fk_fast_job *job, const struct fk_points *points,
+                                int64_t size, struct fk_error *err) {
+  side->points = points;
+  side->size = fk_smaller(size, points->n);
+  side->u = malloc(sizeof(double) * (size_t)(side->size * job->d));
+  if (!side->u)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
+                   8e-6 * (double)side->size * (double)job->d);
+  return FK_STATUS_OK;
+}
+
+struct pass {
+  struct fk_fast_job *job;
+  struct side sources, targets;
+  struct fk_sorted *sorted; /* both sides, or NULL */
+  struct fk_grid *grid;
+  double *value, *gradient; /* of a chunk of targets */
+};
+
+static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
+  struct fk_fast_job *job = p->job;
+  enum fk_status status = FK_STATUS_OK;
+  if (p->sorted) return fk_grid_add_sorted(p->grid, p->sorted, job->b, job->n, err);
+  for (int64_t at = 0; at < job->n && !status; at += p->sources.size) {
+    int64_t count = fk_smaller(p->sources.size, job->n - at);
+    struct fk_grid_points points = {p->sources.u, count, count};
+    status = fk_fast_whiten(job, p->sources.points, at, count, p->sources.u, count, err);
+    if (!status) status = fk_grid_add(p->grid, &points, job->b ? job->b + at : NULL, job->n, err);
+  }
+  return status;
+}
+
+/* Few targets: only the blocks around them are filtered. */
+static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
+  struct fk_fast_job *job = p->job;
+  enum fk_status status = FK_STATUS_OK;
+  if (job->same || job->m >= job->n) return status;
+  for (int64_t at = 0; at < job->m && !status; at += p->targets.size) {
+    int64_t count = fk_smaller(p->targets.size, job->m - at);
+    struct fk_grid_points points = {p->targets.u, count, count};
+    status = fk_fast_whiten(job, p->targets.points, at, count, p->targets.u, count, err);
+    if (!status) status = fk_grid_expect(p->grid, &points, err);
+  }
+  return status;
+}
+
+/* What is done with the values of targets at .. at + count - 1; u: their whitened coordinates. */
+typedef void use_fn(struct pass *p, int64_t at, int64_t count, const double *u, void *data);
+
+static enum fk_status evaluate(struct pass *p, bool gradient, use_fn *use, void *data, struct fk_error *err) {
+  struct fk_fast_job *job = p->job;
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t at = 0; at < job->m && !status; at += p->targets.size) {
+    int64_t count = fk_smaller(p->targets.size, job->m - at);
+    struct fk_grid_points points = {p->targets.u, count, count};
+    double *slope = gradient ? p->gradient : NULL;
+    if (p->sorted) {
+      status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
+    } else {
+      status = fk_fast_whiten(job, p->targets.points, at, count, p->targets.u, count, err);
+      if (!status) status = fk_grid_evaluate(p->grid, &points, p->value, slope, count, err);
+    }
+    if (!status) use(p, at, count, p->targets.u, data);
+  }
+  return status;
+}
+
+struct term {
+  double scale;
+  bool first, gradient;
+};
+
+/* One term of the factor joins the sums; where there are coordinates it is the last that brings gradients. */
+static void take(struct pass *p, int64_t at, int64_t count, const double *u, void *data) {
+  const struct term *term = data;
+  struct fk_fast_job *job = p->job;
+  for (int64_t c = 0; c < job->columns; c++) {
+    double *out = fk_fast_out(job, c) + at;
+    const double *value = p->value + c * count;
+    for (int64_t i = 0; i < count; i++) out[i] = (term->first ? 0 : out[i]) + term->scale * value[i];
+  }
+  if (!term->gradient) return;
+  const double *mass = job->task->mass + at;
+  for (int64_t k = 0; k < job->d; k++) {
+    double *out = job->task->sums + k * job->m + at;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = term->scale * p->gradient[k * count + i] + u[k * count + i] * mass[i];
+  }
+}
+
+/* Rows whose own sum is too small beside what the error may be: around[] has the latter. */
+static void bound(struct pass *p, int64_t at, int64_t count, const double *u, void *data) {
+  double *around = data;
+  (void)u;
+  for (int64_t i = 0; i < count; i++) around[at + i] = p->value[(p->job->columns - 1) * count + i];
+}
+
+static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
+                                struct fk_error *err) {
+  struct fk_fast_job *job = p->job;
+  struct fk_grid_spec spec = {.d = (int)job->d, .columns = job->columns, .use = use, .single = single};
+  spec.window = *window;
+  spec.threads = job->opts->threads;
+  spec.poll = job->opts->poll;
+  enum fk_status status = fk_grid_create(&spec, &p->grid, err);
+  if (!status && p->sources.size == job->n && job->same && !p->sorted) {
+    struct fk_grid_points points = {p->sources.u, job->n, job->n};
+    status = fk_fast_whiten(job, p->sources.points, 0, job->n, p->sources.u, job->n, err);
+    if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
+  }
+  if (!status) status = expect_targets(p, err);
+  if (!status) status = add_sources(p, err);
+  return status;
+}
+
+/* All terms with one window; around (or NULL): sum |b| exp(-q / (2 ERROR_WIDTH^2)) of each row. */
+static enum fk_status run(struct pass *p, const struct fk_window *window, bool single, double *around,
+                          struct fk_error *err) {
+  struct fk_fast_job *job = p->job;
+  enum fk_status status = FK_STATUS_OK;
+  bool last_is_laplace = job->laplace != 0;
+  if (job->plain != 0 || around || !last_is_laplace) {
+    struct term plain = {job->plain, true, job->gradient && !last_is_laplace};
+    status = make_grid(p, plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE, window, single, err);
+    if (!status) status = fk_grid_convolve(p->grid, 1, err);
+    if (!status) status = evaluate(p, plain.gradient, take, &plain, err);
+    if (!status && around) status = fk_grid_convolve(p->grid, ERROR_WIDTH, err);
+    if (!status && around) status = evaluate(p, false, bound, around, err);
+    fk_grid_free(p->grid);
+    p->grid = NULL;
+  }
+  if (!status && last_is_laplace) {
+    struct term laplace = {job->laplace, job->plain == 0 && !around, job->gradient};
+    unsigned use = FK_WINDOW_LAPLACE | (job->gradient ? FK_WINDOW_GRADIENT : 0);
+    status = make_grid(p, use, window, single, err);
+    if (!status) status = fk_grid_convolve(p->grid, 1, err);
+    if (!status) status = evaluate(p, job->gradient, take, &laplace, err);
+    fk_grid_free(p->grid);
+    p->grid = NULL;
+  }
+  return status;
+}
+
+static enum fk_status prepare(struct pass *p, struct fk_fast_job *job, struct fk_error *err) {
+  int64_t size = job->same && job->n <= SORTED_ONCE ? job->n : FK_FAST_CHUNK;
+  enum fk_status status = side_init(&p->sources, job, &job->task->sources, size, err);
+  if (status) return status;
+  p->targets = p->sources;
+  if (!job->same) status = side_init(&p->targets, job, &job->task->targets, size, err);
+  int64_t values = p->targets.size * job->columns, slopes = job->gradient ? p->targets.size * job->d : 0;
+  p->value = malloc(sizeof(double) * (size_t)(values + slopes));
+  p->gradient = p->value + values;
+  if (!status && !p->value)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)(values + slopes));
+  return status;
+}
+
+static void finish(struct pass *p) {
+  if (p->targets.u != p->sources.u) free(p->targets.u);
+  free(p->sources.u);
+  free(p->value);
+  fk_sorted_free(p->sorted);
+  fk_grid_free(p->grid);
+}
+
+static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                                     double *around, struct fk_window *window, struct fk_error *err) {
+  struct pass p = {.job = job};
+  double seconds;
+  bool single = job->single;
+  enum fk_status status = fk_grid_choose(work, tol, &single, job->opts->threads, window, &seconds, err);
+  if (!status) status = prepare(&p, job, err);
+  if (!status) status = run(&p, window, single, around, err);
+  finish(&p);
+  if (status) return status;
+  job->largest = 0;
+  for (int64_t i = 0; i < job->m; i++) job->largest = fmax(job->largest, fabs(job->task->mass[i]));
+  job->rounding = single ? 8e-7 : 1e-15;
+  job->used_single = single;
+  if (job->task->exclude_self) fk_fast_leave_out(job);
+  return FK_STATUS_OK;
+}
+
+/* Rows that the window does not resolve, all those where error > tol sum; NULL: too many. */
+static int64_t find_rows(const struct fk_fast_job *job, const struct fk_window *window, const double *around,
+                         int64_t **rows) {
+  double error =
+      1.3 * fk_window_error(window, (int)job->d, job->laplace != 0 ? FK_WINDOW_LAPLACE : FK_WINDOW_VALUE);
+  int64_t found = 0;
+  if (job->gradient) error = fmax(error, 1.3 * fk_window_error(window, (int)job->d, FK_WINDOW_GRADIENT));
+  for (int64_t i = 0; i < job->m; i++)
+    if (!((error + job->rounding) * around[i] <= job->tol * job->task->mass[i])) (*rows)[found++] = i;
+  return found;
+}
+
+static enum fk_status pointwise(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
+  struct fk_window window;
+  double *around = malloc(sizeof(double) * (size_t)job->m);
+  int64_t *rows = malloc(sizeof(int64_t) * (size_t)job->m), found = job->m;
+  enum fk_status status = FK_STATUS_OK;
+  if (!around || !rows)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 16e-6 * (double)job->m);
+  job->single = false; /* rounding is of the sums around, not of the row's own */
+  for (double tol = job->tol / 64; !status; tol /= 64) {
+    struct fk_error why = {FK_STATUS_OK, ""};
+    enum fk_status tried = with_tolerance(job, work, tol, around, &window, &why);
+    if (tried == FK_STATUS_UNSUPPORTED && tol < job->tol / 64) break; /* the last window has to do */
+    if (tried) {
+      status = fk_fail(err, tried, "%s", why.message);
+      break;
+    }
+    found = find_rows(job, &window, around, &rows);
+    if ((double)found <= MOST_DIRECT * (double)job->m) break;
+  }
+  job->tail_rows = status ? 0 : found;
+  if (!status && found > 0) status = fk_fast_rows(job, rows, found, err);
+  free(around);
+  free(rows);
+  return status;
+}
+
+enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
+  struct fk_window window;
+  if (job->opts->tol_type == FK_TOL_POINTWISE) return pointwise(job, work, err);
+  return with_tolerance(job, work, job->tol, NULL, &window, err);
+}

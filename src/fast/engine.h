@@ -1,0 +1,60 @@
+/* One sum of the fast engine, between its files: engine.c (the table's entry, and which method), by_grid.c,
+ * by_direct.c (and rows in the tails), check.c (the error achieved).
+ *
+ * All methods sum columns b, weights included: those of the task, and the mass (the weights alone) last.
+ */
+#ifndef FK_FAST_ENGINE_H
+#define FK_FAST_ENGINE_H
+
+#include "../core/count.h"
+#include "direct.h"
+#include "grid.h"
+
+struct fk_fast_job {
+  const struct fk_task *task;
+  const struct fk_opts *opts;
+  int64_t n, m, d;
+  bool same; /* targets are the sources */
+  double tol;
+
+  const double *b; /* n x columns; NULL: one column of ones */
+  double *own_b;   /* the same, where it had to be made */
+  int64_t columns;
+  bool negative; /* is one of b? */
+  double largest_b;
+
+  /* f = laplace (1 + d/2 - q/2) + plain; supported: see fk_fast_supports() */
+  double laplace, plain;
+  bool gradient; /* coordinates are summed, as gradients: sum w f k (u_i - u_j) */
+
+  bool single;     /* may be */
+  double largest;  /* of the masses: what the tolerance is relative to, where no b is negative */
+  double rounding; /* of the method's arithmetic, relative to what is around a row */
+  bool used_single;
+  int64_t tail_rows;
+};
+
+static inline const struct fk_points *fk_fast_targets(const struct fk_fast_job *job) {
+  return job->same ? &job->task->sources : &job->task->targets;
+}
+/* Where column c of the sums goes. */
+static inline double *fk_fast_out(const struct fk_fast_job *job, int64_t c) {
+  return c == job->columns - 1 ? job->task->mass : job->task->sums + c * job->m;
+}
+
+enum { FK_FAST_CHUNK = 1 << 21 }; /* points whitened at a time */
+/* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
+enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
+                              int64_t count, double *u, int64_t ld, struct fk_error *err);
+
+/* The sums by a method, to the task's results. */
+enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err);
+enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err);
+/* Some rows again, each to the tolerance of its own sums and with its own shift. */
+enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, struct fk_error *err);
+/* A row's own kernel goes out of its sums. */
+void fk_fast_leave_out(struct fk_fast_job *job);
+/* The error on a sample of rows, relative as the options ask. */
+enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct fk_error *err);
+
+#endif
