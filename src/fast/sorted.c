@@ -37,7 +37,7 @@ void fk_batch_free(struct fk_batch *b) {
 }
 
 int64_t fk_batch_size(int64_t left, int64_t blocks) {
-  enum { LEAST = 1 << 18, FIRST = 1 << 19, MOST = 1 << 22, PER_BLOCK = 2048 };
+  enum { LEAST = 1 << 20, FIRST = 1 << 20, MOST = 1 << 22, PER_BLOCK = 2048 };
   int64_t size = blocks ? fk_smaller(fk_larger(blocks * PER_BLOCK, LEAST), MOST) : FIRST;
   return left < 2 * size ? left : size;
 }

@@ -38,7 +38,8 @@ enum fk_status fk_sorter_init(struct fk_sorter *s, const struct fk_layout *layou
 void fk_sorter_free(struct fk_sorter *s);
 
 /* How many of the points left the next batch takes, after one that had `blocks` blocks (0: the first). Many points
- * a block pay for the block's scratch, few stay in the caches. */
+ * a block pay for the block's scratch, few stay in the caches; and each batch makes all threads meet, which is
+ * slow on busy cores. */
 int64_t fk_batch_size(int64_t left, int64_t blocks);
 /* Into a batch that is zero, or was used before. */
 enum fk_status fk_batch_sort(struct fk_sorter *s, const struct fk_grid_points *points, int64_t first, int64_t n,
