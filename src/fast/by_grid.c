@@ -53,11 +53,11 @@ static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
   return status;
 }
 
-/* Few targets: only the blocks around them are filtered. */
+/* Only the blocks around targets are filtered. */
 static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
   struct fk_fast_job *job = p->job;
   enum fk_status status = FK_STATUS_OK;
-  if (job->same || job->m >= job->n) return status;
+  if (p->sorted) return fk_grid_expect_sorted(p->grid, p->sorted, err);
   for (int64_t at = 0; at < job->m && !status; at += p->targets.size) {
     int64_t count = fk_smaller(p->targets.size, job->m - at);
     struct fk_grid_points points = {p->targets.u, count, count};

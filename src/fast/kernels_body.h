@@ -336,6 +336,7 @@ static const struct fk_grid_ops FN(grid_ops) = {.real = sizeof(REAL),
 #undef V_SUB
 #undef V_MUL
 #undef V_DIV
+#undef V_SQRT
 #undef V_FMA
 #undef V_FNMA
 #undef V_MAX

@@ -1,4 +1,5 @@
 /* The grid's loops for any processor, on the compiler's own 16-byte vectors; and the choice among all. */
+#include <math.h>
 #include <string.h>
 
 #include "../cpu/tile.h"
