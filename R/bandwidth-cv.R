@@ -63,6 +63,9 @@
 #'   to n by the factor (m/n)^(1/(d+4)), or (m/n)^(1/(d+8)) for the debiased estimators. `Inf` uses
 #'   all. O(subsample^2 d) for each evaluation whatever n is.
 #' @param backend,precision,threads,devices As in `flash_kde()`.
+#' @param tol In up to 3 dimensions and for many points, sums of the plain and the Laplace-corrected estimate
+#'   may be off by `tol` times themselves, which makes each evaluation linear in n (see [flash_kde()]); 0:
+#'   exact sums. Those of `"sdkde"` always are.
 #' @param ... Nothing; later arguments have to be named.
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (`"sphered"`, `"full"`) is a **variance**. With attributes `criterion`
@@ -93,13 +96,13 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
                    weights = NULL, start = NULL, subsample = Inf,
                    backend = c("auto", "cpu", "cuda"),
                    precision = c("auto", "double", "single", "fast"), threads = NULL,
-                   devices = NULL, ...) {
+                   devices = NULL, tol = 1e-6, ...) {
   check_dots_empty(...)
   estimator <- check_estimator(estimator)
   structure <- check_structure(structure)
-  control <- fk_control(backend, precision, threads, devices)
-  on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
+  control <- search_control(backend, precision, threads, devices, tol, data$d)
+  on.exit(close_progress(control))
   warn_search(lcv_bandwidth(data, estimator, structure, start, control)$bandwidth, structure)
 }
 
@@ -137,13 +140,19 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
                     weights = NULL, start = NULL, subsample = Inf,
                     backend = c("auto", "cpu", "cuda"),
                     precision = c("auto", "double", "single", "fast"), threads = NULL,
-                   devices = NULL, ...) {
+                   devices = NULL, tol = 1e-6, ...) {
   check_dots_empty(...)
   structure <- check_structure(structure)
-  control <- fk_control(backend, precision, threads, devices)
-  on.exit(close_progress(control))
   data <- selector_data(x, weights, subsample)
+  control <- search_control(backend, precision, threads, devices, tol, data$d)
+  on.exit(close_progress(control))
   warn_search(lscv_bandwidth(data, structure, start, control)$bandwidth, structure)
+}
+
+# Each point's own sum counts, so the tolerance is pointwise.
+search_control <- function(backend, precision, threads, devices, tol, d) {
+  tol <- check_tol(tol, "auto")
+  fk_control(backend, precision, threads, devices, tol = if (d <= 3) tol else 0, tol_type = "pointwise")
 }
 
 check_structure <- function(structure) {

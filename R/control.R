@@ -4,19 +4,25 @@
 fk_control <- function(backend = "auto", precision = "auto", threads = NULL, devices = NULL,
                        progress = NULL, engine = "auto", tol = 0, tol_type = "global") {
   engine <- check_choice(engine, c("auto", "exact", "fast"), "engine")
+  precision <- check_choice(precision, c("auto", "double", "single", "fast"), "precision")
+  tol <- check_tol(tol, engine)
+  # what single precision does not keep
+  if (precision == "auto" && tol > 0 && tol < 1e-5) precision <- "double"
   list(
     backend = check_backend(backend),
-    precision = check_choice(precision, c("auto", "double", "single", "fast"), "precision"),
+    precision = precision,
     threads = check_threads(threads),
     devices = check_devices(devices),
     engine = engine,
-    tol = check_tol(tol, engine),
-    tol_type = check_choice(tol_type, c("global", "pointwise"), "tol_type"),
+    tol = tol,
+    tol_type = check_tol_type(tol_type),
     progress = if (is.null(progress)) progress_closure() else progress
   )
 }
 
 check_backend <- function(backend) check_choice(backend, c("auto", "cpu", "cuda"), "backend")
+
+check_tol_type <- function(tol_type) check_choice(tol_type, c("global", "pointwise"), "tol_type")
 
 check_tol <- function(tol, engine) {
   if (!is.numeric(tol) || length(tol) != 1 || is.object(tol) || !is.finite(tol) || tol < 0 || tol >= 1) {

@@ -30,7 +30,9 @@
 #'   `pairs_per_second` and `tail_rows`;
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
-#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`.
+#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`; for a fit
+#'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `achieved` (the largest error of a prediction at a
+#'   sample of up to 4,096 of the points, against exact sums at some of these) and the `engine` of that prediction.
 #'
 #'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
@@ -61,6 +63,7 @@ diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- object$diagnostics
   if (object$estimator == "laplace") record$negative_mass <- negative_mass(object)
+  if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
   record
 }
 
@@ -71,6 +74,7 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
   if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
   size <- format(x$effective_size, digits = digits)
   cat("Effective sample size: ", size, " of ", x$n, "\n", sep = "")
+  if (!is.null(x$tolerance)) print_tolerance(x$tolerance$achieved, x$tolerance$tol_type, x$tolerance$tol)
   mass <- x$negative_mass
   if (!is.null(mass)) {
     error <- if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2))
@@ -87,11 +91,23 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
     ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
   if (x$backend == "cuda") cat("Back end: ", x$backend, ", ", x$reason, "\n", sep = "")
-  if (!is.na(x$tol_achieved)) {
-    cat("Error on a sample: ", format(x$tol_achieved, digits = 2), " (", x$tol_type, "), asked for ",
-      x$tol, "\n", sep = "")
-  }
+  if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_type, x$tol)
   invisible(x)
+}
+
+print_tolerance <- function(achieved, type, tol) {
+  cat("Error on a sample: ", format(achieved, digits = 2), " (", type, "), allowed ", tol, "\n", sep = "")
+}
+
+# What a prediction to the tolerance of the fit achieves, at some of its points.
+tolerance_record <- function(object) {
+  control <- fit_control(object)
+  on.exit(close_progress(control))
+  points <- fit_points(object)
+  rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
+  stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
+  achieved <- if (stats$engine == "exact") 0 else stats$tol_achieved
+  list(tol = object$tol, tol_type = object$tol_type, achieved = achieved, engine = stats$engine)
 }
 
 # The part that is known when the fit ends; kept in the fit. `stages`: the stats of each; `resolved`:

@@ -3,10 +3,10 @@
 # `arg` is what the user calls the points; `call` is the call to store; `formula`: what a fit by formula
 # keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
-                    precision, threads, devices, na.action, formula = NULL) {
+                    precision, threads, devices, tol, tol_type, na.action, formula = NULL) {
   # Everything is checked before anything is computed.
   estimator <- check_estimator(estimator)
-  control <- fk_control(backend, precision, threads, devices)
+  control <- fk_control(backend, precision, threads, devices, tol = tol, tol_type = tol_type)
   on.exit(close_progress(control))
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
@@ -40,7 +40,7 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
     selector = main$selector, debiased = keep_lost(debias$debiased, points, weights),
     terms = formula$terms, variables = formula$variables, na.action = kept$omitted,
     backend = control$backend, precision = control$precision, threads = threads,
-    devices = devices
+    devices = devices, tol = control$tol, tol_type = control$tol_type
   )
   stages <- list(
     bandwidth = main$stats,
@@ -109,9 +109,13 @@ fit_points <- function(object) if (object$estimator == "sdkde") object$debiased 
 
 fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
 
-# A fit from before there were devices has none: the default.
+# A fit from before there were devices or tolerances has none: the default.
 fit_control <- function(object) {
-  fk_control(object$backend, object$precision, object$threads, object$devices)
+  tol <- if (is.null(object$tol)) 0 else object$tol
+  tol_type <- if (is.null(object$tol_type)) "global" else object$tol_type
+  fk_control(
+    object$backend, object$precision, object$threads, object$devices, tol = tol, tol_type = tol_type
+  )
 }
 
 total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)

@@ -19,9 +19,17 @@
 #'
 #' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
 #' is left out), to the rounding of `precision`, with no regard to `tol`. `"fast"` takes time linear in
-#' `n + m` and keeps every sum within `tol`: it is an error of class
-#' `flashkernel_error_unsupported` where there is no such engine for the kernel and the dimension.
+#' `n + m`, for Gaussian kernels in up to 7 dimensions, and keeps every sum within `tol`: it is an error of class
+#' `flashkernel_error_unsupported` for other kernels and more dimensions.
 #' `"auto"` takes the one that should finish first, and with `tol = 0` an exact one.
+#'
+#' **The fast engine** goes by a sample of the points. Where many of them lie within a bandwidth it spreads
+#' them onto a grid, filters that, and interpolates; the grid has only cells near points, and its spacing and
+#' the width of its windows follow from `tol` through errors that are computed, not estimated. The cost grows
+#' steeply with the dimension. Where few points lie within a bandwidth it sums
+#' directly, over a tree of boxes, and leaves out what is too far away to matter. With
+#' `tol_type = "pointwise"` targets whose own sum is small beside what is around them are summed directly, too.
+#' A sample of targets is also summed exactly: `tol_achieved` of [diagnostics()] is the largest error there.
 #'
 #' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
 #' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in
@@ -33,7 +41,9 @@
 #' has to be given.
 #'
 #' Sums over chunks are added in their order: the result is the same for any number of threads, and
-#' that of all points in one matrix but for rounding.
+#' that of all points in one matrix but for rounding. The fast engine takes each of k chunks to `tol / k`, and
+#' those of a function, whose number is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and
+#' for any number that are alike.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a vector for one
 #'   dimension, a `big.matrix`, or a function that yields chunks.
@@ -129,6 +139,8 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
   # every pair once where the points are their own targets and all in memory
   symmetric <- is.null(y) && length(pieces) == 1
   passes <- if (once) list(pieces) else lapply(pieces, list)
+  # errors of chunks add up, each relative to the largest sum of its own
+  control$tol <- control$tol / if (once) CHUNKS_OF_A_FUNCTION else length(row_pieces(x, size))
   results <- list()
   stats <- NULL
   name_stage(control, "Summing kernels")
@@ -160,6 +172,10 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
   }
   list(sums = join_pieces(results, is_vector), stats = stats, n = count, m = m, d = d)
 }
+
+# For so many chunks a function's sums keep the tolerance whatever the chunks are, and for any number of
+# chunks that are alike.
+CHUNKS_OF_A_FUNCTION <- 64
 
 # An n x r double matrix, or a big.matrix; n is NA where it is not known.
 check_coefficients <- function(b, n) {

@@ -1,7 +1,7 @@
 #' Densities, log densities and scores from a fit
 #'
 #' Evaluates the estimate at new points or at the training points, exactly (every training point
-#' counts for every prediction).
+#' counts for every prediction) or, where the fit or `tol` allows it, to a tolerance.
 #'
 #' @details
 #' **Log densities** are computed as such and stay right where the density itself underflows to 0
@@ -23,7 +23,8 @@
 #' they are \eqn{se / |p|} (delta method).
 #'
 #' **Cost**: \eqn{O(nmd)} for `m` points (the training points need half, by symmetry), twice that
-#' with `se.fit`.
+#' with `se.fit`; \eqn{O(n + m)} with a tolerance in few dimensions. Standard errors and, for `"sdkde"`,
+#' leave-one-out values are always exact sums.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points to predict at: a matrix or data frame with the columns of the fit
@@ -39,7 +40,8 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
-#' @param backend,threads,devices As for [flash_kde()], for this prediction; `NULL`: those of the fit.
+#' @param backend,threads,devices,tol,tol_type As for [flash_kde()], for this prediction; `NULL`: those of
+#'   the fit.
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
@@ -56,12 +58,13 @@
 #' mean(predict(fit, type = "log_density", loo = TRUE))
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
-                              backend = NULL, threads = NULL, devices = NULL, ...) {
+                              backend = NULL, threads = NULL, devices = NULL, tol = NULL,
+                              tol_type = NULL, ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
-  object <- run_on(object, backend, threads, devices)
+  object <- run_on(object, backend, threads, devices, tol, tol_type)
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
@@ -73,13 +76,15 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
 }
 
 # A fit may come from another machine: what it asked for need not be here.
-run_on <- function(object, backend, threads, devices) {
+run_on <- function(object, backend, threads, devices, tol, tol_type) {
   if (!is.null(backend)) object$backend <- check_backend(backend)
   if (!is.null(threads)) object$threads <- check_threads(threads)
   if (!is.null(devices)) {
     check_devices(devices)
     object$devices <- devices
   }
+  if (!is.null(tol)) object$tol <- check_tol(tol, "auto")
+  if (!is.null(tol_type)) object$tol_type <- check_tol_type(tol_type)
   object
 }
 

@@ -1,0 +1,189 @@
+# The fast engine: sums to a tolerance, checked against the exact engine.
+
+kinds <- list(
+  uniform = \(n, d) matrix(stats::runif(n * d), n),
+  normal = \(n, d) matrix(stats::rnorm(n * d), n) / 5,
+  clustered = \(n, d) matrix(stats::runif(20 * d), 20)[sample(20, n, TRUE), , drop = FALSE] +
+    matrix(stats::rnorm(n * d), n) / 80,
+  path = \(n, d) apply(matrix(stats::rnorm(n * d), n), 2, cumsum) / sqrt(n)
+)
+
+fast_error <- function(x, y, b, h, tol, tol_type = "global", ...) {
+  fast <- kernel_matvec(x, y, b, h, engine = "fast", tol = tol, tol_type = tol_type, backend = "cpu", ...)
+  exact <- plain(kernel_matvec(x, y, b, h, engine = "exact", backend = "cpu"))
+  scale <- plain(kernel_matvec(x, y, abs(b), h, engine = "exact", backend = "cpu"))
+  error <- abs(plain(fast) - exact)
+  list(
+    relative = if (tol_type == "global") max(error) / max(scale) else max(error[scale > 0] / scale[scale > 0]),
+    diagnostics = diagnostics(fast)
+  )
+}
+
+test_that("every sum is within the tolerance of the largest, whatever the points, d and bandwidth", {
+  set.seed(1)
+  for (d in 1:7) for (kind in names(kinds)) {
+    n <- if (d <= 3) 4000 else 1200
+    x <- kinds[[kind]](n, d)
+    y <- rbind(x[1:300, , drop = FALSE], x[301:600, , drop = FALSE] + 0.02)
+    b <- stats::rnorm(n)
+    for (range in if (d <= 3) c(0.5, 10, 300) else if (d <= 5) c(1, 6, 100) else c(1, 30)) {
+      for (tol in c(1e-3, 1e-7)) {
+        error <- fast_error(x, y, b, 1 / range, tol)
+        label <- paste(kind, "d =", d, "range/h =", range, "tol =", tol, error$diagnostics$method)
+        expect_lte(error$relative, tol, label = label)
+      }
+    }
+  }
+})
+
+test_that("a pointwise tolerance holds for each sum, also where it is small beside others", {
+  set.seed(2)
+  for (d in c(1, 2, 3, 4)) {
+    x <- kinds$clustered(3000, d)
+    y <- rbind(x[1:200, , drop = FALSE], matrix(stats::runif(200 * d, -0.3, 1.3), 200))
+    for (tol in c(1e-3, 1e-8)) {
+      error <- fast_error(x, y, rep(1, 3000), 0.05, tol, "pointwise")
+      expect_lte(error$relative, tol, label = paste("d =", d, "tol =", tol))
+    }
+  }
+})
+
+test_that("the error on a sample is told, and is no more than the tolerance", {
+  set.seed(3)
+  x <- kinds$normal(20000, 2)
+  sums <- kernel_matvec(x, bandwidth = 0.05, engine = "fast", tol = 1e-5, backend = "cpu")
+  record <- diagnostics(sums)
+  expect_identical(record$engine, "fast")
+  expect_identical(record$method, "grid")
+  expect_gt(record$tol_achieved, 0)
+  expect_lte(record$tol_achieved, 1e-5)
+  expect_output(print(record), "Error on a sample")
+  exact <- kernel_matvec(x, bandwidth = 0.05, tol = 0)
+  expect_identical(diagnostics(exact)$engine, "exact")
+  expect_true(is.na(diagnostics(exact)$tol_achieved))
+})
+
+test_that("both methods give several columns, weights and full bandwidth matrices", {
+  set.seed(4)
+  x <- kinds$normal(3000, 3)
+  b <- cbind(a = stats::rnorm(3000), b = 1, c = seq(-1, 1, length.out = 3000))
+  w <- stats::runif(3000)
+  for (scale in c(0.2, 0.01)) {
+    H <- scale^2 * (diag(3) + 0.5)
+    fast <- kernel_matvec(x, NULL, b, H, weights = w, engine = "fast", tol = 1e-8, backend = "cpu")
+    exact <- kernel_matvec(x, NULL, b, H, weights = w, engine = "exact", backend = "cpu")
+    expect_identical(colnames(fast), colnames(b))
+    K <- kernel_matvec(x, NULL, abs(b), H, weights = w, engine = "exact", backend = "cpu")
+    expect_lte(max(abs(plain(fast) - plain(exact))) / max(plain(K)), 1e-8)
+  }
+  expect_identical(diagnostics(fast)$method, "direct")
+})
+
+test_that("one point, ties, equal points, far outliers and far targets are no special cases", {
+  sums <- \(x, y, ...) plain(kernel_matvec(x, y, bandwidth = 1, engine = "fast", backend = "cpu", ...))
+  expect_equal(sums(matrix(0.3, 1, 2), matrix(0.3, 1, 2)), 1, tolerance = 1e-6)
+  expect_equal(sums(matrix(1, 500, 3), matrix(c(1, 1, 2), 1)), 500 * exp(-0.5), tolerance = 1e-6)
+  set.seed(5)
+  x <- round(matrix(stats::rnorm(2000), 1000), 1)
+  expect_lte(fast_error(x, x, rep(1, 1000), 0.3, 1e-7)$relative, 1e-7)
+  x[1, ] <- 1e6
+  expect_lte(fast_error(x, x, rep(1, 1000), 0.3, 1e-7)$relative, 1e-7)
+  expect_identical(sums(x, matrix(-1e5, 1, 2)), 0)
+})
+
+test_that("results have the same bits for any number of threads", {
+  set.seed(6)
+  x <- kinds$clustered(30000, 2)
+  for (h in c(0.1, 0.001)) {
+    run <- \(threads) plain(kernel_matvec(x, bandwidth = h, engine = "fast", tol = 1e-6, threads = threads, backend = "cpu"))
+    expect_identical(run(1), run(2))
+  }
+})
+
+test_that("all estimators predict densities, logs and scores to a tolerance", {
+  set.seed(7)
+  x <- kinds$normal(6000, 2)
+  y <- rbind(x[1:500, ], matrix(stats::runif(200, -1.5, 1.5), 100))
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    exact <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu")
+    fast <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu", tol = 1e-7, tol_type = "pointwise")
+    p <- predict(exact, y)
+    # the size of the plain estimate, beside which a Laplace-corrected one may be small
+    size <- predict(flash_kde(x, "kde", bandwidth = 0.05, backend = "cpu"), y)
+    expect_lte(max(abs(predict(fast, y) - p) / (abs(p) + size)), 1e-6, label = estimator)
+    if (estimator != "laplace") {
+      log_error <- abs(predict(fast, y, type = "log_density") - predict(exact, y, type = "log_density"))
+      expect_lte(max(log_error), 1e-6, label = paste(estimator, "log density"))
+    }
+    near <- x[1:500, ]
+    score_error <- abs(predict(fast, near, type = "score") - predict(exact, near, type = "score"))
+    if (estimator != "laplace") expect_lte(max(score_error) * 0.05, 1e-5, label = paste(estimator, "score"))
+  }
+})
+
+test_that("log densities in the tails hold, leave-one-out too, and a global tolerance leaves no log of noise", {
+  set.seed(8)
+  x <- rbind(kinds$normal(5000, 2), c(30, 30))
+  far <- cbind(seq(1, 60, length.out = 50), 0)
+  exact <- flash_kde(x, "kde", bandwidth = 0.1, backend = "cpu")
+  want <- predict(exact, far, type = "log_density")
+  for (type in c("global", "pointwise")) {
+    got <- predict(exact, far, type = "log_density", tol = 1e-6, tol_type = type)
+    expect_true(all(is.finite(got)))
+    bound <- if (type == "global") 1 else 1e-5
+    expect_lte(max(abs(got - want)), bound, label = type)
+    loo <- \(...) predict(exact, type = "log_density", loo = TRUE, ...)
+    expect_lte(max(abs(loo(tol = 1e-6, tol_type = type) - loo())), bound, label = paste("leave-one-out,", type))
+  }
+})
+
+test_that("small jobs are summed exactly, and tol = 0 is exact for any size", {
+  x <- example_points(200, 2)
+  small <- flash_kde(x, "kde", bandwidth = 0.5, tol = 1e-3, backend = "cpu")
+  expect_identical(predict(small, x), predict(flash_kde(x, "kde", bandwidth = 0.5, backend = "cpu"), x))
+  expect_identical(diagnostics(small)$tolerance$engine, "exact")
+})
+
+test_that("a fit tells its tolerance and what it achieves", {
+  set.seed(9)
+  fit <- flash_kde(stats::rnorm(30000), "kde", bandwidth = 0.05, tol = 1e-6, backend = "cpu")
+  tolerance <- diagnostics(fit)$tolerance
+  expect_identical(tolerance$engine, "fast")
+  expect_lte(tolerance$achieved, 1e-6)
+  expect_output(print(diagnostics(fit)), "allowed 1e-06")
+  expect_null(diagnostics(flash_kde(1:10, "kde", bandwidth = 1))$tolerance)
+})
+
+test_that("cross-validation finds the same bandwidth with and without the fast engine", {
+  set.seed(10)
+  x <- c(stats::rnorm(6000), stats::rnorm(3000, 4, 0.3))
+  for (select in list(\(...) bw_lcv(x, "kde", ...), \(...) bw_lscv(x, ...))) {
+    exact <- select(tol = 0, backend = "cpu")
+    fast <- select(backend = "cpu")
+    expect_equal(as.numeric(fast), as.numeric(exact), tolerance = 1e-3)
+    expect_equal(attr(fast, "criterion"), attr(exact, "criterion"), tolerance = 1e-5)
+  }
+})
+
+test_that("sources in chunks keep the tolerance", {
+  set.seed(11)
+  x <- kinds$uniform(12000, 2)
+  b <- stats::rnorm(12000)
+  y <- x[1:400, ]
+  scale <- max(plain(kernel_matvec(x, y, abs(b), 0.1, engine = "exact", backend = "cpu")))
+  exact <- plain(kernel_matvec(x, y, b, 0.1, engine = "exact", backend = "cpu"))
+  chunks <- chunks_of(x, b, rep(3000, 4))
+  sums <- kernel_matvec(chunks, y, bandwidth = 0.1, tol = 1e-6, engine = "fast", backend = "cpu")
+  expect_lte(max(abs(plain(sums) - exact)) / scale, 1e-6)
+})
+
+test_that("what the fast engine cannot do is one clear error, and only where it was asked for", {
+  x <- example_points(100, 2)
+  expect_error(kernel_matvec(x, bandwidth = 1, kernel = "imq", engine = "fast"),
+    class = "flashkernel_error_unsupported")
+  expect_error(kernel_matvec(example_points(100, 8), bandwidth = 1, engine = "fast"),
+    class = "flashkernel_error_unsupported")
+  expect_error(flash_kde(x, tol = -1), "`tol` must be")
+  expect_error(flash_kde(x, tol_type = "local"), "`tol_type` must be")
+  expect_silent(kernel_matvec(x, bandwidth = 1, kernel = "imq", tol = 1e-3))
+})
