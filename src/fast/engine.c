@@ -73,7 +73,6 @@ static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *
     for (int64_t i = 0; i < n; i++) b[values * n + i] = w ? w[i] : 1;
     job->b = b;
   }
-  job->largest_b = job->b ? fk_largest_absolute(job->b, n * job->columns) : 1;
   for (int64_t i = 0; job->b && i < n * job->columns && !job->negative; i++) job->negative = job->b[i] < 0;
   return FK_STATUS_OK;
 }

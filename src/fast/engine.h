@@ -21,7 +21,6 @@ struct fk_fast_job {
   double *own_b;   /* the same, where it had to be made */
   int64_t columns;
   bool negative; /* is one of b? */
-  double largest_b;
 
   /* f = laplace (1 + d/2 - q/2) + plain; supported: see fk_fast_supports() */
   double laplace, plain;
