@@ -230,7 +230,7 @@ struct fk_engine {
                                  struct fk_stats *stats, struct fk_error *err); /* of exact engines */
 };
 
-extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu;
+extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
 
 /* Of the engines that the options allow and that can do the work, the one that should finish first. Says why in
  * stats. */

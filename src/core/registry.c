@@ -12,6 +12,9 @@ static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cuda,
 #endif
     &fk_engine_fast_cpu,
+#if FK_WITH_CUDA
+    &fk_engine_fast_cuda,
+#endif
 };
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 

@@ -1,6 +1,4 @@
-/* The fast engine by the grid: spread, filter, interpolate; and to a tolerance of each row's own, where the grid's
- * error is known from a wider kernel on the same grid, the rest by direct sums.
- */
+/* The terms of the fast engine's sums by the grid on the CPU: spread, filter, interpolate. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,11 +6,6 @@
 
 /* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
 enum { SORTED_ONCE = 1 << 24 };
-/* Rows that direct sums may take before a finer window is tried. */
-#define MOST_DIRECT 0.05
-/* A window's error fades as a Gaussian of this width does, times at most 1.3 (measured for all windows whose
- * filter reaches 8 bandwidths at most, as struct fk_grid_work's `local` asks). */
-#define ERROR_WIDTH 3.0
 
 /* One side's points, a chunk at a time, or all of them sorted. */
 struct side {
@@ -136,7 +129,7 @@ static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_wi
   return status;
 }
 
-/* All terms with one window; around (or NULL): sum |b| exp(-q / (2 ERROR_WIDTH^2)) of each row. */
+/* All terms with one window; around (or NULL): sum |b| exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row. */
 static enum fk_status run(struct pass *p, const struct fk_window *window, bool single, double *around,
                           struct fk_error *err) {
   struct fk_fast_job *job = p->job;
@@ -147,7 +140,7 @@ static enum fk_status run(struct pass *p, const struct fk_window *window, bool s
     status = make_grid(p, plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE, window, single, err);
     if (!status) status = fk_grid_convolve(p->grid, 1, err);
     if (!status) status = evaluate(p, plain.gradient, take, &plain, err);
-    if (!status && around) status = fk_grid_convolve(p->grid, ERROR_WIDTH, err);
+    if (!status && around) status = fk_grid_convolve(p->grid, FK_FAST_ERROR_WIDTH, err);
     if (!status && around) status = evaluate(p, false, bound, around, err);
     fk_grid_free(p->grid);
     p->grid = NULL;
@@ -186,8 +179,8 @@ static void finish(struct pass *p) {
   fk_grid_free(p->grid);
 }
 
-static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                                     double *around, struct fk_window *window, struct fk_error *err) {
+enum fk_status fk_fast_terms_cpu(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                                 double *around, struct fk_window *window, struct fk_error *err) {
   struct pass p = {.job = job};
   double seconds;
   bool single = job->single;
@@ -195,55 +188,6 @@ static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_gr
   if (!status) status = prepare(&p, job, err);
   if (!status) status = run(&p, window, single, around, err);
   finish(&p);
-  if (status) return status;
-  job->largest = 0;
-  for (int64_t i = 0; i < job->m; i++) job->largest = fmax(job->largest, fabs(job->task->mass[i]));
-  job->rounding = single ? 8e-7 : 1e-15;
   job->used_single = single;
-  if (job->task->exclude_self) fk_fast_leave_out(job);
-  return FK_STATUS_OK;
-}
-
-/* Rows that the window does not resolve, all those where error > tol sum; NULL: too many. */
-static int64_t find_rows(const struct fk_fast_job *job, const struct fk_window *window, const double *around,
-                         int64_t **rows) {
-  double error =
-      1.3 * fk_window_error(window, (int)job->d, job->laplace != 0 ? FK_WINDOW_LAPLACE : FK_WINDOW_VALUE);
-  int64_t found = 0;
-  if (job->gradient) error = fmax(error, 1.3 * fk_window_error(window, (int)job->d, FK_WINDOW_GRADIENT));
-  for (int64_t i = 0; i < job->m; i++)
-    if (!((error + job->rounding) * around[i] <= job->tol * job->task->mass[i])) (*rows)[found++] = i;
-  return found;
-}
-
-static enum fk_status pointwise(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
-  struct fk_window window;
-  double *around = malloc(sizeof(double) * (size_t)job->m);
-  int64_t *rows = malloc(sizeof(int64_t) * (size_t)job->m), found = job->m;
-  enum fk_status status = FK_STATUS_OK;
-  if (!around || !rows)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 16e-6 * (double)job->m);
-  job->single = false; /* rounding is of the sums around, not of the row's own */
-  for (double tol = job->tol / 64; !status; tol /= 64) {
-    struct fk_error why = {FK_STATUS_OK, ""};
-    enum fk_status tried = with_tolerance(job, work, tol, around, &window, &why);
-    if (tried == FK_STATUS_UNSUPPORTED && tol < job->tol / 64) break; /* the last window has to do */
-    if (tried) {
-      status = fk_fail(err, tried, "%s", why.message);
-      break;
-    }
-    found = find_rows(job, &window, around, &rows);
-    if ((double)found <= MOST_DIRECT * (double)job->m) break;
-  }
-  job->tail_rows = status ? 0 : found;
-  if (!status && found > 0) status = fk_fast_rows(job, rows, found, err);
-  free(around);
-  free(rows);
   return status;
-}
-
-enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
-  struct fk_window window;
-  if (job->opts->tol_type == FK_TOL_POINTWISE) return pointwise(job, work, err);
-  return with_tolerance(job, work, job->tol, NULL, &window, err);
 }

@@ -1,6 +1,6 @@
-/* The fast engine on the CPU: sums of Gaussian kernels to a tolerance, in up to 7 dimensions, in time linear in
- * the points. By a sample of them it takes the cheapest of the grid (grid.h), of direct sums that leave out what
- * is far away (direct.h), and of the exact engine.
+/* The fast engines: sums of Gaussian kernels to a tolerance, in up to 7 dimensions, in time linear in the points.
+ * By a sample of them they take the cheapest of the grid (grid.h, cuda/grid.h), of direct sums that leave out what
+ * is far away (direct.h, on the CPU alone), and of the exact engine.
  */
 #include "engine.h"
 
@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "../core/threads.h"
+#include "../fk_config.h"
+
+#define MOST_GRID_BYTES 16e9
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
@@ -89,63 +92,90 @@ void fk_fast_leave_out(struct fk_fast_job *job) {
 
 enum method { BY_GRID, BY_DIRECT, BY_EXACT };
 
-static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work, enum method *method,
-                             struct fk_error *err) {
-  enum { SAMPLE = 1 << 16 };
-  const struct fk_points *targets = fk_fast_targets(job);
-  int64_t n = fk_smaller(job->n, SAMPLE), m = job->same ? n : fk_smaller(job->m, SAMPLE);
-  bool pointwise = job->opts->tol_type == FK_TOL_POINTWISE;
-  double *u = malloc(sizeof(double) * (size_t)((n + m) * job->d)), seconds, least;
-  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
-  struct fk_points x = {u, n, job->d}, y = {job->same ? NULL : u + n * job->d, m, job->d};
-  enum fk_status status = sample_of(job, &job->task->sources, n, u, err);
-  if (!status && !job->same) status = sample_of(job, targets, m, u + n * job->d, err);
+/* Samples of both sides, whitened. */
+struct samples {
+  double *u;
+  struct fk_points x, y;
+};
 
-  struct fk_error why = {FK_STATUS_OK, ""};
-  struct fk_window window;
-  struct fk_grid_points points = {u, n, n};
+static enum fk_status take_samples(const struct fk_fast_job *job, struct samples *s, struct fk_error *err) {
+  enum { SAMPLE = 1 << 16 };
+  int64_t n = fk_smaller(job->n, SAMPLE), m = job->same ? n : fk_smaller(job->m, SAMPLE);
+  s->u = malloc(sizeof(double) * (size_t)((n + m) * job->d));
+  if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  s->x = (struct fk_points){s->u, n, job->d};
+  s->y = (struct fk_points){job->same ? NULL : s->u + n * job->d, m, job->d};
+  enum fk_status status = sample_of(job, &job->task->sources, n, s->u, err);
+  if (!status && !job->same) status = sample_of(job, fk_fast_targets(job), m, s->u + n * job->d, err);
+  return status;
+}
+
+static enum fk_status survey(const struct fk_fast_job *job, const struct samples *s, struct fk_grid_work *work,
+                             struct fk_error *err) {
+  struct fk_grid_points points = {s->x.data, s->x.n, s->x.n};
   *work = (struct fk_grid_work){.n = (double)job->n, .m = (double)job->m, .d = (int)job->d};
   work->columns = job->columns;
   work->use = (job->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (job->gradient ? FK_WINDOW_GRADIENT : 0);
   work->same_points = job->same;
-  work->local = pointwise;
-  if (!status) status = fk_grid_survey(&points, (double)job->n, (int)job->d, work, err);
-  least = INFINITY;
-  *method = BY_EXACT;
-  /* In many dimensions the grid cannot tell which rows it has to leave to others. */
+  work->local = job->opts->tol_type == FK_TOL_POINTWISE;
+  return fk_grid_survey(&points, work->n, (int)job->d, work, err);
+}
+
+/* Seconds by the grid; infinite where it cannot. In many dimensions it does not tell which rows it has to leave to
+ * others, and for b of both signs neither. */
+static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_work *work) {
+  struct fk_error why = {FK_STATUS_OK, ""};
+  struct fk_window window;
   bool single = job->single;
-  if (!status && (!pointwise || (job->d <= 3 && !job->negative)) &&
-      fk_grid_choose(work, pointwise ? job->tol / 64 : job->tol, &single, job->opts->threads, &window, &seconds,
-                     &why) == FK_STATUS_OK &&
-      fk_grid_bytes(work, &window, single) < 16e9) {
-    least = seconds;
-    *method = BY_GRID;
-  }
+  double tol = work->local ? job->tol / 64 : job->tol, seconds;
+  if (work->local && (job->d > 3 || job->negative)) return INFINITY;
+  if (job->terms == fk_fast_terms_cuda) return fk_fast_seconds_cuda(job, work, tol);
+  if (fk_grid_choose(work, tol, &single, job->opts->threads, &window, &seconds, &why)) return INFINITY;
+  return fk_grid_bytes(work, &window, single) < MOST_GRID_BYTES ? seconds : INFINITY;
+}
+
+static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct samples *s, double *seconds,
+                                     struct fk_error *err) {
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
-  struct fk_direct_cost cost;
-  if (!status && job->n < (int64_t)1 << 32) {
-    status = fk_direct_guess(&x, (double)job->n, &y, (double)job->m, job->columns, job->gradient, job->tol,
+  struct fk_direct_cost cost = {0, INFINITY};
+  enum fk_status status = FK_STATUS_OK;
+  if (job->n < (int64_t)1 << 32)
+    status = fk_direct_guess(&s->x, (double)job->n, &s->y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
-    if (!status && pointwise) cost.seconds *= 3; /* in double, row by row */
-    if (!status && cost.seconds < least) {
-      least = cost.seconds;
-      *method = BY_DIRECT;
-    }
-  }
-  struct fk_work size = fk_task_work(job->task);
-  if (!status && job->opts->engine != FK_ENGINE_FAST && fk_engine_exact_cpu.seconds(&size, job->opts) < least)
-    *method = BY_EXACT;
-  free(u);
+  /* row by row, and in double */
+  *seconds = cost.seconds * (job->opts->tol_type == FK_TOL_POINTWISE ? 3 : 1);
   return status;
 }
 
-/* ---- the engine ------------------------------------------------------------------------------- */
+static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engine *exact,
+                             struct fk_grid_work *work, enum method *method, struct fk_error *err) {
+  struct samples s = {NULL};
+  struct fk_work size = fk_task_work(job->task);
+  double by[] = {INFINITY, INFINITY, INFINITY};
+  bool on_device = job->terms == fk_fast_terms_cuda;
+  enum fk_status status = take_samples(job, &s, err);
+  if (!status) status = survey(job, &s, work, err);
+  if (!status) by[BY_GRID] = grid_seconds(job, work);
+  if (!status && !on_device) status = direct_seconds(job, &s, &by[BY_DIRECT], err);
+  bool forced = job->opts->engine == FK_ENGINE_FAST && (isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]));
+  if (!forced) by[BY_EXACT] = exact->seconds(&size, job->opts);
+  *method = BY_EXACT;
+  for (int i = BY_GRID; i <= BY_DIRECT; i++)
+    if (by[i] < by[*method]) *method = (enum method)i;
+  free(s.u);
+  return status;
+}
+
+/* ---- the engines ------------------------------------------------------------------------------ */
 
 static enum fk_status run(struct fk_fast_job *job, enum method method, const struct fk_grid_work *work,
-                          struct fk_stats *stats, struct fk_error *err) {
+                          struct fk_error *err) {
   const struct fk_task *task = job->task;
+  struct fk_stats *stats = job->stats;
+  for (int64_t i = 0; i < job->m && task->shift; i++) task->shift[i] = 0;
   enum fk_status status = method == BY_GRID ? fk_fast_by_grid(job, work, err) : fk_fast_by_direct(job, err);
   if (status) return status;
+  stats->engine = "fast";
   stats->method = method == BY_GRID ? "grid" : "direct";
   stats->precision = job->used_single ? "single" : "double";
   stats->tail_rows += (double)job->tail_rows;
@@ -163,58 +193,54 @@ static enum fk_status run(struct fk_fast_job *job, enum method method, const str
   return status;
 }
 
-static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
-                           struct fk_error *err) {
+static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *terms, const struct fk_task *task,
+                              const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
   struct fk_grid_work work;
   enum method method = BY_EXACT;
-  if (!has_factor(task)) return fk_engine_exact_cpu.sums(task, opts, stats, err);
+  if (!has_factor(task)) return exact->sums(task, opts, stats, err);
   job.d = task->sources.d;
   job.same = !task->targets.data;
   job.tol = opts->tol;
+  job.terms = terms;
+  job.stats = stats;
   job.single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
   job.laplace = -task->factor[1];
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;
   enum fk_status status = prepare_columns(&job, err);
-  if (!status) status = choose(&job, &work, &method, err);
-  if (!status && method == BY_EXACT) {
-    free(job.own_b);
-    return fk_engine_exact_cpu.sums(task, opts, stats, err);
+  if (!status) status = choose(&job, exact, &work, &method, err);
+  if (!status && method != BY_EXACT) {
+    exact->describe(opts, stats);
+    status = run(&job, method, &work, err);
+    stats->pairs += (double)job.n * (double)job.m;
+    stats->seconds += fk_seconds() - start;
   }
-  struct fk_stats about = {.backend = ""};
-  fk_engine_exact_cpu.describe(opts, &about);
-  stats->backend = "cpu";
-  stats->engine = "fast";
-  stats->isa = about.isa;
-  stats->threads = about.threads;
-  memcpy(stats->device, about.device, sizeof stats->device);
-  for (int64_t i = 0; i < job.m && task->shift; i++) task->shift[i] = 0;
-  if (!status) status = run(&job, method, &work, stats, err);
   free(job.own_b);
-  stats->pairs += (double)job.n * (double)job.m;
-  stats->seconds += fk_seconds() - start;
-  return status;
+  return status || method != BY_EXACT ? status : exact->sums(task, opts, stats, err);
 }
 
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
   return opts->tol > 0 && work->kernel == FK_KERNEL_GAUSSIAN && work->d <= FK_GRID_MAX_D;
 }
 
-static enum fk_status available(const struct fk_opts *opts, struct fk_error *err) {
-  (void)opts;
-  (void)err;
-  return FK_STATUS_OK;
+static enum fk_status sums_cpu(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+                               struct fk_error *err) {
+  return sums_on(&fk_engine_exact_cpu, fk_fast_terms_cpu, task, opts, stats, err);
+}
+
+static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error *err) {
+  return fk_engine_exact_cpu.available(opts, err);
 }
 
 /* Without the points there is only a rough guess; where it turns out wrong the exact engine does the work. */
-static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
+static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts) {
   double each = 4e-8 * pow(2.5, work->d - 1) * (1 + work->n_values / 2);
   return 1e-3 + (work->n + work->m) * each / fk_threads_for_work(opts->threads, 1e9 * (work->n + work->m) * each);
 }
 
-static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
+static void describe_cpu(const struct fk_opts *opts, struct fk_stats *stats) {
   fk_engine_exact_cpu.describe(opts, stats);
   stats->engine = "fast";
   stats->method = "";
@@ -225,8 +251,45 @@ const struct fk_engine fk_engine_fast_cpu = {
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
     .supports = supports,
-    .available = available,
-    .seconds = seconds,
-    .describe = describe,
-    .sums = sums,
+    .available = available_cpu,
+    .seconds = seconds_cpu,
+    .describe = describe_cpu,
+    .sums = sums_cpu,
 };
+
+#if FK_WITH_CUDA
+
+static enum fk_status sums_cuda(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+                                struct fk_error *err) {
+  return sums_on(&fk_engine_exact_cuda, fk_fast_terms_cuda, task, opts, stats, err);
+}
+
+static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error *err) {
+  return fk_engine_exact_cuda.available(opts, err);
+}
+
+/* The start, the transfer, and some passes over the points in the device's memory. */
+static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
+  double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
+  (void)opts;
+  return 0.35 + 8 * numbers / 8e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1);
+}
+
+static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {
+  fk_engine_exact_cuda.describe(opts, stats);
+  stats->engine = "fast";
+  stats->method = "";
+}
+
+const struct fk_engine fk_engine_fast_cuda = {
+    .name = "fast",
+    .backend = FK_BACKEND_CUDA,
+    .kind = FK_ENGINE_FAST,
+    .supports = supports,
+    .available = available_cuda,
+    .seconds = seconds_cuda,
+    .describe = describe_cuda,
+    .sums = sums_cuda,
+};
+
+#endif

@@ -1,5 +1,6 @@
-/* One sum of the fast engine, between its files: engine.c (the table's entry, and which method), by_grid.c,
- * by_direct.c (and rows in the tails), check.c (the error achieved).
+/* One sum of the fast engine, between its files: engine.c (the table's entries, and which method), tolerance.c (by
+ * a grid), by_grid.c and by_cuda.c (its sums on the CPU and on GPUs), by_direct.c (all rows, or those in the
+ * tails), check.c (the error achieved).
  *
  * All methods sum columns b, weights included: those of the task, and the mass (the weights alone) last.
  */
@@ -9,6 +10,17 @@
 #include "../core/count.h"
 #include "direct.h"
 #include "grid.h"
+
+struct fk_fast_job;
+
+/* All terms of the factor by the grid, to the task's results (own kernels included), with the cheapest window that
+ * keeps tol. around, or NULL: sum w exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row. */
+typedef enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                                     double *around, struct fk_window *window, struct fk_error *err);
+
+/* A window's error fades as a Gaussian of this width does, times at most 1.3 (measured for all windows whose
+ * filter reaches 8 bandwidths at most, as struct fk_grid_work's `local` asks). */
+#define FK_FAST_ERROR_WIDTH 3.0
 
 struct fk_fast_job {
   const struct fk_task *task;
@@ -26,6 +38,8 @@ struct fk_fast_job {
   double laplace, plain;
   bool gradient; /* coordinates are summed, as gradients: sum w f k (u_i - u_j) */
 
+  fk_fast_terms *terms;
+  struct fk_stats *stats;
   bool single;     /* may be */
   double largest;  /* of the masses: what the tolerance is relative to, where no b is negative */
   double rounding; /* of the method's arithmetic, relative to what is around a row */
@@ -45,6 +59,10 @@ enum { FK_FAST_CHUNK = 1 << 21 }; /* points whitened at a time */
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
+
+fk_fast_terms fk_fast_terms_cpu, fk_fast_terms_cuda;
+/* Of the cheapest window on GPUs; infinite where there is none. */
+double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol);
 
 /* The sums by a method, to the task's results. */
 enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err);

@@ -1,0 +1,135 @@
+/* The terms of the fast engine's sums by the grid on NVIDIA GPUs. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "../fk_config.h"
+#include "engine.h"
+
+#if FK_WITH_CUDA
+
+#include "../cuda/grid.h"
+
+static double choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                            struct fk_window *window, bool *single) {
+  const double rounding = 8e-7; /* of floats */
+  struct fk_cuda_grid_work w = {work->n,   work->m, work->d,           work->columns,
+                                work->use, false,   work->same_points, {0}};
+  double least = INFINITY;
+  for (int k = 0; k < work->d; k++) w.extent[k] = work->extent[k];
+  for (int i = 0; i < fk_window_count(); i++)
+    for (int floats = 0; floats <= job->single; floats++) {
+      const struct fk_window *a = fk_window_at(i);
+      if (work->local && a->reach * a->spacing > 8) continue;
+      if (fk_window_error(a, work->d, work->use) > tol - (floats ? rounding : 0)) continue;
+      w.single = floats;
+      double guess = fk_cuda_grid_seconds(&w, a, job->opts);
+      if (!(guess < least)) continue;
+      least = guess;
+      *window = *a;
+      *single = floats;
+    }
+  return least;
+}
+
+double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
+  struct fk_window window;
+  bool single;
+  return choose_window(job, work, tol, &window, &single);
+}
+
+/* What one call gives, joined to the sums as by_grid.c does. */
+struct call {
+  struct fk_cuda_grid_task task;
+  double scale;
+  bool first;
+};
+
+static enum fk_status add_term(struct fk_fast_job *job, struct call *call, struct fk_error *err) {
+  int64_t m = job->m;
+  enum fk_status status = fk_cuda_grid_sums(&call->task, job->opts, job->stats, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) {
+    double *out = fk_fast_out(job, c);
+    for (int64_t i = 0; i < m; i++)
+      out[i] = (call->first ? 0 : out[i]) + call->scale * call->task.value[c * m + i];
+  }
+  if (status || !call->task.gradient) return status;
+  /* coordinates: the gradient, and the target's own times the mass */
+  const struct fk_points *targets = fk_fast_targets(job);
+  double *u = malloc(sizeof(double) * FK_FAST_CHUNK * (size_t)job->d);
+  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
+  for (int64_t at = 0; at < m && !status; at += FK_FAST_CHUNK) {
+    int64_t count = fk_smaller(FK_FAST_CHUNK, m - at);
+    status = fk_fast_whiten(job, targets, at, count, u, count, err);
+    for (int64_t k = 0; k < job->d && !status; k++)
+      for (int64_t i = 0; i < count; i++)
+        job->task->sums[k * m + at + i] =
+            call->scale * call->task.gradient[k * m + at + i] + u[k * count + i] * job->task->mass[at + i];
+  }
+  free(u);
+  return status;
+}
+
+/* The same sums with a wider kernel, for the bound of the error. */
+static enum fk_status sum_around(struct fk_fast_job *job, const struct call *call, double *around,
+                                 struct fk_error *err) {
+  int64_t d = job->d;
+  double *chol = malloc(sizeof(double) * (size_t)(d * d));
+  struct fk_whitening wide = *job->task->whitening;
+  struct fk_cuda_grid_task task = call->task;
+  if (!chol) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a bandwidth");
+  for (int64_t i = 0; i < d * d; i++) chol[i] = FK_FAST_ERROR_WIDTH * wide.chol[i];
+  wide.chol = chol;
+  task.whitening = &wide;
+  task.gradient = NULL;
+  enum fk_status status = fk_cuda_grid_sums(&task, job->opts, job->stats, err);
+  for (int64_t i = 0; i < job->m && !status; i++) around[i] = task.value[(job->columns - 1) * job->m + i];
+  free(chol);
+  return status;
+}
+
+enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                                  double *around, struct fk_window *window, struct fk_error *err) {
+  int64_t m = job->m, values = m * job->columns;
+  bool single = false, plain = job->plain != 0 || around || job->laplace == 0;
+  if (!isfinite(choose_window(job, work, tol, window, &single)))
+    return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                   "no window of the grid reaches a tolerance of %.1e in %d dimensions", tol, work->d);
+  double *value = malloc(sizeof(double) * (size_t)(values + (job->gradient ? m * job->d : 0)));
+  if (!value) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)values);
+  struct call call = {{job->task->sources, job->task->targets, job->task->whitening, job->b, job->columns, *window,
+                       FK_WINDOW_VALUE, single, value, NULL},
+                      job->plain,
+                      true};
+  double *gradient = job->gradient ? value + values : NULL;
+  enum fk_status status = FK_STATUS_OK;
+  if (plain) {
+    call.task.gradient = job->laplace == 0 ? gradient : NULL;
+    status = add_term(job, &call, err);
+    if (!status && around) status = sum_around(job, &call, around, err);
+    call.first = false;
+  }
+  if (!status && job->laplace != 0) {
+    call.task.use = FK_WINDOW_LAPLACE;
+    call.task.gradient = gradient;
+    call.scale = job->laplace;
+    status = add_term(job, &call, err);
+  }
+  job->used_single = single;
+  free(value);
+  return status;
+}
+
+#else
+
+double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
+  (void)job, (void)work, (void)tol;
+  return INFINITY;
+}
+
+enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                                  double *around, struct fk_window *window, struct fk_error *err) {
+  (void)job, (void)work, (void)tol, (void)around, (void)window;
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build of flashkernel has no CUDA engine");
+}
+
+#endif
