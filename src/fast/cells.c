@@ -15,6 +15,7 @@ struct build {
   fk_item *items, *scratch;
   uint32_t (*spread)[4][256];
   int leaf, threads;
+  bool wide; /* all points together are too wide for a leaf */
 };
 
 static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
@@ -38,12 +39,19 @@ static void column_range(const double *x, int64_t n, double *low, double *high) 
   *high = fmax(fmax(h[0], h[1]), fmax(h[2], h[3]));
 }
 
+static bool is_wide(const double *low, const double *high, int64_t d) {
+  for (int64_t k = 0; k < d; k++)
+    if (high[k] - low[k] > FK_CELLS_WIDEST) return true;
+  return false;
+}
+
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
   const struct fk_points *x = b->x;
   double low[7], high[7];
   struct fk_curve curve;
 #pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
   for (int64_t k = 0; k < x->d; k++) column_range(x->data + k * x->n, x->n, low + k, high + k);
+  b->wide = is_wide(low, high, x->d);
   bool curved = fk_curve_init(&curve, (int)x->d, low, high, b->spread);
 #pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
   for (int64_t i = 0; i < x->n; i++)
@@ -51,12 +59,8 @@ static enum fk_status order_all(struct build *b, struct fk_error *err) {
   return curved ? fk_sort_items(b->items, b->scratch, x->n, b->threads, err) : FK_STATUS_OK;
 }
 
-/* Points of one key, in order along a finer curve of their own; false where they are all in one place. */
-static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
-                        struct fk_error *err) {
+static void box_of(const struct build *b, int64_t first, int64_t end, double *low, double *high) {
   const struct fk_points *x = b->x;
-  double low[7], high[7];
-  struct fk_curve curve;
   for (int64_t k = 0; k < x->d; k++) {
     const double *column = x->data + k * x->n;
     low[k] = high[k] = column[index_of(b->items[first])];
@@ -66,6 +70,23 @@ static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_sta
       high[k] = at > high[k] ? at : high[k];
     }
   }
+}
+
+static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
+  double low[7], high[7];
+  if (end - first > b->leaf) return false;
+  if (!b->wide || end - first == 1) return true;
+  box_of(b, first, end, low, high);
+  return !is_wide(low, high, b->x->d);
+}
+
+/* Points of one key, in order along a finer curve of their own; false where they are all in one place. */
+static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
+                        struct fk_error *err) {
+  const struct fk_points *x = b->x;
+  double low[7], high[7];
+  struct fk_curve curve;
+  box_of(b, first, end, low, high);
   if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
   for (int64_t i = first; i < end; i++) b->items[i] = fk_curve_item(&curve, x->data, x->n, index_of(b->items[i]));
   *status = fk_sort_items(b->items + first, b->scratch, end - first, b->threads, err);
@@ -109,7 +130,7 @@ static int64_t split_at(const fk_item *items, int64_t first, int64_t end) {
 static enum fk_status divide(struct build *b, int64_t first, int64_t end, struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   int64_t self = add_cell(b, first, end, &status, err), middle;
-  if (status || end - first <= b->leaf) return status;
+  if (status || fits_leaf(b, first, end)) return status;
   bool same = key_of(b->items[first]) == key_of(b->items[end - 1]);
   if (same && !order_again(b, first, end, &status, err))
     middle = first + (end - first) / 2;
@@ -212,7 +233,9 @@ enum fk_status fk_cells_groups(const struct fk_cells *cells, int size, uint32_t 
     found = 0;
     for (int64_t i = 0; i < cells->n_cells;) {
       const struct fk_cell *cell = cells->cells + i;
-      bool small = cell->end - cell->first <= (uint32_t)size;
+      const double *box = fk_cell_box(cells, i);
+      bool small = fk_cell_is_leaf(cells, i) ||
+                   (cell->end - cell->first <= (uint32_t)size && !is_wide(box, box + cells->d, cells->d));
       if (small && pass) (*groups)[found] = (uint32_t)i;
       found += small;
       i = small ? cell->skip : i + 1;

@@ -25,6 +25,10 @@ struct fk_cells {
   int64_t n_cells, capacity;
 };
 
+/* Sums over a box run in coordinates relative to its centre: a box with several points is no wider than this, so
+ * that these keep their digits. */
+#define FK_CELLS_WIDEST 16384.0
+
 /* Leaves of at most `leaf` points. */
 enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, int leaf, int threads,
                              struct fk_error *err);
@@ -56,7 +60,8 @@ static inline double fk_boxes_far2(const double *a, const double *b, int d) {
   return sum;
 }
 
-/* The largest cells of at most `size` points each, which together are all points; the caller frees. */
+/* The largest cells of at most `size` points each that are not too wide, which together are all points; the caller
+ * frees. */
 enum fk_status fk_cells_groups(const struct fk_cells *cells, int size, uint32_t **groups, int64_t *n_groups,
                                struct fk_error *err);
 

@@ -66,7 +66,7 @@ enum fk_status fk_direct_set_columns(struct fk_direct *s, const double *b, int64
   free(s->seen);
   free(s->mass);
   s->n_columns = (int)columns;
-  s->columns = b ? malloc(sizeof(double) * (size_t)(n * columns + 1)) : NULL;
+  s->columns = b ? calloc((size_t)(n * columns + FK_CELLS_SPARE), sizeof(double)) : NULL;
   s->largest = calloc((size_t)columns, sizeof(double));
   s->seen = calloc((size_t)columns, sizeof(double));
   s->mass = malloc(sizeof(double) * (size_t)(s->cells.n_cells + 1));

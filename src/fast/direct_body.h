@@ -10,12 +10,13 @@ enum { FN(lanes) = V_LANES, FN(values) = 8 /* columns in one pass over the kerne
 
 /* ---- packing ---------------------------------------------------------------------------------- */
 
+/* Loops over a leaf run over FK_DIRECT_LEAF sources: compilers make vectors of a loop whose length they know, and
+ * what is written past the last one is overwritten or weighs nothing. */
 static int FN(pack)(const struct fk_direct_pack *p) {
   double far2[FK_DIRECT_LEAF];
   int keep[FK_DIRECT_LEAF], kept = 0, count = p->count;
   const double *x = p->x + p->first;
   if (p->cut2 < INFINITY) {
-    /* Always FK_DIRECT_LEAF of them, as compilers make vectors of a loop whose length they know. */
     for (int i = 0; i < FK_DIRECT_LEAF; i++) far2[i] = 0;
     for (int k = 0; k < p->d; k++, x += p->n) {
       double centre = p->centre[k], half = p->half[k];
@@ -37,14 +38,19 @@ static int FN(pack)(const struct fk_direct_pack *p) {
   for (int k = 0; k < p->d; k++, x += p->n, to += FK_DIRECT_PACKED) {
     double centre = p->centre[k], scale = p->scale;
     if (kept == count)
-      for (int i = 0; i < count; i++) to[i] = (REAL)((x[i] - centre) * scale);
+      for (int i = 0; i < FK_DIRECT_LEAF; i++) to[i] = (REAL)((x[i] - centre) * scale);
     else
       for (int i = 0; i < kept; i++) to[i] = (REAL)((x[keep[i]] - centre) * scale);
   }
   to = (REAL *)p->b + p->at;
-  for (int c = 0; c < p->n_columns; c++, to += FK_DIRECT_PACKED) {
-    const double *column = p->columns ? p->columns + c * p->n + p->first : NULL;
-    for (int i = 0; i < kept; i++) to[i] = column ? (REAL)column[kept == count ? i : keep[i]] : 1;
+  if (!p->columns)
+    for (int i = 0; i < FK_DIRECT_LEAF; i++) to[i] = 1;
+  for (int c = 0; c < (p->columns ? p->n_columns : 0); c++, to += FK_DIRECT_PACKED) {
+    const double *column = p->columns + c * p->n + p->first;
+    if (kept == count)
+      for (int i = 0; i < FK_DIRECT_LEAF; i++) to[i] = (REAL)column[i];
+    else
+      for (int i = 0; i < kept; i++) to[i] = (REAL)column[keep[i]];
   }
   return kept;
 }

@@ -19,9 +19,8 @@ struct counts {
  * matters. */
 static double seconds_of(const struct counts *each, double groups, double ordered, double d, double columns,
                          bool gradient, bool single, int threads) {
-  bool several = gradient || columns > 1;
   double pair = single ? 0.10 + 0.028 * d : 0.22 + 0.045 * d;
-  if (several) pair += (single ? 0.05 : 0.1) * (columns + (gradient ? 2 * d : 0));
+  pair += (single ? 0.03 : 0.06) * (columns - 1 + (gradient ? d : 0));
   double ns = 1800 + each->visited * (2 + 0.7 * d) + each->packed * 0.75 * (d + columns) + each->pairs * pair;
   return 1e-9 * (groups * ns / threads + ordered * 50 * (0.4 + 0.6 / threads));
 }

@@ -18,7 +18,7 @@ struct fk_direct_pack {
   int d, count, n_columns;
   int64_t first, n;
   const double *x;       /* n x d, and room to read FK_DIRECT_LEAF from any source on */
-  const double *columns; /* n x n_columns, NULL: ones */
+  const double *columns; /* n x n_columns, likewise; NULL: ones */
   const double *centre, *half;
   double cut2, scale; /* of what is packed, so that exponents are in base 2; cut2 INFINITY: all */
   int at;
