@@ -4,8 +4,8 @@
 #
 # The bound of a pair is that of the unit which would be busy longest, were each alone (rates in
 # gpu-common.R); no program with this arithmetic passes it, and the units overlap only in part.
-# Single precision: one exponential. Up to d = 4 differences in FP32, above it three products of fp16 halves
-# (hi hi + hi lo + lo hi), and two more (hi, lo of the values) for a score, padded to the tensor cores' 16 and 8.
+# Single precision: one exponential, three products of fp16 halves (hi hi + hi lo + lo hi), and two more (hi, lo of
+# the values) for a score, padded to the tensor cores' 16 and 8.
 # Double precision: a polynomial of degree 10 on the FMA units, and the products on the tensor cores (d > 4).
 #
 # The bandwidth keeps most pairs within a few kernel standard deviations, at any d: nothing may be left out for
@@ -28,12 +28,11 @@ bounds <- function(d, task, precision) {
     return(c(fp64 = H200[["fp64"]] / (2 * (10 + 1)), `fp64 tensor` = H200[["fp64_tensor"]] / products))
   }
   exponentials <- H200[["exponentials"]]
-  if (d <= 4) return(c(exponentials = exponentials, fp32 = H200[["fp32"]] / (2 * (2 * d + sums))))
   products <- 3 * 2 * padded(d, 16) + if (score) 2 * 2 * padded(1 + d, 8) else 0
   c(exponentials = exponentials, mma = H200[["mma"]] / products)
 }
 
-# Different points of any number, from few random numbers: 60 million of them would take longer than the sums.
+# Different points of any number, from few random numbers: 20 million of them would take longer than the sums.
 many_points <- function(n, d, seed) {
   set.seed(seed)
   matrix(rep_len(stats::rnorm(1000003), n * d), n, d)
@@ -41,8 +40,8 @@ many_points <- function(n, d, seed) {
 
 measure <- function(d, task, precision) {
   bound <- bounds(d, task, precision)
-  # 20 ms at the bound, so 20 to 50 in truth; at most 480 MB of points
-  n <- 1024 * max(1, floor(min(sqrt(0.02 * min(bound)), 6e7 / d) / 1024))
+  # 10 ms at the bound; at most 160 MB of points
+  n <- 1024 * max(1, floor(min(sqrt(0.01 * min(bound)), 2e7 / d) / 1024))
   x <- many_points(n, d, 1)
   y <- many_points(n, d, 2)
   fit <- flash_kde(x, "kde", bandwidth = sqrt(d / 8), backend = "cuda", precision = precision)
@@ -56,7 +55,7 @@ measure <- function(d, task, precision) {
   seconds <- stats::median(vapply(stats, device_seconds, 0))
   rate <- n^2 / seconds
   data.frame(
-    d = d, n = format_count(n), `device, ms` = format_ms(seconds), `pairs per second` = format_rate(rate),
+    d = d, n = format_count(n), method = stats[[1]]$method, `device, ms` = format_ms(seconds), `pairs per second` = format_rate(rate),
     bound = format_rate(min(bound)), `bound by` = names(which.min(bound)),
     `of the bound` = sprintf("%.2f", rate / min(bound)), `tail rows` = stats[[1]]$tail_rows, check.names = FALSE
   )

@@ -3,7 +3,7 @@
 #
 #   Rscript inst/bench/naive.R [--quick] [--save] [--csv FILE]     on a machine with a GPU and nvcc
 #   Rscript inst/bench/naive.R --plot [FILE]                       anywhere: FILE (default results/naive.csv)
-#                                                                  to a .png (and .svg) beside it
+#                                                                  to a .png beside it
 # --quick: up to n = 64,000. Speedup is over blocks of two threads; efficiency is the speedup over what it would
 # be, were all threads as fast as those two: speedup / (width / 2).
 
@@ -50,11 +50,6 @@ if ("--plot" %in% arguments) {
   grDevices::png(paste0(base, ".png"), 1400, 700, res = 130)
   draw(times)
   invisible(grDevices::dev.off())
-  if (capabilities("cairo")) {
-    grDevices::svg(paste0(base, ".svg"), 11, 5.5)
-    draw(times)
-    invisible(grDevices::dev.off())
-  }
   cat("drawn:", paste0(base, ".png"), "\n")
   quit()
 }

@@ -84,7 +84,7 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.factor[1] = -FK_LN2 * task->factor[1];
   job.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
   /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
-  job.normalised = job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE && x->d > DIFFERENCE_DIMENSION &&
+  job.normalised = job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE &&
                    (task->targets.data || task->weights || task->exclude_self);
   job.progress_per_pair = 1.0 / ((double)x->n * (job.normalised ? 2 : 1));
   FK_TRY(fk_cuda_whitening_init(context, task->whitening, &job.whitening, err));

@@ -9,8 +9,6 @@
 
 /* As on the CPU: differences in FP32 are good up to this |u|^2. */
 #define DIFFERENCE_LIMIT_SINGLE 1e4
-/* Up to this dimension differences on CUDA cores are as fast as tensor cores. */
-enum { DIFFERENCE_DIMENSION = 4 };
 /* Kernels rounded to 2^-12 move a point that has few neighbours by some 1e-5 of a bandwidth; where that saves less
  * than half a millisecond it is not done. */
 #define EXACT_PAIRS 5e8
@@ -97,8 +95,9 @@ static T *carve(struct carver *c, int64_t count) {
   return here;
 }
 
-/* A chunk of sources, and then packed for a pass, by a method that its points allow. */
+/* A chunk of sources, whitened, by a method that its points allow, and then packed for a pass. */
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
+enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err);
 /* A chunk of targets, and then packed as the sources are. */
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);

@@ -151,6 +151,10 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   FK_TRY(fk_job_fetch_targets(job, first, count, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_TRY(fk_cuda_whiten(context, &job->whitening, job->targets_raw, job->ld_targets_raw, &job->targets, err));
+  if (one_chunk) {
+    FK_TRY(fk_job_whiten_sources(job, 0, err));
+    job->normalised &= fk_on_tensor_cores(job->method); /* other sums need not be raised */
+  }
   if (job->shifted) {
     FK_TRY(fk_cuda_array(context, FK_SLOT_SHIFT, job->ld_result, &job->shift, err));
     FK_TRY(run_pass(job, FK_PASS_LARGEST, job->shift, err));

@@ -62,8 +62,7 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  bool tensor = context->capability >= 80 && job->sources.d > DIFFERENCE_DIMENSION && job->factor[2] == 0 &&
-                !is_lowered_to("difference") &&
+  bool tensor = context->capability >= 80 && job->factor[2] == 0 && !is_lowered_to("difference") &&
                 fk_tensor_grid_choose(radius2, job->sources.d, job->precision != FK_PRECISION_FAST, &job->grid);
   if (tensor)
     job->method = FK_METHOD_MMA;
@@ -124,8 +123,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *x = &job->sources;
   struct fk_tensor_task *t = &job->tensor;
-  struct fk_tensor_pack pack = {job->grid, job->weights,         job->weight_scale, values && job->weights,
-                                values,    fk_job_is_coarse(job)};
+  bool coarse = fk_job_is_coarse(job);
+  struct fk_tensor_pack pack = {job->grid, job->weights, job->weight_scale, values && job->weights, coarse, false};
   int k = (int)fk_padded(x->d, 16);
   bool columns = job->task->values == FK_VALUES_COLUMNS, factor = fk_job_uses_factor(job, values);
   char *block;
@@ -136,8 +135,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   __half *hi = carve<__half>(&c, x->ld * k), *lo = carve<__half>(&c, x->ld * k);
   float *offset = carve<float>(&c, x->ld), *weight = carve<float>(&c, x->ld),
         *col_factor = carve<float>(&c, x->ld);
-  bool corrected = fk_tensor_is_corrected(&job->grid);
-  if (!corrected && (!job->weights || values)) weight = NULL;
+  if (!job->weights || values) weight = NULL;
   if (!job->weights || !values || !factor) col_factor = NULL;
   FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->factor[1], x->ld, k,
                                   context->stream));
@@ -149,7 +147,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   t->single = job->precision != FK_PRECISION_FAST;
   t->low_low = job->grid.low_low;
   t->coarse = pack.coarse;
-  t->weight = values ? NULL : weight;
+  t->weight = weight;
   t->col_factor = col_factor;
   t->factor1 = (float)job->factor[1];
   t->has_values = values;
@@ -159,8 +157,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, k);
     const double *from = columns ? (double *)context->workspace[FK_SLOT_COLUMNS].data : x->u;
-    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, weight, &pack,
-                                      x->n, x->ld, &t->values, context->stream));
+    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, &pack, x->n,
+                                      x->ld, &t->values, context->stream));
   }
   if (job->method == FK_METHOD_WGMMA) {
     FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TENSOR, fk_wgmma_pack_bytes(t), &job->wgmma_columns, err));
@@ -170,7 +168,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
 }
 
 /* Targets that are the same points are whitened already. */
-static enum fk_status whiten_sources(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_points *x = &job->sources;
   x->u = job->targets.u;
   if (job->targets_raw == job->raw && job->targets.n == x->n) return FK_STATUS_OK;
@@ -178,15 +176,18 @@ static enum fk_status whiten_sources(struct fk_cuda_job *job, struct fk_error *e
   return fk_cuda_whiten(job->context, &job->whitening, job->raw, job->ld_raw, x, err);
 }
 
-/* The chunk of sources that begins at `first`, ready for a pass. */
-enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err) {
+enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
-  if (!job->whitened) {
-    FK_TRY(whiten_sources(job, err));
-    FK_TRY(choose_method(job, err));
-    job->whitened = true;
-    job->packed = false;
-  }
+  if (job->whitened) return FK_STATUS_OK;
+  FK_TRY(whiten(job, err));
+  FK_TRY(choose_method(job, err));
+  job->whitened = true;
+  job->packed = false;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err) {
+  FK_TRY(fk_job_whiten_sources(job, first, err));
   if (job->packed && job->packed_values == values && job->packed_first_value == job->first_value)
     return FK_STATUS_OK;
   if (job->method == FK_METHOD_DOUBLE)

@@ -84,11 +84,9 @@ struct fk_tensor_pack {
   const double *weight; /* of sources, or NULL */
   double weight_scale;
   bool weight_in_offset; /* its power of two, with the mantissa in the values */
-  bool only_correction;  /* weights of columns: without the weights themselves */
-  bool coarse;
+  bool coarse;           /* high parts are the nearest halves */
+  bool high_norms;       /* the norms of rows are those of their high parts */
 };
-/* Do the norms' grid and its rounding show, so that the weights of columns make up for it? */
-static inline bool fk_tensor_is_corrected(const struct fk_tensor_grid *grid) { return grid->norm < 15; }
 cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
                                 __half *lo, float *offset, float *weight, float *col_factor, float factor1,
                                 int64_t n_pad, int k, cudaStream_t stream);
@@ -99,11 +97,10 @@ cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struc
                                 const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
                                 float *offset, float *factor0, double *undo, int64_t n_pad, int k,
                                 cudaStream_t stream);
-/* Columns first_value on of values, [..][ld], times scale, and last the ones, all times correction (NULL: 1), to
- * to->hi and to->lo. */
+/* Columns first_value on of values, [..][ld], times scale, and last the ones, to to->hi and to->lo. */
 cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const float *correction, const struct fk_tensor_pack *pack, int64_t n,
-                                  int64_t n_pad, const struct fk_tensor_values *to, cudaStream_t stream);
+                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
+                                  const struct fk_tensor_values *to, cudaStream_t stream);
 
 cudaError_t fk_mma_launch(const struct fk_tensor_task *task, cudaStream_t stream);
 /* Columns of values beside the ones in one launch, and the width that their tiles are padded to. */

@@ -4,6 +4,8 @@
  *
  * Sums in float go over into FP64 every FLUSH sources.
  */
+#include <type_traits>
+
 #include "steps.cuh"
 
 template <typename T>
@@ -20,11 +22,10 @@ __device__ __forceinline__ double exp2_of<double>(double t) {
   return exp2(t);
 }
 
-/* Is the row the source of this column? */
+/* The column whose source the row is. */
 template <typename T>
-__device__ __forceinline__ bool meets_self(const struct fk_fma_task<T> &a, int64_t row, int64_t col) {
-  int64_t self = a.self ? a.self[row] : row + a.self_offset;
-  return self == a.first_col + col;
+__device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, int64_t row) {
+  return (a.self ? a.self[row] : row + a.self_offset) - a.first_col;
 }
 
 /* One kernel value from its exponent. */
@@ -52,13 +53,16 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0);
   __shared__ T tile[D + 1][NARROW_COLS];
   T row[R][D], sum[R][W];
-  double total[R][W];
+  double total[R][W], shift[R];
+  int64_t own[R];
   int64_t first = a.first_row + (int64_t)blockIdx.x * NARROW_THREADS * R + threadIdx.x;
   int64_t end_row = a.first_row + a.rows_here;
   for (int r = 0; r < R; r++) {
     int64_t i = first + r * NARROW_THREADS;
     for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
     for (int w = 0; w < W; w++) total[r][w] = 0;
+    shift[r] = GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    own[r] = a.exclude_self && i < end_row ? own_column(a, i) : -1;
   }
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
@@ -71,31 +75,41 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
       tile[D][c] = a.weight ? a.weight[c0 + c] : (T)1;
     }
     __syncthreads();
+    int own_here[R]; /* column of the tile */
+    bool meets = false;
 #pragma unroll
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
+      own_here[r] = own[r] >= c0 && own[r] < c0 + count ? (int)(own[r] - c0) : -1;
+      meets |= own_here[r] >= 0;
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
-#pragma unroll 4
-    for (int c = 0; c < count; c++) {
-      T x[D], weight = tile[D][c];
-#pragma unroll
-      for (int k = 0; k < D; k++) x[k] = tile[k][c];
-#pragma unroll
-      for (int r = 0; r < R; r++) {
-        T t = 0;
-#pragma unroll
-        for (int k = 0; k < D; k++) {
-          T z = row[r][k] - x[k];
-          t -= z * z;
-        }
-        int64_t i = first + r * NARROW_THREADS;
-        T kernel = weight * kernel_of<T, GENERAL>(a, t, GENERAL && a.shift && i < end_row ? a.shift[i] : 0);
-        if (a.exclude_self && i < end_row && meets_self(a, i, c0 + c)) kernel = 0;
-        sum[r][0] += kernel;
-#pragma unroll
-        for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
-      }
     }
+    /* Only where a row meets itself is every pair looked at for that. */
+    auto add_columns = [&](auto look) {
+#pragma unroll 4
+      for (int c = 0; c < count; c++) {
+        T x[D], weight = tile[D][c];
+#pragma unroll
+        for (int k = 0; k < D; k++) x[k] = tile[k][c];
+#pragma unroll
+        for (int r = 0; r < R; r++) {
+          T t = 0;
+#pragma unroll
+          for (int k = 0; k < D; k++) {
+            T z = row[r][k] - x[k];
+            t -= z * z;
+          }
+          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, GENERAL>(a, t, shift[r]);
+          sum[r][0] += kernel;
+#pragma unroll
+          for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
+        }
+      }
+    };
+    if (meets)
+      add_columns(std::true_type());
+    else
+      add_columns(std::false_type());
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll
@@ -201,7 +215,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         int64_t i = row0 + ty * PER_THREAD + r;
-        bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && meets_self(a, i, j));
+        bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && own_column(a, i) == j);
         if (a.find_max) {
           if (!out_of_it && t[r][c] > mass[r]) mass[r] = t[r][c];
           continue;

@@ -57,9 +57,12 @@ enum extra { PLAIN, SELF, POLYNOMIAL, WEIGHT, FACTOR };
 __host__ __device__ constexpr bool has_weight(int extra) { return extra == WEIGHT || extra == FACTOR; }
 __host__ __device__ constexpr bool has_factor(int extra) { return extra == POLYNOMIAL || extra == FACTOR; }
 
-/* Products of halves: COARSE: without the low parts of columns and coordinates; REST of the rounded kernels with
- * values, too; LOW: and lo.lo. */
+/* Products of halves: COARSE: without the low parts of columns and, where coordinates are summed, of rows and of
+ * those coordinates; REST of the rounded kernels with values, too; LOW: and lo.lo. */
 enum precision { COARSE, ROUNDED, REST, LOW };
+__host__ __device__ constexpr int products_of(int width, int precision) {
+  return precision == LOW ? 4 : precision != COARSE ? 3 : width == 0 ? 2 : 1;
+}
 
 /* ---- Columns, packed as they lie in shared memory ---- */
 
@@ -177,17 +180,17 @@ __global__ void pack_kernel(const __grid_constant__ struct pack_args a) {
 
 struct shape {
   int tile_cols, warpgroups, stages;
-  int on_fma; /* of 8 exponentials, those that the FMA pipe takes: pays for mass alone */
+  int on_fma; /* of 8 exponentials, those that the FMA pipe takes */
 };
 
-__host__ __device__ constexpr struct shape shape_of(int k, int width, struct layout l) {
+__host__ __device__ constexpr struct shape shape_of(int k, int width, int precision, int extra, struct layout l) {
   struct shape s = {};
   s.tile_cols = (k == 16 && width <= 0) || (k == 32 && width == 0) ? 128 : 64;
   if (s.tile_cols > l.cols) s.tile_cols = l.cols;
   s.warpgroups = k >= 48 && width != 0 ? 3 : 4;
   s.stages = (SHARED_BYTES - l.value_n / 2 * 128 * s.warpgroups * (int)sizeof(float)) / l.bytes;
   if (s.stages > 4) s.stages = 4;
-  s.on_fma = width == 0;
+  s.on_fma = width != 0 ? 3 * (precision == COARSE) : 1 + (precision == COARSE && !has_factor(extra));
   return s;
 }
 
@@ -280,7 +283,7 @@ __device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad)
 }
 
 /* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
-template <int K, int EXTRA, int ON_FMA, int R>
+template <int K, int EXTRA, int R>
 __device__ __forceinline__ void exponentials(float (&s)[R], const struct row_tile<K> &rows, float factor1,
                                              uint32_t factor) {
 #pragma unroll
@@ -289,21 +292,31 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const struct row_til
 #pragma unroll
     for (int i = 4 * j; i < 4 * j + 4; i++) {
       float t = s[i];
-      s[i] = i % 8 < ON_FMA ? exp2_polynomial(t) : exp2_fast(t);
+      s[i] = exp2_fast(t);
       if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
     }
   }
 }
 
-template <int EXTRA, int R>
-__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], uint32_t weight) {
+/* mass += weight 2^s [factor] */
+template <int K, int EXTRA, int ON_FMA, int DEGREE, int R>
+__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const struct row_tile<K> &rows,
+                                         float factor1, uint32_t weight, uint32_t factor) {
 #pragma unroll
   for (int j = 0; j < R / 4; j++) {
     float2 w = has_weight(EXTRA) ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
+    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const float *e = s + 4 * j + 2 * h;
-      mass[h] = has_weight(EXTRA) ? fmaf(w.x, e[0], fmaf(w.y, e[1], mass[h])) : mass[h] + (e[0] + e[1]);
+      float e[2], g[2] = {w.x, w.y};
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float t = s[4 * j + 2 * h + i];
+        e[i] = (4 * j + 2 * h + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
+        if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, rows.factor[h] + (i ? f.y : f.x));
+      }
+      mass[h] = has_weight(EXTRA) || has_factor(EXTRA) ? fmaf(g[0], e[0], fmaf(g[1], e[1], mass[h]))
+                                                       : mass[h] + (e[0] + e[1]);
     }
   }
 }
@@ -313,6 +326,15 @@ template <int R>
 __device__ __forceinline__ void round_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
   for (int i = 0; i < R / 2; i++) p[i] = pack_halves(s[2 * i], s[2 * i + 1]);
+}
+
+/* p = 2^s, of few digits */
+template <int ON_FMA, int R>
+__device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
+#pragma unroll
+  for (int i = 0; i < R / 2; i++)
+    p[i] = i % 8 < ON_FMA ? exp2_halves(s[2 * i], s[2 * i + 1])
+                          : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
 }
 
 /* What that rounding took off. */
@@ -325,12 +347,14 @@ __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s
 /* ---- The kernel ---- */
 
 template <int K, int V, int PRECISION, int EXTRA>
-__global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
+__global__ void __launch_bounds__(
+    128 * shape_of(K, V, PRECISION, EXTRA, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
     sums_kernel(const __grid_constant__ struct sums_args args) {
   constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
-  constexpr struct shape SHAPE = shape_of(K, V, L);
+  constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int THREADS = 128 * SHAPE.warpgroups, STAGES = SHAPE.stages, TILE_COLS = SHAPE.tile_cols;
   constexpr int R = TILE_COLS / 2, SUMS = V == 0 ? 2 : L.value_n / 2;
+  constexpr int ARRIVALS = has_weight(EXTRA) ? 32 : 1; /* of a warp: floats are read by every lane */
   extern __shared__ __align__(128) char shared[];
   __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
@@ -343,7 +367,8 @@ __global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) {
-    for (int i = 0; i < STAGES; i++) barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, THREADS / 32);
+    for (int i = 0; i < STAGES; i++)
+      barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, THREADS / 32 * ARRIVALS);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     for (int i = 0; i < min(STAGES, n_stages); i++)
       bulk_copy(ring + i * L.bytes, columns + (int64_t)i * L.bytes, L.bytes, full + 8 * i);
@@ -367,18 +392,23 @@ __global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION
     barrier_wait(full + 8 * slot, phase);
 #pragma unroll 1
     for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
-      start_exponents<K, PRECISION == LOW ? 4 : PRECISION == COARSE ? 2 : 3>(s, rows, tile16, L);
+      start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
       wgmma_wait(s);
       if constexpr (EXTRA >= SELF) {
         if (diagonal > -16 && diagonal < TILE_COLS) leave_out(s, diagonal + lane / 4, quad);
         diagonal -= TILE_COLS;
       }
-      exponentials<K, EXTRA, SHAPE.on_fma>(s, rows, args.factor1, floats + 4 * L.cols);
       if constexpr (V == 0) {
-        add_mass<EXTRA>(sums, s, floats);
+        add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, args.factor1, floats,
+                                                                      floats + 4 * L.cols);
       } else {
         uint32_t p[R / 2];
-        round_kernels(p, s);
+        if constexpr (PRECISION == COARSE) {
+          coarse_kernels<SHAPE.on_fma>(p, s);
+        } else {
+          exponentials<K, EXTRA>(s, rows, args.factor1, floats + 4 * L.cols);
+          round_kernels(p, s);
+        }
         start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
         wgmma_wait(sums);
         if constexpr (V > 0 && PRECISION >= REST) {
@@ -391,7 +421,7 @@ __global__ void __launch_bounds__(128 * shape_of(K, V, layout_of(K, V, PRECISION
     }
 
     bool last = stage + 1 == n_stages;
-    if (lane == 0) barrier_arrive(empty + 8 * slot);
+    if (lane % (32 / ARRIVALS) == 0) barrier_arrive(empty + 8 * slot);
     if (warp == 0 && stage > 0 && stage - 1 + STAGES < n_stages) { /* most left the stage before this long ago */
       int old = slot == 0 ? STAGES - 1 : slot - 1;
       barrier_wait(empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
@@ -461,7 +491,7 @@ struct layout layout_for(const struct fk_tensor_task *task) {
 template <int K, int V, int PRECISION, int EXTRA>
 cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
-  constexpr struct shape SHAPE = shape_of(K, V, L);
+  constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int threads = 128 * SHAPE.warpgroups, block_rows = TILE_ROWS * SHAPE.warpgroups;
   constexpr int bytes = SHAPE.stages * L.bytes + L.value_n / 2 * threads * (int)sizeof(float);
   static_assert(SHAPE.stages >= 2, "copies need a stage to go to while another is read");
@@ -543,6 +573,10 @@ bool fk_wgmma_supports(const struct fk_tensor_task *task) {
   return device_is_hopper();
 }
 
+bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task) {
+  return task->coarse && task->cols.k == 16 && width_of(task) == COORDINATES;
+}
+
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task) {
   struct layout l = layout_for(task);
   return (size_t)((task->cols.n_pad + l.cols - 1) / l.cols) * l.bytes;
@@ -572,6 +606,7 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
 #else
 
 bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
+bool fk_wgmma_has_high_rows(const struct fk_tensor_task *) { return false; }
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *) { return 0; }
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {

@@ -63,7 +63,8 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *y = &job->targets;
   struct fk_tensor_task *t = &job->tensor;
-  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, false, t->coarse};
+  bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
+  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high};
   bool factor = fk_job_uses_factor(job, values);
   int raise = !values        ? 0
               : job->weights ? FK_TENSOR_RAISE - 1

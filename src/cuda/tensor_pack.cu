@@ -1,7 +1,7 @@
 /* Points and values as halves for the tensor cores; what they mean stands in tensor.cuh. */
 #include "steps.cuh"
 
-enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */ };
+enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */, SETTLED = 15 /* a coarser grid of norms would show */ };
 
 /* Rows are taken up to |x|^2 = row_limit, so that |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of
  * 2^-2g or of 2^-norm and has 24 bits; products have one more where a single one makes the exponent, for they
@@ -53,7 +53,7 @@ static __device__ __forceinline__ double split_group(const double *u, int64_t ld
     struct split s = split_in_halves(x, pack);
     h[k] = s.hi;
     l[k] = with_low ? s.lo : __half(0.0f);
-    double kept = (double)__half2float(h[k]) + (double)__half2float(l[k]);
+    double kept = (double)__half2float(h[k]) + (pack.high_norms ? 0 : (double)__half2float(l[k]));
     square += kept * kept;
   }
   *(uint4 *)hi = *(const uint4 *)h;
@@ -63,6 +63,31 @@ static __device__ __forceinline__ double split_group(const double *u, int64_t ld
 
 static __device__ __forceinline__ double on_grid(double c, int power) {
   return ldexp(rint(ldexp(c, power)), -power);
+}
+
+/* Moves coordinate k by what `wanted`, a change of |x|^2/2, asks for, as far as its low part can and if it is no
+ * more than `most`; returns what is still wanted. */
+static __device__ __forceinline__ double move_by(double wanted, double most, const __half *hi, __half *lo) {
+  double low = (double)__half2float(*lo), x = (double)__half2float(*hi) + low;
+  if (fabs(wanted) > most * fabs(x) || wanted == 0) return wanted;
+  __half moved = __double2half(low + wanted / x);
+  double by = (double)__half2float(moved) - low, left = wanted - (x + by / 2) * by;
+  if (fabs(left) >= fabs(wanted)) return wanted;
+  *lo = moved;
+  return left;
+}
+
+/* Brings |x|^2/2 to a place on the norms' grid: where that is coarse, rounding it would show, but a few millionths
+ * of a bandwidth of the point itself do not. The largest coordinate takes most of it, the others the rest. */
+static __device__ __forceinline__ double settle(double half_square, int power, int k, const __half *hi,
+                                                __half *lo) {
+  double at = on_grid(half_square, power), wanted = at - half_square;
+  int largest = 0;
+  for (int j = 1; j < k; j++)
+    if (fabsf(__half2float(hi[j])) > fabsf(__half2float(hi[largest]))) largest = j;
+  wanted = move_by(wanted, 0x1p-15, hi + largest, lo + largest);
+  for (int j = 0; j < k; j++) wanted = move_by(wanted, 0x1p-18, hi + j, lo + j);
+  return at - wanted;
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
@@ -75,12 +100,14 @@ static __global__ void cols_kernel(const double *u, int64_t n, int64_t ld, int d
   double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
   for (int k0 = 0; k0 < k; k0 += GROUP)
     square += split_group(u, ld, i, n, k0, d, pack, !pack.coarse, hi + i * k + k0, lo + i * k + k0);
+  if (pack.grid.norm <= SETTLED && !pack.coarse)
+    square = 2 * settle(square / 2, pack.grid.norm, k, hi + i * k, lo + i * k);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
   bool counts = i < n && w != 0;
   double exact = -square / 2, kept = on_grid(exact, pack.grid.norm);
   offset[i] = counts ? (float)(kept + exponent) : -INFINITY;
-  if (weight) weight[i] = (float)((pack.only_correction ? 1 : w) * exp2(exact - kept));
+  if (weight) weight[i] = (float)(w * exp2(exact - kept));
   if (col_factor) col_factor[i] = counts ? -factor1 * (float)exponent : 0;
 }
 
@@ -125,13 +152,12 @@ cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struc
 /* ---- values ----------------------------------------------------------------------------------- */
 
 static __global__ void values_kernel(const double *values, int64_t ld, double scale, int first_value,
-                                     const float *correction, struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
+                                     struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
                                      struct fk_tensor_values to) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n_pad) return;
   int exponent;
   double w = pack.weight && i < n ? frexp(pack.weight[i] / pack.weight_scale, &exponent) : 1;
-  if (correction) w *= (double)correction[i];
   for (int v0 = 0; v0 < to.width; v0 += GROUP) {
     __align__(16) __half h[GROUP], l[GROUP];
     for (int v = 0; v < GROUP; v++) {
@@ -147,9 +173,9 @@ static __global__ void values_kernel(const double *values, int64_t ld, double sc
 }
 
 cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const float *correction, const struct fk_tensor_pack *pack, int64_t n,
-                                  int64_t n_pad, const struct fk_tensor_values *to, cudaStream_t stream) {
-  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, correction,
-                                                                   *pack, n, n_pad, *to);
+                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
+                                  const struct fk_tensor_values *to, cudaStream_t stream) {
+  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, *pack, n, n_pad,
+                                                                   *to);
   return cudaGetLastError();
 }

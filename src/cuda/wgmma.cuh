@@ -44,17 +44,39 @@ static __device__ __forceinline__ float2 load_pair(uint32_t address) {
   return v;
 }
 
-/* 2^t on the FMA pipe, to 2e-7: for a share of the exponentials, where their own unit is the bound. */
+/* 2^t on the FMA pipe, for a share of the exponentials, where their own unit is the bound: to 1e-7 of degree 5, to
+ * 7e-5 of degree 3. Below -126 it is 2^-126, which no sum of kernels notices, or 0 if a large factor would. */
+template <int DEGREE, bool TO_ZERO>
 static __device__ __forceinline__ float exp2_polynomial(float t) {
   t = fmaxf(t, -126.0f);
-  float shifted = t + 12582912.0f, f = t - (shifted - 12582912.0f), p = 1.3333558e-3f;
-  p = fmaf(p, f, 9.6181291e-3f);
-  p = fmaf(p, f, 5.5504109e-2f);
-  p = fmaf(p, f, 2.4022651e-1f);
-  p = fmaf(p, f, 6.9314718e-1f);
-  p = fmaf(p, f, 1.0f);
-  /* 0 where t <= -126: a factor may be large there */
-  return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23)) - 0x1p-126f;
+  float shifted = t + 12582912.0f, f = t - (shifted - 12582912.0f), p;
+  if (DEGREE == 5) {
+    p = fmaf(1.32764602e-3f, f, 9.67554152e-3f);
+    p = fmaf(p, f, 5.55071331e-2f);
+    p = fmaf(p, f, 2.40221197e-1f);
+    p = fmaf(p, f, 6.93146967e-1f);
+    p = fmaf(p, f, 1.0f);
+  } else {
+    p = fmaf(5.5171494e-2f, f, 2.42610938e-1f);
+    p = fmaf(p, f, 6.93260994e-1f);
+    p = fmaf(p, f, 9.99928085e-1f);
+  }
+  float value = __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+  return TO_ZERO ? value - 0x1p-126f : value;
+}
+
+/* 2^t of two t <= 16 as halves, by integers: 1024 (t + 15) has the exponent above, and below it f where 2^f / (1 +
+ * f) is to be multiplied by; to 4e-3. */
+static __device__ __forceinline__ uint32_t exp2_halves(float t0, float t1) {
+  const float none = 12582912.0f, bias = 12582912.0f + 15360.0f;
+  float y0 = fmaxf(fmaf(t0, 1024.0f, bias), none), y1 = fmaxf(fmaf(t1, 1024.0f, bias), none);
+  uint32_t bits = __byte_perm(__float_as_uint(y0), __float_as_uint(y1), 0x5410);
+  uint32_t mantissa = (bits & 0x03ff03ffu) | 0x3c003c00u;
+  __half2 m = *(const __half2 *)&mantissa;
+  __half2 c = __hfma2(__float2half2_rn(0.23370017f), m, __float2half2_rn(-0.69420644f));
+  c = __hfma2(c, m, __float2half2_rn(1.45730742f));
+  __half2 value = __hmul2(*(const __half2 *)&bits, c);
+  return *(const uint32_t *)&value;
 }
 
 /* ---- wgmma ---- */
