@@ -1,0 +1,54 @@
+/* Gaussian sums in time linear in the points, d = 1 .. 7, on NVIDIA GPUs: sources are spread on a grid, the grid
+ * is filtered, targets interpolate (fast/window.h says why that is exact up to a tolerance).
+ *
+ *   V[i, q] = sum_j b[j, q] f(r_ij^2 / 2) exp(-r_ij^2 / 2),   f = 1, or 1 + d/2 - r^2/2 for the Laplace correction
+ *
+ * Results have the same bits for any number of devices, of one model, as long as their memory suffices.
+ */
+#ifndef FK_CUDA_GRID_H
+#define FK_CUDA_GRID_H
+
+#include "../fast/window.h"
+#include "../fk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FK_CUDA_GRID_D = 7 };
+
+/* All in the host's memory, points as they are (not whitened). */
+struct fk_cuda_grid_task {
+  struct fk_points sources, targets; /* targets.data NULL: the sources */
+  const struct fk_whitening *whitening;
+  const double *b; /* n x columns; NULL: ones, one column */
+  int64_t columns;
+  struct fk_window window;
+  unsigned use;     /* enum fk_window_use; FK_WINDOW_LAPLACE counts here, the gradient where it is not NULL */
+  bool single;      /* points within their cells, weights and grid in float; totals are exact in either case */
+  double *value;    /* m x columns */
+  double *gradient; /* m x (columns d), with respect to the whitened coordinates, d next to each other; or NULL */
+};
+
+/* FK_STATUS_UNSUPPORTED where the grid takes more memory than there is: points spread too thinly. */
+enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const struct fk_opts *opts,
+                                 struct fk_stats *stats, struct fk_error *err);
+
+/* A guess of the seconds from call to result, and of the grid's bytes, which touches no device. */
+struct fk_cuda_grid_work {
+  double n, m;
+  int d;
+  int64_t columns;
+  unsigned use;
+  bool single, same_points;
+  double extent[FK_CUDA_GRID_D]; /* of the points, in bandwidths */
+};
+double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window,
+                            const struct fk_opts *opts);
+double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const struct fk_window *window);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
