@@ -90,6 +90,13 @@ void fk_fast_leave_out(struct fk_fast_job *job) {
 
 enum method { BY_GRID, BY_DIRECT, BY_EXACT };
 
+/* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct". */
+static const char *wish(void) {
+  const char *method = getenv("FLASHKERNEL_FAST_METHOD");
+  return method && *method ? method : NULL;
+}
+static bool may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
+
 static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work, enum method *method,
                              struct fk_error *err) {
   enum { SAMPLE = 1 << 16 };
@@ -115,7 +122,7 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   *method = BY_EXACT;
   /* In many dimensions the grid cannot tell which rows it has to leave to others. */
   bool single = job->single;
-  if (!status && (!pointwise || (job->d <= 3 && !job->negative)) &&
+  if (!status && may_be("grid") && (!pointwise || (job->d <= 3 && !job->negative)) &&
       fk_grid_choose(work, pointwise ? job->tol / 64 : job->tol, &single, job->opts->threads, &window, &seconds,
                      &why) == FK_STATUS_OK &&
       fk_grid_bytes(work, &window, single) < 16e9) {
@@ -124,7 +131,7 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   }
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
   struct fk_direct_cost cost;
-  if (!status && job->n < (int64_t)1 << 32) {
+  if (!status && may_be("direct") && job->n < (int64_t)1 << 32) {
     status = fk_direct_guess(&x, (double)job->n, &y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
     if (!status && pointwise) cost.seconds *= 3; /* in double, row by row */
@@ -133,8 +140,10 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
       *method = BY_DIRECT;
     }
   }
+  if (!status && wish() && *method == BY_EXACT)
+    status = fk_fail(err, FK_STATUS_UNSUPPORTED, "FLASHKERNEL_FAST_METHOD is \"%s\", which cannot do this sum", wish());
   struct fk_work size = fk_task_work(job->task);
-  if (!status && job->opts->engine != FK_ENGINE_FAST && fk_engine_exact_cpu.seconds(&size, job->opts) < least)
+  if (!status && !wish() && job->opts->engine != FK_ENGINE_FAST && fk_engine_exact_cpu.seconds(&size, job->opts) < least)
     *method = BY_EXACT;
   free(u);
   return status;
