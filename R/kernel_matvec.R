@@ -157,7 +157,7 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
       }
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(targets, pass[[i]], "y", d, names)
-        show_share(control, stats, nrow(chunk$points) * (diff(pass[[i]]) + 1), n * m)
+        show_share(control, stats, nrow(chunk$points) * (diff(pass[[i]]) + 1), as.double(n) * m)
         part <- .Call(ffi_kernel_sum, chunk$points, at, chunk$columns, L, kernel, control)
         sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
         stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)

@@ -14,6 +14,6 @@ bool fk_all_finite(const double *x, int64_t n) {
 
 double fk_largest_absolute(const double *x, int64_t n) {
   double largest = 0;
-  for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(x[i]));
+  for (int64_t i = 0; i < n; i++) largest = fabs(x[i]) > largest ? fabs(x[i]) : largest;
   return largest > 0 ? largest : 1;
 }
