@@ -1,0 +1,76 @@
+# The fast engine on a GPU, against exact sums on the CPU.
+
+gpu_error <- function(x, y, b, h, tol, tol_type = "global", ...) {
+  fast <- kernel_matvec(x, y, b, h, engine = "fast", tol = tol, tol_type = tol_type, backend = "cuda", ...)
+  exact <- plain(kernel_matvec(x, y, b, h, engine = "exact", backend = "cpu"))
+  scale <- plain(kernel_matvec(x, y, abs(b), h, engine = "exact", backend = "cpu"))
+  error <- abs(plain(fast) - exact)
+  list(
+    relative = if (tol_type == "global") max(error) / max(scale) else max(error[scale > 0] / scale[scale > 0]),
+    diagnostics = diagnostics(fast)
+  )
+}
+
+test_that("sums on the GPU's grid are within the tolerance, in any dimension and precision", {
+  skip_if_no_gpu()
+  for (d in 1:7) {
+    set.seed(d)
+    n <- 20000
+    x <- matrix(stats::runif(n * d), n)
+    y <- rbind(x[1:400, , drop = FALSE], x[401:500, , drop = FALSE] + 0.03, matrix(1.2, 1, d))
+    b <- stats::rnorm(n)
+    for (range in if (d <= 3) c(1.5, 10, 60) else if (d <= 5) c(1, 4) else 1.5) {
+      for (tol in if (d <= 3) c(1e-3, 1e-5, 1e-9) else c(1e-2, 1e-4)) {
+        error <- gpu_error(x, y, b, 1 / range, tol)
+        label <- paste("d =", d, "range/h =", range, "tol =", tol)
+        expect_identical(error$diagnostics$backend, "cuda", label = label)
+        expect_identical(error$diagnostics$method, "grid", label = label)
+        expect_lte(error$relative, tol, label = label)
+      }
+    }
+  }
+})
+
+test_that("columns, weights, bandwidth matrices, outliers and a pointwise tolerance work there, too", {
+  skip_if_no_gpu()
+  set.seed(8)
+  x <- matrix(stats::rnorm(45000), 15000)
+  b <- cbind(stats::rnorm(15000), 1)
+  w <- stats::runif(15000)
+  H <- 0.04 * (diag(3) + 0.5)
+  fast <- kernel_matvec(x, NULL, b, H, weights = w, engine = "fast", tol = 1e-7, backend = "cuda")
+  exact <- kernel_matvec(x, NULL, b, H, weights = w, engine = "exact", backend = "cpu")
+  K <- plain(kernel_matvec(x, NULL, abs(b), H, weights = w, engine = "exact", backend = "cpu"))
+  expect_lte(max(abs(plain(fast) - plain(exact))) / max(K), 1e-7)
+  y <- rbind(x[1:200, ], matrix(stats::runif(300, -4, 4), 100))
+  expect_lte(gpu_error(x, y, rep(1, 15000), 0.3, 1e-6, "pointwise")$relative, 1e-6)
+  x[1, ] <- 1e5
+  expect_lte(gpu_error(x, x[1:500, ], rep(1, 15000), 0.3, 1e-7)$relative, 1e-7)
+})
+
+test_that("all estimators go by a tolerance on the GPU, with the same bits each time", {
+  skip_if_no_gpu()
+  set.seed(9)
+  x <- matrix(stats::rnorm(60000), 30000)
+  y <- x[1:1000, ] + 0.01
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    exact <- predict(flash_kde(x, estimator, bandwidth = 0.1, backend = "cpu"), y)
+    fit <- \() flash_kde(x, estimator, bandwidth = 0.1, backend = "cuda", precision = "double", tol = 1e-8)
+    fast <- predict(fit(), y)
+    expect_lte(max(abs(fast - exact)) / max(abs(exact)), 1e-6, label = estimator)
+    expect_identical(predict(fit(), y), fast)
+  }
+  loo <- \(...) predict(flash_kde(x, "kde", bandwidth = 0.1, ...), type = "log_density", loo = TRUE)
+  expect_lte(
+    max(abs(loo(backend = "cuda", tol = 1e-8, tol_type = "pointwise") - loo(backend = "cpu"))), 1e-6
+  )
+})
+
+test_that("several GPUs give the bits of one", {
+  skip_if_no_gpu()
+  testthat::skip_if(length(gpu_info()$index) < 2, "one GPU only")
+  set.seed(10)
+  x <- matrix(stats::rnorm(300000), 100000)
+  run <- \(devices) plain(kernel_matvec(x, bandwidth = 0.2, engine = "fast", tol = 1e-6, backend = "cuda", devices = devices))
+  expect_identical(run(0), run("all"))
+})
