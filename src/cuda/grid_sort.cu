@@ -70,10 +70,10 @@ static int bits_of(unsigned most) {
   return bits;
 }
 
-/* CUB's own is some MB, of counters for each of its tiles. */
+/* CUB's own is less than a byte for each point, of counters for each of its tiles. */
 double fk_grid_sort_bytes(const struct fk_grid_spec *spec) {
   double number = fk_grid_is_single(spec) ? 4 : 8;
-  return (double)spec->chunk * (16 + number * fk_grid_record(spec->map.d) + 1) + (16 << 20);
+  return (double)spec->chunk * (16 + number * fk_grid_record(spec->map.d) + 1) + (1 << 20);
 }
 
 enum fk_status fk_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x, int64_t ld,

@@ -154,7 +154,7 @@ static __global__ void exponents_kernel(const double *b, int64_t ld, int64_t n, 
 
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err) {
-  const int64_t most = 256; /* columns at once: what the staging buffer holds, and more */
+  const int64_t most = fk_smaller(columns, 256); /* at once; the staging buffer holds them */
   unsigned blocks = (unsigned)fk_smaller(fk_blocks(n, THREADS), 4 * context->multiprocessors);
   unsigned long long *on_device;
   if (n == 0) return FK_STATUS_OK;
