@@ -131,7 +131,8 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   }
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
   struct fk_direct_cost cost;
-  if (!status && may_be("direct") && job->n < (int64_t)1 << 32) {
+  if (!status && may_be("direct") && job->n < (int64_t)1 << 32 &&
+      fk_direct_least_seconds((double)job->n, (double)job->m, job->opts->threads) < least) {
     status = fk_direct_guess(&x, (double)job->n, &y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
     if (!status && pointwise) cost.seconds *= 3; /* in double, row by row */
