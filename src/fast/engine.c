@@ -97,11 +97,16 @@ static const char *wish(void) {
 }
 static bool may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
 
+/* The choice is to take a few percent of the time. */
+static int64_t sample_size(int64_t n) {
+  enum { LEAST = 1 << 13, MOST = 1 << 16 };
+  return fk_smaller(n, fk_smaller(fk_larger(n / 8, LEAST), MOST));
+}
+
 static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work, enum method *method,
                              struct fk_error *err) {
-  enum { SAMPLE = 1 << 16 };
   const struct fk_points *targets = fk_fast_targets(job);
-  int64_t n = fk_smaller(job->n, SAMPLE), m = job->same ? n : fk_smaller(job->m, SAMPLE);
+  int64_t n = sample_size(job->n), m = job->same ? n : sample_size(job->m);
   bool pointwise = job->opts->tol_type == FK_TOL_POINTWISE;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * job->d)), seconds, least;
   if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
