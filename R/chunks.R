@@ -34,8 +34,9 @@ row_pieces <- function(table, size) {
 
 # Rows first to last as a plain matrix: the table itself, uncopied, where it is a matrix and these are all.
 read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
-  all <- piece[1] == 1 && piece[2] == nrow(table)
+  all <- piece[1] == 1 && piece[2] == NROW(table)
   if (all && !is_big(table)) return(table)
+  if (is.null(dim(table))) return(table[piece[1]:piece[2]])
   rows <- table[piece[1]:piece[2], , drop = FALSE]
   if (!is_big(table)) return(rows)
   where <- paste("rows", whole(piece[1]), "to", whole(piece[2]))
@@ -70,10 +71,11 @@ source_chunks <- function(x, b, weights, d, names, size) {
     piece <- before + c(1, nrow(chunk$points))
     before <<- piece[2]
     columns <- in_place_of(chunk, chunk_columns(chunk, b, piece, width))
-    width <<- ncol(columns)
+    width <<- NCOL(columns)
     if (!is.null(weights)) {
       check_covered("weights", length(weights), piece)
-      columns <- columns * weights[piece[1]:piece[2]]
+      share <- weights[piece[1]:piece[2]]
+      columns <- if (is.null(columns)) share else columns * share
     }
     list(points = chunk$points, columns = columns, is_vector = is.null(dim(chunk$b)))
   }
@@ -115,22 +117,22 @@ in_place_of <- function(chunk, expression) {
   if (is.null(chunk$where)) expression else in_place(chunk$where, expression)
 }
 
-# The coefficients of a chunk whose points are the rows `piece` of all sources. `width`: columns of the
-# chunks before.
+# The coefficients of a chunk whose points are the rows `piece` of all sources, NULL for ones. `width`: columns
+# of the chunks before.
 chunk_columns <- function(chunk, b, piece, width) {
   n <- nrow(chunk$points)
   if (!is.null(chunk$b) && !is.null(b)) {
     stop_argument("b", "must be NULL where the chunks of `x` bring their own coefficients")
   }
   if (is.null(b)) {
-    columns <- if (is.null(chunk$b)) matrix(1, n, 1) else check_coefficients(chunk$b, n)
+    columns <- if (!is.null(chunk$b)) check_coefficients(chunk$b, n)
   } else {
-    check_covered("b", nrow(b), piece)
+    check_covered("b", NROW(b), piece)
     columns <- read_rows(b, piece, "b")
   }
-  if (!is.null(width) && ncol(columns) != width) {
+  if (!is.null(width) && NCOL(columns) != width) {
     stop_argument("b", "must have ", width, ngettext(width, " column", " columns"),
-      " in every chunk: found ", ncol(columns))
+      " in every chunk: found ", NCOL(columns))
   }
   columns
 }
@@ -145,7 +147,7 @@ check_covered <- function(arg, length, piece) {
 
 # All that was given for `n` sources has to be for one of them.
 check_used <- function(n, b, weights) {
-  given <- c(b = nrow(b), weights = if (!is.null(weights)) length(weights))
+  given <- c(b = if (!is.null(b)) NROW(b), weights = if (!is.null(weights)) length(weights))
   surplus <- which(given != n)
   if (length(surplus) > 0) {
     stop_argument(

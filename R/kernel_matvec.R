@@ -110,7 +110,11 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   result <- sum_kernels(x, targets, b, bandwidth, weights, kernel, control, out, chunk_rows)
   record <- sum_record(result, kernel, control)
   if (!is.null(out)) return(invisible(record))
-  structure(result$sums, diagnostics = record)
+  # the list lets go of them first: no copy
+  sums <- result$sums
+  result$sums <- NULL
+  attr(sums, "diagnostics") <- record
+  sums
 }
 
 # list(sums, stats, n, m, d), `sums` NULL where they went to `out`. Targets of a pass over the sources are
@@ -131,7 +135,7 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
   if (!is.null(b)) b <- check_coefficients(b, n)
   L <- as_bandwidth(bandwidth, d, names = names)$L
   out <- check_out(out)
-  size <- chunk_size(chunk_rows, d + max(1, ncol(b)))
+  size <- chunk_size(chunk_rows, d + max(1, NCOL(b)))
 
   targets <- if (is.null(y)) x else y
   m <- nrow(targets)
@@ -153,7 +157,7 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
       if (is.null(stats)) {
         is_vector <- is_vector && chunk$is_vector
         check_sum_memory(chunk, if (symmetric) 0 else d, pass, if (is.null(out)) m else 0)
-        check_out_size(out, m, ncol(chunk$columns))
+        check_out_size(out, m, NCOL(chunk$columns))
       }
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(targets, pass[[i]], "y", d, names)
@@ -163,7 +167,7 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
         stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
       }
     }
-    if (is_vector) sums <- lapply(sums, as.vector)
+    if (is_vector) sums <- lapply(sums, \(part) if (is.null(dim(part))) part else as.vector(part))
     if (is.null(out)) {
       results <- c(results, sums)
     } else {
@@ -177,13 +181,14 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
 # chunks that are alike.
 CHUNKS_OF_A_FUNCTION <- 64
 
-# An n x r double matrix, or a big.matrix; n is NA where it is not known.
+# An n x r double matrix, a big.matrix, or a plain vector, which is not copied; n is NA where it is not known.
 check_coefficients <- function(b, n) {
-  columns <- if (is_big(b)) check_big(b, "b") else as_points(b, "b")
-  if (!is.na(n) && nrow(columns) != n) {
-    stop_argument("b", "must have one row per row of `x`, ", whole(n), ": found ", whole(nrow(columns)))
+  is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0
+  columns <- if (is_plain) b else if (is_big(b)) check_big(b, "b") else as_points(b, "b")
+  if (!is.na(n) && NROW(columns) != n) {
+    stop_argument("b", "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(columns)))
   }
-  if (ncol(columns) == 0) stop_argument("b", "must have at least one column: found none")
+  if (NCOL(columns) == 0) stop_argument("b", "must have at least one column: found none")
   if (!is_big(b)) check_finite(columns, "b")
   columns
 }
@@ -197,7 +202,7 @@ chunk_size <- function(chunk_rows, numbers_per_row) {
 # sums of the pass, or of all `m` targets where they are returned.
 check_sum_memory <- function(chunk, d, pass, m) {
   rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
-  sums <- max(m, sum(rows)) * ncol(chunk$columns)
+  sums <- max(m, sum(rows)) * NCOL(chunk$columns)
   check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
 }
 

@@ -53,8 +53,8 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   w->diagonal = fk_is_diagonal(chol, x->d);
   w->centre = malloc((size_t)x->d * sizeof *w->centre);
   if (!w->centre) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)x->d);
-  double total = 0;
-  for (int64_t i = 0; i < x->n; i++) total += weights ? weights[i] : 1;
+  double total = weights ? 0 : (double)x->n;
+  for (int64_t i = 0; i < x->n && weights; i++) total += weights[i];
   threads = fk_threads_for_bytes(threads, 24.0 * (double)x->n * (double)x->d);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t k = 0; k < x->d; k++) {

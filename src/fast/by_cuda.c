@@ -49,6 +49,7 @@ static enum fk_status add_term(struct fk_fast_job *job, struct call *call, struc
   enum fk_status status = fk_cuda_grid_sums(&call->task, job->opts, job->stats, err);
   for (int64_t c = 0; c < job->columns && !status; c++) {
     double *out = fk_fast_out(job, c);
+    if (out == call->task.value) continue;
     for (int64_t i = 0; i < m; i++)
       out[i] = (call->first ? 0 : out[i]) + call->scale * call->task.value[c * m + i];
   }
@@ -94,13 +95,17 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
   if (!isfinite(choose_window(job, work, tol, window, &single)))
     return fk_fail(err, FK_STATUS_UNSUPPORTED,
                    "no window of the grid reaches a tolerance of %.1e in %d dimensions", tol, work->d);
-  double *value = malloc(sizeof(double) * (size_t)(values + (job->gradient ? m * job->d : 0)));
-  if (!value) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)values);
+  /* one plain column goes where it belongs at once */
+  bool in_place = job->columns == 1 && job->plain == 1 && job->laplace == 0 && !around;
+  int64_t slopes = job->gradient ? m * job->d : 0;
+  double *memory = malloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
+  double *value = in_place ? job->task->mass : memory;
+  if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)values);
   struct call call = {{job->task->sources, job->task->targets, job->task->whitening, job->b, job->columns, *window,
                        FK_WINDOW_VALUE, single, value, NULL},
                       job->plain,
                       true};
-  double *gradient = job->gradient ? value + values : NULL;
+  double *gradient = job->gradient ? memory + (in_place ? 0 : values) : NULL;
   enum fk_status status = FK_STATUS_OK;
   if (plain) {
     call.task.gradient = job->laplace == 0 ? gradient : NULL;
@@ -115,7 +120,7 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
     status = add_term(job, &call, err);
   }
   job->used_single = single;
-  free(value);
+  free(memory);
   return status;
 }
 

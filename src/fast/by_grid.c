@@ -1,11 +1,11 @@
 /* The terms of the fast engine's sums by the grid on the CPU: spread, filter, interpolate. */
-#include <math.h>
 #include <stdlib.h>
 
+#include "../cpu/aligned.h"
 #include "engine.h"
 
 /* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
-enum { SORTED_ONCE = 1 << 24 };
+enum { SORTED_ONCE = 1 << 27 };
 
 /* One side's points, a chunk at a time, or all of them sorted. */
 struct side {
@@ -18,7 +18,7 @@ static enum fk_status side_init(struct side *side, const struct fk_fast_job *job
                                 int64_t size, struct fk_error *err) {
   side->points = points;
   side->size = fk_smaller(size, points->n);
-  side->u = malloc(sizeof(double) * (size_t)(side->size * job->d));
+  side->u = fk_aligned_alloc(sizeof(double) * (size_t)(side->size * job->d));
   if (!side->u)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
                    8e-6 * (double)side->size * (double)job->d);
@@ -28,9 +28,11 @@ static enum fk_status side_init(struct side *side, const struct fk_fast_job *job
 struct pass {
   struct fk_fast_job *job;
   struct side sources, targets;
-  struct fk_sorted *sorted; /* both sides, or NULL */
+  bool once;                /* both sides are the same points, sorted once */
+  struct fk_sorted *sorted; /* those, or NULL */
   struct fk_grid *grid;
-  double *value, *gradient; /* of a chunk of targets */
+  double *memory;
+  double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
 };
 
 static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
@@ -66,8 +68,9 @@ typedef void use_fn(struct pass *p, int64_t at, int64_t count, const double *u, 
 static enum fk_status evaluate(struct pass *p, bool gradient, use_fn *use, void *data, struct fk_error *err) {
   struct fk_fast_job *job = p->job;
   enum fk_status status = FK_STATUS_OK;
-  for (int64_t at = 0; at < job->m && !status; at += p->targets.size) {
-    int64_t count = fk_smaller(p->targets.size, job->m - at);
+  int64_t size = p->sorted ? job->m : p->targets.size;
+  for (int64_t at = 0; at < job->m && !status; at += size) {
+    int64_t count = fk_smaller(size, job->m - at);
     struct fk_grid_points points = {p->targets.u, count, count};
     double *slope = gradient ? p->gradient : NULL;
     if (p->sorted) {
@@ -93,6 +96,7 @@ static void take(struct pass *p, int64_t at, int64_t count, const double *u, voi
   for (int64_t c = 0; c < job->columns; c++) {
     double *out = fk_fast_out(job, c) + at;
     const double *value = p->value + c * count;
+    if (value == out) continue;
     for (int64_t i = 0; i < count; i++) out[i] = (term->first ? 0 : out[i]) + term->scale * value[i];
   }
   if (!term->gradient) return;
@@ -119,9 +123,11 @@ static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_wi
   spec.threads = job->opts->threads;
   spec.poll = job->opts->poll;
   enum fk_status status = fk_grid_create(&spec, &p->grid, err);
-  if (!status && p->sources.size == job->n && job->same && !p->sorted) {
-    struct fk_grid_points points = {p->sources.u, job->n, job->n};
-    status = fk_fast_whiten(job, p->sources.points, 0, job->n, p->sources.u, job->n, err);
+  bool to_sort = p->once && !p->sorted;
+  for (int64_t at = 0; at < job->n && to_sort && !status; at += p->sources.size) {
+    int64_t count = fk_smaller(p->sources.size, job->n - at);
+    struct fk_grid_points points = {p->sources.u, count, count};
+    status = fk_fast_whiten(job, p->sources.points, at, count, p->sources.u, count, err);
     if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
   }
   if (!status) status = expect_targets(p, err);
@@ -158,23 +164,29 @@ static enum fk_status run(struct pass *p, const struct fk_window *window, bool s
 }
 
 static enum fk_status prepare(struct pass *p, struct fk_fast_job *job, struct fk_error *err) {
-  int64_t size = job->same && job->n <= SORTED_ONCE ? job->n : FK_FAST_CHUNK;
+  p->once = job->same && job->n <= SORTED_ONCE;
+  /* those who take gradients look at the points again */
+  int64_t size = p->once && job->gradient ? job->n : FK_FAST_CHUNK;
   enum fk_status status = side_init(&p->sources, job, &job->task->sources, size, err);
   if (status) return status;
   p->targets = p->sources;
   if (!job->same) status = side_init(&p->targets, job, &job->task->targets, size, err);
-  int64_t values = p->targets.size * job->columns, slopes = job->gradient ? p->targets.size * job->d : 0;
-  p->value = malloc(sizeof(double) * (size_t)(values + slopes));
-  p->gradient = p->value + values;
-  if (!status && !p->value)
+  bool in_place =
+      p->once && job->columns == 1 && job->plain == 1 && job->laplace == 0 && job->opts->tol_type == FK_TOL_GLOBAL;
+  int64_t rows = p->once ? job->m : p->targets.size, values = in_place ? 0 : rows * job->columns;
+  int64_t slopes = job->gradient ? rows * job->d : 0;
+  p->memory = fk_aligned_alloc(sizeof(double) * (size_t)(values + slopes));
+  p->value = in_place ? job->task->mass : p->memory;
+  p->gradient = p->memory + values;
+  if (!status && !p->memory)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)(values + slopes));
   return status;
 }
 
 static void finish(struct pass *p) {
-  if (p->targets.u != p->sources.u) free(p->targets.u);
-  free(p->sources.u);
-  free(p->value);
+  if (p->targets.u != p->sources.u) fk_aligned_free(p->targets.u);
+  fk_aligned_free(p->sources.u);
+  fk_aligned_free(p->memory);
   fk_sorted_free(p->sorted);
   fk_grid_free(p->grid);
 }

@@ -65,6 +65,8 @@ struct fk_direct_cost {
   double pairs;   /* kernels that fk_direct_sums() would compute */
   double seconds; /* for these, and for ordering sources and targets */
 };
+/* What they take at least, with nothing near: not worth a guess where another method takes less. */
+double fk_direct_least_seconds(double n, double m, int threads);
 /* From a sample of both sides, without fk_direct_create(): takes milliseconds. targets->data NULL: the sources.
  * n, m: sizes of the whole sets, of which x and y may be samples (rows drawn at random or evenly). */
 enum fk_status fk_direct_guess(const struct fk_points *x, double n, const struct fk_points *targets, double m,

@@ -17,12 +17,19 @@ struct counts {
 
 /* Nanoseconds on one core (Zen 5, AVX-512); for other processors only their ratio to those of the other engines
  * matters. */
+enum { GROUP_NS = 1800, ORDER_NS = 50 };
+
 static double seconds_of(const struct counts *each, double groups, double ordered, double d, double columns,
                          bool gradient, bool single, int threads) {
   double pair = single ? 0.10 + 0.028 * d : 0.22 + 0.045 * d;
   pair += (single ? 0.03 : 0.06) * (columns - 1 + (gradient ? d : 0));
-  double ns = 1800 + each->visited * (2 + 0.7 * d) + each->packed * 0.75 * (d + columns) + each->pairs * pair;
-  return 1e-9 * (groups * ns / threads + ordered * 50 * (0.4 + 0.6 / threads));
+  double ns = GROUP_NS + each->visited * (2 + 0.7 * d) + each->packed * 0.75 * (d + columns) + each->pairs * pair;
+  return 1e-9 * (groups * ns / threads + ordered * ORDER_NS * (0.4 + 0.6 / threads));
+}
+
+double fk_direct_least_seconds(double n, double m, int threads) {
+  static const struct counts none;
+  return seconds_of(&none, m / FK_DIRECT_GROUP, n, 1, 1, false, false, fk_threads(threads));
 }
 
 static bool count_groups(struct fk_direct *s, const struct fk_direct_job *job,

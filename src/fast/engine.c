@@ -100,6 +100,12 @@ static const char *wish(void) {
 }
 static bool may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
 
+/* The choice is to take a few percent of the time. */
+static int64_t sample_size(int64_t n) {
+  enum { LEAST = 1 << 13, MOST = 1 << 16 };
+  return fk_smaller(n, fk_smaller(fk_larger(n / 8, LEAST), MOST));
+}
+
 /* Samples of both sides, whitened. */
 struct samples {
   double *u;
@@ -107,8 +113,7 @@ struct samples {
 };
 
 static enum fk_status take_samples(const struct fk_fast_job *job, struct samples *s, struct fk_error *err) {
-  enum { SAMPLE = 1 << 16 };
-  int64_t n = fk_smaller(job->n, SAMPLE), m = job->same ? n : fk_smaller(job->m, SAMPLE);
+  int64_t n = sample_size(job->n), m = job->same ? n : sample_size(job->m);
   s->u = malloc(sizeof(double) * (size_t)((n + m) * job->d));
   if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
   s->x = (struct fk_points){s->u, n, job->d};
@@ -142,12 +147,14 @@ static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_w
   return fk_grid_bytes(work, &window, single) < MOST_GRID_BYTES ? seconds : INFINITY;
 }
 
-static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct samples *s, double *seconds,
-                                     struct fk_error *err) {
+/* Looked for only where it could be less than `least`. */
+static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct samples *s, double least,
+                                     double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
-  if (job->n < (int64_t)1 << 32)
+  if (job->n < (int64_t)1 << 32 &&
+      fk_direct_least_seconds((double)job->n, (double)job->m, job->opts->threads) < least)
     status = fk_direct_guess(&s->x, (double)job->n, &s->y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
   /* row by row, and in double */
@@ -164,7 +171,8 @@ static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engi
   enum fk_status status = take_samples(job, &s, err);
   if (!status) status = survey(job, &s, work, err);
   if (!status && may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
-  if (!status && !on_device && may_be("direct")) status = direct_seconds(job, &s, &by[BY_DIRECT], err);
+  if (!status && !on_device && may_be("direct"))
+    status = direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
   bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]);
   bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());
   if (!forced) by[BY_EXACT] = exact->seconds(&size, job->opts);

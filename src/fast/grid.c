@@ -213,13 +213,14 @@ enum fk_status fk_grid_each_sorted(struct fk_grid *g, const struct fk_sorted *po
 
 enum fk_status fk_grid_sort(struct fk_grid *g, const struct fk_grid_points *points, struct fk_sorted **sorted,
                             struct fk_error *err) {
-  struct fk_sorted *s = calloc(1, sizeof *s);
+  struct fk_sorted *s = *sorted ? *sorted : calloc(1, sizeof *s);
   *sorted = NULL;
   if (!s) return fk_grid_no_memory(err, "points");
-  *s = (struct fk_sorted){
-      .d = g->spec.d, .single = g->spec.single, .spacing = g->spec.window.spacing, .n = points->n};
+  if (!s->batches)
+    *s = (struct fk_sorted){.d = g->spec.d, .single = g->spec.single, .spacing = g->spec.window.spacing};
+  int64_t blocks = s->n_batches ? s->batches[s->n_batches - 1].blocks : 0;
   enum fk_status status = FK_STATUS_OK;
-  for (int64_t first = 0, size = 0, blocks = 0; !status && first < points->n; first += size) {
+  for (int64_t first = 0, size = 0; !status && first < points->n; first += size) {
     struct fk_batch *batches = realloc(s->batches, (size_t)(s->n_batches + 1) * sizeof *batches);
     if (!batches) {
       status = fk_grid_no_memory(err, "points");
@@ -230,9 +231,11 @@ enum fk_status fk_grid_sort(struct fk_grid *g, const struct fk_grid_points *poin
     memset(batch, 0, sizeof *batch);
     size = fk_batch_size(points->n - first, blocks);
     status = fk_batch_sort(&g->sorter, points, first, size, batch, err);
+    batch->first += s->n;
     blocks = batch->blocks;
     if (!status) status = fk_grid_poll(g, (double)first / (double)points->n, err);
   }
+  s->n += points->n;
   if (status)
     fk_sorted_free(s);
   else

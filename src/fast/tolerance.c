@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/threads.h"
 #include "engine.h"
 
 /* Rows that direct sums may take before a finer window is tried. */
@@ -13,8 +14,12 @@ static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_gr
                                      double *around, struct fk_window *window, struct fk_error *err) {
   enum fk_status status = job->terms(job, work, tol, around, window, err);
   if (status) return status;
-  job->largest = 0;
-  for (int64_t i = 0; i < job->m; i++) job->largest = fmax(job->largest, fabs(job->task->mass[i]));
+  double largest = 0;
+  const double *mass = job->task->mass;
+  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)job->m);
+#pragma omp parallel for num_threads(threads) reduction(max : largest)
+  for (int64_t i = 0; i < job->m; i++) largest = fabs(mass[i]) > largest ? fabs(mass[i]) : largest;
+  job->largest = largest;
   job->rounding = job->used_single ? 8e-7 : 1e-15;
   if (job->task->exclude_self) fk_fast_leave_out(job);
   return FK_STATUS_OK;

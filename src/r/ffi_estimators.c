@@ -44,10 +44,15 @@ static void begin(struct call *c, SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP 
 SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control) {
   struct call c;
   begin(&c, x, y, R_NilValue, chol, control);
-  struct fk_points pb = r_points(b, "b");
+  bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
+  struct fk_points pb = {NULL, c.x.n, 1};
+  if (!plain)
+    pb = r_points(b, "b");
+  else if (!Rf_isNull(b))
+    pb.data = r_numbers(b, (R_xlen_t)c.x.n, "b");
   if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
   enum fk_kernel k = r_kernel(kernel);
-  SEXP sums = PROTECT(result_matrix(c.m, pb.d, column_names(b)));
+  SEXP sums = PROTECT(plain ? Rf_allocVector(REALSXP, (R_xlen_t)c.m) : result_matrix(c.m, pb.d, column_names(b)));
 
   fk_kernel_sum(k, &c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
 

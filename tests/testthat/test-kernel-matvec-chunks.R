@@ -193,7 +193,7 @@ test_that("errors of a chunk function and of a sink reach the user", {
 })
 
 test_that("no more than a chunk has to fit into memory", {
-  before <- options(flashkernel.memory_limit = 30000)
+  before <- options(flashkernel.memory_limit = 24000)
   on.exit(options(before))
   expect_argument_error(kernel_matvec(x, y, bandwidth = 1), "x")
   expect_within(matvec(chunks_of(x, b, rep(50, 10)), y), whole_sums, 1e-12)

@@ -80,7 +80,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", x, x, NULL, L, plain, FALSE, replace(control, "devices", "all")),
       native("ffi_log_sum", x, x, NULL, L, plain, FALSE, replace(control, "devices", list(0:99))),
       native("ffi_resolve", 1, 3, 3, 2),
-      native("ffi_kernel_sum", x, NULL, NULL, L, "gaussian", control),
+      native("ffi_kernel_sum", x, NULL, c(1, 2), L, "gaussian", control),
       native("ffi_kernel_sum", x, NULL, matrix(0, 2, 1), L, "gaussian", control),
       native("ffi_kernel_sum", x, matrix(0, 3, 1), matrix(0, 3, 1), L, "gaussian", control),
       native("ffi_kernel_sum", x, NULL, matrix(0, 3, 1), L, "sinc", control),
