@@ -110,6 +110,9 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   bool pointwise = job->opts->tol_type == FK_TOL_POINTWISE;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * job->d)), seconds, least;
   if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  /* methods differ in their last bits, which are not to depend on the threads: the choice is for one */
+  struct fk_opts alone = *job->opts;
+  alone.threads = 1;
   struct fk_points x = {u, n, job->d}, y = {job->same ? NULL : u + n * job->d, m, job->d};
   enum fk_status status = sample_of(job, &job->task->sources, n, u, err);
   if (!status && !job->same) status = sample_of(job, targets, m, u + n * job->d, err);
@@ -128,16 +131,15 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   /* In many dimensions the grid cannot tell which rows it has to leave to others. */
   bool single = job->single;
   if (!status && may_be("grid") && (!pointwise || (job->d <= 3 && !job->negative)) &&
-      fk_grid_choose(work, pointwise ? job->tol / 64 : job->tol, &single, job->opts->threads, &window, &seconds,
-                     &why) == FK_STATUS_OK &&
+      fk_grid_choose(work, pointwise ? job->tol / 64 : job->tol, &single, alone.threads, &window, &seconds, &why) == FK_STATUS_OK &&
       fk_grid_bytes(work, &window, single) < 16e9) {
     least = seconds;
     *method = BY_GRID;
   }
-  struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
+  struct fk_direct_options options = {job->single, alone.threads, job->opts->poll};
   struct fk_direct_cost cost;
   if (!status && may_be("direct") && job->n < (int64_t)1 << 32 &&
-      fk_direct_least_seconds((double)job->n, (double)job->m, job->opts->threads) < least) {
+      fk_direct_least_seconds((double)job->n, (double)job->m, alone.threads) < least) {
     status = fk_direct_guess(&x, (double)job->n, &y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
     if (!status && pointwise) cost.seconds *= 3; /* in double, row by row */
@@ -149,7 +151,7 @@ static enum fk_status choose(struct fk_fast_job *job, struct fk_grid_work *work,
   if (!status && wish() && *method == BY_EXACT)
     status = fk_fail(err, FK_STATUS_UNSUPPORTED, "FLASHKERNEL_FAST_METHOD is \"%s\", which cannot do this sum", wish());
   struct fk_work size = fk_task_work(job->task);
-  if (!status && !wish() && job->opts->engine != FK_ENGINE_FAST && fk_engine_exact_cpu.seconds(&size, job->opts) < least)
+  if (!status && !wish() && job->opts->engine != FK_ENGINE_FAST && fk_engine_exact_cpu.seconds(&size, &alone) < least)
     *method = BY_EXACT;
   free(u);
   return status;
