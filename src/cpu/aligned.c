@@ -22,7 +22,7 @@ void *fk_aligned_alloc(size_t bytes) {
 #ifdef MADV_HUGEPAGE
   /* whole large pages within the block, which is then the process's own mapping; a refusal does no harm */
   uintptr_t first = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, end = (start + bytes) / LARGE_PAGE * LARGE_PAGE;
-  if (bytes >= 2 * LARGE_PAGE && first < end) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+  if (first < end) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
 #endif
   return (void *)start;
 }

@@ -141,7 +141,7 @@ static enum fk_status run_pass(const struct fk_grid *g, const struct pass *p, do
   uint32_t *order = walk(g, p->out, p->k);
   if (!order) return no_memory(err);
   double work = (double)g->layout.cells * (double)g->spec.columns * (2 * p->fir[0].reach + 1) * p->planes_out;
-  int threads = fk_threads_for_work(g->spec.threads, work * (double)p->out->n / 4);
+  int threads = fk_threads_for_work(g->spec.threads, 2 * work * (double)p->out->n);
   int64_t piece = fk_larger(16 * threads, (int64_t)(1e9 / work));
   enum fk_status status = FK_STATUS_OK;
   for (int64_t first = 0; !status && first < p->out->n; first += piece) {

@@ -147,6 +147,7 @@ enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, bool 
   /* what rounding leaves: floats have 24 bits, and a place within a block loses four of them */
   const double rounding = 8e-7;
   bool may = *single, found = false;
+  double least = INFINITY;
   *seconds = INFINITY;
   for (int i = 0; i < fk_window_count(); i++)
     for (int floats = 0; floats <= may; floats++) {
@@ -154,9 +155,10 @@ enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, bool 
       if (floats && (a->width > 8 || work->d == 1)) continue;
       if (work->local && a->reach * a->spacing > 8) continue;
       if (fk_window_error(a, work->d, work->use) > tol - (floats ? rounding : 0)) continue;
-      double guess = fk_grid_seconds(work, a, floats, threads);
-      if (guess >= *seconds) continue;
-      *seconds = guess;
+      double guess = fk_grid_seconds(work, a, floats, 1); /* with any number of threads the same window */
+      if (guess >= least) continue;
+      least = guess;
+      *seconds = fk_grid_seconds(work, a, floats, threads);
       *window = *a;
       *single = floats;
       found = true;

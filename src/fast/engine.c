@@ -143,18 +143,17 @@ static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_w
   double tol = work->local ? job->tol / 64 : job->tol, seconds;
   if (work->local && (job->d > 3 || job->negative)) return INFINITY;
   if (job->terms == fk_fast_terms_cuda) return fk_fast_seconds_cuda(job, work, tol);
-  if (fk_grid_choose(work, tol, &single, job->opts->threads, &window, &seconds, &why)) return INFINITY;
+  if (fk_grid_choose(work, tol, &single, 1, &window, &seconds, &why)) return INFINITY;
   return fk_grid_bytes(work, &window, single) < MOST_GRID_BYTES ? seconds : INFINITY;
 }
 
 /* Looked for only where it could be less than `least`. */
 static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct samples *s, double least,
                                      double *seconds, struct fk_error *err) {
-  struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
+  struct fk_direct_options options = {job->single, 1, job->opts->poll};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
-  if (job->n < (int64_t)1 << 32 &&
-      fk_direct_least_seconds((double)job->n, (double)job->m, job->opts->threads) < least)
+  if (job->n < (int64_t)1 << 32 && fk_direct_least_seconds((double)job->n, (double)job->m, 1) < least)
     status = fk_direct_guess(&s->x, (double)job->n, &s->y, (double)job->m, job->columns, job->gradient, job->tol,
                              &options, &cost, err);
   /* row by row, and in double */
@@ -162,6 +161,7 @@ static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct
   return status;
 }
 
+/* Methods differ in their last bits, which are not to depend on the threads: the choice is for one. */
 static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engine *exact,
                              struct fk_grid_work *work, enum method *method, struct fk_error *err) {
   struct samples s = {NULL};
@@ -175,7 +175,9 @@ static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engi
     status = direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
   bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]);
   bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());
-  if (!forced) by[BY_EXACT] = exact->seconds(&size, job->opts);
+  struct fk_opts alone = *job->opts;
+  alone.threads = 1;
+  if (!forced) by[BY_EXACT] = exact->seconds(&size, &alone);
   *method = BY_EXACT;
   for (int i = BY_GRID; i <= BY_DIRECT; i++)
     if (by[i] < by[*method]) *method = (enum method)i;
@@ -257,10 +259,13 @@ static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error 
   return fk_engine_exact_cpu.available(opts, err);
 }
 
-/* Without the points there is only a rough guess; where it turns out wrong the exact engine does the work. */
+/* Without the points there is only a rough guess; where it turns out wrong the exact engine does the work. Beside
+ * that engine the guess is for one thread, as in choose(). */
 static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts) {
-  double each = 4e-8 * pow(2.5, work->d - 1) * (1 + work->n_values / 2);
-  return 1e-3 + (work->n + work->m) * each / fk_threads_for_work(opts->threads, 1e9 * (work->n + work->m) * each);
+  struct fk_opts alone = *opts;
+  alone.threads = 1;
+  double fast = 1e-3 + (work->n + work->m) * 4e-8 * pow(2.5, work->d - 1) * (1 + work->n_values / 2);
+  return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }
 
 static void describe_cpu(const struct fk_opts *opts, struct fk_stats *stats) {

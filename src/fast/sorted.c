@@ -25,14 +25,14 @@ void fk_sorter_free(struct fk_sorter *s) {
     free(s->finders[t].place);
   }
   free(s->finders);
-  free(s->ids);
+  fk_aligned_free(s->ids);
   fk_aligned_free(s->coordinates);
 }
 
 void fk_batch_free(struct fk_batch *b) {
   free(b->keys);
   free(b->start);
-  free(b->order);
+  fk_aligned_free(b->order);
   fk_aligned_free(b->points);
 }
 
@@ -135,10 +135,10 @@ static void scatter(const struct fk_sorter *s, int64_t begin, int64_t end, int64
 static bool reserve(struct fk_sorter *s, int64_t n, struct fk_batch *b) {
   size_t point = s->ops->real * (size_t)s->layout->d;
   if (n > s->capacity) {
-    free(s->ids);
+    fk_aligned_free(s->ids);
     fk_aligned_free(s->coordinates);
     s->capacity = n;
-    s->ids = malloc((size_t)n * sizeof *s->ids);
+    s->ids = fk_aligned_alloc((size_t)n * sizeof *s->ids);
     s->coordinates = fk_aligned_alloc((size_t)n * point);
     if (!s->ids || !s->coordinates) {
       s->capacity = 0;
@@ -146,10 +146,10 @@ static bool reserve(struct fk_sorter *s, int64_t n, struct fk_batch *b) {
     }
   }
   if (n > b->capacity) {
-    free(b->order);
+    fk_aligned_free(b->order);
     fk_aligned_free(b->points);
     b->capacity = n;
-    b->order = malloc((size_t)n * sizeof *b->order);
+    b->order = fk_aligned_alloc((size_t)n * sizeof *b->order);
     b->points = fk_aligned_alloc((size_t)n * point);
     if (!b->order || !b->points) {
       b->capacity = 0;

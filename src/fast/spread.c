@@ -1,9 +1,10 @@
 /* Sources onto the grid.
  *
  * Each chunk is spread to a thread's own scratch, which is then added to the blocks it touches. Every block takes
- * what it is given in the order of the chunks, so the bits do not depend on the threads: a thread waits for its
- * turn at a block. The chunk with the lowest number never waits, and chunks are handed out in order, so all get
- * done. */
+ * what it is given in one order of the chunks, so the bits do not depend on the threads: a thread waits for its
+ * turn at a block. The first chunk under way never waits, and chunks are handed out in that order, so all get done.
+ * Neighbours, which share blocks, are not done one after the other but STREAMS apart: else threads would wait for
+ * each other at nearly every chunk. */
 #define _POSIX_C_SOURCE 200809L /* sched_yield */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,10 +18,18 @@
 #include "../core/count.h"
 #include "state.h"
 
+enum { STREAMS = 16 };
+
 struct sources {
   const double *b;
   int64_t ld;
 };
+
+/* The chunk that is done `at`-th: the streams take turns, each walks through its share. */
+static int64_t chunk_at(const struct fk_grid *g, int64_t at) {
+  int64_t stream = at % STREAMS, share = g->chunks.n / STREAMS, longer = g->chunks.n % STREAMS;
+  return stream * share + fk_smaller(stream, longer) + at / STREAMS;
+}
 
 static void give_way(void) {
 #ifdef _WIN32
@@ -35,7 +44,7 @@ static void wait_for(atomic_uint *done, uint32_t turn) {
     if (spins > 1000) give_way();
 }
 
-/* Blocks for all chunks, in their order, and each chunk's turn at them. */
+/* Blocks for all chunks, and each chunk's turn at them. */
 static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, uint32_t **turns,
                              struct fk_error *err) {
   int64_t wanted = g->chunks.n * g->slots.count, capacity = 0;
@@ -51,7 +60,8 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
       return fk_grid_no_memory(err, "pieces of work");
     }
   }
-  for (int64_t i = 0; i < g->chunks.n; i++) {
+  for (int64_t order = 0; order < g->chunks.n; order++) {
+    int64_t i = chunk_at(g, order);
     const struct fk_chunk *a = &g->chunks.chunk[i];
     for (int slot = 0; slot < g->slots.count; slot++) {
       struct fk_box box;
@@ -147,7 +157,7 @@ static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, vo
   for (int64_t column = 0; column < g->spec.columns && !status; column++) {
     for (int64_t k = 0; done && k < g->totals.n; k++) atomic_init(&done[k], 0);
 #pragma omp parallel for num_threads(threads) schedule(monotonic : dynamic, 1) if (threads > 1)
-    for (int64_t i = 0; i < g->chunks.n; i++) spread_chunk(g, batch, s, i, column, done);
+    for (int64_t i = 0; i < g->chunks.n; i++) spread_chunk(g, batch, s, chunk_at(g, i), column, done);
     if (column) status = fk_grid_poll(g, (double)column / (double)g->spec.columns, err);
   }
   free(done);
