@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../core/threads.h"
+#include "../fk_config.h"
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
@@ -226,9 +227,12 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
   return FK_STATUS_OK;
 }
 
-/* Without the points there is only a rough guess; where it turns out wrong the exact engine does the work. */
+/* Without the points there is only a rough guess. Where nothing but the CPU may do the work it is what few
+ * neighbours take in any dimension: where it turns out wrong, the CPU's exact engine does the work all the same. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
-  double each = 4e-8 * pow(2.5, work->d - 1) * (1 + work->n_values / 2);
+  bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
+  double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
+  double each = 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
   return 1e-3 + (work->n + work->m) * each / fk_threads_for_work(opts->threads, 1e9 * (work->n + work->m) * each);
 }
 
