@@ -3,39 +3,38 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "count.h"
 #include "threads.h"
 #include "triangular.h"
 
-/* Four sums side by side: one would wait for itself. Weights are divided first, so that the sum of large
- * coordinates does not overflow. */
-static double weighted_sum(const double *x, const double *weights, int64_t n, double scale, double shift) {
-  double sum[4] = {0, 0, 0, 0};
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    sum[0] += (weights ? weights[i] * scale : scale) * (x[i] - shift);
-    sum[1] += (weights ? weights[i + 1] * scale : scale) * (x[i + 1] - shift);
-    sum[2] += (weights ? weights[i + 2] * scale : scale) * (x[i + 2] - shift);
-    sum[3] += (weights ? weights[i + 3] * scale : scale) * (x[i + 3] - shift);
-  }
-  for (; i < n; i++) sum[0] += (weights ? weights[i] * scale : scale) * (x[i] - shift);
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
+/* ---- the centre ------------------------------------------------------------------------------- */
 
-/* The second pass removes the rounding error of the first, unless distances overflow. */
-static double weighted_mean(const double *x, const double *weights, int64_t n, double scale) {
-  double mean = weighted_sum(x, weights, n, scale, 0), rest = weighted_sum(x, weights, n, scale, mean);
-  return isfinite(rest) ? mean + rest : mean;
-}
-
-/* The mean is the best centre where all points are within so many bandwidths. One further out would draw it away,
- * and the others would lose digits to its size. The smallest number in absolute value takes no more digits from
- * any coordinate than it has itself. */
+/* The weighted mean is the best centre where all points are within so many bandwidths. One further out would draw
+ * it away, and the others would lose digits to its size. The smallest number in absolute value takes no more
+ * digits from any coordinate than it has itself. */
 #define WIDE 200
 
-static bool is_near(const double *x, int64_t n, double centre, double distance) {
-  for (int64_t i = 0; i < n; i++)
-    if (!(fabs(x[i] - centre) <= distance)) return false;
-  return true;
+/* Of a part of a column; parts are the same for any number of threads. */
+struct extent {
+  double sum, low, high;
+};
+enum { PART = 1 << 16 };
+
+/* Four side by side: one would wait for itself. Weights are divided first, so that the sum of large coordinates
+ * does not overflow. */
+static struct extent extent_of(const double *x, const double *weights, int64_t n, double scale) {
+  double sum[4] = {0, 0, 0, 0}, low[4], high[4];
+  for (int lane = 0; lane < 4; lane++) low[lane] = high[lane] = x[0];
+  for (int64_t i = 0; i < n; i += 4)
+    for (int lane = 0; lane < 4 && i + lane < n; lane++) {
+      double value = x[i + lane];
+      sum[lane] += (weights ? weights[i + lane] * scale : scale) * value;
+      low[lane] = value < low[lane] ? value : low[lane];
+      high[lane] = value > high[lane] ? value : high[lane];
+    }
+  struct extent all = {(sum[0] + sum[1]) + (sum[2] + sum[3]), low[0], high[0]};
+  for (int lane = 1; lane < 4; lane++) all.low = fmin(all.low, low[lane]), all.high = fmax(all.high, high[lane]);
+  return all;
 }
 
 static double least_absolute(const double *x, int64_t n) {
@@ -45,25 +44,44 @@ static double least_absolute(const double *x, int64_t n) {
   return least;
 }
 
+static double centre_of(const double *column, int64_t n, const struct extent *parts, double distance) {
+  struct extent all = parts[0];
+  for (int64_t i = 1; i < fk_pieces(n, PART); i++) {
+    all.sum += parts[i].sum;
+    all.low = fmin(all.low, parts[i].low);
+    all.high = fmax(all.high, parts[i].high);
+  }
+  bool near = all.sum - all.low <= distance && all.high - all.sum <= distance;
+  return near ? all.sum : least_absolute(column, n);
+}
+
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, int threads, struct fk_error *err) {
-  w->d = x->d;
+  int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
+  w->d = d;
   w->chol = chol;
   w->dense = NULL;
-  w->diagonal = fk_is_diagonal(chol, x->d);
-  w->centre = malloc((size_t)x->d * sizeof *w->centre);
-  if (!w->centre) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)x->d);
-  double total = weights ? 0 : (double)x->n;
-  for (int64_t i = 0; i < x->n && weights; i++) total += weights[i];
-  threads = fk_threads_for_bytes(threads, 24.0 * (double)x->n * (double)x->d);
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t k = 0; k < x->d; k++) {
-    const double *column = x->data + k * x->n;
-    double sd2 = 0; /* of the kernel, in column k */
-    for (int64_t l = 0; l <= k; l++) sd2 += chol[k + l * x->d] * chol[k + l * x->d];
-    w->centre[k] = weighted_mean(column, weights, x->n, 1 / total);
-    if (!is_near(column, x->n, w->centre[k], WIDE * sqrt(sd2))) w->centre[k] = least_absolute(column, x->n);
+  w->diagonal = fk_is_diagonal(chol, d);
+  w->centre = malloc((size_t)d * sizeof *w->centre);
+  struct extent *extents = malloc((size_t)(d * parts) * sizeof *extents);
+  if (!w->centre || !extents) {
+    free(extents);
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)(d * parts));
   }
+  double total = weights ? 0 : (double)n;
+  for (int64_t i = 0; i < n && weights; i++) total += weights[i];
+  threads = fk_threads_for_bytes(threads, 8.0 * (double)n * (double)d);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i = 0; i < d * parts; i++) {
+    int64_t first = i % parts * PART, count = fk_smaller(PART, n - first);
+    extents[i] = extent_of(x->data + i / parts * n + first, weights ? weights + first : NULL, count, 1 / total);
+  }
+  for (int64_t k = 0; k < d; k++) {
+    double variance = 0; /* of the kernel, in column k */
+    for (int64_t l = 0; l <= k; l++) variance += chol[k + l * d] * chol[k + l * d];
+    w->centre[k] = centre_of(x->data + k * n, n, extents + k * parts, WIDE * sqrt(variance));
+  }
+  free(extents);
   return FK_STATUS_OK;
 }
 

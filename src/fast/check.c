@@ -33,8 +33,10 @@ struct sample {
   double *sums;      /* [piece][column][FK_DIRECT_GROUP] */
 };
 
-static void scale(double *u, int64_t n) {
-  for (int64_t i = 0; i < n; i++) u[i] *= FK_DIRECT_SCALE;
+/* As a tile has its points; the columns are `ld` and `to_ld` apart. */
+static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to, int64_t to_ld) {
+  for (int64_t k = 0; k < d; k++)
+    for (int64_t i = 0; i < n; i++) to[k * to_ld + i] = u[k * ld + i] * FK_DIRECT_SCALE;
 }
 
 static void fill_columns(const struct sample *s, int64_t first, int64_t count, double *to) {
@@ -52,10 +54,11 @@ static bool sum_piece(const struct sample *s, int64_t piece) {
   const double *f = job->task->factor;
   int64_t d = job->d, first = job->n * piece / PIECES, end = job->n * (piece + 1) / PIECES;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = s->rows, .n_columns = s->columns, .targets = s->targets};
-  double *u = fk_aligned_alloc(sizeof(double) * (size_t)((2 * d + s->columns) * FK_DIRECT_PACKED));
-  if (!u) return false;
-  tile.sources = u;
-  tile.b = u + 2 * d * FK_DIRECT_PACKED;
+  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + s->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+  if (!sources) return false;
+  tile.sources = sources;
+  tile.b = sources + d * FK_DIRECT_PACKED;
+  double *u = sources + (d + s->columns) * FK_DIRECT_PACKED;
   tile.sums = s->sums + piece * s->columns * FK_DIRECT_GROUP;
   tile.has_factor = f[0] != 1 || f[1] != 0 || f[2] != 0;
   tile.factor[0] = f[0]; /* q/2 = -t ln 2 */
@@ -64,13 +67,12 @@ static bool sum_piece(const struct sample *s, int64_t piece) {
   for (; first < end; first += STEP) {
     int64_t count = fk_smaller(STEP, end - first);
     tile.n_sources = (int)count;
-    fk_whiten(job->task->whitening, &job->task->sources, NULL, first, count, u, FK_DIRECT_PACKED,
-              u + d * FK_DIRECT_PACKED);
-    scale(u, d * FK_DIRECT_PACKED);
+    fk_whiten(job->task->whitening, &job->task->sources, NULL, first, count, u, STEP, u + d * STEP);
+    scale(u, d, count, STEP, sources, FK_DIRECT_PACKED);
     fill_columns(s, first, count, tile.b);
     fk_direct_isa()->f64->sums(&tile);
   }
-  fk_aligned_free(u);
+  fk_aligned_free(sources);
   return true;
 }
 
@@ -80,7 +82,7 @@ static enum fk_status sum_sample(const struct sample *s, const struct fk_points 
   bool failed = false;
   enum fk_status status = fk_fast_whiten(job, raw, 0, s->rows, s->targets, FK_DIRECT_GROUP, err);
   if (status) return status;
-  scale(s->targets, d * FK_DIRECT_GROUP);
+  scale(s->targets, d, s->rows, FK_DIRECT_GROUP, s->targets, FK_DIRECT_GROUP);
   int threads = fk_threads_for_work(job->opts->threads, 20.0 * (double)job->n * s->rows);
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|| : failed)
   for (int64_t p = 0; p < PIECES; p++)
