@@ -50,3 +50,14 @@ big_matrix <- function(x, type = "double") {
   testthat::skip_if_not_installed("bigmemory")
   bigmemory::as.big.matrix(as.matrix(x), type = type)
 }
+
+# The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and
+# what it tells about itself
+fast_error <- function(x, y, b, h, tol, tol_type = "global", backend = "cpu") {
+  fast <- kernel_matvec(x, y, b, h, engine = "fast", tol = tol, tol_type = tol_type, backend = backend)
+  exact <- plain(kernel_matvec(x, y, b, h, engine = "exact", backend = "cpu"))
+  scale <- plain(kernel_matvec(x, y, abs(b), h, engine = "exact", backend = "cpu"))
+  error <- abs(plain(fast) - exact)
+  relative <- if (tol_type == "global") max(error) / max(scale) else max((error / scale)[scale > 0])
+  list(relative = relative, diagnostics = diagnostics(fast))
+}

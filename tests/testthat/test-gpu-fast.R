@@ -1,16 +1,5 @@
 # The fast engine on a GPU, against exact sums on the CPU.
 
-gpu_error <- function(x, y, b, h, tol, tol_type = "global", ...) {
-  fast <- kernel_matvec(x, y, b, h, engine = "fast", tol = tol, tol_type = tol_type, backend = "cuda", ...)
-  exact <- plain(kernel_matvec(x, y, b, h, engine = "exact", backend = "cpu"))
-  scale <- plain(kernel_matvec(x, y, abs(b), h, engine = "exact", backend = "cpu"))
-  error <- abs(plain(fast) - exact)
-  list(
-    relative = if (tol_type == "global") max(error) / max(scale) else max(error[scale > 0] / scale[scale > 0]),
-    diagnostics = diagnostics(fast)
-  )
-}
-
 test_that("sums on the GPU's grid are within the tolerance, in any dimension and precision", {
   skip_if_no_gpu()
   for (d in 1:7) {
@@ -21,7 +10,7 @@ test_that("sums on the GPU's grid are within the tolerance, in any dimension and
     b <- stats::rnorm(n)
     for (range in if (d <= 3) c(1.5, 10, 60) else if (d <= 5) c(1, 4) else 1.5) {
       for (tol in if (d <= 3) c(1e-3, 1e-5, 1e-9) else c(1e-2, 1e-4)) {
-        error <- gpu_error(x, y, b, 1 / range, tol)
+        error <- fast_error(x, y, b, 1 / range, tol, backend = "cuda")
         label <- paste("d =", d, "range/h =", range, "tol =", tol)
         expect_identical(error$diagnostics$backend, "cuda", label = label)
         expect_identical(error$diagnostics$method, "grid", label = label)
@@ -43,9 +32,9 @@ test_that("columns, weights, bandwidth matrices, outliers and a pointwise tolera
   K <- plain(kernel_matvec(x, NULL, abs(b), H, weights = w, engine = "exact", backend = "cpu"))
   expect_lte(max(abs(plain(fast) - plain(exact))) / max(K), 1e-7)
   y <- rbind(x[1:200, ], matrix(stats::runif(300, -4, 4), 100))
-  expect_lte(gpu_error(x, y, rep(1, 15000), 0.3, 1e-6, "pointwise")$relative, 1e-6)
+  expect_lte(fast_error(x, y, rep(1, 15000), 0.3, 1e-6, "pointwise", "cuda")$relative, 1e-6)
   x[1, ] <- 1e5
-  expect_lte(gpu_error(x, x[1:500, ], rep(1, 15000), 0.3, 1e-7)$relative, 1e-7)
+  expect_lte(fast_error(x, x[1:500, ], rep(1, 15000), 0.3, 1e-7, backend = "cuda")$relative, 1e-7)
 })
 
 test_that("all estimators go by a tolerance on the GPU, with the same bits each time", {
