@@ -33,6 +33,7 @@ bench() { # NAME COMMAND...
 bench gpu Rscript "$here/gpu.R" ${quick[@]+"${quick[@]}"}
 bench gpu-dimensions Rscript "$here/gpu-dimensions.R" ${quick[@]+"${quick[@]}"}
 bench gpu-scaling Rscript "$here/gpu-scaling.R" ${quick[@]+"${quick[@]}"}
+bench gpu-fast Rscript "$here/gpu-fast.R" ${quick[@]+"${quick[@]}"}
 bench naive Rscript "$here/naive.R" --csv "$out/naive.csv" ${quick[@]+"${quick[@]}"}
 bench gpu-baselines env PYTHONUNBUFFERED=1 "${PYTHON:-python3}" "$here/gpu-baselines.py" \
   ${quick[@]+"${quick[@]}"} ${triton[@]+"${triton[@]}"}
