@@ -18,7 +18,8 @@
 #'   `omitted` (number of rows left out by `na.action`), `columns` (a matrix: range, quartiles and
 #'   mean of every column), `log_density` (quantiles of the log density at the training points),
 #'   `negative` (at how many of them the estimate is negative), `loglik` ([logLik.flash_kde()];
-#'   `NULL` with only one point), `diagnostics` and `digits`. Rows of weight 0 do not count; the
+#'   `NULL` with only one point, and for an SD-KDE of more than 50,000 points with a tolerance, since its
+#'   leave-one-out sums are exact whatever `tol` is), `diagnostics` and `digits`. Rows of weight 0 do not count; the
 #'   other weights enter the quantiles and means.
 #' @name summary.flash_kde
 #' @examples
@@ -58,10 +59,15 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
       log_density = log_density_quantiles(log_density[positive], weights[positive]),
       negative = sum(!positive),
-      loglik = if (can_leave_out(object)) stats::logLik(object),
+      loglik = if (can_leave_out(object) && !is_slow_to_leave_out(object)) stats::logLik(object),
       diagnostics = diagnostics(object), digits = digits
     ))
   )
+}
+
+# Where all else takes linear time.
+is_slow_to_leave_out <- function(object) {
+  object$estimator == "sdkde" && isTRUE(object$tol > 0) && object$n > 50000
 }
 
 summarise_columns <- function(x, weights, names) {

@@ -126,6 +126,13 @@ test_that("log densities in the tails hold, leave-one-out too, and a global tole
   }
 })
 
+test_that("the summary of a large SD-KDE with a tolerance leaves out what only exact sums give", {
+  set.seed(12)
+  fit <- flash_kde(stats::rnorm(60000), bandwidth = 0.05, tol = 1e-6, backend = "cpu")
+  expect_null(summary(fit)$loglik)
+  expect_false(is.null(summary(flash_kde(stats::rnorm(200), bandwidth = 0.3, tol = 1e-6))$loglik))
+})
+
 test_that("small jobs are summed exactly, and tol = 0 is exact for any size", {
   x <- example_points(200, 2)
   small <- flash_kde(x, "kde", bandwidth = 0.5, tol = 1e-3, backend = "cpu")
