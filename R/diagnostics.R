@@ -37,7 +37,7 @@
 #'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for, and `tol_achieved`, the largest error of the
-#'   fast engine on a sample of targets, relative as `tol_type` says (`NA` of an exact one).
+#'   fast engine on a random sample of targets, relative as `tol_type` says (`NA` of an exact one).
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

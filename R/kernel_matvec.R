@@ -29,7 +29,7 @@
 #' steeply with the dimension. Where few points lie within a bandwidth it sums
 #' directly, over a tree of boxes, and leaves out what is too far away to matter. With
 #' `tol_type = "pointwise"` targets whose own sum is small beside what is around them are summed directly, too.
-#' A sample of targets is also summed exactly: `tol_achieved` of [diagnostics()] is the largest error there.
+#' A random sample of targets is also summed exactly: `tol_achieved` of [diagnostics()] is the largest error there.
 #'
 #' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
 #' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in

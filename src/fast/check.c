@@ -14,17 +14,20 @@ static int64_t sample_size(const struct fk_fast_job *job) {
   return fk_smaller(job->m, fk_smaller(rows, FK_DIRECT_GROUP));
 }
 
-/* The same rows for the same sizes: an even step from a fixed start. */
-static int64_t row_of(const struct fk_fast_job *job, int64_t count, int64_t r) {
-  double step = (double)job->m / (double)count;
-  return fk_smaller((int64_t)(((double)r + 0.381966) * step), job->m - 1);
+/* Random rows, but the same for the same sizes (splitmix64): points often come in some order. */
+static int64_t row_of(const struct fk_fast_job *job, int64_t r) {
+  uint64_t z = ((uint64_t)r + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return fk_smaller((int64_t)(0x1p-53 * (double)(z >> 11) * (double)job->m), job->m - 1);
 }
 
 /* ---- the sums of the sample ------------------------------------------------------------------- */
 
 /* Sources are shared out in pieces whose sums are added in order: the bits do not depend on the threads. */
 enum { PIECES = 64, STEP = 2 * FK_BLOCK /* sources at a time */ };
-_Static_assert(STEP <= FK_DIRECT_PACKED, "a tile holds a step of sources");
+_Static_assert((int)STEP <= (int)FK_DIRECT_PACKED, "a tile holds a step of sources");
 
 struct sample {
   const struct fk_fast_job *job;
@@ -54,7 +57,8 @@ static bool sum_piece(const struct sample *s, int64_t piece) {
   const double *f = job->task->factor;
   int64_t d = job->d, first = job->n * piece / PIECES, end = job->n * (piece + 1) / PIECES;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = s->rows, .n_columns = s->columns, .targets = s->targets};
-  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + s->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+  double *sources =
+      fk_aligned_alloc(sizeof(double) * (size_t)((d + s->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
   if (!sources) return false;
   tile.sources = sources;
   tile.b = sources + d * FK_DIRECT_PACKED;
@@ -105,7 +109,7 @@ static double largest_error(const struct fk_fast_job *job, const struct sample *
   for (int r = 0; r < s->rows; r++) most = fmax(most, fabs(around[r]));
   if (c == job->columns - 1 && !job->negative) most = fmax(most, job->largest);
   for (int r = 0; r < s->rows; r++) {
-    int64_t i = row_of(job, s->rows, r);
+    int64_t i = row_of(job, r);
     double shift = job->task->shift ? job->task->shift[i] : 0, want = sum[r];
     if (job->task->exclude_self) want -= job->task->factor[0] * (b ? b[i] : 1);
     if (shift != 0) continue; /* of a row in the tails, which is as good as exact */
@@ -127,7 +131,7 @@ enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct f
   s.targets = raw + count * d;
   s.sums = s.targets + d * FK_DIRECT_GROUP;
   for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + row_of(job, count, r)];
+    for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + row_of(job, r)];
   struct fk_points rows = {raw, count, d};
   enum fk_status status = sum_sample(&s, &rows, err);
   for (int64_t c = 0; c < job->columns && !status; c++) *achieved = fmax(*achieved, largest_error(job, &s, c));
