@@ -20,8 +20,9 @@ enum { FK_DIRECT_MAX_DIM = 7 };
 struct fk_direct; /* sources, their columns and the boxes around them */
 
 struct fk_direct_options {
-  bool single;         /* kernels in float, summed in double: errors near 1e-6 of sum |b| k, for tol >= 1e-5 */
-  int threads;         /* 0: the default */
+  bool single; /* kernels in float, summed in double, but for groups of targets too far apart for it: errors of a
+                  few 1e-7 of the sum of |b| k, for tol >= 1e-5 */
+  int threads; /* 0: the default */
   struct fk_poll poll; /* asked on the calling thread between pieces of work */
 };
 
