@@ -20,8 +20,9 @@ enum { FK_DIRECT_MAX_DIM = 7 };
 struct fk_direct; /* sources, their columns and the boxes around them */
 
 struct fk_direct_options {
-  bool single;         /* kernels in float, summed in double: errors near 1e-6 of sum |b| k, for tol >= 1e-5 */
-  int threads;         /* 0: the default */
+  bool single; /* kernels in float, summed in double, but for groups of targets too far apart for it: errors of a
+                  few 1e-7 of the sum of |b| k, for tol >= 1e-5 */
+  int threads; /* 0: the default */
   struct fk_poll poll; /* asked on the calling thread between pieces of work */
 };
 
@@ -55,7 +56,9 @@ enum fk_status fk_direct_sums(struct fk_direct *direct, struct fk_direct_job *jo
 /* The targets rows[0 .. n_rows) only (NULL: all), each with what is left out at most tol times its own
  * sum_j |b[j, c]| k, for every column that is not all zero. Always in double. sums and gradient of row i are to be
  * multiplied by exp(shift[i]): they do not underflow however far away the nearest source is. Results go to the
- * rows' own places; others are not touched. shift: at [i]. */
+ * rows' own places; others are not touched. shift: at [i], half the
+ * squared distance of the nearest source that any column counts, negative; a column whose own nearest source adds
+ * e^-700 of that is 0. */
 enum fk_status fk_direct_rows(struct fk_direct *direct, struct fk_direct_job *job, const int64_t *rows,
                               int64_t n_rows, double *shift, struct fk_error *err);
 
