@@ -83,7 +83,7 @@ static enum fk_status sum_around(struct fk_fast_job *job, const struct call *cal
   task.whitening = &wide;
   task.gradient = NULL;
   enum fk_status status = fk_cuda_grid_sums(&task, job->opts, job->stats, err);
-  for (int64_t i = 0; i < job->m && !status; i++) around[i] = task.value[(job->columns - 1) * job->m + i];
+  for (int64_t i = 0; i < job->m && !status; i++) around[i] = fk_fast_around(job, i, task.value + i, job->m);
   free(chol);
   return status;
 }

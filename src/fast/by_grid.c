@@ -112,7 +112,7 @@ static void take(struct pass *p, int64_t at, int64_t count, const double *u, voi
 static void bound(struct pass *p, int64_t at, int64_t count, const double *u, void *data) {
   double *around = data;
   (void)u;
-  for (int64_t i = 0; i < count; i++) around[at + i] = p->value[(p->job->columns - 1) * count + i];
+  for (int64_t i = 0; i < count; i++) around[at + i] = fk_fast_around(p->job, at + i, p->value + i, count);
 }
 
 static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,

@@ -7,6 +7,8 @@
 #ifndef FK_FAST_ENGINE_H
 #define FK_FAST_ENGINE_H
 
+#include <math.h>
+
 #include "../core/count.h"
 #include "direct.h"
 #include "grid.h"
@@ -53,6 +55,18 @@ static inline const struct fk_points *fk_fast_targets(const struct fk_fast_job *
 /* Where column c of the sums goes. */
 static inline double *fk_fast_out(const struct fk_fast_job *job, int64_t c) {
   return c == job->columns - 1 ? job->task->mass : job->task->sums + c * job->m;
+}
+
+/* Of row i: sums with the wider kernel, wide[c * ld], scaled to the mass by the column that they are largest
+ * beside, for the error is to be small beside each column's own sum. */
+static inline double fk_fast_around(const struct fk_fast_job *job, int64_t i, const double *wide, int64_t ld) {
+  if (job->columns == 1) return wide[0];
+  double worst = 0;
+  for (int64_t c = 0; c < job->columns; c++) {
+    double own = fk_fast_out(job, c)[i], ratio = own > 0 ? wide[c * ld] / own : (double)INFINITY;
+    if (wide[c * ld] > 0 && ratio > worst) worst = ratio;
+  }
+  return isfinite(worst) ? worst * job->task->mass[i] : worst;
 }
 
 enum { FK_FAST_CHUNK = 1 << 21 }; /* points whitened at a time */

@@ -37,6 +37,19 @@ test_that("a pointwise tolerance holds for each sum, also where it is small besi
   }
 })
 
+test_that("a pointwise tolerance holds for each column, also one that is nearly empty", {
+  set.seed(13)
+  x <- kinds$uniform(20000, 2)
+  b <- cbind(1, as.numeric(x[, 1] < 0.02), 0)
+  y <- x[1:500, ]
+  fast <- kernel_matvec(x, y, b, 0.05, engine = "fast", tol = 1e-6, tol_type = "pointwise", backend = "cpu")
+  expect_identical(diagnostics(fast)$method, "grid")
+  exact <- plain(kernel_matvec(x, y, b, 0.05, engine = "exact", backend = "cpu"))
+  error <- abs(plain(fast) - exact) / exact
+  expect_lte(max(error[exact > 1e-290]), 1e-6)
+  expect_identical(plain(fast)[, 3], numeric(500))
+})
+
 test_that("the error on a sample is told, and is no more than the tolerance", {
   set.seed(3)
   x <- kinds$normal(20000, 2)
