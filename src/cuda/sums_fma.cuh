@@ -6,16 +6,14 @@
  */
 #include <type_traits>
 
+#include "mma.cuh"
 #include "steps.cuh"
 
 template <typename T>
 __device__ __forceinline__ T exp2_of(T t);
-/* Relative error 2^-22; below -126 it is 0. */
 template <>
 __device__ __forceinline__ float exp2_of<float>(float t) {
-  float value;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(t));
-  return value;
+  return exp2_fast(t);
 }
 template <>
 __device__ __forceinline__ double exp2_of<double>(double t) {

@@ -9,32 +9,21 @@
 
 #include "../cuda/grid.h"
 
-static double choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                            struct fk_window *window, bool *single) {
-  const double rounding = 8e-7; /* of floats */
+static double cost(const struct fk_grid_work *work, const struct fk_window *window, bool single,
+                   const void *opts) {
   struct fk_cuda_grid_work w = {work->n,   work->m, work->d,           work->columns,
-                                work->use, false,   work->same_points, {0}};
-  double least = INFINITY;
+                                work->use, single,  work->same_points, {0}};
   for (int k = 0; k < work->d; k++) w.extent[k] = work->extent[k];
-  for (int i = 0; i < fk_window_count(); i++)
-    for (int floats = 0; floats <= job->single; floats++) {
-      const struct fk_window *a = fk_window_at(i);
-      if (work->local && a->reach * a->spacing > 8) continue;
-      if (fk_window_error(a, work->d, work->use) > tol - (floats ? rounding : 0)) continue;
-      w.single = floats;
-      double guess = fk_cuda_grid_seconds(&w, a, job->opts);
-      if (!(guess < least)) continue;
-      least = guess;
-      *window = *a;
-      *single = floats;
-    }
-  return least;
+  return fk_cuda_grid_seconds(&w, window, (const struct fk_opts *)opts);
 }
 
 double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
+  struct fk_error why = {FK_STATUS_OK, ""};
   struct fk_window window;
-  bool single;
-  return choose_window(job, work, tol, &window, &single);
+  bool single = job->single;
+  double seconds;
+  fk_grid_choose(work, tol, cost, job->opts, &single, &window, &seconds, &why);
+  return seconds;
 }
 
 /* What one call gives, joined to the sums as by_grid.c does. */
@@ -91,10 +80,10 @@ static enum fk_status sum_around(struct fk_fast_job *job, const struct call *cal
 enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
                                   double *around, struct fk_window *window, struct fk_error *err) {
   int64_t m = job->m, values = m * job->columns;
-  bool single = false, plain = job->plain != 0 || around || job->laplace == 0;
-  if (!isfinite(choose_window(job, work, tol, window, &single)))
-    return fk_fail(err, FK_STATUS_UNSUPPORTED,
-                   "no window of the grid reaches a tolerance of %.1e in %d dimensions", tol, work->d);
+  bool single = job->single, plain = job->plain != 0 || around || job->laplace == 0;
+  double seconds;
+  enum fk_status status = fk_grid_choose(work, tol, cost, job->opts, &single, window, &seconds, err);
+  if (status) return status;
   /* one plain column goes where it belongs at once */
   bool in_place = job->columns == 1 && job->plain == 1 && job->laplace == 0 && !around;
   int64_t slopes = job->gradient ? m * job->d : 0;
@@ -106,7 +95,6 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
                       job->plain,
                       true};
   double *gradient = job->gradient ? memory + (in_place ? 0 : values) : NULL;
-  enum fk_status status = FK_STATUS_OK;
   if (plain) {
     call.task.gradient = job->laplace == 0 ? gradient : NULL;
     status = add_term(job, &call, err);

@@ -68,8 +68,7 @@ static enum fk_status sum(struct fk_fast_job *job, bool all_pointwise, const int
 
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) {
   enum fk_status status = sum(job, job->opts->tol_type == FK_TOL_POINTWISE, NULL, 0, err);
-  for (int64_t i = 0; i < job->m && !status; i++)
-    if (fabs(job->task->mass[i]) > job->largest) job->largest = fabs(job->task->mass[i]);
+  if (!status) fk_fast_find_largest(job);
   return status;
 }
 

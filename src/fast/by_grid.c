@@ -196,7 +196,7 @@ enum fk_status fk_fast_terms_cpu(struct fk_fast_job *job, const struct fk_grid_w
   struct pass p = {.job = job};
   double seconds;
   bool single = job->single;
-  enum fk_status status = fk_grid_choose(work, tol, &single, 1, window, &seconds, err);
+  enum fk_status status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, window, &seconds, err);
   if (!status) status = prepare(&p, job, err);
   if (!status) status = run(&p, window, single, around, err);
   finish(&p);

@@ -142,28 +142,30 @@ double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *win
   return 2e-5 + nanoseconds * 1e-9 / (1 + 0.9 * (used - 1));
 }
 
-enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, bool *single, int threads,
-                              struct fk_window *window, double *seconds, struct fk_error *err) {
-  /* what rounding leaves: floats have 24 bits, and a place within a block loses four of them */
-  const double rounding = 8e-7;
-  bool may = *single, found = false;
-  double least = INFINITY;
+double fk_grid_seconds_alone(const struct fk_grid_work *work, const struct fk_window *window, bool single,
+                             const void *data) {
+  (void)data;
+  if (single && (window->width > 8 || work->d == 1)) return INFINITY;
+  return fk_grid_seconds(work, window, single, 1);
+}
+
+enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_grid_cost *cost, const void *data,
+                              bool *single, struct fk_window *window, double *seconds, struct fk_error *err) {
+  bool may = *single;
   *seconds = INFINITY;
   for (int i = 0; i < fk_window_count(); i++)
     for (int floats = 0; floats <= may; floats++) {
       const struct fk_window *a = fk_window_at(i);
-      if (floats && (a->width > 8 || work->d == 1)) continue;
       if (work->local && a->reach * a->spacing > 8) continue;
-      if (fk_window_error(a, work->d, work->use) > tol - (floats ? rounding : 0)) continue;
-      double guess = fk_grid_seconds(work, a, floats, 1); /* with any number of threads the same window */
-      if (guess >= least) continue;
-      least = guess;
-      *seconds = fk_grid_seconds(work, a, floats, threads);
+      if (fk_window_error(a, work->d, work->use) > tol - (floats ? FK_GRID_ROUNDING : 0)) continue;
+      double guess = cost(work, a, floats, data);
+      if (!(guess < *seconds)) continue;
+      *seconds = guess;
       *window = *a;
       *single = floats;
-      found = true;
     }
-  return found ? FK_STATUS_OK
-               : fk_fail(err, FK_STATUS_UNSUPPORTED,
-                         "no window of the grid reaches a tolerance of %.1e in %d dimensions", tol, work->d);
+  return isfinite(*seconds)
+             ? FK_STATUS_OK
+             : fk_fail(err, FK_STATUS_UNSUPPORTED,
+                       "no window of the grid reaches a tolerance of %.1e in %d dimensions", tol, work->d);
 }

@@ -88,6 +88,15 @@ void fk_fast_leave_out(struct fk_fast_job *job) {
   }
 }
 
+void fk_fast_find_largest(struct fk_fast_job *job) {
+  double largest = 0;
+  const double *mass = job->task->mass;
+  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)job->m);
+#pragma omp parallel for num_threads(threads) reduction(max : largest)
+  for (int64_t i = 0; i < job->m; i++) largest = fabs(mass[i]) > largest ? fabs(mass[i]) : largest;
+  job->largest = largest;
+}
+
 /* ---- which method ----------------------------------------------------------------------------- */
 
 enum method { BY_GRID, BY_DIRECT, BY_EXACT };
@@ -143,7 +152,7 @@ static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_w
   double tol = work->local ? job->tol / 64 : job->tol, seconds;
   if (work->local && (job->d > 3 || job->negative)) return INFINITY;
   if (job->terms == fk_fast_terms_cuda) return fk_fast_seconds_cuda(job, work, tol);
-  if (fk_grid_choose(work, tol, &single, 1, &window, &seconds, &why)) return INFINITY;
+  if (fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, &window, &seconds, &why)) return INFINITY;
   return fk_grid_bytes(work, &window, single) < MOST_GRID_BYTES ? seconds : INFINITY;
 }
 
@@ -252,6 +261,13 @@ static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
   return opts->tol > 0 && work->kernel == FK_KERNEL_GAUSSIAN && work->d <= FK_GRID_MAX_D;
 }
 
+/* On the device of the exact engine. */
+static void describe_as(const struct fk_engine *exact, const struct fk_opts *opts, struct fk_stats *stats) {
+  exact->describe(opts, stats);
+  stats->engine = "fast";
+  stats->method = "";
+}
+
 static enum fk_status sums_cpu(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                struct fk_error *err) {
   return sums_on(&fk_engine_exact_cpu, fk_fast_terms_cpu, task, opts, stats, err);
@@ -274,9 +290,7 @@ static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts
 }
 
 static void describe_cpu(const struct fk_opts *opts, struct fk_stats *stats) {
-  fk_engine_exact_cpu.describe(opts, stats);
-  stats->engine = "fast";
-  stats->method = "";
+  describe_as(&fk_engine_exact_cpu, opts, stats);
 }
 
 const struct fk_engine fk_engine_fast_cpu = {
@@ -309,9 +323,7 @@ static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opt
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {
-  fk_engine_exact_cuda.describe(opts, stats);
-  stats->engine = "fast";
-  stats->method = "";
+  describe_as(&fk_engine_exact_cuda, opts, stats);
 }
 
 const struct fk_engine fk_engine_fast_cuda = {

@@ -36,7 +36,7 @@ struct fk_fast_job {
   int64_t columns;
   bool negative; /* is one of b? */
 
-  /* f = laplace (1 + d/2 - q/2) + plain; supported: see fk_fast_supports() */
+  /* f = laplace (1 + d/2 - q/2) + plain; engine.c says which there are */
   double laplace, plain;
   bool gradient; /* coordinates are summed, as gradients: sum w f k (u_i - u_j) */
 
@@ -83,6 +83,8 @@ enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_wor
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err);
 /* Some rows again, each to the tolerance of its own sums and with its own shift. */
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, struct fk_error *err);
+/* Sets job->largest from the masses. */
+void fk_fast_find_largest(struct fk_fast_job *job);
 /* A row's own kernel goes out of its sums. */
 void fk_fast_leave_out(struct fk_fast_job *job);
 /* The error on a sample of rows, relative as the options ask. */

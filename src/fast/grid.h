@@ -100,9 +100,16 @@ enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int
  * around the sources, which in 4 and more dimensions is far more. */
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
+/* What rounding leaves of sums in float: they have 24 bits, and a place within a block loses four of them. */
+#define FK_GRID_ROUNDING 8e-7
+/* Seconds with a window, by which to choose; infinite where it will not do. */
+typedef double fk_grid_cost(const struct fk_grid_work *work, const struct fk_window *window, bool single,
+                            const void *data);
+/* On the CPU, one thread: the same window for any number of them. */
+fk_grid_cost fk_grid_seconds_alone;
 /* The cheapest window that keeps the error under tol; single is chosen too where *single is true on entry and
  * the tolerance lets it. FK_STATUS_UNSUPPORTED where none does. */
-enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, bool *single, int threads,
-                              struct fk_window *window, double *seconds, struct fk_error *err);
+enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_grid_cost *cost, const void *data,
+                              bool *single, struct fk_window *window, double *seconds, struct fk_error *err);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Each chunk is spread to a thread's own scratch, which is then added to the blocks it touches. Every block takes
  * what it is given in one order of the chunks, so the bits do not depend on the threads: a thread waits for its
- * turn at a block. The first chunk under way never waits, and chunks are handed out in that order, so all get done.
- * Neighbours, which share blocks, are not done one after the other but STREAMS apart: else threads would wait for
- * each other at nearly every chunk. */
+ * turn at a block. The first chunk under way never waits, and chunks are handed out in that order, so all get
+ * done. Neighbours, which share blocks, are not done one after the other but STREAMS apart: else threads would
+ * wait for each other at nearly every chunk. */
 #define _POSIX_C_SOURCE 200809L /* sched_yield */
 #include <stdatomic.h>
 #include <stdlib.h>

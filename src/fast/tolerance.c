@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../core/threads.h"
 #include "engine.h"
 
 /* Rows that direct sums may take before a finer window is tried. */
@@ -14,26 +13,21 @@ static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_gr
                                      double *around, struct fk_window *window, struct fk_error *err) {
   enum fk_status status = job->terms(job, work, tol, around, window, err);
   if (status) return status;
-  double largest = 0;
-  const double *mass = job->task->mass;
-  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)job->m);
-#pragma omp parallel for num_threads(threads) reduction(max : largest)
-  for (int64_t i = 0; i < job->m; i++) largest = fabs(mass[i]) > largest ? fabs(mass[i]) : largest;
-  job->largest = largest;
-  job->rounding = job->used_single ? 8e-7 : 1e-15;
+  fk_fast_find_largest(job);
+  job->rounding = job->used_single ? FK_GRID_ROUNDING : 1e-15;
   if (job->task->exclude_self) fk_fast_leave_out(job);
   return FK_STATUS_OK;
 }
 
 /* Rows that the window does not resolve, those where error > tol sum. */
 static int64_t find_rows(const struct fk_fast_job *job, const struct fk_window *window, const double *around,
-                         int64_t **rows) {
+                         int64_t *rows) {
   double error =
       1.3 * fk_window_error(window, (int)job->d, job->laplace != 0 ? FK_WINDOW_LAPLACE : FK_WINDOW_VALUE);
   int64_t found = 0;
   if (job->gradient) error = fmax(error, 1.3 * fk_window_error(window, (int)job->d, FK_WINDOW_GRADIENT));
   for (int64_t i = 0; i < job->m; i++)
-    if (!((error + job->rounding) * around[i] <= job->tol * job->task->mass[i])) (*rows)[found++] = i;
+    if (!((error + job->rounding) * around[i] <= job->tol * job->task->mass[i])) rows[found++] = i;
   return found;
 }
 
@@ -53,7 +47,7 @@ static enum fk_status pointwise(struct fk_fast_job *job, const struct fk_grid_wo
       status = fk_fail(err, tried, "%s", why.message);
       break;
     }
-    found = find_rows(job, &window, around, &rows);
+    found = find_rows(job, &window, around, rows);
     if ((double)found <= MOST_DIRECT * (double)job->m) break;
   }
   job->tail_rows = status ? 0 : found;
