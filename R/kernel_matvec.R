@@ -110,11 +110,8 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   result <- sum_kernels(x, targets, b, bandwidth, weights, kernel, control, out, chunk_rows)
   record <- sum_record(result, kernel, control)
   if (!is.null(out)) return(invisible(record))
-  # the list lets go of them first: no copy
-  sums <- result$sums
-  result$sums <- NULL
-  attr(sums, "diagnostics") <- record
-  sums
+  # they may be larger than what memory is left: no copy
+  .Call(ffi_attach, result$sums, "diagnostics", record)
 }
 
 # list(sums, stats, n, m, d), `sums` NULL where they went to `out`. Targets of a pass over the sources are

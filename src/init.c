@@ -17,6 +17,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_sdkde_loo, 5),
     ROUTINE(ffi_cdf, 6),
     ROUTINE(ffi_all_finite, 1),
+    ROUTINE(ffi_attach, 3),
     ROUTINE(ffi_resolve, 4),
     ROUTINE(ffi_backend_info, 0),
     ROUTINE(ffi_gpu_info, 0),

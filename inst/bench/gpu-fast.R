@@ -8,7 +8,8 @@
 # as a pinned copy went on that machine. error: relative L2 on 500 rows against the exact engine in double; F3M:
 # its own code on the same kind of card, measured before (seconds; relative error 4e-4 to 2e-3).
 
-source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
+folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)))
+source(file.path(folder, "gpu-common.R"))
 gpu_start("gpu-fast.R", "Sums to a tolerance on one GPU")
 
 cases <- utils::read.table(header = TRUE, text = "
@@ -36,6 +37,14 @@ set.seed(1)
 uniform <- stats::runif(1000003)
 normal <- stats::rnorm(999983)
 
+# Of the copies alone, formatted; "-" where there is no PyTorch.
+copy_seconds <- function(to, from) {
+  script <- file.path(folder, "gpu_copy.py")
+  said <- suppressWarnings(system2("python3", c(script, to, from), stdout = TRUE, stderr = FALSE))
+  seconds <- suppressWarnings(as.numeric(strsplit(c(said, "")[1], " ")[[1]]))
+  if (length(seconds) == 2 && !anyNA(seconds)) sprintf("%.2f", seconds) else c("-", "-")
+}
+
 measure <- function(case) {
   n <- case$n
   range <- sqrt(12 * case$ev)
@@ -55,11 +64,12 @@ measure <- function(case) {
   record <- diagnostics(last$sums)
   rows <- round(seq(1, n, length.out = 500))
   exact <- kernel_matvec(x, x[rows, , drop = FALSE], b, 1, engine = "exact", backend = "cuda", precision = "double")
+  copied <- copy_seconds(8 * n * (case$d + 1), 8 * n)
   error <- sqrt(sum((last$sums[rows] - exact)^2) / sum(exact^2))
   data.frame(
     d = case$d, n = format(n), EV = case$ev, tol = case$tol, method = record$method, precision = record$precision,
     `device, ms` = format_ms(record$device_seconds), `wall, s` = sprintf("%.2f", last$wall),
-    `link, s` = sprintf("%.2f", 8 * n * (case$d + 2) / 55e9), `relative L2` = format_error(error),
+    `copy, s` = copied[1], `pinned, s` = copied[2], `relative L2` = format_error(error),
     achieved = format_error(record$tol_achieved), `F3M, s` = ifelse(is.na(case$f3m), "-", format(case$f3m)),
     check.names = FALSE
   )

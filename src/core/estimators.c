@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aligned.h"
 #include "../fk.h"
 #include "count.h"
 #include "threads.h"
@@ -51,10 +52,10 @@ enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, c
   task.columns = b;
   task.n_columns = n_columns;
   task.sums = sums;
-  task.mass = malloc(sizeof(double) * (size_t)m);
+  task.mass = fk_aligned_alloc(sizeof(double) * (size_t)m);
   if (!task.mass) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = whiten_and_run(&task, chol, NULL, opts, stats, err);
-  free(task.mass);
+  fk_aligned_free(task.mass);
   return status;
 }
 
@@ -65,16 +66,18 @@ enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, 
   int64_t m = fk_n_targets(&task);
   task.mass = log_abs;
   task.tail_pass = true;
-  task.shift = malloc(sizeof(double) * (size_t)m);
+  task.shift = fk_aligned_alloc(sizeof(double) * (size_t)m);
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = whiten_and_run(&task, chol, weights, opts, stats, err);
-  for (int64_t j = 0; j < m && !status; j++) {
+  int threads = fk_threads_for_work(opts->threads, 50.0 * (double)m);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t j = 0; j < (status ? 0 : m); j++) {
     double mass = log_abs[j];
     if (negative) negative[j] = mass < 0;
     log_abs[j] = log(fabs(mass)) + task.shift[j];
   }
-  free(task.shift);
+  fk_aligned_free(task.shift);
   return status;
 }
 
@@ -136,7 +139,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
   const struct fk_points *targets = y->data ? y : x;
   int64_t d = x->d, m = targets->n;
   double bytes = 8.0 * ((laplace ? 4 : 1) * (double)m + (double)d * (double)d);
-  double *work = malloc((size_t)bytes);
+  double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *mass = A + d * d, *shift = NULL, *estimate = mass, *estimate_shift = NULL;
 
@@ -172,7 +175,7 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
     status = map_shift(&map, mass, estimate, score, opts->threads, err);
   }
   fk_whitening_free(&whitening);
-  free(work);
+  fk_aligned_free(work);
   return status;
 }
 
@@ -181,7 +184,7 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
                          struct fk_stats *stats, struct fk_error *err) {
   int64_t d = x->d, n = x->n;
   double bytes = 8.0 * ((double)n + 2 * (double)d * (double)d);
-  double *work = malloc((size_t)bytes);
+  double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *inverse = A + d * d, *mass = inverse + d * d;
 
@@ -203,7 +206,7 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
     status = map_shift(&map, mass, mass, debiased, opts->threads, err);
   }
   fk_whitening_free(&whitening);
-  free(work);
+  fk_aligned_free(work);
   return status;
 }
 
@@ -217,7 +220,7 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   const struct fk_engine *engine;
   struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
   double bytes = 8.0 * ((double)n * (double)(d + 1) + (double)d * (double)(2 * d + 1));
-  double *work = malloc((size_t)bytes);
+  double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *means = work, *mass = means + n * d, *dense = mass + n, *scratch = dense + d * d,
          *lambda = scratch + d * d;
@@ -247,6 +250,6 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   }
   fk_whitening_free(&whitening);
   fk_whitening_free(&score_whitening);
-  free(work);
+  fk_aligned_free(work);
   return status;
 }

@@ -65,9 +65,9 @@ int fk_threads_for_work(int requested, double work) {
   return work < 3e7 * threads ? at_most(threads, 1 + (int)(work / 3e7)) : threads;
 }
 
-/* Work that is one pass through memory: a few threads fill its bus, and more would only have to be woken. */
+/* Work that is one pass through memory: more threads than fill its bus would only have to be woken. */
 int fk_threads_for_bytes(int requested, double bytes) {
-  int threads = at_most(fk_threads(requested), 8);
+  int threads = at_most(fk_threads(requested), 16);
   return at_most(threads, 1 + (int)fmin(bytes / 1e6, 1000));
 }
 
@@ -82,10 +82,11 @@ double fk_seconds(void) {
 #endif
 }
 
-void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns) {
+void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
+                  int threads) {
   enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
   int64_t pieces = fk_pieces(rows, PIECE), total = pieces * columns;
-  int threads = fk_threads_for_bytes(0, 16.0 * (double)rows * (double)columns);
+  threads = fk_threads_for_bytes(threads, 16.0 * (double)rows * (double)columns);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int64_t i = 0; i < total; i++) {
     int64_t column = i / pieces, row = i % pieces * PIECE;

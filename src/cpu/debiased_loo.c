@@ -5,7 +5,7 @@
 
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "aligned.h"
+#include "../core/aligned.h"
 #include "exact_cpu.h"
 
 struct loo {

@@ -7,7 +7,7 @@
 
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "aligned.h"
+#include "../core/aligned.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
 

@@ -67,6 +67,15 @@ struct fk_cuda_cached {
   void *data;
 };
 
+/* Device memory for a purpose, and what fk_cuda_hold() has put there. */
+struct fk_cuda_block {
+  void *data;
+  size_t bytes;
+  uint64_t session; /* 0: nothing that is known */
+  const double *from;
+  int64_t first, count;
+};
+
 struct fk_cuda_context {
   int device, multiprocessors, capability; /* capability: 90 for 9.0 */
   char name[96];
@@ -74,10 +83,8 @@ struct fk_cuda_context {
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
-  struct {
-    void *data;
-    size_t bytes;
-  } workspace[FK_SLOT_COUNT];
+  struct fk_cuda_block workspace[FK_SLOT_COUNT];
+  int copy_threads; /* of the host, for transfers; 0: all */
   struct fk_cuda_cached cache[FK_CACHE_ENTRIES];
   uint64_t clock;
   double pairs_per_second; /* of the last large job, 0: not known; splits work over devices */
@@ -89,7 +96,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
 /* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. */
 void fk_cuda_recover(struct fk_cuda_context *context);
 
-/* At least so many bytes for a purpose; what was there is lost where it has to grow. */
+/* At least so many bytes for a purpose; what was there is lost. */
 enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
                                  void **data, struct fk_error *err);
 template <typename T>
@@ -111,6 +118,15 @@ enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *fro
                               int64_t first, int64_t count, double *to, int64_t ld, struct fk_error *err);
 enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld, int64_t columns,
                                 int64_t first, int64_t count, double *to, int64_t n, struct fk_error *err);
+/* Rows first .. first + count - 1 in the memory of a slot, columns `count` apart, until somebody else asks for
+ * that slot: a session is a time in which the host's memory does not change. */
+enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
+                            const double *from, int64_t n, int64_t columns, int64_t first, int64_t count,
+                            struct fk_error *err);
+/* Where such rows are held already, *ld apart; NULL: not all of them are. */
+const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
+                           const double *from, int64_t first, int64_t count, int64_t *ld);
+
 /* An array that calls to come are likely to bring again: sent once, found by its content after that. Where it is
  * too large to keep, *data is NULL. */
 enum fk_status fk_cuda_resident(struct fk_cuda_context *context, const double *from, int64_t count, int threads,

@@ -31,19 +31,19 @@ double fk_cuda_memory_limit(void) {
 
 enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
                                  void **data, struct fk_error *err) {
-  void *&block = context->workspace[slot].data;
-  size_t &held = context->workspace[slot].bytes, total = bytes;
-  if (bytes > held) {
+  struct fk_cuda_block *block = &context->workspace[slot];
+  size_t total = bytes;
+  block->session = 0;
+  if (bytes > block->bytes) {
     for (int i = 0; i < FK_SLOT_COUNT; i++) total += i == slot ? 0 : context->workspace[i].bytes;
     if ((double)total > fk_cuda_memory_limit())
       return fk_cuda_fail(err, cudaErrorMemoryAllocation, "cudaMalloc", context->device);
-    FK_CUDA_TRY(cudaFree(block)); /* waits for the work that uses it */
-    block = NULL;
-    held = 0;
-    FK_CUDA_TRY(cudaMalloc(&block, bytes));
-    held = bytes;
+    FK_CUDA_TRY(cudaFree(block->data)); /* waits for the work that uses it */
+    *block = (struct fk_cuda_block){};
+    FK_CUDA_TRY(cudaMalloc(&block->data, bytes));
+    block->bytes = bytes;
   }
-  *data = block;
+  *data = block->data;
   return FK_STATUS_OK;
 }
 
@@ -51,8 +51,7 @@ void fk_cuda_release_workspace(struct fk_cuda_context *context) {
   cudaStreamSynchronize(context->stream);
   for (int i = 0; i < FK_SLOT_COUNT; i++) {
     cudaFree(context->workspace[i].data);
-    context->workspace[i].data = NULL;
-    context->workspace[i].bytes = 0;
+    context->workspace[i] = (struct fk_cuda_block){};
   }
 }
 

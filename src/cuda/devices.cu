@@ -117,6 +117,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
     r->progress.stop = &stop;
     first = end;
   }
+  for (int i = 0; i < used; i++) ranges[i].context->copy_threads = (int)fk_larger(fk_threads(0) / used, 1);
   if (used == 1) {
     ranges[0].progress.poll = poll;
     run_range(&ranges[0]);

@@ -15,7 +15,7 @@
 
 /* Chunks go by the number of points alone, as far as memory allows, and ranges of devices are whole chunks: so
  * neither decides on the bits. */
-enum { CHUNK_LEAST = 1 << 22, CHUNK_MOST = 1 << 27, CHUNK_TINY = 1 << 12, BINS = 1 << 20, ATTEMPTS = 4 };
+enum { CHUNK_LEAST = 1 << 22, CHUNK_TINY = 1 << 12, BINS = 1 << 20, ATTEMPTS = 4 };
 enum side { SOURCES, TARGETS };
 
 /* Shares of a device's memory. */
@@ -24,14 +24,7 @@ enum side { SOURCES, TARGETS };
 #define SHARE_B 0.15
 #define SHARE_CHUNK 0.25
 
-/* Columns of the host's matrix on a device: rows first .. first + count - 1; none: sent by chunks. */
-struct held {
-  const double *data;
-  int64_t first, count, ld;
-};
-
 struct device_state {
-  struct held points[2], b;
   struct fk_cuda_grid grid;
   bool has_grid;
 };
@@ -62,50 +55,43 @@ static enum fk_status no_second_attempt(const struct fk_cuda_progress *progress,
   return FK_STATUS_OK;
 }
 
-/* Sends a range at once where there is room for it. */
-static enum fk_status hold(struct fk_cuda_context *context, const double *from, int64_t n, int64_t columns,
-                           int64_t first, int64_t count, enum fk_cuda_slot slot, double share, struct held *held,
-                           struct fk_error *err) {
-  double budget, *data;
-  if (held->count) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_budget(context, &budget, err));
-  if (8.0 * (double)count * (double)columns > share * budget) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, slot, count * columns, &data, err));
-  FK_TRY(fk_cuda_upload(context, from, n, columns, first, count, data, count, err));
-  *held = (struct held){data, first, count, count};
-  return FK_STATUS_OK;
+/* A matrix of the host, where its rows go, and the share of the device that they may take all at once. */
+struct matrix {
+  const double *from;
+  int64_t n, columns;
+  enum fk_cuda_slot slot;
+  double share;
+};
+static struct matrix points_of(const struct grid_job *job, enum side side) {
+  const struct fk_points *x = &job->points[side];
+  return side == SOURCES ? (struct matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES}
+                         : (struct matrix){x->data, x->n, x->d, FK_SLOT_RAW_TARGETS, SHARE_TARGETS};
+}
+static struct matrix b_of(const struct grid_job *job) {
+  return (struct matrix){job->task->b, job->task->sources.n, job->task->columns, FK_SLOT_COLUMNS, SHARE_B};
 }
 
-static enum fk_status hold_points(struct grid_job *job, struct fk_cuda_context *context, enum side side,
-                                  int64_t first, int64_t count, struct fk_error *err) {
-  const struct fk_points *x = &job->points[side];
-  struct held *held = &job->state[context->device].points[side];
-  if (held->count) return FK_STATUS_OK;
-  if (side == SOURCES && job->devices == 1 && job->attempt == 0) {
-    const double *data;
-    FK_TRY(fk_cuda_resident(context, x->data, x->n * x->d, fk_threads(job->opts->threads), &data, err));
-    if (data) {
-      *held = (struct held){data, 0, x->n, x->n};
-      return FK_STATUS_OK;
-    }
-  }
-  return hold(context, x->data, x->n, x->d, first, count,
-              side == SOURCES ? FK_SLOT_RAW_SOURCES : FK_SLOT_RAW_TARGETS,
-              side == SOURCES ? SHARE_SOURCES : SHARE_TARGETS, held, err);
+/* Sends a range at once where there is room for it, and tells how many rows to work on at a time: all of them, or
+ * those of a chunk. */
+static enum fk_status hold(const struct grid_job *job, struct fk_cuda_context *context, const struct matrix *x,
+                           int64_t first, int64_t count, int64_t *step, struct fk_error *err) {
+  double budget;
+  *step = job->spec.chunk;
+  FK_TRY(fk_cuda_budget(context, &budget, err));
+  if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
+  *step = count;
+  return fk_cuda_hold(context, x->slot, job->task->session, x->from, x->n, x->columns, first, count, err);
 }
 
 /* Rows to work on, at *data, *ld apart. */
-static enum fk_status fetch(struct fk_cuda_context *context, const double *from, int64_t n, int64_t columns,
-                            int64_t first, int64_t count, enum fk_cuda_slot slot, const struct held *held,
-                            const double **data, int64_t *ld, struct fk_error *err) {
-  if (first >= held->first && first + count <= held->first + held->count) {
-    *data = held->data + (first - held->first);
-    *ld = held->ld;
-    return FK_STATUS_OK;
-  }
+static enum fk_status fetch(const struct grid_job *job, struct fk_cuda_context *context, const struct matrix *x,
+                            int64_t first, int64_t count, const double **data, int64_t *ld, struct fk_error *err) {
   double *room;
-  FK_TRY(fk_cuda_array(context, slot, count * columns, &room, err));
-  FK_TRY(fk_cuda_upload(context, from, n, columns, first, count, room, count, err));
+  *data = fk_cuda_held(context, x->slot, job->task->session, x->from, first, count, ld);
+  if (*data) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
+  FK_TRY(fk_cuda_upload(context, x->from, x->n, x->columns, first, count, room, count, err));
+  fk_cuda_grid_forget(&job->state[context->device].grid);
   *data = room;
   *ld = count;
   return FK_STATUS_OK;
@@ -113,40 +99,30 @@ static enum fk_status fetch(struct fk_cuda_context *context, const double *from,
 
 static enum fk_status fetch_points(struct grid_job *job, struct fk_cuda_context *context, enum side side,
                                    int64_t first, int64_t count, struct fk_grid_raw *raw, struct fk_error *err) {
-  const struct fk_points *x = &job->points[side];
-  struct device_state *state = &job->state[context->device];
-  enum fk_cuda_slot slot = side == SOURCES ? FK_SLOT_RAW_SOURCES : FK_SLOT_RAW_TARGETS;
+  struct matrix x = points_of(job, side);
   raw->n = count;
-  FK_TRY(fetch(context, x->data, x->n, x->d, first, count, slot, &state->points[side], &raw->x, &raw->ld, err));
-  if (!state->points[side].count) fk_cuda_grid_forget(&state->grid);
-  return FK_STATUS_OK;
+  return fetch(job, context, &x, first, count, &raw->x, &raw->ld, err);
 }
 
 static enum fk_status fetch_b(struct grid_job *job, struct fk_cuda_context *context, int64_t first, int64_t count,
                               const double **b, int64_t *ld, struct fk_error *err) {
-  const struct fk_cuda_grid_task *task = job->task;
+  struct matrix x = b_of(job);
   *b = NULL;
   *ld = 0;
-  if (!task->b) return FK_STATUS_OK;
-  return fetch(context, task->b, task->sources.n, task->columns, first, count, FK_SLOT_COLUMNS,
-               &job->state[context->device].b, b, ld, err);
+  return x.from ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
 }
 
 /* ---- survey ----------------------------------------------------------------------------------- */
-
-/* Of points on the device all at once, else of a chunk. */
-static int64_t survey_step(const struct grid_job *job, struct fk_cuda_context *context, int64_t count) {
-  return job->state[context->device].points[job->side].count ? count : job->spec.chunk;
-}
 
 static enum fk_status extent_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct grid_job *job = (struct grid_job *)data;
   double low[FK_CUDA_GRID_D], high[FK_CUDA_GRID_D];
+  struct matrix x = points_of(job, job->side);
+  int64_t step;
   for (int k = 0; k < job->d; k++) low[k] = INFINITY, high[k] = -INFINITY;
   FK_TRY(no_second_attempt(progress, err));
-  FK_TRY(hold_points(job, context, job->side, first, count, err));
-  int64_t step = survey_step(job, context, count);
+  FK_TRY(hold(job, context, &x, first, count, &step, err));
   for (int64_t i = first; i < first + count; i += step) {
     struct fk_grid_raw raw;
     FK_TRY(fetch_points(job, context, job->side, i, fk_smaller(step, first + count - i), &raw, err));
@@ -167,12 +143,10 @@ static enum fk_status b_range(struct fk_cuda_context *context, int64_t first, in
                               struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct grid_job *job = (struct grid_job *)data;
   const struct fk_cuda_grid_task *task = job->task;
-  struct held *held = &job->state[context->device].b;
-  int64_t numbers = task->columns * FK_GRID_EXPONENTS;
+  struct matrix x = b_of(job);
+  int64_t numbers = task->columns * FK_GRID_EXPONENTS, step;
   FK_TRY(no_second_attempt(progress, err));
-  FK_TRY(
-      hold(context, task->b, task->sources.n, task->columns, first, count, FK_SLOT_COLUMNS, SHARE_B, held, err));
-  int64_t step = held->count ? count : job->spec.chunk;
+  FK_TRY(hold(job, context, &x, first, count, &step, err));
   unsigned long long *counts = (unsigned long long *)calloc((size_t)numbers, sizeof *counts);
   if (!counts) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of b");
   enum fk_status status = FK_STATUS_OK;
@@ -194,8 +168,10 @@ static enum fk_status b_range(struct fk_cuda_context *context, int64_t first, in
 static enum fk_status mark_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                  struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct grid_job *job = (struct grid_job *)data;
-  int64_t step = survey_step(job, context, count), marks = (int64_t)job->d * BINS;
+  struct matrix x = points_of(job, job->side);
+  int64_t marks = (int64_t)job->d * BINS, step;
   FK_TRY(no_second_attempt(progress, err));
+  FK_TRY(hold(job, context, &x, first, count, &step, err));
   unsigned char *own = (unsigned char *)calloc((size_t)marks, 1);
   if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a survey of the points");
   enum fk_status status = FK_STATUS_OK;
@@ -310,7 +286,7 @@ static enum fk_status plan_chunk(struct grid_job *job, struct fk_cuda_context *c
   FK_TRY(fk_cuda_budget(context, &job->budget, err));
   int64_t *chunk = &job->spec.chunk;
   *chunk = CHUNK_LEAST;
-  while (*chunk < CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;
+  while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;
   while (*chunk > CHUNK_TINY && *chunk / 2 >= most) *chunk /= 2;
   while (*chunk > CHUNK_TINY && fk_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
     *chunk /= 2;
@@ -432,25 +408,31 @@ static enum fk_status run(struct grid_job *job, struct fk_cuda_context **context
   return run_phase(job, contexts, job->same ? SOURCES : TARGETS, evaluate_range, 0.65, 1, seconds, err);
 }
 
+static void job_init(struct grid_job *job, const struct fk_cuda_grid_task *task, const struct fk_opts *opts,
+                     int devices) {
+  *job = (struct grid_job){};
+  job->task = task;
+  job->opts = opts;
+  job->same = !task->targets.data || task->targets.data == task->sources.data;
+  job->same = job->same && (!task->targets.data || task->targets.n == task->sources.n);
+  job->points[SOURCES] = task->sources;
+  job->points[TARGETS] = job->same ? task->sources : task->targets;
+  job->devices = devices;
+  job->d = (int)task->sources.d;
+  job->spec.window = task->window;
+  job->spec.use = task->use;
+  job->spec.single = task->single;
+  job->spec.columns = task->columns;
+  job->spec.n = task->sources.n;
+}
+
 static enum fk_status attempt(const struct fk_cuda_grid_task *task, const struct fk_opts *opts, int number,
                               struct fk_cuda_context **contexts, int count, double *seconds,
                               struct fk_error *err) {
-  struct grid_job job = {};
+  struct grid_job job;
   enum fk_status status;
-  job.task = task;
-  job.opts = opts;
-  job.same = !task->targets.data || task->targets.data == task->sources.data;
-  job.same = job.same && (!task->targets.data || task->targets.n == task->sources.n);
-  job.points[SOURCES] = task->sources;
-  job.points[TARGETS] = job.same ? task->sources : task->targets;
-  job.devices = count;
+  job_init(&job, task, opts, count);
   job.attempt = number;
-  job.d = (int)task->sources.d;
-  job.spec.window = task->window;
-  job.spec.use = task->use;
-  job.spec.single = task->single;
-  job.spec.columns = task->columns;
-  job.spec.n = task->sources.n;
   FK_TRY(fk_grid_map_init(task->whitening, task->window.spacing, &job.spec.map, err));
   job.bound = (double *)calloc((size_t)task->columns, sizeof *job.bound);
   job.exponents = (unsigned long long *)calloc((size_t)(task->b ? task->columns : 1) * FK_GRID_EXPONENTS,
@@ -475,8 +457,7 @@ extern "C" enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task
                                             struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_error last = {FK_STATUS_OK, ""};
-  double start = fk_seconds(), seconds = 0, n = (double)task->sources.n,
-         m = (double)(task->targets.data ? task->targets.n : task->sources.n);
+  double seconds = 0;
   enum fk_status status = FK_STATUS_ALLOC;
   int count;
   if (task->sources.d < 1 || task->sources.d > FK_CUDA_GRID_D)
@@ -493,44 +474,76 @@ extern "C" enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task
   spec.single = task->single;
   fk_cuda_describe(stats, contexts, count, "grid", fk_grid_is_single(&spec) ? "single" : "double");
   stats->engine = "fast";
-  stats->pairs += n * m;
   stats->device_seconds += seconds;
-  stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;
 }
 
-/* ---- how long it takes ------------------------------------------------------------------------ */
+/* ---- rows of all pairs ------------------------------------------------------------------------ */
 
-static double nodes_of(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
-  double nodes = 1;
-  for (int k = 0; k < work->d; k++) nodes *= work->extent[k] / window->spacing + window->width;
-  return nodes;
+struct rows_job {
+  struct grid_job job;
+  const struct fk_points *rows;
+  const double *factor;
+  double *sums, *absolute;
+};
+
+static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                                 struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
+  struct rows_job *rows = (struct rows_job *)data;
+  struct grid_job *job = &rows->job;
+  struct matrix x = points_of(job, SOURCES), b = b_of(job);
+  int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
+  FK_TRY(no_second_attempt(progress, err));
+  FK_TRY(hold(job, context, &x, first, count, &step, err));
+  if (b.from) FK_TRY(hold(job, context, &b, first, count, &step_b, err));
+  double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
+  if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t i = first; i < first + count && !status; i += job->spec.chunk) {
+    struct fk_grid_raw raw;
+    int64_t here = fk_smaller(job->spec.chunk, first + count - i), ld_b;
+    const double *at_b;
+    status = fetch_points(job, context, SOURCES, i, here, &raw, err);
+    if (!status) status = fetch_b(job, context, i, here, &at_b, &ld_b, err);
+    for (int64_t c = 0; c < job->task->columns && !status; c++)
+      status = fk_grid_add_rows(context, &job->spec.map, &raw, at_b ? at_b + c * ld_b : NULL, rows->rows,
+                                rows->factor, own + c * rows->rows->n, own + numbers + c * rows->rows->n, err);
+    if (!status) status = fk_cuda_tick(progress, context, (double)here, err);
+  }
+  pthread_mutex_lock(&job->lock);
+  for (int64_t i = 0; i < numbers && !status; i++) {
+    rows->sums[i] += own[i];
+    rows->absolute[i] += own[numbers + i];
+  }
+  pthread_mutex_unlock(&job->lock);
+  free(own);
+  (void)seconds;
+  return status;
 }
 
-extern "C" double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
-  double number = work->single ? 4 : 8, planes = work->use & FK_WINDOW_LAPLACE ? 2 : 1;
-  return nodes_of(work, window) * ((double)work->columns * (8 + number) + 2 * planes * number);
-}
-
-/* From arithmetic for an H200, not from measurements: 4.2 TB/s, 132 processors at 1.75 GHz, each of which brings a
- * warp's load of shared memory or a first-level hit a cycle and four multiply-adds, sorts of 10^10 pairs a second
- * and 32 bits, 5e10 atomic additions a second, the host's memory at 8 GB/s. */
-extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window,
-                                       const struct fk_opts *opts) {
-  const double memory = 4.2e12, cycles = 132 * 1.75e9;
-  double d = work->d, w = window->width, n = work->n, m = work->m, columns = (double)work->columns;
-  double nodes = nodes_of(work, window), rows = pow(w, d - 1), number = work->single ? 1 : 2;
-  double slopes = work->use & FK_WINDOW_GRADIENT ? d : 0, planes = work->use & FK_WINDOW_LAPLACE ? 3 : 1;
-  double sorts = (n + m) * (1e-10 * ceil(log2(nodes + 1) / 8) / 4 + (16 * d + 64 * number) / memory);
-  double weights = d * w * window->width * number / 128;
-  double spread = n * columns * (weights + number * rows * (d + w / 4) / 32 + 0.2) / cycles;
-  double adds = columns * (fmin(n, nodes * fmax(1, n / CHUNK_MOST)) + n / 512) * rows * w / 5e10;
-  /* targets alone in their cells read different lines, each lane its own */
-  double apart = fmin(16, fmax(1, 4 * nodes / fmax(m, 1)));
-  double reads = m * (weights + number * columns * rows * (w + 1 + 0.5 * slopes) * apart / 32) / cycles;
-  double scatter = m * columns * (1 + slopes) * 64 / memory;
-  double filter = nodes * columns * d * (2 * window->reach + 1) * 3 * planes * number / (32 * cycles);
-  double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / 8e9;
-  int devices = opts->n_devices > 1 ? opts->n_devices : 1;
-  return 0.3 + 5e-4 + copies + filter + (sorts + spread + adds + reads + scatter) / devices;
+extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                                            const double factor[3], const struct fk_opts *opts, double *sums,
+                                            double *absolute, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  struct rows_job job = {};
+  double seconds = 0;
+  int count;
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  job_init(&job.job, task, opts, count);
+  job.rows = rows;
+  job.factor = factor;
+  job.sums = sums;
+  job.absolute = absolute;
+  memset(sums, 0, sizeof *sums * (size_t)(task->columns * rows->n));
+  memset(absolute, 0, sizeof *sums * (size_t)(task->columns * rows->n));
+  FK_TRY(fk_grid_map_init(task->whitening, 1, &job.job.spec.map, err));
+  FK_TRY(plan_chunk(&job.job, contexts[0], err));
+  job.job.state = (struct device_state *)calloc(FK_MAX_DEVICES, sizeof *job.job.state);
+  if (!job.job.state) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  pthread_mutex_init(&job.job.lock, NULL);
+  enum fk_status status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll,
+                                             rows_range, &job, &seconds, err);
+  pthread_mutex_destroy(&job.job.lock);
+  free(job.job.state);
+  return status;
 }

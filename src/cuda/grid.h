@@ -26,6 +26,7 @@ struct fk_cuda_grid_task {
   struct fk_window window;
   unsigned use;     /* enum fk_window_use; FK_WINDOW_LAPLACE counts here, the gradient where it is not NULL */
   bool single;      /* points within their cells, weights and grid in float; totals are exact in either case */
+  uint64_t session; /* calls with the same number, not 0, have the same points and b, which are sent once */
   double *value;    /* m x columns */
   double *gradient; /* m x (columns d), with respect to the whitened coordinates, d next to each other; or NULL */
 };
@@ -33,6 +34,12 @@ struct fk_cuda_grid_task {
 /* FK_STATUS_UNSUPPORTED where the grid takes more memory than there is: points spread too thinly. */
 enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const struct fk_opts *opts,
                                  struct fk_stats *stats, struct fk_error *err);
+
+/* Sums of all pairs in double at some rows, row r of column c to sums[c * rows->n + r], and the same of |b|, with
+ * any factor[0] + factor[1] (q/2) + factor[2] (q/2)^2. Of the task its sources count, and b. */
+enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                                 const double factor[3], const struct fk_opts *opts, double *sums,
+                                 double *absolute, struct fk_error *err);
 
 /* A guess of the seconds from call to result, and of the grid's bytes, which touches no device. */
 struct fk_cuda_grid_work {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "../cpu/aligned.h"
+#include "../core/aligned.h"
 
 enum { SLAB = 1 << 21 }; /* bytes */
 

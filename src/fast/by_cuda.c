@@ -1,7 +1,10 @@
 /* The terms of the fast engine's sums by the grid on NVIDIA GPUs. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "../core/aligned.h"
+#include "../core/threads.h"
 #include "../fk_config.h"
 #include "engine.h"
 
@@ -35,27 +38,31 @@ struct call {
 
 static enum fk_status add_term(struct fk_fast_job *job, struct call *call, struct fk_error *err) {
   int64_t m = job->m;
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)m);
   enum fk_status status = fk_cuda_grid_sums(&call->task, job->opts, job->stats, err);
   for (int64_t c = 0; c < job->columns && !status; c++) {
     double *out = fk_fast_out(job, c);
     if (out == call->task.value) continue;
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < m; i++)
       out[i] = (call->first ? 0 : out[i]) + call->scale * call->task.value[c * m + i];
   }
   if (status || !call->task.gradient) return status;
   /* coordinates: the gradient, and the target's own times the mass */
   const struct fk_points *targets = fk_fast_targets(job);
-  double *u = malloc(sizeof(double) * FK_FAST_CHUNK * (size_t)job->d);
+  double *u = fk_aligned_alloc(sizeof(double) * FK_FAST_CHUNK * (size_t)job->d);
   if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
   for (int64_t at = 0; at < m && !status; at += FK_FAST_CHUNK) {
     int64_t count = fk_smaller(FK_FAST_CHUNK, m - at);
     status = fk_fast_whiten(job, targets, at, count, u, count, err);
-    for (int64_t k = 0; k < job->d && !status; k++)
-      for (int64_t i = 0; i < count; i++)
-        job->task->sums[k * m + at + i] =
-            call->scale * call->task.gradient[k * m + at + i] + u[k * count + i] * job->task->mass[at + i];
+    for (int64_t k = 0; k < job->d && !status; k++) {
+      double *out = job->task->sums + k * m + at;
+      const double *slope = call->task.gradient + k * m + at, *mass = job->task->mass + at;
+#pragma omp parallel for num_threads(threads) schedule(static)
+      for (int64_t i = 0; i < count; i++) out[i] = call->scale * slope[i] + u[k * count + i] * mass[i];
+    }
   }
-  free(u);
+  fk_aligned_free(u);
   return status;
 }
 
@@ -87,11 +94,11 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
   /* one plain column goes where it belongs at once */
   bool in_place = job->columns == 1 && job->plain == 1 && job->laplace == 0 && !around;
   int64_t slopes = job->gradient ? m * job->d : 0;
-  double *memory = malloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
+  double *memory = fk_aligned_alloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
   double *value = in_place ? job->task->mass : memory;
   if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)values);
   struct call call = {{job->task->sources, job->task->targets, job->task->whitening, job->b, job->columns, *window,
-                       FK_WINDOW_VALUE, single, value, NULL},
+                       FK_WINDOW_VALUE, single, job->session, value, NULL},
                       job->plain,
                       true};
   double *gradient = job->gradient ? memory + (in_place ? 0 : values) : NULL;
@@ -108,11 +115,36 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
     status = add_term(job, &call, err);
   }
   job->used_single = single;
-  free(memory);
+  fk_aligned_free(memory);
+  return status;
+}
+
+enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, double *sums, int64_t ld,
+                                   struct fk_error *err) {
+  struct fk_cuda_grid_task task = {.sources = job->task->sources, .whitening = job->task->whitening};
+  int64_t numbers = job->columns * rows->n;
+  double *all = malloc(sizeof(double) * 2 * (size_t)numbers);
+  if (!all) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  task.b = job->b;
+  task.columns = job->columns;
+  task.session = job->session;
+  enum fk_status status = fk_cuda_grid_rows(&task, rows, job->task->factor, job->opts, all, all + numbers, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) {
+    memcpy(sums + c * ld, all + c * rows->n, sizeof(double) * (size_t)rows->n);
+    if (job->negative)
+      memcpy(sums + (job->columns + c) * ld, all + numbers + c * rows->n, sizeof(double) * (size_t)rows->n);
+  }
+  free(all);
   return status;
 }
 
 #else
+
+enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, double *sums, int64_t ld,
+                                   struct fk_error *err) {
+  (void)job, (void)rows, (void)sums, (void)ld;
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build of flashkernel has no CUDA engine");
+}
 
 double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
   (void)job, (void)work, (void)tol;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../core/threads.h"
-#include "../cpu/aligned.h"
+#include "../core/aligned.h"
 #include "direct_parts.h"
 #include "engine.h"
 
@@ -133,7 +133,9 @@ enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct f
   for (int64_t k = 0; k < d; k++)
     for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + row_of(job, r)];
   struct fk_points rows = {raw, count, d};
-  enum fk_status status = sum_sample(&s, &rows, err);
+  enum fk_status status = job->terms == fk_fast_terms_cuda
+                              ? fk_fast_sample_cuda(job, &rows, s.sums, FK_DIRECT_GROUP, err)
+                              : sum_sample(&s, &rows, err);
   for (int64_t c = 0; c < job->columns && !status; c++) *achieved = fmax(*achieved, largest_error(job, &s, c));
   free(raw);
   return status;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cpu/aligned.h"
+#include "../core/aligned.h"
 #include "direct_parts.h"
 
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../core/threads.h"
+#include "../core/aligned.h"
 #include "../fk_config.h"
 
 #define MOST_GRID_BYTES 16e9
@@ -66,24 +67,32 @@ static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *
   const double *w = task->weights;
   job->columns = values + 1;
   job->b = w;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(n * job->columns)), negative = 0;
   if (values > 0) {
-    double *b = job->own_b = malloc(sizeof(double) * (size_t)(n * job->columns));
+    double *b = job->own_b = fk_aligned_alloc(sizeof(double) * (size_t)(n * job->columns));
     if (!b)
       return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for columns",
                      8e-6 * (double)n * (double)job->columns);
-    for (int64_t c = 0; c < values; c++)
-      for (int64_t i = 0; i < n; i++) b[c * n + i] = task->columns[c * n + i] * (w ? w[i] : 1);
-    for (int64_t i = 0; i < n; i++) b[values * n + i] = w ? w[i] : 1;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < n; i++) {
+      for (int64_t c = 0; c < values; c++) b[c * n + i] = task->columns[c * n + i] * (w ? w[i] : 1);
+      b[values * n + i] = w ? w[i] : 1;
+    }
     job->b = b;
   }
-  for (int64_t i = 0; job->b && i < n * job->columns && !job->negative; i++) job->negative = job->b[i] < 0;
+  int64_t numbers = job->b ? n * job->columns : 0;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : negative)
+  for (int64_t i = 0; i < numbers; i++) negative |= job->b[i] < 0;
+  job->negative = negative;
   return FK_STATUS_OK;
 }
 
 void fk_fast_leave_out(struct fk_fast_job *job) {
   const struct fk_task *task = job->task;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
   for (int64_t c = 0; c < job->columns; c++) {
     double *out = fk_fast_out(job, c);
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < job->n; i++) out[i] -= task->factor[0] * (job->b ? job->b[c * job->n + i] : 1);
   }
 }
@@ -225,6 +234,7 @@ static enum fk_status run(struct fk_fast_job *job, enum method method, const str
 
 static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *terms, const struct fk_task *task,
                               const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
+  static uint64_t sessions;
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
   struct fk_grid_work work;
@@ -234,6 +244,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.same = !task->targets.data;
   job.tol = opts->tol;
   job.terms = terms;
+  job.session = ++sessions;
   job.stats = stats;
   job.single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
   job.laplace = -task->factor[1];
@@ -250,7 +261,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
       method = BY_EXACT;
     }
   }
-  free(job.own_b);
+  fk_aligned_free(job.own_b);
   if (status || method == BY_EXACT) return status ? status : exact->sums(task, opts, stats, err);
   stats->pairs += (double)job.n * (double)job.m;
   stats->seconds += fk_seconds() - start;

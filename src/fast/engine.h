@@ -41,6 +41,7 @@ struct fk_fast_job {
   bool gradient; /* coordinates are summed, as gradients: sum w f k (u_i - u_j) */
 
   fk_fast_terms *terms;
+  uint64_t session; /* of its points on a GPU */
   struct fk_stats *stats;
   bool single;     /* may be */
   double largest;  /* of the masses: what the tolerance is relative to, where no b is negative */
@@ -75,6 +76,10 @@ enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_poi
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
 
 fk_fast_terms fk_fast_terms_cpu, fk_fast_terms_cuda;
+/* Rows' sums of all pairs in double, row r of column c to sums[c * ld + r], and where some b are negative those of
+ * |b| after all columns. */
+enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, double *sums, int64_t ld,
+                                   struct fk_error *err);
 /* Of the cheapest window on GPUs; infinite where there is none. */
 double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol);
 

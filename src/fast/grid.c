@@ -7,7 +7,7 @@
 
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../cpu/aligned.h"
+#include "../core/aligned.h"
 #include "state.h"
 
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what) {

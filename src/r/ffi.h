@@ -12,6 +12,7 @@ SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
 SEXP ffi_all_finite(SEXP x);
+SEXP ffi_attach(SEXP x, SEXP name, SEXP value);
 SEXP ffi_backend_info(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d);
 SEXP ffi_gpu_info(void);

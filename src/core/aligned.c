@@ -12,6 +12,17 @@
 
 enum { LINE = 64, LARGE_PAGE = 1 << 21 };
 
+/* Whole large pages within the piece, which is then a mapping of its own; a refusal does no harm. */
+void fk_large_pages(void *memory, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  uintptr_t start = (uintptr_t)memory, end = (start + bytes) / LARGE_PAGE * LARGE_PAGE;
+  start = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+  if (start < end) (void)madvise((void *)start, end - start, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)bytes;
+#endif
+}
+
 /* C11's aligned_alloc() is missing on Windows; the block's own address stands in front of what is given out. */
 void *fk_aligned_alloc(size_t bytes) {
   if (bytes > SIZE_MAX - LINE - sizeof(void *)) return NULL;
@@ -19,11 +30,7 @@ void *fk_aligned_alloc(size_t bytes) {
   if (!block) return NULL;
   uintptr_t start = ((uintptr_t)(block + sizeof block) + LINE - 1) / LINE * LINE;
   memcpy((char *)start - sizeof block, &block, sizeof block);
-#ifdef MADV_HUGEPAGE
-  /* whole large pages within the block, which is then the process's own mapping; a refusal does no harm */
-  uintptr_t first = (start + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, end = (start + bytes) / LARGE_PAGE * LARGE_PAGE;
-  if (first < end) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
-#endif
+  fk_large_pages((void *)start, bytes);
   return (void *)start;
 }
 
