@@ -68,7 +68,7 @@ int fk_threads_for_work(int requested, double work) {
 /* Work that is one pass through memory: more threads than fill its bus would only have to be woken. */
 int fk_threads_for_bytes(int requested, double bytes) {
   int threads = at_most(fk_threads(requested), 16);
-  return at_most(threads, 1 + (int)fmin(bytes / 1e6, 1000));
+  return at_most(threads, 1 + (int)fmin(bytes / 8e6, 1000));
 }
 
 /* A clock that nobody sets. */

@@ -8,9 +8,9 @@
 #include "direct_parts.h"
 #include "engine.h"
 
-/* Eight rows take 4 ns for each source, more than a twentieth of some sums; 2e6 pairs beyond, a millisecond. */
+/* Eight rows take 4 ns for each source, more than a twentieth of some sums; 1e6 pairs beyond, half a millisecond. */
 static int64_t sample_size(const struct fk_fast_job *job) {
-  int64_t rows = 8 + (int64_t)(2e6 / (double)job->n);
+  int64_t rows = 8 + (int64_t)(1e6 / (double)job->n);
   return fk_smaller(job->m, fk_smaller(rows, FK_DIRECT_GROUP));
 }
 

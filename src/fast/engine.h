@@ -70,7 +70,7 @@ static inline double fk_fast_around(const struct fk_fast_job *job, int64_t i, co
   return isfinite(worst) ? worst * job->task->mass[i] : worst;
 }
 
-enum { FK_FAST_CHUNK = 1 << 21 }; /* points whitened at a time */
+enum { FK_FAST_CHUNK = 1 << 20 }; /* points whitened at a time */
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
