@@ -65,9 +65,10 @@ int fk_threads_for_work(int requested, double work) {
   return work < 3e7 * threads ? at_most(threads, 1 + (int)(work / 3e7)) : threads;
 }
 
-/* Work that is one pass through memory: more threads than fill its bus would only have to be woken. */
+/* Work that is one pass through memory: more threads than fill its bus would only have to be woken, which takes as
+ * long as a few megabytes, and the more of them the longer. */
 int fk_threads_for_bytes(int requested, double bytes) {
-  int threads = at_most(fk_threads(requested), 16);
+  int threads = at_most(fk_threads(requested), bytes < 1e9 ? 8 : 16);
   return at_most(threads, 1 + (int)fmin(bytes / 8e6, 1000));
 }
 
@@ -86,7 +87,8 @@ void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld
                   int threads) {
   enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
   int64_t pieces = fk_pieces(rows, PIECE), total = pieces * columns;
-  threads = fk_threads_for_bytes(threads, 16.0 * (double)rows * (double)columns);
+  /* one piece of many mostly: the threads are awake */
+  threads = fk_threads_for_bytes(threads, 128.0 * (double)rows * (double)columns);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
   for (int64_t i = 0; i < total; i++) {
     int64_t column = i / pieces, row = i % pieces * PIECE;

@@ -16,7 +16,7 @@ extern "C" double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const
 
 /* From arithmetic for an H200, not from measurements: 4.2 TB/s, 132 processors at 1.75 GHz, each of which brings a
  * warp's load of shared memory or a first-level hit a cycle and four multiply-adds, sorts of 10^10 pairs a second
- * and 32 bits, 5e10 atomic additions a second, the host's memory at 8 GB/s. */
+ * and 32 bits, 5e10 atomic additions a second, the host's memory at 16 GB/s. */
 extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window,
                                        const struct fk_opts *opts) {
   const double memory = 4.2e12, cycles = 132 * 1.75e9;
@@ -32,7 +32,7 @@ extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, con
   double reads = m * (weights + number * columns * rows * (w + 1 + 0.5 * slopes) * apart / 32) / cycles;
   double scatter = m * columns * (1 + slopes) * 64 / memory;
   double filter = nodes * columns * d * (2 * window->reach + 1) * 3 * planes * number / (32 * cycles);
-  double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / 8e9;
+  double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / 16e9;
   int devices = opts->n_devices > 1 ? opts->n_devices : 1;
   return 0.3 + 5e-4 + copies + filter + (sorts + spread + adds + reads + scatter) / devices;
 }

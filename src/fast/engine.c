@@ -330,7 +330,7 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
 static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
   (void)opts;
-  return 0.35 + 8 * numbers / 8e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1);
+  return 0.35 + 8 * numbers / 16e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1);
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {
