@@ -37,13 +37,22 @@
 #' sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their
 #' coefficients, and after the last `NULL`. Chunks may have different numbers of rows, but not of
 #' columns. `b` and `weights`, where they are arguments, go by the order of the rows in all chunks
-#' together. A function is read once, so the sums of all targets are in memory meanwhile, and `y`
-#' has to be given.
+#' together. A function is read once, so `y` has to be given.
 #'
-#' Sums over chunks are added in their order: the result is the same for any number of threads, and
-#' that of all points in one matrix but for rounding. The fast engine takes each of k chunks to `tol / k`, and
+#' Gaussian sums with `tol_type = "global"` go by one grid, on the CPU, where a sample of the points (of a function
+#' the first chunk) says that this is fastest: all chunks are spread onto it, it is filtered once, and the targets
+#' are read from it. That takes time linear in `n + m`, the memory of the grid and a chunk, and `tol` is the error
+#' of all chunks together. Every row is read once, but targets in a `big.matrix` in more than 3 dimensions, twice.
+#' Points too far apart, in bandwidths, for a grid are summed as below where they are in a table; those
+#' of a function are lost, which is an error of class `flashkernel_error_unsupported`.
+#'
+#' Otherwise every chunk is summed with each piece of the targets, or of a function, with all of them, whose sums
+#' are then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and
 #' those of a function, whose number is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and
 #' for any number that are alike.
+#'
+#' Either way the result is the same for any number of threads, and that of all points in one matrix but for
+#' rounding and `tol`.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a vector for one
 #'   dimension, a `big.matrix`, or a function that yields chunks.

@@ -14,11 +14,12 @@ may_stream <- function(job, kernel, control) {
 sum_by_stream <- function(job, source, sink, control) {
   chunk <- source$peek()
   check_sum_memory(chunk, job$d, job$pieces[1], if (sink$returns) job$m else 0)
+  n <- 0
+  share <- \(rows) show_share(control, n + sink$rows(), rows, job$n + job$m)
+  share(0)
   stream <- open_stream(job, chunk, control)
   if (is.null(stream)) return(NULL)
   on.exit(.Call(ffi_stream_close, stream))
-  n <- 0
-  share <- \(rows) show_share(control, n + sink$rows(), rows, job$n + job$m)
   # FALSE where the points are not for a grid
   try_grid <- function(expression) {
     tryCatch(expression, flashkernel_error_unsupported = function(error) {
@@ -31,7 +32,6 @@ sum_by_stream <- function(job, source, sink, control) {
   # targets in memory cost nothing to announce, others are read for it where the grid would be far larger
   with_own <- job$own && job$d > 3
   if (!job$own && (!is_big(job$targets) || job$d > 3)) {
-    share(0)
     for (piece in job$pieces) {
       if (isFALSE(try_grid(.Call(ffi_stream_expect, stream, read_targets(piece), control)))) return(NULL)
     }
