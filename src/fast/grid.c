@@ -16,7 +16,7 @@ enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what) {
 
 enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err) {
   if (!table->most || table->n < table->most) return fk_grid_no_memory(err, "blocks");
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid of the fast engine would take more than %.1f GB",
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid of the fast engine would take more than %.2g GB",
                  1e-9 * g->spec.most_bytes);
 }
 
