@@ -13,11 +13,11 @@ may_stream <- function(job, kernel, control) {
 # of the first pieces.
 sum_by_stream <- function(job, source, sink, control) {
   chunk <- source$peek()
-  check_sum_memory(chunk, job$d, job$pieces[1], if (sink$returns) job$m else 0)
+  bytes <- check_sum_memory(chunk, job$d, job$pieces[1], if (sink$returns) job$m else 0)
   n <- 0
   share <- \(rows) show_share(control, n + sink$rows(), rows, job$n + job$m)
   share(0)
-  stream <- open_stream(job, chunk, control)
+  stream <- open_stream(job, chunk, memory_limit() - bytes, control)
   if (is.null(stream)) return(NULL)
   on.exit(.Call(ffi_stream_close, stream))
   # FALSE where the points are not for a grid
@@ -53,15 +53,16 @@ sum_by_stream <- function(job, source, sink, control) {
   list(stats = part$stats, n = n)
 }
 
-# NULL where a stream is not possible, or not the fastest. A function's number of sources is guessed.
-open_stream <- function(job, chunk, control) {
+# NULL where a stream is not possible, or not the fastest. A function's number of sources is guessed. `bytes`: the
+# most that the grid may take.
+open_stream <- function(job, chunk, bytes, control) {
   x <- if (is_big(job$x)) sample_rows(job$x, "x", job) else sample_rows(chunk$points, "x", job)
   y <- if (job$own) x else sample_rows(job$targets, "y", job)
   if (nrow(x) == 0 || nrow(y) == 0) return(NULL) # reading them all will say why
   n <- if (job$once) max(nrow(chunk$points), job$m) else job$n
   chunks <- if (job$once) ceiling(n / nrow(chunk$points)) else job$chunks
   checked <- pick_rows(job$targets, .Call(ffi_stream_rows, n, job$m), "y", job)
-  size <- c(n, job$m, chunks, length(job$pieces), control$tol / tol_share(job), memory_limit())
+  size <- c(n, job$m, chunks, length(job$pieces), control$tol / tol_share(job), bytes)
   .Call(ffi_stream_open, x, y, checked, size, NCOL(chunk$columns), job$L, control)
 }
 

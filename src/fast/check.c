@@ -39,6 +39,7 @@ struct addition {
   const double *factor;
   const struct fk_points *points;
   const double *b;
+  int64_t pieces;
   int64_t columns; /* those of b, and of |b| where some are negative */
   double *sums;    /* [piece][column][FK_DIRECT_GROUP] */
 };
@@ -61,7 +62,7 @@ static void fill_columns(const struct addition *a, int64_t first, int64_t count,
 
 static bool sum_piece(const struct addition *a, int64_t piece) {
   const double *f = a->factor;
-  int64_t d = a->check->d, n = a->points->n, first = n * piece / PIECES, end = n * (piece + 1) / PIECES;
+  int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = a->check->rows, .n_columns = (int)a->columns};
   double *sources =
       fk_aligned_alloc(sizeof(double) * (size_t)((d + a->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
@@ -116,7 +117,7 @@ void fk_check_free(struct fk_check *check) {
 
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
                             const struct fk_points *points, const double *b, int threads, struct fk_error *err) {
-  struct addition a = {check, w, factor, points, b, check->columns, NULL};
+  struct addition a = {check, w, factor, points, b, .columns = check->columns};
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
   bool failed = false;
   if (!check->negative && b && any_negative(b, points->n * check->columns, threads)) {
@@ -124,13 +125,14 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
     check->negative = true;
   }
   if (check->negative) a.columns *= 2;
-  a.sums = calloc((size_t)(PIECES * a.columns * FK_DIRECT_GROUP), sizeof(double));
+  a.pieces = fk_smaller(PIECES, fk_pieces(points->n, STEP));
+  a.sums = calloc((size_t)(a.pieces * a.columns * FK_DIRECT_GROUP), sizeof(double));
   if (!a.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   threads = fk_threads_for_work(threads, 20.0 * (double)points->n * check->rows);
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|| : failed)
-  for (int64_t p = 0; p < PIECES; p++)
+  for (int64_t p = 0; p < a.pieces; p++)
     if (!sum_piece(&a, p)) failed = true;
-  for (int64_t p = 0; p < PIECES; p++) {
+  for (int64_t p = 0; p < a.pieces; p++) {
     const double *from = a.sums + p * a.columns * FK_DIRECT_GROUP;
     for (int64_t i = 0; i < numbers; i++) check->sums[i] += from[i];
     for (int64_t i = 0; i < numbers && check->negative; i++) check->absolute[i] += from[numbers + i];

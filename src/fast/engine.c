@@ -115,11 +115,11 @@ enum method { BY_GRID, BY_DIRECT, BY_EXACT };
 
 /* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct".
  */
-const char *fk_fast_wish(void) {
+static const char *wish(void) {
   const char *method = getenv("FLASHKERNEL_FAST_METHOD");
   return method && *method ? method : NULL;
 }
-static bool may_be(const char *method) { return !fk_fast_wish() || strcmp(fk_fast_wish(), method) == 0; }
+bool fk_fast_may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
 
 /* The choice is to take a few percent of the time. */
 static int64_t sample_size(int64_t n) {
@@ -191,11 +191,11 @@ static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engi
   bool on_device = job->terms == fk_fast_terms_cuda;
   enum fk_status status = take_samples(job, &s, err);
   if (!status) status = survey(job, &s, work, err);
-  if (!status && may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
-  if (!status && !on_device && may_be("direct"))
+  if (!status && fk_fast_may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
+  if (!status && !on_device && fk_fast_may_be("direct"))
     status = direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
   bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]);
-  bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || fk_fast_wish());
+  bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());
   struct fk_opts alone = *job->opts;
   alone.threads = 1;
   /* each pair once on the CPU, where the targets are the sources: measured 0.55 */

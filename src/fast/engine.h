@@ -79,8 +79,8 @@ enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, 
 
 /* Grids beyond it are left to other methods. */
 #define FK_FAST_MOST_BYTES 16e9
-/* The method that FLASHKERNEL_FAST_METHOD asks for, NULL: any. */
-const char *fk_fast_wish(void);
+/* Does FLASHKERNEL_FAST_METHOD leave a method to be chosen? */
+bool fk_fast_may_be(const char *method);
 
 fk_fast_terms fk_fast_terms_cpu, fk_fast_terms_cuda;
 /* Rows' sums of all pairs in double, row r of column c to sums[c * ld + r], and where some b are negative those of

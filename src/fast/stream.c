@@ -77,7 +77,7 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
 static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_grid_spec *grid,
                              bool *wanted, struct fk_error *err) {
   const struct fk_opts *opts = &s->opts;
-  const char *wish = fk_fast_wish();
+  bool forced = !fk_fast_may_be("direct");
   int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
   struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), FK_KERNEL_GAUSSIAN};
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
@@ -85,7 +85,7 @@ static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *s
   double seconds, by_parts = INFINITY;
   bool single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
   *wanted = false;
-  if (wish && strcmp(wish, "grid") != 0) return FK_STATUS_OK;
+  if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
   if (!u) return no_memory(err, "a sample");
   struct fk_points x = {u, n, d}, y = {u + n * d, m, d};
@@ -99,7 +99,7 @@ static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *s
   if (!status) status = fk_engine_select(opts, &size, &engine, &s->stats, err);
   if (!status && engine->backend == FK_BACKEND_CUDA)
     seconds = fk_grid_seconds(&work, &grid->window, single, opts->threads);
-  if (!status && !wish) status = seconds_by_parts(s, spec, &x, &y, engine, &by_parts, err);
+  if (!status && !forced) status = seconds_by_parts(s, spec, &x, &y, engine, &by_parts, err);
   free(u);
   grid->single = single;
   *wanted = !status && seconds < by_parts && fk_grid_bytes(&work, &grid->window, single) < grid->most_bytes;
