@@ -81,6 +81,30 @@ source_chunks <- function(x, b, weights, d, names, size) {
   }
 }
 
+# Chunks one after the other, as `open()` makes a function for, each of which stays until it is dropped. Those of
+# a table can be read again.
+chunk_source <- function(open, once) {
+  next_chunk <- open()
+  ahead <- NULL
+  at_start <- TRUE
+  list(
+    peek = function() {
+      if (is.null(ahead)) ahead <<- next_chunk()
+      ahead
+    },
+    drop = function() {
+      ahead <<- NULL
+      at_start <<- FALSE
+    },
+    rewind = function() {
+      if (once || at_start) return(invisible())
+      next_chunk <<- open()
+      ahead <<- NULL
+      at_start <<- TRUE
+    }
+  )
+}
+
 table_chunks <- function(x, d, names, size) {
   pieces <- row_pieces(x, size)
   number <- 0

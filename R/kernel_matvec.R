@@ -37,13 +37,22 @@
 #' sources, a matrix (or data frame, or vector for one dimension) or `list(x =, b =)` with their
 #' coefficients, and after the last `NULL`. Chunks may have different numbers of rows, but not of
 #' columns. `b` and `weights`, where they are arguments, go by the order of the rows in all chunks
-#' together. A function is read once, so the sums of all targets are in memory meanwhile, and `y`
-#' has to be given.
+#' together. A function is read once, so `y` has to be given.
 #'
-#' Sums over chunks are added in their order: the result is the same for any number of threads, and
-#' that of all points in one matrix but for rounding. The fast engine takes each of k chunks to `tol / k`, and
+#' Gaussian sums with `tol_type = "global"` go by one grid, on the CPU, where a sample of the points (of a function
+#' the first chunk) says that this is fastest: all chunks are spread onto it, it is filtered once, and the targets
+#' are read from it. That takes time linear in `n + m`, the memory of the grid and a chunk, and `tol` is the error
+#' of all chunks together. Every row is read once, but targets in a `big.matrix` in more than 3 dimensions, twice.
+#' Points too far apart, in bandwidths, for a grid are summed as below where they are in a table; those
+#' of a function are lost, which is an error of class `flashkernel_error_unsupported`.
+#'
+#' Otherwise every chunk is summed with each piece of the targets, or of a function, with all of them, whose sums
+#' are then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and
 #' those of a function, whose number is not known, to `tol / 64`: `tol` holds then for 64 chunks of any kind, and
 #' for any number that are alike.
+#'
+#' Either way the result is the same for any number of threads, and that of all points in one matrix but for
+#' rounding and `tol`.
 #'
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a vector for one
 #'   dimension, a `big.matrix`, or a function that yields chunks.
@@ -114,8 +123,7 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   .Call(ffi_attach, result$sums, "diagnostics", record)
 }
 
-# list(sums, stats, n, m, d), `sums` NULL where they went to `out`. Targets of a pass over the sources are
-# summed together: those of one piece, or all where the sources can be read only once.
+# list(sums, stats, n, m, d), `sums` NULL where they went to `out`.
 sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL, chunk_rows = NULL) {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
@@ -135,44 +143,79 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
   size <- chunk_size(chunk_rows, d + max(1, NCOL(b)))
 
   targets <- if (is.null(y)) x else y
-  m <- nrow(targets)
-  pieces <- row_pieces(targets, size)
-  # every pair once where the points are their own targets and all in memory
-  symmetric <- is.null(y) && length(pieces) == 1
-  passes <- if (once) list(pieces) else lapply(pieces, list)
-  # errors of chunks add up, each relative to the largest sum of its own
-  control$tol <- control$tol / if (once) CHUNKS_OF_A_FUNCTION else length(row_pieces(x, size))
-  results <- list()
-  stats <- NULL
+  job <- list(
+    x = x, targets = targets, own = is.null(y), once = once, n = as.double(n), m = as.double(nrow(targets)),
+    d = d, names = names, L = L, pieces = row_pieces(targets, size),
+    chunks = if (once) NA_real_ else length(row_pieces(x, size))
+  )
+  source <- chunk_source(\() source_chunks(x, b, weights, d, names, size), once)
+  is_vector <- is_vector && source$peek()$is_vector
+  check_out_size(out, job$m, NCOL(source$peek()$columns))
+  sink <- sum_sink(out, is_vector)
   name_stage(control, "Summing kernels")
+  done <- if (may_stream(job, kernel, control)) sum_by_stream(job, source, sink, control)
+  if (is.null(done)) done <- sum_by_chunks(job, source, sink, kernel, control)
+  list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(targets), d = d)
+}
+
+# list(stats, n): every chunk of sources with every piece of targets by itself, but those that the sink has. Targets
+# of a pass over the sources are summed together: those of one piece, or all where they can be read only once.
+sum_by_chunks <- function(job, source, sink, kernel, control) {
+  pieces <- job$pieces[seq_along(job$pieces) > sink$pieces()]
+  # every pair once where the points are their own targets and all in memory
+  symmetric <- job$own && length(job$pieces) == 1
+  passes <- if (job$once) list(pieces) else lapply(pieces, list)
+  # errors of chunks add up, each relative to the largest sum of its own
+  control$tol <- control$tol / tol_share(job)
+  stats <- NULL
   for (pass in passes) {
     sums <- vector("list", length(pass))
-    next_chunk <- source_chunks(x, b, weights, d, names, size)
+    source$rewind()
     count <- 0
-    while (!is.null(chunk <- next_chunk())) {
+    while (!is.null(chunk <- source$peek())) {
       count <- count + nrow(chunk$points)
       if (is.null(stats)) {
-        is_vector <- is_vector && chunk$is_vector
-        check_sum_memory(chunk, if (symmetric) 0 else d, pass, if (is.null(out)) m else 0)
-        check_out_size(out, m, NCOL(chunk$columns))
+        check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
       }
       for (i in seq_along(pass)) {
-        at <- if (!symmetric) read_rows(targets, pass[[i]], "y", d, names)
-        show_share(control, stats, nrow(chunk$points) * (diff(pass[[i]]) + 1), as.double(n) * m)
-        part <- .Call(ffi_kernel_sum, chunk$points, at, chunk$columns, L, kernel, control)
+        at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
+        show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)
+        part <- .Call(ffi_kernel_sum, chunk$points, at, chunk$columns, job$L, kernel, control)
         sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
         stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
       }
+      source$drop()
     }
-    if (is_vector) sums <- lapply(sums, \(part) if (is.null(dim(part))) part else as.vector(part))
-    if (is.null(out)) {
-      results <- c(results, sums)
-    } else {
-      Map(\(piece, values) write_rows(out, piece, values), pass, sums)
-    }
+    Map(sink$take, pass, sums)
   }
-  list(sums = join_pieces(results, is_vector), stats = stats, n = count, m = m, d = d)
+  list(stats = stats, n = count)
 }
+
+# Takes the sums of one piece of targets after the other.
+sum_sink <- function(out, is_vector) {
+  results <- list()
+  pieces <- 0
+  rows <- 0
+  list(
+    returns = is.null(out),
+    take = function(piece, sums) {
+      if (is_vector && !is.null(dim(sums))) sums <- as.vector(sums)
+      if (is.null(out)) results[[pieces + 1]] <<- sums else write_rows(out, piece, sums)
+      pieces <<- pieces + 1
+      rows <<- piece[2]
+    },
+    pieces = \() pieces,
+    rows = \() rows,
+    join = function() {
+      all <- results
+      results <<- NULL
+      join_pieces(all, is_vector)
+    }
+  )
+}
+
+# The part of the tolerance that is a chunk's.
+tol_share <- function(job) if (job$once) CHUNKS_OF_A_FUNCTION else job$chunks
 
 # For so many chunks a function's sums keep the tolerance whatever the chunks are, and for any number of
 # chunks that are alike.
@@ -203,12 +246,12 @@ check_sum_memory <- function(chunk, d, pass, m) {
   check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
 }
 
-# The next call's share of all pairs, `total`; with NA each call has a bar of its own.
-show_share <- function(control, stats, pairs, total) {
+# The next call's part of the work, `total`; with NA each call has a bar of its own.
+show_share <- function(control, done, part, total) {
   if (is.na(total)) {
     name_stage(control, "Summing kernels of a chunk")
   } else {
-    share_stage(control, sum(stats$pairs) / total, pairs / total)
+    share_stage(control, done / total, part / total)
   }
 }
 

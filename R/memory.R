@@ -14,6 +14,9 @@ check_memory <- function(bytes, arg) {
   invisible(bytes)
 }
 
+# Bytes that a call may use.
+memory_limit <- function() getOption("flashkernel.memory_limit", available_memory())
+
 # Linux only; elsewhere R's own allocation error has to do.
 available_memory <- function() {
   min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory())

@@ -26,6 +26,22 @@ for (size in sizes) {
     kernel_score(x, at = y, bandwidth = h, precision = precision)
   }
 }
+# one grid for chunks of sources and pieces of targets, to the end and broken off
+Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+for (d in c(1, 2, 3, 5)) {
+  x <- matrix(stats::runif(600 * d), 600)
+  for (last in c(3, 1)) {
+    chunk <- 0
+    next_chunk <- function() {
+      chunk <<- chunk + 1
+      if (chunk > 3) return(NULL)
+      if (chunk > last) stop("broken off")
+      list(x = x[200 * (chunk - 1) + 1:200, , drop = FALSE], b = cbind(1, sin(1:200)))
+    }
+    try(kernel_matvec(next_chunk, x, bandwidth = 0.5, tol = 1e-5, engine = "fast", threads = 2), silent = TRUE)
+  }
+}
+Sys.unsetenv("FLASHKERNEL_FAST_METHOD")
 # errors must leave nothing behind
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)

@@ -57,6 +57,7 @@ static bool add_slab(struct fk_blocks *b) {
 int64_t fk_blocks_insert(struct fk_blocks *b, uint64_t key) {
   int64_t at = fk_blocks_find(b, key);
   if (at >= 0) return at;
+  if (b->most && b->n >= b->most) return -1;
   if (b->n == b->capacity && !grow(b)) return -1;
   if (b->bytes && b->n == b->n_slabs * b->per_slab && !add_slab(b)) return -1;
   uint64_t i = fk_key_hash(key) & b->mask;

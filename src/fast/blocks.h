@@ -7,6 +7,7 @@
 
 struct fk_blocks {
   int64_t n, capacity; /* keys in the order they came */
+  int64_t most;        /* keys; 0: as many as memory takes */
   uint64_t *keys;
   uint32_t *table; /* number of the key + 1 */
   uint64_t mask;
@@ -35,7 +36,7 @@ static inline int64_t fk_blocks_find(const struct fk_blocks *b, uint64_t key) {
     if (b->keys[at - 1] == key) return at - 1;
   }
 }
-/* The number of the key's block, which is new where there was none; -1: no memory. */
+/* The number of the key's block, which is new where there was none; -1: no memory, or too many. */
 int64_t fk_blocks_insert(struct fk_blocks *b, uint64_t key);
 
 static inline void *fk_blocks_at(const struct fk_blocks *b, int64_t i) {

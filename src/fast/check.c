@@ -1,4 +1,6 @@
 /* What error the fast engine has achieved: a sample of rows, every source, in double. */
+#include "check.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +10,20 @@
 #include "direct_parts.h"
 #include "engine.h"
 
-/* Eight rows take 4 ns for each source, more than a twentieth of some sums; 1e6 pairs beyond, half a millisecond. */
-static int64_t sample_size(const struct fk_fast_job *job) {
-  int64_t rows = 8 + (int64_t)(1e6 / (double)job->n);
-  return fk_smaller(job->m, fk_smaller(rows, FK_DIRECT_GROUP));
+/* Eight rows take 4 ns for each source, more than a twentieth of some sums; 1e6 pairs beyond, half a millisecond.
+ */
+int64_t fk_check_size(double n, int64_t m) {
+  int64_t rows = 8 + (int64_t)(1e6 / n);
+  return fk_smaller(m, fk_smaller(rows, FK_DIRECT_GROUP));
 }
 
-/* Random rows, but the same for the same sizes (splitmix64): points often come in some order. */
-static int64_t row_of(const struct fk_fast_job *job, int64_t r) {
+/* splitmix64: points often come in some order. */
+int64_t fk_check_row(int64_t m, int64_t r) {
   uint64_t z = ((uint64_t)r + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   z ^= z >> 31;
-  return fk_smaller((int64_t)(0x1p-53 * (double)(z >> 11) * (double)job->m), job->m - 1);
+  return fk_smaller((int64_t)(0x1p-53 * (double)(z >> 11) * (double)m), m - 1);
 }
 
 /* ---- the sums of the sample ------------------------------------------------------------------- */
@@ -29,11 +32,16 @@ static int64_t row_of(const struct fk_fast_job *job, int64_t r) {
 enum { PIECES = 64, STEP = 2 * FK_BLOCK /* sources at a time */ };
 _Static_assert((int)STEP <= (int)FK_DIRECT_PACKED, "a tile holds a step of sources");
 
-struct sample {
-  const struct fk_fast_job *job;
-  int rows, columns; /* b, and |b| where some are negative */
-  double *targets;   /* as a tile has them */
-  double *sums;      /* [piece][column][FK_DIRECT_GROUP] */
+/* The sources of a call. */
+struct addition {
+  const struct fk_check *check;
+  const struct fk_whitening *whitening;
+  const double *factor;
+  const struct fk_points *points;
+  const double *b;
+  int64_t pieces;
+  int64_t columns; /* those of b, and of |b| where some are negative */
+  double *sums;    /* [piece][column][FK_DIRECT_GROUP] */
 };
 
 /* As a tile has its points; the columns are `ld` and `to_ld` apart. */
@@ -42,28 +50,28 @@ static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to,
     for (int64_t i = 0; i < n; i++) to[k * to_ld + i] = u[k * ld + i] * FK_DIRECT_SCALE;
 }
 
-static void fill_columns(const struct sample *s, int64_t first, int64_t count, double *to) {
-  const struct fk_fast_job *job = s->job;
-  for (int64_t c = 0; c < job->columns; c++) {
-    const double *b = job->b ? job->b + c * job->n + first : NULL;
-    double *at = to + c * FK_DIRECT_PACKED, *absolute = at + job->columns * FK_DIRECT_PACKED;
+static void fill_columns(const struct addition *a, int64_t first, int64_t count, double *to) {
+  int64_t columns = a->check->columns;
+  for (int64_t c = 0; c < columns; c++) {
+    const double *b = a->b ? a->b + c * a->points->n + first : NULL;
+    double *at = to + c * FK_DIRECT_PACKED, *absolute = at + columns * FK_DIRECT_PACKED;
     for (int64_t i = 0; i < count; i++) at[i] = b ? b[i] : 1;
-    for (int64_t i = 0; i < count && job->negative; i++) absolute[i] = fabs(b[i]);
+    for (int64_t i = 0; i < count && a->columns > columns; i++) absolute[i] = fabs(at[i]);
   }
 }
 
-static bool sum_piece(const struct sample *s, int64_t piece) {
-  const struct fk_fast_job *job = s->job;
-  const double *f = job->task->factor;
-  int64_t d = job->d, first = job->n * piece / PIECES, end = job->n * (piece + 1) / PIECES;
-  struct fk_direct_tile tile = {.d = (int)d, .n_targets = s->rows, .n_columns = s->columns, .targets = s->targets};
+static bool sum_piece(const struct addition *a, int64_t piece) {
+  const double *f = a->factor;
+  int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
+  struct fk_direct_tile tile = {.d = (int)d, .n_targets = a->check->rows, .n_columns = (int)a->columns};
   double *sources =
-      fk_aligned_alloc(sizeof(double) * (size_t)((d + s->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+      fk_aligned_alloc(sizeof(double) * (size_t)((d + a->columns) * FK_DIRECT_PACKED + 2 * d * STEP));
   if (!sources) return false;
+  tile.targets = a->check->targets;
   tile.sources = sources;
   tile.b = sources + d * FK_DIRECT_PACKED;
-  double *u = sources + (d + s->columns) * FK_DIRECT_PACKED;
-  tile.sums = s->sums + piece * s->columns * FK_DIRECT_GROUP;
+  double *u = sources + (d + a->columns) * FK_DIRECT_PACKED;
+  tile.sums = a->sums + piece * a->columns * FK_DIRECT_GROUP;
   tile.has_factor = f[0] != 1 || f[1] != 0 || f[2] != 0;
   tile.factor[0] = f[0]; /* q/2 = -t ln 2 */
   tile.factor[1] = -FK_LN2 * f[1];
@@ -71,72 +79,118 @@ static bool sum_piece(const struct sample *s, int64_t piece) {
   for (; first < end; first += STEP) {
     int64_t count = fk_smaller(STEP, end - first);
     tile.n_sources = (int)count;
-    fk_whiten(job->task->whitening, &job->task->sources, NULL, first, count, u, STEP, u + d * STEP);
+    fk_whiten(a->whitening, a->points, NULL, first, count, u, STEP, u + d * STEP);
     scale(u, d, count, STEP, sources, FK_DIRECT_PACKED);
-    fill_columns(s, first, count, tile.b);
+    fill_columns(a, first, count, tile.b);
     fk_direct_isa()->f64->sums(&tile);
   }
   fk_aligned_free(sources);
   return true;
 }
 
-static enum fk_status sum_sample(const struct sample *s, const struct fk_points *raw, struct fk_error *err) {
-  const struct fk_fast_job *job = s->job;
-  int64_t d = job->d;
+static bool any_negative(const double *b, int64_t n, int threads) {
+  int negative = 0;
+  threads = fk_threads_for_bytes(threads, 8.0 * (double)n);
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : negative)
+  for (int64_t i = 0; i < n; i++) negative |= b[i] < 0;
+  return negative;
+}
+
+enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
+                             int64_t columns, int threads, struct fk_error *err) {
+  int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
+  *check = (struct fk_check){.rows = (int)rows->n, .d = (int)d, .columns = columns};
+  check->targets = calloc((size_t)(d * FK_DIRECT_GROUP + 2 * sums), sizeof(double));
+  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  check->sums = check->targets + d * FK_DIRECT_GROUP;
+  check->absolute = check->sums + sums;
+  enum fk_status status =
+      fk_fast_whiten_points(w, threads, rows, 0, rows->n, check->targets, FK_DIRECT_GROUP, err);
+  if (!status) scale(check->targets, d, rows->n, FK_DIRECT_GROUP, check->targets, FK_DIRECT_GROUP);
+  return status;
+}
+
+void fk_check_free(struct fk_check *check) {
+  free(check->targets);
+  check->targets = NULL;
+}
+
+enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
+                            const struct fk_points *points, const double *b, int threads, struct fk_error *err) {
+  struct addition a = {check, w, factor, points, b, .columns = check->columns};
+  int64_t numbers = check->columns * FK_DIRECT_GROUP;
   bool failed = false;
-  enum fk_status status = fk_fast_whiten(job, raw, 0, s->rows, s->targets, FK_DIRECT_GROUP, err);
-  if (status) return status;
-  scale(s->targets, d, s->rows, FK_DIRECT_GROUP, s->targets, FK_DIRECT_GROUP);
-  int threads = fk_threads_for_work(job->opts->threads, 20.0 * (double)job->n * s->rows);
+  if (!check->negative && b && any_negative(b, points->n * check->columns, threads)) {
+    memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
+    check->negative = true;
+  }
+  if (check->negative) a.columns *= 2;
+  a.pieces = fk_smaller(PIECES, fk_pieces(points->n, STEP));
+  a.sums = calloc((size_t)(a.pieces * a.columns * FK_DIRECT_GROUP), sizeof(double));
+  if (!a.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  threads = fk_threads_for_work(threads, 20.0 * (double)points->n * check->rows);
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|| : failed)
-  for (int64_t p = 0; p < PIECES; p++)
-    if (!sum_piece(s, p)) failed = true;
-  if (failed) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
-  for (int64_t p = 1; p < PIECES; p++)
-    for (int64_t i = 0; i < s->columns * FK_DIRECT_GROUP; i++)
-      s->sums[i] += s->sums[p * s->columns * FK_DIRECT_GROUP + i];
-  return FK_STATUS_OK;
+  for (int64_t p = 0; p < a.pieces; p++)
+    if (!sum_piece(&a, p)) failed = true;
+  for (int64_t p = 0; p < a.pieces; p++) {
+    const double *from = a.sums + p * a.columns * FK_DIRECT_GROUP;
+    for (int64_t i = 0; i < numbers; i++) check->sums[i] += from[i];
+    for (int64_t i = 0; i < numbers && check->negative; i++) check->absolute[i] += from[numbers + i];
+  }
+  free(a.sums);
+  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows") : FK_STATUS_OK;
 }
 
 /* ---- their errors ----------------------------------------------------------------------------- */
 
-static double largest_error(const struct fk_fast_job *job, const struct sample *s, int64_t c) {
-  const double *b = job->b ? job->b + c * job->n : NULL, *got = fk_fast_out(job, c);
-  const double *sum = s->sums + c * FK_DIRECT_GROUP;
-  const double *around = job->negative ? sum + job->columns * FK_DIRECT_GROUP : sum;
-  bool pointwise = job->opts->tol_type == FK_TOL_POINTWISE;
-  double most = 0, error = 0;
-  for (int r = 0; r < s->rows; r++) most = fmax(most, fabs(around[r]));
-  if (c == job->columns - 1 && !job->negative) most = fmax(most, job->largest);
-  for (int r = 0; r < s->rows; r++) {
-    int64_t i = row_of(job, r);
-    double shift = job->task->shift ? job->task->shift[i] : 0, want = sum[r];
-    if (job->task->exclude_self) want -= job->task->factor[0] * (b ? b[i] : 1);
-    if (shift != 0) continue; /* of a row in the tails, which is as good as exact */
+double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,
+                      double largest) {
+  const double *sum = check->sums + column * FK_DIRECT_GROUP;
+  const double *around = check->negative ? check->absolute + column * FK_DIRECT_GROUP : sum;
+  double most = largest, error = 0;
+  for (int r = 0; r < check->rows; r++) most = fmax(most, fabs(around[r]));
+  for (int r = 0; r < check->rows; r++) {
     double relative_to = pointwise ? fabs(around[r]) : most;
-    if (relative_to > 0) error = fmax(error, fabs(got[i] - want) / relative_to);
+    if (!isnan(got[r]) && relative_to > 0) error = fmax(error, fabs(got[r] - sum[r]) / relative_to);
   }
   return error;
 }
 
+/* Sums of a job as the check has them: with the row's own kernel. */
+static double error_of(const struct fk_fast_job *job, const struct fk_check *check, int64_t c) {
+  const double *b = job->b ? job->b + c * job->n : NULL, *sums = fk_fast_out(job, c);
+  double got[FK_DIRECT_GROUP];
+  for (int r = 0; r < check->rows; r++) {
+    int64_t i = fk_check_row(job->m, r);
+    bool in_tails = job->task->shift && job->task->shift[i] != 0; /* as good as exact */
+    got[r] = in_tails ? (double)NAN : sums[i];
+    if (job->task->exclude_self) got[r] += job->task->factor[0] * (b ? b[i] : 1);
+  }
+  bool is_mass = c == job->columns - 1 && !job->negative;
+  return fk_check_error(check, c, got, job->opts->tol_type == FK_TOL_POINTWISE, is_mass ? job->largest : 0);
+}
+
 enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct fk_error *err) {
   const struct fk_points *targets = fk_fast_targets(job);
-  struct sample s = {.job = job, .rows = (int)sample_size(job)};
-  int64_t count = s.rows, d = job->d;
-  s.columns = (int)(job->columns * (job->negative ? 2 : 1));
-  size_t sums = PIECES * (size_t)s.columns * FK_DIRECT_GROUP;
-  double *raw = calloc((size_t)(count * d) + (size_t)d * FK_DIRECT_GROUP + sums, sizeof(double));
+  const struct fk_whitening *w = job->task->whitening;
+  int64_t count = fk_check_size((double)job->n, job->m), d = job->d;
+  struct fk_check check = {0};
+  int threads = job->opts->threads;
+  double *raw = malloc(sizeof(double) * (size_t)(count * d));
   *achieved = 0;
   if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
-  s.targets = raw + count * d;
-  s.sums = s.targets + d * FK_DIRECT_GROUP;
   for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + row_of(job, r)];
+    for (int64_t r = 0; r < count; r++)
+      raw[k * count + r] = targets->data[k * targets->n + fk_check_row(job->m, r)];
   struct fk_points rows = {raw, count, d};
-  enum fk_status status = job->terms == fk_fast_terms_cuda
-                              ? fk_fast_sample_cuda(job, &rows, s.sums, FK_DIRECT_GROUP, err)
-                              : sum_sample(&s, &rows, err);
-  for (int64_t c = 0; c < job->columns && !status; c++) *achieved = fmax(*achieved, largest_error(job, &s, c));
+  enum fk_status status = fk_check_init(&check, w, &rows, job->columns, threads, err);
+  check.negative = job->negative;
+  if (!status && job->terms == fk_fast_terms_cuda)
+    status = fk_fast_sample_cuda(job, &rows, check.sums, FK_DIRECT_GROUP, err);
+  else if (!status)
+    status = fk_check_add(&check, w, job->task->factor, &job->task->sources, job->b, threads, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) *achieved = fmax(*achieved, error_of(job, &check, c));
+  fk_check_free(&check);
   free(raw);
   return status;
 }

@@ -169,6 +169,13 @@ static enum fk_status narrow(struct fk_grid *g, const struct fk_blocks **in, str
   return FK_STATUS_OK;
 }
 
+/* What the totals leave of the memory, for both tables of results. */
+static void limit_results(struct fk_grid *g) {
+  if (!(g->spec.most_bytes > 0)) return;
+  double left = g->spec.most_bytes - (double)g->totals.n * fk_grid_total_bytes(g);
+  g->result.most = g->between.most = 1 + (int64_t)(fmax(left, 0) / fk_grid_result_bytes(g));
+}
+
 static enum fk_status filter_all(struct fk_grid *g, const struct filters *f, struct fk_blocks *needed,
                                  struct fk_error *err) {
   int d = g->spec.d;
@@ -176,6 +183,7 @@ static enum fk_status filter_all(struct fk_grid *g, const struct filters *f, str
   int64_t stride = 1;
   struct pass p = {.planes_in = 1};
   enum fk_status status = narrow(g, &p.in, err);
+  limit_results(g);
   /* what the passes from k on need: needed[k] */
   if (!status && g->expecting) {
     bool fits = wanted(g, &needed[d - 1]);
@@ -196,7 +204,8 @@ static enum fk_status filter_all(struct fk_grid *g, const struct filters *f, str
     p.fir[1].taps[0] = f->laplace;
     if (k > 0) p.fir[1].taps[1] = f->gauss;
     fk_blocks_clear(p.out);
-    if (!dilate(g, p.in, k, fir.blocks, g->expecting ? &needed[k] : NULL, p.out)) return no_memory(err);
+    if (!dilate(g, p.in, k, fir.blocks, g->expecting ? &needed[k] : NULL, p.out))
+      return fk_grid_no_block(g, p.out, err);
     fk_blocks_clear(&needed[k]);
     status = run_pass(g, &p, (double)k / d, err);
     p.in = p.out;

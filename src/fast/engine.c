@@ -12,14 +12,12 @@
 #include "../core/aligned.h"
 #include "../fk_config.h"
 
-#define MOST_GRID_BYTES 16e9
-
 /* ---- points ----------------------------------------------------------------------------------- */
 
-enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
-                              int64_t count, double *u, int64_t ld, struct fk_error *err) {
-  int64_t d = job->d, blocks = fk_pieces(count, FK_BLOCK);
-  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(count * d));
+enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, const struct fk_points *points,
+                                     int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err) {
+  int64_t d = w->d, blocks = fk_pieces(count, FK_BLOCK);
+  threads = fk_threads_for_bytes(threads, 16.0 * (double)(count * d));
   bool failed = false;
 #pragma omp parallel num_threads(threads) reduction(|| : failed)
   {
@@ -29,12 +27,17 @@ enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_poi
     for (int64_t i = 0; i < blocks; i++) {
       int64_t at = i * FK_BLOCK, rows = fk_smaller(count - at, FK_BLOCK);
       if (!block) continue;
-      fk_whiten(job->task->whitening, points, NULL, first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
+      fk_whiten(w, points, NULL, first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
       for (int64_t k = 0; k < d; k++) memcpy(u + k * ld + at, block + k * FK_BLOCK, sizeof(double) * (size_t)rows);
     }
     free(block);
   }
   return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points") : FK_STATUS_OK;
+}
+
+enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
+                              int64_t count, double *u, int64_t ld, struct fk_error *err) {
+  return fk_fast_whiten_points(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
 }
 
 /* Rows spread evenly over all. */
@@ -116,7 +119,7 @@ static const char *wish(void) {
   const char *method = getenv("FLASHKERNEL_FAST_METHOD");
   return method && *method ? method : NULL;
 }
-static bool may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
+bool fk_fast_may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
 
 /* The choice is to take a few percent of the time. */
 static int64_t sample_size(int64_t n) {
@@ -162,7 +165,7 @@ static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_w
   if (work->local && (job->d > 3 || job->negative)) return INFINITY;
   if (job->terms == fk_fast_terms_cuda) return fk_fast_seconds_cuda(job, work, tol);
   if (fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, &window, &seconds, &why)) return INFINITY;
-  return fk_grid_bytes(work, &window, single) < MOST_GRID_BYTES ? seconds : INFINITY;
+  return fk_grid_bytes(work, &window, single) < FK_FAST_MOST_BYTES ? seconds : INFINITY;
 }
 
 /* Looked for only where it could be less than `least`. */
@@ -188,8 +191,8 @@ static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engi
   bool on_device = job->terms == fk_fast_terms_cuda;
   enum fk_status status = take_samples(job, &s, err);
   if (!status) status = survey(job, &s, work, err);
-  if (!status && may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
-  if (!status && !on_device && may_be("direct"))
+  if (!status && fk_fast_may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
+  if (!status && !on_device && fk_fast_may_be("direct"))
     status = direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
   bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]);
   bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());

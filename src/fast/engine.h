@@ -74,6 +74,13 @@ enum { FK_FAST_CHUNK = 1 << 20 }; /* points whitened at a time */
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
+enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, const struct fk_points *points,
+                                     int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
+
+/* Grids beyond it are left to other methods. */
+#define FK_FAST_MOST_BYTES 16e9
+/* Does FLASHKERNEL_FAST_METHOD leave a method to be chosen? */
+bool fk_fast_may_be(const char *method);
 
 fk_fast_terms fk_fast_terms_cpu, fk_fast_terms_cuda;
 /* Rows' sums of all pairs in double, row r of column c to sums[c * ld + r], and where some b are negative those of

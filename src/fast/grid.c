@@ -14,6 +14,18 @@ enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for %s of the grid", what);
 }
 
+enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err) {
+  if (!table->most || table->n < table->most) return fk_grid_no_memory(err, "blocks");
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid of the fast engine would take more than %.2g GB",
+                 1e-9 * g->spec.most_bytes);
+}
+
+double fk_grid_total_bytes(const struct fk_grid *g) {
+  return (double)g->totals.bytes + (g->spec.single ? (double)g->narrow.bytes : 0);
+}
+
+double fk_grid_result_bytes(const struct fk_grid *g) { return (double)(g->result.bytes + g->between.bytes); }
+
 enum fk_status fk_grid_poll(const struct fk_grid *g, double fraction, struct fk_error *err) {
   const struct fk_poll *poll = &g->spec.poll;
   return poll->fn && poll->fn(poll->data, fraction) ? fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted")
@@ -147,6 +159,9 @@ enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **
   fk_blocks_init(&g->narrow, block * sizeof(float), false);
   fk_blocks_init(&g->result, block * (size_t)planes * ops->real, false);
   fk_blocks_init(&g->between, block * (size_t)planes * ops->real, false);
+  /* there will be results as well, mostly as many */
+  if (spec->most_bytes > 0)
+    g->totals.most = 1 + (int64_t)(spec->most_bytes / (fk_grid_total_bytes(g) + fk_grid_result_bytes(g)));
   enum fk_status status = prepare_stencil(g, err);
   if (!status) status = prepare_slots(g, err);
   if (!status) status = prepare_threads(g, err);

@@ -33,6 +33,7 @@ struct fk_grid_spec {
   struct fk_window window;
   int threads; /* as struct fk_opts has it */
   struct fk_poll poll;
+  double most_bytes; /* of blocks; 0: as many as memory takes. Beyond it calls are FK_STATUS_UNSUPPORTED */
 };
 
 /* Whitened points, column-major: u[k * ld + i]. Finite. */

@@ -71,7 +71,7 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
       int64_t block = fk_blocks_insert(&g->totals, batch->keys[a->block] + g->slots.key[slot]);
       if (block < 0) {
         free(count);
-        return fk_grid_no_memory(err, "blocks");
+        return fk_grid_no_block(g, &g->totals, err);
       }
       if (block >= capacity) {
         int64_t larger = fk_larger(2 * block, 1024);

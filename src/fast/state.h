@@ -53,6 +53,11 @@ struct fk_grid {
 };
 
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what);
+/* Where a table took no further block. */
+enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err);
+/* Bytes of a block of totals, and of one of the results. */
+double fk_grid_total_bytes(const struct fk_grid *g);
+double fk_grid_result_bytes(const struct fk_grid *g);
 enum fk_status fk_grid_poll(const struct fk_grid *g, double fraction, struct fk_error *err);
 int fk_grid_threads(const struct fk_grid *g, double n);
 /* Cuts a batch into chunks. */

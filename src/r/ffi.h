@@ -11,6 +11,12 @@ SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, 
 SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
+SEXP ffi_stream_rows(SEXP n, SEXP m);
+SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control);
+SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control);
+SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control);
+SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control);
+SEXP ffi_stream_close(SEXP stream);
 SEXP ffi_all_finite(SEXP x);
 SEXP ffi_attach(SEXP x, SEXP name, SEXP value);
 SEXP ffi_backend_info(void);

@@ -1,34 +1,7 @@
 /* The .Call entry points of the estimators, each in the three phases of glue.h. */
 #include <string.h>
 
-#include "../core/aligned.h"
 #include "ffi.h"
-
-/* Column names are set here, for R would copy the matrix. */
-static SEXP column_names(SEXP x) {
-  SEXP names = Rf_getAttrib(x, R_DimNamesSymbol);
-  return Rf_isNull(names) ? R_NilValue : VECTOR_ELT(names, 1);
-}
-
-/* Of 10^8 numbers, small pages would take longer to get than the sums do. */
-static SEXP result_vector(int64_t length) {
-  SEXP vector = Rf_allocVector(REALSXP, (R_xlen_t)length);
-  fk_large_pages(REAL(vector), sizeof(double) * (size_t)length);
-  return vector;
-}
-
-static SEXP result_matrix(int64_t rows, int64_t columns, SEXP names) {
-  SEXP matrix = PROTECT(Rf_allocMatrix(REALSXP, (int)rows, (int)columns));
-  fk_large_pages(REAL(matrix), sizeof(double) * (size_t)(rows * columns));
-  if (!Rf_isNull(names)) {
-    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
-    SET_VECTOR_ELT(both, 1, names);
-    Rf_setAttrib(matrix, R_DimNamesSymbol, both);
-    UNPROTECT(1);
-  }
-  UNPROTECT(1);
-  return matrix;
-}
 
 /* What every entry point takes and every call of the core needs. */
 struct call {
@@ -61,7 +34,7 @@ SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control
     pb.data = r_numbers(b, (R_xlen_t)c.x.n, "b");
   if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
   enum fk_kernel k = r_kernel(kernel);
-  SEXP sums = PROTECT(plain ? result_vector(c.m) : result_matrix(c.m, pb.d, column_names(b)));
+  SEXP sums = PROTECT(plain ? r_vector(c.m) : r_matrix(c.m, pb.d, r_column_names(b)));
 
   fk_kernel_sum(k, &c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
 
@@ -76,7 +49,7 @@ SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo,
   begin(&c, x, y, weights, chol, control);
   const double *f = r_numbers(factor, 3, "factor");
   bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
-  SEXP log_abs = PROTECT(result_vector(c.m));
+  SEXP log_abs = PROTECT(r_vector(c.m));
   SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
 
   fk_log_sum(&c.x, &c.y, c.weights, c.chol, f, without_self, &c.opts, REAL(log_abs),
@@ -92,7 +65,7 @@ SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, 
   struct call c;
   begin(&c, x, y, weights, chol, control);
   bool corrected = r_flag(laplace), without_self = r_flag(loo);
-  SEXP score = PROTECT(result_matrix(c.m, c.x.d, names));
+  SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
   fk_score(&c.x, &c.y, c.weights, c.chol, corrected, without_self, &c.opts, REAL(score), &c.stats, &c.err);
 
@@ -106,7 +79,7 @@ SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) 
   struct call c;
   begin(&c, x, R_NilValue, weights, chol, control);
   const double *L_score = r_factor(chol_score, c.x.d);
-  SEXP debiased = PROTECT(result_matrix(c.m, c.x.d, column_names(x)));
+  SEXP debiased = PROTECT(r_matrix(c.m, c.x.d, r_column_names(x)));
 
   fk_debias(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(debiased), &c.stats, &c.err);
 
@@ -120,7 +93,7 @@ SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP contro
   struct call c;
   begin(&c, x, R_NilValue, weights, chol, control);
   const double *L_score = r_factor(chol_score, c.x.d);
-  SEXP log_sum = PROTECT(result_vector(c.m));
+  SEXP log_sum = PROTECT(r_vector(c.m));
 
   fk_sdkde_loo(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
@@ -140,7 +113,7 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP
   r_opts(control, &opts, &stats);
   double sd = Rf_asReal(h);
   bool corrected = r_flag(laplace);
-  SEXP out = PROTECT(result_vector(m));
+  SEXP out = PROTECT(r_vector(m));
 
   fk_cdf(points, weights, n, sd, at, m, corrected, &opts, REAL(out), &err);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "../core/aligned.h"
+
 static SEXP element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
   if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`control` must be a named list");
@@ -109,6 +111,31 @@ int r_poll(void *progress, double fraction) {
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
+
+SEXP r_column_names(SEXP x) {
+  SEXP names = Rf_getAttrib(x, R_DimNamesSymbol);
+  return Rf_isNull(names) ? R_NilValue : VECTOR_ELT(names, 1);
+}
+
+/* Of 10^8 numbers, small pages would take longer to get than the sums do. */
+SEXP r_vector(int64_t length) {
+  SEXP vector = Rf_allocVector(REALSXP, (R_xlen_t)length);
+  fk_large_pages(REAL(vector), sizeof(double) * (size_t)length);
+  return vector;
+}
+
+SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
+  SEXP matrix = PROTECT(Rf_allocMatrix(REALSXP, (int)rows, (int)columns));
+  fk_large_pages(REAL(matrix), sizeof(double) * (size_t)(rows * columns));
+  if (!Rf_isNull(names)) {
+    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
+    SET_VECTOR_ELT(both, 1, names);
+    Rf_setAttrib(matrix, R_DimNamesSymbol, both);
+    UNPROTECT(1);
+  }
+  UNPROTECT(1);
+  return matrix;
+}
 
 SEXP r_stats(const struct fk_stats *s) {
   enum { STRINGS = 7, NUMBERS = 5 };

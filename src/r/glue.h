@@ -21,6 +21,10 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats);
 bool r_flag(SEXP x);
 enum fk_kernel r_kernel(SEXP name);
 
+/* Column names are set here, for R would copy the matrix. */
+SEXP r_column_names(SEXP x);
+SEXP r_vector(int64_t length);
+SEXP r_matrix(int64_t rows, int64_t columns, SEXP names);
 SEXP r_stats(const struct fk_stats *stats); /* as a named list */
 /* A named list: the given values and, last, `stats`. */
 SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values);

@@ -65,6 +65,12 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+    fast <- c(control, list(engine = "fast", tol = 1e-3, tol_type = "global"))
+    open <- \() native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), 2L, L, fast)
+    stream <- open()
+    closed <- open()
+    native("ffi_stream_close", closed)
     calls <- expression(
       native("ffi_log_sum", x, matrix(0, 3, 1), NULL, L, plain, FALSE, control),
       native("ffi_log_sum", x, matrix(0, 3, 5), NULL, L, plain, FALSE, control),
@@ -84,6 +90,22 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_kernel_sum", x, NULL, matrix(0, 2, 1), L, "gaussian", control),
       native("ffi_kernel_sum", x, matrix(0, 3, 1), matrix(0, 3, 1), L, "gaussian", control),
       native("ffi_kernel_sum", x, NULL, matrix(0, 3, 1), L, "sinc", control),
+      native("ffi_stream_open", x, x, x[1:2, ], c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
+      native("ffi_stream_open", x, NULL, x, c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
+      native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3), 1L, L, fast),
+      native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), NA, L, fast),
+      native("ffi_stream_open", x, x, x, c(NaN, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
+      native("ffi_stream_add", NULL, x, NULL, fast),
+      native("ffi_stream_add", unserialize(serialize(stream, NULL)), x, NULL, fast),
+      native("ffi_stream_add", stream, matrix(0, 3, 1), NULL, fast),
+      native("ffi_stream_add", stream, x, NULL, fast),
+      native("ffi_stream_add", stream, x, c(1, 2, 3), fast),
+      native("ffi_stream_expect", stream, matrix(0, 3, 1), fast),
+      native("ffi_stream_evaluate", stream, x, NULL, fast),
+      native("ffi_stream_evaluate", stream, x, matrix(0, 0, 1), fast),
+      native("ffi_stream_close", x),
+      native("ffi_stream_evaluate", closed, x, matrix(0, 0, 2), fast),
+      native("ffi_stream_close", closed),
       native("ffi_score", x, matrix(0, 4, 1), NULL, L, FALSE, FALSE, NULL, control),
       native("ffi_score", x, NULL, NULL, NULL, FALSE, FALSE, NULL, control),
       native("ffi_debias", NULL, NULL, L, L, control),

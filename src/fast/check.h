@@ -1,0 +1,32 @@
+/* What error sums have on a sample of targets: every source, in double. Sources come in any number of calls, and
+ * the bits do not depend on the threads. */
+#ifndef FK_FAST_CHECK_H
+#define FK_FAST_CHECK_H
+
+#include "../fk.h"
+
+struct fk_check {
+  int rows, d;
+  int64_t columns;
+  bool negative;           /* one of b was */
+  double *targets;         /* as a tile has them */
+  double *sums, *absolute; /* of b, and right behind them of |b|: [column][FK_DIRECT_GROUP] */
+};
+
+/* How many of m targets, for n sources, and which: random ones, but the same for the same m. */
+int64_t fk_check_size(double n, int64_t m);
+int64_t fk_check_row(int64_t m, int64_t r);
+
+/* rows: those targets. */
+enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
+                             int64_t columns, int threads, struct fk_error *err);
+void fk_check_free(struct fk_check *check);
+/* Sources with b, n x columns; NULL: one column of ones. */
+enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
+                            const struct fk_points *points, const double *b, int threads, struct fk_error *err);
+/* The largest error of a column's sums got[row], but where they are NAN. Relative to each row's own sum of |b|, or
+ * to the largest of these and of `largest`. */
+double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,
+                      double largest);
+
+#endif

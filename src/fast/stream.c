@@ -1,0 +1,311 @@
+#include "stream.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/threads.h"
+#include "../core/aligned.h"
+#include "check.h"
+#include "engine.h"
+
+struct fk_stream {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_grid *grid;
+  struct fk_whitening whitening;
+  double *chol;
+  int64_t d, columns, m;
+  double n; /* sources so far */
+  bool filtered, failed;
+  double *u; /* points whitened at a time, d x FK_FAST_CHUNK */
+  int64_t u_rows;
+
+  struct fk_check check;
+  double *got;     /* [column][row]: the grid's sums at the check's targets, NAN of those to come */
+  double *largest; /* of each column's sums so far, where they are relative to themselves */
+  int64_t evaluated;
+
+  const struct fk_poll *poll; /* of the call that is running */
+  double done, share;         /* what of it is done, and what the grid's next step is */
+  double furthest;            /* that it was told */
+};
+
+static const double plain[3] = {1, 0, 0};
+
+static int poll_call(void *data, double fraction) {
+  struct fk_stream *s = data;
+  s->furthest = fmax(s->furthest, s->done + s->share * fraction);
+  return s->poll && s->poll->fn ? s->poll->fn(s->poll->data, s->furthest) : 0;
+}
+
+static enum fk_status no_memory(struct fk_error *err, const char *what) {
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for %s of a stream of points", what);
+}
+
+/* ---- which way -------------------------------------------------------------------------------- */
+
+/* As struct fk_work counts columns. */
+static double n_values(const struct fk_stream *s) { return s->columns > 1 ? (double)s->columns : 0; }
+
+/* Seconds of the same sums part by part, by the engine that would take them. Methods differ in their last bits,
+ * which are not to depend on the threads: on the CPU all is for one. */
+static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct fk_stream_spec *spec,
+                                       const struct fk_points *x, const struct fk_points *y,
+                                       const struct fk_engine *engine, double *seconds, struct fk_error *err) {
+  struct fk_opts alone = s->opts;
+  double n = fmax(1, spec->n / spec->chunks), m = fmax(1, spec->m / spec->pieces);
+  double calls = spec->chunks * spec->pieces;
+  struct fk_work work = {n, m, (double)s->d, n_values(s), FK_KERNEL_GAUSSIAN};
+  alone.threads = 1;
+  if (engine->backend == FK_BACKEND_CUDA) {
+    *seconds = calls * engine->seconds(&work, &s->opts);
+    return FK_STATUS_OK;
+  }
+  bool single = s->opts.precision != FK_PRECISION_DOUBLE && spec->part_tol >= 4e-6;
+  struct fk_direct_options options = {single, 1, s->opts.poll};
+  struct fk_direct_cost direct = {0, INFINITY};
+  enum fk_status status = FK_STATUS_OK;
+  *seconds = s->opts.engine == FK_ENGINE_FAST ? INFINITY : calls * fk_engine_exact_cpu.seconds(&work, &alone);
+  if (n < 0x1p32 && calls * fk_direct_least_seconds(n, m, 1) < *seconds)
+    status = fk_direct_guess(x, n, y, m, s->columns, false, spec->part_tol, &options, &direct, err);
+  *seconds = fmin(*seconds, calls * direct.seconds);
+  return status;
+}
+
+/* The window, unless other engines are to be preferred. */
+static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_grid_spec *grid,
+                             bool *wanted, struct fk_error *err) {
+  const struct fk_opts *opts = &s->opts;
+  bool forced = !fk_fast_may_be("direct");
+  int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
+  struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), FK_KERNEL_GAUSSIAN};
+  struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
+  const struct fk_engine *engine;
+  double seconds, by_parts = INFINITY;
+  bool single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
+  *wanted = false;
+  if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
+  double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
+  if (!u) return no_memory(err, "a sample");
+  struct fk_points x = {u, n, d}, y = {u + n * d, m, d};
+  struct fk_grid_points points = {u, n, n};
+  enum fk_status status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
+  if (!status)
+    status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
+  if (!status) status = fk_grid_survey(&points, spec->n, (int)d, &work, err);
+  if (!status)
+    status = fk_grid_choose(&work, opts->tol, fk_grid_seconds_alone, NULL, &single, &grid->window, &seconds, err);
+  if (!status) status = fk_engine_select(opts, &size, &engine, &s->stats, err);
+  if (!status && engine->backend == FK_BACKEND_CUDA)
+    seconds = fk_grid_seconds(&work, &grid->window, single, opts->threads);
+  if (!status && !forced) status = seconds_by_parts(s, spec, &x, &y, engine, &by_parts, err);
+  free(u);
+  grid->single = single;
+  *wanted = !status && seconds < by_parts && fk_grid_bytes(&work, &grid->window, single) < grid->most_bytes;
+  return status;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------- */
+
+static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_error *err) {
+  int64_t d = s->d;
+  s->chol = malloc(sizeof(double) * (size_t)(d * d));
+  s->got = malloc(sizeof(double) * (size_t)(s->columns * (spec->checked.n + 1)));
+  if (!s->chol || !s->got) return no_memory(err, "the checks");
+  s->largest = s->got + s->columns * spec->checked.n;
+  for (int64_t i = 0; i < s->columns * spec->checked.n; i++) s->got[i] = NAN;
+  for (int64_t c = 0; c < s->columns; c++) s->largest[c] = 0;
+  memcpy(s->chol, spec->chol, sizeof(double) * (size_t)(d * d));
+  return fk_whitening_init(&s->whitening, s->chol, &spec->sources, NULL, s->opts.threads, err);
+}
+
+static enum fk_status start(struct fk_stream *s, const struct fk_stream_spec *spec,
+                            const struct fk_grid_spec *grid, struct fk_error *err) {
+  enum fk_status status = fk_grid_create(grid, &s->grid, err);
+  if (!status) status = fk_check_init(&s->check, &s->whitening, &spec->checked, s->columns, s->opts.threads, err);
+  fk_engine_exact_cpu.describe(&s->opts, &s->stats);
+  s->stats.engine = "fast";
+  s->stats.method = "grid";
+  s->stats.precision = grid->single ? "single" : "double";
+  return status;
+}
+
+enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk_opts *opts,
+                              struct fk_stream **stream, struct fk_error *err) {
+  struct fk_grid_spec grid = {.d = (int)spec->sources.d, .columns = spec->columns, .threads = opts->threads};
+  double began = fk_seconds();
+  bool wanted = false;
+  *stream = NULL;
+  struct fk_stream *s = calloc(1, sizeof *s);
+  if (!s) return no_memory(err, "the plan");
+  s->opts = *opts;
+  s->d = spec->sources.d;
+  s->columns = spec->columns;
+  s->m = (int64_t)spec->m;
+  grid.poll = (struct fk_poll){poll_call, s};
+  grid.most_bytes = fmin(spec->most_bytes, FK_FAST_MOST_BYTES);
+  enum fk_status status = prepare(s, spec, err);
+  if (!status) status = choose(s, spec, &grid, &wanted, err);
+  if (!status && wanted) status = start(s, spec, &grid, err);
+  s->opts.poll = (struct fk_poll){NULL, NULL};
+  s->stats.seconds = fk_seconds() - began;
+  if (!status && wanted) {
+    *stream = s;
+    return FK_STATUS_OK;
+  }
+  fk_stream_free(s);
+  if (status != FK_STATUS_UNSUPPORTED) return status;
+  *err = (struct fk_error){FK_STATUS_OK, ""};
+  return FK_STATUS_OK;
+}
+
+void fk_stream_free(struct fk_stream *s) {
+  if (!s) return;
+  fk_grid_free(s->grid);
+  fk_check_free(&s->check);
+  fk_whitening_free(&s->whitening);
+  fk_aligned_free(s->u);
+  free(s->chol);
+  free(s->got);
+  free(s);
+}
+
+int64_t fk_stream_d(const struct fk_stream *stream) { return stream->d; }
+int64_t fk_stream_columns(const struct fk_stream *stream) { return stream->columns; }
+
+/* ---- points ----------------------------------------------------------------------------------- */
+
+/* What is done with points first .. first + u->n - 1 of a call, whitened. */
+typedef enum fk_status step_fn(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
+                               struct fk_error *err);
+
+static enum fk_status each_step(struct fk_stream *s, const struct fk_points *points, step_fn *step, void *data,
+                                struct fk_error *err) {
+  int64_t size = fk_smaller(points->n, FK_FAST_CHUNK);
+  enum fk_status status = FK_STATUS_OK;
+  if (size > s->u_rows) {
+    fk_aligned_free(s->u);
+    s->u_rows = size;
+    s->u = fk_aligned_alloc(sizeof(double) * (size_t)(size * s->d));
+    if (!s->u) s->u_rows = 0;
+    if (!s->u) return no_memory(err, "a chunk");
+  }
+  for (int64_t first = 0; first < points->n && !status; first += size) {
+    struct fk_grid_points u = {s->u, fk_smaller(size, points->n - first), 0};
+    u.ld = u.n;
+    s->done = (double)first / (double)points->n;
+    s->share = (double)u.n / (double)points->n;
+    status = fk_fast_whiten_points(&s->whitening, s->opts.threads, points, first, u.n, s->u, u.n, err);
+    if (!status) status = step(s, &u, first, data, err);
+  }
+  return status;
+}
+
+/* A call as a whole: with its poll, its seconds, and no other after one that failed. */
+static enum fk_status run(struct fk_stream *s, const struct fk_points *points, const struct fk_poll *poll,
+                          step_fn *step, void *data, struct fk_error *err) {
+  double began = fk_seconds();
+  if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
+  s->poll = poll;
+  s->furthest = 0;
+  enum fk_status status = each_step(s, points, step, data, err);
+  if (!status && poll_call(s, 1)) status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  s->poll = NULL;
+  s->failed = status != FK_STATUS_OK;
+  s->stats.seconds += fk_seconds() - began;
+  return status;
+}
+
+static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
+                             struct fk_error *err) {
+  (void)first, (void)data;
+  return fk_grid_expect(s->grid, u, err);
+}
+
+enum fk_status fk_stream_expect(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
+                                struct fk_error *err) {
+  return run(s, targets, poll, expect, NULL, err);
+}
+
+struct sources {
+  const double *b;
+  int64_t ld;
+};
+
+static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
+                          struct fk_error *err) {
+  const struct sources *sources = data;
+  return fk_grid_add(s->grid, u, sources->b ? sources->b + first : NULL, sources->ld, err);
+}
+
+enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_points *points, const double *b,
+                             const struct fk_poll *poll, struct fk_error *err) {
+  struct sources sources = {b, points->n};
+  s->filtered = false;
+  enum fk_status status = run(s, points, poll, add, &sources, err);
+  if (status) return status;
+  double began = fk_seconds();
+  s->n += (double)points->n;
+  status = fk_check_add(&s->check, &s->whitening, plain, points, b, s->opts.threads, err);
+  s->failed = status != FK_STATUS_OK;
+  s->stats.seconds += fk_seconds() - began;
+  return status;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+struct sums {
+  double *value;
+  int64_t ld;
+};
+
+static enum fk_status evaluate(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
+                               struct fk_error *err) {
+  const struct sums *sums = data;
+  enum fk_status status = FK_STATUS_OK;
+  if (!s->filtered) {
+    s->share /= 2;
+    status = fk_grid_convolve(s->grid, 1, err);
+    s->done += s->share;
+    s->filtered = true;
+  }
+  return status ? status : fk_grid_evaluate(s->grid, u, sums->value + first, NULL, sums->ld, err);
+}
+
+static double largest_of(const double *value, int64_t n, int requested) {
+  double largest = 0;
+  int threads = fk_threads_for_bytes(requested, 8.0 * (double)n);
+#pragma omp parallel for num_threads(threads) reduction(max : largest)
+  for (int64_t i = 0; i < n; i++) largest = fabs(value[i]) > largest ? fabs(value[i]) : largest;
+  return largest;
+}
+
+/* Remembers what the check asks for, and tells the error so far. */
+static void look_at(struct fk_stream *s, const struct sums *sums) {
+  int rows = s->check.rows;
+  double error = 0;
+  for (int64_t c = 0; c < s->columns; c++) {
+    const double *value = sums->value + c * sums->ld;
+    double *got = s->got + c * rows;
+    for (int r = 0; r < rows; r++) {
+      int64_t at = fk_check_row(s->m, r) - s->evaluated;
+      if (at >= 0 && at < sums->ld) got[r] = value[at];
+    }
+    s->largest[c] = fmax(s->largest[c], largest_of(value, sums->ld, s->opts.threads));
+    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.negative ? 0 : s->largest[c]));
+  }
+  s->evaluated += sums->ld;
+  s->stats.tol_achieved = error;
+}
+
+enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
+                                  double *value, struct fk_stats *stats, struct fk_error *err) {
+  struct sums sums = {value, targets->n};
+  enum fk_status status = run(s, targets, poll, evaluate, &sums, err);
+  if (status) return status;
+  look_at(s, &sums);
+  s->stats.pairs += s->n * (double)targets->n;
+  *stats = s->stats;
+  return FK_STATUS_OK;
+}
