@@ -98,6 +98,32 @@ static enum fk_status sum_sample(const struct sample *s, const struct fk_points 
   return FK_STATUS_OK;
 }
 
+/* Of other kernels than the Gaussian, by the exact engine. */
+static enum fk_status sum_exactly(const struct sample *s, const struct fk_points *raw, struct fk_error *err) {
+  const struct fk_fast_job *job = s->job;
+  struct fk_opts opts = *job->opts;
+  struct fk_stats unused = {0};
+  struct fk_task task = {.sources = job->task->sources, .targets = *raw, .whitening = job->task->whitening};
+  enum fk_status status = FK_STATUS_OK;
+  double *absolute = job->negative ? malloc(sizeof(double) * (size_t)job->n) : NULL;
+  if (job->negative && !absolute) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  task.kernel = job->task->kernel;
+  memcpy(task.factor, job->task->factor, sizeof task.factor);
+  opts.precision = FK_PRECISION_DOUBLE;
+  opts.poll.fn = NULL;
+  for (int64_t c = 0; c < s->columns && !status; c++) {
+    task.weights = job->b ? job->b + c % job->columns * job->n : NULL;
+    if (c >= job->columns) {
+      for (int64_t i = 0; i < job->n; i++) absolute[i] = fabs(task.weights[i]);
+      task.weights = absolute;
+    }
+    task.mass = s->sums + c * FK_DIRECT_GROUP;
+    status = fk_engine_exact_cpu.sums(&task, &opts, &unused, err);
+  }
+  free(absolute);
+  return status;
+}
+
 /* ---- their errors ----------------------------------------------------------------------------- */
 
 static double largest_error(const struct fk_fast_job *job, const struct sample *s, int64_t c) {
@@ -133,7 +159,8 @@ enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct f
   for (int64_t k = 0; k < d; k++)
     for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + row_of(job, r)];
   struct fk_points rows = {raw, count, d};
-  enum fk_status status = sum_sample(&s, &rows, err);
+  bool gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
+  enum fk_status status = gaussian ? sum_sample(&s, &rows, err) : sum_exactly(&s, &rows, err);
   for (int64_t c = 0; c < job->columns && !status; c++) *achieved = fmax(*achieved, largest_error(job, &s, c));
   free(raw);
   return status;

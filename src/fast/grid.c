@@ -147,6 +147,7 @@ enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **
   fk_blocks_init(&g->narrow, block * sizeof(float), false);
   fk_blocks_init(&g->result, block * (size_t)planes * ops->real, false);
   fk_blocks_init(&g->between, block * (size_t)planes * ops->real, false);
+  fk_blocks_init(&g->sum, block * (size_t)planes * ops->real, true);
   enum fk_status status = prepare_stencil(g, err);
   if (!status) status = prepare_slots(g, err);
   if (!status) status = prepare_threads(g, err);
@@ -165,6 +166,7 @@ void fk_grid_free(struct fk_grid *g) {
   fk_blocks_free(&g->narrow);
   fk_blocks_free(&g->result);
   fk_blocks_free(&g->between);
+  fk_blocks_free(&g->sum);
   fk_sorter_free(&g->sorter);
   fk_batch_free(&g->batch);
   for (int t = 0; g->scratch && t < g->threads; t++) fk_aligned_free(g->scratch[t]);
