@@ -24,8 +24,8 @@
 #include "engine.h"
 #include "mixture.h"
 
-/* Of the tolerance, what the mixture may take: 1e-9 needs 4 per cent more Gaussians for half of it. */
-#define MIXTURE_PART 0.2
+/* Of the tolerance, what the mixture may take: half of it would take 3 to 10 per cent more Gaussians. */
+#define MIXTURE_PART 0.4
 /* Bandwidths on one grid, and what their errors, or those that fade, are at most times the window's (measured on
  * all windows for scales up to 8: 1.84). */
 #define WIDEST_SCALE 8

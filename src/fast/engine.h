@@ -17,7 +17,7 @@ struct fk_fast_job;
 
 /* All terms of the factor by the grid, to the task's results (own kernels included), with the cheapest window that
  * keeps tol. around, or NULL: sum w exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row.
- * Where the work has several kernels, they take the Gaussian's place. */
+ * Where the work has several kernels, as only on the CPU, they take the Gaussian's place. */
 typedef enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
                                      double *around, struct fk_window *window, struct fk_error *err);
 
