@@ -34,9 +34,9 @@
 #' The Cauchy and the inverse multiquadric kernel are Gaussians of all widths together, such as
 #' \eqn{1 / (1 + r^2) = \int_0^\infty e^{-t} e^{-t r^2} dt}{1 / (1 + r^2) = int_0^inf exp(-t) exp(-t r^2) dt}. The
 #' trapezoidal rule in \eqn{\log t}{log t} needs few of them for an error that is small beside the kernel at every
-#' distance (Beylkin and Monzon 2010): for points within a hundred bandwidths 11 to 13 for a `tol` of 1e-3, 20 to 22 for
-#' 1e-6, 29 to 31 for 1e-9. Each is summed as above, several on one grid where that is cheaper. These kernels decay slowly,
-#' and `tol_type = "pointwise"` leaves no targets to be summed directly. The Laplacian and Matern kernels
+#' distance (Beylkin and Monzon 2010): for points within a hundred bandwidths 13 or 14 for a `tol` of 1e-3, 21 to 24 for
+#' 1e-6, 31 or 32 for 1e-9. Each is summed as above, several on one grid where that is cheaper. These kernels decay so slowly that
+#' `tol_type = "pointwise"` needs no second look at any target. The Laplacian and Matern kernels
 #' are not smooth at distance 0, where they would need ever narrower Gaussians: they are summed exactly.
 #'
 #' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package

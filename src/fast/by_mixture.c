@@ -32,6 +32,8 @@
 #define ERROR_OF_SCALES 1.9
 /* Errors of most are not looked for. */
 #define COARSEST 0.3
+/* Its taps and the choice of its window; measured 0.5 to 0.8 ms. */
+#define COMPONENT_SECONDS 6e-4
 
 /* Components that are summed together. */
 struct part {
@@ -156,6 +158,7 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
       joined = joined && both.seconds < part.seconds + next.seconds;
       if (joined) part = both;
     }
+    part.seconds += COMPONENT_SECONDS * part.n;
     x->parts[x->n++] = part;
     x->seconds += part.seconds;
     if (!isfinite(x->seconds)) break;

@@ -296,8 +296,8 @@ static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts
   alone.threads = 1;
   bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
   double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
-  double points = (work->n + work->m) * times_gaussian(work);
-  double fast = 1e-3 + points * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
+  double fast = 1e-3 + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
+  fast *= times_gaussian(work);
   return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }
 
