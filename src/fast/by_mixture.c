@@ -136,14 +136,16 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
 static enum fk_status choose_parts(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                    const struct fk_grid_work *work, struct fk_fast_mixture *x,
                                    struct fk_error *err) {
-  bool on_device = job->terms == fk_fast_terms_cuda, try_direct = !on_device && fk_fast_may_be("direct");
+  bool on_device = job->terms == fk_fast_terms_cuda;
+  bool may_direct = !on_device && fk_fast_may_be("direct"), try_direct = true;
   enum fk_status status = FK_STATUS_OK;
   struct part next = {.first = 0, .n = 1};
   cost_on_grid(&next, job, work, x);
   while (next.first < x->sum.n && !status) {
     struct part part = next, direct = next;
     direct.seconds = INFINITY;
-    if (try_direct) status = cost_of_direct(&direct, job, s, part.seconds, x, err);
+    if (may_direct && (try_direct || !isfinite(part.seconds)))
+      status = cost_of_direct(&direct, job, s, part.seconds, x, err);
     if (direct.seconds > 4 * part.seconds) try_direct = false; /* for wider ones all the more */
     if (direct.seconds < part.seconds) part = direct;
     for (bool joined = true; joined;) {

@@ -21,8 +21,9 @@ test_that("the kernel itself holds at all distances, near and far", {
   for (kernel in smooth_kernels) for (range in c(0.1, 10, 1e3, 1e6)) {
     y <- c(0, range * 10^seq(-8, 0, length.out = 400))
     for (tol in c(1e-2, 1e-3, 1e-6, 1e-9, 1e-11)) {
-      sums <- plain(kernel_matvec(0, y, 3, 1, kernel, tol, "pointwise", "fast", backend = "cpu"))
-      error <- max(abs(sums / (3 * ref_kernels[[kernel]](y)) - 1))
+      sums <- kernel_matvec(0, y, 3, 1, kernel, tol, "pointwise", "fast", backend = "cpu")
+      expect_identical(diagnostics(sums)$engine, "fast")
+      error <- max(abs(plain(sums) / (3 * ref_kernels[[kernel]](y)) - 1))
       expect_lte(error, tol, label = paste(kernel, "range =", range, "tol =", tol))
     }
   }
@@ -150,8 +151,9 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
   sum_once <- \() .Call(internal$ffi_kernel_sum, x, NULL, matrix(1, 20000, 1), diag(0.01, 2), "imq", control)
   sum_once()
   expect_true(all(seen >= 0 & seen <= 1))
-  expect_lt(min(seen), 0.2)
-  expect_gt(max(seen), 0.8)
+  # each Gaussian has its share, the first of which end well before the end
+  expect_lt(max(seen[seq_len(length(seen) %/% 4)]), 0.7)
+  expect_gt(max(seen), 0.9)
   # an error in the function is an interrupt
   control$progress <- function(fraction) if (fraction > 0.5) stop("enough") else seen <<- c(seen, fraction)
   seen <- numeric()
