@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "../core/threads.h"
+#include "../cuda/grid.h"
 #include "engine.h"
 #include "mixture.h"
 
@@ -161,6 +162,7 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
       if (joined) part = both;
     }
     part.seconds += COMPONENT_SECONDS * part.n;
+    if (on_device && part.first > 0) part.seconds -= FK_CUDA_GRID_START; /* the device starts once */
     x->parts[x->n++] = part;
     x->seconds += part.seconds;
     if (!isfinite(x->seconds)) break;
