@@ -73,13 +73,16 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
   return FK_STATUS_OK;
 }
 
-/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. A square root
- * takes the time of 15. */
+/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. A division takes
+ * the time of 5, a square root that of 15. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
   double lanes = strcmp(fk_isa()->name, "avx512") == 0 ? 16 : strcmp(fk_isa()->name, "avx2") == 0 ? 8 : 2;
   double rate = 0.7 * 4e9 * lanes * (single ? 2 : 1);
-  double kernel = work->kernel == FK_KERNEL_GAUSSIAN ? 11 : 26;
+  double kernel = 26;
+  if (work->kernel == FK_KERNEL_GAUSSIAN) kernel = 11;
+  if (work->kernel == FK_KERNEL_CAUCHY) kernel = 5;
+  if (work->kernel == FK_KERNEL_IMQ) kernel = 16;
   double operations = work->n * work->m * (work->d + kernel + work->n_values);
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }

@@ -50,6 +50,7 @@ struct fk_cuda_grid_work {
   bool single, same_points;
   double extent[FK_CUDA_GRID_D]; /* of the points, in bandwidths */
 };
+#define FK_CUDA_GRID_START 0.3 /* of these seconds, of the first call alone */
 double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window,
                             const struct fk_opts *opts);
 double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const struct fk_window *window);

@@ -34,5 +34,5 @@ extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, con
   double filter = nodes * columns * d * (2 * window->reach + 1) * 3 * planes * number / (32 * cycles);
   double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / 16e9;
   int devices = opts->n_devices > 1 ? opts->n_devices : 1;
-  return 0.3 + 5e-4 + copies + filter + (sorts + spread + adds + reads + scatter) / devices;
+  return FK_CUDA_GRID_START + 5e-4 + copies + filter + (sorts + spread + adds + reads + scatter) / devices;
 }

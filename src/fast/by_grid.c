@@ -139,16 +139,21 @@ static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_wi
   return status;
 }
 
+static enum fk_status filter(struct pass *p, const struct fk_grid_work *work, struct fk_error *err) {
+  if (work->kernels < 2) return fk_grid_convolve(p->grid, 1, err);
+  return fk_grid_convolve_sum(p->grid, work->scales, work->weights, work->kernels, err);
+}
+
 /* All terms with one window; around (or NULL): sum |b| exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row. */
-static enum fk_status run(struct pass *p, const struct fk_window *window, bool single, double *around,
-                          struct fk_error *err) {
+static enum fk_status run(struct pass *p, const struct fk_grid_work *work, const struct fk_window *window,
+                          bool single, double *around, struct fk_error *err) {
   struct fk_fast_job *job = p->job;
   enum fk_status status = FK_STATUS_OK;
   bool last_is_laplace = job->laplace != 0;
   if (job->plain != 0 || around || !last_is_laplace) {
     struct term plain = {job->plain, true, job->gradient && !last_is_laplace};
     status = make_grid(p, plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE, window, single, err);
-    if (!status) status = fk_grid_convolve(p->grid, 1, err);
+    if (!status) status = filter(p, work, err);
     if (!status) status = evaluate(p, plain.gradient, take, &plain, err);
     if (!status && around) status = fk_grid_convolve(p->grid, FK_FAST_ERROR_WIDTH, err);
     if (!status && around) status = evaluate(p, false, bound, around, err);
@@ -202,7 +207,7 @@ enum fk_status fk_fast_terms_cpu(struct fk_fast_job *job, const struct fk_grid_w
   bool single = job->single;
   enum fk_status status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, window, &seconds, err);
   if (!status) status = prepare(&p, job, err);
-  if (!status) status = run(&p, window, single, around, err);
+  if (!status) status = run(&p, work, window, single, around, err);
   finish(&p);
   job->used_single = single;
   return status;

@@ -170,6 +170,36 @@ static double error_of(const struct fk_fast_job *job, const struct fk_check *che
   return fk_check_error(check, c, got, job->opts->tol_type == FK_TOL_POINTWISE, is_mass ? job->largest : 0);
 }
 
+/* Of other kernels than the Gaussian, by the exact engine. */
+static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk_points *rows,
+                                  struct fk_check *check, struct fk_error *err) {
+  struct fk_opts opts = *job->opts;
+  struct fk_stats unused = {0};
+  struct fk_task task = {.sources = job->task->sources, .targets = *rows, .whitening = job->task->whitening};
+  enum fk_status status = FK_STATUS_OK;
+  double *absolute = job->negative ? fk_aligned_alloc(sizeof(double) * (size_t)job->n) : NULL;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
+  if (job->negative && !absolute) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  task.kernel = job->task->kernel;
+  memcpy(task.factor, job->task->factor, sizeof task.factor);
+  opts.precision = FK_PRECISION_DOUBLE;
+  opts.poll.fn = NULL;
+  for (int64_t c = 0; c < job->columns && !status; c++) {
+    const double *b = job->b ? job->b + c * job->n : NULL;
+    task.weights = b;
+    task.mass = check->sums + c * FK_DIRECT_GROUP;
+    status = fk_engine_exact_cpu.sums(&task, &opts, &unused, err);
+    if (status || !job->negative) continue;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < job->n; i++) absolute[i] = fabs(b[i]);
+    task.weights = absolute;
+    task.mass = check->absolute + c * FK_DIRECT_GROUP;
+    status = fk_engine_exact_cpu.sums(&task, &opts, &unused, err);
+  }
+  fk_aligned_free(absolute);
+  return status;
+}
+
 enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct fk_error *err) {
   const struct fk_points *targets = fk_fast_targets(job);
   const struct fk_whitening *w = job->task->whitening;
@@ -185,7 +215,9 @@ enum fk_status fk_fast_check(struct fk_fast_job *job, double *achieved, struct f
   struct fk_points rows = {raw, count, d};
   enum fk_status status = fk_check_init(&check, w, &rows, job->columns, threads, err);
   check.negative = job->negative;
-  if (!status && job->terms == fk_fast_terms_cuda)
+  if (!status && job->task->kernel != FK_KERNEL_GAUSSIAN)
+    status = sum_exactly(job, &rows, &check, err);
+  else if (!status && job->terms == fk_fast_terms_cuda)
     status = fk_fast_sample_cuda(job, &rows, check.sums, FK_DIRECT_GROUP, err);
   else if (!status)
     status = fk_check_add(&check, w, job->task->factor, &job->task->sources, job->b, threads, err);

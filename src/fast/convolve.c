@@ -226,3 +226,43 @@ enum fk_status fk_grid_convolve(struct fk_grid *g, double scale, struct fk_error
   g->convolved = !status;
   return status;
 }
+
+/* ---- a sum of filters ------------------------------------------------------------------------- */
+
+static void add_block(const struct fk_grid *g, double weight, const void *from, void *to) {
+  int64_t cells = g->layout.cells * g->spec.columns;
+  if (g->spec.single)
+    for (int64_t i = 0; i < cells; i++) ((float *)to)[i] += (float)weight * ((const float *)from)[i];
+  else
+    for (int64_t i = 0; i < cells; i++) ((double *)to)[i] += weight * ((const double *)from)[i];
+}
+
+static enum fk_status add_result(struct fk_grid *g, double weight, struct fk_error *err) {
+  int64_t n = g->result.n, *place = malloc(sizeof *place * (size_t)fk_larger(n, 1));
+  bool fits = place != NULL;
+  for (int64_t i = 0; i < n && fits; i++) fits = (place[i] = fk_blocks_insert(&g->sum, g->result.keys[i])) >= 0;
+  int threads = fk_threads_for_bytes(g->spec.threads, 3.0 * (double)n * (double)g->sum.bytes);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+  for (int64_t i = 0; i < (fits ? n : 0); i++)
+    add_block(g, weight, fk_blocks_at(&g->result, i), fk_blocks_at(&g->sum, place[i]));
+  free(place);
+  return fits ? FK_STATUS_OK : no_memory(err);
+}
+
+enum fk_status fk_grid_convolve_sum(struct fk_grid *g, const double *scales, const double *weights, int count,
+                                    struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  fk_blocks_clear(&g->sum);
+  for (int c = 0; c < count && !status; c++) {
+    status = fk_grid_convolve(g, scales[c], err);
+    if (!status) status = add_result(g, weights[c], err);
+  }
+  struct fk_blocks last = g->result;
+  g->result = g->sum;
+  g->sum = last;
+  g->result.zeroed = false;
+  g->sum.zeroed = true;
+  fk_blocks_clear(&g->sum);
+  g->convolved = !status;
+  return status;
+}

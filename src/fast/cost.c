@@ -78,8 +78,6 @@ enum fk_status fk_grid_survey(const struct fk_grid_points *points, double all, i
   return status;
 }
 
-/* ---- time ------------------------------------------------------------------------------------- */
-
 /* Boxes of any side with a point in them: between powers of two on a log scale. */
 static double boxes_of(const struct fk_grid_work *w, double side) {
   double level = log2(side);
@@ -89,6 +87,14 @@ static double boxes_of(const struct fk_grid_work *w, double side) {
   double a = log(fmax(w->boxes[low], 1)), b = log(fmax(w->boxes[low + 1], 1));
   return exp(a + (b - a) * (level - low));
 }
+
+void fk_grid_magnify(struct fk_grid_work *w, double times) {
+  struct fk_grid_work before = *w;
+  for (int level = 0; level < FK_GRID_LEVELS; level++) w->boxes[level] = boxes_of(&before, exp2(level) / times);
+  for (int k = 0; k < w->d; k++) w->extent[k] *= times;
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
 
 struct model {
   double occupied, cells; /* blocks with points, and cells of all blocks that these touch */
@@ -116,7 +122,17 @@ static struct model model_of(const struct fk_grid_work *w, const struct fk_windo
 double fk_grid_bytes(const struct fk_grid_work *w, const struct fk_window *window, bool single) {
   struct model m = model_of(w, window);
   double planes = w->use & FK_WINDOW_LAPLACE ? 2 : 1, real = single ? 4 : 8;
-  return m.cells * (double)w->columns * (8 + (single ? 4 : 0) + 2 * planes * real);
+  return m.cells * (double)w->columns * (8 + (single ? 4 : 0) + (2 * planes + (w->kernels > 1)) * real);
+}
+
+/* Of all filters, for a cell and a dimension. */
+static double filter_cost(const struct fk_grid_work *w, const struct fk_window *window, bool floats) {
+  double sum = 0, start = floats ? 1.8 : 2.8, tap = floats ? 0.022 : 0.036;
+  for (int c = 1; c < w->kernels; c++) { /* reaches of wider ones: 5 to 7 of their bandwidths */
+    double reach = fmin(6.5 * w->scales[c] / window->spacing, FK_WINDOW_REACH);
+    sum += start + (2 * reach + 4) * tap + (floats ? 1 : 2) / (double)w->d;
+  }
+  return sum + start + (2 * window->reach + 4) * tap;
 }
 
 double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *window, bool single, int threads) {
@@ -136,7 +152,7 @@ double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *win
   double touched = fmin(m.scratch, 2 * rows * width * w->n / fmax(m.occupied, 1));
   double visits = fmax(m.occupied * fmax(1, w->n / 4e6), w->n / 8192);
   double each = w->n * spread + w->m * interpolate + visits * (300 + (floats ? 1.5 : 2.2) * touched) +
-                m.cells * passes * ((floats ? 1.8 : 2.8) + (2 * window->reach + 4) * (floats ? 0.022 : 0.036));
+                m.cells * passes * filter_cost(w, window, floats);
   double nanoseconds = (w->same_points ? w->n : w->n + w->m) * sort + (double)w->columns * each;
   double used = fk_threads_for_work(threads, nanoseconds);
   return 2e-5 + nanoseconds * 1e-9 / (1 + 0.9 * (used - 1));
@@ -152,11 +168,13 @@ double fk_grid_seconds_alone(const struct fk_grid_work *work, const struct fk_wi
 enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_grid_cost *cost, const void *data,
                               bool *single, struct fk_window *window, double *seconds, struct fk_error *err) {
   bool may = *single;
+  double widest = work->kernels > 1 ? work->scales[work->kernels - 1] : 1;
   *seconds = INFINITY;
   for (int i = 0; i < fk_window_count(); i++)
     for (int floats = 0; floats <= may; floats++) {
       const struct fk_window *a = fk_window_at(i);
       if (work->local && a->reach * a->spacing > 8) continue;
+      if (FK_WINDOW_SDS * widest / a->spacing > FK_WINDOW_REACH) continue;
       if (fk_window_error(a, work->d, work->use) > tol - (floats ? FK_GRID_ROUNDING : 0)) continue;
       double guess = cost(work, a, floats, data);
       if (!(guess < *seconds)) continue;

@@ -1,6 +1,7 @@
 /* The fast engines: sums of Gaussian kernels to a tolerance, in up to 7 dimensions, in time linear in the points.
  * By a sample of them they take the cheapest of the grid (grid.h, cuda/grid.h), of direct sums that leave out what
- * is far away (direct.h, on the CPU alone), and of the exact engine.
+ * is far away (direct.h, on the CPU alone), and of the exact engine. Other kernels that are sums of few Gaussians
+ * (mixture.h) take one of the first two for each.
  */
 #include "engine.h"
 
@@ -11,6 +12,7 @@
 #include "../core/threads.h"
 #include "../core/aligned.h"
 #include "../fk_config.h"
+#include "mixture.h"
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
@@ -111,7 +113,7 @@ void fk_fast_find_largest(struct fk_fast_job *job) {
 
 /* ---- which method ----------------------------------------------------------------------------- */
 
-enum method { BY_GRID, BY_DIRECT, BY_EXACT };
+enum method { BY_GRID, BY_DIRECT, BY_MIXTURE, BY_EXACT };
 
 /* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct".
  */
@@ -127,13 +129,8 @@ static int64_t sample_size(int64_t n) {
   return fk_smaller(n, fk_smaller(fk_larger(n / 8, LEAST), MOST));
 }
 
-/* Samples of both sides, whitened. */
-struct samples {
-  double *u;
-  struct fk_points x, y;
-};
-
-static enum fk_status take_samples(const struct fk_fast_job *job, struct samples *s, struct fk_error *err) {
+static enum fk_status take_samples(const struct fk_fast_job *job, struct fk_fast_samples *s,
+                                   struct fk_error *err) {
   int64_t n = sample_size(job->n), m = job->same ? n : sample_size(job->m);
   s->u = malloc(sizeof(double) * (size_t)((n + m) * job->d));
   if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
@@ -144,8 +141,8 @@ static enum fk_status take_samples(const struct fk_fast_job *job, struct samples
   return status;
 }
 
-static enum fk_status survey(const struct fk_fast_job *job, const struct samples *s, struct fk_grid_work *work,
-                             struct fk_error *err) {
+static enum fk_status survey(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                             struct fk_grid_work *work, struct fk_error *err) {
   struct fk_grid_points points = {s->x.data, s->x.n, s->x.n};
   *work = (struct fk_grid_work){.n = (double)job->n, .m = (double)job->m, .d = (int)job->d};
   work->columns = job->columns;
@@ -155,22 +152,22 @@ static enum fk_status survey(const struct fk_fast_job *job, const struct samples
   return fk_grid_survey(&points, work->n, (int)job->d, work, err);
 }
 
-/* Seconds by the grid; infinite where it cannot. In many dimensions it does not tell which rows it has to leave to
- * others, and for b of both signs neither. */
-static double grid_seconds(const struct fk_fast_job *job, const struct fk_grid_work *work) {
+/* In many dimensions the grid does not tell which rows it has to leave to others, where each is to have its own
+ * tolerance, and for b of both signs neither. */
+double fk_fast_grid_seconds(const struct fk_fast_job *job, const struct fk_grid_work *work) {
   struct fk_error why = {FK_STATUS_OK, ""};
   struct fk_window window;
   bool single = job->single;
-  double tol = work->local ? job->tol / 64 : job->tol, seconds;
-  if (work->local && (job->d > 3 || job->negative)) return INFINITY;
+  bool each_row = job->opts->tol_type == FK_TOL_POINTWISE;
+  double tol = each_row ? job->tol / 64 : job->tol, seconds;
+  if (each_row && (job->d > 3 || job->negative)) return INFINITY;
   if (job->terms == fk_fast_terms_cuda) return fk_fast_seconds_cuda(job, work, tol);
   if (fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, &window, &seconds, &why)) return INFINITY;
   return fk_grid_bytes(work, &window, single) < FK_FAST_MOST_BYTES ? seconds : INFINITY;
 }
 
-/* Looked for only where it could be less than `least`. */
-static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct samples *s, double least,
-                                     double *seconds, struct fk_error *err) {
+enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
+                                      double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, 1, job->opts->poll};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
@@ -182,43 +179,53 @@ static enum fk_status direct_seconds(const struct fk_fast_job *job, const struct
   return status;
 }
 
+/* The choice: of the method, and for some also of how. */
+struct choice {
+  enum method method;
+  struct fk_grid_work work;
+  struct fk_fast_mixture *mixture;
+};
+
 /* Methods differ in their last bits, which are not to depend on the threads: the choice is for one. */
-static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engine *exact,
-                             struct fk_grid_work *work, enum method *method, struct fk_error *err) {
-  struct samples s = {NULL};
+static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engine *exact, struct choice *choice,
+                             struct fk_error *err) {
+  struct fk_fast_samples s = {NULL};
   struct fk_work size = fk_task_work(job->task);
-  double by[] = {INFINITY, INFINITY, INFINITY};
-  bool on_device = job->terms == fk_fast_terms_cuda;
+  double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
+  bool on_device = job->terms == fk_fast_terms_cuda, gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
+  struct fk_grid_work *work = &choice->work;
   enum fk_status status = take_samples(job, &s, err);
   if (!status) status = survey(job, &s, work, err);
-  if (!status && fk_fast_may_be("grid")) by[BY_GRID] = grid_seconds(job, work);
-  if (!status && !on_device && fk_fast_may_be("direct"))
-    status = direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
-  bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]);
+  if (!status && !gaussian) status = fk_fast_mixture_init(job, &s, work, &choice->mixture, &by[BY_MIXTURE], err);
+  if (!status && gaussian && fk_fast_may_be("grid")) by[BY_GRID] = fk_fast_grid_seconds(job, work);
+  if (!status && gaussian && !on_device && fk_fast_may_be("direct"))
+    status = fk_fast_direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
+  bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]) || isfinite(by[BY_MIXTURE]);
   bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());
   struct fk_opts alone = *job->opts;
   alone.threads = 1;
   /* each pair once on the CPU, where the targets are the sources: measured 0.55 */
   double share = job->same && !on_device ? 0.55 : 1;
   if (!forced) by[BY_EXACT] = share * exact->seconds(&size, &alone);
-  *method = BY_EXACT;
-  for (int i = BY_GRID; i <= BY_DIRECT; i++)
-    if (by[i] < by[*method]) *method = (enum method)i;
+  choice->method = BY_EXACT;
+  for (int i = BY_GRID; i <= BY_MIXTURE; i++)
+    if (by[i] < by[choice->method]) choice->method = (enum method)i;
   free(s.u);
   return status;
 }
 
 /* ---- the engines ------------------------------------------------------------------------------ */
 
-static enum fk_status run(struct fk_fast_job *job, enum method method, const struct fk_grid_work *work,
-                          struct fk_error *err) {
+static enum fk_status run(struct fk_fast_job *job, const struct choice *choice, struct fk_error *err) {
   const struct fk_task *task = job->task;
   struct fk_stats *stats = job->stats;
   for (int64_t i = 0; i < job->m && task->shift; i++) task->shift[i] = 0;
-  enum fk_status status = method == BY_GRID ? fk_fast_by_grid(job, work, err) : fk_fast_by_direct(job, err);
+  enum fk_status status = choice->method == BY_GRID     ? fk_fast_by_grid(job, &choice->work, err)
+                          : choice->method == BY_DIRECT ? fk_fast_by_direct(job, err)
+                                                        : fk_fast_by_mixture(job, choice->mixture, err);
   if (status) return status;
   stats->engine = "fast";
-  stats->method = method == BY_GRID ? "grid" : "direct";
+  if (choice->method != BY_MIXTURE) stats->method = choice->method == BY_GRID ? "grid" : "direct";
   stats->precision = job->used_single ? "single" : "double";
   stats->tail_rows += (double)job->tail_rows;
   /* What the tolerance does not tell from zero has no logarithm. */
@@ -240,8 +247,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   static uint64_t sessions;
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
-  struct fk_grid_work work;
-  enum method method = BY_EXACT;
+  struct choice choice = {.method = BY_EXACT};
   if (!has_factor(task)) return exact->sums(task, opts, stats, err);
   job.d = task->sources.d;
   job.same = !task->targets.data;
@@ -254,26 +260,31 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;
   enum fk_status status = prepare_columns(&job, err);
-  if (!status) status = choose(&job, exact, &work, &method, err);
-  if (!status && method != BY_EXACT) {
+  if (!status) status = choose(&job, exact, &choice, err);
+  if (!status && choice.method != BY_EXACT) {
     exact->describe(opts, stats);
-    status = run(&job, method, &work, err);
+    status = run(&job, &choice, err);
     if (status == FK_STATUS_UNSUPPORTED) { /* a grid larger than was thought */
       *err = (struct fk_error){FK_STATUS_OK, ""};
       status = FK_STATUS_OK;
-      method = BY_EXACT;
+      choice.method = BY_EXACT;
     }
   }
+  fk_fast_mixture_free(choice.mixture);
   fk_aligned_free(job.own_b);
-  if (status || method == BY_EXACT) return status ? status : exact->sums(task, opts, stats, err);
+  if (status || choice.method == BY_EXACT) return status ? status : exact->sums(task, opts, stats, err);
   stats->pairs += (double)job.n * (double)job.m;
   stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;
 }
 
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
-  return opts->tol > 0 && work->kernel == FK_KERNEL_GAUSSIAN && work->d <= FK_GRID_MAX_D;
+  bool has_kernel = work->kernel == FK_KERNEL_GAUSSIAN || fk_mixture_has(work->kernel);
+  return opts->tol > 0 && has_kernel && work->d <= FK_GRID_MAX_D;
 }
+
+/* A sum of some ten Gaussians spreads the points on a few grids. */
+static double times_gaussian(const struct fk_work *work) { return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : 5; }
 
 /* On the device of the exact engine. */
 static void describe_as(const struct fk_engine *exact, const struct fk_opts *opts, struct fk_stats *stats) {
@@ -300,6 +311,7 @@ static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts
   bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
   double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
   double fast = 1e-3 + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
+  fast *= times_gaussian(work);
   return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }
 
@@ -333,7 +345,8 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
 static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
   (void)opts;
-  return 0.35 + 8 * numbers / 16e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1);
+  double times = times_gaussian(work);
+  return 0.35 + times * (8 * numbers / 16e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1));
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {

@@ -1,6 +1,6 @@
 /* One sum of the fast engine, between its files: engine.c (the table's entries, and which method), tolerance.c (by
  * a grid), by_grid.c and by_cuda.c (its sums on the CPU and on GPUs), by_direct.c (all rows, or those in the
- * tails), check.c (the error achieved).
+ * tails), by_mixture.c (kernels that are sums of Gaussians), check.c (the error achieved).
  *
  * All methods sum columns b, weights included: those of the task, and the mass (the weights alone) last.
  */
@@ -16,7 +16,8 @@
 struct fk_fast_job;
 
 /* All terms of the factor by the grid, to the task's results (own kernels included), with the cheapest window that
- * keeps tol. around, or NULL: sum w exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row. */
+ * keeps tol. around, or NULL: sum w exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row.
+ * Where the work has several kernels, as only on the CPU, they take the Gaussian's place. */
 typedef enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
                                      double *around, struct fk_window *window, struct fk_error *err);
 
@@ -89,6 +90,29 @@ enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_poin
                                    struct fk_error *err);
 /* Of the cheapest window on GPUs; infinite where there is none. */
 double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol);
+
+/* What the choice of a method goes by: samples of both sides, whitened. */
+struct fk_fast_samples {
+  double *u;
+  struct fk_points x, y;
+};
+/* Seconds by the grid on one thread, or on GPUs; infinite where it cannot. */
+double fk_fast_grid_seconds(const struct fk_fast_job *job, const struct fk_grid_work *work);
+/* By direct sums, looked for only where it could be less than `least`. */
+enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
+                                      double *seconds, struct fk_error *err);
+/* FLASHKERNEL_FAST_METHOD lets this one. */
+bool fk_fast_may_be(const char *method);
+
+/* A sum of Gaussians in place of the task's kernel: what they are and how each is summed. */
+struct fk_fast_mixture;
+/* work: of a bandwidth of 1. *seconds: infinite where the kernel has no such sum, and *mixture is NULL. */
+enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                                    const struct fk_grid_work *work, struct fk_fast_mixture **mixture,
+                                    double *seconds, struct fk_error *err);
+void fk_fast_mixture_free(struct fk_fast_mixture *mixture);
+enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_mixture *mixture,
+                                  struct fk_error *err);
 
 /* The sums by a method, to the task's results. */
 enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err);

@@ -159,6 +159,7 @@ enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **
   fk_blocks_init(&g->narrow, block * sizeof(float), false);
   fk_blocks_init(&g->result, block * (size_t)planes * ops->real, false);
   fk_blocks_init(&g->between, block * (size_t)planes * ops->real, false);
+  fk_blocks_init(&g->sum, block * (size_t)planes * ops->real, true);
   /* there will be results as well, mostly as many */
   if (spec->most_bytes > 0)
     g->totals.most = 1 + (int64_t)(spec->most_bytes / (fk_grid_total_bytes(g) + fk_grid_result_bytes(g)));
@@ -180,6 +181,7 @@ void fk_grid_free(struct fk_grid *g) {
   fk_blocks_free(&g->narrow);
   fk_blocks_free(&g->result);
   fk_blocks_free(&g->between);
+  fk_blocks_free(&g->sum);
   fk_sorter_free(&g->sorter);
   fk_batch_free(&g->batch);
   for (int t = 0; g->scratch && t < g->threads; t++) fk_aligned_free(g->scratch[t]);

@@ -68,6 +68,9 @@ enum fk_status fk_grid_expect_sorted(struct fk_grid *grid, const struct fk_sorte
 /* Filters with the bandwidth `scale` >= 1 in place of 1 (coordinates stay as they are). May be called again, with
  * another scale or after more sources. */
 enum fk_status fk_grid_convolve(struct fk_grid *grid, double scale, struct fk_error *err);
+/* Filters with a sum of Gaussians, weights[c] exp(-r^2 / (2 scales[c]^2)). Not for FK_WINDOW_LAPLACE. */
+enum fk_status fk_grid_convolve_sum(struct fk_grid *grid, const double *scales, const double *weights, int count,
+                                    struct fk_error *err);
 
 /* value[q * ld + i], and where it is not NULL gradient[(q * d + k) * ld + i], of the value with respect to u_k.
  * Exactly 0 where no source is near. */
@@ -89,6 +92,10 @@ struct fk_grid_work {
   bool local;                   /* errors are to fade with the distance: no filter wider than 8 bandwidths */
   double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
   double boxes[FK_GRID_LEVELS]; /* cubes of side 2^level bandwidths with a point in them */
+  /* Not one kernel of bandwidth 1 but the sum of such, of bandwidths `scales`, the first 1 and the least; 0: one.
+   */
+  int kernels;
+  const double *scales, *weights;
 };
 
 /* The sides of a block, in cells; returns their product. */
@@ -97,6 +104,8 @@ int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
 /* points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,
                               struct fk_error *err);
+/* The survey of the same points with a bandwidth of 1 / times of the one before. */
+void fk_grid_magnify(struct fk_grid_work *work, double times);
 /* Seconds with a window, and bytes of the grid, where targets are expected: without that, blocks are computed all
  * around the sources, which in 4 and more dimensions is far more. */
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);

@@ -49,6 +49,7 @@ struct fk_grid {
   int64_t slot_capacity;
 
   struct fk_blocks result, between, narrow; /* narrow: totals as float */
+  struct fk_blocks sum;                     /* of results, so far */
   bool convolved;
 };
 

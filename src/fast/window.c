@@ -47,7 +47,7 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
   double hat[2][PERIOD / 2 + 1], cosine[PERIOD], *out[2] = {gauss, laplace};
   int filters = laplace ? 2 : 1;
   *reach = 0;
-  if (!(h > 0) || 7.5 * h > FK_WINDOW_REACH)
+  if (!(h > 0) || FK_WINDOW_SDS * h > FK_WINDOW_REACH)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
   for (int j = 0; j < PERIOD; j++) cosine[j] = cos(2 * PI * j / PERIOD);
   for (int j = 0; j <= PERIOD / 2; j++) {

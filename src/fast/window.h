@@ -24,6 +24,8 @@ enum fk_window_family {
 
 /* The widest window, the longest filter on each side of its centre, the highest degree. */
 enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 255, FK_WINDOW_DEGREE = 18 };
+/* A filter is to reach as many of its bandwidths. */
+#define FK_WINDOW_SDS 7.5
 
 struct fk_window {
   enum fk_window_family family;

@@ -53,10 +53,10 @@ big_matrix <- function(x, type = "double") {
 
 # The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and
 # what it tells about itself
-fast_error <- function(x, y, b, h, tol, tol_type = "global", backend = "cpu") {
-  fast <- kernel_matvec(x, y, b, h, engine = "fast", tol = tol, tol_type = tol_type, backend = backend)
-  exact <- plain(kernel_matvec(x, y, b, h, engine = "exact", backend = "cpu"))
-  scale <- plain(kernel_matvec(x, y, abs(b), h, engine = "exact", backend = "cpu"))
+fast_error <- function(x, y, b, h, tol, tol_type = "global", backend = "cpu", kernel = "gaussian") {
+  fast <- kernel_matvec(x, y, b, h, kernel, tol, tol_type, "fast", backend = backend)
+  exact <- plain(kernel_matvec(x, y, b, h, kernel, engine = "exact", backend = "cpu"))
+  scale <- plain(kernel_matvec(x, y, abs(b), h, kernel, engine = "exact", backend = "cpu"))
   error <- abs(plain(fast) - exact)
   relative <- if (tol_type == "global") max(error) / max(scale) else max((error / scale)[scale > 0])
   list(relative = relative, diagnostics = diagnostics(fast))

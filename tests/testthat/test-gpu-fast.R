@@ -63,3 +63,24 @@ test_that("several GPUs give the bits of one", {
   run <- \(devices) plain(kernel_matvec(x, bandwidth = 0.2, engine = "fast", tol = 1e-6, backend = "cuda", devices = devices))
   expect_identical(run(0), run("all"))
 })
+
+test_that("Cauchy and inverse multiquadric sums on the GPU are within the tolerance", {
+  skip_if_no_gpu()
+  for (d in c(1, 2, 3, 5)) {
+    set.seed(d)
+    n <- 20000
+    x <- matrix(stats::runif(n * d), n)
+    y <- rbind(x[1:300, , drop = FALSE], x[301:400, , drop = FALSE] + 0.03, matrix(1.2, 1, d))
+    b <- stats::rnorm(n)
+    for (kernel in c("cauchy", "imq")) for (type in c("global", "pointwise")) {
+      for (range in if (d <= 3) c(1.5, 30) else 1.5) for (tol in if (d <= 3) c(1e-3, 1e-6, 1e-9) else c(1e-2, 1e-4)) {
+        error <- fast_error(x, y, b, 1 / range, tol, type, "cuda", kernel)
+        label <- paste(kernel, type, "d =", d, "range/h =", range, "tol =", tol)
+        expect_identical(error$diagnostics$backend, "cuda", label = label)
+        expect_identical(error$diagnostics$engine, "fast", label = label)
+        expect_lte(error$relative, tol, label = label)
+        expect_lte(error$diagnostics$tol_achieved, tol, label = label)
+      }
+    }
+  }
+})

@@ -170,8 +170,8 @@ test_that("without a fast engine for the work, asking for one is an error of its
   expect_error(fast(x), "no fast engine for the gaussian kernel in 9 dimensions with tol = 1e-06",
     class = "flashkernel_error_unsupported"
   )
-  expect_error(fast(x[, 1:2], kernel = "imq", backend = "cpu"),
-    "imq kernel in 2 dimensions .* on the CPU",
+  expect_error(fast(x[, 1:2], kernel = "matern52", backend = "cpu"),
+    "matern52 kernel in 2 dimensions .* on the CPU",
     class = "flashkernel_error_unsupported"
   )
   expect_argument_error(fast(x[, 1:2], tol = 0), "tol")

@@ -1,0 +1,307 @@
+/* The fast engine for kernels k that are sums of Gaussians (mixture.h): each is a sum of the engine's own, with
+ * bandwidth 1 / sqrt(2 rate). On the CPU a grid serves several of them, where that is cheaper: sources are spread
+ * once, with the spacing of the narrowest, and targets interpolate once.
+ *
+ * Tolerance. S(i) = sum_j |b_j| k(s_ij) is what errors are relative to, S_c(i) the same of component c's
+ * exp(-rate s). The mixture's error is relative to k at each s, hence to S(i) in each row. All terms are positive,
+ * so that with share_c the largest of weight_c exp(-rate_c s) / k(s) over all s
+ *
+ *   weight_c S_c(i) <= share_c S(i)   in each row, and   weight_c max S_c <= share_c max S.
+ *
+ * A component whose sums are within tol_c of max S_c adds at most share_c tol_c max S, and all of them keep the
+ * tolerance as sum_c share_c tol_c is no more than what the mixture leaves of it. Each has an equal part of that:
+ * those that weigh little, the narrowest among them, get by with coarse grids.
+ *
+ * A tolerance for each row costs hardly more. A window's error fades with the distance as a Gaussian three times
+ * as wide as its kernel does, and that is less than a constant times k, which decays slowly. With share_c of the
+ * wider Gaussian the error is within sum_c share_c tol_c S(i) in each row, whatever the signs of b.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/aligned.h"
+#include "../core/threads.h"
+#include "../cuda/grid.h"
+#include "engine.h"
+#include "mixture.h"
+
+/* Of the tolerance, what the mixture may take: half of it would take 3 to 10 per cent more Gaussians. */
+#define MIXTURE_PART 0.4
+/* Bandwidths on one grid, and what their errors, or those that fade, are at most times the window's (measured on
+ * all windows for scales up to 8: 1.84). */
+#define WIDEST_SCALE 8
+#define ERROR_OF_SCALES 1.9
+/* Errors of most are not looked for. */
+#define COARSEST 0.3
+/* Its taps and the choice of its window; measured 0.5 to 0.8 ms. */
+#define COMPONENT_SECONDS 6e-4
+
+/* Components that are summed together. */
+struct part {
+  int first, n;
+  bool direct;
+  double tol, seconds;
+  struct fk_grid_work work;
+};
+
+struct fk_fast_mixture {
+  struct fk_mixture sum;
+  double scales[FK_MIXTURE_MOST]; /* bandwidths, in those of the narrowest of their part */
+  int n;
+  double seconds;
+  struct part parts[FK_MIXTURE_MOST];
+};
+
+/* ---- a part as a sum of the engine ------------------------------------------------------------ */
+
+struct sub {
+  struct fk_fast_job job;
+  struct fk_task task;
+  struct fk_opts opts;
+};
+
+static double rate_of(const struct fk_fast_mixture *x, const struct part *part) {
+  return x->sum.rate[part->first];
+}
+
+static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struct fk_fast_mixture *x,
+                     const struct part *part) {
+  bool each_row = job->opts->tol_type == FK_TOL_POINTWISE;
+  sub->job = *job;
+  sub->task = *job->task;
+  sub->opts = *job->opts;
+  sub->job.task = &sub->task;
+  sub->job.opts = &sub->opts;
+  sub->job.tol = part->tol;
+  sub->job.single = job->opts->precision != FK_PRECISION_DOUBLE && part->tol >= 4e-6 && !each_row;
+  sub->job.laplace = 0;
+  sub->job.plain = part->n == 1 && !part->direct ? x->sum.weight[part->first] : 1;
+  sub->task.kernel = FK_KERNEL_GAUSSIAN;
+  sub->task.exclude_self = sub->task.tail_pass = false;
+  sub->task.shift = NULL;
+  if (!part->direct) sub->opts.tol_type = FK_TOL_GLOBAL; /* the part's tolerance sees to each row */
+}
+
+/* ---- which parts ------------------------------------------------------------------------------ */
+
+static void set_tolerance(struct part *part, const struct fk_fast_job *job, const struct fk_fast_mixture *x) {
+  bool fading = job->opts->tol_type == FK_TOL_POINTWISE && !part->direct;
+  double share = 0, factor = fading || part->n > 1 ? ERROR_OF_SCALES : 1;
+  for (int c = part->first; c < part->first + part->n; c++)
+    share += fk_mixture_share(&x->sum, c, fading ? FK_FAST_ERROR_WIDTH : 1);
+  part->tol = fmin((job->tol - x->sum.error) * part->n / (x->sum.n * factor * share), COARSEST);
+}
+
+static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const struct fk_grid_work *work,
+                         struct fk_fast_mixture *x) {
+  struct sub sub;
+  part->direct = false;
+  part->work = *work;
+  part->work.local = job->opts->tol_type == FK_TOL_POINTWISE;
+  fk_grid_magnify(&part->work, sqrt(2 * rate_of(x, part)));
+  if (part->n > 1) {
+    part->work.kernels = part->n;
+    part->work.scales = x->scales + part->first;
+    part->work.weights = x->sum.weight + part->first;
+    for (int c = part->first; c < part->first + part->n; c++)
+      x->scales[c] = sqrt(rate_of(x, part) / x->sum.rate[c]);
+  }
+  set_tolerance(part, job, x);
+  sub_init(&sub, job, x, part);
+  part->seconds = fk_fast_may_be("grid") ? fk_fast_grid_seconds(&sub.job, &part->work) : INFINITY;
+}
+
+static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job *job,
+                                     const struct fk_fast_samples *s, double least,
+                                     const struct fk_fast_mixture *x, struct fk_error *err) {
+  int64_t numbers = (s->x.n + (s->y.data ? s->y.n : 0)) * job->d;
+  struct fk_fast_samples scaled = *s;
+  struct sub sub;
+  double by = sqrt(2 * rate_of(x, part));
+  part->direct = true;
+  part->work.kernels = 0;
+  set_tolerance(part, job, x);
+  sub_init(&sub, job, x, part);
+  scaled.u = malloc(sizeof(double) * (size_t)numbers);
+  if (!scaled.u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  for (int64_t i = 0; i < numbers; i++) scaled.u[i] = s->u[i] * by;
+  scaled.x.data = scaled.u;
+  if (s->y.data) scaled.y.data = scaled.u + s->x.n * job->d;
+  enum fk_status status = fk_fast_direct_seconds(&sub.job, &scaled, least, &part->seconds, err);
+  free(scaled.u);
+  return status;
+}
+
+/* From the narrowest on, each directly or on a grid, which wider ones join while that is cheaper than grids of
+ * their own. */
+static enum fk_status choose_parts(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                                   const struct fk_grid_work *work, struct fk_fast_mixture *x,
+                                   struct fk_error *err) {
+  bool on_device = job->terms == fk_fast_terms_cuda;
+  bool may_direct = !on_device && fk_fast_may_be("direct"), try_direct = true;
+  enum fk_status status = FK_STATUS_OK;
+  struct part next = {.first = 0, .n = 1};
+  cost_on_grid(&next, job, work, x);
+  while (next.first < x->sum.n && !status) {
+    struct part part = next, direct = next;
+    direct.seconds = INFINITY;
+    if (may_direct && (try_direct || !isfinite(part.seconds)))
+      status = cost_of_direct(&direct, job, s, part.seconds, x, err);
+    if (direct.seconds > 4 * part.seconds) try_direct = false; /* for wider ones all the more */
+    if (direct.seconds < part.seconds) part = direct;
+    for (bool joined = true; joined;) {
+      int at = part.first + part.n;
+      next = (struct part){.first = at, .n = 1};
+      if (at == x->sum.n) break;
+      cost_on_grid(&next, job, work, x);
+      struct part both = part;
+      both.n++;
+      joined = !part.direct && !on_device && rate_of(x, &part) <= WIDEST_SCALE * WIDEST_SCALE * rate_of(x, &next);
+      if (joined) cost_on_grid(&both, job, work, x);
+      joined = joined && both.seconds < part.seconds + next.seconds;
+      if (joined) part = both;
+    }
+    part.seconds += COMPONENT_SECONDS * part.n;
+    if (on_device && part.first > 0) part.seconds -= FK_CUDA_GRID_START; /* the device starts once */
+    x->parts[x->n++] = part;
+    x->seconds += part.seconds;
+    if (!isfinite(x->seconds)) break;
+  }
+  return status;
+}
+
+/* ---- how far points are apart ----------------------------------------------------------------- */
+
+struct box {
+  double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
+};
+
+static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_points *points, struct box *box,
+                               struct fk_error *err) {
+  int64_t d = job->d, blocks = fk_pieces(points->n, FK_BLOCK);
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(points->n * d));
+  bool failed = false;
+  for (int64_t k = 0; k < d; k++) box->low[k] = INFINITY, box->high[k] = -INFINITY;
+#pragma omp parallel num_threads(threads) reduction(|| : failed)
+  {
+    double *u = malloc(sizeof(double) * 2 * FK_BLOCK * (size_t)d);
+    struct box own = {{0}, {0}};
+    failed = !u;
+    for (int64_t k = 0; k < d; k++) own.low[k] = INFINITY, own.high[k] = -INFINITY;
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < blocks; i++) {
+      int64_t at = i * FK_BLOCK, rows = fk_smaller(points->n - at, FK_BLOCK);
+      if (!u) continue;
+      fk_whiten(job->task->whitening, points, NULL, at, rows, u, FK_BLOCK, u + FK_BLOCK * d);
+      for (int64_t k = 0; k < d; k++)
+        for (int64_t r = 0; r < rows; r++) {
+          double x = u[k * FK_BLOCK + r];
+          own.low[k] = x < own.low[k] ? x : own.low[k];
+          own.high[k] = x > own.high[k] ? x : own.high[k];
+        }
+    }
+#pragma omp critical(fk_fast_box)
+    for (int64_t k = 0; k < d; k++) {
+      box->low[k] = fmin(box->low[k], own.low[k]);
+      box->high[k] = fmax(box->high[k], own.high[k]);
+    }
+    free(u);
+  }
+  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points") : FK_STATUS_OK;
+}
+
+/* No source is farther from a target; squared, in bandwidths. */
+static enum fk_status farthest(const struct fk_fast_job *job, double *square, struct fk_error *err) {
+  struct box x, y;
+  enum fk_status status = find_box(job, &job->task->sources, &x, err);
+  if (status) return status;
+  y = x;
+  if (!job->same) status = find_box(job, &job->task->targets, &y, err);
+  *square = 0;
+  for (int64_t k = 0; k < job->d; k++) {
+    double apart = fmax(x.high[k] - y.low[k], y.high[k] - x.low[k]);
+    *square += apart * apart * (1 + 1e-12);
+  }
+  return status;
+}
+
+enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                                    const struct fk_grid_work *work, struct fk_fast_mixture **mixture,
+                                    double *seconds, struct fk_error *err) {
+  struct fk_fast_mixture *x = calloc(1, sizeof *x);
+  struct fk_error why = {FK_STATUS_OK, ""};
+  double square;
+  *mixture = NULL;
+  *seconds = INFINITY;
+  if (!x) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
+  enum fk_status status = farthest(job, &square, err), found = FK_STATUS_OK;
+  if (!status) found = fk_mixture_init(&x->sum, job->task->kernel, square, MIXTURE_PART * job->tol, &why);
+  if (!status && found && found != FK_STATUS_UNSUPPORTED) status = fk_fail(err, found, "%s", why.message);
+  if (!status && !found) status = choose_parts(job, s, work, x, err);
+  if (status || found || !isfinite(x->seconds)) {
+    free(x);
+    return status;
+  }
+  *mixture = x;
+  *seconds = x->seconds;
+  return FK_STATUS_OK;
+}
+
+void fk_fast_mixture_free(struct fk_fast_mixture *x) { free(x); }
+
+/* ---- the sums --------------------------------------------------------------------------------- */
+
+/* A part's progress is a piece of the whole. */
+struct progress {
+  const struct fk_poll *poll;
+  double from, to;
+};
+static int report(void *data, double fraction) {
+  const struct progress *p = data;
+  return p->poll->fn(p->poll->data, p->from + (p->to - p->from) * fmin(fraction, 1));
+}
+
+static void add(const struct fk_fast_job *job, const struct sub *sub, double weight, bool first) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)job->m);
+  for (int64_t c = 0; c < job->columns; c++) {
+    const double *from = fk_fast_out(&sub->job, c);
+    double *to = fk_fast_out(job, c);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t i = 0; i < job->m; i++) to[i] = (first ? 0 : to[i]) + weight * from[i];
+  }
+}
+
+enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_mixture *x, struct fk_error *err) {
+  int64_t d = job->d, numbers = job->m * job->columns;
+  double *values = fk_aligned_alloc(sizeof(double) * (size_t)(numbers + d * d)), *chol = values + numbers;
+  struct progress progress = {&job->opts->poll, 0, 0};
+  enum fk_status status = FK_STATUS_OK;
+  int grids = 0;
+  if (!values)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)(numbers + d * d));
+  for (int p = 0; p < x->n && !status; p++) {
+    const struct part *part = &x->parts[p];
+    struct fk_whitening narrow = *job->task->whitening;
+    struct sub sub;
+    sub_init(&sub, job, x, part);
+    for (int64_t i = 0; i < d * d; i++) chol[i] = narrow.chol[i] / sqrt(2 * rate_of(x, part));
+    narrow.chol = chol;
+    sub.task.whitening = &narrow;
+    sub.task.sums = values;
+    sub.task.mass = values + (job->columns - 1) * job->m;
+    progress.from = progress.to;
+    progress.to += part->seconds / x->seconds;
+    if (job->opts->poll.fn) sub.opts.poll = (struct fk_poll){report, &progress};
+    status = part->direct ? fk_fast_by_direct(&sub.job, err) : fk_fast_by_grid(&sub.job, &part->work, err);
+    if (!status) add(job, &sub, part->direct ? x->sum.weight[part->first] : 1, p == 0);
+    job->used_single = job->used_single || sub.job.used_single;
+    grids += !part->direct;
+  }
+  fk_aligned_free(values);
+  if (status) return status;
+  job->stats->method = grids == x->n ? "grid" : grids ? "grid and direct" : "direct";
+  fk_fast_find_largest(job);
+  if (job->task->exclude_self) fk_fast_leave_out(job);
+  return FK_STATUS_OK;
+}
