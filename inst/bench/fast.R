@@ -77,7 +77,7 @@ method_of <- function(result) {
 # own would take.
 least_seconds <- function(task, runs = 5) {
   seconds <- NULL
-  while (NROW(seconds) < runs && sum(seconds[, "total"]) < 5) {
+  while (NROW(seconds) < 2 || NROW(seconds) < runs && sum(seconds[, "total"]) < 5) {
     gc(FALSE)
     start <- proc.time()
     result <- task()
@@ -244,7 +244,7 @@ narrow <- function(n) {
 
 # Fewer points in many dimensions, where the exact engine is often the fastest.
 if ("accuracy" %in% parts) {
-  ranges <- c(1.5, 5, 30, 300, 3000)
+  ranges <- c(0.3, 5, 30, 300, 3000, 10000)
   accuracy(\(d) if (quick) 2e4 else if (d <= 4) 1e5 else 3e4, if (quick) c(1, 3, 5) else 1:7, ranges)
 }
 if ("narrow" %in% parts) narrow(if (quick) 1e5 else 1e6)

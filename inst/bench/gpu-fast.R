@@ -1,7 +1,7 @@
 # Sums to a tolerance on one GPU, in linear time: F3M's setting (uniform points, coefficients N(0, 1), the kernel
 # exp(-r^2 / 2), variance EV of each coordinate over the kernel's) and what else the grid is for.
 #
-#   Rscript inst/bench/gpu-fast.R [--quick] [--large] [--save]     --quick: 10^6 points; --large: 10^9 alone
+#   Rscript inst/bench/gpu-fast.R [--quick] [--large] [--save] [d=1 ...]     --quick: 10^6 points; --large: 10^9 alone
 #
 # device: milliseconds by events, points on the device, through the sort to results in the caller's order; wall: from
 # R's matrices to R's vector, points that the device has not seen. "link" is what the bytes take at 55 GB/s, as fast
@@ -13,24 +13,27 @@ source(file.path(folder, "gpu-common.R"))
 gpu_start("gpu-fast.R", "Sums to a tolerance on one GPU")
 
 cases <- utils::read.table(header = TRUE, text = "
-  d     n   ev   tol  f3m
-  3   1e6    1  1e-5 0.06
-  3   1e8  0.1  1e-5 10.4
-  3   1e8    1  1e-5 10.4
-  3   1e8   10  1e-5  6.0
-  3   1e8   10  1e-9   NA
-  2   1e8    1  1e-5  5.6
-  1   1e8    1  1e-5  1.8
-  5   1e8    1  1e-3   NA
-  3   1e9  0.1  1e-5   NA
-  3   1e9    1  1e-5   NA
-  3   1e9   10  1e-5  111
-  2   1e9    1  1e-5 64.7
-  1   1e9    1  1e-5 18.2
+  d     n   ev   tol    kernel  f3m
+  3   1e6    1  1e-5  gaussian 0.06
+  3   1e8  0.1  1e-5  gaussian 10.4
+  3   1e8    1  1e-5  gaussian 10.4
+  3   1e8   10  1e-5  gaussian  6.0
+  3   1e8   10  1e-9  gaussian   NA
+  2   1e8    1  1e-5  gaussian  5.6
+  1   1e8    1  1e-5  gaussian  1.8
+  5   1e8 2.08  1e-5  gaussian   NA
+  3   1e8    1  1e-5    cauchy   NA
+  3   1e9  0.1  1e-5  gaussian   NA
+  3   1e9    1  1e-5  gaussian   NA
+  3   1e9   10  1e-5  gaussian  111
+  2   1e9    1  1e-5  gaussian 64.7
+  1   1e9    1  1e-5  gaussian 18.2
 ")
 arguments <- commandArgs(TRUE)
 most <- if ("--large" %in% arguments) 1e9 else if ("--quick" %in% arguments) 1e6 else 1e8
 cases <- cases[cases$n <= most & (most < 1e9 | cases$n == most), ]
+of <- as.numeric(sub("^d=", "", grep("^d=", arguments, value = TRUE))) # dimensions
+if (length(of) > 0) cases <- cases[cases$d %in% of, ]
 
 # Different numbers from few random ones: 3e9 of them would take minutes.
 set.seed(1)
@@ -54,7 +57,7 @@ measure <- function(case) {
   once <- function() {
     if (once_more) x[1] <<- x[1] + 1e-9
     sums <- NULL
-    wall <- wall_seconds(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, tol = case$tol, engine = "fast",
+    wall <- wall_seconds(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, kernel = case$kernel, tol = case$tol, engine = "fast",
                                                     backend = "cuda", precision = if (case$tol < 1e-5) "double" else "single"))
     list(wall = wall, sums = sums)
   }
@@ -63,11 +66,11 @@ measure <- function(case) {
   last <- runs[[length(runs)]]
   record <- diagnostics(last$sums)
   rows <- round(seq(1, n, length.out = 500))
-  exact <- kernel_matvec(x, x[rows, , drop = FALSE], b, 1, engine = "exact", backend = "cuda", precision = "double")
+  exact <- kernel_matvec(x, x[rows, , drop = FALSE], b, 1, case$kernel, engine = "exact", backend = "cuda", precision = "double")
   copied <- copy_seconds(8 * n * (case$d + 1), 8 * n)
   error <- sqrt(sum((last$sums[rows] - exact)^2) / sum(exact^2))
   data.frame(
-    d = case$d, n = format(n), EV = case$ev, tol = case$tol, method = record$method, precision = record$precision,
+    d = case$d, n = format(n), EV = case$ev, kernel = case$kernel, tol = case$tol, method = record$method, precision = record$precision,
     `device, ms` = format_ms(record$device_seconds), `wall, s` = sprintf("%.2f", last$wall),
     `copy, s` = copied[1], `pinned, s` = copied[2], `relative L2` = format_error(error),
     achieved = format_error(record$tol_achieved), `F3M, s` = ifelse(is.na(case$f3m), "-", format(case$f3m)),

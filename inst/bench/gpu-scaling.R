@@ -1,20 +1,24 @@
-# Several GPUs of one machine against one: the million-point SD-KDE, and whether the bits depend on their number.
+# Several GPUs of one machine against one: the million-point SD-KDE, sums to a tolerance of 10^8 points (--large: and of
+# 10^9), and whether the bits depend on the number of GPUs.
 #
-#   Rscript inst/bench/gpu-scaling.R [--quick] [--save]     --quick: n = 131,072
+#   Rscript inst/bench/gpu-scaling.R [--quick] [--large] [--save] [exact|fast]     --quick: n = 131,072, and 10^6
+#
+# exact, fast: that part alone.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 gpu_start("gpu-scaling.R", "Scaling with the number of GPUs")
 
-n <- if ("--quick" %in% commandArgs(TRUE)) 131072 else 1048576
+arguments <- commandArgs(TRUE)
+parts <- intersect(c("exact", "fast"), arguments)
+if (length(parts) == 0) parts <- c("exact", "fast")
+n <- if ("--quick" %in% arguments) 131072 else 1048576
 m <- n / 8
 h <- 0.8053 * (n / 1048576)^(-1 / 20)
 present <- length(gpu_info()$index)
 counts <- c(1, 2, 4, 8)
 counts <- counts[counts <= present]
-cat(sprintf("n = %s, m = %s, d = 16, SD-KDE\n", format_count(n), format_count(m)))
-if (present < 2) cat("one device only: nothing to compare it with\n")
-cat("\n")
-data <- mixture_points(n, m)
+if (present < 2) cat("one device only: nothing to compare it with\n\n")
+data <- if ("exact" %in% parts) mixture_points(n, m)
 
 # Medians, and the values, on so many devices. The first run, which sends the points to devices that do not have
 # them and learns how fast each is, does not count.
@@ -35,7 +39,8 @@ measure <- function(count, precision) {
        values = list(result$fit$debiased, result$at$log_abs))
 }
 
-for (precision in c("single", "fast")) {
+for (precision in if ("exact" %in% parts) c("single", "fast")) {
+  cat(sprintf("n = %s, m = %s, d = 16, SD-KDE\n", format_count(n), format_count(m)))
   results <- lapply(counts, measure, precision)
   seconds <- vapply(results, \(result) result$seconds, numeric(3))
   speedup <- seconds[, 1] / seconds
@@ -48,4 +53,37 @@ for (precision in c("single", "fast")) {
     `all, wall` = format_ms(seconds["wall", ]), x = sprintf("%.2f", speedup["wall", ]),
     `same bits` = ifelse(same, "yes", "NO"), check.names = FALSE
   ))
+}
+
+# Uniform points, range/h 3.5 in 3 dimensions, tol 1e-5, of few random numbers: 3e9 of them would take minutes.
+measure_fast <- function(x, b, count, runs) {
+  once <- function() {
+    wall <- wall_seconds(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda",
+                                                    precision = "single", devices = seq_len(count) - 1))
+    c(device = diagnostics(sums)$device_seconds, wall = wall)
+  }
+  sums <- NULL
+  seconds <- apply(replicate(runs, once()), 1, min)
+  list(seconds = seconds, first = sums[seq_len(1e5)])
+}
+
+set.seed(1)
+uniform <- stats::runif(1000003, 0, sqrt(12))
+normal <- stats::rnorm(999983)
+for (n in if ("fast" %in% parts) c(if ("--quick" %in% arguments) 1e6 else 1e8, if ("--large" %in% arguments) 1e9)) {
+  x <- rep_len(uniform, 3 * n)
+  dim(x) <- c(n, 3)
+  b <- rep_len(normal, n)
+  invisible(measure_fast(x[1:1e5, ], b[1:1e5], max(counts), 1)) # starts all devices
+  results <- lapply(counts, \(count) measure_fast(x, b, count, if (n > 1e8) 1 else 3))
+  seconds <- vapply(results, \(result) result$seconds, numeric(2))
+  cat(sprintf("n = m = %s, d = 3, sums to 1e-5: milliseconds, and speedup (x) over one device\n", format_count(n)))
+  show_table(data.frame(
+    devices = counts, device = format_ms(seconds["device", ]),
+    x = sprintf("%.2f", seconds["device", 1] / seconds["device", ]),
+    wall = format_ms(seconds["wall", ]), x = sprintf("%.2f", seconds["wall", 1] / seconds["wall", ]),
+    `same bits` = ifelse(vapply(results, \(result) identical(result$first, results[[1]]$first), NA), "yes", "NO"),
+    check.names = FALSE
+  ))
+  rm(x, b, results)
 }

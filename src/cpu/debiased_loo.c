@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../core/aligned.h"
 #include "exact_cpu.h"
 
 struct loo {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../core/aligned.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../core/aligned.h"
 #include "sweep.h"
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */

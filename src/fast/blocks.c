@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/count.h"
 #include "../core/aligned.h"
+#include "../core/count.h"
 
 enum { SLAB = 1 << 21 }; /* bytes */
 

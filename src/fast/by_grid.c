@@ -1,8 +1,8 @@
 /* The terms of the fast engine's sums by the grid on the CPU: spread, filter, interpolate. */
 #include <stdlib.h>
 
-#include "../core/threads.h"
 #include "../core/aligned.h"
+#include "../core/threads.h"
 #include "engine.h"
 
 /* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */

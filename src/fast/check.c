@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/threads.h"
 #include "../core/aligned.h"
+#include "../core/threads.h"
 #include "direct_parts.h"
 #include "engine.h"
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../core/aligned.h"
 #include "state.h"
 
 enum { TAPS = 2 * (FK_WINDOW_REACH + FK_FIR_PAD) + 1, BLOCKS_EACH_WAY = 64 };

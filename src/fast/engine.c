@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/threads.h"
 #include "../core/aligned.h"
+#include "../core/threads.h"
 #include "../fk_config.h"
 #include "mixture.h"
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "../core/aligned.h"
 #include "state.h"
 
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/threads.h"
 #include "../core/aligned.h"
+#include "../core/threads.h"
 #include "check.h"
 #include "engine.h"
 

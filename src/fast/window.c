@@ -26,26 +26,30 @@ static double spline(int n, double x) {
   return value[0];
 }
 
-/* The integral of the window times cos(s t). */
-static double transform(const struct fk_window *w, double s) {
+/* sinh(x) / x of x = sqrt(square), also where that is imaginary. */
+static double sinh_over(double square) {
+  double x = sqrt(fabs(square));
+  return x < 1e-8 ? 1 : square > 0 ? sinh(x) / x : sin(x) / x;
+}
+
+/* The integral of the window times cos(s t), relative to that of the window; beta: sinh_over of its square. */
+static double transform(const struct fk_window *w, double beta, double s) {
   if (w->family == FK_WINDOW_SPLINE) return fabs(s) < 1e-8 ? 1 : pow(sin(s / 2) / (s / 2), w->width);
-  double square = w->beta * w->beta - s * s * w->width * w->width / 4, root = sqrt(fabs(square));
-  double ratio = root < 1e-8 ? 1 : square > 0 ? sinh(root) / root : sin(root) / root;
-  return w->width * ratio / bessel_i0(w->beta);
+  return sinh_over(w->beta * w->beta - s * s * w->width * w->width / 4) / beta;
 }
 
 double fk_window_value(const struct fk_window *w, double t) {
   if (w->family == FK_WINDOW_SPLINE) return spline(w->width, t + 0.5 * w->width);
   double u = 2 * t / w->width, square = 1 - u * u;
   if (square < -1e-9) return 0;
-  return bessel_i0(w->beta * sqrt(fmax(square, 0))) / bessel_i0(w->beta) / transform(w, 0);
+  return bessel_i0(w->beta * sqrt(fmax(square, 0))) / (w->width * sinh_over(w->beta * w->beta));
 }
 
 enum fk_status fk_window_taps(const struct fk_window *w, double scale, double gauss[FK_WINDOW_REACH + 1],
                               double laplace[FK_WINDOW_REACH + 1], int *reach, struct fk_error *err) {
-  double h = scale / w->spacing, norm = transform(w, 0);
+  double h = scale / w->spacing, beta = sinh_over(w->beta * w->beta);
   double hat[2][PERIOD / 2 + 1], cosine[PERIOD], *out[2] = {gauss, laplace};
-  int filters = laplace ? 2 : 1;
+  int filters = laplace ? 2 : 1, frequencies = PERIOD / 2;
   *reach = 0;
   if (!(h > 0) || FK_WINDOW_SDS * h > FK_WINDOW_REACH)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
@@ -53,7 +57,7 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
   for (int j = 0; j <= PERIOD / 2; j++) {
     double sum = 0, num[2] = {0, 0};
     for (int m = -ALIASES; m <= ALIASES; m++) {
-      double s = 2 * PI * ((double)j / PERIOD + m), p = transform(w, s) / norm, x = s * h;
+      double s = 2 * PI * ((double)j / PERIOD + m), p = transform(w, beta, s), x = s * h;
       sum += p * p;
       double g = h * sqrt(2 * PI) * exp(-x * x / 2) * p * p;
       num[0] += g;
@@ -61,12 +65,16 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
     }
     for (int f = 0; f < 2; f++) hat[f][j] = num[f] / (sum * sum);
   }
+  /* a wide kernel has low frequencies only */
+  while (frequencies > 1 && fabs(hat[0][frequencies]) + fabs(hat[1][frequencies]) < 1e-19 * hat[0][0])
+    frequencies--;
   for (int f = 0; f < filters; f++) {
     double total = 0, tail = 0;
     int last = FK_WINDOW_REACH;
     for (int k = 0; k <= FK_WINDOW_REACH; k++) {
       double sum = hat[f][0] + (k & 1 ? -hat[f][PERIOD / 2] : hat[f][PERIOD / 2]);
-      for (int j = 1; j < PERIOD / 2; j++) sum += 2 * hat[f][j] * cosine[(int64_t)j * k % PERIOD];
+      for (int j = 1; j <= frequencies && j < PERIOD / 2; j++)
+        sum += 2 * hat[f][j] * cosine[(unsigned)(j * k) % PERIOD];
       out[f][k] = sum / PERIOD;
       total += fabs(out[f][k]);
     }
