@@ -193,12 +193,14 @@ static enum fk_status choose(const struct fk_fast_job *job, const struct fk_engi
   struct fk_work size = fk_task_work(job->task);
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
   bool on_device = job->terms == fk_fast_terms_cuda, gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
+  /* points too thin for a device's grid can be for the CPU, where that may do the work */
+  bool may_direct = !on_device || job->opts->backend == FK_BACKEND_AUTO;
   struct fk_grid_work *work = &choice->work;
   enum fk_status status = take_samples(job, &s, err);
   if (!status) status = survey(job, &s, work, err);
   if (!status && !gaussian) status = fk_fast_mixture_init(job, &s, work, &choice->mixture, &by[BY_MIXTURE], err);
   if (!status && gaussian && fk_fast_may_be("grid")) by[BY_GRID] = fk_fast_grid_seconds(job, work);
-  if (!status && gaussian && !on_device && fk_fast_may_be("direct"))
+  if (!status && gaussian && may_direct && fk_fast_may_be("direct"))
     status = fk_fast_direct_seconds(job, &s, by[BY_GRID], &by[BY_DIRECT], err);
   bool possible = isfinite(by[BY_GRID]) || isfinite(by[BY_DIRECT]) || isfinite(by[BY_MIXTURE]);
   bool forced = possible && (job->opts->engine == FK_ENGINE_FAST || wish());
@@ -262,7 +264,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   enum fk_status status = prepare_columns(&job, err);
   if (!status) status = choose(&job, exact, &choice, err);
   if (!status && choice.method != BY_EXACT) {
-    exact->describe(opts, stats);
+    (choice.method == BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
     status = run(&job, &choice, err);
     if (status == FK_STATUS_UNSUPPORTED) { /* a grid larger than was thought */
       *err = (struct fk_error){FK_STATUS_OK, ""};

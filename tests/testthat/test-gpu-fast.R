@@ -55,6 +55,18 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
   )
 })
 
+test_that("points too thin for a grid on the GPU are the CPU's where it may be either", {
+  skip_if_no_gpu()
+  set.seed(11)
+  x <- matrix(stats::runif(6e6), ncol = 3)
+  # one thread: the guess before the points are looked at is for the GPU
+  sums <- kernel_matvec(x, bandwidth = 1 / 3000, tol = 1e-6, threads = 1)
+  record <- diagnostics(sums)
+  expect_identical(record[c("backend", "engine", "method")], list(backend = "cpu", engine = "fast", method = "direct"))
+  expect_true(is.na(record$device_seconds))
+  expect_lte(record$tol_achieved, 1e-6)
+})
+
 test_that("several GPUs give the bits of one", {
   skip_if_no_gpu()
   testthat::skip_if(length(gpu_info()$index) < 2, "one GPU only")
