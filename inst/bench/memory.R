@@ -1,7 +1,8 @@
 # Peak memory and time for many points, each size in a process of its own. The peak is what the
 # process used most during fit and prediction (VmHWM, set back before) minus what R and the package
 # use before the data exist: so it holds the inputs and the results, too. "inputs" are the training
-# points and the queries as R holds them: 8 bytes a number.
+# points and the queries as R holds them: 8 bytes a number. "matvec" is kernel_matvec() of points at themselves, to
+# 1e-5 in single precision, with coefficients, which are inputs, too.
 
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
 source(file.path(dirname(script), "common.R"))
@@ -26,7 +27,9 @@ if ("--child" %in% arguments) {
   dim(y) <- c(m, d)
   invisible(gc())
   cat("5", file = "/proc/self/clear_refs")
+  if (estimator == "matvec") b <- stats::rnorm(n)
   seconds <- elapsed(\() {
+    if (estimator == "matvec") return(kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, backend = "cpu"))
     fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), precision = "double")
     predict(fit, y, type = type)
   })
@@ -34,7 +37,7 @@ if ("--child" %in% arguments) {
   quit()
 }
 
-bench_start("memory.R", "Peak memory and time, double precision")
+bench_start("memory.R", "Peak memory and time, double precision (matvec: single)")
 cases <- read.table(header = TRUE, text = "
   estimator        type        n       m   d
         kde log_density  1000000    1000   2
@@ -45,6 +48,9 @@ cases <- read.table(header = TRUE, text = "
       sdkde log_density   500000   10000   2
       sdkde log_density   200000   10000  16
       sdkde log_density    20000    1000 500
+     matvec        sums  1000000       0   3
+     matvec        sums 10000000       0   3
+     matvec        sums 50000000       0   3
 ")
 rows <- lapply(seq_len(nrow(cases)), function(i) {
   case <- cases[i, ]
@@ -56,7 +62,8 @@ rows <- lapply(seq_len(nrow(cases)), function(i) {
   line <- grep("^result", line, value = TRUE)
   if (length(line) == 0) stop("the process for case ", i, " did not end well")
   value <- as.numeric(strsplit(trimws(sub("^result", "", line)), " +")[[1]])
-  inputs <- 8 * case$d * (case$n + case$m) / 2^20
+  coefficients <- if (case$estimator == "matvec") case$n else 0
+  inputs <- 8 * (case$d * (case$n + case$m) + coefficients) / 2^20
   peak <- value[2] - value[1]
   data.frame(case, `inputs, MiB` = sprintf("%.1f", inputs), `peak, MiB` = sprintf("%.1f", peak),
              `peak / inputs` = sprintf("%.2f", peak / inputs), seconds = sprintf("%.2f", value[3]),
