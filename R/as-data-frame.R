@@ -14,6 +14,7 @@
 #' head(as.data.frame(flash_kde(faithful)))
 as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) {
   check_dots_empty(...)
+  check_in_memory(x, "x")
   check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
   control <- fit_control(x)
   on.exit(close_progress(control))

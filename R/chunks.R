@@ -4,7 +4,13 @@
 # A table is a matrix as check_points() gives it, which is one piece, or a big.matrix, whose rows are
 # checked as they are read. Sources may also come from a function that yields chunks.
 
-CHUNK_BYTES <- 2^27
+# Of points in memory at a time.
+chunk_bytes <- function() {
+  bytes <- getOption("flashkernel.chunk_bytes", 2^27)
+  good <- is.numeric(bytes) && length(bytes) == 1 && is.finite(bytes) && bytes >= 8
+  if (!good) stop_argument("options(flashkernel.chunk_bytes)", "must be one number of bytes: found ", describe(bytes))
+  bytes
+}
 
 is_big <- function(x) inherits(x, "big.matrix")
 

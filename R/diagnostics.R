@@ -62,7 +62,7 @@ diagnostics.default <- function(object, ...) {
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- object$diagnostics
-  if (object$estimator == "laplace") record$negative_mass <- negative_mass(object)
+  if (object$estimator == "laplace" && !is_big(object$x)) record$negative_mass <- negative_mass(object)
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
   record
 }

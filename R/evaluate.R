@@ -10,9 +10,7 @@ log_estimate <- function(object, at, loo, control, factor = estimator_factor(obj
     result <- .Call(ffi_sdkde_loo, object$x, object$weights, L, score_factor(object), control)
     log_abs <- result$log_sum
   } else {
-    result <- .Call(
-      ffi_log_sum, fit_points(object), targets(object, at), object$weights, L, factor, loo, control
-    )
+    result <- log_sum(fit_points(object), targets(object, at), object$weights, L, factor, loo, control)
     log_abs <- result$log_abs
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
@@ -33,10 +31,10 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
-  .Call(
-    ffi_score, fit_points(object), targets(object, at), object$weights, fit_factor(object),
+  score_sum(
+    fit_points(object), targets(object, at), object$weights, fit_factor(object),
     object$estimator == "laplace", loo, point_names(object), control
-  )$score
+  )
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
@@ -44,9 +42,8 @@ score_estimate <- function(object, at, loo, control) {
 error_estimate <- function(object, at, loo, control, log_abs) {
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
-  squares <- .Call(
-    ffi_log_sum, fit_points(object), targets(object, at), squared_weights(object), L / sqrt(2),
-    square_factor(object), loo, control
+  squares <- log_sum(
+    fit_points(object), targets(object, at), squared_weights(object), L / sqrt(2), square_factor(object), loo, control
   )
   weight <- if (loo) loo_weight(object) else total_weight(object)
   weight2 <- if (loo) {

@@ -104,8 +104,11 @@ settle_bandwidth <- function(wanted, points, weights, estimator, control, name, 
 
 # ---- what the fit is made of ------------------------------------------------------------------
 
-# The centres of the kernels.
-fit_points <- function(object) if (object$estimator == "sdkde") object$debiased else object$x
+# The centres of the kernels. Those of a file may have been detached since.
+fit_points <- function(object) {
+  if (is_big(object$x)) check_big(object$x, "object")
+  if (object$estimator == "sdkde") object$debiased else object$x
+}
 
 fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
 

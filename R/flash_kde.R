@@ -29,7 +29,8 @@
 #' \eqn{O(nmd)}.
 #'
 #' @param x The points: a numeric matrix or data frame with one row per point and one column per
-#'   dimension, or a numeric vector for one dimension. All columns must be numeric.
+#'   dimension, or a numeric vector for one dimension. All columns must be numeric. Or a `big.matrix`: see
+#'   Points larger than memory.
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions +
 #'   log(waiting)`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
@@ -82,8 +83,8 @@
 #' @returns An object of class `flash_kde`, a plain list that survives [saveRDS()]:
 #'   \item{`call`, `estimator`, `n`, `d`}{the call; the estimator's name; number of points (after
 #'     `na.action`) and of dimensions.}
-#'   \item{`x`, `names`, `weights`}{the `n` x `d` training points, the names of their columns, and
-#'     the weights or `NULL`.}
+#'   \item{`x`, `names`, `weights`}{the `n` x `d` training points (or the `big.matrix` that was given), the names of
+#'     their columns, and the weights or `NULL`.}
 #'   \item{`bandwidth`, `score_bandwidth`}{`d` x `d` variance matrices \eqn{H} and \eqn{H_s}
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`}{name of the selector that chose `bandwidth`, or `"user"`.}
@@ -99,6 +100,15 @@
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
 #'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde] and [stats::update()].
+#'
+#' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
+#'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
+#'   standard errors, at new points or at its own rows, leave-one-out values, too), [logLik()][logLik.flash_kde],
+#'   [simulate()][simulate.flash_kde] and [diagnostics()] read its rows a piece at a time; other methods refuse it. Its
+#'   estimators are `"kde"`, the default then, and `"laplace"`; it needs a `bandwidth`, and has no missing values. With a
+#'   global `tol` plain densities go by one grid for all rows, in time linear in them; otherwise the estimates of the
+#'   pieces are added, each to its part of the tolerance. For sums over points that a function yields see
+#'   [kernel_matvec()].
 #'
 #' @section Errors: Bad input raises a condition of class `flashkernel_error_argument` that names
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows

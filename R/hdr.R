@@ -56,6 +56,7 @@ hdr_level.default <- function(object, ...) check_fit(object)
 hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
                                 n_samples = 10000, seed = 1) {
   check_dots_empty(...)
+  check_in_memory(object)
   prob <- check_prob(prob, "prob")
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")

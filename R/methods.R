@@ -41,6 +41,7 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 #' @export
 summary.flash_kde <- function(object, digits = NULL, ...) {
   check_dots_empty(...)
+  check_in_memory(object)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
   log_density <- suppressWarnings(
     predict_at(object, NULL, "log_density", FALSE, FALSE),

@@ -71,6 +71,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
                            add = FALSE, fill = !add, points = !add, rug = !add, labels = !add,
                            col = NULL, lwd = NULL, lty = 1, main = NULL, sub = NULL,
                            xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, ...) {
+  check_in_memory(x, "x")
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   add <- check_flag(add, "add")
   n_grid <- check_grid_size(n_grid, x$d)

@@ -138,7 +138,7 @@ predict_at <- function(object, at, type, se.fit, loo, restore = identity) {
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
-  check_memory(8 * (m * (6 + object$d) + length(object$x)), arg)
+  check_memory(8 * (m * (6 + object$d) + numbers_held(object)), arg)
   control <- fit_control(object)
   on.exit(close_progress(control))
   name_stage(control, "Predicting")
