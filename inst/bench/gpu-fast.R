@@ -4,30 +4,32 @@
 #   Rscript inst/bench/gpu-fast.R [--quick] [--large] [--save] [d=1 ...]     --quick: 10^6 points; --large: 10^9 alone
 #
 # device: milliseconds by events, points on the device, through the sort to results in the caller's order; wall: from
-# R's matrices to R's vector, points that the device has not seen. "link" is what the bytes take at 55 GB/s, as fast
-# as a pinned copy went on that machine. error: relative L2 on 500 rows against the exact engine in double; F3M:
-# its own code on the same kind of card, measured before (seconds; relative error 4e-4 to 2e-3).
+# R's matrices to R's vector, points that the device has not seen. copy, pinned: the same bytes copied to the device and
+# the sums back by PyTorch (gpu_copy.py), from memory as programs have it and from pinned memory. GB: what the device
+# seems to have. error: relative L2 on 500 rows against the exact engine in double; F3M: its own code on the same kind of
+# card, measured before (seconds; relative error 4e-4 to 2e-3).
 
 folder <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)))
 source(file.path(folder, "gpu-common.R"))
 gpu_start("gpu-fast.R", "Sums to a tolerance on one GPU")
 
 cases <- utils::read.table(header = TRUE, text = "
-  d     n   ev   tol    kernel  f3m
-  3   1e6    1  1e-5  gaussian 0.06
-  3   1e8  0.1  1e-5  gaussian 10.4
-  3   1e8    1  1e-5  gaussian 10.4
-  3   1e8   10  1e-5  gaussian  6.0
-  3   1e8   10  1e-9  gaussian   NA
-  2   1e8    1  1e-5  gaussian  5.6
-  1   1e8    1  1e-5  gaussian  1.8
-  5   1e8 2.08  1e-5  gaussian   NA
-  3   1e8    1  1e-5    cauchy   NA
-  3   1e9  0.1  1e-5  gaussian   NA
-  3   1e9    1  1e-5  gaussian   NA
-  3   1e9   10  1e-5  gaussian  111
-  2   1e9    1  1e-5  gaussian 64.7
-  1   1e9    1  1e-5  gaussian 18.2
+  d     n   ev   tol    kernel  f3m  GB
+  3   1e6    1  1e-5  gaussian 0.06  NA
+  3   1e8  0.1  1e-5  gaussian 10.4  NA
+  3   1e8    1  1e-5  gaussian 10.4  NA
+  3   1e8   10  1e-5  gaussian  6.0  NA
+  3   1e8   10  1e-9  gaussian   NA  NA
+  2   1e8    1  1e-5  gaussian  5.6  NA
+  1   1e8    1  1e-5  gaussian  1.8  NA
+  5   1e8 2.08  1e-5  gaussian   NA  NA
+  3   1e8    1  1e-5  gaussian 10.4   2
+  3   1e8    1  1e-5    cauchy   NA  NA
+  3   1e9  0.1  1e-5  gaussian   NA  NA
+  3   1e9    1  1e-5  gaussian   NA  NA
+  3   1e9   10  1e-5  gaussian  111  NA
+  2   1e9    1  1e-5  gaussian 64.7  NA
+  1   1e9    1  1e-5  gaussian 18.2  NA
 ")
 arguments <- commandArgs(TRUE)
 most <- if ("--large" %in% arguments) 1e9 else if ("--quick" %in% arguments) 1e6 else 1e8
@@ -49,6 +51,9 @@ copy_seconds <- function(to, from) {
 }
 
 measure <- function(case) {
+  # a device that seems to have no more memory: points go to it by chunks
+  if (!is.na(case$GB)) Sys.setenv(FLASHKERNEL_CUDA_MEMORY = 1e9 * case$GB)
+  on.exit(Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY"))
   n <- case$n
   range <- sqrt(12 * case$ev)
   x <- rep_len(uniform * range, n * case$d)
@@ -65,12 +70,13 @@ measure <- function(case) {
   runs <- lapply(seq_len(1 + once_more), \(i) once())
   last <- runs[[length(runs)]]
   record <- diagnostics(last$sums)
+  Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY")
   rows <- round(seq(1, n, length.out = 500))
   exact <- kernel_matvec(x, x[rows, , drop = FALSE], b, 1, case$kernel, engine = "exact", backend = "cuda", precision = "double")
   copied <- copy_seconds(8 * n * (case$d + 1), 8 * n)
   error <- sqrt(sum((last$sums[rows] - exact)^2) / sum(exact^2))
   data.frame(
-    d = case$d, n = format(n), EV = case$ev, kernel = case$kernel, tol = case$tol, method = record$method, precision = record$precision,
+    d = case$d, n = format(n), EV = case$ev, kernel = case$kernel, GB = ifelse(is.na(case$GB), "all", case$GB), tol = case$tol, method = record$method, precision = record$precision,
     `device, ms` = format_ms(record$device_seconds), `wall, s` = sprintf("%.2f", last$wall),
     `copy, s` = copied[1], `pinned, s` = copied[2], `relative L2` = format_error(error),
     achieved = format_error(record$tol_achieved), `F3M, s` = ifelse(is.na(case$f3m), "-", format(case$f3m)),
