@@ -43,7 +43,7 @@ struct grid_job {
   unsigned char *marks[2];
   struct fk_grid_bins bins;
   unsigned long long *exponents, *total; /* total: of several devices */
-  struct device_state *state;            /* by the number of the device */
+  struct device_state *state;            /* by the number of the device; NULL: there are no grids */
   pthread_mutex_t lock;
 };
 
@@ -91,7 +91,7 @@ static enum fk_status fetch(const struct grid_job *job, struct fk_cuda_context *
   if (*data) return FK_STATUS_OK;
   FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
   FK_TRY(fk_cuda_upload(context, x->from, x->n, x->columns, first, count, room, count, err));
-  fk_cuda_grid_forget(&job->state[context->device].grid);
+  if (job->state) fk_cuda_grid_forget(&job->state[context->device].grid);
   *data = room;
   *ld = count;
   return FK_STATUS_OK;
@@ -480,6 +480,9 @@ extern "C" enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task
 
 /* ---- rows of all pairs ------------------------------------------------------------------------ */
 
+/* Nothing is left on the device from one step to the next here: what fails for want of memory may be done again.
+ */
+
 struct rows_job {
   struct grid_job job;
   const struct fk_points *rows;
@@ -493,7 +496,6 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   struct grid_job *job = &rows->job;
   struct matrix x = points_of(job, SOURCES), b = b_of(job);
   int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
-  FK_TRY(no_second_attempt(progress, err));
   FK_TRY(hold(job, context, &x, first, count, &step, err));
   if (b.from) FK_TRY(hold(job, context, &b, first, count, &step_b, err));
   double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
@@ -538,12 +540,9 @@ extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task
   memset(absolute, 0, sizeof *sums * (size_t)(task->columns * rows->n));
   FK_TRY(fk_grid_map_init(task->whitening, 1, &job.job.spec.map, err));
   FK_TRY(plan_chunk(&job.job, contexts[0], err));
-  job.job.state = (struct device_state *)calloc(FK_MAX_DEVICES, sizeof *job.job.state);
-  if (!job.job.state) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   pthread_mutex_init(&job.job.lock, NULL);
   enum fk_status status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll,
                                              rows_range, &job, &seconds, err);
   pthread_mutex_destroy(&job.job.lock);
-  free(job.job.state);
   return status;
 }
