@@ -34,18 +34,26 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
     .Call(ffi_debias, points, weights, main$L, score$L, control)
   }
 
-  object <- list(
-    call = call, estimator = estimator, n = nrow(points), d = d, x = points,
-    names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score$H,
-    selector = main$selector, debiased = keep_lost(debias$debiased, points, weights),
-    terms = formula$terms, variables = formula$variables, na.action = kept$omitted,
-    backend = control$backend, precision = control$precision, threads = threads,
-    devices = devices, tol = control$tol, tol_type = control$tol_type
-  )
   stages <- list(
     bandwidth = main$stats,
     score_bandwidth = if (!is.null(score_bandwidth)) score$stats,
     debias = debias$stats
+  )
+  new_fit(
+    call, estimator, points, weights, main, control, threads, devices, resolved, stages, score$H,
+    keep_lost(debias$debiased, points, weights), formula, kept$omitted
+  )
+}
+
+# The object itself, of what was found.
+new_fit <- function(call, estimator, points, weights, main, control, threads, devices, resolved,
+                    stages = list(), score_bandwidth = NULL, debiased = NULL, formula = NULL, omitted = NULL) {
+  object <- list(
+    call = call, estimator = estimator, n = nrow(points), d = ncol(points), x = points,
+    names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score_bandwidth,
+    selector = main$selector, debiased = debiased, terms = formula$terms, variables = formula$variables,
+    na.action = omitted, backend = control$backend, precision = control$precision, threads = threads,
+    devices = devices, tol = control$tol, tol_type = control$tol_type
   )
   object$diagnostics <- fit_record(object, Filter(Negate(is.null), stages), resolved)
   structure(object, class = "flash_kde")

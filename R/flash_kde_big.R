@@ -10,27 +10,19 @@ flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace"), bandwidth, 
                                  devices = NULL, tol = 0, tol_type = c("global", "pointwise"), ...) {
   check_fit_dots(...)
   x <- check_big(x, "x")
-  d <- ncol(x)
-  if (!identical(estimator, c("kde", "laplace"))) estimator <- check_estimator(estimator)
   if (identical(estimator, "sdkde")) {
     stop_argument("estimator", "must be \"kde\" or \"laplace\" where `x` is a big.matrix: found \"sdkde\"")
   }
+  estimator <- check_choice(estimator, c("kde", "laplace"), "estimator")
   control <- fk_control(backend, precision, threads, devices, tol = tol, tol_type = tol_type)
-  resolved <- resolve_control(control, nrow(x), nrow(x), d)
+  resolved <- resolve_control(control, nrow(x), nrow(x), ncol(x))
   weights <- common_scale(check_weights(weights, nrow(x)))
   if (missing(bandwidth) || is.null(bandwidth) || is.character(bandwidth)) {
     stop_argument("bandwidth", "must be given where `x` is a big.matrix, such as that of bw_lcv() for some of its rows")
   }
-  main <- as_bandwidth(bandwidth, d, names = colnames(x))
-  for (piece in big_pieces(x)) read_rows(x, piece, "x", d, colnames(x))
-  object <- list(
-    call = generic_call(match.call()), estimator = estimator[1], n = nrow(x), d = d, x = x,
-    names = colnames(x), weights = weights, bandwidth = main$H, selector = selector_of(bandwidth),
-    backend = control$backend, precision = control$precision, threads = threads, devices = devices,
-    tol = control$tol, tol_type = control$tol_type
-  )
-  object$diagnostics <- fit_record(object, list(), resolved)
-  structure(object, class = "flash_kde")
+  main <- want_bandwidth(bandwidth, x, weights, estimator, "bandwidth")
+  for (piece in big_pieces(x)) read_rows(x, piece, "x", ncol(x), colnames(x)) # are all numbers finite?
+  new_fit(generic_call(match.call()), estimator, x, weights, main, control, threads, devices, resolved)
 }
 
 check_in_memory <- function(object, arg = "object") {
@@ -58,16 +50,16 @@ log_sum <- function(points, at, weights, L, factor, loo, control) {
   if (!is_big(points)) return(.Call(ffi_log_sum, points, at, weights, L, factor, loo, control))
   by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
   if (by_grid) return(log_of_sums(points, at, weights, L, control))
-  sum_parts(points, at, weights, control, merge_logs, \(x, y, w, own, control) {
+  sum_parts(points, at, weights, control, \(x, y, w, own, control) {
     .Call(ffi_log_sum, x, y, w, L, factor, loo && own, control)
   })
 }
 
-# As ffi_score gives them. Parts are weighed by their estimates.
+# As ffi_score gives them.
 score_sum <- function(points, at, weights, L, laplace, loo, names, control) {
   if (!is_big(points)) return(.Call(ffi_score, points, at, weights, L, laplace, loo, names, control)$score)
   factor <- estimator_factor(if (laplace) "laplace" else "kde", ncol(points))
-  sum_parts(points, at, weights, control, merge_scores, \(x, y, w, own, control) {
+  sum_parts(points, at, weights, control, \(x, y, w, own, control) {
     part <- .Call(ffi_log_sum, x, y, w, L, factor, loo && own, control)
     part$score <- .Call(ffi_score, x, y, w, L, laplace, loo && own, names, control)$score
     part
@@ -91,7 +83,7 @@ log_of_sums <- function(points, at, weights, L, control) {
 
 # `sum_part(x, y, w, own, control)` for each piece x of the points with each of the targets (y is NULL and `own`
 # TRUE where these are the same rows), merged.
-sum_parts <- function(points, at, weights, control, merge, sum_part) {
+sum_parts <- function(points, at, weights, control, sum_part) {
   pieces <- big_pieces(points)
   own <- is.null(at)
   m <- if (own) nrow(points) else nrow(at)
@@ -110,7 +102,7 @@ sum_parts <- function(points, at, weights, control, merge, sum_part) {
       if (!is.null(w) && all(w == 0)) next
       same <- own && identical(piece, targets)
       part <- sum_part(if (same) y else read(piece), if (!same) y, w, same, control)
-      total <- if (is.null(total)) part else merge(total, part)
+      total <- if (is.null(total)) part else merge_parts(total, part)
     }
     total
   })
@@ -121,25 +113,21 @@ sum_parts <- function(points, at, weights, control, merge, sum_part) {
   )
 }
 
-merge_logs <- function(a, b) {
+# Logarithms of sums add up; scores are means, by these sums.
+merge_parts <- function(a, b) {
   top <- pmax(a$log_abs, b$log_abs)
-  sum <- signed_share(a, top) + signed_share(b, top)
-  list(
-    log_abs = top + log(abs(sum)), negative = if (!is.null(a$negative)) sum < 0,
-    stats = add_stats(a$stats, b$stats)
-  )
-}
-
-merge_scores <- function(a, b) {
-  top <- pmax(a$log_abs, b$log_abs)
-  shares <- list(signed_share(a, top), signed_share(b, top))
+  share_a <- signed_share(a, top)
+  share_b <- signed_share(b, top)
+  sum <- share_a + share_b
   weigh <- function(share, score) {
     score[share == 0, ] <- 0 # a part without other points has none
     share * score
   }
-  merged <- merge_logs(a, b)
-  merged$score <- (weigh(shares[[1]], a$score) + weigh(shares[[2]], b$score)) / (shares[[1]] + shares[[2]])
-  merged
+  list(
+    log_abs = top + log(abs(sum)), negative = if (!is.null(a$negative)) sum < 0,
+    score = if (!is.null(a$score)) (weigh(share_a, a$score) + weigh(share_b, b$score)) / sum,
+    stats = add_stats(a$stats, b$stats)
+  )
 }
 
 # exp(log_abs - top) with its sign; 0 where both are.

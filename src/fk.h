@@ -280,7 +280,9 @@ enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t
                       int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
 
 bool fk_all_finite(const double *x, int64_t n);
-double fk_largest_absolute(const double *x, int64_t n); /* 1 where all are 0: it only divides */
+bool fk_any_negative(const double *x, int64_t n, int threads);
+double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
+double fk_largest_absolute(const double *x, int64_t n);     /* 1 where all are 0: it only divides */
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

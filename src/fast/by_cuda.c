@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "../core/aligned.h"
-#include "../core/threads.h"
 #include "../fk_config.h"
 #include "engine.h"
 
@@ -38,29 +37,16 @@ struct call {
 
 static enum fk_status add_term(struct fk_fast_job *job, struct call *call, struct fk_error *err) {
   int64_t m = job->m;
-  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)m);
   enum fk_status status = fk_cuda_grid_sums(&call->task, job->opts, job->stats, err);
-  for (int64_t c = 0; c < job->columns && !status; c++) {
-    double *out = fk_fast_out(job, c);
-    if (out == call->task.value) continue;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < m; i++)
-      out[i] = (call->first ? 0 : out[i]) + call->scale * call->task.value[c * m + i];
-  }
+  if (!status) fk_fast_add(job, 0, m, call->scale, call->first, call->task.value);
   if (status || !call->task.gradient) return status;
-  /* coordinates: the gradient, and the target's own times the mass */
   const struct fk_points *targets = fk_fast_targets(job);
   double *u = fk_aligned_alloc(sizeof(double) * FK_FAST_CHUNK * (size_t)job->d);
   if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
   for (int64_t at = 0; at < m && !status; at += FK_FAST_CHUNK) {
     int64_t count = fk_smaller(FK_FAST_CHUNK, m - at);
     status = fk_fast_whiten(job, targets, at, count, u, count, err);
-    for (int64_t k = 0; k < job->d && !status; k++) {
-      double *out = job->task->sums + k * m + at;
-      const double *slope = call->task.gradient + k * m + at, *mass = job->task->mass + at;
-#pragma omp parallel for num_threads(threads) schedule(static)
-      for (int64_t i = 0; i < count; i++) out[i] = call->scale * slope[i] + u[k * count + i] * mass[i];
-    }
+    if (!status) fk_fast_set_coordinates(job, at, count, call->scale, call->task.gradient + at, m, u);
   }
   fk_aligned_free(u);
   return status;

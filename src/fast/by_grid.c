@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "../core/aligned.h"
-#include "../core/threads.h"
 #include "engine.h"
 
 /* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
@@ -93,23 +92,8 @@ struct term {
 /* One term of the factor joins the sums; where there are coordinates it is the last that brings gradients. */
 static void take(struct pass *p, int64_t at, int64_t count, const double *u, void *data) {
   const struct term *term = data;
-  struct fk_fast_job *job = p->job;
-  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
-  for (int64_t c = 0; c < job->columns; c++) {
-    double *out = fk_fast_out(job, c) + at;
-    const double *value = p->value + c * count;
-    if (value == out) continue;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) out[i] = (term->first ? 0 : out[i]) + term->scale * value[i];
-  }
-  if (!term->gradient) return;
-  const double *mass = job->task->mass + at;
-  for (int64_t k = 0; k < job->d; k++) {
-    double *out = job->task->sums + k * job->m + at;
-    const double *slope = p->gradient + k * count;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) out[i] = term->scale * slope[i] + u[k * count + i] * mass[i];
-  }
+  fk_fast_add(p->job, at, count, term->scale, term->first, p->value);
+  if (term->gradient) fk_fast_set_coordinates(p->job, at, count, term->scale, p->gradient, count, u);
 }
 
 /* Rows whose own sum is too small beside what the error may be: around[] has the latter. */

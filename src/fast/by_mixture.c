@@ -74,7 +74,7 @@ static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struc
   sub->job.task = &sub->task;
   sub->job.opts = &sub->opts;
   sub->job.tol = part->tol;
-  sub->job.single = job->opts->precision != FK_PRECISION_DOUBLE && part->tol >= 4e-6 && !each_row;
+  sub->job.single = fk_fast_may_be_single(job->opts, part->tol) && !each_row;
   sub->job.laplace = 0;
   sub->job.plain = part->n == 1 && !part->direct ? x->sum.weight[part->first] : 1;
   sub->task.kernel = FK_KERNEL_GAUSSIAN;
@@ -262,16 +262,6 @@ static int report(void *data, double fraction) {
   return p->poll->fn(p->poll->data, p->from + (p->to - p->from) * fmin(fraction, 1));
 }
 
-static void add(const struct fk_fast_job *job, const struct sub *sub, double weight, bool first) {
-  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)job->m);
-  for (int64_t c = 0; c < job->columns; c++) {
-    const double *from = fk_fast_out(&sub->job, c);
-    double *to = fk_fast_out(job, c);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t i = 0; i < job->m; i++) to[i] = (first ? 0 : to[i]) + weight * from[i];
-  }
-}
-
 enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_mixture *x, struct fk_error *err) {
   int64_t d = job->d, numbers = job->m * job->columns;
   double *values = fk_aligned_alloc(sizeof(double) * (size_t)(numbers + d * d)), *chol = values + numbers;
@@ -294,7 +284,7 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
     progress.to += part->seconds / x->seconds;
     if (job->opts->poll.fn) sub.opts.poll = (struct fk_poll){report, &progress};
     status = part->direct ? fk_fast_by_direct(&sub.job, err) : fk_fast_by_grid(&sub.job, &part->work, err);
-    if (!status) add(job, &sub, part->direct ? x->sum.weight[part->first] : 1, p == 0);
+    if (!status) fk_fast_add(job, 0, job->m, part->direct ? x->sum.weight[part->first] : 1, p == 0, values);
     job->used_single = job->used_single || sub.job.used_single;
     grids += !part->direct;
   }

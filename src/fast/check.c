@@ -88,14 +88,6 @@ static bool sum_piece(const struct addition *a, int64_t piece) {
   return true;
 }
 
-static bool any_negative(const double *b, int64_t n, int threads) {
-  int negative = 0;
-  threads = fk_threads_for_bytes(threads, 8.0 * (double)n);
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : negative)
-  for (int64_t i = 0; i < n; i++) negative |= b[i] < 0;
-  return negative;
-}
-
 enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
                              int64_t columns, int threads, struct fk_error *err) {
   int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
@@ -120,7 +112,7 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
   struct addition a = {check, w, factor, points, b, .columns = check->columns};
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
   bool failed = false;
-  if (!check->negative && b && any_negative(b, points->n * check->columns, threads)) {
+  if (!check->negative && b && fk_any_negative(b, points->n * check->columns, threads)) {
     memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
     check->negative = true;
   }

@@ -72,7 +72,7 @@ static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *
   const double *w = task->weights;
   job->columns = values + 1;
   job->b = w;
-  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(n * job->columns)), negative = 0;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(n * job->columns));
   if (values > 0) {
     double *b = job->own_b = fk_aligned_alloc(sizeof(double) * (size_t)(n * job->columns));
     if (!b)
@@ -85,10 +85,7 @@ static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *
     }
     job->b = b;
   }
-  int64_t numbers = job->b ? n * job->columns : 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : negative)
-  for (int64_t i = 0; i < numbers; i++) negative |= job->b[i] < 0;
-  job->negative = negative;
+  job->negative = job->b && fk_any_negative(job->b, n * job->columns, job->opts->threads);
   return FK_STATUS_OK;
 }
 
@@ -103,12 +100,32 @@ void fk_fast_leave_out(struct fk_fast_job *job) {
 }
 
 void fk_fast_find_largest(struct fk_fast_job *job) {
-  double largest = 0;
-  const double *mass = job->task->mass;
-  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)job->m);
-#pragma omp parallel for num_threads(threads) reduction(max : largest)
-  for (int64_t i = 0; i < job->m; i++) largest = fabs(mass[i]) > largest ? fabs(mass[i]) : largest;
-  job->largest = largest;
+  job->largest = fk_largest(job->task->mass, job->m, job->opts->threads);
+}
+
+/* ---- what a method gives ---------------------------------------------------------------------- */
+
+void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
+                 const double *value) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
+  for (int64_t c = 0; c < job->columns; c++) {
+    double *out = fk_fast_out(job, c) + at;
+    const double *from = value + c * count;
+    if (from == out) continue;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) out[i] = (first ? 0 : out[i]) + scale * from[i];
+  }
+}
+
+void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
+                             const double *slope, int64_t ld, const double *u) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
+  const double *mass = job->task->mass + at;
+  for (int64_t k = 0; k < job->d; k++) {
+    double *out = job->task->sums + k * job->m + at;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) out[i] = scale * slope[k * ld + i] + u[k * count + i] * mass[i];
+  }
 }
 
 /* ---- which method ----------------------------------------------------------------------------- */
@@ -257,7 +274,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.terms = terms;
   job.session = ++sessions;
   job.stats = stats;
-  job.single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
+  job.single = fk_fast_may_be_single(opts, opts->tol);
   job.laplace = -task->factor[1];
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;

@@ -71,6 +71,18 @@ static inline double fk_fast_around(const struct fk_fast_job *job, int64_t i, co
   return isfinite(worst) ? worst * job->task->mass[i] : worst;
 }
 
+/* What floats keep of a sum. */
+static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol) {
+  return opts->precision != FK_PRECISION_DOUBLE && tol >= 4e-6;
+}
+
+/* Values of the rows at .. at + count - 1, value[c * count], join the sums, times scale. */
+void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
+                 const double *value);
+/* Sums of coordinates there, from the gradient, slope[k * ld], and the targets' own times the mass. */
+void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
+                             const double *slope, int64_t ld, const double *u);
+
 enum { FK_FAST_CHUNK = 1 << 20 }; /* points whitened at a time */
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "../core/aligned.h"
-#include "../core/threads.h"
 #include "check.h"
 #include "engine.h"
 
@@ -62,7 +61,7 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
     *seconds = calls * engine->seconds(&work, &s->opts);
     return FK_STATUS_OK;
   }
-  bool single = s->opts.precision != FK_PRECISION_DOUBLE && spec->part_tol >= 4e-6;
+  bool single = fk_fast_may_be_single(&s->opts, spec->part_tol);
   struct fk_direct_options options = {single, 1, s->opts.poll};
   struct fk_direct_cost direct = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
@@ -83,7 +82,7 @@ static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *s
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
   const struct fk_engine *engine;
   double seconds, by_parts = INFINITY;
-  bool single = opts->precision != FK_PRECISION_DOUBLE && opts->tol >= 4e-6;
+  bool single = fk_fast_may_be_single(opts, opts->tol);
   *wanted = false;
   if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
@@ -273,14 +272,6 @@ static enum fk_status evaluate(struct fk_stream *s, const struct fk_grid_points 
   return status ? status : fk_grid_evaluate(s->grid, u, sums->value + first, NULL, sums->ld, err);
 }
 
-static double largest_of(const double *value, int64_t n, int requested) {
-  double largest = 0;
-  int threads = fk_threads_for_bytes(requested, 8.0 * (double)n);
-#pragma omp parallel for num_threads(threads) reduction(max : largest)
-  for (int64_t i = 0; i < n; i++) largest = fabs(value[i]) > largest ? fabs(value[i]) : largest;
-  return largest;
-}
-
 /* Remembers what the check asks for, and tells the error so far. */
 static void look_at(struct fk_stream *s, const struct sums *sums) {
   int rows = s->check.rows;
@@ -292,7 +283,7 @@ static void look_at(struct fk_stream *s, const struct sums *sums) {
       int64_t at = fk_check_row(s->m, r) - s->evaluated;
       if (at >= 0 && at < sums->ld) got[r] = value[at];
     }
-    s->largest[c] = fmax(s->largest[c], largest_of(value, sums->ld, s->opts.threads));
+    s->largest[c] = fmax(s->largest[c], fk_largest(value, sums->ld, s->opts.threads));
     error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.negative ? 0 : s->largest[c]));
   }
   s->evaluated += sums->ld;
