@@ -286,9 +286,8 @@ double fk_largest_absolute(const double *x, int64_t n);     /* 1 where all are 0
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
-/* Threads for a request (0: default). One in forked children, where OpenMP runtimes hang. */
+/* Threads for a request (0: default). One in forked children, which mostly share the processors already. */
 int fk_threads(int requested);
-bool fk_openmp(void);
 double fk_seconds(void);
 
 #ifdef __cplusplus

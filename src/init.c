@@ -2,6 +2,7 @@
 #include <R_ext/Rdynload.h>
 #include <R_ext/Visibility.h>
 
+#include "core/pool.h"
 #include "core/threads.h"
 #include "cpu/tile.h"
 #include "r/ffi.h"
@@ -38,4 +39,10 @@ void attribute_visible R_init_flashkernel(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   fk_threads_init();
   fk_isa_choose();
+}
+
+/* Threads would run on in code that is gone. */
+void attribute_visible R_unload_flashkernel(DllInfo *dll) {
+  (void)dll;
+  fk_pool_stop();
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 
 /* First i with x[i] >= value. */
@@ -32,16 +33,32 @@ static double cdf_at(const double *x, const double *cumulative_weights, int64_t 
   return sum;
 }
 
+struct values {
+  const double *x, *cumulative_weights, *y;
+  int64_t n, from; /* y from `from` on */
+  double h;
+  bool laplace;
+  double *out;
+};
+
+static void fill(void *data, int64_t first, int64_t end, int slot) {
+  const struct values *v = data;
+  (void)slot;
+  for (int64_t j = v->from + first; j < v->from + end; j++)
+    v->out[j] = cdf_at(v->x, v->cumulative_weights, v->n, v->h, v->y[j], v->laplace);
+}
+
 enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t n, double h, const double *y,
                       int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err) {
   int threads = fk_threads_for_work(opts->threads, 30.0 * (double)n * (double)m);
   enum fk_status status = FK_STATUS_OK;
+  struct values values = {x, cumulative_weights, y, n, 0, h, laplace, out};
   struct fk_chunks progress;
   fk_chunks_start(&progress, &opts->poll, threads, (double)m, 10 * (double)n);
   for (int64_t from = 0, to; from < m && !status; from = to) {
     to = fk_smaller(m, from + progress.size);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-    for (int64_t j = from; j < to; j++) out[j] = cdf_at(x, cumulative_weights, n, h, y[j], laplace);
+    values.from = from;
+    fk_parallel_for(threads, to - from, fk_step_for_work(30.0 * (double)n), fill, &values);
     status = fk_chunks_done(&progress, to - from, err);
   }
   return status;

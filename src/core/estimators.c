@@ -6,6 +6,7 @@
 #include "aligned.h"
 #include "../fk.h"
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 #include "triangular.h"
 
@@ -59,6 +60,22 @@ enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, c
   return status;
 }
 
+struct logs {
+  double *log_abs;
+  const double *shift;
+  int *negative;
+};
+
+static void take_logs(void *data, int64_t first, int64_t end, int slot) {
+  const struct logs *l = data;
+  (void)slot;
+  for (int64_t j = first; j < end; j++) {
+    double mass = l->log_abs[j];
+    if (l->negative) l->negative[j] = mass < 0;
+    l->log_abs[j] = log(fabs(mass)) + l->shift[j];
+  }
+}
+
 enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
                           const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
                           double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err) {
@@ -71,12 +88,8 @@ enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, 
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
   enum fk_status status = whiten_and_run(&task, chol, weights, opts, stats, err);
   int threads = fk_threads_for_work(opts->threads, 50.0 * (double)m);
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t j = 0; j < (status ? 0 : m); j++) {
-    double mass = log_abs[j];
-    if (negative) negative[j] = mass < 0;
-    log_abs[j] = log(fabs(mass)) + task.shift[j];
-  }
+  struct logs logs = {log_abs, task.shift, negative};
+  if (!status) fk_parallel_for(threads, m, fk_step_for_work(50), take_logs, &logs);
   fk_aligned_free(task.shift);
   return status;
 }
@@ -90,11 +103,15 @@ struct shift_map {
   const struct fk_whitening *whitening;
   const double *A; /* d x d, column-major */
   bool A_diagonal, add_target;
+  const double *S, *D;
+  double *out;
+  struct fk_scratch scratch; /* two blocks */
 };
 
-static void map_block(const struct shift_map *map, const double *S, const double *D, int64_t first, int64_t count,
-                      double *u, double *shift, double *out) {
+static void map_block(const struct shift_map *map, int64_t first, int64_t count, double *u) {
   int64_t d = map->whitening->d, m = map->targets->n;
+  const double *S = map->S, *D = map->D;
+  double *shift = u + d * FK_BLOCK, *out = map->out;
   fk_whiten(map->whitening, map->targets, NULL, first, count, u, FK_BLOCK, NULL);
   for (int64_t k = 0; k < d; k++) {
     double *restrict to = u + k * FK_BLOCK, scale = map->A_diagonal ? map->A[k + k * d] : 1;
@@ -109,26 +126,25 @@ static void map_block(const struct shift_map *map, const double *S, const double
   }
 }
 
-static enum fk_status map_shift(const struct shift_map *map, const double *S, const double *D, double *out,
-                                int threads, struct fk_error *err) {
-  int64_t m = map->targets->n, blocks = fk_pieces(m, FK_BLOCK);
-  size_t bytes = sizeof(double) * FK_BLOCK * (size_t)map->whitening->d;
-  bool failed = false;
-  double d = (double)map->whitening->d, work = (double)m * d * (d + 10);
-  threads = (int)fk_smaller(fk_threads_for_work(threads, work), blocks);
-#pragma omp parallel num_threads(threads) reduction(|| : failed)
-  {
-    double *u = malloc(bytes), *shift = map->A_diagonal ? NULL : malloc(bytes);
-    failed = !u || (!map->A_diagonal && !shift);
-#pragma omp for schedule(static)
-    for (int64_t b = 0; b < blocks; b++) {
-      int64_t first = b * FK_BLOCK;
-      if (!failed) map_block(map, S, D, first, fk_smaller(m - first, FK_BLOCK), u, shift, out);
-    }
-    free(u);
-    free(shift);
-  }
-  return failed ? out_of_memory(err, 2 * (double)bytes) : FK_STATUS_OK;
+static void map_blocks(void *data, int64_t first, int64_t end, int slot) {
+  const struct shift_map *map = data;
+  for (int64_t at = first * FK_BLOCK, b = first; b < end; b++, at += FK_BLOCK)
+    map_block(map, at, fk_smaller(map->targets->n - at, FK_BLOCK), fk_scratch_at(&map->scratch, slot));
+}
+
+static enum fk_status map_shift(struct shift_map *map, const double *S, const double *D, double *out, int threads,
+                                struct fk_error *err) {
+  int64_t m = map->targets->n;
+  size_t bytes = 2 * sizeof(double) * FK_BLOCK * (size_t)map->whitening->d;
+  double d = (double)map->whitening->d, work = d * (d + 10);
+  threads = fk_threads_for_work(threads, (double)m * work);
+  map->S = S;
+  map->D = D;
+  map->out = out;
+  if (!fk_scratch_init(&map->scratch, threads, bytes)) return out_of_memory(err, (double)bytes);
+  fk_parallel_for(threads, fk_pieces(m, FK_BLOCK), fk_step_for_work(FK_BLOCK * work), map_blocks, map);
+  fk_scratch_free(&map->scratch);
+  return FK_STATUS_OK;
 }
 
 /* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i): for the Laplace
@@ -170,7 +186,11 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
     for (int64_t j = 0; j < m && !status; j++) estimate[j] *= exp(estimate_shift[j] - shift[j]);
   }
   if (!status) {
-    struct shift_map map = {targets, &whitening, A, whitening.diagonal, false};
+    struct shift_map map = {.targets = targets,
+                            .whitening = &whitening,
+                            .A = A,
+                            .A_diagonal = whitening.diagonal,
+                            .add_target = false};
     fk_inverse_transposed(chol, d, A);
     status = map_shift(&map, mass, estimate, score, opts->threads, err);
   }
@@ -202,7 +222,11 @@ enum fk_status fk_debias(const struct fk_points *x, const double *weights, const
     /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
     fk_inverse_transposed(chol_score, d, inverse);
     fk_variance_times(chol, inverse, d, 0.5, A);
-    struct shift_map map = {x, &whitening, A, whitening.diagonal && fk_is_diagonal(chol, d), true};
+    struct shift_map map = {.targets = x,
+                            .whitening = &whitening,
+                            .A = A,
+                            .A_diagonal = whitening.diagonal && fk_is_diagonal(chol, d),
+                            .add_target = true};
     status = map_shift(&map, mass, mass, debiased, opts->threads, err);
   }
   fk_whitening_free(&whitening);
@@ -239,7 +263,11 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) status = engine->sums(&task, &exact, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
-    struct shift_map map = {x, &score_whitening, chol_score, score_whitening.diagonal, true};
+    struct shift_map map = {.targets = x,
+                            .whitening = &score_whitening,
+                            .A = chol_score,
+                            .A_diagonal = score_whitening.diagonal,
+                            .add_target = true};
     status = map_shift(&map, mass, mass, means, opts->threads, err);
   }
   if (!status) status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 
 enum { LANES = 8, PIECE = 1 << 18 }; /* bytes of a piece, a multiple of 8 LANES */
@@ -33,19 +34,27 @@ static void hash_piece(const unsigned char *data, size_t bytes, uint64_t key[2])
   }
 }
 
+struct keys {
+  const unsigned char *data;
+  size_t bytes;
+  _Atomic uint64_t key[2];
+};
+
+/* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
+static void add_piece(void *data, int64_t p, int64_t end, int slot) {
+  struct keys *k = data;
+  size_t first = (size_t)p * PIECE, count = k->bytes - first < PIECE ? k->bytes - first : PIECE;
+  uint64_t piece[2];
+  (void)end, (void)slot;
+  hash_piece(k->data + first, count, piece);
+  k->key[0] += mix(piece[0], (uint64_t)p);
+  k->key[1] += mix(piece[1], ~(uint64_t)p);
+}
+
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
-  int64_t pieces = fk_pieces((int64_t)bytes, PIECE);
-  uint64_t k0 = bytes, k1 = ~(uint64_t)bytes;
-  threads = fk_threads_for_bytes(threads, (double)bytes);
-  /* The keys of pieces add up, each mixed with its place: the same for any number of threads. */
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : k0, k1)
-  for (int64_t p = 0; p < pieces; p++) {
-    size_t first = (size_t)p * PIECE, count = bytes - first < PIECE ? bytes - first : PIECE;
-    uint64_t piece[2];
-    hash_piece((const unsigned char *)data + first, count, piece);
-    k0 += mix(piece[0], (uint64_t)p);
-    k1 += mix(piece[1], ~(uint64_t)p);
-  }
-  key[0] = k0;
-  key[1] = k1;
+  struct keys keys = {data, bytes, {bytes, ~(uint64_t)bytes}};
+  fk_parallel_for(fk_threads_for_bytes(threads, (double)bytes), fk_pieces((int64_t)bytes, PIECE), 1, add_piece,
+                  &keys);
+  key[0] = keys.key[0];
+  key[1] = keys.key[1];
 }

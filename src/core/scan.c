@@ -1,31 +1,66 @@
 /* What one pass over an array tells. */
 #include <math.h>
 
+#include "pool.h"
 #include "threads.h"
+
+enum { PIECE = 1 << 16 };
+
+struct scan {
+  const double *x;
+  atomic_bool found;
+  _Atomic double largest;
+};
+
+static void run(struct scan *scan, int64_t n, int threads, fk_body body) {
+  fk_parallel_for(fk_threads_for_bytes(threads, 8.0 * (double)n), n, PIECE, body, scan);
+}
+
+static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  const double *x = scan->x;
+  int bad = 0;
+  (void)slot;
+  /* x - x is 0, or NaN where x is not finite: the sum needs no branch */
+  for (int64_t i = first; i < end; i++) bad |= !(x[i] - x[i] == 0);
+  if (bad) scan->found = true;
+}
 
 /* At the speed of memory, for R asks it of all points. */
 bool fk_all_finite(const double *x, int64_t n) {
-  int threads = fk_threads_for_bytes(0, 8.0 * (double)n), bad = 0;
-  /* x - x is 0, or NaN where x is not finite: the sum needs no branch */
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : bad)
-  for (int64_t i = 0; i < n; i++) bad |= !(x[i] - x[i] == 0);
-  return !bad;
+  struct scan scan = {.x = x};
+  run(&scan, n, 0, find_not_finite);
+  return !scan.found;
+}
+
+static void find_negative(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  const double *x = scan->x;
+  int negative = 0;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) negative |= x[i] < 0;
+  if (negative) scan->found = true;
 }
 
 bool fk_any_negative(const double *x, int64_t n, int threads) {
-  int negative = 0;
-  threads = fk_threads_for_bytes(threads, 8.0 * (double)n);
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : negative)
-  for (int64_t i = 0; i < n; i++) negative |= x[i] < 0;
-  return negative;
+  struct scan scan = {.x = x};
+  run(&scan, n, threads, find_negative);
+  return scan.found;
+}
+
+static void find_largest(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  const double *x = scan->x;
+  double largest = 0, so_far = scan->largest;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) largest = fabs(x[i]) > largest ? fabs(x[i]) : largest;
+  while (largest > so_far && !atomic_compare_exchange_weak(&scan->largest, &so_far, largest)) continue;
 }
 
 double fk_largest(const double *x, int64_t n, int threads) {
-  double largest = 0;
-  threads = fk_threads_for_bytes(threads, 8.0 * (double)n);
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(max : largest)
-  for (int64_t i = 0; i < n; i++) largest = fabs(x[i]) > largest ? fabs(x[i]) : largest;
-  return largest;
+  struct scan scan = {.x = x};
+  run(&scan, n, threads, find_largest);
+  return scan.largest;
 }
 
 double fk_largest_absolute(const double *x, int64_t n) {

@@ -1,34 +1,47 @@
-/* How many threads. The package never calls omp_set_num_threads: that would change other packages. */
+/* How many threads, and the chunks between which callers are asked. */
+#ifdef __linux__
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <sched.h>
+#else
 #define _POSIX_C_SOURCE 200809L /* clock_gettime, getpid */
+#endif
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-#ifndef _WIN32
+#ifdef _WIN32
+#include <windows.h>
+#else
 #include <unistd.h>
 #endif
 
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 
 #ifdef _WIN32
 void fk_threads_init(void) {}
-static bool in_forked_child(void) { return false; }
+bool fk_forked(void) { return false; }
 #else
 static pid_t loaded_in;
 void fk_threads_init(void) { loaded_in = getpid(); }
-/* OpenMP's thread pool does not survive fork(): libgomp hangs at the next parallel region. */
-static bool in_forked_child(void) { return getpid() != loaded_in; }
+/* A child has its parent's memory, but not the threads of its pool. */
+bool fk_forked(void) { return getpid() != loaded_in; }
 #endif
 
-bool fk_openmp(void) {
-#ifdef _OPENMP
-  return true;
+/* That this process may use. */
+static int processors(void) {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+#endif
+#ifdef _WIN32
+  SYSTEM_INFO info;
+  GetSystemInfo(&info);
+  return (int)info.dwNumberOfProcessors;
 #else
-  return false;
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (int)online : 1;
 #endif
 }
 
@@ -41,21 +54,13 @@ static int positive(const char *name) {
 static int at_most(int threads, int limit) { return limit > 0 && limit < threads ? limit : threads; }
 
 int fk_threads(int requested) {
-#ifdef _OPENMP
-  int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS"), processors = omp_get_num_procs();
-  if (threads == 0) threads = at_most(processors, positive("OMP_NUM_THREADS"));
-  threads = at_most(at_most(threads, processors), omp_get_thread_limit());
+  int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS"), most = processors();
+  if (threads == 0) threads = at_most(most, positive("OMP_NUM_THREADS"));
+  threads = at_most(at_most(threads, most), positive("OMP_THREAD_LIMIT"));
   /* CRAN's limit for checks. */
   const char *cran = getenv("_R_CHECK_LIMIT_CORES_");
   if (cran && *cran && (*cran == 't' || *cran == 'T' || *cran == 'w')) threads = at_most(threads, 2);
-  return in_forked_child() ? 1 : threads;
-#else
-  (void)requested;
-  (void)positive;
-  (void)at_most;
-  (void)in_forked_child;
-  return 1;
-#endif
+  return fk_forked() ? 1 : threads;
 }
 
 /* A thread takes tens of microseconds to wake, and far longer where the cores are busy: 3e7 multiply-adds,
@@ -74,27 +79,33 @@ int fk_threads_for_bytes(int requested, double bytes) {
 
 /* A clock that nobody sets. */
 double fk_seconds(void) {
-#ifdef _OPENMP
-  return omp_get_wtime();
-#else
   struct timespec now = {0, 0};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-#endif
+}
+
+enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
+
+struct copy {
+  const double *from;
+  double *to;
+  int64_t from_ld, to_ld, rows, pieces;
+};
+
+static void copy_piece(void *data, int64_t i, int64_t end, int slot) {
+  const struct copy *c = data;
+  int64_t column = i / c->pieces, row = i % c->pieces * PIECE;
+  (void)end, (void)slot;
+  memcpy(c->to + column * c->to_ld + row, c->from + column * c->from_ld + row,
+         sizeof(double) * (size_t)fk_smaller(PIECE, c->rows - row));
 }
 
 void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
                   int threads) {
-  enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
-  int64_t pieces = fk_pieces(rows, PIECE), total = pieces * columns;
+  struct copy c = {from, to, from_ld, to_ld, rows, fk_pieces(rows, PIECE)};
   /* one piece of many mostly: the threads are awake */
   threads = fk_threads_for_bytes(threads, 128.0 * (double)rows * (double)columns);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < total; i++) {
-    int64_t column = i / pieces, row = i % pieces * PIECE;
-    memcpy(to + column * to_ld + row, from + column * from_ld + row,
-           sizeof(double) * (size_t)fk_smaller(PIECE, rows - row));
-  }
+  fk_parallel_for(threads, c.pieces * columns, 1, copy_piece, &c);
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ extern "C" {
 int fk_threads_for_work(int requested, double work);
 int fk_threads_for_bytes(int requested, double bytes);
 void fk_threads_init(void); /* at load: remembers the process */
+bool fk_forked(void);       /* a child of the process that loaded the library: it has one thread */
 
 /* Items are done `size` at a time; the size adapts to the time they take. It decides when to look up from
  * the work, never what is computed. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 #include "triangular.h"
 
@@ -55,6 +56,21 @@ static double centre_of(const double *column, int64_t n, const struct extent *pa
   return near ? all.sum : least_absolute(column, n);
 }
 
+struct survey {
+  const struct fk_points *x;
+  const double *weights;
+  double scale;
+  struct extent *extents; /* [column][part] */
+};
+
+static void survey_part(void *data, int64_t i, int64_t end, int slot) {
+  const struct survey *s = data;
+  int64_t n = s->x->n, parts = fk_pieces(n, PART), first = i % parts * PART;
+  (void)end, (void)slot;
+  s->extents[i] = extent_of(s->x->data + i / parts * n + first, s->weights ? s->weights + first : NULL,
+                            fk_smaller(PART, n - first), s->scale);
+}
+
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, int threads, struct fk_error *err) {
   int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
@@ -71,11 +87,8 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   double total = weights ? 0 : (double)n;
   for (int64_t i = 0; i < n && weights; i++) total += weights[i];
   threads = fk_threads_for_bytes(threads, 8.0 * (double)n * (double)d);
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (int64_t i = 0; i < d * parts; i++) {
-    int64_t first = i % parts * PART, count = fk_smaller(PART, n - first);
-    extents[i] = extent_of(x->data + i / parts * n + first, weights ? weights + first : NULL, count, 1 / total);
-  }
+  struct survey survey = {x, weights, 1 / total, extents};
+  fk_parallel_for(threads, d * parts, 1, survey_part, &survey);
   for (int64_t k = 0; k < d; k++) {
     double variance = 0; /* of the kernel, in column k */
     for (int64_t l = 0; l <= k; l++) variance += chol[k + l * d] * chol[k + l * d];

@@ -5,6 +5,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
@@ -66,36 +67,46 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   }
 }
 
+struct tiles {
+  const struct loo *loo;
+  const int64_t *rows;
+  int64_t m, from; /* held-out points, and the tile that is done first */
+  const double *shift2;
+  bool find_max;
+  double *out;
+  struct fk_scratch points;
+};
+
+static void run_tiles(void *data, int64_t first_tile, int64_t end, int slot) {
+  const struct tiles *t = data;
+  struct held_out h;
+  h.points = fk_scratch_at(&t->points, slot);
+  for (int64_t tile = t->from + first_tile; tile < t->from + end; tile++) {
+    int64_t first = tile * FK_TILE_COLS;
+    h.count = (int)fk_smaller(FK_TILE_COLS, t->m - first);
+    gather(t->loo, t->rows, first, t->shift2, &h);
+    run_tile(t->loo, &h, t->find_max);
+    for (int c = 0; c < h.count; c++) t->out[first + c] = h.mass[c];
+  }
+}
+
 /* Held-out points rows[0 .. m) (NULL: all). out: the sums, or with find_max the largest exponents. */
 static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, const double *shift2, bool find_max,
                           double *out, struct fk_error *err) {
+  struct tiles t = {s, rows, m, 0, shift2, find_max, out, {NULL, 0}};
   int64_t tiles = fk_pieces(m, FK_TILE_COLS);
   enum fk_status status = FK_STATUS_OK;
   struct fk_chunks progress;
+  if (!fk_scratch_init(&t.points, s->threads, sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d)))
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points");
   fk_chunks_start(&progress, &s->opts->poll, s->threads, (double)tiles,
                   (double)FK_TILE_COLS * (double)s->points.n);
-  for (int64_t from = 0, to; from < tiles && !status; from = to) {
-    bool failed = false;
-    to = fk_smaller(tiles, from + progress.size);
-#pragma omp parallel num_threads(s->threads) reduction(|| : failed)
-    {
-      struct held_out h;
-      h.points = fk_aligned_alloc(sizeof(double) * (size_t)(FK_TILE_COLS * s->points.d));
-      failed = !h.points;
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t t = from; t < to; t++) {
-        int64_t first = t * FK_TILE_COLS;
-        if (!h.points) continue;
-        h.count = (int)fk_smaller(FK_TILE_COLS, m - first);
-        gather(s, rows, first, shift2, &h);
-        run_tile(s, &h, find_max);
-        for (int c = 0; c < h.count; c++) out[first + c] = h.mass[c];
-      }
-      fk_aligned_free(h.points);
-    }
-    status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of held-out points")
-                    : fk_chunks_done(&progress, to - from, err);
+  for (int64_t to; t.from < tiles && !status; t.from = to) {
+    to = fk_smaller(tiles, t.from + progress.size);
+    fk_parallel_for(s->threads, to - t.from, 1, run_tiles, &t);
+    status = fk_chunks_done(&progress, to - t.from, err);
   }
+  fk_scratch_free(&t.points);
   return status;
 }
 

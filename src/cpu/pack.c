@@ -7,6 +7,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }
@@ -30,31 +31,43 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the engine's copy of the points", bytes / 1e6);
 }
 
+/* Whitening is to take as long as that many multiply-adds for each point. */
+static double work_of(int64_t d) { return (double)d * (double)(d + 10); }
+
+struct radius {
+  const struct fk_points *x;
+  const struct fk_whitening *whitening;
+  struct fk_scratch blocks;
+  _Atomic double square;
+};
+
+static void measure(void *data, int64_t from, int64_t to, int slot) {
+  struct radius *radius = data;
+  double *u = fk_scratch_at(&radius->blocks, slot), largest = 0, so_far = radius->square;
+  int64_t n = radius->x->n, d = radius->x->d;
+  for (int64_t b = from; b < to; b++) {
+    int64_t first = b * FK_BLOCK, count = fk_smaller(n - first, FK_BLOCK);
+    fk_whiten(radius->whitening, radius->x, NULL, first, count, u, FK_BLOCK, NULL);
+    for (int64_t r = 0; r < count; r++) {
+      double square = 0;
+      for (int64_t k = 0; k < d; k++) square += u[k * FK_BLOCK + r] * u[k * FK_BLOCK + r];
+      if (square > largest) largest = square;
+    }
+  }
+  while (largest > so_far && !atomic_compare_exchange_weak(&radius->square, &so_far, largest)) continue;
+}
+
 enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err) {
-  double largest = 0;
-  bool failed = false;
-  int64_t blocks = fk_pieces(x->n, FK_BLOCK);
+  struct radius radius = {.x = x, .whitening = w};
   size_t bytes = sizeof(double) * FK_BLOCK * (size_t)x->d;
-#pragma omp parallel num_threads(threads) reduction(max : largest) reduction(|| : failed)
-  {
-    double *u = malloc(bytes);
-    failed = !u;
-#pragma omp for schedule(static)
-    for (int64_t b = 0; b < blocks; b++) {
-      int64_t first = b * FK_BLOCK, count = fk_smaller(x->n - first, FK_BLOCK);
-      if (!u) continue;
-      fk_whiten(w, x, NULL, first, count, u, FK_BLOCK, NULL);
-      for (int64_t r = 0; r < count; r++) {
-        double square = 0;
-        for (int64_t k = 0; k < x->d; k++) square += u[k * FK_BLOCK + r] * u[k * FK_BLOCK + r];
-        if (square > largest) largest = square;
-      }
-    }
-    free(u);
-  }
-  *radius2 = largest;
-  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
+  threads = fk_threads_for_work(threads, (double)x->n * work_of(x->d));
+  if (!fk_scratch_init(&radius.blocks, threads, bytes)) return out_of_memory(err, (double)bytes);
+  fk_parallel_for(threads, fk_pieces(x->n, FK_BLOCK), fk_step_for_work(FK_BLOCK * work_of(x->d)), measure,
+                  &radius);
+  fk_scratch_free(&radius.blocks);
+  *radius2 = radius.square;
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
@@ -124,32 +137,46 @@ static void store_panel(const struct fk_kernel_mode *mode, const double *u, int6
   }
 }
 
+struct fill {
+  struct fk_packed *packed;
+  const struct fk_kernel_mode *mode;
+  const struct fk_points *x;
+  const struct fk_whitening *whitening;
+  const int64_t *rows;
+  int64_t first, count;
+  struct fk_scratch panels; /* two each */
+};
+
+static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
+  const struct fill *f = data;
+  const struct fk_kernel_mode *mode = f->mode;
+  struct fk_packed *p = f->packed;
+  int panel = mode->ops->panel;
+  int64_t d = p->d;
+  double *u = fk_scratch_at(&f->panels, slot), square[WIDEST_PANEL];
+  for (int64_t b = from; b < to; b++) {
+    int64_t start = b * panel, left = f->count - start, here = left < 0 ? 0 : left < panel ? left : panel;
+    fk_whiten(f->whitening, f->x, f->rows, f->first + start, here, u, panel, u + panel * d);
+    store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
+    for (int lane = 0; lane < panel && p->constant; lane++)
+      fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
+  }
+}
+
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err) {
+  struct fill fill = {p, mode, x, w, rows, first, count, {NULL, 0}};
   int panel = mode->ops->panel;
-  int64_t d = p->d, panels = fk_padded(count, FK_TILE_COLS) / panel;
-  size_t bytes = sizeof(double) * (size_t)panel * (size_t)d;
-  bool failed = false;
+  size_t bytes = 2 * sizeof(double) * (size_t)panel * (size_t)p->d;
   p->n = count;
   for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
-#pragma omp parallel num_threads(threads) reduction(|| : failed)
-  {
-    double *u = malloc(bytes), *work = w->dense ? malloc(bytes) : NULL, square[WIDEST_PANEL];
-    failed = !u || (w->dense && !work);
-#pragma omp for schedule(static)
-    for (int64_t b = 0; b < panels; b++) {
-      int64_t start = b * panel, left = count - start, here = left < 0 ? 0 : left < panel ? left : panel;
-      if (failed) continue;
-      fk_whiten(w, x, rows, first + start, here, u, panel, work);
-      store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
-      for (int lane = 0; lane < panel && p->constant; lane++)
-        fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
-    }
-    free(u);
-    free(work);
-  }
-  return failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
+  threads = fk_threads_for_work(threads, (double)count * work_of(p->d));
+  if (!fk_scratch_init(&fill.panels, threads, bytes)) return out_of_memory(err, (double)bytes);
+  fk_parallel_for(threads, fk_padded(count, FK_TILE_COLS) / panel, fk_step_for_work(panel * work_of(p->d)),
+                  fill_panels, &fill);
+  fk_scratch_free(&fill.panels);
+  return FK_STATUS_OK;
 }
 
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,

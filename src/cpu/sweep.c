@@ -10,6 +10,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "sweep.h"
 
@@ -141,6 +142,7 @@ struct chunk {
   int64_t split, group;    /* sources of a split; splits under way at a time */
   double *partial;         /* an accumulator for each of them; the first collects */
   struct fk_sources sources;
+  struct fk_scratch kernels; /* a tile for each thread */
   bool find_max;
 };
 
@@ -198,29 +200,33 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
 
 /* ---- a chunk of targets ----------------------------------------------------------------------- */
 
+struct splits {
+  const struct fk_sweep *sweep;
+  const struct chunk *chunk;
+  int64_t from; /* the task that is done first */
+};
+
+static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
+  const struct splits *splits = data;
+  const struct fk_sweep *s = splits->sweep;
+  const struct chunk *chunk = splits->chunk;
+  int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS);
+  int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
+  for (int64_t task = splits->from + first; task < splits->from + end; task++)
+    run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->sources.first + task / tiles * chunk->split,
+             fk_scratch_at(&chunk->kernels, slot), chunk->partial + task / tiles * size);
+}
+
 /* The tiles of targets against the splits that are packed. */
 static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, int64_t splits,
                                  struct fk_chunks *progress, struct fk_error *err) {
   int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS), tasks = tiles * splits;
-  int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
+  struct splits all = {s, chunk, 0};
   enum fk_status status = FK_STATUS_OK;
-  for (int64_t from = 0, to; from < tasks && !status; from = to) {
-    bool failed = false;
-    to = fk_smaller(tasks, from + progress->size);
-#pragma omp parallel num_threads(s->threads) reduction(|| : failed)
-    {
-      void *kernel = fk_aligned_alloc(FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode));
-      failed = !kernel;
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t task = from; task < to; task++) {
-        if (!kernel) continue;
-        run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->sources.first + task / tiles * chunk->split, kernel,
-                 chunk->partial + task / tiles * size);
-      }
-      fk_aligned_free(kernel);
-    }
-    status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values")
-                    : fk_chunks_done(progress, to - from, err);
+  for (int64_t to; all.from < tasks && !status; all.from = to) {
+    to = fk_smaller(tasks, all.from + progress->size);
+    fk_parallel_for(s->threads, to - all.from, 1, run_tasks, &all);
+    status = fk_chunks_done(progress, to - all.from, err);
   }
   return status;
 }
@@ -286,6 +292,7 @@ static void take_shifts(const struct fk_sweep *s, const struct chunk *chunk, con
 static void chunk_free(struct chunk *chunk) {
   fk_packed_free(&chunk->points);
   fk_sources_free(&chunk->sources);
+  fk_scratch_free(&chunk->kernels);
   free(chunk->self);
   fk_aligned_free(chunk->shift);
   fk_aligned_free(chunk->partial);
@@ -311,10 +318,12 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   if (!status) status = fk_sources_init(&chunk->sources, s, fk_smaller(n, chunk->group * chunk->split), err);
   if (!status) {
     double bytes = 8.0 * (double)(chunk->group * size * per_target);
+    size_t tile = FK_TILE_ROWS * FK_TILE_COLS * fk_real_size(&s->mode);
     chunk->partial = fk_aligned_alloc((size_t)bytes);
     if (self) chunk->self = malloc(sizeof(int64_t) * (size_t)size);
     if (shifted) chunk->shift = fk_aligned_alloc(fk_real_size(&s->mode) * (size_t)size);
-    if (!chunk->partial || (self && !chunk->self) || (shifted && !chunk->shift))
+    bool tiles_fit = fk_scratch_init(&chunk->kernels, s->threads, tile);
+    if (!tiles_fit || !chunk->partial || (self && !chunk->self) || (shifted && !chunk->shift))
       status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for partial sums", bytes / 1e6);
   }
   if (status) chunk_free(chunk);

@@ -2,13 +2,16 @@
  *
  * The points are cut into blocks, and the pairs of blocks are played like a tournament (circle method):
  * in each round every block is in one pair at most, so that the pairs of a round may run at the same time
- * and a block receives its contributions in the order of the rounds, whatever the number of threads.
+ * and a block receives its contributions in the order of the rounds, whatever the number of threads. A pair
+ * waits for its two blocks alone, which were in pairs next to its own a round ago: no thread waits for a
+ * round to end.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "sweep.h"
 
@@ -57,6 +60,8 @@ struct tournament {
   const struct fk_sweep *sweep;
   struct fk_sources all; /* where packed_at_once() */
   int64_t size, blocks;
+  struct scratch *scratch; /* of each thread */
+  atomic_uint *round;      /* of each block, the one that it is to play */
 };
 
 static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first,
@@ -160,38 +165,65 @@ static void scratch_free(struct scratch *scratch) {
   fk_aligned_free(scratch->rows);
 }
 
-/* Rounds first .. last - 1, pairs from .. to - 1 of each; the end of `omp for` ends a round. Memory is all
- * that can fail. */
+static void tournament_free(struct tournament *t) {
+  for (int i = 0; t->scratch && i < t->sweep->threads; i++) scratch_free(&t->scratch[i]);
+  free(t->scratch);
+  free(t->round);
+  fk_sources_free(&t->all);
+}
+
+static enum fk_status tournament_init(struct tournament *t, const struct fk_sweep *s, struct fk_error *err) {
+  int64_t n = s->task->sources.n;
+  memset(t, 0, sizeof *t);
+  t->sweep = s;
+  t->size = block_size(s);
+  t->blocks = fk_pieces(n, t->size);
+  t->scratch = calloc((size_t)s->threads, sizeof *t->scratch);
+  t->round = calloc((size_t)t->blocks, sizeof *t->round);
+  bool fits = t->scratch && t->round;
+  for (int i = 0; i < s->threads && fits; i++) fits = scratch_init(t, &t->scratch[i]);
+  for (int64_t i = 0; i < t->blocks && fits; i++) atomic_init(&t->round[i], 0);
+  if (!fits) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
+  if (!packed_at_once(s)) return FK_STATUS_OK;
+  enum fk_status status = fk_sources_init(&t->all, s, n, err);
+  return status ? status : fk_sources_pack(&t->all, s, 0, n, s->threads, err);
+}
+
+/* Pairs from .. to - 1 of the rounds from `first` on. */
+struct rounds {
+  const struct tournament *tournament;
+  int64_t first, from, to;
+  atomic_bool failed;
+};
+
+static void play(void *data, int64_t i, int64_t end, int slot) {
+  struct rounds *rounds = data;
+  const struct tournament *t = rounds->tournament;
+  int64_t pairs = rounds->to - rounds->from, round = rounds->first + i / pairs, a, b;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  (void)end;
+  pairing(t->blocks, round, rounds->from + i % pairs, &a, &b);
+  bool two = b != a && b < t->blocks;
+  fk_turn_wait(&t->round[a], (unsigned)round);
+  if (two) fk_turn_wait(&t->round[b], (unsigned)round);
+  if (b < t->blocks && !rounds->failed && run_pair(t, a, b, &t->scratch[slot], &err)) rounds->failed = true;
+  fk_turn_end(&t->round[a], (unsigned)round);
+  if (two) fk_turn_end(&t->round[b], (unsigned)round);
+}
+
+/* Rounds first .. last - 1, pairs from .. to - 1 of each. Memory is all that can fail. */
 static bool run_rounds(const struct tournament *t, int64_t first, int64_t last, int64_t from, int64_t to) {
-  bool failed = false;
-#pragma omp parallel num_threads(t->sweep->threads) reduction(|| : failed)
-  {
-    struct scratch scratch;
-    struct fk_error err = {FK_STATUS_OK, ""};
-    failed = !scratch_init(t, &scratch);
-    for (int64_t round = first; round < last; round++) {
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t p = from; p < to; p++) {
-        int64_t a, b;
-        pairing(t->blocks, round, p, &a, &b);
-        if (!failed && b < t->blocks) failed = run_pair(t, a, b, &scratch, &err) != FK_STATUS_OK;
-      }
-    }
-    scratch_free(&scratch);
-  }
-  return !failed;
+  struct rounds rounds = {t, first, from, to, false};
+  fk_parallel_for(t->sweep->threads, (last - first) * (to - from), 1, play, &rounds);
+  return !rounds.failed;
 }
 
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  int64_t n = task->sources.n, size = block_size(s), blocks = fk_pieces(n, size);
+  struct tournament t;
+  enum fk_status status = tournament_init(&t, s, err);
+  int64_t n = task->sources.n, size = t.size, blocks = t.blocks;
   int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
-  struct tournament t = {.sweep = s, .size = size, .blocks = blocks};
-  enum fk_status status = FK_STATUS_OK;
-  if (packed_at_once(s)) {
-    status = fk_sources_init(&t.all, s, n, err);
-    if (!status) status = fk_sources_pack(&t.all, s, 0, n, s->threads, err);
-  }
 
   memset(task->mass, 0, sizeof(double) * (size_t)n);
   if (task->sums) memset(task->sums, 0, sizeof(double) * (size_t)(n * s->n_values));
@@ -214,6 +246,6 @@ enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err
     }
     round = last;
   }
-  fk_sources_free(&t.all);
+  tournament_free(&t);
   return status;
 }

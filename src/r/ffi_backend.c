@@ -1,22 +1,22 @@
 /* The .Call entry points about the machine and the build. */
+#include "../core/pool.h"
 #include "../cpu/tile.h"
 #include "../fk_config.h"
 #include "ffi.h"
 
 /* What was built and what runs here; touches no driver. */
 SEXP ffi_backend_info(void) {
-  const char *names[] = {"isa",          "isa_available",      "threads_default", "openmp", "cuda_built",
+  const char *names[] = {"isa",          "isa_available",      "threads_default", "cuda_built",
                          "cuda_toolkit", "cuda_architectures", "version",         ""};
   SEXP info = PROTECT(Rf_mkNamed(VECSXP, names)), isa;
   SET_VECTOR_ELT(info, 0, Rf_mkString(fk_isa()->name));
   SET_VECTOR_ELT(info, 1, isa = Rf_allocVector(STRSXP, fk_isa_count()));
   for (int i = 0; i < fk_isa_count(); i++) SET_STRING_ELT(isa, i, Rf_mkChar(fk_isa_at(i)->name));
   SET_VECTOR_ELT(info, 2, Rf_ScalarInteger(fk_threads(0)));
-  SET_VECTOR_ELT(info, 3, Rf_ScalarLogical(fk_openmp()));
-  SET_VECTOR_ELT(info, 4, Rf_ScalarLogical(FK_WITH_CUDA));
-  SET_VECTOR_ELT(info, 5, Rf_mkString(FK_CUDA_TOOLKIT));
-  SET_VECTOR_ELT(info, 6, Rf_mkString(FK_CUDA_ARCHS));
-  SET_VECTOR_ELT(info, 7, Rf_mkString(FK_VERSION));
+  SET_VECTOR_ELT(info, 3, Rf_ScalarLogical(FK_WITH_CUDA));
+  SET_VECTOR_ELT(info, 4, Rf_mkString(FK_CUDA_TOOLKIT));
+  SET_VECTOR_ELT(info, 5, Rf_mkString(FK_CUDA_ARCHS));
+  SET_VECTOR_ELT(info, 6, Rf_mkString(FK_VERSION));
   UNPROTECT(1);
   return info;
 }
@@ -89,12 +89,25 @@ SEXP ffi_gpu_release(void) {
 
 /* ---- benchmarks ------------------------------------------------------------------------------- */
 
+struct rates {
+  const struct fk_tile_ops *ops;
+  double seconds, *rate;
+};
+
+static void measure(void *data, int64_t i, int64_t end, int slot) {
+  const struct rates *r = data;
+  (void)end, (void)slot;
+  r->rate[i] = r->ops->fma_rate(r->seconds);
+}
+
 /* Multiply-adds a second on `threads` threads at once: the ceiling of inst/bench. */
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads) {
-  const struct fk_tile_ops *ops = r_flag(single) ? fk_isa()->f32 : fk_isa()->f64;
-  double duration = Rf_asReal(seconds), rate = 0;
   int n = fk_threads(Rf_asInteger(threads));
-#pragma omp parallel num_threads(n) reduction(+ : rate)
-  rate += ops->fma_rate(duration);
-  return Rf_ScalarReal(rate);
+  double all = 0;
+  SEXP rate = PROTECT(Rf_allocVector(REALSXP, n));
+  struct rates rates = {r_flag(single) ? fk_isa()->f32 : fk_isa()->f64, Rf_asReal(seconds), REAL(rate)};
+  fk_parallel_for(n, n, 1, measure, &rates);
+  for (int i = 0; i < n; i++) all += rates.rate[i];
+  UNPROTECT(1);
+  return Rf_ScalarReal(all);
 }
