@@ -8,9 +8,9 @@
 struct fk_check {
   int rows, d;
   int64_t columns;
-  bool negative;           /* one of b was */
+  bool apart;              /* one of b was negative, or there is a factor: |b| k is summed apart */
   double *targets;         /* as a tile has them */
-  double *sums, *absolute; /* of b, and right behind them of |b|: [column][FK_DIRECT_GROUP] */
+  double *sums, *absolute; /* of b f k and of |b| k: [column][FK_DIRECT_GROUP] */
 };
 
 /* How many of m targets, for n sources, and which: random ones, but the same for the same m. */
@@ -24,6 +24,8 @@ void fk_check_free(struct fk_check *check);
 /* Sources with b, n x columns; NULL: one column of ones. */
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
                             const struct fk_points *points, const double *b, int threads, struct fk_error *err);
+/* Of |b| k, of each row. */
+const double *fk_check_absolute(const struct fk_check *check, int64_t column);
 /* The largest error of a column's sums got[row], but where they are NAN. Relative to each row's own sum of |b|, or
  * to the largest of these and of `largest`. */
 double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,

@@ -1,4 +1,4 @@
-/* The filter, one dimension after the other, on blocks that can be reached; only on those from which an expected
+/* The filter, on blocks that can be reached; only on those from which an expected
  * target can be reached, where targets were announced.
  *
  * Laplace: with A the sums of G and B those of Q = (t^2/2) G along one of the dimensions so far, a pass makes
@@ -7,67 +7,55 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/threads.h"
+#include "filter.h"
 #include "state.h"
-
-enum { TAPS = 2 * (FK_WINDOW_REACH + FK_FIR_PAD) + 1, BLOCKS_EACH_WAY = 64 };
-
-/* Of each filter, one array in REAL with zeros around. */
-struct filters {
-  int reach;
-  void *memory, *gauss, *laplace, *last, *minus;
-};
 
 static enum fk_status no_memory(struct fk_error *err) { return fk_grid_no_memory(err, "the filtered blocks"); }
 
-static void *fill(const struct fk_grid *g, struct filters *f, int slot, const double *taps) {
-  char *start = (char *)f->memory + (size_t)(slot * TAPS) * g->ops->real;
-  for (int i = -f->reach; i <= f->reach; i++) {
-    int at = TAPS / 2 + i;
-    if (g->spec.single)
-      ((float *)start)[at] = (float)taps[abs(i)];
-    else
-      ((double *)start)[at] = taps[abs(i)];
-  }
-  return start + (size_t)(TAPS / 2) * g->ops->real;
-}
+/* ---- what the passes are ---------------------------------------------------------------------- */
 
-static enum fk_status prepare(const struct fk_grid *g, double scale, struct filters *f, struct fk_error *err) {
+struct filters {
+  void *memory, *gauss, *laplace, *last, *minus;
+};
+
+static enum fk_status make_filters(const struct fk_grid *g, double scale, struct filters *f, int *reach,
+                                   struct fk_error *err) {
   double gauss[FK_WINDOW_REACH + 1], laplace[FK_WINDOW_REACH + 1], mixed[FK_WINDOW_REACH + 1] = {0};
   bool both = g->spec.use & FK_WINDOW_LAPLACE;
-  enum fk_status status = fk_window_taps(&g->spec.window, scale, gauss, both ? laplace : NULL, &f->reach, err);
+  enum fk_status status = fk_window_taps(&g->spec.window, scale, gauss, both ? laplace : NULL, reach, err);
   if (status) return status;
-  f->memory = fk_aligned_alloc(4 * TAPS * g->ops->real);
+  f->memory = fk_filter_memory(g->ops, 4);
   if (!f->memory) return no_memory(err);
-  memset(f->memory, 0, 4 * TAPS * g->ops->real);
-  f->gauss = fill(g, f, 0, gauss);
+  f->gauss = fk_filter_taps(g->ops, f->memory, 0, gauss, *reach);
   if (!both) return FK_STATUS_OK;
-  f->laplace = fill(g, f, 1, laplace);
-  for (int i = 0; i <= f->reach; i++) mixed[i] = (1 + 0.5 * g->spec.d) * gauss[i] - laplace[i];
-  f->last = fill(g, f, 2, mixed);
-  for (int i = 0; i <= f->reach; i++) mixed[i] = -gauss[i];
-  f->minus = fill(g, f, 3, mixed);
+  f->laplace = fk_filter_taps(g->ops, f->memory, 1, laplace, *reach);
+  for (int i = 0; i <= *reach; i++) mixed[i] = (1 + 0.5 * g->spec.d) * gauss[i] - laplace[i];
+  f->last = fk_filter_taps(g->ops, f->memory, 2, mixed, *reach);
+  for (int i = 0; i <= *reach; i++) mixed[i] = -gauss[i];
+  f->minus = fk_filter_taps(g->ops, f->memory, 3, mixed, *reach);
   return FK_STATUS_OK;
 }
 
-/* ---- sets of blocks --------------------------------------------------------------------------- */
-
-/* Keys up to `reach` blocks from those of `from` along k, that are also in `only` (NULL: all are). */
-static bool dilate(const struct fk_grid *g, const struct fk_blocks *from, int k, int reach,
-                   const struct fk_blocks *only, struct fk_blocks *to) {
-  uint64_t step = (uint64_t)1 << g->layout.shift[k];
-  for (int64_t i = 0; i < from->n; i++)
-    for (int b = -reach; b <= reach; b++) {
-      uint64_t key = from->keys[i] + step * (uint64_t)(int64_t)b;
-      if (only && fk_blocks_find(only, key) < 0) continue;
-      if (fk_blocks_insert(to, key) < 0) return false;
-    }
-  return true;
+static void add_term(struct fk_filter_pass *pass, int to, int from, const void *taps) {
+  if (from < pass->planes_in) pass->terms[pass->n_terms++] = (struct fk_filter_term){to, from, taps};
 }
+
+static void make_pass(const struct fk_grid *g, const struct filters *f, int k, struct fk_filter_pass *pass) {
+  bool both = g->spec.use & FK_WINDOW_LAPLACE, last = k == g->spec.d - 1;
+  pass->planes_in = both && k > 0 ? 2 : 1;
+  pass->planes_out = both && !last ? 2 : 1;
+  pass->n_terms = 0;
+  add_term(pass, 0, 0, both && last ? f->last : f->gauss);
+  if (both && last) add_term(pass, 0, 1, f->minus);
+  if (both && !last) add_term(pass, 1, 0, f->laplace);
+  if (both && !last) add_term(pass, 1, 1, f->gauss);
+}
+
+/* ---- blocks ----------------------------------------------------------------------------------- */
 
 /* Blocks whose values the expected targets read. */
 static bool wanted(const struct fk_grid *g, struct fk_blocks *to) {
@@ -82,76 +70,6 @@ static bool wanted(const struct fk_grid *g, struct fk_blocks *to) {
     }
   }
   return true;
-}
-
-/* Blocks in an order that walks along dimension k: neighbours are still in the cache. */
-static uint32_t *walk(const struct fk_grid *g, const struct fk_blocks *b, int k) {
-  struct fk_keyed *items = malloc(2 * (size_t)fk_larger(b->n, 1) * sizeof *items);
-  uint32_t *order = malloc((size_t)fk_larger(b->n, 1) * sizeof *order);
-  if (items && order) {
-    int width = g->layout.bits, low = g->layout.shift[k];
-    uint64_t field = (((uint64_t)1 << width) - 1) << low, below = ((uint64_t)1 << low) - 1;
-    for (int64_t i = 0; i < b->n; i++) {
-      uint64_t key = b->keys[i], rest = (key & ~field & ~below) | (key & below) << width;
-      items[i] = (struct fk_keyed){rest | (key & field) >> low, 0, (uint32_t)i};
-    }
-    fk_keyed_sort(items, items + b->n, b->n);
-    for (int64_t i = 0; i < b->n; i++) order[i] = items[i].minor;
-  } else {
-    free(order);
-    order = NULL;
-  }
-  free(items);
-  return order;
-}
-
-/* ---- passes ----------------------------------------------------------------------------------- */
-
-struct pass {
-  int k, planes_in, planes_out;
-  struct fk_fir fir[2]; /* of the first plane of the output, and of the second */
-  const struct fk_blocks *in;
-  struct fk_blocks *out;
-};
-
-static void filter_block(const struct fk_grid *g, const struct pass *p, int64_t number) {
-  const void *in[2][2 * BLOCKS_EACH_WAY + 1];
-  int each_way = p->fir[0].blocks;
-  int64_t near[2 * BLOCKS_EACH_WAY + 1], columns = g->spec.columns;
-  size_t plane = (size_t)g->layout.cells * g->ops->real;
-  uint64_t step = (uint64_t)1 << g->layout.shift[p->k], key = p->out->keys[number];
-  for (int b = -each_way; b <= each_way; b++)
-    near[b + each_way] = fk_blocks_find(p->in, key + step * (uint64_t)(int64_t)b);
-  char *out = fk_blocks_at(p->out, number);
-  for (int64_t column = 0; column < columns; column++) {
-    for (int q = 0; q < p->planes_in; q++)
-      for (int b = 0; b <= 2 * each_way; b++)
-        in[q][b] =
-            near[b] < 0 ? NULL : (char *)fk_blocks_at(p->in, near[b]) + (size_t)(q * columns + column) * plane;
-    for (int q = 0; q < p->planes_out; q++) {
-      const struct fk_fir *f = &p->fir[q];
-      bool second = f->taps[1] != NULL;
-      g->ops->fir(f, in[0], second ? (const void *const *)in[1] : NULL,
-                  out + (size_t)(q * columns + column) * plane);
-    }
-  }
-}
-
-static enum fk_status run_pass(const struct fk_grid *g, const struct pass *p, double done, struct fk_error *err) {
-  uint32_t *order = walk(g, p->out, p->k);
-  if (!order) return no_memory(err);
-  double work = (double)g->layout.cells * (double)g->spec.columns * (2 * p->fir[0].reach + 1) * p->planes_out;
-  int threads = fk_threads_for_work(g->spec.threads, 2 * work * (double)p->out->n);
-  int64_t piece = fk_larger(16 * threads, (int64_t)(1e9 / work));
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t first = 0; !status && first < p->out->n; first += piece) {
-    int64_t end = fk_smaller(first + piece, p->out->n);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 4) if (threads > 1)
-    for (int64_t i = first; i < end; i++) filter_block(g, p, order[i]);
-    status = fk_grid_poll(g, done + (double)end / (double)p->out->n / g->spec.d, err);
-  }
-  free(order);
-  return status;
 }
 
 /* The totals as the filter's input: themselves, or in float. */
@@ -176,52 +94,22 @@ static void limit_results(struct fk_grid *g) {
   g->result.most = g->between.most = 1 + (int64_t)(fmax(left, 0) / fk_grid_result_bytes(g));
 }
 
-static enum fk_status filter_all(struct fk_grid *g, const struct filters *f, struct fk_blocks *needed,
-                                 struct fk_error *err) {
-  int d = g->spec.d;
-  bool both = g->spec.use & FK_WINDOW_LAPLACE;
-  int64_t stride = 1;
-  struct pass p = {.planes_in = 1};
-  enum fk_status status = narrow(g, &p.in, err);
-  limit_results(g);
-  /* what the passes from k on need: needed[k] */
-  if (!status && g->expecting) {
-    bool fits = wanted(g, &needed[d - 1]);
-    for (int k = d - 1; fits && k > 0; k--)
-      fits = dilate(g, &needed[k], k, (int)fk_pieces(f->reach, g->layout.side[k]), NULL, &needed[k - 1]);
-    if (!fits) status = no_memory(err);
-  }
-  for (int k = 0; k < d && !status; k++) {
-    struct fk_fir fir = {.cells = g->layout.cells, .side = g->layout.side[k], .stride = stride, .reach = f->reach};
-    fir.blocks = (int)fk_pieces(f->reach, fir.side);
-    stride *= fir.side;
-    p.k = k;
-    p.out = (d - 1 - k) % 2 ? &g->between : &g->result;
-    p.planes_out = both && k < d - 1 ? 2 : 1;
-    p.fir[0] = p.fir[1] = fir;
-    p.fir[0].taps[0] = both && k == d - 1 ? f->last : f->gauss;
-    if (both && k == d - 1 && k > 0) p.fir[0].taps[1] = f->minus;
-    p.fir[1].taps[0] = f->laplace;
-    if (k > 0) p.fir[1].taps[1] = f->gauss;
-    fk_blocks_clear(p.out);
-    if (!dilate(g, p.in, k, fir.blocks, g->expecting ? &needed[k] : NULL, p.out))
-      return fk_grid_no_block(g, p.out, err);
-    fk_blocks_clear(&needed[k]);
-    status = run_pass(g, &p, (double)k / d, err);
-    p.in = p.out;
-    p.planes_in = p.planes_out;
-  }
-  return status;
-}
-
 enum fk_status fk_grid_convolve(struct fk_grid *g, double scale, struct fk_error *err) {
-  struct filters f = {0};
-  struct fk_blocks needed[FK_GRID_MAX_D];
-  for (int k = 0; k < FK_GRID_MAX_D; k++) fk_blocks_init(&needed[k], 0, false);
+  struct fk_filter filter = {&g->layout, g->ops, g->spec.columns};
+  struct filters f = {NULL};
+  const struct fk_blocks *in;
+  struct fk_blocks needed;
+  fk_blocks_init(&needed, 0, false);
+  filter.threads = g->spec.threads;
+  filter.poll = g->spec.poll;
   g->convolved = false;
-  enum fk_status status = prepare(g, scale, &f, err);
-  if (!status) status = filter_all(g, &f, needed, err);
-  for (int k = 0; k < FK_GRID_MAX_D; k++) fk_blocks_free(&needed[k]);
+  enum fk_status status = make_filters(g, scale, &f, &filter.reach, err);
+  for (int k = 0; k < g->spec.d; k++) make_pass(g, &f, k, &filter.pass[k]);
+  if (!status) status = narrow(g, &in, err);
+  limit_results(g);
+  if (!status && g->expecting && !wanted(g, &needed)) status = no_memory(err);
+  if (!status) status = fk_filter_run(&filter, in, g->expecting ? &needed : NULL, &g->result, &g->between, err);
+  fk_blocks_free(&needed);
   fk_aligned_free(f.memory);
   g->convolved = !status;
   return status;

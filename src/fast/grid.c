@@ -42,6 +42,7 @@ int fk_grid_threads(const struct fk_grid *g, double n) {
 static const int64_t sides[FK_GRID_MAX_D][FK_GRID_MAX_D] = {
     {512}, {32, 32}, {16, 16, 16}, {16, 8, 8, 4}, {16, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4}, {16, 4, 4, 4, 4, 4, 4}};
 static const int bits[FK_GRID_MAX_D] = {60, 30, 20, 15, 12, 10, 8};
+int fk_grid_key_bits(int d) { return bits[d - 1]; }
 
 int64_t fk_grid_sides(int d, int64_t side[FK_GRID_MAX_D]) {
   int64_t cells = 1;

@@ -100,6 +100,7 @@ struct fk_grid_work {
 
 /* The sides of a block, in cells; returns their product. */
 int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
+int fk_grid_key_bits(int d); /* of a block's number, for each dimension */
 
 /* points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,

@@ -1,0 +1,21 @@
+/* Which method sums a job of the fast engine, and what it found out on the way. */
+#ifndef FK_FAST_CHOOSE_H
+#define FK_FAST_CHOOSE_H
+
+#include "engine.h"
+
+enum fk_fast_method { FK_BY_GRID, FK_BY_DIRECT, FK_BY_MIXTURE, FK_BY_EXACT };
+
+struct fk_fast_choice {
+  enum fk_fast_method method;
+  struct fk_fast_plan *plan;       /* of the grid */
+  struct fk_fast_mixture *mixture; /* of another kernel */
+  struct fk_fast_sample sample;
+};
+
+/* exact: the engine that does the work where no other method is faster. */
+enum fk_status fk_fast_choose(struct fk_fast_job *job, const struct fk_engine *exact,
+                              struct fk_fast_choice *choice, struct fk_error *err);
+void fk_fast_choice_free(struct fk_fast_choice *choice);
+
+#endif

@@ -1,0 +1,188 @@
+/* What is summed: the columns b, each on a scale of its own, and how sums join the task's results. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "../core/aligned.h"
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "engine.h"
+
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+/* Powers of two that bring the largest number near 1, to the last bit. */
+static int exponent_of(const double *x, int64_t n, int threads) {
+  double largest = x ? fk_largest(x, n, threads) : 0;
+  return largest > 0 ? ilogb(largest) : 0;
+}
+
+struct fill {
+  const struct fk_fast_job *job;
+  const double *w, *from; /* from: a column of the task's, NULL: ones */
+  int w_exponent, from_exponent;
+  double *to;
+};
+
+static void fill_column(void *data, int64_t first, int64_t end, int slot) {
+  const struct fill *f = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    double w = f->w ? ldexp(f->w[i], -f->w_exponent) : 1;
+    f->to[i] = f->from ? ldexp(f->from[i], -f->from_exponent) * w : w;
+  }
+}
+
+static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int w_exponent, int threads,
+                                   struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  int64_t n = job->n;
+  job->own_b = fk_aligned_alloc(sizeof(double) * (size_t)(n * job->columns));
+  if (!job->own_b)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for columns",
+                   8e-6 * (double)n * (double)job->columns);
+  for (int64_t c = 0; c < job->columns; c++) {
+    const double *from = c < values ? task->columns + c * n : NULL;
+    struct fill f = {job, task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
+    job->exponent[c] = f.w_exponent + f.from_exponent;
+    fk_parallel_for(threads, n, fk_step_for_bytes(24), fill_column, &f);
+  }
+  job->b = job->own_b;
+  return FK_STATUS_OK;
+}
+
+/* Weights as they are where sums of them suit a float. */
+enum { PLAIN_EXPONENT = 60 };
+
+enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  int64_t n = job->n, values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)n);
+  int exponent = exponent_of(task->weights, n, job->opts->threads);
+  job->columns = values + 1;
+  job->b = task->weights;
+  job->exponent = calloc((size_t)job->columns, sizeof *job->exponent);
+  job->size = calloc((size_t)job->columns, sizeof *job->size);
+  if (!job->exponent || !job->size) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns");
+  enum fk_status status = FK_STATUS_OK;
+  if (values > 0 || abs(exponent) > PLAIN_EXPONENT) status = copy_columns(job, values, exponent, threads, err);
+  for (int64_t c = 0; c < job->columns && !status; c++)
+    job->size[c] = job->b ? fk_largest(job->b + c * n, n, job->opts->threads) : 1;
+  job->negative = job->b && !status && fk_any_negative(job->b, n * job->columns, job->opts->threads);
+  return status;
+}
+
+void fk_fast_columns_free(struct fk_fast_job *job) {
+  fk_aligned_free(job->own_b);
+  free(job->exponent);
+  free(job->size);
+}
+
+struct masses {
+  const struct fk_fast_job *job;
+  int64_t first;
+  double *mass;
+};
+
+static void fill_masses(void *data, int64_t first, int64_t end, int slot) {
+  const struct masses *m = data;
+  const struct fk_fast_job *job = m->job;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    double most = 0;
+    for (int64_t c = 0; c < job->columns; c++)
+      if (job->size[c] > 0) most = fmax(most, fabs(job->b[c * job->n + m->first + i]) / job->size[c]);
+    m->mass[i] = most;
+  }
+}
+
+void fk_fast_masses(const struct fk_fast_job *job, int64_t first, int64_t count, double *mass) {
+  struct masses m = {job, first, mass};
+  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)(count * job->columns));
+  fk_parallel_for(threads, count, fk_step_for_bytes(8.0 * (double)job->columns), fill_masses, &m);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+struct joined {
+  double *out;
+  const double *from, *u, *mass;
+  double scale;
+  bool first;
+};
+
+static void join(void *data, int64_t first, int64_t end, int slot) {
+  const struct joined *a = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) a->out[i] = (a->first ? 0 : a->out[i]) + a->scale * a->from[i];
+}
+
+void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
+                 const double *value) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
+  for (int64_t c = 0; c < job->columns; c++) {
+    struct joined a = {.out = fk_fast_out(job, c) + at, .from = value + c * count, .scale = scale, .first = first};
+    if (a.from != a.out) fk_parallel_for(threads, count, fk_step_for_bytes(24), join, &a);
+  }
+}
+
+static void join_coordinates(void *data, int64_t first, int64_t end, int slot) {
+  const struct joined *a = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) a->out[i] = a->scale * a->from[i] + a->u[i] * a->mass[i];
+}
+
+void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
+                             const double *slope, int64_t ld, const double *u) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
+  for (int64_t k = 0; k < job->d; k++) {
+    struct joined a = {job->task->sums + k * job->m + at, slope + k * ld, u + k * count, job->task->mass + at, scale,
+                       false};
+    fk_parallel_for(threads, count, fk_step_for_bytes(24), join_coordinates, &a);
+  }
+}
+
+struct own {
+  double *out;
+  const double *b;
+  double factor;
+};
+
+static void drop_own(void *data, int64_t first, int64_t end, int slot) {
+  const struct own *a = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) a->out[i] -= a->factor * (a->b ? a->b[i] : 1);
+}
+
+void fk_fast_leave_out(struct fk_fast_job *job) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
+  for (int64_t c = 0; c < job->columns; c++) {
+    struct own a = {fk_fast_out(job, c), job->b ? job->b + c * job->n : NULL, job->task->factor[0]};
+    fk_parallel_for(threads, job->n, fk_step_for_bytes(16), drop_own, &a);
+  }
+}
+
+struct scaled {
+  double *out, *shift;
+  int exponent;
+};
+
+static void scale_back(void *data, int64_t first, int64_t end, int slot) {
+  const struct scaled *a = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    if (a->shift)
+      a->shift[i] += FK_LN2 * a->exponent;
+    else
+      a->out[i] = ldexp(a->out[i], a->exponent);
+  }
+}
+
+/* Where there is a shift it takes the scale, and quotients of sums need none. */
+void fk_fast_scale_back(struct fk_fast_job *job) {
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->m);
+  for (int64_t c = 0; c < job->columns; c++) {
+    struct scaled a = {fk_fast_out(job, c), job->task->shift, job->exponent[c]};
+    if (a.exponent != 0 && (a.shift || !job->gradient))
+      fk_parallel_for(threads, job->m, fk_step_for_bytes(16), scale_back, &a);
+  }
+}

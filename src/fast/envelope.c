@@ -1,0 +1,489 @@
+#include "envelope.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/aligned.h"
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "filter.h"
+#include "window.h"
+
+enum { PARTS = 4 /* of f: any subset of gradient and Laplace */, PIECES = 16, LOOK = 1024, CORNERS = 1 << FK_GRID_MAX_D };
+
+/* A cell of the points: targets in it, and the |b| of its corners. */
+struct cell {
+  int64_t targets, row;
+  double corner[]; /* 2^d */
+};
+
+struct fk_envelope {
+  struct fk_envelope_spec spec;
+  const struct fk_grid_ops *ops;
+  struct fk_layout cells_layout, layout; /* of the points' cells, one a key; of the nodes, in blocks */
+  unsigned use;
+  int parts, pieces; /* of f; of each call's points, which have a table each */
+  struct fk_blocks found[PIECES], cells;
+  bool merged;
+  double mass;
+
+  struct fk_blocks nodes, needed, result, between;
+  struct fk_envelope_cell *bounds; /* of the cells with targets */
+  int64_t *cell_of;                /* the number in `cells` of each */
+  int64_t n_bounds;
+  double *at_corners; /* of each the error at its corners */
+  int64_t *bound_of;  /* the number in `bounds` of each cell, -1: it has no targets */
+};
+
+static enum fk_status no_memory(struct fk_error *err) {
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+}
+
+/* ---- layouts ---------------------------------------------------------------------------------- */
+
+static void lay_out(struct fk_layout *l, int d, bool single_cells) {
+  *l = (struct fk_layout){.d = d, .inverse_spacing = 1, .cells = 1};
+  l->bits = fk_grid_key_bits(d);
+  if (!single_cells) l->cells = fk_grid_sides(d, l->side);
+  for (int k = 0; k < d; k++) {
+    uint64_t half = (uint64_t)1 << (l->bits - 1);
+    if (single_cells) l->side[k] = 1;
+    l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
+    l->bias += half << l->shift[k];
+    l->limit[k] = fmin(0x1p50, (double)(half - fk_smaller((int64_t)half / 8, 64)));
+  }
+}
+
+static int64_t coordinate(const struct fk_layout *l, uint64_t key, int k) {
+  uint64_t mask = ((uint64_t)1 << l->bits) - 1;
+  return (int64_t)(key >> l->shift[k] & mask) - ((int64_t)1 << (l->bits - 1));
+}
+
+/* The block of a node, and its place there. */
+static uint64_t node(const struct fk_layout *l, const int64_t *at, int64_t *place) {
+  uint64_t key = l->bias;
+  int64_t stride = 1;
+  *place = 0;
+  for (int k = 0; k < l->d; k++) {
+    int64_t side = l->side[k], block = at[k] >= 0 ? at[k] / side : -((side - 1 - at[k]) / side);
+    key += (uint64_t)block << l->shift[k];
+    *place += (at[k] - block * side) * stride;
+    stride *= side;
+  }
+  return key;
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
+                                  struct fk_error *err) {
+  struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
+  if (!e) return no_memory(err);
+  int d = spec->d;
+  size_t corners = (size_t)1 << d, cell = sizeof(struct cell) + corners * sizeof(double);
+  e->spec = *spec;
+  e->ops = fk_grid_ops(false);
+  e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
+  e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
+  e->pieces = d <= 3 ? PIECES : d <= 5 ? 4 : 2; /* a cell takes 8 * 2^d bytes */
+  lay_out(&e->cells_layout, d, true);
+  lay_out(&e->layout, d, false);
+  for (int i = 0; i < PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
+  fk_blocks_init(&e->cells, cell, true);
+  size_t block = (size_t)e->layout.cells * sizeof(double);
+  fk_blocks_init(&e->nodes, block, true);
+  fk_blocks_init(&e->needed, 0, false);
+  fk_blocks_init(&e->result, 2 * (size_t)e->parts * block, false);
+  fk_blocks_init(&e->between, 2 * (size_t)e->parts * block, false);
+  return FK_STATUS_OK;
+}
+
+void fk_envelope_free(struct fk_envelope *e) {
+  if (!e) return;
+  for (int i = 0; i < PIECES; i++) fk_blocks_free(&e->found[i]);
+  fk_blocks_free(&e->cells);
+  fk_blocks_free(&e->nodes);
+  fk_blocks_free(&e->needed);
+  fk_blocks_free(&e->result);
+  fk_blocks_free(&e->between);
+  free(e->bounds);
+  free(e->cell_of);
+  free(e->at_corners);
+  free(e->bound_of);
+  free(e);
+}
+
+/* ---- points ----------------------------------------------------------------------------------- */
+
+/* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
+struct call {
+  struct fk_envelope *e;
+  const struct fk_grid_points *points;
+  const double *mass;
+  bool sources, targets;
+  int64_t first;
+  int pieces;
+  bool failed[PIECES], outside[PIECES];
+  double total[PIECES];
+};
+
+static inline void add_hats(double *corner, const double *fraction, int64_t ld, int d, double mass) {
+  double weight[CORNERS];
+  weight[0] = mass;
+  for (int k = 0; k < d; k++) {
+    double f = fraction[k * ld];
+    for (int c = 0; c < 1 << k; c++) {
+      double w = weight[c];
+      weight[c + (1 << k)] = w * f;
+      weight[c] = w - w * f;
+    }
+  }
+  for (int c = 0; c < 1 << d; c++) corner[c] += weight[c];
+}
+
+static inline void add_mass(double *corner, const double *fraction, int64_t ld, int d, double mass) {
+  switch (d) { /* lengths that compilers know */
+    case 1: add_hats(corner, fraction, ld, 1, mass); break;
+    case 2: add_hats(corner, fraction, ld, 2, mass); break;
+    case 3: add_hats(corner, fraction, ld, 3, mass); break;
+    default: add_hats(corner, fraction, ld, d, mass);
+  }
+}
+
+static void add_piece(struct call *c, int64_t piece) {
+  const struct fk_envelope *e = c->e;
+  struct fk_blocks *found = &c->e->found[piece];
+  int64_t n = c->points->n, begin = n * piece / c->pieces, end = n * (piece + 1) / c->pieces;
+  uint64_t keys[LOOK];
+  double fractions[LOOK * FK_GRID_MAX_D], total = 0;
+  for (int64_t i = begin; i < end; i += LOOK) {
+    int64_t count = fk_smaller(LOOK, end - i);
+    if (!e->ops->locate(&e->cells_layout, c->points, i, count, keys, fractions, LOOK)) {
+      c->outside[piece] = true;
+      return;
+    }
+    for (int64_t r = 0; r < count; r++) {
+      double mass = c->sources ? (c->mass ? c->mass[i + r] : 1) : 0;
+      if (mass == 0 && !c->targets) continue;
+      int64_t at = fk_blocks_insert(found, keys[r]);
+      if (at < 0) {
+        c->failed[piece] = true;
+        return;
+      }
+      struct cell *cell = fk_blocks_at(found, at);
+      if (c->targets && cell->targets++ == 0) cell->row = c->first + i + r;
+      if (mass > 0) add_mass(cell->corner, fractions + r, LOOK, e->spec.d, mass);
+      total += mass;
+    }
+  }
+  c->total[piece] = total;
+}
+
+static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
+  (void)slot;
+  for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
+}
+
+static enum fk_status add(struct call *c, struct fk_error *err) {
+  enum { LEAST = 1 << 15 };
+  struct fk_envelope *e = c->e;
+  int64_t n = c->points->n;
+  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, n / LEAST));
+  e->merged = false;
+  int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(n << e->spec.d));
+  fk_parallel_for(threads, c->pieces, 1, add_pieces, c);
+  for (int i = 0; i < c->pieces; i++) {
+    if (c->outside[i])
+      return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                     "points are too far apart, in bandwidths, for a grid in %d dimensions", e->spec.d);
+    if (c->failed[i]) return no_memory(err);
+    e->mass += c->total[i];
+  }
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_grid_points *sources, const double *mass,
+                               bool targets_too, int64_t first, struct fk_error *err) {
+  struct call c = {.e = e, .points = sources, .mass = mass, .sources = true, .targets = targets_too, .first = first};
+  return add(&c, err);
+}
+
+enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_grid_points *targets, int64_t first,
+                                  struct fk_error *err) {
+  struct call c = {.e = e, .points = targets, .targets = true, .first = first};
+  return add(&c, err);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+/* All pieces' cells in one table, in the order of the pieces. */
+static bool merge(struct fk_envelope *e) {
+  int corners = 1 << e->spec.d;
+  for (int i = 0; i < PIECES; i++) {
+    for (int64_t j = 0; j < e->found[i].n; j++) {
+      const struct cell *from = fk_blocks_at(&e->found[i], j);
+      int64_t at = fk_blocks_insert(&e->cells, e->found[i].keys[j]);
+      if (at < 0) return false;
+      struct cell *to = fk_blocks_at(&e->cells, at);
+      if (from->targets && !to->targets) to->row = from->row;
+      to->targets += from->targets;
+      for (int c = 0; c < corners; c++) to->corner[c] += from->corner[c];
+    }
+    fk_blocks_clear(&e->found[i]);
+  }
+  return true;
+}
+
+/* The corners of a cell, one after the other: false after the last. */
+static bool next_corner(const struct fk_envelope *e, uint64_t cell, int corner, uint64_t *key, int64_t *place) {
+  int64_t at[FK_GRID_MAX_D];
+  if (corner >> e->spec.d) return false;
+  for (int k = 0; k < e->spec.d; k++) at[k] = coordinate(&e->cells_layout, cell, k) + (corner >> k & 1);
+  *key = node(&e->layout, at, place);
+  return true;
+}
+
+static bool fill_nodes(struct fk_envelope *e) {
+  uint64_t key, last = 0;
+  int64_t place, block = -1;
+  fk_blocks_clear(&e->nodes);
+  fk_blocks_clear(&e->needed);
+  for (int64_t i = 0; i < e->cells.n; i++) {
+    const struct cell *cell = fk_blocks_at(&e->cells, i);
+    for (int c = 0; next_corner(e, e->cells.keys[i], c, &key, &place); c++) {
+      if (cell->targets && fk_blocks_insert(&e->needed, key) < 0) return false;
+      if (cell->corner[c] == 0) continue;
+      if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
+      if (block < 0) return false;
+      last = key;
+      ((double *)fk_blocks_at(&e->nodes, block))[place] += cell->corner[c];
+    }
+  }
+  return true;
+}
+
+static bool list_bounds(struct fk_envelope *e) {
+  int64_t n = e->cells.n, corners = (int64_t)1 << e->spec.d;
+  free(e->bounds);
+  free(e->cell_of);
+  free(e->at_corners);
+  free(e->bound_of);
+  e->n_bounds = 0;
+  e->bound_of = malloc((size_t)(n + 1) * sizeof *e->bound_of);
+  for (int64_t i = 0; i < n && e->bound_of; i++) {
+    const struct cell *cell = fk_blocks_at(&e->cells, i);
+    e->bound_of[i] = cell->targets ? e->n_bounds++ : -1;
+  }
+  e->bounds = malloc((size_t)(e->n_bounds + 1) * sizeof *e->bounds);
+  e->cell_of = malloc((size_t)(e->n_bounds + 1) * sizeof *e->cell_of);
+  e->at_corners = malloc((size_t)(e->n_bounds * corners + 1) * sizeof(double));
+  if (!e->bound_of || !e->bounds || !e->cell_of || !e->at_corners) return false;
+  for (int64_t i = 0; i < n; i++) {
+    const struct cell *cell = fk_blocks_at(&e->cells, i);
+    if (!cell->targets) continue;
+    e->bounds[e->bound_of[i]] = (struct fk_envelope_cell){.targets = cell->targets, .row = cell->row};
+    e->cell_of[e->bound_of[i]] = i;
+  }
+  return true;
+}
+
+static enum fk_status prepare(struct fk_envelope *e, struct fk_error *err) {
+  if (e->merged) return FK_STATUS_OK;
+  if (!merge(e) || !fill_nodes(e) || !list_bounds(e)) return no_memory(err);
+  e->merged = true;
+  return FK_STATUS_OK;
+}
+
+/* ---- the filter ------------------------------------------------------------------------------- */
+
+/* Parts are numbered by what of `use` they have. */
+static unsigned part_use(const struct fk_envelope *e, int part) {
+  return e->parts == PARTS ? (unsigned)part : part ? e->use : 0;
+}
+
+/* f_u, and eps_u with what f_u and it are together. */
+struct taps {
+  const void *f[PARTS], *eps[PARTS], *both[PARTS];
+};
+
+static void add_terms(const struct fk_envelope *e, struct fk_filter_pass *pass, int to, int planes,
+                      const void *const *taps, bool to_error, bool from_error) {
+  for (int from = 0; from < e->parts; from++) {
+    int plane = from + (from_error ? e->parts : 0), left = to & ~from;
+    if ((from & to) != from || plane >= planes) continue;
+    pass->terms[pass->n_terms++] = (struct fk_filter_term){to + (to_error ? e->parts : 0), plane, taps[left]};
+  }
+}
+
+/* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become
+ * (f + eps) D + eps P. The masses are a plane of the first kind. */
+static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool errors, int k,
+                      struct fk_filter_pass *pass) {
+  int planes = k == 0 ? 1 : e->parts * (errors ? 2 : 1);
+  pass->planes_in = planes;
+  pass->planes_out = e->parts * (errors ? 2 : 1);
+  pass->n_terms = 0;
+  for (int to = 0; to < e->parts; to++) add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->f, false, false);
+  for (int to = 0; errors && to < e->parts; to++) {
+    add_terms(e, pass, to, planes, taps->both, true, true);
+    add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->eps, true, false);
+  }
+}
+
+/* What pairs add at most that are beyond the taps in some dimension. */
+static void beyond(const struct fk_envelope *e, const struct fk_window *window, double out[PARTS]) {
+  double far[PARTS] = {0}, whole[PARTS] = {0}, power[PARTS] = {1}, unused[FK_ENVELOPE_REACH + 1];
+  for (int p = 0; p < e->parts; p++) {
+    double taps[FK_ENVELOPE_REACH + 1], top, flat = 0;
+    fk_envelope_function(part_use(e, p), unused, &top);
+    if (window) fk_window_envelope(window, part_use(e, p), taps, &flat);
+    far[p] = flat + 1e-18; /* f itself there, and what it is times eps elsewhere */
+    whole[p] = top + (window ? taps[0] : 0);
+  }
+  for (int k = 1; k < e->spec.d; k++) {
+    double next[PARTS] = {0};
+    for (int a = 0; a < e->parts; a++)
+      for (int b = 0; b < e->parts; b++)
+        if (!(a & b)) next[a | b] += power[a] * whole[b];
+    memcpy(power, next, sizeof next);
+  }
+  memset(out, 0, PARTS * sizeof *out);
+  for (int a = 0; a < e->parts; a++)
+    for (int b = 0; b < e->parts; b++)
+      if (!(a & b)) out[a | b] += e->spec.d * far[a] * power[b] * e->mass;
+}
+
+static enum fk_status filter(struct fk_envelope *e, const struct fk_window *window, struct fk_error *err) {
+  struct fk_filter filter = {&e->layout, e->ops, 1, FK_ENVELOPE_REACH, e->spec.threads, e->spec.poll};
+  struct taps taps;
+  void *memory = fk_filter_memory(e->ops, 3 * PARTS);
+  if (!memory) return no_memory(err);
+  for (int p = 0; p < e->parts; p++) {
+    double f[FK_ENVELOPE_REACH + 1], eps[FK_ENVELOPE_REACH + 1] = {0}, unused;
+    fk_envelope_function(part_use(e, p), f, &unused);
+    if (window) fk_window_envelope(window, part_use(e, p), eps, &unused);
+    taps.f[p] = fk_filter_taps(e->ops, memory, 3 * p, f, FK_ENVELOPE_REACH);
+    taps.eps[p] = fk_filter_taps(e->ops, memory, 3 * p + 1, eps, FK_ENVELOPE_REACH);
+    for (int i = 0; i <= FK_ENVELOPE_REACH; i++) f[i] += eps[i];
+    taps.both[p] = fk_filter_taps(e->ops, memory, 3 * p + 2, f, FK_ENVELOPE_REACH);
+  }
+  for (int k = 0; k < e->spec.d; k++) make_pass(e, &taps, window != NULL, k, &filter.pass[k]);
+  enum fk_status status = fk_filter_run(&filter, &e->nodes, &e->needed, &e->result, &e->between, err);
+  fk_aligned_free(memory);
+  return status;
+}
+
+/* ---- bounds ----------------------------------------------------------------------------------- */
+
+struct reading {
+  struct fk_envelope *e;
+  bool errors;
+  double rounding, floor, slope_rounding, beyond[PARTS];
+};
+
+/* Of the task's sum, from the parts of a product: its value, or its gradient. */
+static double value_of(const struct fk_envelope *e, const double *part, bool gradient) {
+  int with = gradient ? 1 : 0, laplace = e->parts == PARTS ? 2 : 1;
+  double plain = fabs(e->spec.plain) * part[with];
+  if (e->spec.laplace == 0) return plain;
+  return plain + fabs(e->spec.laplace) * ((1 + 0.5 * e->spec.d) * part[with] + part[with + laplace]);
+}
+
+static double error_at(const struct reading *r, const double *f, const double *error) {
+  const struct fk_envelope *e = r->e;
+  double all[PARTS], wrong[PARTS];
+  for (int p = 0; p < e->parts; p++) {
+    wrong[p] = error[p] + r->beyond[p];
+    all[p] = f[p] + wrong[p];
+  }
+  double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
+  if (e->spec.gradient)
+    most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
+  return most + r->floor;
+}
+
+static void read_cells(void *data, int64_t first, int64_t end, int slot) {
+  const struct reading *r = data;
+  struct fk_envelope *e = r->e;
+  int64_t corners = (int64_t)1 << e->spec.d, place, block = -1;
+  uint64_t key, last = 0;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    struct fk_envelope_cell *bound = &e->bounds[i];
+    uint64_t cell = e->cells.keys[e->cell_of[i]];
+    bound->error = bound->sum = 0;
+    for (int c = 0; next_corner(e, cell, c, &key, &place); c++) {
+      double f[PARTS] = {0}, error[PARTS] = {0};
+      if (block < 0 || key != last) block = fk_blocks_find(&e->result, key);
+      last = key;
+      for (int p = 0; block >= 0 && p < e->parts; p++) {
+        const double *planes = (const double *)fk_blocks_at(&e->result, block) + place;
+        f[p] = planes[p * e->layout.cells];
+        if (r->errors) error[p] = planes[(e->parts + p) * e->layout.cells];
+      }
+      double at = error_at(r, f, error);
+      e->at_corners[i * corners + c] = at;
+      bound->error = fmax(bound->error, at);
+      bound->sum = fmax(bound->sum, f[0] + 1e-18 * e->spec.d * e->mass);
+    }
+  }
+}
+
+enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window, double rounding,
+                                 double floor, struct fk_error *err) {
+  enum fk_status status = prepare(e, err);
+  if (!status) status = filter(e, window, err);
+  if (status) return status;
+  struct reading r = {e, window != NULL, rounding, floor, rounding};
+  if (window) r.slope_rounding = 4 * rounding / window->spacing;
+  beyond(e, window, r.beyond);
+  int threads = fk_threads_for_work(e->spec.threads, (double)(e->n_bounds << e->spec.d) * 100);
+  fk_parallel_for(threads, e->n_bounds, fk_step_for_work((double)(100 << e->spec.d)), read_cells, &r);
+  return FK_STATUS_OK;
+}
+
+int64_t fk_envelope_cells(const struct fk_envelope *e, const struct fk_envelope_cell **cells) {
+  *cells = e->bounds;
+  return e->n_bounds;
+}
+
+double fk_envelope_mass(const struct fk_envelope *e) { return e->mass; }
+
+/* ---- at targets ------------------------------------------------------------------------------- */
+
+struct at {
+  const struct fk_envelope *e;
+  const struct fk_grid_points *targets;
+  double *error;
+};
+
+static void interpolate(void *data, int64_t first, int64_t end, int slot) {
+  const struct at *a = data;
+  const struct fk_envelope *e = a->e;
+  int64_t corners = (int64_t)1 << e->spec.d;
+  uint64_t keys[LOOK];
+  double fractions[LOOK * FK_GRID_MAX_D];
+  (void)slot;
+  for (int64_t i = first; i < end; i += LOOK) {
+    int64_t count = fk_smaller(LOOK, end - i);
+    bool inside = e->ops->locate(&e->cells_layout, a->targets, i, count, keys, fractions, LOOK);
+    for (int64_t r = 0; r < count; r++) {
+      double weight[CORNERS] = {0}, sum = 0;
+      int64_t cell = inside ? fk_blocks_find(&e->cells, keys[r]) : -1, at = cell < 0 ? -1 : e->bound_of[cell];
+      if (at >= 0) add_mass(weight, fractions + r, LOOK, e->spec.d, 1);
+      for (int64_t c = 0; at >= 0 && c < corners; c++) sum += weight[c] * e->at_corners[at * corners + c];
+      a->error[i + r] = at < 0 ? (double)INFINITY : sum * (1 + 1e-12);
+    }
+  }
+}
+
+enum fk_status fk_envelope_at(const struct fk_envelope *e, const struct fk_grid_points *targets, double *error,
+                              struct fk_error *err) {
+  struct at a = {e, targets, error};
+  if (!e->merged) return fk_fail(err, FK_STATUS_INVALID, "the bound of the grid's error is asked for too soon");
+  int threads = fk_threads_for_work(e->spec.threads, (double)(targets->n << e->spec.d) * 20);
+  fk_parallel_for(threads, targets->n, 8 * LOOK, interpolate, &a);
+  return FK_STATUS_OK;
+}
