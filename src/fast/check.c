@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "direct_parts.h"
 #include "engine.h"
@@ -42,6 +43,7 @@ struct addition {
   int64_t pieces;
   int64_t columns; /* those of b, and of |b| where some are negative */
   double *sums;    /* [piece][column][FK_DIRECT_GROUP] */
+  atomic_bool failed;
 };
 
 /* As a tile has its points; the columns are `ld` and `to_ld` apart. */
@@ -88,6 +90,12 @@ static bool sum_piece(const struct addition *a, int64_t piece) {
   return true;
 }
 
+static void sum_pieces(void *data, int64_t piece, int64_t end, int slot) {
+  struct addition *a = data;
+  (void)end, (void)slot;
+  if (!sum_piece(a, piece)) a->failed = true;
+}
+
 enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
                              int64_t columns, int threads, struct fk_error *err) {
   int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
@@ -111,7 +119,6 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
                             const struct fk_points *points, const double *b, int threads, struct fk_error *err) {
   struct addition a = {check, w, factor, points, b, .columns = check->columns};
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
-  bool failed = false;
   if (!check->negative && b && fk_any_negative(b, points->n * check->columns, threads)) {
     memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
     check->negative = true;
@@ -121,16 +128,14 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
   a.sums = calloc((size_t)(a.pieces * a.columns * FK_DIRECT_GROUP), sizeof(double));
   if (!a.sums) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   threads = fk_threads_for_work(threads, 20.0 * (double)points->n * check->rows);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) reduction(|| : failed)
-  for (int64_t p = 0; p < a.pieces; p++)
-    if (!sum_piece(&a, p)) failed = true;
+  fk_parallel_for(threads, a.pieces, 1, sum_pieces, &a);
   for (int64_t p = 0; p < a.pieces; p++) {
     const double *from = a.sums + p * a.columns * FK_DIRECT_GROUP;
     for (int64_t i = 0; i < numbers; i++) check->sums[i] += from[i];
     for (int64_t i = 0; i < numbers && check->negative; i++) check->absolute[i] += from[numbers + i];
   }
   free(a.sums);
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows") : FK_STATUS_OK;
+  return a.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows") : FK_STATUS_OK;
 }
 
 /* ---- their errors ----------------------------------------------------------------------------- */
@@ -162,6 +167,17 @@ static double error_of(const struct fk_fast_job *job, const struct fk_check *che
   return fk_check_error(check, c, got, job->opts->tol_type == FK_TOL_POINTWISE, is_mass ? job->largest : 0);
 }
 
+struct sizes {
+  const double *b;
+  double *absolute;
+};
+
+static void take_sizes(void *data, int64_t first, int64_t end, int slot) {
+  const struct sizes *s = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) s->absolute[i] = fabs(s->b[i]);
+}
+
 /* Of other kernels than the Gaussian, by the exact engine. */
 static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk_points *rows,
                                   struct fk_check *check, struct fk_error *err) {
@@ -182,8 +198,7 @@ static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk
     task.mass = check->sums + c * FK_DIRECT_GROUP;
     status = fk_engine_exact_cpu.sums(&task, &opts, &unused, err);
     if (status || !job->negative) continue;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < job->n; i++) absolute[i] = fabs(b[i]);
+    fk_parallel_for(threads, job->n, fk_step_for_bytes(16), take_sizes, &(struct sizes){b, absolute});
     task.weights = absolute;
     task.mass = check->absolute + c * FK_DIRECT_GROUP;
     status = fk_engine_exact_cpu.sums(&task, &opts, &unused, err);

@@ -10,31 +10,44 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "../fk_config.h"
 #include "mixture.h"
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
+struct whitened {
+  const struct fk_whitening *w;
+  const struct fk_points *points;
+  int64_t first, count;
+  double *u;
+  int64_t ld;
+  struct fk_scratch blocks; /* two each */
+};
+
+static void whiten_blocks(void *data, int64_t from, int64_t to, int slot) {
+  const struct whitened *s = data;
+  int64_t d = s->w->d;
+  double *block = fk_scratch_at(&s->blocks, slot);
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = i * FK_BLOCK, rows = fk_smaller(s->count - at, FK_BLOCK);
+    fk_whiten(s->w, s->points, NULL, s->first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
+    for (int64_t k = 0; k < d; k++)
+      memcpy(s->u + k * s->ld + at, block + k * FK_BLOCK, sizeof(double) * (size_t)rows);
+  }
+}
+
 enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, const struct fk_points *points,
                                      int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err) {
-  int64_t d = w->d, blocks = fk_pieces(count, FK_BLOCK);
-  threads = fk_threads_for_bytes(threads, 16.0 * (double)(count * d));
-  bool failed = false;
-#pragma omp parallel num_threads(threads) reduction(|| : failed)
-  {
-    double *block = malloc(sizeof(double) * 2 * FK_BLOCK * (size_t)d);
-    failed = !block;
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < blocks; i++) {
-      int64_t at = i * FK_BLOCK, rows = fk_smaller(count - at, FK_BLOCK);
-      if (!block) continue;
-      fk_whiten(w, points, NULL, first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
-      for (int64_t k = 0; k < d; k++) memcpy(u + k * ld + at, block + k * FK_BLOCK, sizeof(double) * (size_t)rows);
-    }
-    free(block);
-  }
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points") : FK_STATUS_OK;
+  struct whitened s = {w, points, first, count, u, ld, {NULL, 0}};
+  double bytes = 16.0 * (double)w->d;
+  threads = fk_threads_for_bytes(threads, bytes * (double)count);
+  if (!fk_scratch_init(&s.blocks, threads, sizeof(double) * 2 * FK_BLOCK * (size_t)w->d))
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
+  fk_parallel_for(threads, fk_pieces(count, FK_BLOCK), fk_step_for_bytes(FK_BLOCK * bytes), whiten_blocks, &s);
+  fk_scratch_free(&s.blocks);
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
@@ -66,6 +79,18 @@ static bool has_factor(const struct fk_task *task) {
   return task->values != FK_VALUES_COORDINATES || f[1] == 0 || (f[0] == 2 + d / 2 && f[1] == -1);
 }
 
+static void fill_columns(void *data, int64_t first, int64_t end, int slot) {
+  const struct fk_fast_job *job = data;
+  const double *w = job->task->weights, *columns = job->task->columns;
+  int64_t n = job->n, values = job->columns - 1;
+  double *b = job->own_b;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    for (int64_t c = 0; c < values; c++) b[c * n + i] = columns[c * n + i] * (w ? w[i] : 1);
+    b[values * n + i] = w ? w[i] : 1;
+  }
+}
+
 static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *err) {
   const struct fk_task *task = job->task;
   int64_t n = job->n, values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
@@ -78,24 +103,35 @@ static enum fk_status prepare_columns(struct fk_fast_job *job, struct fk_error *
     if (!b)
       return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for columns",
                      8e-6 * (double)n * (double)job->columns);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-      for (int64_t c = 0; c < values; c++) b[c * n + i] = task->columns[c * n + i] * (w ? w[i] : 1);
-      b[values * n + i] = w ? w[i] : 1;
-    }
+    fk_parallel_for(threads, n, fk_step_for_bytes(16.0 * (double)job->columns), fill_columns, job);
     job->b = b;
   }
   job->negative = job->b && fk_any_negative(job->b, n * job->columns, job->opts->threads);
   return FK_STATUS_OK;
 }
 
+/* One column or dimension of a result at a time. */
+struct column {
+  double *out;
+  const double *from, *with; /* NULL: ones */
+  const double *by;
+  double scale;
+  bool first;
+};
+
+static void take_away(void *data, int64_t first, int64_t end, int slot) {
+  const struct column *c = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) c->out[i] -= c->scale * (c->with ? c->with[i] : 1);
+}
+
 void fk_fast_leave_out(struct fk_fast_job *job) {
   const struct fk_task *task = job->task;
   int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
   for (int64_t c = 0; c < job->columns; c++) {
-    double *out = fk_fast_out(job, c);
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < job->n; i++) out[i] -= task->factor[0] * (job->b ? job->b[c * job->n + i] : 1);
+    struct column column = {.out = fk_fast_out(job, c), .scale = task->factor[0]};
+    if (job->b) column.with = job->b + c * job->n;
+    fk_parallel_for(threads, job->n, fk_step_for_bytes(24), take_away, &column);
   }
 }
 
@@ -105,16 +141,27 @@ void fk_fast_find_largest(struct fk_fast_job *job) {
 
 /* ---- what a method gives ---------------------------------------------------------------------- */
 
+static void add_scaled(void *data, int64_t first, int64_t end, int slot) {
+  const struct column *c = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) c->out[i] = (c->first ? 0 : c->out[i]) + c->scale * c->from[i];
+}
+
 void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
                  const double *value) {
   int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
   for (int64_t c = 0; c < job->columns; c++) {
     double *out = fk_fast_out(job, c) + at;
     const double *from = value + c * count;
-    if (from == out) continue;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) out[i] = (first ? 0 : out[i]) + scale * from[i];
+    struct column column = {.out = out, .from = from, .scale = scale, .first = first};
+    if (from != out) fk_parallel_for(threads, count, fk_step_for_bytes(24), add_scaled, &column);
   }
+}
+
+static void set_coordinate(void *data, int64_t first, int64_t end, int slot) {
+  const struct column *c = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) c->out[i] = c->scale * c->from[i] + c->with[i] * c->by[i];
 }
 
 void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
@@ -122,9 +169,8 @@ void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t 
   int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
   const double *mass = job->task->mass + at;
   for (int64_t k = 0; k < job->d; k++) {
-    double *out = job->task->sums + k * job->m + at;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < count; i++) out[i] = scale * slope[k * ld + i] + u[k * count + i] * mass[i];
+    struct column column = {job->task->sums + k * job->m + at, slope + k * ld, u + k * count, mass, scale, false};
+    fk_parallel_for(threads, count, fk_step_for_bytes(32), set_coordinate, &column);
   }
 }
 
