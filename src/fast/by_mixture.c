@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "../cuda/grid.h"
 #include "engine.h"
@@ -177,38 +178,50 @@ struct box {
   double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
 };
 
+/* What a thread works with, followed by two blocks of points. */
+struct search {
+  const struct fk_fast_job *job;
+  const struct fk_points *points;
+  struct fk_scratch boxes;
+};
+
+static void widen_box(void *data, int64_t from, int64_t to, int slot) {
+  const struct search *s = data;
+  int64_t d = s->job->d;
+  struct box *own = fk_scratch_at(&s->boxes, slot);
+  double *u = (double *)(own + 1);
+  for (int64_t i = from; i < to; i++) {
+    int64_t at = i * FK_BLOCK, rows = fk_smaller(s->points->n - at, FK_BLOCK);
+    fk_whiten(s->job->task->whitening, s->points, NULL, at, rows, u, FK_BLOCK, u + FK_BLOCK * d);
+    for (int64_t k = 0; k < d; k++)
+      for (int64_t r = 0; r < rows; r++) {
+        double x = u[k * FK_BLOCK + r];
+        own->low[k] = x < own->low[k] ? x : own->low[k];
+        own->high[k] = x > own->high[k] ? x : own->high[k];
+      }
+  }
+}
+
 static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_points *points, struct box *box,
                                struct fk_error *err) {
-  int64_t d = job->d, blocks = fk_pieces(points->n, FK_BLOCK);
-  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)(points->n * d));
-  bool failed = false;
+  struct search s = {job, points, {NULL, 0}};
+  int64_t d = job->d;
+  double bytes = 16.0 * (double)d;
+  int threads = fk_threads_for_bytes(job->opts->threads, bytes * (double)points->n);
   for (int64_t k = 0; k < d; k++) box->low[k] = INFINITY, box->high[k] = -INFINITY;
-#pragma omp parallel num_threads(threads) reduction(|| : failed)
-  {
-    double *u = malloc(sizeof(double) * 2 * FK_BLOCK * (size_t)d);
-    struct box own = {{0}, {0}};
-    failed = !u;
-    for (int64_t k = 0; k < d; k++) own.low[k] = INFINITY, own.high[k] = -INFINITY;
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < blocks; i++) {
-      int64_t at = i * FK_BLOCK, rows = fk_smaller(points->n - at, FK_BLOCK);
-      if (!u) continue;
-      fk_whiten(job->task->whitening, points, NULL, at, rows, u, FK_BLOCK, u + FK_BLOCK * d);
-      for (int64_t k = 0; k < d; k++)
-        for (int64_t r = 0; r < rows; r++) {
-          double x = u[k * FK_BLOCK + r];
-          own.low[k] = x < own.low[k] ? x : own.low[k];
-          own.high[k] = x > own.high[k] ? x : own.high[k];
-        }
-    }
-#pragma omp critical(fk_fast_box)
+  if (!fk_scratch_init(&s.boxes, threads, sizeof(struct box) + sizeof(double) * 2 * FK_BLOCK * (size_t)d))
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
+  for (int t = 0; t < threads; t++) *(struct box *)fk_scratch_at(&s.boxes, t) = *box;
+  fk_parallel_for(threads, fk_pieces(points->n, FK_BLOCK), fk_step_for_bytes(FK_BLOCK * bytes), widen_box, &s);
+  for (int t = 0; t < threads; t++) {
+    const struct box *own = fk_scratch_at(&s.boxes, t);
     for (int64_t k = 0; k < d; k++) {
-      box->low[k] = fmin(box->low[k], own.low[k]);
-      box->high[k] = fmax(box->high[k], own.high[k]);
+      box->low[k] = fmin(box->low[k], own->low[k]);
+      box->high[k] = fmax(box->high[k], own->high[k]);
     }
-    free(u);
   }
-  return failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points") : FK_STATUS_OK;
+  fk_scratch_free(&s.boxes);
+  return FK_STATUS_OK;
 }
 
 /* No source is farther from a target; squared, in bandwidths. */

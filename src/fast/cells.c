@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "spatial_order.h"
 
@@ -39,23 +40,73 @@ static void column_range(const double *x, int64_t n, double *low, double *high) 
   *high = fmax(fmax(h[0], h[1]), fmax(h[2], h[3]));
 }
 
+/* Of each column, on each thread: low[d], high[d]. */
+struct ranges {
+  const struct fk_points *x;
+  int64_t pieces;
+  struct fk_scratch found;
+};
+enum { PIECE = 1 << 16 };
+
+static void find_range(void *data, int64_t i, int64_t end, int slot) {
+  const struct ranges *r = data;
+  int64_t n = r->x->n, d = r->x->d, column = i / r->pieces, first = i % r->pieces * PIECE;
+  double *low = fk_scratch_at(&r->found, slot), *high = low + d, l, h;
+  (void)end;
+  column_range(r->x->data + column * n + first, fk_smaller(PIECE, n - first), &l, &h);
+  low[column] = fmin(low[column], l);
+  high[column] = fmax(high[column], h);
+}
+
+static bool find_ranges(const struct fk_points *x, int threads, double *low, double *high) {
+  struct ranges r = {x, fk_pieces(x->n, PIECE), {NULL, 0}};
+  int64_t d = x->d;
+  if (!fk_scratch_init(&r.found, threads, sizeof(double) * 2 * (size_t)d)) return false;
+  for (int64_t k = 0; k < d; k++) low[k] = INFINITY, high[k] = -INFINITY;
+  for (int t = 0; t < threads; t++)
+    for (int64_t k = 0; k < d; k++) {
+      double *found = fk_scratch_at(&r.found, t);
+      found[k] = INFINITY, found[d + k] = -INFINITY;
+    }
+  fk_parallel_for(threads, d * r.pieces, 1, find_range, &r);
+  for (int t = 0; t < threads; t++)
+    for (int64_t k = 0; k < d; k++) {
+      const double *found = fk_scratch_at(&r.found, t);
+      low[k] = fmin(low[k], found[k]);
+      high[k] = fmax(high[k], found[d + k]);
+    }
+  fk_scratch_free(&r.found);
+  return true;
+}
+
 static bool is_wide(const double *low, const double *high, int64_t d) {
   for (int64_t k = 0; k < d; k++)
     if (high[k] - low[k] > FK_CELLS_WIDEST) return true;
   return false;
 }
 
+struct keys {
+  const struct build *build;
+  const struct fk_curve *curve; /* NULL: there is none, and any order will do */
+};
+
+static void find_keys(void *data, int64_t first, int64_t end, int slot) {
+  const struct keys *keys = data;
+  const struct build *b = keys->build;
+  (void)slot;
+  for (int64_t i = first; i < end; i++)
+    b->items[i] = keys->curve ? fk_curve_item(keys->curve, b->x->data, b->x->n, (uint32_t)i) : (fk_item)i;
+}
+
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
   const struct fk_points *x = b->x;
   double low[7], high[7];
   struct fk_curve curve;
-#pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
-  for (int64_t k = 0; k < x->d; k++) column_range(x->data + k * x->n, x->n, low + k, high + k);
+  if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
   b->wide = is_wide(low, high, x->d);
   bool curved = fk_curve_init(&curve, (int)x->d, low, high, b->spread);
-#pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
-  for (int64_t i = 0; i < x->n; i++)
-    b->items[i] = curved ? fk_curve_item(&curve, x->data, x->n, (uint32_t)i) : (fk_item)i;
+  struct keys keys = {b, curved ? &curve : NULL};
+  fk_parallel_for(b->threads, x->n, fk_step_for_bytes(100), find_keys, &keys);
   return curved ? fk_sort_items(b->items, b->scratch, x->n, b->threads, err) : FK_STATUS_OK;
 }
 
@@ -144,10 +195,11 @@ static enum fk_status divide(struct build *b, int64_t first, int64_t end, struct
   return status;
 }
 
-static void fill_boxes(struct fk_cells *t, int threads) {
+static void fill_leaves(void *data, int64_t first, int64_t end, int slot) {
+  struct fk_cells *t = data;
   int d = t->d;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < t->n_cells; i++) {
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
     double *box = t->boxes + 2 * d * i;
     if (!fk_cell_is_leaf(t, i)) continue;
     for (int k = 0; k < d; k++) {
@@ -161,6 +213,12 @@ static void fill_boxes(struct fk_cells *t, int threads) {
       box[d + k] = high;
     }
   }
+}
+
+static void fill_boxes(struct fk_cells *t, int threads) {
+  int d = t->d;
+  double bytes = 8.0 * (double)(t->n * d) / (double)t->n_cells;
+  fk_parallel_for(threads, t->n_cells, fk_step_for_bytes(2 * bytes), fill_leaves, t);
   for (int64_t i = t->n_cells - 1; i >= 0; i--) {
     double *box = t->boxes + 2 * d * i;
     if (fk_cell_is_leaf(t, i)) continue;
@@ -169,6 +227,17 @@ static void fill_boxes(struct fk_cells *t, int threads) {
       box[k] = fmin(left[k], right[k]);
       box[d + k] = fmax(left[d + k], right[d + k]);
     }
+  }
+}
+
+static void gather_points(void *data, int64_t first, int64_t end, int slot) {
+  const struct build *b = data;
+  struct fk_cells *t = b->cells;
+  (void)slot;
+  for (int64_t j = first; j < end; j++) {
+    uint32_t row = index_of(b->items[j]);
+    t->rows[j] = row;
+    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = b->x->data[k * t->n + row];
   }
 }
 
@@ -183,12 +252,7 @@ static enum fk_status build(struct build *b, struct fk_error *err) {
   t->rows = malloc(sizeof(uint32_t) * n);
   t->boxes = malloc(sizeof(double) * 2 * d * (size_t)t->n_cells);
   if (!t->x || !t->rows || !t->boxes) return out_of_memory(err, 8.0 * (double)n * (double)d);
-#pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
-  for (int64_t j = 0; j < t->n; j++) {
-    uint32_t row = index_of(b->items[j]);
-    t->rows[j] = row;
-    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = b->x->data[k * t->n + row];
-  }
+  fk_parallel_for(b->threads, t->n, fk_step_for_bytes(32.0 * (double)d), gather_points, b);
   memset(t->x + n * d, 0, sizeof(double) * FK_CELLS_SPARE);
   fill_boxes(t, b->threads);
   return FK_STATUS_OK;

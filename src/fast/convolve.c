@@ -10,6 +10,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "filter.h"
 #include "state.h"
@@ -72,6 +73,13 @@ static bool wanted(const struct fk_grid *g, struct fk_blocks *to) {
   return true;
 }
 
+static void narrow_blocks(void *data, int64_t first, int64_t end, int slot) {
+  struct fk_grid *g = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++)
+    g->ops->convert(fk_blocks_at(&g->narrow, i), fk_blocks_at(&g->totals, i), g->layout.cells * g->spec.columns);
+}
+
 /* The totals as the filter's input: themselves, or in float. */
 static enum fk_status narrow(struct fk_grid *g, const struct fk_blocks **in, struct fk_error *err) {
   *in = &g->totals;
@@ -81,9 +89,7 @@ static enum fk_status narrow(struct fk_grid *g, const struct fk_blocks **in, str
   for (int64_t i = 0; i < g->totals.n; i++)
     if (fk_blocks_insert(&g->narrow, g->totals.keys[i]) < 0) return no_memory(err);
   int threads = fk_threads_for_bytes(g->spec.threads, (double)g->totals.n * (double)g->totals.bytes);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < g->totals.n; i++)
-    g->ops->convert(fk_blocks_at(&g->narrow, i), fk_blocks_at(&g->totals, i), g->layout.cells * g->spec.columns);
+  fk_parallel_for(threads, g->totals.n, fk_step_for_bytes((double)g->totals.bytes), narrow_blocks, g);
   return FK_STATUS_OK;
 }
 
@@ -125,14 +131,27 @@ static void add_block(const struct fk_grid *g, double weight, const void *from, 
     for (int64_t i = 0; i < cells; i++) ((double *)to)[i] += weight * ((const double *)from)[i];
 }
 
+struct addition {
+  struct fk_grid *grid;
+  double weight;
+  const int64_t *place;
+};
+
+static void add_blocks(void *data, int64_t first, int64_t end, int slot) {
+  const struct addition *a = data;
+  struct fk_grid *g = a->grid;
+  (void)slot;
+  for (int64_t i = first; i < end; i++)
+    add_block(g, a->weight, fk_blocks_at(&g->result, i), fk_blocks_at(&g->sum, a->place[i]));
+}
+
 static enum fk_status add_result(struct fk_grid *g, double weight, struct fk_error *err) {
   int64_t n = g->result.n, *place = malloc(sizeof *place * (size_t)fk_larger(n, 1));
   bool fits = place != NULL;
   for (int64_t i = 0; i < n && fits; i++) fits = (place[i] = fk_blocks_insert(&g->sum, g->result.keys[i])) >= 0;
   int threads = fk_threads_for_bytes(g->spec.threads, 3.0 * (double)n * (double)g->sum.bytes);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < (fits ? n : 0); i++)
-    add_block(g, weight, fk_blocks_at(&g->result, i), fk_blocks_at(&g->sum, place[i]));
+  struct addition addition = {g, weight, place};
+  if (fits) fk_parallel_for(threads, n, fk_step_for_bytes(3.0 * (double)g->sum.bytes), add_blocks, &addition);
   free(place);
   return fits ? FK_STATUS_OK : no_memory(err);
 }

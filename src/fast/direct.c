@@ -57,6 +57,26 @@ static double leaf_mass(const struct fk_direct *s, const struct fk_cell *cell) {
   return sum;
 }
 
+static void weigh(void *data, int64_t first, int64_t end, int slot) {
+  struct fk_direct *s = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++)
+    if (fk_cell_is_leaf(&s->cells, i)) s->mass[i] = leaf_mass(s, s->cells.cells + i);
+}
+
+/* A column in the order of the cells. */
+struct gathering {
+  const struct fk_direct *direct;
+  const double *from;
+  double *to;
+};
+
+static void gather(void *data, int64_t first, int64_t end, int slot) {
+  const struct gathering *g = data;
+  (void)slot;
+  for (int64_t j = first; j < end; j++) g->to[j] = g->from[g->direct->cells.rows[j]];
+}
+
 enum fk_status fk_direct_set_columns(struct fk_direct *s, const double *b, int64_t n_columns,
                                      struct fk_error *err) {
   int64_t n = s->cells.n, columns = b ? n_columns : 1;
@@ -75,13 +95,12 @@ enum fk_status fk_direct_set_columns(struct fk_direct *s, const double *b, int64
   for (int64_t c = 0; c < columns; c++) {
     for (int64_t j = 0; j < n && b; j++) s->largest[c] = fmax(s->largest[c], fabs(b[c * n + j]));
     if (!b) s->largest[c] = 1;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t j = 0; j < (b ? n : 0); j++) s->columns[c * n + j] = b[c * n + s->cells.rows[j]];
+    struct gathering gathering = {s, b ? b + c * n : NULL, b ? s->columns + c * n : NULL};
+    if (b) fk_parallel_for(threads, n, fk_step_for_bytes(40), gather, &gathering);
   }
   const struct fk_cell *cells = s->cells.cells;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < s->cells.n_cells; i++)
-    if (fk_cell_is_leaf(&s->cells, i)) s->mass[i] = leaf_mass(s, cells + i);
+  double cell_bytes = 16.0 * (double)(n * columns) / (double)(s->cells.n_cells + 1);
+  fk_parallel_for(threads, s->cells.n_cells, fk_step_for_bytes(cell_bytes), weigh, s);
   for (int64_t i = s->cells.n_cells - 1; i >= 0; i--)
     if (!fk_cell_is_leaf(&s->cells, i)) s->mass[i] = s->mass[i + 1] + s->mass[cells[i + 1].skip];
   return FK_STATUS_OK;
@@ -173,6 +192,23 @@ static bool sum_group(struct fk_direct_group *group, const struct fk_direct *s, 
   return true;
 }
 
+struct some_groups {
+  struct fk_direct_team team;
+  const struct fk_direct *direct;
+  const struct fk_reach *reach;
+  const struct fk_direct_job *job;
+  const struct fk_direct_groups *groups;
+  int64_t from; /* the group that is done first */
+  double budget;
+};
+
+static void sum_some(void *data, int64_t first, int64_t end, int slot) {
+  struct some_groups *s = data;
+  struct fk_direct_group *group = &s->team.groups[slot];
+  for (int64_t g = s->from + first; g < s->from + end && !s->team.failed; g++)
+    if (!sum_group(group, s->direct, s->reach, s->job, s->groups, g, s->budget)) s->team.failed = true;
+}
+
 static enum fk_status sum_groups(struct fk_direct *s, struct fk_direct_job *job,
                                  const struct fk_direct_groups *groups, double budget, struct fk_error *err) {
   int threads = fk_threads_for_work(s->options.threads, 2e4 * (double)groups->n * FK_DIRECT_GROUP);
@@ -181,23 +217,15 @@ static enum fk_status sum_groups(struct fk_direct *s, struct fk_direct_job *job,
   struct fk_chunks progress;
   fk_reach_init(&reach, s, job);
   fk_chunks_start(&progress, &s->options.poll, threads, (double)groups->n, 3e4);
-  for (int64_t from = 0, to; from < groups->n && !status; from = to) {
-    bool failed = false;
-    double pairs = 0;
-    to = fk_smaller(groups->n, from + progress.size);
-#pragma omp parallel num_threads(threads) reduction(|| : failed) reduction(+ : pairs)
-    {
-      struct fk_direct_group group;
-      failed = !fk_direct_group_init(&group, s, job);
-#pragma omp for schedule(dynamic, 8)
-      for (int64_t g = from; g < to; g++)
-        if (!failed) failed = !sum_group(&group, s, &reach, job, groups, g, budget);
-      pairs += group.pairs;
-      fk_direct_group_free(&group);
-    }
-    job->pairs += pairs;
-    status = failed ? out_of_memory(err, 1e6) : fk_chunks_done(&progress, to - from, err);
+  struct some_groups some = {.direct = s, .reach = &reach, .job = job, .groups = groups, .budget = budget};
+  some.team.failed = !fk_direct_team_init(&some.team, threads, s, job);
+  for (int64_t to; some.from < groups->n && !status; some.from = to) {
+    to = fk_smaller(groups->n, some.from + progress.size);
+    if (!some.team.failed) fk_parallel_for(threads, to - some.from, 8, sum_some, &some);
+    status = some.team.failed ? out_of_memory(err, 1e6) : fk_chunks_done(&progress, to - some.from, err);
   }
+  job->pairs += fk_direct_team_pairs(&some.team);
+  fk_direct_team_free(&some.team);
   return status;
 }
 

@@ -35,6 +35,27 @@ void fk_direct_group_free(struct fk_direct_group *group) {
   free(group->near.pieces);
 }
 
+bool fk_direct_team_init(struct fk_direct_team *team, int threads, const struct fk_direct *direct,
+                         const struct fk_direct_job *job) {
+  team->n = threads;
+  team->failed = false;
+  team->groups = calloc((size_t)threads, sizeof *team->groups);
+  bool fits = team->groups != NULL;
+  for (int i = 0; i < threads && fits; i++) fits = fk_direct_group_init(&team->groups[i], direct, job);
+  return fits;
+}
+
+double fk_direct_team_pairs(const struct fk_direct_team *team) {
+  double pairs = 0;
+  for (int i = 0; i < team->n; i++) pairs += team->groups[i].pairs;
+  return pairs;
+}
+
+void fk_direct_team_free(struct fk_direct_team *team) {
+  for (int i = 0; team->groups && i < team->n; i++) fk_direct_group_free(&team->groups[i]);
+  free(team->groups);
+}
+
 static void pack_targets(struct fk_direct_group *group, const double *x, int64_t ld, int count, bool single) {
   for (int k = 0; k < group->tile.d; k++)
     for (int i = 0; i < count; i++) {

@@ -2,6 +2,7 @@
 #ifndef FK_FAST_DIRECT_PARTS_H
 #define FK_FAST_DIRECT_PARTS_H
 
+#include "../core/pool.h"
 #include "cells.h"
 #include "direct.h"
 #include "direct_tile.h"
@@ -71,6 +72,16 @@ struct fk_direct_group {
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,
                           const struct fk_direct_job *job);
 void fk_direct_group_free(struct fk_direct_group *group);
+/* One for each thread. False: no memory; to be freed all the same. */
+struct fk_direct_team {
+  struct fk_direct_group *groups;
+  int n;
+  atomic_bool failed; /* for loops: memory was short */
+};
+bool fk_direct_team_init(struct fk_direct_team *team, int threads, const struct fk_direct *direct,
+                         const struct fk_direct_job *job);
+double fk_direct_team_pairs(const struct fk_direct_team *team);
+void fk_direct_team_free(struct fk_direct_team *team);
 /* Sums over what group->near found, in units of packed coordinates; without the source at `self` (-1: none). */
 void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct, const double *x,
                          int64_t ld, int count, const double *box, int64_t self, bool single);

@@ -116,6 +116,23 @@ static bool sum_row(struct fk_direct_group *group, const struct fk_reach *reach,
   return true;
 }
 
+struct some_rows {
+  struct fk_direct_team team;
+  const struct fk_reach *reach;
+  const struct fk_direct_job *job;
+  const struct fk_points *targets;
+  const int64_t *rows;
+  int64_t from; /* of the rows, the one that is done first */
+  double *shift;
+};
+
+static void sum_rows(void *data, int64_t first, int64_t end, int slot) {
+  struct some_rows *s = data;
+  struct fk_direct_group *group = &s->team.groups[slot];
+  for (int64_t r = s->from + first; r < s->from + end && !s->team.failed; r++)
+    if (!sum_row(group, s->reach, s->job, s->targets, s->rows ? s->rows[r] : r, s->shift)) s->team.failed = true;
+}
+
 enum fk_status fk_direct_rows(struct fk_direct *s, struct fk_direct_job *job, const int64_t *rows, int64_t n_rows,
                               double *shift, struct fk_error *err) {
   struct fk_reach reach;
@@ -138,24 +155,16 @@ enum fk_status fk_direct_rows(struct fk_direct *s, struct fk_direct_job *job, co
   int threads = fk_threads_for_work(s->options.threads, 1e5 * (double)n_rows);
   fk_reach_init(&reach, s, job);
   fk_chunks_start(&progress, &s->options.poll, threads, (double)n_rows, 4e3);
-  for (int64_t from = 0, to; from < n_rows && !status; from = to) {
-    bool failed = false;
-    double pairs = 0;
-    to = fk_smaller(n_rows, from + progress.size);
-#pragma omp parallel num_threads(threads) reduction(|| : failed) reduction(+ : pairs)
-    {
-      struct fk_direct_group group;
-      failed = !fk_direct_group_init(&group, s, job);
-#pragma omp for schedule(dynamic, 16)
-      for (int64_t r = from; r < to; r++)
-        if (!failed) failed = !sum_row(&group, &reach, job, &targets, rows ? rows[r] : r, shift);
-      pairs += group.pairs;
-      fk_direct_group_free(&group);
-    }
-    job->pairs += pairs;
-    status = failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for single rows")
-                    : fk_chunks_done(&progress, to - from, err);
+  struct some_rows some = {.reach = &reach, .job = job, .targets = &targets, .rows = rows, .shift = shift};
+  some.team.failed = !fk_direct_team_init(&some.team, threads, s, job);
+  for (int64_t to; some.from < n_rows && !status; some.from = to) {
+    to = fk_smaller(n_rows, some.from + progress.size);
+    if (!some.team.failed) fk_parallel_for(threads, to - some.from, 16, sum_rows, &some);
+    status = some.team.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for single rows")
+                              : fk_chunks_done(&progress, to - some.from, err);
   }
+  job->pairs += fk_direct_team_pairs(&some.team);
+  fk_direct_team_free(&some.team);
   if (own) free((double *)targets.data);
   return status;
 }

@@ -27,23 +27,34 @@ static bool look_at(struct fk_direct_group *group, const struct fk_direct *s,
   return true;
 }
 
+struct looks {
+  struct fk_direct_team team;
+  const struct fk_direct *direct;
+  const struct fk_direct_groups *groups;
+  int64_t sample;
+  double *largest; /* [group][column] */
+};
+
+static void look(void *data, int64_t i, int64_t end, int slot) {
+  struct looks *l = data;
+  (void)end;
+  if (!look_at(&l->team.groups[slot], l->direct, l->groups, i * l->groups->n / l->sample,
+               l->largest + i * l->direct->n_columns))
+    l->team.failed = true;
+}
+
 enum fk_status fk_direct_look(struct fk_direct *s, const struct fk_direct_job *job,
                               const struct fk_direct_groups *groups, double *budget, struct fk_error *err) {
   int64_t sample = fk_smaller(SAMPLE, fk_pieces(groups->n, SHARE));
   int threads = fk_threads_for_work(s->options.threads, 1e6 * (double)sample);
   struct fk_direct_job plain = {.factor = {1, 0, 0}};
   double *largest = calloc((size_t)(s->n_columns * (sample + 1)), sizeof(double));
-  bool failed = !largest;
-#pragma omp parallel num_threads(threads) reduction(|| : failed)
-  {
-    struct fk_direct_group group;
-    failed = !fk_direct_group_init(&group, s, &plain) || !largest;
-    group.tile.absolute = true;
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t i = 0; i < sample; i++)
-      if (!failed) failed = !look_at(&group, s, groups, i * groups->n / sample, largest + i * s->n_columns);
-    fk_direct_group_free(&group);
-  }
+  struct looks looks = {.direct = s, .groups = groups, .sample = sample, .largest = largest};
+  bool failed = !fk_direct_team_init(&looks.team, threads, s, &plain) || !largest;
+  for (int i = 0; i < threads && !failed; i++) looks.team.groups[i].tile.absolute = true;
+  if (!failed) fk_parallel_for(threads, sample, 1, look, &looks);
+  failed = failed || looks.team.failed;
+  fk_direct_team_free(&looks.team);
   double least = INFINITY;
   for (int c = 0; c < s->n_columns && !failed; c++) {
     if (s->largest[c] == 0) continue;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "state.h"
 
 struct targets {
@@ -92,13 +93,12 @@ static void scatter(const struct fk_grid *g, const uint32_t *order, int64_t n, c
 }
 
 static void evaluate_chunk(const struct fk_grid *g, const struct fk_batch *batch, const struct fk_chunk *a,
-                           const struct targets *t) {
+                           const struct targets *t, char *scratch) {
   const struct fk_stencil *st = &g->stencil;
   size_t real = g->ops->real;
   int d = g->spec.d, dims = (int)fk_smaller(d, 4);
   int64_t n = a->end - a->begin;
-  char *scratch = g->scratch[fk_grid_thread()], *value = scratch + (size_t)st->size * real;
-  char *gradient = value + (size_t)n * real;
+  char *value = scratch + (size_t)st->size * real, *gradient = value + (size_t)n * real;
   const char *points = (const char *)batch->points + (size_t)(a->begin * d) * real;
   const uint32_t *order = batch->order + a->begin;
   for (int64_t column = 0; column < g->spec.columns; column++) {
@@ -113,14 +113,26 @@ static void evaluate_chunk(const struct fk_grid *g, const struct fk_batch *batch
   }
 }
 
+struct evaluation {
+  const struct fk_grid *grid;
+  const struct fk_batch *batch;
+  const struct targets *targets;
+};
+
+static void evaluate_chunks(void *data, int64_t first, int64_t end, int slot) {
+  const struct evaluation *e = data;
+  for (int64_t i = first; i < end; i++)
+    evaluate_chunk(e->grid, e->batch, &e->grid->chunks.chunk[i], e->targets, e->grid->scratch[slot]);
+}
+
 static enum fk_status evaluate(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
   enum fk_status status = fk_grid_cut(g, batch, err);
   if (status) return status;
   if (g->expecting && !all_expected(g, batch))
     return fk_fail(err, FK_STATUS_INVALID, "a target that the grid was not told to expect");
   int threads = fk_grid_threads(g, (double)batch->n * (double)g->spec.columns);
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
-  for (int64_t i = 0; i < g->chunks.n; i++) evaluate_chunk(g, batch, &g->chunks.chunk[i], data);
+  struct evaluation e = {g, batch, data};
+  fk_parallel_for(threads, g->chunks.n, 1, evaluate_chunks, &e);
   return FK_STATUS_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 #include "state.h"
 
@@ -261,6 +262,28 @@ enum fk_status fk_grid_sort(struct fk_grid *g, const struct fk_grid_points *poin
   return status;
 }
 
+struct cutting {
+  struct fk_grid *grid;
+  const struct fk_batch *batch;
+};
+
+static void find_bounds(void *data, int64_t first, int64_t end, int slot) {
+  const struct cutting *cutting = data;
+  const struct fk_grid *g = cutting->grid;
+  int d = g->spec.d;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    struct fk_chunk *a = &g->chunks.chunk[i];
+    int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
+    const char *points = cutting->batch->points;
+    g->ops->bounds(d, points + (size_t)(a->begin * d) * g->ops->real, a->end - a->begin, low, high);
+    for (int k = 0; k < d; k++) {
+      a->low[k] = (int16_t)low[k];
+      a->high[k] = (int16_t)high[k];
+    }
+  }
+}
+
 enum fk_status fk_grid_cut(struct fk_grid *g, const struct fk_batch *b, struct fk_error *err) {
   struct fk_chunks_of *c = &g->chunks;
   int64_t n = 0;
@@ -276,19 +299,9 @@ enum fk_status fk_grid_cut(struct fk_grid *g, const struct fk_batch *b, struct f
     for (int64_t at = b->start[k]; at < b->start[k + 1]; at += FK_CHUNK)
       c->chunk[c->n++] =
           (struct fk_chunk){.block = k, .begin = at, .end = fk_smaller(at + FK_CHUNK, b->start[k + 1])};
-  int threads = fk_threads_for_bytes(g->threads, (double)b->n * g->spec.d * (double)g->ops->real);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = 0; i < c->n; i++) {
-    struct fk_chunk *a = &c->chunk[i];
-    int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
-    const char *points = b->points;
-    g->ops->bounds(g->spec.d, points + (size_t)(a->begin * g->spec.d) * g->ops->real, a->end - a->begin, low,
-                   high);
-    for (int k = 0; k < g->spec.d; k++) {
-      a->low[k] = (int16_t)low[k];
-      a->high[k] = (int16_t)high[k];
-    }
-  }
+  double bytes = (double)g->spec.d * (double)g->ops->real;
+  int threads = fk_threads_for_bytes(g->threads, (double)b->n * bytes);
+  fk_parallel_for(threads, c->n, fk_step_for_bytes(FK_CHUNK * bytes), find_bounds, &(struct cutting){g, b});
   return FK_STATUS_OK;
 }
 

@@ -190,8 +190,10 @@ static void FN(add)(double *to, const void *from, const struct fk_box *box) {
 
 static void FN(convert)(void *to, const double *from, int64_t n) {
   REAL *out = to;
-#pragma omp simd
-  for (int64_t i = 0; i < n; i++) out[i] = (REAL)from[i];
+  int64_t i = 0;
+  for (; i + FN(DOUBLES) <= n; i += FN(DOUBLES))
+    *(FN(reals) *)(out + i) = __builtin_convertvector(*(const FN(doubles) *)(from + i), FN(reals));
+  for (; i < n; i++) out[i] = (REAL)from[i];
 }
 
 /* ---- the filter ------------------------------------------------------------------------------- */

@@ -5,8 +5,11 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/pool.h"
 
-enum { PIECE = 1024 };
+/* Points are sorted in shares, more than there are threads, as one of these may be late. */
+enum { PIECE = 1024, LEAST_SHARE = 32768 };
+static int most_shares(int threads) { return threads > 1 ? 4 * threads : 1; }
 
 static enum fk_status no_memory(struct fk_error *err) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for points in the order of the grid");
@@ -15,12 +18,12 @@ static enum fk_status no_memory(struct fk_error *err) {
 enum fk_status fk_sorter_init(struct fk_sorter *s, const struct fk_layout *layout, const struct fk_grid_ops *ops,
                               int threads, struct fk_error *err) {
   *s = (struct fk_sorter){.layout = layout, .ops = ops, .threads = threads};
-  s->finders = calloc((size_t)threads, sizeof *s->finders);
+  s->finders = calloc((size_t)most_shares(threads), sizeof *s->finders);
   return s->finders ? FK_STATUS_OK : no_memory(err);
 }
 
 void fk_sorter_free(struct fk_sorter *s) {
-  for (int t = 0; s->finders && t < s->threads; t++) {
+  for (int t = 0; s->finders && t < most_shares(s->threads); t++) {
     fk_blocks_free(&s->finders[t].keys);
     free(s->finders[t].place);
   }
@@ -42,7 +45,7 @@ int64_t fk_batch_size(int64_t left, int64_t blocks) {
   return left < 2 * size ? left : size;
 }
 
-/* Keys of the points in a thread's share, numbered as they come; place[id] counts them. */
+/* Keys of the points in a share, numbered as they come; place[id] counts them. */
 static bool find(struct fk_sorter *s, const struct fk_grid_points *points, int64_t first, int64_t begin,
                  int64_t end, int64_t n, struct fk_finder *f, bool *inside) {
   uint64_t keys[PIECE];
@@ -70,14 +73,14 @@ static bool find(struct fk_sorter *s, const struct fk_grid_points *points, int64
   return true;
 }
 
-/* All threads' keys in ascending order, and where each thread's points of a key go: by thread, which is by the
- * points' order. */
-static bool place(struct fk_sorter *s, int threads, struct fk_batch *b) {
+/* All keys in ascending order, and where each share's points of a key go: by share, which is by the points' order.
+ */
+static bool place(struct fk_sorter *s, int shares, struct fk_batch *b) {
   int64_t total = 0, at = 0;
-  for (int t = 0; t < threads; t++) total += s->finders[t].keys.n;
+  for (int t = 0; t < shares; t++) total += s->finders[t].keys.n;
   struct fk_keyed *items = malloc(2 * (size_t)total * sizeof *items);
   if (!items) return false;
-  for (int t = 0; t < threads; t++)
+  for (int t = 0; t < shares; t++)
     for (int64_t k = 0; k < s->finders[t].keys.n; k++)
       items[at++] = (struct fk_keyed){s->finders[t].keys.keys[k], (uint32_t)t, (uint32_t)k};
   fk_keyed_sort(items, items + total, total);
@@ -159,28 +162,47 @@ static bool reserve(struct fk_sorter *s, int64_t n, struct fk_batch *b) {
   return true;
 }
 
+struct sorting {
+  struct fk_sorter *sorter;
+  const struct fk_grid_points *points;
+  int64_t first, n;
+  int shares;
+  struct fk_batch *batch;
+  atomic_bool failed, outside;
+};
+
+static void find_share(void *data, int64_t t, int64_t end, int slot) {
+  struct sorting *s = data;
+  bool inside = true;
+  (void)end, (void)slot;
+  if (!find(s->sorter, s->points, s->first, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n,
+            &s->sorter->finders[t], &inside))
+    s->failed = true;
+  if (!inside) s->outside = true;
+}
+
+static void scatter_share(void *data, int64_t t, int64_t end, int slot) {
+  struct sorting *s = data;
+  struct fk_finder *f = &s->sorter->finders[t];
+  (void)end, (void)slot;
+  if (!s->failed && !s->outside)
+    scatter(s->sorter, s->n * t / s->shares, s->n * (t + 1) / s->shares, s->n, f->place, s->batch);
+  if (f->place) memset(f->place, 0, (size_t)fk_smaller(f->keys.n + 1, f->capacity) * sizeof *f->place);
+}
+
 enum fk_status fk_batch_sort(struct fk_sorter *s, const struct fk_grid_points *points, int64_t first, int64_t n,
                              struct fk_batch *b, struct fk_error *err) {
   if (!reserve(s, n, b)) return no_memory(err);
   b->first = first;
   b->n = n;
   int threads = (int)fk_smaller(s->threads, 1 + n / 65536);
-  bool failed = false, outside = false;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(|| : failed, outside) if (threads > 1)
-  for (int t = 0; t < threads; t++) {
-    bool inside = true;
-    if (!find(s, points, first, n * t / threads, n * (t + 1) / threads, n, &s->finders[t], &inside)) failed = true;
-    outside = !inside;
-  }
-  if (!failed && !outside) failed = !place(s, threads, b);
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
-  for (int t = 0; t < threads; t++) {
-    struct fk_finder *f = &s->finders[t];
-    if (!failed && !outside) scatter(s, n * t / threads, n * (t + 1) / threads, n, f->place, b);
-    if (f->place) memset(f->place, 0, (size_t)fk_smaller(f->keys.n + 1, f->capacity) * sizeof *f->place);
-  }
-  if (failed) return no_memory(err);
-  if (outside)
+  int shares = (int)fk_smaller(most_shares(threads), 1 + n / LEAST_SHARE);
+  struct sorting sorting = {.sorter = s, .points = points, .first = first, .n = n, .shares = shares, .batch = b};
+  fk_parallel_for(threads, shares, 1, find_share, &sorting);
+  if (!sorting.failed && !sorting.outside) sorting.failed = !place(s, shares, b);
+  fk_parallel_for(threads, shares, 1, scatter_share, &sorting);
+  if (sorting.failed) return no_memory(err);
+  if (sorting.outside)
     return fk_fail(err, FK_STATUS_UNSUPPORTED,
                    "points are too far apart, in bandwidths, for a grid in %d dimensions", s->layout->d);
   return FK_STATUS_OK;

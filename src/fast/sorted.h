@@ -17,7 +17,7 @@ struct fk_batch {
   void *points;    /* [i][k], within the block */
 };
 
-/* Keys that one thread found, and memory for one batch; reused. */
+/* Keys found in a share of the points, and memory for one batch; reused. */
 struct fk_finder {
   struct fk_blocks keys; /* keys alone */
   int64_t *place;
@@ -27,7 +27,7 @@ struct fk_sorter {
   const struct fk_layout *layout;
   const struct fk_grid_ops *ops;
   int threads;
-  struct fk_finder *finders; /* threads */
+  struct fk_finder *finders; /* one for each share */
   uint32_t *ids;
   void *coordinates;
   int64_t capacity;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "../core/threads.h"
 
 enum { KEY_BITS = 32 };
@@ -80,26 +81,42 @@ static void merge_sort(fk_item *a, fk_item *scratch, int64_t n) {
   if (from != a) memcpy(a, from, sizeof *a * (size_t)n);
 }
 
+struct radix {
+  const fk_item *from;
+  fk_item *to;
+  int64_t n, size; /* of a block */
+  int shift;
+  int64_t (*place)[DIGITS];
+};
+
+static void count_digits(void *data, int64_t b, int64_t last, int slot) {
+  const struct radix *r = data;
+  int64_t *count = r->place[b];
+  (void)last, (void)slot;
+  memset(count, 0, sizeof r->place[b]);
+  for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
+    count[r->from[i] >> r->shift & (DIGITS - 1)]++;
+}
+
+static void move_items(void *data, int64_t b, int64_t last, int slot) {
+  const struct radix *r = data;
+  int64_t *place = r->place[b];
+  (void)last, (void)slot;
+  for (int64_t i = b * r->size, end = fk_smaller(r->n, i + r->size); i < end; i++)
+    r->to[place[r->from[i] >> r->shift & (DIGITS - 1)]++] = r->from[i];
+}
+
 /* One pass of the radix sort: each block of items counts its digits and is given its places. */
-static void radix_pass(const fk_item *from, fk_item *to, int64_t n, int shift, int blocks,
-                       int64_t (*place)[DIGITS]) {
-  int64_t size = fk_pieces(n, blocks), sum = 0;
-#pragma omp parallel for num_threads(blocks) schedule(static, 1) if (blocks > 1)
-  for (int b = 0; b < blocks; b++) {
-    memset(place[b], 0, sizeof place[b]);
-    for (int64_t i = b * size, end = fk_smaller(n, i + size); i < end; i++)
-      place[b][from[i] >> shift & (DIGITS - 1)]++;
-  }
+static void radix_pass(struct radix *r, int blocks, int threads) {
+  int64_t sum = 0;
+  fk_parallel_for(threads, blocks, 1, count_digits, r);
   for (int digit = 0; digit < DIGITS; digit++)
     for (int b = 0; b < blocks; b++) {
-      int64_t count = place[b][digit];
-      place[b][digit] = sum;
+      int64_t count = r->place[b][digit];
+      r->place[b][digit] = sum;
       sum += count;
     }
-#pragma omp parallel for num_threads(blocks) schedule(static, 1) if (blocks > 1)
-  for (int b = 0; b < blocks; b++)
-    for (int64_t i = b * size, end = fk_smaller(n, i + size); i < end; i++)
-      to[place[b][from[i] >> shift & (DIGITS - 1)]++] = from[i];
+  fk_parallel_for(threads, blocks, 1, move_items, r);
 }
 
 enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int threads, struct fk_error *err) {
@@ -107,14 +124,15 @@ enum fk_status fk_sort_items(fk_item *items, fk_item *scratch, int64_t n, int th
     merge_sort(items, scratch, n);
     return FK_STATUS_OK;
   }
-  int blocks = (int)fk_smaller(fk_smaller(threads, MAX_BLOCKS), 1 + n / (16 * DIGITS));
+  /* more than threads, as one of these may be late */
+  int blocks = threads > 1 ? (int)fk_smaller(fk_smaller(4 * threads, MAX_BLOCKS), 1 + n / (16 * DIGITS)) : 1;
   int64_t(*place)[DIGITS] = malloc(sizeof *place * (size_t)blocks);
   fk_item *from = items, *to = scratch, used = 0;
   if (!place) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sort");
   for (int64_t i = 0; i < n; i++) used |= items[i] ^ items[0];
   for (int shift = KEY_BITS; shift < 2 * KEY_BITS; shift += DIGIT) {
     if (!(used >> shift & (DIGITS - 1))) continue;
-    radix_pass(from, to, n, shift, blocks, place);
+    radix_pass(&(struct radix){from, to, n, fk_pieces(n, blocks), shift, place}, blocks, threads);
     fk_item *swap = from;
     from = to;
     to = swap;

@@ -5,17 +5,11 @@
  * turn at a block. The first chunk under way never waits, and chunks are handed out in that order, so all get
  * done. Neighbours, which share blocks, are not done one after the other but STREAMS apart: else threads would
  * wait for each other at nearly every chunk. */
-#define _POSIX_C_SOURCE 200809L /* sched_yield */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef _WIN32
-#include <windows.h>
-#else
-#include <sched.h>
-#endif
 
 #include "../core/count.h"
+#include "../core/pool.h"
 #include "state.h"
 
 enum { STREAMS = 16 };
@@ -29,19 +23,6 @@ struct sources {
 static int64_t chunk_at(const struct fk_grid *g, int64_t at) {
   int64_t stream = at % STREAMS, share = g->chunks.n / STREAMS, longer = g->chunks.n % STREAMS;
   return stream * share + fk_smaller(stream, longer) + at / STREAMS;
-}
-
-static void give_way(void) {
-#ifdef _WIN32
-  SwitchToThread();
-#else
-  sched_yield();
-#endif
-}
-
-static void wait_for(atomic_uint *done, uint32_t turn) {
-  for (int spins = 0; atomic_load_explicit(done, memory_order_acquire) != turn; spins++)
-    if (spins > 1000) give_way();
 }
 
 /* Blocks for all chunks, and each chunk's turn at them. */
@@ -104,11 +85,11 @@ static void gather_b(const struct fk_grid *g, const struct fk_batch *batch, cons
 }
 
 static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
-                         int64_t column, atomic_uint *done) {
+                         int64_t column, atomic_uint *done, char *scratch) {
   const struct fk_chunk *a = &g->chunks.chunk[i];
   const struct fk_stencil *st = &g->stencil;
   size_t real = g->ops->real;
-  char *scratch = g->scratch[fk_grid_thread()], *b = scratch + (size_t)st->size * real;
+  char *b = scratch + (size_t)st->size * real;
   int d = g->spec.d, dims = (int)fk_smaller(d, 4);
   struct fk_box box = {.d = d};
   int64_t origin = 0;
@@ -134,10 +115,36 @@ static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const 
       stride *= g->layout.side[k];
     }
     double *total = (double *)fk_blocks_at(&g->totals, block) + column * g->layout.cells + to;
-    if (done) wait_for(&done[block], turn);
+    if (done) fk_turn_wait(&done[block], turn);
     g->ops->add(total, scratch + (size_t)from * real, &box);
-    if (done) atomic_store_explicit(&done[block], turn + 1, memory_order_release);
+    if (done) fk_turn_end(&done[block], turn);
   }
+}
+
+struct spreading {
+  struct fk_grid *grid;
+  const struct fk_batch *batch;
+  const struct sources *sources;
+  int64_t column;
+  atomic_uint *done;
+};
+
+static void spread_chunks(void *data, int64_t first, int64_t end, int slot) {
+  const struct spreading *s = data;
+  for (int64_t i = first; i < end; i++)
+    spread_chunk(s->grid, s->batch, s->sources, chunk_at(s->grid, i), s->column, s->done, s->grid->scratch[slot]);
+}
+
+struct clearing {
+  struct fk_blocks *blocks;
+  int64_t from;
+};
+
+static void clear_blocks(void *data, int64_t first, int64_t end, int slot) {
+  const struct clearing *c = data;
+  (void)slot;
+  for (int64_t i = c->from + first; i < c->from + end; i++)
+    memset(fk_blocks_at(c->blocks, i), 0, c->blocks->bytes);
 }
 
 static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, void *data, struct fk_error *err) {
@@ -149,15 +156,16 @@ static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, vo
   free(turns);
   int threads = fk_grid_threads(g, (double)batch->n);
   /* also where memory was short: no block may be left as it came */
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (int64_t i = before; i < g->totals.n; i++) memset(fk_blocks_at(&g->totals, i), 0, g->totals.bytes);
+  struct clearing clearing = {&g->totals, before};
+  fk_parallel_for(threads, g->totals.n - before, fk_step_for_bytes((double)g->totals.bytes), clear_blocks,
+                  &clearing);
   if (status) return status;
   atomic_uint *done = NULL;
   if (threads > 1 && !(done = malloc((size_t)g->totals.n * sizeof *done))) return fk_grid_no_memory(err, "blocks");
   for (int64_t column = 0; column < g->spec.columns && !status; column++) {
     for (int64_t k = 0; done && k < g->totals.n; k++) atomic_init(&done[k], 0);
-#pragma omp parallel for num_threads(threads) schedule(monotonic : dynamic, 1) if (threads > 1)
-    for (int64_t i = 0; i < g->chunks.n; i++) spread_chunk(g, batch, s, chunk_at(g, i), column, done);
+    struct spreading spreading = {g, batch, s, column, done};
+    fk_parallel_for(threads, g->chunks.n, 1, spread_chunks, &spreading);
     if (column) status = fk_grid_poll(g, (double)column / (double)g->spec.columns, err);
   }
   free(done);

@@ -76,11 +76,4 @@ enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points
 enum fk_status fk_grid_each_sorted(struct fk_grid *g, const struct fk_sorted *points, fk_batch_fn fn, void *data,
                                    struct fk_error *err);
 
-#ifdef _OPENMP
-#include <omp.h>
-static inline int fk_grid_thread(void) { return omp_get_thread_num(); }
-#else
-static inline int fk_grid_thread(void) { return 0; }
-#endif
-
 #endif
