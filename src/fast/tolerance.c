@@ -1,64 +1,357 @@
-/* The fast engine by a grid, to a tolerance: of the largest sum, or of each row's own, where the grid's error is
- * known from a wider kernel and rows it does not resolve are summed directly.
+/* The fast engine by a grid, to a tolerance that is proven: the envelope (envelope.h) tells what error each window
+ * can have where, and how large the sums are. A window is chosen by that, with the rows that direct sums would
+ * have to do again counted in; after its sums are there, rows whose error is not proven are done again.
  */
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
 #include "engine.h"
+#include "envelope.h"
 
-/* Rows that direct sums may take before a finer window is tried. */
-#define MOST_DIRECT 0.05
-
-static enum fk_status with_tolerance(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                                     double *around, struct fk_window *window, struct fk_error *err) {
-  enum fk_status status = job->terms(job, work, tol, around, window, err);
-  if (status) return status;
-  fk_fast_find_largest(job);
-  job->rounding = job->used_single ? FK_GRID_ROUNDING : 1e-15;
-  if (job->task->exclude_self) fk_fast_leave_out(job);
-  return FK_STATUS_OK;
-}
-
-/* Rows that the window does not resolve, those where error > tol sum. */
-static int64_t find_rows(const struct fk_fast_job *job, const struct fk_window *window, const double *around,
-                         int64_t *rows) {
-  double error =
-      1.3 * fk_window_error(window, (int)job->d, job->laplace != 0 ? FK_WINDOW_LAPLACE : FK_WINDOW_VALUE);
-  int64_t found = 0;
-  if (job->gradient) error = fmax(error, 1.3 * fk_window_error(window, (int)job->d, FK_WINDOW_GRADIENT));
-  for (int64_t i = 0; i < job->m; i++)
-    if (!((error + job->rounding) * around[i] <= job->tol * job->task->mass[i])) rows[found++] = i;
-  return found;
-}
-
-static enum fk_status pointwise(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
+struct fk_fast_plan {
+  struct fk_envelope *envelope;
+  struct fk_grid_work work;
   struct fk_window window;
-  double *around = malloc(sizeof(double) * (size_t)job->m);
-  int64_t *rows = malloc(sizeof(int64_t) * (size_t)job->m), found = job->m;
+  bool single;
+  double seconds;
+};
+
+/* Rounding relative to what is near a row: sums in float have 24 bits, of which a place within a block takes four;
+ * those in double are of up to FK_CHUNK terms. */
+static double rounding_of(bool single) { return single ? FK_GRID_ROUNDING : 2e-14; }
+
+/* ---- the envelope ----------------------------------------------------------------------------- */
+
+/* Sources, or targets that are not the sources. */
+static enum fk_status show(const struct fk_fast_job *job, struct fk_envelope *e, bool sources, double *u,
+                           double *mass, struct fk_error *err) {
+  const struct fk_points *points = sources ? &job->task->sources : fk_fast_targets(job);
   enum fk_status status = FK_STATUS_OK;
-  if (!around || !rows)
-    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 16e-6 * (double)job->m);
-  job->single = false; /* rounding is of the sums around, not of the row's own */
-  for (double tol = job->tol / 64; !status; tol /= 64) {
-    struct fk_error why = {FK_STATUS_OK, ""};
-    enum fk_status tried = with_tolerance(job, work, tol, around, &window, &why);
-    if (tried == FK_STATUS_UNSUPPORTED && tol < job->tol / 64) break; /* the last window has to do */
-    if (tried) {
-      status = fk_fail(err, tried, "%s", why.message);
-      break;
-    }
-    found = find_rows(job, &window, around, rows);
-    if ((double)found <= MOST_DIRECT * (double)job->m) break;
+  for (int64_t at = 0; at < points->n && !status; at += FK_FAST_CHUNK) {
+    int64_t count = fk_smaller(FK_FAST_CHUNK, points->n - at);
+    struct fk_grid_points some = {u, count, count};
+    status = fk_fast_whiten(job, points, at, count, u, count, err);
+    if (status) return status;
+    if (sources && mass) fk_fast_masses(job, at, count, mass);
+    status = sources ? fk_envelope_add(e, &some, mass, job->same, at, err) : fk_envelope_expect(e, &some, at, err);
   }
-  job->tail_rows = status ? 0 : found;
-  if (!status && found > 0) status = fk_fast_rows(job, rows, found, err);
-  free(around);
-  free(rows);
   return status;
 }
 
-enum fk_status fk_fast_by_grid(struct fk_fast_job *job, const struct fk_grid_work *work, struct fk_error *err) {
+static enum fk_status make_envelope(const struct fk_fast_job *job, struct fk_envelope **envelope,
+                                    struct fk_error *err) {
+  struct fk_envelope_spec spec = {(int)job->d, job->opts->threads, job->plain, job->laplace, job->gradient, {NULL, NULL}};
+  enum fk_status status = fk_envelope_create(&spec, envelope, err);
+  if (status) return status;
+  int64_t chunk = fk_smaller(FK_FAST_CHUNK, fk_larger(job->n, job->m));
+  double *u = malloc(sizeof(double) * (size_t)(chunk * (job->d + 1)));
+  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
+  status = show(job, *envelope, true, u, job->b ? u + chunk * job->d : NULL, err);
+  if (!status && !job->same) status = show(job, *envelope, false, u, NULL, err);
+  free(u);
+  return status;
+}
+
+/* The first targets of the cells with the largest sums, at most FK_DIRECT_GROUP. */
+static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
+  const struct fk_envelope_cell *cells;
+  int64_t n = fk_envelope_cells(e, &cells), found = 0;
+  double sum[FK_DIRECT_GROUP];
+  for (int64_t i = 0; i < n; i++) {
+    int64_t at = found;
+    if (found == FK_DIRECT_GROUP && !(cells[i].sum > sum[found - 1])) continue;
+    for (at = found < FK_DIRECT_GROUP ? found++ : found - 1; at > 0 && sum[at - 1] < cells[i].sum; at--) {
+      sum[at] = sum[at - 1];
+      rows[at] = rows[at - 1];
+    }
+    sum[at] = cells[i].sum;
+    rows[at] = cells[i].row;
+  }
+  return found;
+}
+
+/* ---- the window ------------------------------------------------------------------------------- */
+
+/* What a cell's error may be. Its sums are at least half of their bound mostly; those there are decide later. */
+static double limit_of(const struct fk_fast_job *job, const struct fk_envelope_cell *cell) {
+  double own = 0.5 * cell->sum, limit = fk_fast_pointwise(job) ? job->tol * own : job->tol * job->least;
+  return fk_fast_has_quotient(job) ? fmin(limit, FK_FAST_LOG_SHARE * own) : limit;
+}
+
+/* Of a window: targets by log2(error / limit), from -BINS / 2 on. */
+enum { BINS = 128 };
+struct trial {
   struct fk_window window;
-  if (job->opts->tol_type == FK_TOL_POINTWISE) return pointwise(job, work, err);
-  return with_tolerance(job, work, job->tol, NULL, &window, err);
+  bool single;
+  double seconds, rows; /* of the grid; targets that are left to direct sums */
+  double count[BINS];
+};
+
+static int bin_of(double ratio) {
+  int exponent = ratio > 0 ? (int)fmin(fmax(ceil(log2(ratio)), -BINS), BINS) + BINS / 2 : 0;
+  return exponent < 0 ? 0 : exponent >= BINS ? BINS - 1 : exponent;
+}
+
+static enum fk_status try_window(const struct fk_fast_job *job, struct fk_envelope *e, struct trial *t,
+                                 struct fk_error *err) {
+  const struct fk_envelope_cell *cells;
+  enum fk_status status = fk_envelope_bound(e, &t->window, rounding_of(t->single), 0, err);
+  if (status) return status;
+  int64_t n = fk_envelope_cells(e, &cells);
+  t->rows = 0;
+  for (int i = 0; i < BINS; i++) t->count[i] = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double targets = (double)cells[i].targets, limit = limit_of(job, &cells[i]);
+    bool fits = cells[i].error <= limit;
+    if (!fits) t->rows += targets;
+    t->count[fits && limit == 0 ? 0 : bin_of(cells[i].error / limit)] += targets;
+  }
+  return FK_STATUS_OK;
+}
+
+/* The ratio that all but so many targets keep to. */
+static double ratio_but_for(const struct trial *t, double targets) {
+  double over = 0;
+  for (int i = BINS - 1; i >= 0; i--)
+    if ((over += t->count[i]) > targets) return exp2(i - BINS / 2);
+  return exp2(-BINS / 2);
+}
+
+/* Seconds of rows that are done again: by brute force for few, with a tree for more. */
+static double seconds_of_rows(const struct fk_fast_job *job, double rows) {
+  double n = (double)job->n, d = (double)job->d, columns = (double)job->columns;
+  double pair = (0.3 + 0.1 * d) * 1e-9 * columns;
+  if (rows == 0) return 0;
+  return fmin(rows * n * pair, 60e-9 * n + rows * fmin(n, 4000) * 2 * pair);
+}
+
+/* From the window that a guess allows, to finer ones while rows are left over, or to coarser ones. */
+static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
+  enum { TRIALS = 5 };
+  double m = (double)job->m, few = fmax(8, 1e-3 * m), least_error = INFINITY;
+  double tol = job->tol / (fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 16 : 3), coarsest = INFINITY;
+  enum fk_status status = FK_STATUS_OK;
+  struct trial t = {.rows = 0}, last = {.rows = 0};
+  plan->seconds = INFINITY;
+  for (int i = 0; i < fk_window_count(); i++)
+    least_error = fmin(least_error, fk_window_error(fk_window_at(i), (int)job->d, plan->work.use));
+  for (int trial = 0; trial < TRIALS && !status; trial++) {
+    t.single = job->single;
+    tol = fmax(tol, 1.001 * least_error);
+    fk_fast_choose_window(job, &plan->work, tol, &t.single, &t.window, &t.seconds);
+    double error = fk_window_error(&t.window, (int)job->d, plan->work.use);
+    bool again = trial > 0 && t.window.error == last.window.error && t.window.spacing == last.window.spacing &&
+                 t.single == last.single;
+    if (!isfinite(t.seconds) || again || t.seconds >= plan->seconds) break;
+    status = try_window(job, plan->envelope, &t, err);
+    double seconds = t.seconds + seconds_of_rows(job, t.rows);
+    if (!status && seconds < plan->seconds) {
+      plan->window = t.window;
+      plan->single = t.single;
+      plan->seconds = seconds;
+    }
+    last = t;
+    double ratio = ratio_but_for(&t, few);
+    if (t.rows > few) {
+      coarsest = fmin(coarsest, error);
+      tol = 0.8 * error / ratio;
+      if (tol >= error || error <= 1.002 * least_error) break;
+    } else {
+      tol = 0.9 * error / ratio;
+      if (tol < 1.5 * error || tol >= coarsest) break;
+    }
+  }
+  return status;
+}
+
+/* ---- the plan --------------------------------------------------------------------------------- */
+
+enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *s,
+                                 const struct fk_grid_work *work, struct fk_fast_sample *sample,
+                                 struct fk_fast_plan **plan, double *seconds, struct fk_error *err) {
+  struct fk_fast_plan *p = *plan = calloc(1, sizeof *p);
+  struct fk_error why = {FK_STATUS_OK, ""};
+  int64_t rows[FK_DIRECT_GROUP], n_rows = 0;
+  (void)s;
+  *seconds = INFINITY;
+  if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
+  p->work = *work;
+  enum fk_status status = make_envelope(job, &p->envelope, &why);
+  if (status == FK_STATUS_UNSUPPORTED) return FK_STATUS_OK; /* too far apart for a grid */
+  if (!status) status = fk_envelope_bound(p->envelope, NULL, 0, 0, &why);
+  if (!status) n_rows = heaviest_rows(p->envelope, rows);
+  if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
+  if (!status) job->least = fk_fast_check_least(job, sample);
+  if (!status && job->least > 0) status = choose_window(job, p, &why);
+  if (status) return fk_fail(err, status, "%s", why.message);
+  *seconds = p->seconds > 0 ? p->seconds : INFINITY;
+  return FK_STATUS_OK;
+}
+
+void fk_fast_plan_free(struct fk_fast_plan *plan) {
+  if (!plan) return;
+  fk_envelope_free(plan->envelope);
+  free(plan);
+}
+
+/* ---- what is proven --------------------------------------------------------------------------- */
+
+/* Sums of |b| k of all columns, where they are not the task's own sums. */
+static bool has_own_absolute(const struct fk_fast_job *job) {
+  return !job->negative && job->laplace == 0 && job->plain == 1;
+}
+
+static enum fk_status sum_absolute(struct fk_fast_job *job, const struct fk_fast_plan *plan, double *absolute,
+                                   struct fk_error *err) {
+  struct fk_fast_job sub = *job;
+  struct fk_task task = *job->task;
+  struct fk_grid_work work = plan->work;
+  int64_t numbers = job->n * job->columns;
+  double *b = job->negative ? malloc(sizeof(double) * (size_t)numbers) : NULL;
+  if (job->negative && !b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns of |b|");
+  for (int64_t i = 0; i < numbers && b; i++) b[i] = fabs(job->b[i]);
+  if (b) sub.b = b;
+  task.sums = absolute;
+  task.mass = absolute + (job->columns - 1) * job->m;
+  task.shift = NULL;
+  sub.task = &task;
+  sub.laplace = 0;
+  sub.plain = 1;
+  sub.gradient = false;
+  sub.session = 0;
+  work.use = FK_WINDOW_VALUE;
+  enum fk_status status = job->terms(&sub, &work, &plan->window, plan->single, err);
+  if (!status && job->task->exclude_self) fk_fast_leave_out(&sub);
+  free(b);
+  return status;
+}
+
+/* Of one row: its error in a column of size 1. */
+struct proof {
+  const struct fk_fast_job *job;
+  const double *absolute; /* NULL: the sums themselves */
+  double largest;         /* max_j A_j is no less */
+};
+
+/* max (error / A - 1) over the columns with any b, infinite where A is not known to be more than its error. */
+static double relative_error(const struct proof *p, int64_t row, double error) {
+  const struct fk_fast_job *job = p->job;
+  double worst = 0;
+  for (int64_t c = 0; c < job->columns; c++) {
+    if (job->size[c] == 0) continue;
+    double sum = (p->absolute ? p->absolute + c * job->m : fk_fast_out(job, c))[row], own = error * job->size[c];
+    worst = fmax(worst, sum > own ? own / (sum - own) : (double)INFINITY);
+  }
+  return worst;
+}
+
+/* Does the error leave a quotient by the mass? */
+static bool has_quotient(const struct proof *p, int64_t row, double error) {
+  const struct fk_fast_job *job = p->job;
+  int64_t c = job->columns - 1;
+  double mass = fabs(fk_fast_out(job, c)[row]), own = error * job->size[c];
+  return mass > own && own <= FK_FAST_LOG_SHARE * (mass - own);
+}
+
+/* Rows first .. first + count - 1 whose error is not proven; *bound: of the others, at most. */
+static int64_t find_rows(const struct proof *p, const double *error, int64_t first, int64_t count, int64_t *rows,
+                         double *bound) {
+  const struct fk_fast_job *job = p->job;
+  bool pointwise = fk_fast_pointwise(job), quotient = fk_fast_has_quotient(job);
+  int64_t found = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double relative = pointwise ? relative_error(p, first + i, error[i]) : error[i] / p->largest;
+    bool proven = relative <= job->tol && (!quotient || has_quotient(p, first + i, error[i]));
+    if (proven)
+      *bound = fmax(*bound, relative);
+    else
+      rows[found++] = first + i;
+  }
+  return found;
+}
+
+static enum fk_status find_all(const struct proof *p, const struct fk_envelope *e, int64_t **rows, int64_t *found,
+                               double *bound, struct fk_error *err) {
+  const struct fk_fast_job *job = p->job;
+  int64_t chunk = fk_smaller(FK_FAST_CHUNK, job->m), capacity = 0;
+  double *u = malloc(sizeof(double) * (size_t)(chunk * (job->d + 1))), *error = u + chunk * job->d;
+  enum fk_status status = u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
+  for (int64_t at = 0; at < job->m && !status; at += chunk) {
+    int64_t count = fk_smaller(chunk, job->m - at);
+    struct fk_grid_points points = {u, count, count};
+    if (*found + count > capacity) {
+      capacity = fk_smaller(job->m, fk_larger(2 * capacity, *found + count));
+      int64_t *more = realloc(*rows, sizeof **rows * (size_t)capacity);
+      if (!more) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 8e-6 * (double)capacity);
+      if (more) *rows = more;
+    }
+    if (!status) status = fk_fast_whiten(job, fk_fast_targets(job), at, count, u, count, err);
+    if (!status) status = fk_envelope_at(e, &points, error, err);
+    if (!status) *found += find_rows(p, error, at, count, *rows + *found, bound);
+  }
+  free(u);
+  return status;
+}
+
+/* All cells' errors are within the tolerance, and no row has to be looked at. */
+static bool is_plain(const struct proof *p, double error) {
+  const struct fk_fast_job *job = p->job;
+  if (fk_fast_pointwise(job) || !(error <= job->tol * p->largest)) return false;
+  if (!fk_fast_has_quotient(job)) return true;
+  double least = error * job->size[job->columns - 1] * (1 + 1 / FK_FAST_LOG_SHARE);
+  for (int64_t i = 0; i < job->m; i++)
+    if (!(fabs(job->task->mass[i]) >= least)) return false;
+  return true;
+}
+
+/* A lower bound of the largest sum, by the sample's rows and by the sums that are there. */
+static double largest_sum(const struct fk_fast_job *job, double error) {
+  double least = INFINITY;
+  if (!has_own_absolute(job)) return job->least;
+  for (int64_t c = 0; c < job->columns; c++)
+    if (job->size[c] > 0)
+      least = fmin(least, fk_largest(fk_fast_out(job, c), job->m, job->opts->threads) / job->size[c]);
+  return isfinite(least) ? fmax(job->least, least - error) : job->least;
+}
+
+static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *plan, struct fk_error *err) {
+  const struct fk_envelope_cell *cells;
+  struct proof p = {.job = job};
+  double error = 0, *absolute = NULL;
+  int64_t *rows = NULL, found = 0;
+  enum fk_status status = fk_envelope_bound(plan->envelope, &plan->window, rounding_of(plan->single), 0, err);
+  if (status) return status;
+  int64_t n = fk_envelope_cells(plan->envelope, &cells);
+  for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
+  p.largest = largest_sum(job, error);
+  if (is_plain(&p, error)) {
+    job->bound = error / p.largest;
+    return FK_STATUS_OK;
+  }
+  if (fk_fast_pointwise(job) && !has_own_absolute(job)) {
+    p.absolute = absolute = malloc(sizeof(double) * (size_t)(job->m * job->columns));
+    status = absolute ? sum_absolute(job, plan, absolute, err)
+                      : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of |b|");
+  }
+  if (!status) status = find_all(&p, plan->envelope, &rows, &found, &job->bound, err);
+  double floor = fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 0 : 0.5 * job->tol * p.largest;
+  if (!status && found > 0) {
+    status = fk_fast_rows(job, rows, found, floor, err);
+    job->bound = fmax(job->bound, 0.5 * job->tol);
+  }
+  job->tail_rows += found;
+  free(rows);
+  free(absolute);
+  return status;
+}
+
+enum fk_status fk_fast_by_plan(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
+  enum fk_status status = job->terms(job, &plan->work, &plan->window, plan->single, err);
+  if (status) return status;
+  fk_fast_find_largest(job);
+  if (job->task->exclude_self) fk_fast_leave_out(job);
+  return prove(job, plan, err);
 }
