@@ -121,67 +121,31 @@ int fk_window_polynomial(const struct fk_window *w, double coefficients[FK_WINDO
   return degree;
 }
 
-/* Weights, and their derivatives by the point's place, at fraction f past node 0. */
-static void evaluate(const struct fk_window *w, int degree, double poly[][FK_WINDOW_WIDTH], double f,
-                     double *value, double *derivative) {
-  double t = 1 - 2 * f;
-  for (int l = 0; l < w->width; l++) {
-    double v = 0, s = 0;
-    for (int k = degree; k >= 0; k--) {
-      s = s * t + v;
-      v = v * t + poly[k][l];
-    }
-    value[l] = v;
-    derivative[l] = -2 * s;
-  }
-}
+const double fk_window_sup[4] = {1, 0.60653065971263343, 0.36787944117144233, 0.41521948783839614};
 
-enum fk_status fk_window_measure(struct fk_window *w, int offsets, struct fk_error *err) {
-  double gauss[FK_WINDOW_REACH + 1], laplace[FK_WINDOW_REACH + 1];
-  double poly[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH], h = 1 / w->spacing;
-  int reach, degree = fk_window_polynomial(w, poly);
-  enum fk_status status = fk_window_taps(w, 1, gauss, laplace, &reach, err);
-  if (status) return status;
-  double worst[3] = {0, 0, 0};
-  for (int a = 0; a < offsets; a++) {
-    double x = 0.5 * a / (offsets - 1), source[FK_WINDOW_WIDTH], ignored[FK_WINDOW_WIDTH];
-    evaluate(w, degree, poly, x, source, ignored);
-    for (double y = x - 9 * h; y <= x + 9 * h; y += h * 0.0371) {
-      double target[FK_WINDOW_WIDTH], slope[FK_WINDOW_WIDTH], got[3] = {0, 0, 0}, node = floor(y);
-      evaluate(w, degree, poly, y - node, target, slope);
-      for (int j = 0; j < w->width; j++) {
-        double g = 0, q = 0;
-        for (int i = 0; i < w->width; i++) {
-          int apart = abs((int)node + j - i);
-          if (apart > reach) continue;
-          g += source[i] * gauss[apart];
-          q += source[i] * laplace[apart];
-        }
-        got[0] += target[j] * g;
-        got[1] += slope[j] * g;
-        got[2] += target[j] * q;
-      }
-      double u = (y - x) / h, k = exp(-u * u / 2);
-      worst[0] = fmax(worst[0], fabs(got[0] - k));
-      worst[1] = fmax(worst[1], fabs(got[1] * h + u * k));
-      worst[2] = fmax(worst[2], fabs(got[2] - u * u / 2 * k));
-    }
-  }
-  w->error = worst[0];
-  w->error_gradient = worst[1];
-  w->error_laplace = worst[2];
-  return FK_STATUS_OK;
-}
+/* (1 + e)^n - 1 */
+static double growth(double e, int n) { return expm1(n * log1p(e)); }
 
+/* (sup + error) (1 + e)^n - sup */
+static double excess(double sup, double error, double e, int n) { return (sup + error) * growth(e, n) + error; }
+
+/* In each dimension f_0 + t f_2 + u f_1 + t u f_3 with t^2 = u^2 = 0. In the product, u goes with the derivative
+ * along one dimension, which alone has it, t with what Laplace subtracts, a sum over dimensions; errors are at
+ * most what they add to the product of the largest values. */
 double fk_window_error(const struct fk_window *w, int d, unsigned use) {
-  double e = w->error, value = pow(1 + e, d) - 1;
-  double rest = pow(1 + e, d - 1), slope = 0.60653065971263342 * (rest - 1) + w->error_gradient * rest;
+  const double *sup = fk_window_sup;
+  double e = w->error, e1 = w->error_gradient, e2 = w->error_laplace, e12 = w->error_laplace_gradient;
+  double value = growth(e, d), slope = excess(sup[1], e1, e, d - 1);
   if (use & FK_WINDOW_LAPLACE) {
-    /* (1 + d/2) prod g - sum_k q_k prod_{l != k} g_l, q <= 1/e; its slope: each factor's in turn */
-    double q = 0.36787944117144233, part = (q + w->error_laplace) * rest - q;
-    double half = 1 + 0.5 * d;
-    if (use & FK_WINDOW_GRADIENT) slope *= half + d; /* generous */
-    value = half * value + d * part;
+    double half = 1 + 0.5 * d, both = sup[1] * e2 + e1 * sup[2] + e1 * e2;
+    value = half * value + d * excess(sup[2], e2, e, d - 1);
+    slope = half * slope + excess(sup[3], e12, e, d - 1);
+    if (d > 1) slope += (d - 1) * excess(sup[1] * sup[2], both, e, d - 2);
   }
   return use & FK_WINDOW_GRADIENT ? fmax(value, slope) : value;
+}
+
+void fk_window_envelope(const struct fk_window *w, unsigned u, double taps[FK_ENVELOPE_REACH + 1], double *flat) {
+  for (int m = 0; m <= FK_ENVELOPE_REACH; m++) taps[m] = w->envelope[u][m];
+  *flat = w->flat[u];
 }

@@ -24,6 +24,8 @@ enum fk_window_family {
 
 /* The widest window, the longest filter on each side of its centre, the highest degree. */
 enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 255, FK_WINDOW_DEGREE = 18 };
+/* Taps of an envelope on each side of its centre. */
+enum { FK_ENVELOPE_REACH = 10 };
 /* A filter is to reach as many of its bandwidths. */
 #define FK_WINDOW_SDS 7.5
 
@@ -32,10 +34,12 @@ struct fk_window {
   int width;
   double spacing; /* of the nodes, in bandwidths */
   double beta;    /* Kaiser only */
-  /* Largest absolute errors in one dimension, taps cut off and window by polynomials: of exp(-t^2/2), of its
-   * derivative through phi', and of (t^2/2) exp(-t^2/2). */
-  double error, error_gradient, error_laplace;
+  /* Bounds of the absolute errors in one dimension, taps cut off and window by polynomials: of exp(-t^2/2), of its
+   * derivative through phi', of (t^2/2) exp(-t^2/2), and of that one's derivative. */
+  double error, error_gradient, error_laplace, error_laplace_gradient;
   int reach; /* of the filters at scale 1 */
+  /* The same as they fade with the distance, by use: fk_window_envelope(). */
+  float envelope[4][FK_ENVELOPE_REACH + 1], flat[4];
 };
 
 /* What a sum is for; flags. */
@@ -46,7 +50,7 @@ int fk_window_count(void);
 const struct fk_window *fk_window_at(int i);
 
 /* Bound of the error in d dimensions, relative to sum_j |b_j|: of values, for FK_WINDOW_LAPLACE of the Laplace
- * sum, for FK_WINDOW_GRADIENT of h times the gradient as well, whichever is largest. */
+ * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. */
 double fk_window_error(const struct fk_window *window, int d, unsigned use);
 
 /* Filters in double, taps[0 .. *reach] on one side (they are symmetric) scaled for a window that sums to one:
@@ -64,8 +68,26 @@ int fk_window_polynomial(const struct fk_window *window,
 /* phi itself at t nodes from its centre, divided by its integral. */
 double fk_window_value(const struct fk_window *window, double t);
 
-/* The three errors measured on `offsets` positions of the source between two nodes. */
-enum fk_status fk_window_measure(struct fk_window *window, int offsets, struct fk_error *err);
+/* ---- envelopes: errors as they fade with the distance -----------------------------------------
+ *
+ * f_u is what a sum for use u, a subset of FK_WINDOW_GRADIENT | FK_WINDOW_LAPLACE, is of in one dimension:
+ * kappa(r) = exp(-r^2/2), (r^2/2) kappa(r), or the derivative of either. Taps t dominate a function of the
+ * distance if on nodes one bandwidth apart, with hats (B-splines of order 2) at both ends, wherever x and y are
+ * between nodes,
+ *
+ *   sum_{m,n} hat(y - m) t(|m - n|) hat(x - n) >= f(|y - x|)   for |y - x| <= FK_ENVELOPE_REACH.
+ */
+
+/* Taps that dominate the window's largest error at each distance and beyond; past FK_ENVELOPE_REACH bandwidths it
+ * is at most *flat. */
+void fk_window_envelope(const struct fk_window *window, unsigned u, double taps[FK_ENVELOPE_REACH + 1],
+                        double *flat);
+
+/* The largest |f_u|. */
+extern const double fk_window_sup[4];
+
+/* Taps that dominate |f_u|; *sup is the largest. */
+void fk_envelope_function(unsigned u, double taps[FK_ENVELOPE_REACH + 1], double *sup);
 
 #ifdef __cplusplus
 }
