@@ -83,7 +83,8 @@ struct fk_stats {
   int threads;
   int devices[FK_MAX_DEVICES], n_devices;
   double pairs, seconds, device_seconds, tail_rows;
-  double tol_achieved; /* of the fast engine on a sample of rows, relative as tol_type says; 0: exact */
+  /* Of the fast engine, relative as tol_type says; 0: exact. On a sample of rows, and what is proven of all. */
+  double tol_achieved, tol_bound;
 };
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */

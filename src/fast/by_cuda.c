@@ -19,13 +19,10 @@ static double cost(const struct fk_grid_work *work, const struct fk_window *wind
   return fk_cuda_grid_seconds(&w, window, (const struct fk_opts *)opts);
 }
 
-double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
+void fk_fast_window_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol, bool *single,
+                         struct fk_window *window, double *seconds) {
   struct fk_error why = {FK_STATUS_OK, ""};
-  struct fk_window window;
-  bool single = job->single;
-  double seconds;
-  fk_grid_choose(work, tol, cost, job->opts, &single, &window, &seconds, &why);
-  return seconds;
+  fk_grid_choose(work, tol, cost, job->opts, single, window, seconds, &why);
 }
 
 /* What one call gives, joined to the sums as by_grid.c does. */
@@ -52,33 +49,14 @@ static enum fk_status add_term(struct fk_fast_job *job, struct call *call, struc
   return status;
 }
 
-/* The same sums with a wider kernel, for the bound of the error. */
-static enum fk_status sum_around(struct fk_fast_job *job, const struct call *call, double *around,
-                                 struct fk_error *err) {
-  int64_t d = job->d;
-  double *chol = malloc(sizeof(double) * (size_t)(d * d));
-  struct fk_whitening wide = *job->task->whitening;
-  struct fk_cuda_grid_task task = call->task;
-  if (!chol) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a bandwidth");
-  for (int64_t i = 0; i < d * d; i++) chol[i] = FK_FAST_ERROR_WIDTH * wide.chol[i];
-  wide.chol = chol;
-  task.whitening = &wide;
-  task.gradient = NULL;
-  enum fk_status status = fk_cuda_grid_sums(&task, job->opts, job->stats, err);
-  for (int64_t i = 0; i < job->m && !status; i++) around[i] = fk_fast_around(job, i, task.value + i, job->m);
-  free(chol);
-  return status;
-}
-
-enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                                  double *around, struct fk_window *window, struct fk_error *err) {
+enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work,
+                                  const struct fk_window *window, bool single, struct fk_error *err) {
   int64_t m = job->m, values = m * job->columns;
-  bool single = job->single, plain = job->plain != 0 || around || job->laplace == 0;
-  double seconds;
-  enum fk_status status = fk_grid_choose(work, tol, cost, job->opts, &single, window, &seconds, err);
-  if (status) return status;
+  bool plain = job->plain != 0 || job->laplace == 0;
+  enum fk_status status = FK_STATUS_OK;
+  (void)work;
   /* one plain column goes where it belongs at once */
-  bool in_place = job->columns == 1 && job->plain == 1 && job->laplace == 0 && !around;
+  bool in_place = job->columns == 1 && job->plain == 1 && job->laplace == 0;
   int64_t slopes = job->gradient ? m * job->d : 0;
   double *memory = fk_aligned_alloc(sizeof(double) * (size_t)((in_place ? 0 : values) + slopes + 1));
   double *value = in_place ? job->task->mass : memory;
@@ -91,7 +69,6 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
   if (plain) {
     call.task.gradient = job->laplace == 0 ? gradient : NULL;
     status = add_term(job, &call, err);
-    if (!status && around) status = sum_around(job, &call, around, err);
     call.first = false;
   }
   if (!status && job->laplace != 0) {
@@ -105,41 +82,55 @@ enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_
   return status;
 }
 
-enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, double *sums, int64_t ld,
-                                   struct fk_error *err) {
-  struct fk_cuda_grid_task task = {.sources = job->task->sources, .whitening = job->task->whitening};
+static enum fk_status sum_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                               const double factor[3], const struct fk_fast_job *job, double *all, double *sums,
+                               double *absolute, struct fk_error *err) {
   int64_t numbers = job->columns * rows->n;
-  double *all = malloc(sizeof(double) * 2 * (size_t)numbers);
+  enum fk_status status = fk_cuda_grid_rows(task, rows, factor, job->opts, all, all + numbers, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) {
+    size_t bytes = sizeof(double) * (size_t)rows->n;
+    if (sums) memcpy(sums + c * FK_DIRECT_GROUP, all + c * rows->n, bytes);
+    if (absolute) memcpy(absolute + c * FK_DIRECT_GROUP, all + numbers + c * rows->n, bytes);
+  }
+  return status;
+}
+
+enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, struct fk_check *check,
+                                   struct fk_error *err) {
+  static const double plain[3] = {1, 0, 0};
+  struct fk_cuda_grid_task task = {.sources = job->task->sources, .whitening = job->task->whitening};
+  const double *factor = job->task->factor;
+  bool has_factor = factor[0] != 1 || factor[1] != 0;
+  double *all = malloc(sizeof(double) * 2 * (size_t)(job->columns * rows->n));
   if (!all) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   task.b = job->b;
   task.columns = job->columns;
   task.session = job->session;
-  enum fk_status status = fk_cuda_grid_rows(&task, rows, job->task->factor, job->opts, all, all + numbers, err);
-  for (int64_t c = 0; c < job->columns && !status; c++) {
-    memcpy(sums + c * ld, all + c * rows->n, sizeof(double) * (size_t)rows->n);
-    if (job->negative)
-      memcpy(sums + (job->columns + c) * ld, all + numbers + c * rows->n, sizeof(double) * (size_t)rows->n);
-  }
+  check->apart = job->negative || has_factor;
+  enum fk_status status =
+      sum_rows(&task, rows, factor, job, all, check->sums, has_factor ? NULL : check->absolute, err);
+  if (!status && has_factor) status = sum_rows(&task, rows, plain, job, all, NULL, check->absolute, err);
   free(all);
   return status;
 }
 
 #else
 
-enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, double *sums, int64_t ld,
+enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, struct fk_check *check,
                                    struct fk_error *err) {
-  (void)job, (void)rows, (void)sums, (void)ld;
+  (void)job, (void)rows, (void)check;
   return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build of flashkernel has no CUDA engine");
 }
 
-double fk_fast_seconds_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol) {
-  (void)job, (void)work, (void)tol;
-  return INFINITY;
+void fk_fast_window_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol, bool *single,
+                         struct fk_window *window, double *seconds) {
+  (void)job, (void)work, (void)tol, (void)single, (void)window;
+  *seconds = INFINITY;
 }
 
-enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                                  double *around, struct fk_window *window, struct fk_error *err) {
-  (void)job, (void)work, (void)tol, (void)around, (void)window;
+enum fk_status fk_fast_terms_cuda(struct fk_fast_job *job, const struct fk_grid_work *work,
+                                  const struct fk_window *window, bool single, struct fk_error *err) {
+  (void)job, (void)work, (void)window, (void)single;
   return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build of flashkernel has no CUDA engine");
 }
 

@@ -72,6 +72,8 @@ enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) 
   return status;
 }
 
-enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, struct fk_error *err) {
+enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
+                            struct fk_error *err) {
+  (void)floor;
   return sum(job, false, rows, n_rows, err);
 }

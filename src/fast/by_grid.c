@@ -96,13 +96,6 @@ static void take(struct pass *p, int64_t at, int64_t count, const double *u, voi
   if (term->gradient) fk_fast_set_coordinates(p->job, at, count, term->scale, p->gradient, count, u);
 }
 
-/* Rows whose own sum is too small beside what the error may be: around[] has the latter. */
-static void bound(struct pass *p, int64_t at, int64_t count, const double *u, void *data) {
-  double *around = data;
-  (void)u;
-  for (int64_t i = 0; i < count; i++) around[at + i] = fk_fast_around(p->job, at + i, p->value + i, count);
-}
-
 static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
                                 struct fk_error *err) {
   struct fk_fast_job *job = p->job;
@@ -128,24 +121,22 @@ static enum fk_status filter(struct pass *p, const struct fk_grid_work *work, st
   return fk_grid_convolve_sum(p->grid, work->scales, work->weights, work->kernels, err);
 }
 
-/* All terms with one window; around (or NULL): sum |b| exp(-q / (2 FK_FAST_ERROR_WIDTH^2)) of each row. */
+/* All terms with one window. */
 static enum fk_status run(struct pass *p, const struct fk_grid_work *work, const struct fk_window *window,
-                          bool single, double *around, struct fk_error *err) {
+                          bool single, struct fk_error *err) {
   struct fk_fast_job *job = p->job;
   enum fk_status status = FK_STATUS_OK;
   bool last_is_laplace = job->laplace != 0;
-  if (job->plain != 0 || around || !last_is_laplace) {
+  if (job->plain != 0 || !last_is_laplace) {
     struct term plain = {job->plain, true, job->gradient && !last_is_laplace};
     status = make_grid(p, plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE, window, single, err);
     if (!status) status = filter(p, work, err);
     if (!status) status = evaluate(p, plain.gradient, take, &plain, err);
-    if (!status && around) status = fk_grid_convolve(p->grid, FK_FAST_ERROR_WIDTH, err);
-    if (!status && around) status = evaluate(p, false, bound, around, err);
     fk_grid_free(p->grid);
     p->grid = NULL;
   }
   if (!status && last_is_laplace) {
-    struct term laplace = {job->laplace, job->plain == 0 && !around, job->gradient};
+    struct term laplace = {job->laplace, job->plain == 0, job->gradient};
     unsigned use = FK_WINDOW_LAPLACE | (job->gradient ? FK_WINDOW_GRADIENT : 0);
     status = make_grid(p, use, window, single, err);
     if (!status) status = fk_grid_convolve(p->grid, 1, err);
@@ -164,8 +155,7 @@ static enum fk_status prepare(struct pass *p, struct fk_fast_job *job, struct fk
   if (status) return status;
   p->targets = p->sources;
   if (!job->same) status = side_init(&p->targets, job, &job->task->targets, size, err);
-  bool in_place =
-      p->once && job->columns == 1 && job->plain == 1 && job->laplace == 0 && job->opts->tol_type == FK_TOL_GLOBAL;
+  bool in_place = p->once && job->columns == 1 && job->plain == 1 && job->laplace == 0;
   int64_t rows = p->once ? job->m : p->targets.size, values = in_place ? 0 : rows * job->columns;
   int64_t slopes = job->gradient ? rows * job->d : 0;
   p->memory = fk_aligned_alloc(sizeof(double) * (size_t)(values + slopes));
@@ -184,14 +174,11 @@ static void finish(struct pass *p) {
   fk_grid_free(p->grid);
 }
 
-enum fk_status fk_fast_terms_cpu(struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
-                                 double *around, struct fk_window *window, struct fk_error *err) {
+enum fk_status fk_fast_terms_cpu(struct fk_fast_job *job, const struct fk_grid_work *work,
+                                 const struct fk_window *window, bool single, struct fk_error *err) {
   struct pass p = {.job = job};
-  double seconds;
-  bool single = job->single;
-  enum fk_status status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &single, window, &seconds, err);
-  if (!status) status = prepare(&p, job, err);
-  if (!status) status = run(&p, work, window, single, around, err);
+  enum fk_status status = prepare(&p, job, err);
+  if (!status) status = run(&p, work, window, single, err);
   finish(&p);
   job->used_single = single;
   return status;

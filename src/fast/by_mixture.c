@@ -3,18 +3,19 @@
  * once, with the spacing of the narrowest, and targets interpolate once.
  *
  * Tolerance. S(i) = sum_j |b_j| k(s_ij) is what errors are relative to, S_c(i) the same of component c's
- * exp(-rate s). The mixture's error is relative to k at each s, hence to S(i) in each row. All terms are positive,
- * so that with share_c the largest of weight_c exp(-rate_c s) / k(s) over all s
+ * exp(-rate s). The mixture's error is relative to k at each s, hence to S(i) in each row. The rest of the
+ * tolerance is shared out among the components.
  *
- *   weight_c S_c(i) <= share_c S(i)   in each row, and   weight_c max S_c <= share_c max S.
+ * On a grid a component's error is at most that of the window times weight_c sum |b|. These kernels decay slowly:
+ * every row has S(i) >= sum |b| k(s) of the largest s there is, and max S is known from a sample of rows, so that
+ * sum |b| is not far beyond.
  *
- * A component whose sums are within tol_c of max S_c adds at most share_c tol_c max S, and all of them keep the
- * tolerance as sum_c share_c tol_c is no more than what the mixture leaves of it. Each has an equal part of that:
- * those that weigh little, the narrowest among them, get by with coarse grids.
+ * Direct sums keep their tolerance relative to S_c. All terms are positive, so that with share_c the largest of
+ * weight_c exp(-rate_c s) / k(s) over all s
  *
- * A tolerance for each row costs hardly more. A window's error fades with the distance as a Gaussian three times
- * as wide as its kernel does, and that is less than a constant times k, which decays slowly. With share_c of the
- * wider Gaussian the error is within sum_c share_c tol_c S(i) in each row, whatever the signs of b.
+ *   weight_c S_c(i) <= share_c S(i)   in each row, and   weight_c max S_c <= share_c max S,
+ *
+ * and it may be tol_c where sum_c share_c tol_c is no more than the tolerance.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -44,13 +45,15 @@ struct part {
   bool direct;
   double tol, seconds;
   struct fk_grid_work work;
+  struct fk_window window; /* of a grid */
+  bool single;
 };
 
 struct fk_fast_mixture {
   struct fk_mixture sum;
   double scales[FK_MIXTURE_MOST]; /* bandwidths, in those of the narrowest of their part */
   int n;
-  double seconds;
+  double seconds, least; /* least: the sums that errors are relative to, as a share of sum |b| */
   struct part parts[FK_MIXTURE_MOST];
 };
 
@@ -78,20 +81,21 @@ static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struc
   sub->job.single = fk_fast_may_be_single(job->opts, part->tol) && !each_row;
   sub->job.laplace = 0;
   sub->job.plain = part->n == 1 && !part->direct ? x->sum.weight[part->first] : 1;
+  sub->job.bound = 0;
   sub->task.kernel = FK_KERNEL_GAUSSIAN;
   sub->task.exclude_self = sub->task.tail_pass = false;
   sub->task.shift = NULL;
-  if (!part->direct) sub->opts.tol_type = FK_TOL_GLOBAL; /* the part's tolerance sees to each row */
 }
 
 /* ---- which parts ------------------------------------------------------------------------------ */
 
 static void set_tolerance(struct part *part, const struct fk_fast_job *job, const struct fk_fast_mixture *x) {
-  bool fading = job->opts->tol_type == FK_TOL_POINTWISE && !part->direct;
-  double share = 0, factor = fading || part->n > 1 ? ERROR_OF_SCALES : 1;
-  for (int c = part->first; c < part->first + part->n; c++)
-    share += fk_mixture_share(&x->sum, c, fading ? FK_FAST_ERROR_WIDTH : 1);
-  part->tol = fmin((job->tol - x->sum.error) * part->n / (x->sum.n * factor * share), COARSEST);
+  double share = 0, weight = 0, of_part = (job->tol - x->sum.error) * part->n / x->sum.n;
+  for (int c = part->first; c < part->first + part->n; c++) {
+    share += fk_mixture_share(&x->sum, c);
+    weight += x->sum.weight[c] * (part->n > 1 ? ERROR_OF_SCALES : 1);
+  }
+  part->tol = fmin(part->direct ? of_part / share : of_part * x->least / weight, COARSEST);
 }
 
 static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const struct fk_grid_work *work,
@@ -99,7 +103,6 @@ static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const
   struct sub sub;
   part->direct = false;
   part->work = *work;
-  part->work.local = job->opts->tol_type == FK_TOL_POINTWISE;
   fk_grid_magnify(&part->work, sqrt(2 * rate_of(x, part)));
   if (part->n > 1) {
     part->work.kernels = part->n;
@@ -110,7 +113,10 @@ static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const
   }
   set_tolerance(part, job, x);
   sub_init(&sub, job, x, part);
-  part->seconds = fk_fast_may_be("grid") ? fk_fast_grid_seconds(&sub.job, &part->work) : INFINITY;
+  part->single = sub.job.single;
+  part->seconds = INFINITY;
+  if (fk_fast_may_be("grid"))
+    fk_fast_choose_window(&sub.job, &part->work, part->tol, &part->single, &part->window, &part->seconds);
 }
 
 static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job *job,
@@ -239,6 +245,19 @@ static enum fk_status farthest(const struct fk_fast_job *job, double *square, st
   return status;
 }
 
+/* The sums that errors are relative to, as a share of their column's sum |b|: at the greatest distance, and where
+ * the largest counts, of the sample's rows. */
+static void find_least(const struct fk_fast_job *job, double square, struct fk_fast_mixture *x) {
+  double ratio = 1; /* of sum |b| to the largest |b| */
+  for (int64_t c = 0; c < job->columns; c++) {
+    double sum = 0;
+    for (int64_t i = 0; i < job->n && job->b; i++) sum += fabs(job->b[c * job->n + i]);
+    if (job->size[c] > 0) ratio = fmax(ratio, job->b ? sum / job->size[c] : (double)job->n);
+  }
+  x->least = pow(1 + square, -x->sum.power);
+  if (!fk_fast_pointwise(job)) x->least = fmax(x->least, job->least / (ratio * (1 + 1e-12)));
+}
+
 enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                     const struct fk_grid_work *work, struct fk_fast_mixture **mixture,
                                     double *seconds, struct fk_error *err) {
@@ -251,6 +270,7 @@ enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct 
   enum fk_status status = farthest(job, &square, err), found = FK_STATUS_OK;
   if (!status) found = fk_mixture_init(&x->sum, job->task->kernel, square, MIXTURE_PART * job->tol, &why);
   if (!status && found && found != FK_STATUS_UNSUPPORTED) status = fk_fail(err, found, "%s", why.message);
+  if (!status && !found) find_least(job, square, x);
   if (!status && !found) status = choose_parts(job, s, work, x, err);
   if (status || found || !isfinite(x->seconds)) {
     free(x);
@@ -296,13 +316,15 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
     progress.from = progress.to;
     progress.to += part->seconds / x->seconds;
     if (job->opts->poll.fn) sub.opts.poll = (struct fk_poll){report, &progress};
-    status = part->direct ? fk_fast_by_direct(&sub.job, err) : fk_fast_by_grid(&sub.job, &part->work, err);
+    status = part->direct ? fk_fast_by_direct(&sub.job, err)
+                          : sub.job.terms(&sub.job, &part->work, &part->window, part->single, err);
     if (!status) fk_fast_add(job, 0, job->m, part->direct ? x->sum.weight[part->first] : 1, p == 0, values);
     job->used_single = job->used_single || sub.job.used_single;
     grids += !part->direct;
   }
   fk_aligned_free(values);
   if (status) return status;
+  job->bound = job->tol; /* by construction */
   job->stats->method = grids == x->n ? "grid" : grids ? "grid and direct" : "direct";
   fk_fast_find_largest(job);
   if (job->task->exclude_self) fk_fast_leave_out(job);

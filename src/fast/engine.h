@@ -71,6 +71,10 @@ static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol)
   return opts->precision != FK_PRECISION_DOUBLE && tol >= 4e-6;
 }
 
+/* Rounding relative to what is near a row: sums in float have 24 bits, of which a place within a block takes four;
+ * those in double are of up to FK_CHUNK terms. */
+#define FK_FAST_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-14)
+
 /* ---- columns ---------------------------------------------------------------------------------- */
 
 enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err);

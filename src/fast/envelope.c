@@ -356,8 +356,10 @@ static void beyond(const struct fk_envelope *e, const struct fk_window *window, 
 }
 
 static enum fk_status filter(struct fk_envelope *e, const struct fk_window *window, struct fk_error *err) {
-  struct fk_filter filter = {&e->layout, e->ops, 1, FK_ENVELOPE_REACH, e->spec.threads, e->spec.poll};
+  struct fk_filter filter = {.layout = &e->layout, .ops = e->ops, .columns = 1, .reach = FK_ENVELOPE_REACH};
   struct taps taps;
+  filter.threads = e->spec.threads;
+  filter.poll = e->spec.poll;
   void *memory = fk_filter_memory(e->ops, 3 * PARTS);
   if (!memory) return no_memory(err);
   for (int p = 0; p < e->parts; p++) {
@@ -436,7 +438,7 @@ enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *
   enum fk_status status = prepare(e, err);
   if (!status) status = filter(e, window, err);
   if (status) return status;
-  struct reading r = {e, window != NULL, rounding, floor, rounding};
+  struct reading r = {e, window != NULL, rounding, floor, rounding, {0}};
   if (window) r.slope_rounding = 4 * rounding / window->spacing;
   beyond(e, window, r.beyond);
   int threads = fk_threads_for_work(e->spec.threads, (double)(e->n_bounds << e->spec.d) * 100);

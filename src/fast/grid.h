@@ -89,7 +89,6 @@ struct fk_grid_work {
   int64_t columns;
   unsigned use;
   bool same_points;             /* targets are the sources */
-  bool local;                   /* errors are to fade with the distance: no filter wider than 8 bandwidths */
   double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
   double boxes[FK_GRID_LEVELS]; /* cubes of side 2^level bandwidths with a point in them */
   /* Not one kernel of bandwidth 1 but the sum of such, of bandwidths `scales`, the first 1 and the least; 0: one.

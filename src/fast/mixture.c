@@ -21,8 +21,8 @@ enum { MOST_GAUSS = 12, PER_STEP = 16 /* places s for each step, in log(1 + s) *
 
 bool fk_mixture_has(enum fk_kernel kernel) { return kernel == FK_KERNEL_CAUCHY || kernel == FK_KERNEL_IMQ; }
 
-double fk_mixture_share(const struct fk_mixture *m, int c, double width) {
-  double rate = m->rate[c] / (width * width); /* the slope of its log is -rate + p / (1 + s) */
+double fk_mixture_share(const struct fk_mixture *m, int c) {
+  double rate = m->rate[c]; /* the slope of its log is -rate + p / (1 + s) */
   double s = fmin(fmax(m->power / rate - 1, 0), m->largest);
   return m->weight[c] * exp(-rate * s + m->power * log1p(s));
 }

@@ -5,18 +5,28 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
 #include "check.h"
 #include "engine.h"
+#include "envelope.h"
 
 struct fk_stream {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_grid *grid;
+  struct fk_envelope *envelope; /* of its error */
+  struct fk_window window;
+  int *exponent; /* columns come times 2^-exponent[column], by the first that are not all 0 */
+  bool *scaled;
+  double *b; /* those of a step, and their masses */
+  int64_t b_numbers;
   struct fk_whitening whitening;
   double *chol;
   int64_t d, columns, m;
   double n; /* sources so far */
-  bool filtered, failed;
+  bool filtered, failed, single;
   double *u; /* points whitened at a time, d x FK_FAST_CHUNK */
   int64_t u_rows;
 
@@ -72,6 +82,48 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
   return status;
 }
 
+static enum fk_status envelope_of(const struct fk_stream *s, struct fk_envelope **envelope, struct fk_error *err) {
+  struct fk_envelope_spec spec = {.d = (int)s->d, .threads = s->opts.threads, .plain = 1};
+  return fk_envelope_create(&spec, envelope, err);
+}
+
+/* The largest error of a window, relative to the largest sum. least: of the sums; 0: half of their bound. */
+static enum fk_status error_of(struct fk_envelope *e, const struct fk_window *window, bool single, double least,
+                               double *error, struct fk_error *err) {
+  const struct fk_envelope_cell *cells;
+  enum fk_status status = fk_envelope_bound(e, window, FK_FAST_ROUNDING(single), 0, err);
+  if (status) return status;
+  double most = 0, sum = 0;
+  int64_t n = fk_envelope_cells(e, &cells);
+  for (int64_t i = 0; i < n; i++) {
+    most = fmax(most, cells[i].error);
+    sum = fmax(sum, 0.5 * cells[i].sum);
+  }
+  if (least > 0) sum = least;
+  *error = sum > 0 ? most / sum : (double)INFINITY;
+  return FK_STATUS_OK;
+}
+
+/* The cheapest window that keeps the tolerance on samples, with something to spare. */
+static enum fk_status choose_window(const struct fk_stream *s, const struct fk_grid_points *x,
+                                    const struct fk_grid_points *y, const struct fk_grid_work *work,
+                                    struct fk_grid_spec *grid, double *seconds, struct fk_error *err) {
+  double tol = s->opts.tol / 3, error = INFINITY;
+  bool may = fk_fast_may_be_single(&s->opts, s->opts.tol);
+  struct fk_envelope *e = NULL;
+  enum fk_status status = envelope_of(s, &e, err);
+  if (!status) status = fk_envelope_add(e, x, NULL, false, 0, err);
+  if (!status) status = fk_envelope_expect(e, y, 0, err);
+  for (int trial = 0; trial < 4 && !status && error > s->opts.tol / 1.5; trial++) {
+    grid->single = may;
+    status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &grid->single, &grid->window, seconds, err);
+    if (!status) status = error_of(e, &grid->window, grid->single, 0, &error, err);
+    tol *= fmin(0.5, 0.5 * s->opts.tol / error);
+  }
+  fk_envelope_free(e);
+  return status;
+}
+
 /* The window, unless other engines are to be preferred. */
 static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_grid_spec *grid,
                              bool *wanted, struct fk_error *err) {
@@ -82,26 +134,23 @@ static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *s
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
   const struct fk_engine *engine;
   double seconds, by_parts = INFINITY;
-  bool single = fk_fast_may_be_single(opts, opts->tol);
   *wanted = false;
   if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
   if (!u) return no_memory(err, "a sample");
   struct fk_points x = {u, n, d}, y = {u + n * d, m, d};
-  struct fk_grid_points points = {u, n, n};
+  struct fk_grid_points points = {u, n, n}, aims = {u + n * d, m, m};
   enum fk_status status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
   if (!status)
     status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
   if (!status) status = fk_grid_survey(&points, spec->n, (int)d, &work, err);
-  if (!status)
-    status = fk_grid_choose(&work, opts->tol, fk_grid_seconds_alone, NULL, &single, &grid->window, &seconds, err);
+  if (!status) status = choose_window(s, &points, &aims, &work, grid, &seconds, err);
   if (!status) status = fk_engine_select(opts, &size, &engine, &s->stats, err);
   if (!status && engine->backend == FK_BACKEND_CUDA)
-    seconds = fk_grid_seconds(&work, &grid->window, single, opts->threads);
+    seconds = fk_grid_seconds(&work, &grid->window, grid->single, opts->threads);
   if (!status && !forced) status = seconds_by_parts(s, spec, &x, &y, engine, &by_parts, err);
   free(u);
-  grid->single = single;
-  *wanted = !status && seconds < by_parts && fk_grid_bytes(&work, &grid->window, single) < grid->most_bytes;
+  *wanted = !status && seconds < by_parts && fk_grid_bytes(&work, &grid->window, grid->single) < grid->most_bytes;
   return status;
 }
 
@@ -111,7 +160,9 @@ static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *
   int64_t d = s->d;
   s->chol = malloc(sizeof(double) * (size_t)(d * d));
   s->got = malloc(sizeof(double) * (size_t)(s->columns * (spec->checked.n + 1)));
-  if (!s->chol || !s->got) return no_memory(err, "the checks");
+  s->exponent = calloc((size_t)s->columns, sizeof *s->exponent);
+  s->scaled = calloc((size_t)s->columns, sizeof *s->scaled);
+  if (!s->chol || !s->got || !s->exponent || !s->scaled) return no_memory(err, "the checks");
   s->largest = s->got + s->columns * spec->checked.n;
   for (int64_t i = 0; i < s->columns * spec->checked.n; i++) s->got[i] = NAN;
   for (int64_t c = 0; c < s->columns; c++) s->largest[c] = 0;
@@ -121,7 +172,10 @@ static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *
 
 static enum fk_status start(struct fk_stream *s, const struct fk_stream_spec *spec,
                             const struct fk_grid_spec *grid, struct fk_error *err) {
+  s->window = grid->window;
+  s->single = grid->single;
   enum fk_status status = fk_grid_create(grid, &s->grid, err);
+  if (!status) status = envelope_of(s, &s->envelope, err);
   if (!status) status = fk_check_init(&s->check, &s->whitening, &spec->checked, s->columns, s->opts.threads, err);
   fk_engine_exact_cpu.describe(&s->opts, &s->stats);
   s->stats.engine = "fast";
@@ -162,9 +216,13 @@ enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk
 void fk_stream_free(struct fk_stream *s) {
   if (!s) return;
   fk_grid_free(s->grid);
+  fk_envelope_free(s->envelope);
   fk_check_free(&s->check);
   fk_whitening_free(&s->whitening);
   fk_aligned_free(s->u);
+  fk_aligned_free(s->b);
+  free(s->exponent);
+  free(s->scaled);
   free(s->chol);
   free(s->got);
   free(s);
@@ -232,10 +290,64 @@ struct sources {
   int64_t ld;
 };
 
+/* A step's columns on their scales, and of each source the largest |b|. */
+struct scaled {
+  const struct fk_stream *s;
+  const double *b;
+  double *to, *mass;
+  int64_t ld, n;
+};
+
+static void scale_rows(void *data, int64_t first, int64_t end, int slot) {
+  const struct scaled *a = data;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    a->mass[i] = 0;
+    for (int64_t c = 0; c < a->s->columns; c++) {
+      double b = ldexp(a->b[c * a->ld + i], -a->s->exponent[c]);
+      a->to[c * a->n + i] = b;
+      a->mass[i] = fmax(a->mass[i], fabs(b));
+    }
+  }
+}
+
+/* Sums in float are no good for numbers far beyond those that came first. */
+enum { MOST_GROWTH = 40 };
+
+static enum fk_status find_scales(struct fk_stream *s, const struct sources *sources, int64_t first, int64_t n,
+                                  struct fk_error *err) {
+  for (int64_t c = 0; c < s->columns; c++) {
+    double largest = fk_largest(sources->b + c * sources->ld + first, n, s->opts.threads);
+    if (largest == 0) continue;
+    if (!s->scaled[c]) s->exponent[c] = ilogb(largest);
+    s->scaled[c] = true;
+    if (ilogb(largest) - s->exponent[c] > MOST_GROWTH)
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "b of later chunks is larger by more than 2^%d than the first", MOST_GROWTH);
+  }
+  return FK_STATUS_OK;
+}
+
 static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                           struct fk_error *err) {
   const struct sources *sources = data;
-  return fk_grid_add(s->grid, u, sources->b ? sources->b + first : NULL, sources->ld, err);
+  int64_t numbers = u->n * (s->columns + 1);
+  if (!sources->b) {
+    enum fk_status status = fk_envelope_add(s->envelope, u, NULL, false, 0, err);
+    return status ? status : fk_grid_add(s->grid, u, NULL, 0, err);
+  }
+  if (numbers > s->b_numbers) {
+    fk_aligned_free(s->b);
+    s->b = fk_aligned_alloc(sizeof(double) * (size_t)numbers);
+    s->b_numbers = s->b ? numbers : 0;
+    if (!s->b) return no_memory(err, "the columns");
+  }
+  struct scaled a = {s, sources->b + first, s->b, s->b + u->n * s->columns, sources->ld, u->n};
+  enum fk_status status = find_scales(s, sources, first, u->n, err);
+  if (status) return status;
+  int threads = fk_threads_for_bytes(s->opts.threads, 16.0 * (double)numbers);
+  fk_parallel_for(threads, u->n, fk_step_for_bytes(16.0 * (double)(s->columns + 1)), scale_rows, &a);
+  status = fk_envelope_add(s->envelope, u, a.mass, false, 0, err);
+  return status ? status : fk_grid_add(s->grid, u, s->b, u->n, err);
 }
 
 enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_points *points, const double *b,
@@ -259,17 +371,48 @@ struct sums {
   int64_t ld;
 };
 
+/* The largest sum of |b| k in any column is no less, on the column's scale. */
+static double least_sum(const struct fk_stream *s) {
+  double least = INFINITY;
+  for (int64_t c = 0; c < s->columns; c++) {
+    const double *absolute = fk_check_absolute(&s->check, c);
+    double most = 0;
+    for (int r = 0; r < s->check.rows; r++) most = fmax(most, absolute[r]);
+    if (s->scaled[c] || !s->b) least = fmin(least, ldexp(most, -s->exponent[c]));
+  }
+  return isfinite(least) ? least : 0;
+}
+
+/* Sources are gone when the error turns out too large: then the sums have to be had in another way. */
+static enum fk_status prove(struct fk_stream *s, const struct fk_grid_points *u, struct fk_error *err) {
+  double error = 0, least = least_sum(s);
+  enum fk_status status = fk_envelope_expect(s->envelope, u, 0, err);
+  if (!status) status = error_of(s->envelope, &s->window, s->single, fmax(least, 1e-300), &error, err);
+  if (status) return status;
+  if (!(error <= s->opts.tol))
+    return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                   "the grid of a stream cannot be proven to keep the tolerance at these targets");
+  s->stats.tol_bound = fmax(s->stats.tol_bound, error);
+  return FK_STATUS_OK;
+}
+
 static enum fk_status evaluate(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err) {
   const struct sums *sums = data;
-  enum fk_status status = FK_STATUS_OK;
-  if (!s->filtered) {
+  enum fk_status status = prove(s, u, err);
+  if (!status && !s->filtered) {
     s->share /= 2;
     status = fk_grid_convolve(s->grid, 1, err);
     s->done += s->share;
     s->filtered = true;
   }
-  return status ? status : fk_grid_evaluate(s->grid, u, sums->value + first, NULL, sums->ld, err);
+  if (!status) status = fk_grid_evaluate(s->grid, u, sums->value + first, NULL, sums->ld, err);
+  for (int64_t c = 0; c < s->columns && !status; c++)
+    for (int64_t i = 0; i < u->n && s->exponent[c] != 0; i++) {
+      double *value = sums->value + c * sums->ld + first + i;
+      *value = ldexp(*value, s->exponent[c]);
+    }
+  return status;
 }
 
 /* Remembers what the check asks for, and tells the error so far. */
@@ -284,7 +427,7 @@ static void look_at(struct fk_stream *s, const struct sums *sums) {
       if (at >= 0 && at < sums->ld) got[r] = value[at];
     }
     s->largest[c] = fmax(s->largest[c], fk_largest(value, sums->ld, s->opts.threads));
-    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.negative ? 0 : s->largest[c]));
+    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.apart ? 0 : s->largest[c]));
   }
   s->evaluated += sums->ld;
   s->stats.tol_achieved = error;

@@ -19,10 +19,6 @@ struct fk_fast_plan {
   double seconds;
 };
 
-/* Rounding relative to what is near a row: sums in float have 24 bits, of which a place within a block takes four;
- * those in double are of up to FK_CHUNK terms. */
-static double rounding_of(bool single) { return single ? FK_GRID_ROUNDING : 2e-14; }
-
 /* ---- the envelope ----------------------------------------------------------------------------- */
 
 /* Sources, or targets that are not the sources. */
@@ -98,7 +94,7 @@ static int bin_of(double ratio) {
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_envelope *e, struct trial *t,
                                  struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, &t->window, rounding_of(t->single), 0, err);
+  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), 0, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(e, &cells);
   t->rows = 0;
@@ -221,7 +217,6 @@ static enum fk_status sum_absolute(struct fk_fast_job *job, const struct fk_fast
   sub.laplace = 0;
   sub.plain = 1;
   sub.gradient = false;
-  sub.session = 0;
   work.use = FK_WINDOW_VALUE;
   enum fk_status status = job->terms(&sub, &work, &plan->window, plan->single, err);
   if (!status && job->task->exclude_self) fk_fast_leave_out(&sub);
@@ -322,7 +317,7 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
   struct proof p = {.job = job};
   double error = 0, *absolute = NULL;
   int64_t *rows = NULL, found = 0;
-  enum fk_status status = fk_envelope_bound(plan->envelope, &plan->window, rounding_of(plan->single), 0, err);
+  enum fk_status status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), 0, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(plan->envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
