@@ -30,8 +30,8 @@
 
 /* Of the tolerance, what the mixture may take: half of it would take 3 to 10 per cent more Gaussians. */
 #define MIXTURE_PART 0.4
-/* Bandwidths on one grid, and what their errors, or those that fade, are at most times the window's (on all
- * windows 1.853, as tools/window-table.sh prints it). */
+/* Bandwidths on one grid, and what their errors are at most times the window's (on all windows 1.853:
+ * tools/window-table.sh prints it). */
 #define WIDEST_SCALE 8
 #define ERROR_OF_SCALES 1.9
 /* Errors of most are not looked for. */

@@ -72,7 +72,7 @@ double fk_window_value(const struct fk_window *window, double t);
  *
  * f_u is what a sum for use u, a subset of FK_WINDOW_GRADIENT | FK_WINDOW_LAPLACE, is of in one dimension:
  * kappa(r) = exp(-r^2/2), (r^2/2) kappa(r), or the derivative of either. Taps t dominate a function of the
- * distance if on nodes one bandwidth apart, with hats (B-splines of order 2) at both ends, wherever x and y are
+ * distance if on nodes one bandwidth apart, with hats (B-splines of order 2) at both ends, wherever x and y lie
  * between nodes,
  *
  *   sum_{m,n} hat(y - m) t(|m - n|) hat(x - n) >= f(|y - x|)   for |y - x| <= FK_ENVELOPE_REACH.
