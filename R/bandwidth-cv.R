@@ -251,7 +251,7 @@ add_stats <- function(a, b) {
   for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
-  b$tol_achieved <- max(a$tol_achieved, b$tol_achieved)
+  for (name in c("tol_achieved", "tol_bound")) b[[name]] <- max(a[[name]], b[[name]])
   b
 }
 

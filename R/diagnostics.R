@@ -31,13 +31,15 @@
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
 #'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`; for a fit
-#'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `achieved` (the largest error of a prediction at a
-#'   sample of up to 4,096 of the points, against exact sums at some of these) and the `engine` of that prediction.
+#'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
+#'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
+#'   of that prediction.
 #'
 #'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
-#'   `pairs_per_second`; `tol` and `tol_type` as asked for, and `tol_achieved`, the largest error of the
-#'   fast engine on a random sample of targets, relative as `tol_type` says (`NA` of an exact one).
+#'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
+#'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
+#'   `tol_type` says (`NA` of an exact one).
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -74,7 +76,7 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
   if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
   size <- format(x$effective_size, digits = digits)
   cat("Effective sample size: ", size, " of ", x$n, "\n", sep = "")
-  if (!is.null(x$tolerance)) print_tolerance(x$tolerance$achieved, x$tolerance$tol_type, x$tolerance$tol)
+  if (!is.null(x$tolerance)) print_tolerance(x$tolerance$achieved, x$tolerance$bound, x$tolerance)
   mass <- x$negative_mass
   if (!is.null(mass)) {
     error <- if (!is.na(mass$se)) paste0(", standard error ", format(mass$se, digits = 2))
@@ -91,12 +93,13 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
     ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
   if (x$backend == "cuda") cat("Back end: ", x$backend, ", ", x$reason, "\n", sep = "")
-  if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_type, x$tol)
+  if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_bound, x)
   invisible(x)
 }
 
-print_tolerance <- function(achieved, type, tol) {
-  cat("Error on a sample: ", format(achieved, digits = 2), " (", type, "), allowed ", tol, "\n", sep = "")
+print_tolerance <- function(achieved, bound, asked) {
+  cat("Error (", asked$tol_type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
+    " on a sample; allowed ", asked$tol, "\n", sep = "")
 }
 
 # What a prediction to the tolerance of the fit achieves, at some of its points.
@@ -106,8 +109,11 @@ tolerance_record <- function(object) {
   points <- fit_points(object)
   rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
-  achieved <- if (stats$engine == "exact") 0 else stats$tol_achieved
-  list(tol = object$tol, tol_type = object$tol_type, achieved = achieved, engine = stats$engine)
+  of_fast <- \(error) if (stats$engine == "exact") 0 else error
+  list(
+    tol = object$tol, tol_type = object$tol_type, bound = of_fast(stats$tol_bound),
+    achieved = of_fast(stats$tol_achieved), engine = stats$engine
+  )
 }
 
 # The part that is known when the fit ends; kept in the fit. `stages`: the stats of each; `resolved`:

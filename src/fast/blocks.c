@@ -10,7 +10,7 @@ enum { SLAB = 1 << 21 }; /* bytes */
 
 void fk_blocks_init(struct fk_blocks *b, size_t bytes, bool zeroed) {
   *b = (struct fk_blocks){.bytes = bytes, .zeroed = zeroed};
-  b->per_slab = bytes ? fk_larger(1, (int64_t)(SLAB / bytes)) : 1;
+  while (bytes && (bytes << (b->slab_bits + 1)) <= SLAB) b->slab_bits++;
 }
 
 void fk_blocks_clear(struct fk_blocks *b) {
@@ -50,7 +50,7 @@ static bool add_slab(struct fk_blocks *b) {
   void **slabs = realloc(b->slabs, (size_t)(b->n_slabs + 1) * sizeof *slabs);
   if (!slabs) return false;
   b->slabs = slabs;
-  slabs[b->n_slabs] = fk_aligned_alloc((size_t)b->per_slab * b->bytes);
+  slabs[b->n_slabs] = fk_aligned_alloc(b->bytes << b->slab_bits);
   return slabs[b->n_slabs] && ++b->n_slabs;
 }
 
@@ -59,7 +59,7 @@ int64_t fk_blocks_insert(struct fk_blocks *b, uint64_t key) {
   if (at >= 0) return at;
   if (b->most && b->n >= b->most) return -1;
   if (b->n == b->capacity && !grow(b)) return -1;
-  if (b->bytes && b->n == b->n_slabs * b->per_slab && !add_slab(b)) return -1;
+  if (b->bytes && b->n == b->n_slabs << b->slab_bits && !add_slab(b)) return -1;
   uint64_t i = fk_key_hash(key) & b->mask;
   while (b->table[i]) i = (i + 1) & b->mask;
   b->keys[b->n] = key;

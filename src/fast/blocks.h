@@ -14,7 +14,8 @@ struct fk_blocks {
   size_t bytes; /* of a block; 0: keys alone */
   bool zeroed;
   void **slabs;
-  int64_t n_slabs, per_slab;
+  int64_t n_slabs;
+  int slab_bits; /* 2^slab_bits blocks in a slab */
 };
 
 /* Fewer bits of a product are used than it has: the high ones depend on all of the key. */
@@ -40,7 +41,8 @@ static inline int64_t fk_blocks_find(const struct fk_blocks *b, uint64_t key) {
 int64_t fk_blocks_insert(struct fk_blocks *b, uint64_t key);
 
 static inline void *fk_blocks_at(const struct fk_blocks *b, int64_t i) {
-  return (char *)b->slabs[i / b->per_slab] + (size_t)(i % b->per_slab) * b->bytes;
+  int64_t within = i & (((int64_t)1 << b->slab_bits) - 1);
+  return (char *)b->slabs[i >> b->slab_bits] + (size_t)within * b->bytes;
 }
 
 struct fk_keyed {

@@ -107,8 +107,8 @@ static int least_of(const double *seconds) {
 }
 
 /* The cheapest by what samples tell; where that is the grid, once more by what proving its error takes. */
-static enum fk_status choose(struct fk_fast_job *job, const struct fk_fast_samples *s, const struct fk_engine *exact,
-                             struct fk_fast_choice *choice, struct fk_error *err) {
+static enum fk_status choose(struct fk_fast_job *job, const struct fk_fast_samples *s,
+                             const struct fk_engine *exact, struct fk_fast_choice *choice, struct fk_error *err) {
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
   bool on_device = job->terms == fk_fast_terms_cuda, gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
   /* points too thin for a device's grid can be for the CPU, where that may do the work */

@@ -135,8 +135,8 @@ void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t 
                              const double *slope, int64_t ld, const double *u) {
   int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
   for (int64_t k = 0; k < job->d; k++) {
-    struct joined a = {job->task->sums + k * job->m + at, slope + k * ld, u + k * count, job->task->mass + at, scale,
-                       false};
+    struct joined a = {
+        job->task->sums + k * job->m + at, slope + k * ld, u + k * count, job->task->mass + at, scale, false};
     fk_parallel_for(threads, count, fk_step_for_bytes(24), join_coordinates, &a);
   }
 }

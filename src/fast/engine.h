@@ -167,8 +167,8 @@ void fk_fast_plan_free(struct fk_fast_plan *plan);
 enum fk_status fk_fast_by_plan(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err);
 
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err);
-/* Some rows again, each to the tolerance of its own sums, or to `floor` where that is more, and with a shift of its
- * own. */
+/* Some rows again, each to the tolerance of its own sums, or to `floor` where that is more, and with a shift of
+ * its own. */
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err);
 /* Where error > FK_FAST_LOG_SHARE |sum| a logarithm or a

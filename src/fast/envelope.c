@@ -8,10 +8,16 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
+#include "../cpu/unroll.h"
 #include "filter.h"
 #include "window.h"
 
-enum { PARTS = 4 /* of f: any subset of gradient and Laplace */, PIECES = 16, LOOK = 1024, CORNERS = 1 << FK_GRID_MAX_D };
+enum {
+  PARTS = 4 /* of f: any subset of gradient and Laplace */,
+  PIECES = 16,
+  LOOK = 512,
+  CORNERS = 1 << FK_GRID_MAX_D
+};
 
 /* A cell of the points: targets in it, and the |b| of its corners. */
 struct cell {
@@ -129,21 +135,24 @@ struct call {
   double total[PIECES];
 };
 
-static inline void add_hats(double *corner, const double *fraction, int64_t ld, int d, double mass) {
+static inline __attribute__((always_inline)) void add_hats(double *corner, const double *fraction, int64_t ld,
+                                                           const int d, double mass) {
   double weight[CORNERS];
   weight[0] = mass;
+  FK_UNROLL
   for (int k = 0; k < d; k++) {
     double f = fraction[k * ld];
+    FK_UNROLL
     for (int c = 0; c < 1 << k; c++) {
-      double w = weight[c];
-      weight[c + (1 << k)] = w * f;
-      weight[c] = w - w * f;
+      weight[c + (1 << k)] = weight[c] * f;
+      weight[c] -= weight[c + (1 << k)];
     }
   }
+  FK_UNROLL
   for (int c = 0; c < 1 << d; c++) corner[c] += weight[c];
 }
 
-static inline void add_mass(double *corner, const double *fraction, int64_t ld, int d, double mass) {
+static void add_mass(double *corner, const double *fraction, int64_t ld, int d, double mass) {
   switch (d) { /* lengths that compilers know */
     case 1: add_hats(corner, fraction, ld, 1, mass); break;
     case 2: add_hats(corner, fraction, ld, 2, mass); break;
@@ -157,6 +166,7 @@ static void add_piece(struct call *c, int64_t piece) {
   struct fk_blocks *found = &c->e->found[piece];
   int64_t n = c->points->n, begin = n * piece / c->pieces, end = n * (piece + 1) / c->pieces;
   uint64_t keys[LOOK];
+  struct cell *cells[LOOK];
   double fractions[LOOK * FK_GRID_MAX_D], total = 0;
   for (int64_t i = begin; i < end; i += LOOK) {
     int64_t count = fk_smaller(LOOK, end - i);
@@ -164,17 +174,20 @@ static void add_piece(struct call *c, int64_t piece) {
       c->outside[piece] = true;
       return;
     }
+    /* all cells are looked up first: most are not in the first caches */
     for (int64_t r = 0; r < count; r++) {
-      double mass = c->sources ? (c->mass ? c->mass[i + r] : 1) : 0;
-      if (mass == 0 && !c->targets) continue;
-      int64_t at = fk_blocks_insert(found, keys[r]);
-      if (at < 0) {
+      int64_t at = fk_blocks_find(found, keys[r]);
+      if (at < 0 && (at = fk_blocks_insert(found, keys[r])) < 0) {
         c->failed[piece] = true;
         return;
       }
-      struct cell *cell = fk_blocks_at(found, at);
-      if (c->targets && cell->targets++ == 0) cell->row = c->first + i + r;
-      if (mass > 0) add_mass(cell->corner, fractions + r, LOOK, e->spec.d, mass);
+      cells[r] = fk_blocks_at(found, at);
+      __builtin_prefetch(cells[r], 1);
+    }
+    for (int64_t r = 0; r < count; r++) {
+      double mass = c->sources ? (c->mass ? c->mass[i + r] : 1) : 0;
+      if (c->targets && cells[r]->targets++ == 0) cells[r]->row = c->first + i + r;
+      if (mass > 0) add_mass(cells[r]->corner, fractions + r, LOOK, e->spec.d, mass);
       total += mass;
     }
   }
@@ -187,7 +200,7 @@ static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static enum fk_status add(struct call *c, struct fk_error *err) {
-  enum { LEAST = 1 << 15 };
+  enum { LEAST = 1 << 18 }; /* a table costs as much as some 10^5 points */
   struct fk_envelope *e = c->e;
   int64_t n = c->points->n;
   c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, n / LEAST));
@@ -206,7 +219,8 @@ static enum fk_status add(struct call *c, struct fk_error *err) {
 
 enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_grid_points *sources, const double *mass,
                                bool targets_too, int64_t first, struct fk_error *err) {
-  struct call c = {.e = e, .points = sources, .mass = mass, .sources = true, .targets = targets_too, .first = first};
+  struct call c = {
+      .e = e, .points = sources, .mass = mass, .sources = true, .targets = targets_too, .first = first};
   return add(&c, err);
 }
 
@@ -236,13 +250,39 @@ static bool merge(struct fk_envelope *e) {
   return true;
 }
 
-/* The corners of a cell, one after the other: false after the last. */
-static bool next_corner(const struct fk_envelope *e, uint64_t cell, int corner, uint64_t *key, int64_t *place) {
-  int64_t at[FK_GRID_MAX_D];
-  if (corner >> e->spec.d) return false;
-  for (int k = 0; k < e->spec.d; k++) at[k] = coordinate(&e->cells_layout, cell, k) + (corner >> k & 1);
-  *key = node(&e->layout, at, place);
-  return true;
+/* Where a cell's corners are among the nodes: all in one block mostly. */
+struct corners {
+  int64_t at[FK_GRID_MAX_D], place;
+  uint64_t key;
+  bool apart;
+};
+
+static struct corners corners_of(const struct fk_envelope *e, uint64_t cell) {
+  struct corners c = {.apart = false};
+  int64_t stride = 1, rest = 0;
+  for (int k = 0; k < e->spec.d; k++) c.at[k] = coordinate(&e->cells_layout, cell, k);
+  c.key = node(&e->layout, c.at, &c.place);
+  rest = c.place;
+  for (int k = 0; k < e->spec.d; k++) {
+    stride = e->layout.side[k];
+    if (rest % stride == stride - 1) c.apart = true;
+    rest /= stride;
+  }
+  return c;
+}
+
+static uint64_t corner_key(const struct fk_envelope *e, const struct corners *c, int corner, int64_t *place) {
+  int64_t at[FK_GRID_MAX_D], stride = 1;
+  if (c->apart) {
+    for (int k = 0; k < e->spec.d; k++) at[k] = c->at[k] + (corner >> k & 1);
+    return node(&e->layout, at, place);
+  }
+  *place = c->place;
+  for (int k = 0; k < e->spec.d; k++) {
+    *place += (corner >> k & 1) * stride;
+    stride *= e->layout.side[k];
+  }
+  return c->key;
 }
 
 static bool fill_nodes(struct fk_envelope *e) {
@@ -252,8 +292,10 @@ static bool fill_nodes(struct fk_envelope *e) {
   fk_blocks_clear(&e->needed);
   for (int64_t i = 0; i < e->cells.n; i++) {
     const struct cell *cell = fk_blocks_at(&e->cells, i);
-    for (int c = 0; next_corner(e, e->cells.keys[i], c, &key, &place); c++) {
-      if (cell->targets && fk_blocks_insert(&e->needed, key) < 0) return false;
+    struct corners corners = corners_of(e, e->cells.keys[i]);
+    for (int c = 0; c < 1 << e->spec.d; c++) {
+      key = corner_key(e, &corners, c, &place);
+      if (cell->targets && (c == 0 || corners.apart) && fk_blocks_insert(&e->needed, key) < 0) return false;
       if (cell->corner[c] == 0) continue;
       if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
       if (block < 0) return false;
@@ -325,7 +367,8 @@ static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool
   pass->planes_in = planes;
   pass->planes_out = e->parts * (errors ? 2 : 1);
   pass->n_terms = 0;
-  for (int to = 0; to < e->parts; to++) add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->f, false, false);
+  for (int to = 0; to < e->parts; to++)
+    add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->f, false, false);
   for (int to = 0; errors && to < e->parts; to++) {
     add_terms(e, pass, to, planes, taps->both, true, true);
     add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->eps, true, false);
@@ -401,22 +444,23 @@ static double error_at(const struct reading *r, const double *f, const double *e
     all[p] = f[p] + wrong[p];
   }
   double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
-  if (e->spec.gradient)
-    most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
+  if (e->spec.gradient) most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
   return most + r->floor;
 }
 
 static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   const struct reading *r = data;
   struct fk_envelope *e = r->e;
-  int64_t corners = (int64_t)1 << e->spec.d, place, block = -1;
+  int corners = 1 << e->spec.d;
+  int64_t place, block = -1;
   uint64_t key, last = 0;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_envelope_cell *bound = &e->bounds[i];
-    uint64_t cell = e->cells.keys[e->cell_of[i]];
+    struct corners where = corners_of(e, e->cells.keys[e->cell_of[i]]);
     bound->error = bound->sum = 0;
-    for (int c = 0; next_corner(e, cell, c, &key, &place); c++) {
+    for (int c = 0; c < corners; c++) {
+      key = corner_key(e, &where, c, &place);
       double f[PARTS] = {0}, error[PARTS] = {0};
       if (block < 0 || key != last) block = fk_blocks_find(&e->result, key);
       last = key;

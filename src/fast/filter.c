@@ -134,7 +134,8 @@ static void filter_blocks(void *data, int64_t first, int64_t end, int slot) {
     for (int64_t column = 0; column < f->columns; column++)
       for (int from = 0, to; from < p->what->n_terms; from = to) {
         for (to = from + 1; to < p->what->n_terms && terms[to].to == terms[from].to; to++) continue;
-        filter_plane(p, near, from, to, column, out + (size_t)(terms[from].to * f->columns + column) * plane, more);
+        filter_plane(p, near, from, to, column, out + (size_t)(terms[from].to * f->columns + column) * plane,
+                     more);
       }
   }
 }
@@ -154,8 +155,8 @@ static enum fk_status run_pass(struct pass *p, struct fk_error *err) {
   uint32_t *order = walk(f->layout, p->out, p->k);
   p->order = order;
   p->more = (struct fk_scratch){NULL, 0};
-  bool ready = order && (!has_more(p->what) ||
-                         fk_scratch_init(&p->more, threads, (size_t)f->layout->cells * f->ops->real));
+  bool ready =
+      order && (!has_more(p->what) || fk_scratch_init(&p->more, threads, (size_t)f->layout->cells * f->ops->real));
   if (!ready) status = no_memory(err);
   for (int64_t first = 0; !status && first < n; first += piece) {
     int64_t end = fk_smaller(first + piece, n);
@@ -169,9 +170,8 @@ static enum fk_status run_pass(struct pass *p, struct fk_error *err) {
   return status;
 }
 
-enum fk_status fk_filter_run(const struct fk_filter *f, const struct fk_blocks *in,
-                             const struct fk_blocks *wanted, struct fk_blocks *result, struct fk_blocks *between,
-                             struct fk_error *err) {
+enum fk_status fk_filter_run(const struct fk_filter *f, const struct fk_blocks *in, const struct fk_blocks *wanted,
+                             struct fk_blocks *result, struct fk_blocks *between, struct fk_error *err) {
   const struct fk_layout *l = f->layout;
   struct fk_blocks needed[FK_GRID_MAX_D]; /* by the passes that follow */
   const struct fk_blocks *need[FK_GRID_MAX_D] = {NULL};

@@ -126,12 +126,20 @@ static enum fk_status prepare_slots(struct fk_grid *g, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
+static size_t scratch_numbers(const struct fk_grid *g) {
+  return (size_t)g->stencil.size + FK_CHUNK * (size_t)(2 + g->spec.d);
+}
+
+uint16_t *fk_grid_counts(const struct fk_grid *g, char *scratch) {
+  return (uint16_t *)(scratch + scratch_numbers(g) * g->ops->real);
+}
+
 static enum fk_status prepare_threads(struct fk_grid *g, struct fk_error *err) {
-  size_t numbers = (size_t)g->stencil.size + FK_CHUNK * (size_t)(2 + g->spec.d);
+  size_t numbers = scratch_numbers(g), counts = g->spec.single ? (size_t)g->layout.cells * sizeof(uint16_t) : 0;
   g->scratch = calloc((size_t)g->threads, sizeof *g->scratch);
   if (!g->scratch) return fk_grid_no_memory(err, "the threads");
   for (int t = 0; t < g->threads; t++) {
-    g->scratch[t] = fk_aligned_alloc(numbers * g->ops->real);
+    g->scratch[t] = fk_aligned_alloc(numbers * g->ops->real + counts);
     if (!g->scratch[t]) return fk_grid_no_memory(err, "the threads");
     memset(g->scratch[t], 0, numbers * g->ops->real);
   }

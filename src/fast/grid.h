@@ -111,7 +111,7 @@ void fk_grid_magnify(struct fk_grid_work *work, double times);
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 /* What rounding leaves of sums in float: they have 24 bits, and a place within a block loses four of them. */
-#define FK_GRID_ROUNDING 8e-7
+#define FK_GRID_ROUNDING 1e-6
 /* Seconds with a window, by which to choose; infinite where it will not do. */
 typedef double fk_grid_cost(const struct fk_grid_work *work, const struct fk_window *window, bool single,
                             const void *data);

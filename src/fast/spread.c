@@ -84,30 +84,35 @@ static void gather_b(const struct fk_grid *g, const struct fk_batch *batch, cons
     for (int64_t i = 0; i < n; i++) ((double *)to)[i] = b ? b[order[i]] : 1;
 }
 
-static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
-                         int64_t column, atomic_uint *done, char *scratch) {
-  const struct fk_chunk *a = &g->chunks.chunk[i];
-  const struct fk_stencil *st = &g->stencil;
-  size_t real = g->ops->real;
-  char *b = scratch + (size_t)st->size * real;
-  int d = g->spec.d, dims = (int)fk_smaller(d, 4);
-  struct fk_box box = {.d = d};
-  int64_t origin = 0;
-  for (int k = 0; k < d; k++) {
-    box.to[k] = st->stride[k];
-    box.n[k] = k ? a->high[k] - a->low[k] + st->width : (d > 1 ? st->stride[1] : st->size);
-    origin += k ? a->low[k] * st->stride[k] : 0;
+/* Adding equal terms to a float errs to one side: where points share a cell, as tied ones do, what a scratch takes
+ * at a time has at most so many of them. */
+enum { FK_FLOAT_TIES = 32 };
+
+/* Points of a chunk that are spread at a time. */
+static int64_t points_at_a_time(const struct fk_grid *g, const float *points, int64_t n, uint16_t *count) {
+  int d = g->spec.d, most = 0;
+  if (n <= FK_FLOAT_TIES) return n;
+  memset(count, 0, sizeof *count * (size_t)g->layout.cells);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t cell = 0;
+    for (int k = d - 1; k >= 0; k--) cell = cell * g->layout.side[k] + (int64_t)points[i * d + k];
+    int here = ++count[cell];
+    most = here > most ? here : most;
   }
-  g->ops->zero(scratch + (size_t)origin * real, &box);
-  gather_b(g, batch, a, s, column, b);
-  g->ops->spread[dims - 1][st->width](st, (const char *)batch->points + (size_t)(a->begin * d) * real, b,
-                                      a->end - a->begin, scratch);
+  return most <= FK_FLOAT_TIES ? n : fk_larger(FK_FLOAT_TIES, n * FK_FLOAT_TIES / most);
+}
+
+/* The scratch of a chunk joins its blocks' totals; other chunks wait from the first part of it to the last. */
+static void join_blocks(struct fk_grid *g, const struct fk_chunk *a, int64_t i, int64_t column,
+                        const char *scratch, bool first_part, bool last_part, atomic_uint *done) {
+  const struct fk_stencil *st = &g->stencil;
+  struct fk_box box = {.d = g->spec.d};
   for (int slot = 0; slot < g->slots.count; slot++) {
     uint32_t block = g->slot_of[i * g->slots.count + slot], turn = g->turn_of[i * g->slots.count + slot];
     int64_t first[FK_GRID_MAX_D], from = 0, to = 0, stride = 1;
     if (block == UINT32_MAX) continue;
     fk_slot_box(g, a->low, a->high, slot, &box, first);
-    for (int k = 0; k < d; k++) {
+    for (int k = 0; k < g->spec.d; k++) {
       box.from[k] = st->stride[k];
       box.to[k] = stride;
       from += first[k] * st->stride[k];
@@ -115,9 +120,35 @@ static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const 
       stride *= g->layout.side[k];
     }
     double *total = (double *)fk_blocks_at(&g->totals, block) + column * g->layout.cells + to;
-    if (done) fk_turn_wait(&done[block], turn);
-    g->ops->add(total, scratch + (size_t)from * real, &box);
-    if (done) fk_turn_end(&done[block], turn);
+    if (done && first_part) fk_turn_wait(&done[block], turn);
+    g->ops->add(total, scratch + (size_t)from * g->ops->real, &box);
+    if (done && last_part) fk_turn_end(&done[block], turn);
+  }
+}
+
+static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
+                         int64_t column, atomic_uint *done, char *scratch) {
+  const struct fk_chunk *a = &g->chunks.chunk[i];
+  const struct fk_stencil *st = &g->stencil;
+  size_t real = g->ops->real;
+  char *b = scratch + (size_t)st->size * real;
+  const char *points = (const char *)batch->points + (size_t)(a->begin * g->spec.d) * real;
+  int d = g->spec.d, dims = (int)fk_smaller(d, 4);
+  struct fk_box box = {.d = d};
+  int64_t origin = 0, n = a->end - a->begin, step = n;
+  for (int k = 0; k < d; k++) {
+    box.to[k] = st->stride[k];
+    box.n[k] = k ? a->high[k] - a->low[k] + st->width : (d > 1 ? st->stride[1] : st->size);
+    origin += k ? a->low[k] * st->stride[k] : 0;
+  }
+  gather_b(g, batch, a, s, column, b);
+  if (g->spec.single) step = points_at_a_time(g, (const float *)points, n, fk_grid_counts(g, scratch));
+  for (int64_t at = 0; at < n; at += step) {
+    int64_t count = fk_smaller(step, n - at);
+    g->ops->zero(scratch + (size_t)origin * real, &box);
+    g->ops->spread[dims - 1][st->width](st, points + (size_t)(at * d) * real, b + (size_t)at * real, count,
+                                        scratch);
+    join_blocks(g, a, i, column, scratch, at == 0, at + count == n, done);
   }
 }
 

@@ -36,7 +36,8 @@ struct fk_grid {
   struct fk_slots slots;
   int threads;
   void *coefficients;
-  void **scratch; /* one for each thread: the scratch, then FK_CHUNK values of b and of 1 + d results */
+  /* One for each thread: the scratch, FK_CHUNK values of b and of 1 + d results, and fk_grid_counts(). */
+  void **scratch;
 
   struct fk_sorter sorter;
   struct fk_batch batch; /* of points used once */
@@ -53,6 +54,8 @@ struct fk_grid {
   bool convolved;
 };
 
+/* Room to count points in a block's cells, of sums in float. */
+uint16_t *fk_grid_counts(const struct fk_grid *g, char *scratch);
 enum fk_status fk_grid_no_memory(struct fk_error *err, const char *what);
 /* Where a table took no further block. */
 enum fk_status fk_grid_no_block(const struct fk_grid *g, const struct fk_blocks *table, struct fk_error *err);

@@ -322,7 +322,8 @@ static enum fk_status find_scales(struct fk_stream *s, const struct sources *sou
     if (!s->scaled[c]) s->exponent[c] = ilogb(largest);
     s->scaled[c] = true;
     if (ilogb(largest) - s->exponent[c] > MOST_GROWTH)
-      return fk_fail(err, FK_STATUS_UNSUPPORTED, "b of later chunks is larger by more than 2^%d than the first", MOST_GROWTH);
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "b of later chunks is larger by more than 2^%d than the first",
+                     MOST_GROWTH);
   }
   return FK_STATUS_OK;
 }

@@ -17,6 +17,7 @@ struct fk_fast_plan {
   struct fk_window window;
   bool single;
   double seconds;
+  bool bound_is_there; /* the envelope's is this window's */
 };
 
 /* ---- the envelope ----------------------------------------------------------------------------- */
@@ -39,7 +40,8 @@ static enum fk_status show(const struct fk_fast_job *job, struct fk_envelope *e,
 
 static enum fk_status make_envelope(const struct fk_fast_job *job, struct fk_envelope **envelope,
                                     struct fk_error *err) {
-  struct fk_envelope_spec spec = {(int)job->d, job->opts->threads, job->plain, job->laplace, job->gradient, {NULL, NULL}};
+  struct fk_envelope_spec spec = {(int)job->d,  job->opts->threads, job->plain,
+                                  job->laplace, job->gradient,      {NULL, NULL}};
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
   int64_t chunk = fk_smaller(FK_FAST_CHUNK, fk_larger(job->n, job->m));
@@ -124,6 +126,10 @@ static double seconds_of_rows(const struct fk_fast_job *job, double rows) {
   return fmin(rows * n * pair, 60e-9 * n + rows * fmin(n, 4000) * 2 * pair);
 }
 
+static bool is_same(const struct trial *t, const struct fk_window *window, bool single) {
+  return t->window.error == window->error && t->window.spacing == window->spacing && t->single == single;
+}
+
 /* From the window that a guess allows, to finer ones while rows are left over, or to coarser ones. */
 static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
   enum { TRIALS = 5 };
@@ -139,8 +145,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
     tol = fmax(tol, 1.001 * least_error);
     fk_fast_choose_window(job, &plan->work, tol, &t.single, &t.window, &t.seconds);
     double error = fk_window_error(&t.window, (int)job->d, plan->work.use);
-    bool again = trial > 0 && t.window.error == last.window.error && t.window.spacing == last.window.spacing &&
-                 t.single == last.single;
+    bool again = trial > 0 && is_same(&t, &last.window, last.single);
     if (!isfinite(t.seconds) || again || t.seconds >= plan->seconds) break;
     status = try_window(job, plan->envelope, &t, err);
     double seconds = t.seconds + seconds_of_rows(job, t.rows);
@@ -150,6 +155,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
       plan->seconds = seconds;
     }
     last = t;
+    plan->bound_is_there = is_same(&t, &plan->window, plan->single);
     double ratio = ratio_but_for(&t, few);
     if (t.rows > few) {
       coarsest = fmin(coarsest, error);
@@ -280,7 +286,8 @@ static enum fk_status find_all(const struct proof *p, const struct fk_envelope *
     if (*found + count > capacity) {
       capacity = fk_smaller(job->m, fk_larger(2 * capacity, *found + count));
       int64_t *more = realloc(*rows, sizeof **rows * (size_t)capacity);
-      if (!more) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 8e-6 * (double)capacity);
+      if (!more)
+        status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 8e-6 * (double)capacity);
       if (more) *rows = more;
     }
     if (!status) status = fk_fast_whiten(job, fk_fast_targets(job), at, count, u, count, err);
@@ -317,7 +324,9 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
   struct proof p = {.job = job};
   double error = 0, *absolute = NULL;
   int64_t *rows = NULL, found = 0;
-  enum fk_status status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), 0, err);
+  enum fk_status status = FK_STATUS_OK;
+  if (!plan->bound_is_there)
+    status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), 0, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(plan->envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
