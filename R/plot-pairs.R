@@ -181,9 +181,13 @@ panel_ticks <- function(usr, extent) {
     labels <- short_labels(at)
     half <- extent(labels) / 2
     labels[at - half < usr[1] | at + half > usr[2]] <- ""
-    shown <- nzchar(labels)
-    apart <- length(at) < 2 || 2.8 * max(half[shown], 0) < at[2] - at[1]
-    list(at = at, labels = labels, value = if (apart) tick_value(sum(shown)) else 0)
+    apart <- \() {
+      shown <- which(nzchar(labels))
+      length(shown) < 2 || 2.8 * max(half[shown]) < min(diff(at[shown]))
+    }
+    # every other label: those of even multiples of the step
+    if (!apart()) labels[round(at / (at[2] - at[1])) %% 2 == 1] <- ""
+    list(at = at, labels = labels, value = if (apart()) tick_value(sum(nzchar(labels))) else 0)
   })
   sets[[which.max(vapply(sets, `[[`, 0, "value"))]]
 }
