@@ -183,10 +183,13 @@ panel_ticks <- function(usr, extent) {
     labels[at - half < usr[1] | at + half > usr[2]] <- ""
     apart <- \() {
       shown <- which(nzchar(labels))
-      length(shown) < 2 || 2.8 * max(half[shown]) < min(diff(at[shown]))
+      length(shown) < 2 || 2.5 * max(half[shown]) < min(diff(at[shown]))
     }
-    # every other label: those of even multiples of the step
-    if (!apart()) labels[round(at / (at[2] - at[1])) %% 2 == 1] <- ""
+    # every other label, of the two ways that which keeps more
+    if (!apart()) {
+      odd <- round(at / (at[2] - at[1])) %% 2 == 1
+      labels[odd == (sum(nzchar(labels[!odd])) >= sum(nzchar(labels[odd])))] <- ""
+    }
     list(at = at, labels = labels, value = if (apart()) tick_value(sum(nzchar(labels))) else 0)
   })
   sets[[which.max(vapply(sets, `[[`, 0, "value"))]]
