@@ -11,35 +11,39 @@
 #'   A number is the most that are drawn; `TRUE` stands for 2,000 points (shared by the panels of a
 #'   row) and 1,000 ticks. Larger data are thinned evenly. The area of a point is proportional to
 #'   its weight, within limits.
-#' @param ... Unused.
+#' @param col Colour of the line (one variable) or of the regions: one for each, outermost first, or
+#'   one, of which lighter tints are made.
+#' @param ... Not used; anything here is an error.
 #' @return A ggplot object.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
 #' ggplot2::autoplot(fit) + ggplot2::theme_minimal()
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL,
-                               max_dims = 6, points = TRUE, rug = TRUE, ...) {
+                               max_dims = 6, points = TRUE, rug = TRUE, col = NULL, ...) {
   check_dots_empty(...)
+  check_colours(col, "col")
   check_in_memory(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   n_grid <- check_grid_size(n_grid, object$d)
   if (object$d == 1) {
-    return(autoplot_1d(object, n_grid, most_shown(rug, "rug", 1000L)))
+    return(autoplot_1d(object, n_grid, most_shown(rug, "rug", 1000L), col))
   }
   if (object$d == 2) {
-    autoplot_2d(object, prob, n_grid, thinned_rows(object, most_shown(points, "points", 2000L)))
+    rows <- thinned_rows(object, most_shown(points, "points", 2000L))
+    autoplot_2d(object, prob, n_grid, rows, region_colours(length(prob), col))
   } else {
     dims <- shown_dims(object, max_dims)
     rows <- thinned_rows(object, most_shown(points, "points", pair_points(dims)))
-    autoplot_pairs(object, prob, n_grid, dims, rows)
+    autoplot_pairs(object, prob, n_grid, dims, rows, region_colours(length(prob), col), col)
   }
 }
 
 # The pronoun of ggplot2's aes().
 utils::globalVariables(".data")
 
-autoplot_1d <- function(fit, n_grid, rug) {
-  grid <- grid_1d(marginal(fit), n_grid)
+autoplot_1d <- function(fit, n_grid, rug, col) {
+  grid <- grid_1d(marginal(fit, to_tol = TRUE), n_grid)
   data <- data.frame(x = fit$x[thinned_rows(fit, rug), 1])
   layers <- list(ggplot2::geom_hline(yintercept = 0, colour = "grey75", linewidth = 0.3))
   if (any(grid$y < 0)) {
@@ -51,7 +55,7 @@ autoplot_1d <- function(fit, n_grid, rug) {
   }
   ggplot2::ggplot(as.data.frame(grid), ggplot2::aes(x = .data$x, y = .data$y)) +
     layers +
-    ggplot2::geom_line(colour = LINE_COLOUR, linewidth = 0.8) +
+    ggplot2::geom_line(colour = if (is.null(col)) LINE_COLOUR else col[1], linewidth = 0.8) +
     ggplot2::geom_rug(
       ggplot2::aes(x = .data$x),
       data = data, inherit.aes = FALSE, sides = "b", alpha = rug_opacity(nrow(data))
@@ -62,13 +66,15 @@ autoplot_1d <- function(fit, n_grid, rug) {
     )
 }
 
-autoplot_2d <- function(fit, prob, n_grid, rows) {
-  grid <- grid_2d(marginal(fit), n_grid, prob)
+autoplot_2d <- function(fit, prob, n_grid, rows, colours) {
+  grid <- grid_2d(marginal(fit, to_tol = TRUE), n_grid, prob)
   names <- variable_names(fit)
   view <- grid_view(grid, fit$x[rows, , drop = FALSE])
   ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +
-    region_layers(region_frame(grid), negative_frame(grid), prob) +
-    point_layer(point_frame(fit, rows, c(1, 2))) +
+    region_layers(region_frame(grid), negative_frame(grid), colours) +
+    point_layer(point_frame(fit, rows, c(1, 2), view)) +
+    ggplot2::scale_x_continuous(labels = axis_labels_of) +
+    ggplot2::scale_y_continuous(labels = axis_labels_of) +
     ggplot2::coord_cartesian(xlim = view$x, ylim = view$y, expand = FALSE) +
     ggplot2::labs(
       x = names[1], y = names[2],
@@ -76,7 +82,7 @@ autoplot_2d <- function(fit, prob, n_grid, rows) {
     )
 }
 
-autoplot_pairs <- function(fit, prob, n_grid, dims, rows) {
+autoplot_pairs <- function(fit, prob, n_grid, dims, rows, colours, col) {
   grids <- pair_grids(fit, prob, n_grid, dims)
   k <- length(dims)
   names <- variable_names(fit)[dims]
@@ -101,24 +107,30 @@ autoplot_pairs <- function(fit, prob, n_grid, dims, rows) {
   regions <- collect(lower, function(i, j) region_frame(pair_grid(grids, i, j)))
   negative <- collect(lower, function(i, j) negative_frame(pair_grid(grids, i, j)))
   contours <- collect(upper, function(i, j) region_frame(pair_grid(grids, i, j)))
-  points <- collect(upper, function(i, j) point_frame(fit, rows, dims[c(j, i)]))
+  points <- collect(upper, function(i, j) {
+    # a panel is smaller than one plot: as many dots wide
+    point_frame(fit, rows, dims[c(j, i)], list(x = limits[[j]], y = limits[[i]]), dots = 120 / k)
+  })
   diagonal <- collect(cells[cells$i == cells$j, ], function(i, j) {
     diagonal_frame(grids$marginals[[i]], limits[[i]])
   })
   ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +
-    region_layers(regions, negative, prob) +
+    region_layers(regions, negative, colours) +
     point_layer(points) +
     ggplot2::geom_path(
       ggplot2::aes(group = .data$piece),
-      data = contours, colour = contour_colour(region_colours(length(prob))), linewidth = 0.3
+      data = contours, colour = contour_colour(colours), linewidth = 0.3
     ) +
-    ggplot2::geom_line(data = diagonal, colour = LINE_COLOUR, linewidth = 0.6) +
+    ggplot2::geom_line(
+      data = diagonal, colour = if (is.null(col)) LINE_COLOUR else contour_colour(colours),
+      linewidth = 0.6) +
     ggplot2::facet_grid(
       rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free"
     ) +
     ggplot2::scale_x_continuous(
-      n.breaks = 4, guide = ggplot2::guide_axis(check.overlap = TRUE)
+      n.breaks = 4, labels = short_labels_of, guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +
+    ggplot2::scale_y_continuous(labels = short_labels_of) +
     ggplot2::labs(
       x = NULL, y = NULL,
       subtitle = fit_subtitle(fit, bandwidth = FALSE, negative = !is.null(negative))
@@ -156,12 +168,21 @@ outline_frame <- function(lines, name) {
   }))
 }
 
-point_frame <- function(fit, rows, dims) {
-  data.frame(
-    x = fit$x[rows, dims[1]], y = fit$x[rows, dims[2]], size = 1.2 * weight_size(fit, rows),
-    row.names = NULL
-  )
+# `view`: limits of the axes, which are about `dots` dots long.
+point_frame <- function(fit, rows, dims, view, dots = 120) {
+  x <- fit$x[rows, dims[1]]
+  y <- fit$x[rows, dims[2]]
+  if (length(rows) == 0) return(data.frame(x = x, y = y))
+  ink <- point_ink(dots * x / abs(diff(view$x)), dots * y / abs(diff(view$y)))
+  size <- 1.2 * crowd_size(length(rows)) * weight_size(fit, rows)
+  data.frame(x = x, y = y, size = size, row.names = NULL)[ink$drawn, ] |>
+    cbind(opacity = ink$opacity)
 }
+
+# ggplot2 gives NA for breaks outside of the limits.
+axis_labels_of <- function(at) ifelse(is.na(at), NA, axis_labels(replace(at, is.na(at), 0)))
+
+short_labels_of <- function(at) ifelse(is.na(at), NA, short_labels(replace(at, is.na(at), 0)))
 
 # The density of one variable, drawn to the height of a panel whose y axis is the variable itself.
 diagonal_frame <- function(grid, limits) {
@@ -174,8 +195,7 @@ diagonal_frame <- function(grid, limits) {
 # ---- layers -----------------------------------------------------------------------------------
 
 # Groups are drawn in the order of the factor; `subgroup` cuts the holes.
-region_layers <- function(regions, negative, prob) {
-  colours <- region_colours(length(prob))
+region_layers <- function(regions, negative, colours) {
   layers <- list(
     ggplot2::geom_polygon(
       ggplot2::aes(
@@ -200,9 +220,9 @@ point_layer <- function(data) {
   }
   list(
     ggplot2::geom_point(
-      ggplot2::aes(size = .data$size),
-      data = data, stroke = 0, shape = 16, alpha = point_opacity(nrow(data))
+      ggplot2::aes(size = .data$size, alpha = .data$opacity),
+      data = data, stroke = 0, shape = 16
     ),
-    ggplot2::scale_size_identity()
+    ggplot2::scale_size_identity(), ggplot2::scale_alpha_identity()
   )
 }

@@ -14,8 +14,15 @@ PANEL_NODES <- c(3e3, 4e4)
 # points close to each other are merged first.
 MAX_FIGURE_PAIRS <- 2e9
 
+# Figures of more pairs than this are evaluated by the fast engine where that is quicker, to a
+# FIGURE_TOL of the largest density: a thousandth of what is still to be seen. Below, every sum is
+# exact.
+EXACT_FIGURE_PAIRS <- 1e8
+FIGURE_TOL <- 1e-6
+
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
-marginal <- function(object, dims = seq_len(object$d), n_panels = 1) {
+# `to_tol`: whether a large figure may go by the fast engine.
+marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
   h <- object$bandwidth[dims, dims, drop = FALSE]
   lower <- lower_factor(h, "bandwidth")
   k <- length(dims)
@@ -32,10 +39,19 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1) {
     log_norm = log_kernel_norm(lower) - log(total_weight(object)),
     control = fit_control(object), n_panels = n_panels
   )
+  if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
+    out$control <- figure_control(object)
+  }
   if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out
+}
+
+# The fit's own tolerance counts where it is wider.
+figure_control <- function(object) {
+  object$tol <- max(object$tol, FIGURE_TOL)
+  fit_control(object)
 }
 
 # Signed density of a marginal() at the rows of `at`.

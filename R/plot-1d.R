@@ -1,29 +1,35 @@
 # The density of one variable: a line over a rug.
 
-plot_1d <- function(fit, n_grid, add, rug, col, lwd, lty, main, sub, xlab, ylab, xlim, ylim, ...) {
+plot_1d <- function(fit, n_grid, add, rug, col, lwd, lty, main, sub, xlab, ylab, xlim, ylim,
+                    axes = TRUE, frame.plot = axes, ...) {
+  colour <- if (is.null(col)) LINE_COLOUR else col
   shown <- if (add && is.null(xlim)) {
     graphics::par("usr")[1:2]
   } else if (!is.null(xlim)) {
     # to the frame, which R sets 4% outside of xlim
     range(xlim) + c(-0.04, 0.04) * diff(range(xlim))
   }
-  grid <- grid_1d(marginal(fit), n_grid, shown)
+  grid <- grid_1d(marginal(fit, to_tol = TRUE), n_grid, shown)
   name <- variable_names(fit)
   if (!add) {
     if (is.null(xlim)) xlim <- range(grid$x)
     if (is.null(ylim)) ylim <- range(0, grid$y)
     graphics::plot.default(
       xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "",
+      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,
       xlab = if (is.null(xlab)) name else xlab, ylab = if (is.null(ylab)) "Density" else ylab, ...
     )
+    if (axes) draw_axes(...)
+    if (frame.plot) draw_frame(...)
+    # of the curve's colour, as lines() may add curves of other samples
     draw_titles(
       if (is.null(main)) paste("Density of", name) else main,
-      if (is.null(sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else sub, ...
+      if (is.null(sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else sub,
+      col.sub = if (is.null(sub)) colour else "grey30", ...
     )
     graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   }
-  draw_density_line(grid, col = if (is.null(col)) LINE_COLOUR else col, lwd = lwd, lty = lty)
+  draw_density_line(grid, col = colour, lwd = lwd, lty = lty)
   if (rug > 0) draw_rug(fit$x[thinned_rows(fit, rug), 1])
   invisible(grid)
 }

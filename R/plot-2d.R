@@ -7,7 +7,7 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
     if (is.null(xlim)) xlim <- usr[1:2]
     if (is.null(ylim)) ylim <- usr[3:4]
   }
-  grid <- grid_2d(marginal(fit), n_grid, prob, xlim, ylim)
+  grid <- grid_2d(marginal(fit, to_tol = TRUE), n_grid, prob, xlim, ylim)
   rows <- thinned_rows(fit, points)
   dots <- list(...)
   if (!add) {
@@ -20,9 +20,10 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
       xlim, ylim,
       type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "",
       xlab = if (is.null(xlab)) names[1] else xlab, ylab = if (is.null(ylab)) names[2] else ylab,
-      frame.plot = FALSE
+      frame.plot = FALSE, axes = FALSE
     )
     do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
+    if (!isFALSE(dots$axes)) do.call(draw_axes, dots)
     negative <- fill && shows_negative(grid$z)
     draw_titles(
       if (is.null(main)) paste("Density of", names[1], "and", names[2]) else main,
@@ -35,15 +36,15 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
   line_colour <- if (!fill && !is.null(col)) col else contour_colour(colours)
   contours <- draw_contours(grid, line_colour, lwd, lty)
   if (labels) {
-    placed <- draw_contour_labels(contours, names(grid$levels), line_colour)
-    if (!all(placed) && fill) {
+    placed <- draw_contour_labels(contours, names(grid$levels), line_colour, all_or_none = fill)
+    if (!placed && fill) {
       contour <- unlist(contours, recursive = FALSE, use.names = FALSE)
       outlines <- cbind(unlist(lapply(contour, `[[`, "x")), unlist(lapply(contour, `[[`, "y")))
       draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]))
     }
   }
   if (!add && !isFALSE(dots$axes) && !isFALSE(dots$frame.plot)) {
-    graphics::box(bty = if (is.null(dots$bty)) graphics::par("bty") else dots$bty)
+    do.call(draw_frame, dots)
   }
   invisible(grid)
 }
@@ -126,17 +127,42 @@ pad_grid <- function(grid) {
 }
 
 draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
+  at <- fit$x[rows, dims, drop = FALSE]
+  cex <- (if (is.null(cex)) 0.7 * crowd_size(length(rows)) else cex) * weight_size(fit, rows)
+  # cells as wide as a dot
+  side <- DOT_INCHES * stats::median(cex) * graphics::par("cex")
+  ink <- point_ink(
+    graphics::grconvertX(at[, 1], "user", "inches") / side,
+    graphics::grconvertY(at[, 2], "user", "inches") / side
+  )
   graphics::points(
-    fit$x[rows, dims, drop = FALSE],
-    pch = if (is.null(pch)) 16 else pch,
-    cex = (if (is.null(cex)) 0.7 else cex) * weight_size(fit, rows),
-    col = grDevices::adjustcolor("black", point_opacity(length(rows)))
+    at[ink$drawn, , drop = FALSE],
+    pch = if (is.null(pch)) 16 else pch, cex = rep_len(cex, length(rows))[ink$drawn],
+    col = grDevices::rgb(0, 0, 0, ink$opacity)
   )
 }
 
-# Many points are drawn the more lightly, so that the regions stay visible.
-point_opacity <- function(n) {
-  min(0.7, max(0.2, 150 / n))
+# The diameter of a dot (pch 16) of cex 1.
+DOT_INCHES <- 0.075
+
+# Many points are drawn the smaller: 1 up to 300, a half from 1,200 on.
+crowd_size <- function(n) {
+  min(1, max(0.5, sqrt(300 / max(n, 1))))
+}
+
+# At most this many dots lie on each other: more would only blacken what is below them.
+MAX_STACK <- 4
+
+# Which dots to draw and how opaque, such that the regions stay visible below the most crowded of
+# them. `x`, `y`: positions on paper, in widths of a dot. A lone dot has an opacity of 0.6, a stack of
+# MAX_STACK and more 0.3 in all.
+point_ink <- function(x, y) {
+  cell <- cell_group(floor(cbind(x, y)))
+  rank <- stats::ave(cell, cell, FUN = seq_along)
+  drawn <- which(rank <= MAX_STACK)
+  stack <- stats::ave(cell[drawn], cell[drawn], FUN = length)
+  total <- 0.6 - 0.1 * (stack - 1)
+  list(drawn = drawn, opacity = 1 - (1 - total)^(1 / stack))
 }
 
 # Draws the contours; returns, for each level of the grid, the list of its lines.

@@ -2,19 +2,22 @@
 # labels of neighbouring contours on top of each other; here each label goes where its contour has
 # most room.
 
-# `contours`: for each label, a list of lines with x and y in user coordinates. Returns whether each
-# label found room; levels without a contour on the plot need none.
-draw_contour_labels <- function(contours, labels, colour, cex = 0.85) {
+# `contours`: for each label, a list of lines with x and y in user coordinates. Returns whether all
+# labels found room; levels without a contour on the plot need none. `all_or_none`: nothing is drawn
+# unless all did, as a key will name them.
+draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_none = FALSE) {
   contours <- lapply(contours, function(lines) lapply(lines, line_inches))
   box <- c(
     max(graphics::strwidth(labels, "inches", cex = cex)),
     max(graphics::strheight(labels, "inches", cex = cex))
   )
   spots <- label_spots(contours, box)
+  placed <- all(!is.na(spots[, 1]) | lengths(contours) == 0)
+  if (all_or_none && !placed) return(FALSE)
   for (i in which(!is.na(spots[, 1]))) {
     draw_halo_text(spots[i, ], labels[i], colour, cex)
   }
-  !is.na(spots[, 1]) | lengths(contours) == 0
+  placed
 }
 
 # Distances on paper are what matters for room. Long lines are thinned.
@@ -32,7 +35,7 @@ label_spots <- function(contours, box) {
   spots <- matrix(NA_real_, length(contours), 2)
   extent <- vapply(contours, function(lines) max(0, vapply(lines, line_length, 0)), 0)
   for (i in order(extent)) {
-    long <- Filter(\(line) line_length(line) > 2.5 * box[1], contours[[i]])
+    long <- Filter(\(line) holds_label(line, box), contours[[i]])
     candidates <- inside_plot(do.call(rbind, long), box)
     if (length(candidates) == 0) next
     others <- do.call(rbind, do.call(c, c(list(list()), unname(contours[-i]))))
@@ -45,6 +48,11 @@ label_spots <- function(contours, box) {
     if (room[best] > 0.6 && free[best] > 1) spots[i, ] <- candidates[best, ]
   }
   spots
+}
+
+# A label covers a small part only of what it names: an island of its own size would be hidden.
+holds_label <- function(line, box) {
+  diff(range(line[, 1])) > 2 * box[1] && diff(range(line[, 2])) > 3 * box[2]
 }
 
 line_length <- function(line) {

@@ -46,13 +46,13 @@ pair_grids <- function(fit, prob, n_grid, dims) {
   k <- length(dims)
   n_pairs <- k * (k - 1) / 2
   marginals <- lapply(dims, function(dim) {
-    grid_1d(marginal(fit, dim, k), 3L * n_grid)
+    grid_1d(marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
   })
   names(marginals) <- names
   pairs <- utils::combn(k, 2)
   grids <- lapply(seq_len(ncol(pairs)), function(p) {
     pair <- dims[pairs[, p]]
-    grid_2d(marginal(fit, pair, n_pairs), n_grid, prob)
+    grid_2d(marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
   })
   names(grids) <- paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")
   list(marginals = marginals, pairs = grids)
@@ -87,29 +87,39 @@ pair_index <- function(a, b, k) {
 }
 
 draw_diagonal <- function(grid, xlim, fit, dim, name, colours, lwd, lty) {
+  sd <- paste("sd", short_number(sqrt(fit$bandwidth[dim, dim])))
+  graphics::plot.new()
+  texts <- corner_texts(c(name, sd), cex = c(1.3, 1.15), font = c(2, 1))
   range <- range(0, grid$y)
-  graphics::plot.default(
-    xlim, range + c(0, 0.45) * diff(range),
-    type = "n", axes = FALSE, xlab = "", ylab = "", xaxs = "i"
-  )
+  # the curve ends below the texts
+  height <- diff(range) / (1 - texts$share - 0.06)
+  graphics::plot.window(xlim, range[1] + c(-0.04 * diff(range), height), xaxs = "i", yaxs = "i")
   graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   draw_density_line(grid, contour_colour(colours), if (is.null(lwd)) 1.5 else lwd, lty)
   draw_rug(fit$x[thinned_rows(fit, 300L), dim], ticksize = 0.04)
   graphics::box(col = "grey40")
-  sd <- paste("sd", format(sqrt(fit$bandwidth[dim, dim]), digits = 3))
-  corner_text(name, 1.3, line = 1, font = 2)
-  corner_text(sd, 1.15, line = 2, col = "grey30")
+  usr <- graphics::par("usr")
+  graphics::text(
+    usr[1] + 0.03 * diff(usr[1:2]), usr[4] - texts$middle * diff(usr[3:4]), texts$text,
+    cex = texts$cex, font = texts$font, adj = c(0, 0.5), col = c("black", "grey30")[texts$line]
+  )
 }
 
-# A line of text in the upper left corner of a panel, smaller where it would not fit.
-corner_text <- function(text, cex, line, ...) {
-  usr <- graphics::par("usr")
-  width <- usr[2] - usr[1]
-  height <- 1.4 * graphics::strheight("M", cex = cex)
-  cex <- cex * min(1, 0.92 * width / graphics::strwidth(text, cex = cex, ...))
-  graphics::text(
-    usr[1] + 0.02 * width, usr[4] - (line - 0.4) * height, text,
-    cex = cex, adj = c(0, 0.5), ...
+# Lines of text for the upper left corner of a panel, smaller where they would not fit, the second
+# left out where it would leave too little of the panel: list(text, cex, font, line, middle, share),
+# `middle` and `share` (of all) in parts of the panel's height.
+corner_texts <- function(text, cex, font, most = 0.45) {
+  pin <- graphics::par("pin")
+  width <- mapply(\(t, c, f) graphics::strwidth(t, "inches", cex = c, font = f), text, cex, font)
+  cex <- cex * pmin(1, 0.92 * pin[1] / width)
+  cex[-1] <- pmin(cex[-1], 1.1 * cex[1])
+  line <- 1.6 * graphics::strheight("M", "inches", cex = 1) * cex / pin[2]
+  n <- max(1, sum(cumsum(line) <= most))
+  shown <- seq_len(n)
+  end <- cumsum(line)[shown]
+  list(
+    text = text[shown], cex = cex[shown], font = font[shown], line = shown,
+    middle = end - line[shown] / 2 + 0.02, share = min(end[n] + 0.02, 0.6)
   )
 }
 
@@ -137,26 +147,55 @@ draw_pair_axes <- function(i, j, k) {
   if (j == k && i == 1) draw_panel_axis(4)
 }
 
-# A label that reaches beyond its panel would run into one of the next panel: only its tick is drawn.
 draw_panel_axis <- function(side) {
-  if (graphics::par(if (side == 1) "xaxt" else "yaxt") == "n") {
+  x <- side == 1
+  if (graphics::par(if (x) "xaxt" else "yaxt") == "n") {
     return(invisible())
   }
-  at <- graphics::axTicks(side)
-  labels <- format(at, trim = TRUE)
-  along <- graphics::par("las") %in% (if (side == 1) c(0, 1) else c(0, 3))
   cex <- graphics::par("cex.axis")
-  size <- if (along) {
-    graphics::strwidth(labels, "inches", cex = cex)
-  } else {
-    graphics::strheight(labels, "inches", cex = cex)
-  }
-  x <- side == 1
+  along <- graphics::par("las") %in% (if (x) c(0, 1) else c(0, 3))
+  # the room that a label takes along its axis, in user coordinates
   usr <- graphics::par("usr")[if (x) 1:2 else 3:4]
-  half <- size / 2 * diff(usr) / graphics::par("pin")[if (x) 1 else 2]
-  inside <- at - half >= usr[1] & at + half <= usr[2]
-  graphics::axis(side, at, labels = ifelse(inside, labels, ""))
+  per_inch <- abs(diff(usr)) / graphics::par("pin")[if (x) 1 else 2]
+  extent <- function(labels, cex) {
+    size <- if (along) graphics::strwidth else graphics::strheight
+    per_inch * size(labels, "inches", cex = cex)
+  }
+  ticks <- panel_ticks(sort(usr), \(labels) extent(labels, cex))
+  # a small panel: smaller labels rather than none to read a scale from
+  if (sum(nzchar(ticks$labels)) < 3) {
+    cex <- 0.75 * cex
+    ticks <- panel_ticks(sort(usr), \(labels) extent(labels, cex))
+  }
+  graphics::axis(side, ticks$at, labels = ticks$labels, cex.axis = cex, gap.axis = 0)
 }
+
+# Of several sets of round numbers, the one with most labels that stay apart from each other and
+# within `usr`; a label that reaches beyond its panel would run into one of the next, and only its
+# tick is drawn. At least three labels are a scale, more than five are no better. `extent`: function
+# of labels.
+panel_ticks <- function(usr, extent) {
+  sets <- lapply(c(3, 4, 5, 2, 7), function(n) {
+    at <- pretty(usr, n)
+    at <- at[at >= usr[1] & at <= usr[2]]
+    labels <- short_labels(at)
+    half <- extent(labels) / 2
+    labels[at - half < usr[1] | at + half > usr[2]] <- ""
+    apart <- \() {
+      shown <- which(nzchar(labels))
+      length(shown) < 2 || 2.5 * max(half[shown]) < min(diff(at[shown]))
+    }
+    # every other label, of the two ways that which keeps more
+    if (!apart()) {
+      odd <- round(at / (at[2] - at[1])) %% 2 == 1
+      labels[odd == (sum(nzchar(labels[!odd])) >= sum(nzchar(labels[odd])))] <- ""
+    }
+    list(at = at, labels = labels, value = if (apart()) tick_value(sum(nzchar(labels))) else 0)
+  })
+  sets[[which.max(vapply(sets, `[[`, 0, "value"))]]
+}
+
+tick_value <- function(n) if (n <= 5) min(n, 4) else 3
 
 draw_pairs_titles <- function(main, sub, prob, colours) {
   graphics::mtext(main, side = 3, outer = TRUE, line = 3.8, font = 2, cex = 1.1)

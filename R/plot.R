@@ -12,10 +12,12 @@
 #' The grid spans the data plus three bandwidths (standard deviations) on each side. It is
 #' even unless its steps would exceed half a bandwidth: far outliers then get nodes of their own
 #' and the bulk keeps its resolution, at uneven steps. The contour levels do not depend on the
-#' grid; they are those of [hdr_level()]. The estimate is evaluated exactly at every node, up to
-#' 2e9 kernel pairs in a figure (50,000 points for two variables, 660,000 for one, 8,000 for
-#' four); beyond, points closer than a third of a bandwidth are merged first, which changes the
-#' density by less than 0.1% of its maximum.
+#' grid; they are those of [hdr_level()]. The estimate is summed exactly at every node up to 1e8
+#' kernel pairs in a figure (2,500 points for two variables, 33,000 for one); beyond, by the fast
+#' engine, within 1e-6 of its maximum (or the `tol` of the fit, where that is wider). Beyond 2e9
+#' pairs (50,000 points for two variables, 660,000 for one, 8,000 for four) points closer than a
+#' third of a bandwidth are merged first, which changes the density by less than 0.1% of its
+#' maximum. Nothing is random: the same fit gives the same figure.
 #'
 #' A Laplace-corrected estimate can be negative. Such parts are drawn as they are and shaded in
 #' orange; with two variables, where the estimate is below minus 1% of its maximum.
@@ -31,16 +33,18 @@
 #' @param points,rug Draw the data, as points (two variables or more) or as a rug (one variable)?
 #'   A number is the most that are drawn; `TRUE` stands for 2,000 points (shared by the panels of a
 #'   row) and 1,000 ticks. Larger data are thinned evenly. The area of a point is proportional to
-#'   its weight, within limits.
-#' @param labels Write the probability on each contour (two variables)? What finds no room on its
-#'   contour goes to a key in the corner.
+#'   its weight, within limits. Points that lie on each other are drawn the more lightly, four of
+#'   them at most, so that the regions below stay visible.
+#' @param labels Write the probability on each contour (two variables)? Where one finds no room on
+#'   its contour, or would hide it, a key in the corner names all of them.
 #' @param col One variable: colour of the line. Otherwise the colours of the regions, outermost
 #'   first, or one colour, of which lighter tints are made; with `fill = FALSE` the colour of the
 #'   contours.
 #' @param lwd,lty Width and type of the line or the contours.
 #' @param main,sub Title, and the line of smaller type under it, which by default names the
 #'   estimator, the number of points and the bandwidth (kernel standard deviations). `""` leaves one
-#'   out.
+#'   out. For one variable it has the colour of the line that it describes, as [lines()] may add
+#'   those of other samples.
 #' @param xlab,ylab,xlim,ylim As in [graphics::plot.default()] (one or two variables). The density
 #'   is evaluated within `xlim` and `ylim`.
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, and, for the data,
@@ -78,6 +82,12 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
   check_limits(xlim, "xlim")
   check_limits(ylim, "ylim")
   check_line_type(lty, "lty")
+  check_colours(col, "col")
+  if (!is.null(lwd)) check_width(lwd, "lwd")
+  check_text(main, "main")
+  check_text(sub, "sub")
+  check_text(xlab, "xlab")
+  check_text(ylab, "ylab")
   check_graphical(..., d = x$d)
   if (x$d == 1) {
     plot_1d(
@@ -128,7 +138,13 @@ check_graphical <- function(..., d) {
   names <- if (is.null(...names())) rep("", ...length()) else ...names()
   known <- c(GRAPHICAL, if (d <= 2) FRAME_GRAPHICAL, if (d == 1) LINE_GRAPHICAL)
   unknown <- setdiff(names, known)
-  if (length(unknown) == 0) return(invisible())
+  if (length(unknown) == 0) {
+    # `panel.first` is an expression to evaluate later
+    for (i in which(!names %in% c("panel.first", "panel.last"))) {
+      check_graphical_value(...elt(i), names[i])
+    }
+    return(invisible())
+  }
   if (is.na(unknown[1]) || !nzchar(unknown[1])) {
     stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
   }
@@ -146,6 +162,74 @@ FRAME_GRAPHICAL <- c(
 )
 # `panel.first` must stay unevaluated until the frame is there.
 LINE_GRAPHICAL <- c("log", "panel.first", "panel.last")
+
+check_graphical_value <- function(value, arg) {
+  if (arg %in% names(GRAPHICAL_CHOICES)) {
+    choices <- GRAPHICAL_CHOICES[[arg]]
+    if (!is.atomic(value) || length(value) != 1 || is.object(value) || !value %in% choices) {
+      shown <- if (is.character(choices)) paste0('"', choices, '"') else format(choices)
+      stop_argument(arg, "must be one of ", paste(shown, collapse = ", "), ": found ", describe(value))
+    }
+  } else if (arg %in% GRAPHICAL_COLOURS) {
+    check_colours(value, arg)
+  } else if (arg %in% names(GRAPHICAL_LENGTHS)) {
+    check_numbers(value, arg, GRAPHICAL_LENGTHS[[arg]])
+  } else if (arg %in% c("cex", "cex.axis", "cex.lab", "cex.main")) {
+    check_positive(value, arg)
+  }
+}
+
+GRAPHICAL_CHOICES <- list(
+  ann = c(TRUE, FALSE), axes = c(TRUE, FALSE), frame.plot = c(TRUE, FALSE), las = 0:3,
+  bty = c("o", "l", "7", "c", "u", "]", "n", "L", "C", "U"), xaxs = c("r", "i"),
+  yaxs = c("r", "i"), xaxt = c("s", "l", "t", "n"), yaxt = c("s", "l", "t", "n"),
+  log = c("", "x", "y", "xy", "yx"), xpd = c(FALSE, TRUE, NA)
+)
+GRAPHICAL_COLOURS <- c("bg", "col.axis", "col.lab", "col.main", "fg")
+GRAPHICAL_LENGTHS <- c(
+  adj = 1, asp = 1, font = 1, font.axis = 1, font.lab = 1, font.main = 1, lab = 3, lmitre = 1,
+  mgp = 3, tcl = 1, xaxp = 3, yaxp = 3
+)
+
+# Colours of grDevices::col2rgb(), which takes lists and booleans for some.
+check_colours <- function(value, arg) {
+  if (is.null(value)) return(invisible())
+  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
+    !anyNA(value) &&
+    tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
+  if (!good) {
+    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
+  }
+}
+
+check_numbers <- function(value, arg, length) {
+  if (!is.numeric(value) || is.object(value) || length(value) != length || anyNA(value)) {
+    numbers <- if (length == 1) "one number" else paste(length, "numbers")
+    stop_argument(arg, "must be ", numbers, ": found ", describe(value))
+  }
+}
+
+check_positive <- function(value, arg) {
+  if (!is.numeric(value) || is.object(value) || length(value) == 0 || !all(is.finite(value)) ||
+    any(value <= 0)) {
+    stop_argument(arg, "must be positive: found ", describe(value))
+  }
+}
+
+check_width <- function(value, arg) {
+  if (!is.numeric(value) || is.object(value) || length(value) != 1 || !isTRUE(value > 0) ||
+    !is.finite(value)) {
+    stop_argument(arg, "must be one positive number: found ", describe(value))
+  }
+}
+
+# A title or label: a text, a number or a formula of ?plotmath.
+check_text <- function(value, arg) {
+  if (is.null(value) || is.language(value) && length(value) >= 1) return(invisible())
+  if (!is.atomic(value) || length(value) != 1 || is.na(value)) {
+    stop_argument(arg, "must be one text or expression: found ", describe(value))
+  }
+}
 
 # Arguments that make sense for one or two variables only.
 check_unused <- function(arguments) {
@@ -229,7 +313,7 @@ is_element <- function(written) {
 
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
 fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
-  sds <- vapply(bandwidth_sds(fit$bandwidth), format, "", digits = 3)
+  sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
     SHORT_TITLES[[fit$estimator]], ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {
@@ -243,24 +327,81 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
 draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
                         cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
                         font.main = graphics::par("font.main"), family = graphics::par("family"),
-                        ...) {
+                        col.sub = "grey30", ...) {
   if (!ann) {
     return(invisible())
   }
   graphics::title(
-    main = main, line = if (nzchar(sub)) 1.7 else 1.2, adj = adj, col.main = col.main,
+    main = main, line = if (is_text(sub)) 1.7 else 1.2, adj = adj, col.main = col.main,
     cex.main = cex.main * fit_width(main, cex.main, font.main), font.main = font.main,
     family = family
   )
   graphics::mtext(
-    sub, side = 3, line = 0.45, adj = adj, col = "grey30", family = family,
+    sub, side = 3, line = 0.45, adj = adj, col = col.sub, family = family,
     cex = 0.95 * graphics::par("cex") * fit_width(sub, 0.95)
   )
 }
+
+# Not `""`; a title may be an expression.
+is_text <- function(title) !is.character(title) || any(nzchar(title))
 
 # The factor, 1 at most, by which a line centred above the plot must shrink to stay on its figure.
 fit_width <- function(text, cex, font = 1) {
   margins <- graphics::par("mai")
   room <- graphics::par("fin")[1] - abs(margins[2] - margins[4])
   min(1, 0.97 * room / max(graphics::strwidth(text, "inches", cex = cex, font = font)))
+}
+
+# ---- numbers on axes --------------------------------------------------------------------------
+
+# The axes below and on the left, with 100,000 for R's 1e+05. Ticks that the user sets stay R's own.
+# `...`: all graphical parameters of the plot.
+draw_axes <- function(..., xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
+                      log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
+                      asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,
+                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL) {
+  draw <- function(side, type, ticks, is_log) {
+    if (type == "n") return(invisible())
+    at <- if (is.null(ticks) && is.null(lab) && !is_log) graphics::axTicks(side)
+    labels <- if (is.null(at)) TRUE else axis_labels(at)
+    # `xaxp` and `lab` are read by axis() alone
+    given <- Filter(Negate(is.null), list(xaxp = xaxp, yaxp = yaxp, lab = lab))
+    do.call(graphics::axis, c(list(side, at = at, labels = labels), given, list(...)))
+  }
+  draw(1, xaxt, xaxp, grepl("x", log))
+  draw(2, yaxt, yaxp, grepl("y", log))
+}
+
+# `panel.first` among the dots must not be evaluated again.
+draw_frame <- function(bty = graphics::par("bty"), fg = graphics::par("fg"), ...) {
+  graphics::box(bty = bty, col = fg)
+}
+
+# Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.
+axis_labels <- function(at) {
+  size <- max(abs(at), 0)
+  if (size >= 1e4 && size < 1e9) {
+    return(format(at, big.mark = ",", scientific = FALSE, trim = TRUE))
+  }
+  format(at, trim = TRUE)
+}
+
+# The same for narrow panels: 0, 100k, 200k.
+short_labels <- function(at) {
+  size <- max(abs(at), 0)
+  unit <- if (size >= 1e9 || size < 1e4) 1 else if (size >= 1e6) 1e6 else 1e3
+  labels <- format(at / unit, trim = TRUE)
+  suffix <- c("1" = "", "1000" = "k", "1e+06" = "M")[[as.character(unit)]]
+  ifelse(at == 0, "0", paste0(labels, suffix))
+}
+
+# Three digits of each number, without a power of ten where the number is of a common size.
+short_number <- function(x) {
+  vapply(signif(x, 3), function(value) {
+    if (value >= 1e3 && value < 1e9) {
+      format(value, big.mark = ",", scientific = FALSE)
+    } else {
+      format(value, digits = 3)
+    }
+  }, "")
 }

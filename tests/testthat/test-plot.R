@@ -151,3 +151,94 @@ test_that("autoplot() gives ggplots that build", {
     expect_silent(with_null_device(ggplot2::ggplot_build(drawn)))
   }
 })
+
+test_that("graphical parameters of a wrong type or value are refused by name", {
+  fits <- list(flash_kde(faithful$waiting), flash_kde(faithful), flash_kde(iris[1:3]))
+  wrong <- list(
+    col = list(1), col = "no colour", lwd = "a", lwd = -1, main = 1:3, sub = list(),
+    las = "x", las = 7, bty = 1, cex = "big", cex.axis = -1, mgp = 1, fg = TRUE, xpd = "no"
+  )
+  with_null_device(for (fit in fits) for (i in seq_along(wrong)) {
+    arg <- names(wrong)[i]
+    expect_argument_error(do.call(plot, c(list(fit), wrong[i])), arg)
+  })
+  with_null_device({
+    expect_argument_error(plot(fits[[1]], xlim = "a"), "xlim")
+    expect_argument_error(plot(fits[[1]], xlab = 1:2), "xlab")
+    expect_argument_error(plot(fits[[2]], axes = "no"), "axes")
+    expect_argument_error(lines(fits[[1]], lwd = NA), "lwd")
+    expect_silent(plot(fits[[2]], main = quote(x^2), sub = expression(alpha), col = 4, axes = FALSE))
+  })
+})
+
+test_that("dots of crowded points are few and light, lone ones dark", {
+  ink <- point_ink(c(0.5, 5.5, rep(9.5, 500)), c(0.5, 5.5, rep(9.5, 500)))
+  expect_identical(ink$drawn, 1:6)
+  expect_equal(ink$opacity[1:2], c(0.6, 0.6))
+  # together 0.3, so that the region below shows
+  expect_equal(1 - prod(1 - ink$opacity[3:6]), 0.3)
+})
+
+test_that("axes of large numbers have no powers of ten", {
+  expect_identical(axis_labels(c(0, 1e5, 2e5)), c("0", "100,000", "200,000"))
+  expect_identical(axis_labels(c(0, 0.5, 1)), c("0.0", "0.5", "1.0"))
+  expect_identical(short_labels(c(0, 1e5, 2e5)), c("0", "100k", "200k"))
+  expect_identical(short_labels(c(0, 5e5, 1e6)), c("0", "0.5M", "1.0M"))
+  expect_identical(short_number(c(10737.2, 0.0487)), c("10,700", "0.0487"))
+})
+
+test_that("an axis of a panel has at least three labels, apart from each other", {
+  for (usr in list(c(-124.6, -114.1), c(0.3, 15.8), c(15000, 500000), c(31.9, 42.1))) {
+    # a label takes a ninth of the panel
+    extent <- function(labels) rep(diff(usr) / 9, length(labels))
+    ticks <- panel_ticks(usr, extent)
+    shown <- nzchar(ticks$labels)
+    expect_gte(sum(shown), 3)
+    expect_lte(sum(shown), 6)
+    expect_gt(min(diff(ticks$at[shown])), diff(usr) / 9)
+    expect_true(all(ticks$at >= usr[1] & ticks$at <= usr[2]))
+  }
+})
+
+test_that("a contour no larger than its label goes to the key", {
+  angle <- seq(0, 2 * pi, length.out = 100)
+  circle <- function(r) cbind(r * cos(angle), r * sin(angle))
+  expect_false(holds_label(circle(0.3), c(0.4, 0.15)))
+  expect_true(holds_label(circle(1), c(0.4, 0.15)))
+})
+
+test_that("texts of a diagonal panel leave the curve its room", {
+  grDevices::pdf(NULL, width = 1.2, height = 1.2)
+  on.exit(grDevices::dev.off())
+  graphics::par(mar = rep(0.1, 4))
+  graphics::plot.new()
+  texts <- corner_texts(c("a_rather_long_name", "sd 1.23"), c(1.3, 1.15), c(2, 1))
+  expect_lte(texts$share, 0.6)
+  width <- graphics::strwidth(texts$text[1], "inches", cex = texts$cex[1], font = 2)
+  expect_lt(width, graphics::par("pin")[1])
+})
+
+test_that("large figures, evaluated to a tolerance, show the exact estimate", {
+  set.seed(1)
+  x <- cbind(stats::rnorm(4000), stats::rexp(4000))
+  fit <- flash_kde(x, estimator = "kde")
+  drawn <- with_null_device(plot(fit, n_grid = 60, prob = 0.5))
+  exact <- predict(fit, unname(as.matrix(expand.grid(drawn$x, drawn$y))))
+  expect_lt(max(abs(as.vector(drawn$z) - exact)), 1e-6 * max(exact))
+  again <- with_null_device(plot(fit, n_grid = 60, prob = 0.5))
+  expect_identical(drawn, again)
+})
+
+test_that("autoplot() takes colours", {
+  skip_if_not_installed("ggplot2")
+  fit <- flash_kde(faithful$eruptions, estimator = "kde")
+  built <- with_null_device(ggplot2::ggplot_build(ggplot2::autoplot(fit, col = "red")))
+  expect_true(any(vapply(built$data, \(d) "red" %in% d$colour, NA)))
+  plane <- flash_kde(faithful, estimator = "kde")
+  built <- with_null_device(
+    ggplot2::ggplot_build(ggplot2::autoplot(plane, prob = c(0.5, 0.9), col = c("pink", "red")))
+  )
+  expect_setequal(built$data[[1]]$fill, c("pink", "red"))
+  expect_argument_error(ggplot2::autoplot(fit, col = list(1)), "col")
+  expect_argument_error(ggplot2::autoplot(fit, colour = "red"), "colour")
+})
