@@ -34,7 +34,8 @@
 #'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `achieved` (the largest error of a prediction at a
 #'   sample of up to 4,096 of the points, against exact sums at some of these) and the `engine` of that prediction.
 #'
-#'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
+#'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
+#'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for, and `tol_achieved`, the largest error of the
 #'   fast engine on a random sample of targets, relative as `tol_type` says (`NA` of an exact one).
@@ -48,10 +49,11 @@ diagnostics <- function(object, ...) UseMethod("diagnostics")
 #' @export
 diagnostics.default <- function(object, ...) {
   check_dots_empty(...)
-  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else attr(object, "diagnostics")
+  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else find_record(object)
   if (is.null(record)) {
     stop_argument(
-      "object", "must be a fit from flash_kde() or sums from kernel_matvec(): found ", describe(object)
+      "object", "must be a fit from flash_kde(), or sums as kernel_matvec() returned them in this session: found ",
+      describe(object)
     )
   }
   record
@@ -70,10 +72,11 @@ diagnostics.flash_kde <- function(object, ...) {
 #' @rdname diagnostics
 #' @export
 print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
   print_where(x)
   if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
-  size <- format(x$effective_size, digits = digits)
-  cat("Effective sample size: ", size, " of ", x$n, "\n", sep = "")
+  size <- format(x$effective_size, digits = digits, scientific = FALSE, big.mark = ",")
+  cat("Effective sample size: ", size, " of ", whole(x$n), "\n", sep = "")
   if (!is.null(x$tolerance)) print_tolerance(x$tolerance$achieved, x$tolerance$tol_type, x$tolerance$tol)
   mass <- x$negative_mass
   if (!is.null(mass)) {
@@ -103,7 +106,7 @@ print_tolerance <- function(achieved, type, tol) {
 tolerance_record <- function(object) {
   control <- fit_control(object)
   on.exit(close_progress(control))
-  points <- fit_points(object)
+  points <- shown_points(object)
   rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
   achieved <- if (stats$engine == "exact") 0 else stats$tol_achieved
