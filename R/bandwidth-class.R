@@ -26,6 +26,7 @@ plain_bandwidth <- function(x) {
 #' @export
 #' @noRd
 print.flashkernel_bandwidth <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
   print(plain_bandwidth(x), digits = digits)
   if (selector_of(x) == "user") return(invisible(x))
   ties <- attr(x, "ties")

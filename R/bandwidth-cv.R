@@ -211,7 +211,7 @@ log_add <- function(a, b) {
 loo_log_density <- function(x, weights, L, estimator, control) {
   sums <- switch(estimator,
     kde = plain_loo(x, weights, L, control),
-    sdkde = .Call(ffi_sdkde_loo, x, weights, L, L, control),
+    sdkde = sdkde_loo(x, weights, L, control),
     laplace = laplace_loo(x, weights, L, control)
   )
   others <- if (is.null(weights)) nrow(x) - 1 else leave_out(weights)
@@ -221,6 +221,11 @@ loo_log_density <- function(x, weights, L, estimator, control) {
 plain_loo <- function(x, weights, L, control) {
   sums <- .Call(ffi_log_sum, x, NULL, weights, L, PLAIN_FACTOR, TRUE, control)
   list(log_sum = sums$log_abs, stats = sums$stats)
+}
+
+sdkde_loo <- function(x, weights, L, control) {
+  centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
+  .Call(ffi_sdkde_loo, shift_points(x, centre, -1), weights, L, L, control)
 }
 
 laplace_loo <- function(x, weights, L, control) {

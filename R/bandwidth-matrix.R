@@ -10,7 +10,7 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
       "bw_*() functions give numbers): found ", describe(bandwidth)
     )
   }
-  if (!is.numeric(bandwidth) || inherits(bandwidth, "integer64")) {
+  if (!is_number(bandwidth)) {
     stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
   }
   check_finite(bandwidth, arg)

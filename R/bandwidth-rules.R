@@ -135,7 +135,7 @@ sj_bandwidth <- function(x, method, arg) {
   tryCatch(
     stats::bw.SJ(x, method = method),
     error = function(e) {
-      stop_argument(arg, "must have enough distinct values for \"sj\": ", conditionMessage(e))
+      stop_argument(arg, "must have enough distinct values for \"sj\": ", shorten(conditionMessage(e), 300))
     }
   )
 }

@@ -2,10 +2,26 @@
 
 selector_names <- function() c("silverman", "scott", "nrd0", "sj", "lcv", "lscv")
 
-check_selector_name <- function(name, arg) {
+# Of one dimension, and what comes nearest to them where there are several or weights.
+ONE_COLUMN_SELECTORS <- c(nrd0 = "silverman", sj = "lscv")
+
+# The selector of this name, for d columns. stats::bw.SJ() and bw.nrd0() have no weights, and to leave them out
+# silently would be wrong.
+check_selector <- function(name, d, weights, arg) {
+  all <- selector_names()
+  weighted <- !is.null(weights) && any(weights != weights[1])
+  choices <- if (d > 1 || weighted) setdiff(all, names(ONE_COLUMN_SELECTORS)) else all
+  one_name <- length(name) == 1 && !is.na(name) && validEnc(name)
   # "SJ", as stats::bw.SJ() is called
-  if (length(name) == 1 && validEnc(name)) name <- tolower(name)
-  check_choice(name, selector_names(), arg)
+  found <- if (one_name) all[pmatch(tolower(name), all)] else NA
+  if (found %in% choices) return(found)
+  nearest <- if (!is.na(found)) found else if (one_name) nearest_choice(name, all)
+  if (!is.null(nearest) && !nearest %in% choices) nearest <- ONE_COLUMN_SELECTORS[[nearest]]
+  stop_argument(
+    arg, "must be one of ", quote_choices(choices),
+    if (d > 1) " where there are several columns" else if (weighted) " where there are weights",
+    ": found ", describe(name), name_nearest(nearest)
+  )
 }
 
 # What the selector `name` gives for checked data: list(bandwidth, as as_bandwidth() takes it, stats,
@@ -40,23 +56,6 @@ search_by_name <- function(name, x, weights, estimator, control) {
 # Rows that a search by name looks at: measured in ?bandwidth_default; fewer in many dimensions, at the
 # same cost.
 search_rows <- function(d) max(500, floor(2000 * sqrt(16 / max(16, d))))
-
-check_selector <- function(name, d, weights, arg) {
-  one_column <- name %in% c("nrd0", "sj")
-  if (one_column && d > 1) {
-    stop_argument(
-      arg, "must be another selector where there are several columns (\"silverman\", ",
-      "\"scott\", \"lcv\", \"lscv\"): found \"", name, "\""
-    )
-  }
-  # stats::bw.SJ() and bw.nrd0() have no weights; to leave them out silently would be wrong.
-  if (one_column && !is.null(weights) && any(weights != weights[1])) {
-    stop_argument(
-      arg, "must be another selector where there are weights (\"silverman\", \"scott\", ",
-      "\"lcv\", \"lscv\"): found \"", name, "\""
-    )
-  }
-}
 
 # See ?bandwidth_default.
 default_selector <- function() "lcv"

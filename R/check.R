@@ -4,16 +4,20 @@
 # ---- points -----------------------------------------------------------------------------------
 
 # A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
-# be (those of `like`); `missing`: whether NA and NaN may stay in (for na.action to deal with).
+# be (those of `like`); `missing`: whether NA and NaN may stay in (for na.action to deal with), `infinite`: whether
+# all may.
 check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE,
-                         like = "the training points") {
+                         like = "the training points", infinite = FALSE) {
   points <- as_points(x, arg, d)
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   if (ncol(points) == 0) stop_argument(arg, "must have at least one column: found none")
   if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
-  check_finite(points, arg, missing)
+  if (!infinite) check_finite(points, arg, missing)
   points
 }
+
+# integer64 of package bit64 says that it is numeric: its doubles are the bits of integers.
+is_number <- function(x) is.numeric(x) && !inherits(x, "integer64")
 
 as_points <- function(x, arg, d = NULL) {
   if (is.data.frame(x)) {
@@ -23,7 +27,7 @@ as_points <- function(x, arg, d = NULL) {
     # as.matrix() of a data frame without columns is a logical matrix
     if (length(x) == 0) storage.mode(x) <- "double"
   }
-  if (!is.numeric(x) || inherits(x, "integer64")) {
+  if (!is_number(x)) {
     stop_argument(
       arg, "must be numeric (a matrix, a data frame of numeric columns or a vector): found ",
       describe(x)
@@ -56,11 +60,11 @@ plain_matrix <- function(x, arg) {
 }
 
 check_numeric_columns <- function(x, arg) {
-  bad <- which(!vapply(x, \(column) is.numeric(column) && !inherits(column, "integer64"), NA))
+  bad <- which(!vapply(x, is_number, NA))
   if (length(bad) > 0) {
     stop_argument(
       arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])),
-      " is ", class(x[[bad[1]]])[1]
+      " is ", shorten(class(x[[bad[1]]])[1])
     )
   }
 }
@@ -155,8 +159,9 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
   if (is.null(weights)) return(NULL)
   # c(NA, NA) is logical
   if (is.logical(weights) && all(is.na(weights))) weights <- as.double(weights)
-  if (!is.numeric(weights) || inherits(weights, "integer64")) {
-    stop_argument(arg, "must be numeric: found ", describe(weights))
+  if (!is_number(weights)) {
+    hint <- if (is.character(weights) && length(weights) == 1) " (give the values of a column, not its name)"
+    stop_argument(arg, "must be numeric: found ", describe(weights), hint)
   }
   if (length(weights) != n) {
     stop_argument(arg, "must have one value per row, ", n, ": found ", length(weights))
@@ -181,13 +186,36 @@ check_choice <- function(value, choices, arg) {
   one_name <- is.character(value) && length(value) == 1 && !is.na(value)
   found <- if (one_name) pmatch(value, choices) else NA
   if (is.na(found)) {
+    nearest <- if (one_name && validEnc(value)) nearest_choice(value, choices)
     stop_argument(
-      arg, "must be one of ", paste0('"', choices, '"', collapse = ", "), ": found ",
-      describe(value)
+      arg, "must be one of ", quote_choices(choices), ": found ", describe(value), name_nearest(nearest)
     )
   }
   choices[found]
 }
+
+# What other programs call a choice, letters and digits alone.
+OTHER_NAMES <- c(
+  gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
+  hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
+  hlscv = "lscv", hscv = "lscv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
+  mlcv = "lcv", cvml = "lcv", ml = "lcv", gauss = "gaussian", rbf = "gaussian", exponential = "laplacian",
+  matern12 = "laplacian"
+)
+
+# The one of `choices` that is called, or spelt, much as `value` is; NULL where none is.
+nearest_choice <- function(value, choices) {
+  plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
+  written <- plain(shorten(value))
+  other <- OTHER_NAMES[written]
+  if (other %in% choices) return(unname(other))
+  distance <- utils::adist(written, plain(choices))
+  if (nzchar(written) && min(distance) <= nchar(written) / 3) choices[which.min(distance)]
+}
+
+quote_choices <- function(choices) paste0('"', choices, '"', collapse = ", ")
+
+name_nearest <- function(nearest) if (!is.null(nearest)) paste0(" (the nearest is \"", nearest, "\")")
 
 check_estimator <- function(estimator) {
   check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
@@ -215,17 +243,25 @@ check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
   as.integer(value)
 }
 
-# Probabilities, one or more; `open`: 0 and 1 themselves are not allowed.
-check_prob <- function(value, arg, open = FALSE) {
+# Probabilities, one or more; `open`: 0 and 1 themselves are not allowed. `bytes`: what one of them takes of memory
+# in what follows.
+check_prob <- function(value, arg, open = FALSE, bytes = 8) {
   range <- if (open) "strictly between 0 and 1" else "between 0 and 1"
-  if (!is.numeric(value) || length(value) == 0) {
+  if (!is_number(value) || length(value) == 0) {
     stop_argument(arg, "must be probabilities ", range, ": found ", describe(value))
   }
+  check_memory(as.double(length(value)) * (8 * 3 + bytes), arg)
   outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
   if (any(outside)) {
     stop_argument(arg, "must be probabilities ", range, ": found ", format(value[outside][1]))
   }
   as.double(value)
+}
+
+# Of a printed number; NULL, as an option may have it: R's own.
+check_digits <- function(digits) {
+  if (is.null(digits)) return(max(3L, getOption("digits") - 3L))
+  check_count(digits, "digits", max = 22)
 }
 
 check_fit <- function(object, arg = "object") {

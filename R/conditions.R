@@ -6,7 +6,8 @@
 # Says what is wrong with an argument. `problem` and `...` are pasted behind the argument's name:
 # stop_argument("h", "must be positive: found ", -1) gives "`h` must be positive: found -1".
 stop_argument <- function(arg, problem, ..., call = user_call()) {
-  stop(new_error("argument", paste0("`", arg, "` ", problem, ...), call, arg = arg))
+  arg <- shorten(arg)
+  stop(new_error("argument", shorten(paste0("`", arg, "` ", problem, ...), 2000), call, arg = arg))
 }
 
 new_error <- function(kind, message, call, ...) {
@@ -47,7 +48,7 @@ user_call <- function() {
     if (identical(topenv(environment(sys.function(i))), package)) {
       call <- sys.call(i)
       # do.call() puts the function itself and all data into the call: not worth showing.
-      return(if (is.function(call[[1]])) NULL else call)
+      return(if (is.function(call[[1]])) NULL else short_call(call))
     }
   }
   NULL
@@ -61,12 +62,12 @@ describe <- function(value) {
     columns <- ngettext(length(value), "column", "columns")
     return(sprintf("a data frame with %d %s", length(value), columns))
   }
-  kind <- if (is.object(value)) paste0("an object of class ", class(value)[1]) else typeof(value)
+  kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
   if (length(dim(value)) == 2) {
     return(sprintf("a %s x %s %s matrix", nrow(value), ncol(value), kind))
   }
   if (length(value) == 1 && is.atomic(value) && !is.object(value)) {
-    return(if (is.character(value)) encodeString(value, quote = '"') else format(value, digits = 7))
+    return(if (is.character(value)) quote_text(value) else format(value, digits = 7))
   }
   if (is.atomic(value) && !is.object(value)) {
     return(sprintf("a %s vector of length %d", kind, length(value)))
@@ -74,7 +75,33 @@ describe <- function(value) {
   kind
 }
 
+quote_text <- function(text) encodeString(shorten(text), quote = '"')
+
+quote_each <- function(names) paste0("`", shorten(names), "`")
+
 quote_names <- function(names, most = 5) {
-  shown <- paste0("`", utils::head(names, most), "`", collapse = ", ")
+  shown <- paste(quote_each(utils::head(names, most)), collapse = ", ")
   if (length(names) > most) paste0(shown, ", ... (", length(names), " in all)") else shown
+}
+
+# The beginning of texts of more than `most` bytes. What is not valid in its encoding is shown as <ff>.
+shorten <- function(text, most = 60) {
+  broken <- !validEnc(text)
+  text[broken] <- iconv(text[broken], "", "ASCII", sub = "byte")
+  long <- which(nchar(text, "bytes") > most)
+  text[long] <- paste0(substr(text[long], 1, most), "...")
+  text
+}
+
+# A call with the beginnings of its names and texts.
+short_call <- function(call) {
+  if (!is.null(names(call))) names(call) <- shorten(names(call))
+  for (i in seq_along(call)) {
+    part <- call[[i]]
+    if (missing(part)) next
+    if (is.call(part)) call[[i]] <- short_call(part)
+    if (is.character(part)) call[[i]] <- shorten(part)
+    if (is.name(part)) call[[i]] <- as.name(shorten(as.character(part)))
+  }
+  call
 }

@@ -35,7 +35,8 @@
 #'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
 #'   of that prediction.
 #'
-#'   For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
+#'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
+#'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
@@ -50,10 +51,11 @@ diagnostics <- function(object, ...) UseMethod("diagnostics")
 #' @export
 diagnostics.default <- function(object, ...) {
   check_dots_empty(...)
-  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else attr(object, "diagnostics")
+  record <- if (inherits(object, "kernel_matvec_diagnostics")) object else find_record(object)
   if (is.null(record)) {
     stop_argument(
-      "object", "must be a fit from flash_kde() or sums from kernel_matvec(): found ", describe(object)
+      "object", "must be a fit from flash_kde(), or sums as kernel_matvec() returned them in this session: found ",
+      describe(object)
     )
   }
   record
@@ -72,10 +74,11 @@ diagnostics.flash_kde <- function(object, ...) {
 #' @rdname diagnostics
 #' @export
 print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
   print_where(x)
   if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
-  size <- format(x$effective_size, digits = digits)
-  cat("Effective sample size: ", size, " of ", x$n, "\n", sep = "")
+  size <- format(x$effective_size, digits = digits, scientific = FALSE, big.mark = ",")
+  cat("Effective sample size: ", size, " of ", whole(x$n), "\n", sep = "")
   if (!is.null(x$tolerance)) print_tolerance(x$tolerance$achieved, x$tolerance$bound, x$tolerance)
   mass <- x$negative_mass
   if (!is.null(mass)) {
@@ -106,7 +109,7 @@ print_tolerance <- function(achieved, bound, asked) {
 tolerance_record <- function(object) {
   control <- fit_control(object)
   on.exit(close_progress(control))
-  points <- fit_points(object)
+  points <- shown_points(object)
   rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
   of_fast <- \(error) if (stats$engine == "exact") 0 else error

@@ -6,8 +6,10 @@
 # only the Laplace-corrected one can).
 log_estimate <- function(object, at, loo, control, factor = estimator_factor(object$estimator, object$d)) {
   L <- fit_factor(object)
+  suggest_for_fit(object, at, loo, control)
   if (loo && object$estimator == "sdkde") {
-    result <- .Call(ffi_sdkde_loo, object$x, object$weights, L, score_factor(object), control)
+    points <- from_centre(object, object$x)
+    result <- .Call(ffi_sdkde_loo, points, object$weights, L, score_factor(object), control)
     log_abs <- result$log_sum
   } else {
     result <- log_sum(fit_points(object), targets(object, at), object$weights, L, factor, loo, control)
@@ -18,6 +20,13 @@ log_estimate <- function(object, at, loo, control, factor = estimator_factor(obj
     log_abs = log_abs + (log_kernel_norm(L) - log(weight)),
     negative = result$negative, stats = result$stats
   )
+}
+
+# Of an SD-KDE the leave-one-out sums are exact whatever the tolerance is.
+suggest_for_fit <- function(object, at, loo, control) {
+  if (loo && object$estimator == "sdkde") return(invisible())
+  own <- is.null(at) && object$estimator != "sdkde"
+  suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
 }
 
 is_negative <- function(estimate) if (is.null(estimate$negative)) logical() else estimate$negative
@@ -31,6 +40,7 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
+  suggest_for_fit(object, at, loo, control)
   score_sum(
     fit_points(object), targets(object, at), object$weights, fit_factor(object),
     object$estimator == "laplace", loo, point_names(object), control
@@ -77,9 +87,11 @@ square_factor <- function(object) {
 
 # ---- leave-one-out ----------------------------------------------------------------------------
 
-# NULL tells C that the points are their own targets; for sdkde the centres have moved.
+# Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets; for sdkde the
+# centres have moved.
 targets <- function(object, at) {
-  if (is.null(at) && object$estimator == "sdkde") object$x else at
+  if (is.null(at) && object$estimator == "sdkde") at <- object$x
+  if (!is.null(at)) from_centre(object, at)
 }
 
 score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")

@@ -29,10 +29,7 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
   score <- if (estimator == "sdkde") {
     if (is.null(score_bandwidth)) main else settle(wanted_score, "score_bandwidth")
   }
-  debias <- if (estimator == "sdkde") {
-    name_stage(control, "Debiasing")
-    .Call(ffi_debias, points, weights, main$L, score$L, control)
-  }
+  debias <- if (estimator == "sdkde") debias_points(points, weights, main, score, control, arg)
 
   stages <- list(
     bandwidth = main$stats,
@@ -40,23 +37,67 @@ fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, we
     debias = debias$stats
   )
   new_fit(
-    call, estimator, points, weights, main, control, threads, devices, resolved, stages, score$H,
-    keep_lost(debias$debiased, points, weights), formula, kept$omitted
+    call, estimator, points, weights, main, control, threads, devices, resolved, stages, score$H, debias, formula,
+    kept$omitted
   )
 }
 
 # The object itself, of what was found.
 new_fit <- function(call, estimator, points, weights, main, control, threads, devices, resolved,
-                    stages = list(), score_bandwidth = NULL, debiased = NULL, formula = NULL, omitted = NULL) {
+                    stages = list(), score_bandwidth = NULL, debias = NULL, formula = NULL, omitted = NULL) {
   object <- list(
     call = call, estimator = estimator, n = nrow(points), d = ncol(points), x = points,
     names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score_bandwidth,
-    selector = main$selector, debiased = debiased, terms = formula$terms, variables = formula$variables,
-    na.action = omitted, backend = control$backend, precision = control$precision, threads = threads,
-    devices = devices, tol = control$tol, tol_type = control$tol_type
+    selector = main$selector, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
+    variables = formula$variables, na.action = omitted, backend = control$backend, precision = control$precision,
+    threads = threads, devices = devices, tol = control$tol, tol_type = control$tol_type
   )
   object$diagnostics <- fit_record(object, Filter(Negate(is.null), stages), resolved)
   structure(object, class = "flash_kde")
+}
+
+# ---- debiased points --------------------------------------------------------------------------
+
+# list(debiased, centred, stats). Far from the origin a shift of a fraction of a bandwidth loses digits when it is
+# added to a coordinate: `centred`, list(centre, points), keeps the debiased points relative to a centre; NULL
+# where there is none.
+debias_points <- function(points, weights, main, score, control, arg) {
+  name_stage(control, "Debiasing")
+  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
+  centre <- far_centre(points, weights, bandwidth_sds(main$H))
+  if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
+  near <- shift_points(points, centre, -1)
+  debias <- .Call(ffi_debias, near, weights, main$L, score$L, control)
+  debiased <- keep_lost(debias$debiased, near, weights)
+  list(
+    debiased = shift_points(debiased, centre, 1), stats = debias$stats,
+    centred = if (!is.null(centre)) list(centre = centre, points = debiased)
+  )
+}
+
+# Where all numbers of a column are on one side of the origin, and further from it than a thousand bandwidths, the
+# nearest of them: the difference of any other and this one is no larger than the number itself, so it keeps all
+# digits. 0 for other columns; NULL where all are 0.
+far_centre <- function(points, weights, sds) {
+  rows <- if (!is.null(weights) && any(weights == 0)) which(weights > 0) else seq_len(nrow(points))
+  nearest <- function(column, far) {
+    range <- range(column)
+    value <- max(range[1], 0) + min(range[2], 0)
+    if (abs(value) > far) value else 0
+  }
+  some <- utils::head(rows, 1000)
+  centre <- vapply(seq_len(ncol(points)), \(k) {
+    # the first rows nearly always tell, without a copy of the column
+    value <- nearest(points[some, k], 1024 * sds[k])
+    if (value == 0 || length(some) == length(rows)) value else nearest(points[rows, k], 1024 * sds[k])
+  }, 0)
+  if (any(centre != 0)) centre
+}
+
+# The points themselves, uncopied, where `centre` is NULL.
+shift_points <- function(points, centre, sign) {
+  if (is.null(centre)) return(points)
+  points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 
 # A point of weight 0 may lie where the score overflows. It is no part of the estimate, and stays where
@@ -67,6 +108,8 @@ keep_lost <- function(debiased, points, weights) {
   debiased[lost, ] <- points[lost, ]
   debiased
 }
+
+# ---- weights and memory -----------------------------------------------------------------------
 
 # Only ratios of weights matter to a density. Weights such as 1e-200 would underflow when squared.
 common_scale <- function(weights) {
@@ -90,9 +133,7 @@ want_bandwidth <- function(bandwidth, points, weights, estimator, arg) {
     found <- as_bandwidth(bandwidth, d, arg, colnames(points))
     return(c(found, list(selector = selector_of(bandwidth))))
   }
-  name <- if (is.null(bandwidth)) default_selector() else check_selector_name(bandwidth, arg)
-  check_selector(name, d, weights, arg)
-  name
+  if (is.null(bandwidth)) default_selector() else check_selector(bandwidth, d, weights, arg)
 }
 
 # `name`: what the user calls this bandwidth; `arg`: what the user calls the points.
@@ -112,11 +153,22 @@ settle_bandwidth <- function(wanted, points, weights, estimator, control, name, 
 
 # ---- what the fit is made of ------------------------------------------------------------------
 
-# The centres of the kernels. Those of a file may have been detached since.
+# The centres of the kernels, relative to fit_centre(). Those of a file may have been detached since.
 fit_points <- function(object) {
   if (is_big(object$x)) check_big(object$x, "object")
-  if (object$estimator == "sdkde") object$debiased else object$x
+  if (object$estimator != "sdkde") return(object$x)
+  if (is.null(object$centred)) object$debiased else object$centred$points
 }
+
+# NULL for the origin.
+fit_centre <- function(object) object$centred$centre
+
+# Points that the user gave, relative to fit_centre(), and back.
+from_centre <- function(object, points) shift_points(points, fit_centre(object), -1)
+from_origin <- function(object, points) shift_points(points, fit_centre(object), 1)
+
+# The centres of the kernels as the user knows them, for figures and samples.
+shown_points <- function(object) if (object$estimator == "sdkde") object$debiased else object$x
 
 fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
 

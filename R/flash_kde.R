@@ -33,7 +33,8 @@
 #'   Points larger than memory.
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions +
 #'   log(waiting)`.
-#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
+#' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
+#'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
 #' @param estimator `"sdkde"` (score-debiased, the default), `"kde"` or `"laplace"`; see Details.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
@@ -89,6 +90,9 @@
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`}{name of the selector that chose `bandwidth`, or `"user"`.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
+#'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
+#'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
+#'     predictions go; else `NULL`.}
 #'   \item{`backend`, `precision`, `threads`, `devices`, `tol`, `tol_type`}{as asked for; predictions go by
 #'     them.}
 #'   \item{`diagnostics`}{what was computed where; see [diagnostics()].}
@@ -99,7 +103,8 @@
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
-#'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde] and [stats::update()].
+#'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde], [`coef()`][coef.flash_kde],
+#'   [`fitted()`][coef.flash_kde] and [stats::update()].
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
@@ -120,8 +125,12 @@
 #'   [gpu_info()]), `_device` (a GPU failed), `_alloc` (its memory or that of the machine is too small)
 #'   and `_unsupported`. All of them inherit `flashkernel_error`.
 #'
-#' @section Progress: In interactive sessions work of more than a second shows a progress bar;
-#'   `options(flashkernel.progress = FALSE)` turns it off.
+#' @section Progress: In interactive sessions and on a terminal (also of `Rscript`) work of more than a second shows a
+#'   progress bar; `options(flashkernel.progress = FALSE)` turns it off. `TRUE` writes lines to a log (standard
+#'   error) where there is no terminal.
+#'
+#'   Exact sums that will take more than 5 seconds, and with a tolerance less than one by the package's own guess, say
+#'   so once per session, by a message of class `flashkernel_message_tolerance`.
 #'
 #' @references *Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores* (2026), arXiv:2602.10378, for
 #'   the score-debiased and the Laplace-corrected estimator as used here.
@@ -141,7 +150,15 @@
 #'
 #' # one dimension, sd of the kernel given
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
-flash_kde <- function(x, ...) UseMethod("flash_kde")
+flash_kde <- function(x, ...) {
+  # data |> flash_kde(formula = ~ a), as lm() takes it
+  if ("formula" %in% ...names()) {
+    call <- name_data(match.call())
+    if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
+    return(fit_named_formula(call, parent.frame(), data = x, ...))
+  }
+  UseMethod("flash_kde")
+}
 
 #' @rdname flash_kde
 #' @export
@@ -164,15 +181,34 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
 #' @export
 flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
                               na.action = getOption("na.action")) {
-  call <- match.call()
-  options <- check_fit_options(...)
+  fit_formula(match.call(), parent.frame(), formula, data, check_fit_options(...), na.action)
+}
+
+# `call`: the matched call, `frame`: where the user wrote it.
+fit_formula <- function(call, frame, formula, data, options, na.action) {
   check_formula(formula, data)
-  made <- formula_data(call, data, parent.frame())
+  made <- formula_data(call, data, frame)
   fit_kde(
     made$points, "formula", generic_call(name_options(call)), options$estimator,
     options$bandwidth, options$score_bandwidth, made$weights, options$backend, options$precision,
     options$threads, options$devices, options$tol, options$tol_type, na.action, made
   )
+}
+
+# The first argument of a call whose formula is named is the data.
+name_data <- function(call) {
+  first <- names(call) == "x"
+  if (any(first) && "data" %in% names(call)) {
+    stop_argument("data", "must be given once: found a first argument without a name, too")
+  }
+  names(call)[first] <- "data"
+  call
+}
+
+fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, weights,
+                              na.action = getOption("na.action")) {
+  if (is_big(data)) stop_argument("formula", "is not for a big.matrix: give its columns")
+  fit_formula(call, frame, formula, data, check_fit_options(...), na.action)
 }
 
 # The dots of the formula method: arguments of the default method, by name or in its order.
@@ -187,12 +223,10 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
 }
 
-# Other packages' names for the bandwidth get a hint, and a formula that is not the first argument did
-# not reach its method.
+# Other packages' names for the bandwidth get a hint.
 check_fit_dots <- function(...) {
   if (...length() == 0) return(invisible())
   names <- ...names()
-  if ("formula" %in% names) stop_argument("formula", "must be the first argument")
   other <- intersect(names, c("h", "H", "bw"))
   if (length(other) > 0) {
     stop_argument(other[1], "is not an argument of this function (did you mean `bandwidth`?)")

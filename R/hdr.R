@@ -57,7 +57,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
                                 n_samples = 10000, seed = 1) {
   check_dots_empty(...)
   check_in_memory(object)
-  prob <- check_prob(prob, "prob")
+  prob <- check_prob(prob, "prob", bytes = 8 * 10 + NAME_BYTES)
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
@@ -65,6 +65,9 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }
+
+# Of one of these names, while they are made.
+NAME_BYTES <- 150
 
 # Names as quantile() gives them: 0.5 -> "50%".
 percent_label <- function(prob) {

@@ -85,8 +85,8 @@
 #'   `options(flashkernel.chunk_bytes = )`, 128 MB.
 #' @inheritParams flash_kde
 #' @returns A vector of length `m` where `b` is a vector or `NULL`, else an `m` x `r` matrix with
-#'   the column names of `b`; its attribute `"diagnostics"`, which [diagnostics()] returns, tells
-#'   what was computed where and how fast. With `out` that record itself, invisibly.
+#'   the column names of `b`. [diagnostics()] of it tells what was computed where and how fast; with `out` that
+#'   record itself is returned, invisibly.
 #' @inheritSection flash_kde Errors
 #' @inheritSection flash_kde Progress
 #' @references Beylkin, G. and Monzon, L. (2010) Approximation by exponential sums revisited. *Applied and
@@ -111,7 +111,7 @@
 #'   list(x = x[rows, ], b = iris$Petal.Length[rows])
 #' }
 #' chunked <- kernel_matvec(next_chunk, x, bandwidth = 0.5, kernel = "matern32")
-#' all.equal(chunked, sums, check.attributes = FALSE)
+#' all.equal(chunked, sums)
 kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
                           kernel = c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq"),
                           tol = 1e-6, tol_type = c("global", "pointwise"),
@@ -131,8 +131,7 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   result <- sum_kernels(x, targets, b, bandwidth, weights, kernel, control, out, chunk_rows)
   record <- sum_record(result, kernel, control)
   if (!is.null(out)) return(invisible(record))
-  # they may be larger than what memory is left: no copy
-  .Call(ffi_attach, result$sums, "diagnostics", record)
+  keep_record(result$sums, record)
 }
 
 # list(sums, stats, n, m, d), `sums` NULL where they went to `out`.
@@ -165,6 +164,7 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
   check_out_size(out, job$m, NCOL(source$peek()$columns))
   sink <- sum_sink(out, is_vector)
   name_stage(control, "Summing kernels")
+  if (!once) suggest_tolerance(control, job$n, job$m, d, kernel, own = job$own)
   done <- if (may_stream(job, kernel, control)) sum_by_stream(job, source, sink, control)
   if (is.null(done)) done <- sum_by_chunks(job, source, sink, kernel, control)
   list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(targets), d = d)

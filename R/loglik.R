@@ -13,9 +13,13 @@
 #'
 #' @param object A fit from [flash_kde()].
 #' @param ... Not used; anything here is an error.
-#' @returns `logLik()`: an object of class `logLik`, with attributes `nobs` and `df` (1, the
-#'   bandwidth's scale; [AIC()] on top of a leave-one-out likelihood corrects twice). `nobs()`:
-#'   the number of points of positive weight, after `na.action`.
+#' @returns `logLik()`: an object of class `logLik`, with attributes `nobs` and `df`, which is 0: AIC corrects a
+#'   likelihood for being taken at the points that the model was fitted to, and these are left out here. So
+#'   [AIC()] and [BIC()] are both -2 times this value, which estimates the same as the AIC of a parametric model
+#'   (Stone 1977) and can be compared with it. `nobs()`: the number of points of positive weight, after
+#'   `na.action`.
+#' @references Stone, M. (1977) An asymptotic equivalence of choice of model by cross-validation and Akaike's
+#'   criterion. *Journal of the Royal Statistical Society B* 39, 44-47.
 #' @inheritSection flash_kde Errors
 #' @importFrom stats logLik
 #' @export
@@ -23,6 +27,7 @@
 #' fit <- flash_kde(faithful)
 #' logLik(fit)
 #' logLik(update(fit, estimator = "kde"))
+#' AIC(fit, update(fit, estimator = "kde"))
 logLik.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   check_loo(object, "object")
@@ -42,7 +47,7 @@ logLik.flash_kde <- function(object, ...) {
   values <- replace(estimate$log_abs, negative, -Inf)[used]
   weights <- object$weights[used] / sum(object$weights) * n
   total <- if (is.null(object$weights)) sum(values) else sum(weights * values)
-  structure(total, df = 1L, nobs = n, class = "logLik")
+  structure(total, df = 0L, nobs = n, class = "logLik")
 }
 
 #' @rdname logLik.flash_kde

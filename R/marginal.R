@@ -30,7 +30,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   # debiasing, nor may they claim room on a grid.
   used <- used_rows(object)
   out <- list(
-    x = unname(fit_points(object)[used, dims, drop = FALSE]),
+    x = unname(shown_points(object)[used, dims, drop = FALSE]),
     data = object$x[used, dims, drop = FALSE],
     weights = object$weights[used],
     lower = lower,

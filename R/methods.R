@@ -10,7 +10,7 @@
 #' [diagnostics()]; `print()` costs nothing.
 #'
 #' @param x,object A fit from [flash_kde()], or its summary.
-#' @param digits Number of significant digits. For `summary()`, of its printed form; `NULL`: that of
+#' @param digits Number of significant digits, from 1 to 22. For `summary()`, of its printed form; `NULL`: that of
 #'   `print()`.
 #' @param ... Not used.
 #' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.flash_kde`
@@ -31,6 +31,7 @@ NULL
 #' @rdname summary.flash_kde
 #' @export
 print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
   print_head(x)
   print_bandwidth(x, digits)
   print_where(x$diagnostics)
@@ -100,7 +101,7 @@ log_density_quantiles <- function(log_density, weights) {
 #' @rdname summary.flash_kde
 #' @export
 print.summary.flash_kde <- function(x, digits = x$digits, ...) {
-  if (is.null(digits)) digits <- max(3L, getOption("digits") - 3L)
+  digits <- check_digits(digits)
   print_head(x, x$weighted, x$omitted)
   print_bandwidth(x, digits)
   cat("\nColumns:\n")
@@ -133,7 +134,7 @@ SHORT_TITLES <- c(kde = "KDE", sdkde = "SD-KDE", laplace = "Laplace-corrected KD
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
   cat(ESTIMATOR_TITLES[[x$estimator]], "\n\n", sep = "")
   # a call made by do.call() holds the data: show its beginning
-  call <- deparse(x$call, nlines = 5)
+  call <- deparse(short_call(x$call), nlines = 5)
   cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
   cat(if (length(call) > 4) " ...\n\n" else "\n\n")
   cat(
@@ -149,11 +150,13 @@ print_bandwidth <- function(x, digits) {
   chosen <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
   cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
   print_sds(sds, digits)
+  print_correlation(x$bandwidth, names(sds), digits)
   if (is.null(x$score_bandwidth)) return(invisible())
   score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
     cat("Score bandwidth, sds:\n")
     print_sds(score, digits)
+    print_correlation(x$score_bandwidth, names(sds), digits)
   }
 }
 
@@ -165,4 +168,59 @@ print_sds <- function(sds, digits, most = 12) {
     cat("... and ", length(sds) - most, " more, from ", format(min(sds), digits = digits), " to ",
       format(max(sds), digits = digits), "\n", sep = "")
   }
+}
+
+# Of a full matrix.
+print_correlation <- function(H, names, digits, most = 8) {
+  correlation <- stats::cov2cor(H)
+  between <- correlation[lower.tri(correlation)]
+  if (all(abs(between) < 1e-12)) return(invisible())
+  if (nrow(H) > most) {
+    range <- format(range(between), digits = digits)
+    cat("and correlations from ", range[1], " to ", range[2], "\n", sep = "")
+  } else if (nrow(H) == 2) {
+    cat("and correlation ", format(between, digits = digits), "\n", sep = "")
+  } else {
+    dimnames(correlation) <- list(names, names)
+    shown <- format(correlation, digits = min(digits, 3))
+    shown[!lower.tri(shown)] <- ""
+    cat("and correlations:\n")
+    print(shown[-1, -ncol(shown), drop = FALSE], quote = FALSE, right = TRUE)
+  }
+}
+
+# ---- what other models have -------------------------------------------------------------------
+
+#' Bandwidths and densities of a fit, by the names that other models have for them
+#'
+#' @param object A fit from [flash_kde()].
+#' @param ... Not used; anything here is an error.
+#' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
+#'   matrix). `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
+#'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
+#' @inheritSection flash_kde Errors
+#' @importFrom stats coef
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful)
+#' coef(fit)
+#' summary(fitted(fit))
+coef.flash_kde <- function(object, ...) {
+  check_dots_empty(...)
+  named_sds(object, object$bandwidth)
+}
+
+#' @rdname coef.flash_kde
+#' @importFrom stats fitted
+#' @export
+fitted.flash_kde <- function(object, ...) {
+  check_dots_empty(...)
+  stats::predict(object)
+}
+
+#' @rdname coef.flash_kde
+#' @importFrom stats residuals
+#' @export
+residuals.flash_kde <- function(object, ...) {
+  stop(new_error("unsupported", "a density estimate has no residuals", user_call()))
 }

@@ -2,7 +2,10 @@
 
 # `call` is the matched call of the method, `frame` where the user called it.
 formula_data <- function(call, data, frame) {
-  made <- eval_model_frame(keep_arguments(call, c("formula", "data", "subset", "weights")), frame)
+  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
+  # evaluated already
+  call$data <- data
+  made <- eval_model_frame(call, frame)
   terms <- check_terms(attr(made, "terms"))
   list(
     points = frame_points(made, terms, "formula"),
@@ -47,14 +50,46 @@ eval_model_frame <- function(call, frame) {
       tryCatch({ eval(part, frame); TRUE }, error = \(e) FALSE)
     }
     arg <- if (!is.null(call$weights) && without("weights")) {
+      stop_weights(call, frame)
       "weights"
     } else if (!is.null(call$subset) && without("subset")) {
       "subset"
     } else {
       "formula"
     }
-    stop_argument(arg, "could not be evaluated: ", conditionMessage(e))
+    stop_argument(arg, "could not be evaluated: ", shorten(conditionMessage(e), 300))
   })
+}
+
+# Weights that can be had, but do not fit.
+stop_weights <- function(call, frame) {
+  enclosure <- environment(eval(call$formula, frame))
+  value <- tryCatch(eval(call$weights, call$data, enclosure), error = \(e) NULL)
+  if (is.character(value) && length(value) == 1 && value %in% names(call$data)) {
+    stop_argument(
+      "weights", "must be numeric: found ", describe(value), ", the name of a column (write weights = ",
+      shorten(value), ")"
+    )
+  }
+  if (is.character(value)) stop_argument("weights", "must be numeric: found ", describe(value))
+  if (is_number(value)) {
+    stop_argument("weights", "must have one value per row of the variables: found ", whole(length(value)))
+  }
+}
+
+#' @importFrom stats update
+#' @export
+#' @noRd
+update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
+  call <- match.call()
+  call[[1]] <- stats::update.default
+  call$object <- object
+  if (!missing(formula.)) {
+    # update.formula() makes a left side of the dot, and a density has none
+    if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
+    call$formula. <- formula.
+  }
+  eval(call, parent.frame())
 }
 
 check_formula <- function(formula, data) {
@@ -64,7 +99,7 @@ check_formula <- function(formula, data) {
   if (length(formula) == 3) {
     stop_argument(
       "formula", "must be one-sided, as in ~ a + b: a density has no response, found `",
-      deparse1(formula[[2]]), "` on the left"
+      shorten(deparse1(formula[[2]])), "` on the left"
     )
   }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
@@ -86,19 +121,19 @@ check_terms <- function(terms) {
 }
 
 # The columns of a model frame, as a double matrix; NA allowed.
-frame_points <- function(data, terms, arg) {
+frame_points <- function(data, terms, arg, infinite = FALSE) {
   # by position: a term's label has backticks where the column's name has none
   used <- apply(attr(terms, "factors") != 0, 2, which)
   columns <- unclass(data)[unlist(used)]
-  bad <- which(!vapply(columns, \(column) is.numeric(column) && !inherits(column, "integer64"), NA))
+  bad <- which(!vapply(columns, is_number, NA))
   if (length(bad) > 0) {
     stop_argument(
       arg, "must give numeric columns only: ", quote_names(names(columns)[bad[1]]), " is ",
-      class(columns[[bad[1]]])[1]
+      shorten(class(columns[[bad[1]]])[1])
     )
   }
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
-  check_points(do.call(cbind, parts), arg, missing = TRUE)
+  check_points(do.call(cbind, parts), arg, missing = TRUE, infinite = infinite)
 }
 
 # A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
@@ -127,7 +162,7 @@ formula_newdata <- function(object, newdata) {
   if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
   data <- tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
-    error = \(e) stop_argument("newdata", "does not fit the formula: ", conditionMessage(e))
+    error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
-  frame_points(data, object$terms, "newdata")
+  frame_points(data, object$terms, "newdata", infinite = object$d == 1)
 }

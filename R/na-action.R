@@ -21,12 +21,12 @@ handle_missing <- function(points, weights, na.action, arg) {
 # What `action` makes of a frame of as_frame(). A function of the user's may fail or return anything.
 apply_na_action <- function(action, frame, arg) {
   if (identical(action, stats::na.fail)) {
-    # the same, naming the row
-    check_finite(frame$x, arg)
-    check_finite(frame$weights, "weights")
+    # the same, saying where
+    stop_missing(frame$x, arg)
+    if (!is.null(frame$weights)) stop_missing(matrix(frame$weights), "weights")
   }
   kept <- tryCatch(action(frame), error = function(e) {
-    stop_argument("na.action", "could not be applied: ", conditionMessage(e))
+    stop_argument("na.action", "could not be applied: ", shorten(conditionMessage(e), 300))
   })
   good <- is.data.frame(kept) && identical(names(kept), names(frame)) && is.matrix(kept$x) &&
     is.double(kept$x) && ncol(kept$x) == ncol(frame$x)
@@ -37,6 +37,24 @@ apply_na_action <- function(action, frame, arg) {
     )
   }
   kept
+}
+
+stop_missing <- function(x, arg) {
+  lacking <- colSums(is.na(x))
+  columns <- which(lacking > 0)
+  if (length(columns) == 0) return(invisible())
+  labels <- vapply(columns, \(k) column_label(colnames(x), k), "")
+  row <- which(is.na(x[, columns[1]]))[1]
+  place <- if (is_unnamed_column(x)) {
+    paste0(", the first at position ", row)
+  } else {
+    in_columns <- paste0(" in ", ngettext(length(labels), "column ", "columns "), quote_names(labels))
+    paste0(if (length(labels) > 1) in_columns, ", the first in row ", row, ", column ", quote_names(labels[1]))
+  }
+  stop_argument(
+    arg, "must not have missing values where na.action is na.fail or NULL: found ", whole(sum(lacking)), place,
+    " (na.action = na.omit leaves such rows out)"
+  )
 }
 
 # A data frame with the whole matrix as one column: what an na.action function takes.
@@ -51,7 +69,8 @@ as_na_action <- function(na.action) {
   if (is.function(na.action)) return(na.action)
   is_name <- is.character(na.action) && length(na.action) == 1 && !is.na(na.action)
   # from the user's workspace, and so from all attached packages
-  found <- if (is_name && nzchar(na.action)) get0(na.action, globalenv(), mode = "function")
+  is_name <- is_name && nzchar(na.action) && nchar(na.action, "bytes") < 10000
+  found <- if (is_name) get0(na.action, globalenv(), mode = "function")
   if (is.null(found)) {
     stop_argument(
       "na.action", "must be a function or the name of one, such as \"na.omit\": found ",

@@ -30,7 +30,9 @@
 #' @param newdata Points to predict at: a matrix or data frame with the columns of the fit
 #'   (matched by name where both have names, by position otherwise), or a vector in one dimension.
 #'   For a fit by formula, a data frame with the variables of the formula. `NULL` or missing: the
-#'   training points.
+#'   training points. In one dimension `-Inf` and `Inf` are allowed, as in [cdf()]: the density there is 0, its
+#'   logarithm `-Inf`, and the score and the standard error of the logarithm are `NaN`. Elsewhere infinite
+#'   values are an error.
 #' @param type `"density"`, `"log_density"` or `"score"`, the gradient of the log density (for
 #'   `"sdkde"`, of the SD-KDE; for `"laplace"`, of the logarithm of the absolute value).
 #' @param se.fit Whether to return standard errors, too (not for scores).
@@ -68,7 +70,7 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
-    restore <- \(result) stats::napredict(object$na.action, result)
+    restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, restore))
   }
   kept <- newdata_rows(new_points(object, newdata), na.action)
@@ -106,57 +108,66 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 
 new_points <- function(object, newdata) {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
-  check_points(newdata, "newdata", d = object$d, names = object$names, missing = TRUE)
+  check_points(newdata, "newdata", d = object$d, names = object$names, missing = TRUE, infinite = object$d == 1)
 }
 
-# The complete rows of newdata, and how a result at them becomes one for all rows: rows that
-# `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
+# The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
+# that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
 newdata_rows <- function(points, na.action) {
   action <- as_na_action(na.action)
-  if (!anyNA(points)) return(list(points = points, restore = identity))
+  if (.Call(ffi_all_finite, points)) return(list(points = points, restore = \(result, at_infinity) result))
   kept <- apply_na_action(action, as_frame(points), "newdata")
   points <- kept$x
-  complete <- !is.na(rowSums(points))
-  restore <- function(result) {
-    stats::napredict(attr(kept, "na.action"), pad_rows(result, complete))
+  lost <- is.na(rowSums(points))
+  # in one dimension only
+  infinite <- if (ncol(points) == 1) is.infinite(points[, 1]) else logical(length(lost))
+  inside <- !lost & !infinite
+  restore <- function(result, at_infinity) {
+    result <- pad_rows(result, inside, replace(rep(NA_real_, length(lost)), infinite, at_infinity))
+    stats::napredict(attr(kept, "na.action"), result)
   }
-  list(points = points[complete, , drop = FALSE], restore = restore)
+  list(points = points[inside, , drop = FALSE], restore = restore)
 }
 
-pad_rows <- function(result, at) {
-  if (!is.matrix(result)) return(replace(rep(NA_real_, length(at)), at, result))
-  padded <- matrix(NA_real_, length(at), ncol(result), dimnames = dimnames(result))
-  padded[at, ] <- result
+# `result` at the rows `inside`, `other` at all others.
+pad_rows <- function(result, inside, other) {
+  if (!is.matrix(result)) return(replace(other, inside, result))
+  padded <- matrix(other, length(other), ncol(result), dimnames = dimnames(result))
+  padded[inside, ] <- result
   padded
 }
 
 # ---- evaluation -------------------------------------------------------------------------------
 
-# `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result.
-predict_at <- function(object, at, type, se.fit, loo, restore = identity) {
+# `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
+predict_at <- function(object, at, type, se.fit, loo, restore = \(result, at_infinity) result) {
   m <- if (is.null(at)) object$n else nrow(at)
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
-  check_memory(8 * (m * (6 + object$d) + numbers_held(object)), arg)
+  copies <- if (is.null(fit_centre(object))) 1 else 2
+  check_memory(8 * (m * (6 + copies * object$d) + numbers_held(object)), arg)
   control <- fit_control(object)
   on.exit(close_progress(control))
   name_stage(control, "Predicting")
-  if (type == "score") return(restore(score_estimate(object, at, loo, control)))
+  if (type == "score") return(restore(score_estimate(object, at, loo, control), NaN))
   estimate <- log_estimate(object, at, loo, control)
   fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)
-  if (!se.fit) return(restore(fit))
+  at_infinity <- if (type == "density") 0 else -Inf
+  if (!se.fit) return(restore(fit, at_infinity))
   log_se <- error_estimate(object, at, loo, control, estimate$log_abs)
   se <- if (type == "density") exp(log_se) else exp(log_se - estimate$log_abs)
   se[is.nan(fit)] <- NaN
-  list(fit = restore(fit), se.fit = restore(se))
+  list(fit = restore(fit, at_infinity), se.fit = restore(se, if (type == "density") 0 else NaN))
 }
 
 empty_prediction <- function(object, type, se.fit, restore) {
   if (type == "score") {
-    return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object)))))
+    return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object))), NaN))
   }
-  if (se.fit) list(fit = restore(numeric()), se.fit = restore(numeric())) else restore(numeric())
+  fit <- restore(numeric(), if (type == "density") 0 else -Inf)
+  if (!se.fit) return(fit)
+  list(fit = fit, se.fit = restore(numeric(), if (type == "density") 0 else NaN))
 }
 
 signed_log <- function(estimate) {

@@ -35,16 +35,18 @@ cdf.default <- function(object, ...) check_fit(object)
 cdf.flash_kde <- function(object, q, ...) {
   check_dots_empty(...)
   check_one_dimension(object, "object")
-  if (missing(q) || !is.numeric(q)) {
+  if (missing(q) || !is_number(q)) {
     stop_argument("q", "must be numeric: found ", if (missing(q)) "nothing" else describe(q))
   }
+  # q as double, which of them are finite and where, these, their sums and the result
+  check_memory(8 * (6 * as.double(length(q)) + 3 * object$n), "q")
   control <- fit_control(object)
   on.exit(close_progress(control))
   name_stage(control, "Integrating")
-  evaluate <- distribution_function(object, control)
+  evaluate <- tail_function(object, control)
   result <- rep(NA_real_, length(q))
   inside <- is.finite(q)
-  result[inside] <- evaluate(as.double(q[inside]))
+  result[inside] <- evaluate(from_centre(object, as.double(q[inside])))
   result[!is.na(q) & q == -Inf] <- 0
   result[!is.na(q) & q == Inf] <- 1
   result
@@ -56,8 +58,8 @@ cdf.flash_kde <- function(object, q, ...) {
 quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   check_dots_empty(...)
   check_one_dimension(x, "x")
-  probs <- check_prob(probs, "probs")
   names <- check_flag(names, "names")
+  probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   result <- ifelse(probs == 0, -Inf, Inf)
   inner <- probs > 0 & probs < 1
   if (any(inner)) result[inner] <- invert_cdf(x, probs[inner])
@@ -72,22 +74,25 @@ check_one_dimension <- function(object, arg) {
   }
 }
 
-# A function(q) for finite q. Sorted once, so that C adds only the kernels near q.
-distribution_function <- function(object, control) {
-  by_size <- order(fit_points(object))
+# A function(q) for finite q relative to fit_centre(): the probability below q, or with `upper` above it, each to
+# its own precision. Sorted once, so that C adds only the kernels near q. The upper tail is the lower one of the
+# mirror image.
+tail_function <- function(object, control, upper = FALSE) {
+  sign <- if (upper) -1 else 1
+  by_size <- order(fit_points(object), decreasing = upper)
   weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights[by_size]
-  centres <- fit_points(object)[by_size]
+  centres <- sign * fit_points(object)[by_size]
   cumulative <- cumsum(weights)
   h <- sqrt(object$bandwidth[1, 1])
   function(q) {
     if (length(q) == 0) return(numeric())
-    sums <- .Call(ffi_cdf, centres, cumulative, h, q, object$estimator == "laplace", control)
+    sums <- .Call(ffi_cdf, centres, cumulative, h, sign * q, object$estimator == "laplace", control)
     sums / cumulative[object$n]
   }
 }
 
-# All probability lies in here: 40 sds out, the Gaussian tail is 0 in double precision. A point of weight
-# 0 may lie anywhere.
+# All probability lies in here, relative to fit_centre(): 40 sds out, the Gaussian tail is 0 in double precision. A
+# point of weight 0 may lie anywhere.
 support <- function(object, h) {
   range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
@@ -99,24 +104,35 @@ invert_cdf <- function(object, probs) {
   control <- fit_control(object)
   on.exit(close_progress(control))
   name_stage(control, "Finding quantiles")
-  evaluate <- distribution_function(object, control)
+  below_at <- tail_function(object, control)
+  above_at <- if (any(probs > 0.5)) tail_function(object, control, upper = TRUE)
   monotone <- object$estimator != "laplace"
   h <- sqrt(object$bandwidth[1, 1])
   range <- support(object, h)
   lower <- rep(range[1], length(probs))
   upper <- rep(range[2], length(probs))
-  # far in a tail its logarithm is close to a parabola, while F itself is all but flat
-  excess <- function(value, p) {
+  # by the smaller tail, which keeps its digits: 1 - p is exact where p is above one half
+  upper_half <- probs > 0.5
+  tail <- ifelse(upper_half, 1 - probs, probs)
+  # F - p for the probabilities `which`, by the probability in the tail. Far in a tail its logarithm is close to a
+  # parabola, while F itself is all but flat.
+  excess <- function(value, which) {
+    p <- tail[which]
+    far <- monotone & p < 0.01
     result <- value - p
-    if (!monotone) return(result)
-    left <- p < 0.01
-    right <- p > 0.99
-    result[left] <- log(pmax(value, 0) / p)[left]
-    result[right] <- -log(pmax(1 - value, 0) / (1 - p))[right]
-    result
+    result[far] <- log(pmax(value[far], 0) / p[far])
+    ifelse(upper_half[which], -result, result)
   }
-  at_lower <- excess(0, probs)
-  at_upper <- excess(1, probs)
+  tail_at <- function(q, which) {
+    up <- upper_half[which]
+    value <- numeric(length(q))
+    value[!up] <- below_at(q[!up])
+    if (any(up)) value[up] <- above_at(q[up])
+    value
+  }
+  all <- seq_along(probs)
+  at_lower <- excess(as.double(upper_half), all)
+  at_upper <- excess(as.double(!upper_half), all)
   was_below <- rep(NA, length(probs))
   open <- seq_along(probs)
   round <- 0
@@ -129,7 +145,7 @@ invert_cdf <- function(object, probs) {
       share[!is.finite(share)] <- 0.5
       try <- pmin(pmax(low + (high - low) * share, low), high)
     }
-    value <- excess(evaluate(try), probs[open])
+    value <- excess(tail_at(try, open), open)
     below <- value < 0
     # Illinois: an end that stays twice counts half, or it would stay for ever
     twice <- below == was_below[open] & !is.na(was_below[open])
@@ -145,5 +161,5 @@ invert_cdf <- function(object, probs) {
     # every third round halves the bracket, and 2,200 halvings lead from any double to any other
     if (round > 6600) stop(new_error("internal", "no end to the search for a quantile", user_call()))
   }
-  lower / 2 + upper / 2
+  from_origin(object, lower / 2 + upper / 2)
 }

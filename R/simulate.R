@@ -46,9 +46,9 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   structure(as.data.frame(draws), seed = state)
 }
 
-# Draws from the plain estimate around fit_points(), with sds `inflate` times those of H.
+# Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) {
-  draw_mixture(fit_points(object), object$weights, inflate * fit_factor(object), n)
+  from_origin(object, draw_mixture(fit_points(object), object$weights, inflate * fit_factor(object), n))
 }
 
 # Draws from the mixture of Gaussians around the rows of `centres`, of variance L L' for L = `lower`.

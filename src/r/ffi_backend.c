@@ -34,6 +34,18 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d) {
   return r_stats(&stats);
 }
 
+/* The seconds that such a sum takes by the guess of its engine; NA where there is none. */
+SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
+  const struct fk_engine *engine;
+  r_opts(control, &opts, &stats);
+  bool found = fk_engine_select(&opts, &work, &engine, &stats, &err) == FK_STATUS_OK;
+  return Rf_ScalarReal(found ? engine->seconds(&work, &opts) : NA_REAL);
+}
+
 /* ---- GPUs ------------------------------------------------------------------------------------- */
 
 /* A string that C left empty is not known. */

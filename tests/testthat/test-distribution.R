@@ -83,6 +83,44 @@ test_that("quantile() inverts the cdf", {
   expect_within(cdf(laplace, quantile(laplace, probs)), probs, 1e-8, "laplace")
 })
 
+test_that("quantiles close to 1 are as precise as those close to 0", {
+  x <- faithful$eruptions
+  probs <- 1 - c(1e-15, 1e-12, 1e-9, 1e-4, 0.02, 0.3, 0.49)
+  for (estimator in estimators) {
+    up <- quantile(flash_kde(x, estimator, bandwidth = 0.25), probs, names = FALSE)
+    down <- quantile(flash_kde(-x, estimator, bandwidth = 0.25), 1 - probs, names = FALSE)
+    expect_lt(max(abs(up + down)) / 0.25, 1e-11)
+    expect_false(is.unsorted(rev(up)))
+  }
+  fit <- flash_kde(rep(3, 4), "kde", bandwidth = 0.1)
+  expect_lt(max(abs(quantile(fit, probs) - qnorm(1 - probs, 3, 0.1, lower.tail = FALSE))) / 0.1, 1e-11)
+})
+
+test_that("quantiles increase over one half where the distribution function does not", {
+  fit <- flash_kde(c(-2, 2), "laplace", bandwidth = 0.6)
+  expect_lt(min(diff(cdf(fit, seq(-2, 2, 0.01)))), 0)
+  probs <- 0.5 + c(-10:10) * 1e-3
+  expect_false(is.unsorted(quantile(fit, probs)))
+})
+
+test_that("integer64 is refused where its bits would be read, and too many values by their memory", {
+  fit <- flash_kde(faithful$eruptions, "kde", bandwidth = 0.25)
+  bits <- structure(c(1, 2) * 4.94e-324, class = "integer64")
+  expect_argument_error(cdf(fit, bits), "q")
+  expect_argument_error(quantile(fit, bits), "probs")
+  expect_argument_error(hdr_level(fit, bits), "prob")
+  before <- options(flashkernel.memory_limit = 1e6)
+  on.exit(options(before))
+  expect_silent(cdf(fit, 1:1000))
+  expect_error(cdf(fit, 1:1e6), "`q` is too large: this call needs about")
+  expect_error(quantile(fit, rep(0.5, 1e5)), "`probs` is too large")
+  expect_error(hdr_level(fit, rep(0.5, 1e5)), "`prob` is too large")
+  options(flashkernel.memory_limit = NULL)
+  for (call in expression(cdf(fit, 1:1e15), quantile(fit, 0:1e15), hdr_level(fit, 0:1e15))) {
+    expect_error(eval(call), "is too large", class = "flashkernel_error_argument")
+  }
+})
+
 test_that("quantiles of a gap, of ties and of far outliers are found", {
   for (x in list(c(0, 1000), rep(3, 10), c(stats::qnorm(ppoints(50)), 1e6))) {
     fit <- flash_kde(x, estimator = "kde", bandwidth = 0.1)

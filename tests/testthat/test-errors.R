@@ -141,9 +141,74 @@ test_that("other packages' names for the bandwidth, and selectors where there ar
   )) {
     expect_error(eval(call), "did you mean `bandwidth`", class = "flashkernel_error_argument")
   }
-  expect_argument_error(flash_kde(data = faithful, formula = ~waiting), "formula")
+  expect_argument_error(flash_kde(faithful, formula = "~waiting"), "formula")
   expect_argument_error(kernel_sum(good, bandwidth = "lcv"), "bandwidth")
   expect_error(kernel_sum(good, bandwidth = "lcv"), "bw_")
+})
+
+test_that("messages show the beginning of a long text", {
+  long <- strrep("a", 1e5)
+  broken <- rawToChar(as.raw(rep(c(0xff, 0x61), 1e4)))
+  texts <- expression(
+    flash_kde(good, long), flash_kde(long), flash_kde(good, bandwidth = long), flash_kde(good, backend = broken),
+    flash_kde(stats::setNames(data.frame("a"), long)), flash_kde(stats::setNames(data.frame(factor(1)), broken)),
+    flash_kde(structure(list(), class = substr(long, 1, 400))), flash_kde(~a, stats::setNames(data.frame(1), long)),
+    predict(flash_kde(faithful, "kde", bandwidth = 1), stats::setNames(faithful, c("a", strrep("b", 9000)))),
+    do.call("flash_kde", stats::setNames(list(good, 1), c("", strrep("c", 9000)))),
+    flash_kde(eval(call("~", as.name(strrep("d", 9000)), quote(a))), faithful),
+    flash_kde(good, weights = long), flash_kde(good, na.action = long), flash_kde(airquality$Ozone, na.action = \(x) stop(long)),
+    kernel_sum(good, bandwidth = long), simulate(fit, long)
+  )
+  for (call in texts) {
+    error <- tryCatch(eval(call), error = identity)
+    expect_s3_class(error, "flashkernel_error_argument")
+    expect_lt(nchar(conditionMessage(error), "bytes"), 800)
+  }
+  # nor does the call that comes with it
+  error <- tryCatch(do.call("flash_kde", list(c(1, 2), long)), error = identity)
+  expect_lt(sum(nchar(deparse(conditionCall(error)))), 200)
+})
+
+test_that("numbers of digits and names of rows are checked", {
+  fits <- list(fit, summary(fit), diagnostics(fit), bw_lcv(good))
+  for (object in fits) for (digits in list("a", 0, 23, NA, 1.5, c(1, 2))) {
+    expect_argument_error(print(object, digits = digits), "digits")
+  }
+  for (names in list(1:3, rep("a", 20), list(1), c(NA, 2:20), 1:20 + 0.5, sum, NA)) {
+    expect_argument_error(as.data.frame(fit, row.names = names), "row.names")
+  }
+  expect_identical(rownames(as.data.frame(fit, row.names = letters[1:20])), letters[1:20])
+  expect_identical(rownames(as.data.frame(fit, row.names = 21:40)), as.character(21:40))
+})
+
+test_that("a choice that is not quite right gets the nearest one named", {
+  nearest <- \(call, name) expect_error(call, paste0("(the nearest is \"", name, "\")"), fixed = TRUE)
+  nearest(flash_kde(good, "sd-kde"), "sdkde")
+  nearest(flash_kde(good, "SDKDE"), "sdkde")
+  nearest(flash_kde(good, bandwidth = "SJ"), "lscv")
+  nearest(flash_kde(good, bandwidth = "Hpi"), "lscv")
+  nearest(flash_kde(good[, 1], bandwidth = "hpi"), "sj")
+  nearest(flash_kde(good, bandwidth = "nrd0"), "silverman")
+  nearest(flash_kde(good[, 1], bandwidth = "sj", weights = 1:20), "lscv")
+  nearest(flash_kde(good, bandwidth = "Silvermann"), "silverman")
+  nearest(flash_kde(good, backend = "gpu"), "cuda")
+  expect_no_match(tryCatch(flash_kde(good, "histogram"), error = conditionMessage), "nearest")
+  expect_identical(flash_kde(good[, 1], "kde", bandwidth = "SJ")$selector, "sj")
+})
+
+test_that("weights by the name of a column, and missing values under na.fail, are told as such", {
+  expect_error(flash_kde(~eruptions, faithful, weights = "waiting"), "write weights = waiting")
+  expect_argument_error(flash_kde(~eruptions, faithful, weights = "nothing"), "weights")
+  expect_error(flash_kde(~eruptions, faithful, weights = 1:3), "one value per row")
+  expect_error(flash_kde(faithful, weights = "waiting"), "values of a column")
+  expect_error(
+    flash_kde(airquality[, 1:4], na.action = na.fail),
+    "na.fail or NULL: found 44 in columns `Ozone`, `Solar.R`, the first in row 5, column `Ozone`"
+  )
+  expect_error(flash_kde(airquality$Ozone, na.action = na.fail), "found 37, the first at position 5")
+  expect_error(
+    flash_kde(~Wind, airquality, weights = Ozone, na.action = na.fail), "`weights` must not have missing values"
+  )
 })
 
 test_that("unknown names are refused and the known ones listed", {

@@ -39,6 +39,28 @@ test_that("sums at the points themselves are those at equal targets, with weight
   }
 })
 
+test_that("what is made of sums does not carry their diagnostics", {
+  x <- example_points(200, 2)
+  sums <- kernel_matvec(x, bandwidth = 0.5, tol = 0)
+  expect_null(attributes(sums))
+  expect_equal(diagnostics(sums)$n, 200)
+  copy <- sums
+  expect_identical(diagnostics(copy), diagnostics(sums))
+  for (made in list(2 * sums, sums[-1], exp(sums), data.frame(sums), matrix(sums), c(sums, 1))) {
+    expect_argument_error(diagnostics(made), "object")
+  }
+  expect_identical(attributes(data.frame(sums)$sums), NULL)
+  # the same numbers twice: each has its own
+  again <- kernel_matvec(x, bandwidth = 0.5, engine = "exact")
+  expect_identical(again, sums)
+  expect_identical(c(diagnostics(sums)$tol, diagnostics(again)$tol), c(0, 1e-6))
+  # a matrix has its own shape
+  columns <- kernel_matvec(x, b = cbind(a = 1:200, b = 1), bandwidth = 0.5)
+  expect_identical(names(attributes(columns)), c("dim", "dimnames"))
+  expect_identical(diagnostics(columns)$kernel, "gaussian")
+  expect_argument_error(diagnostics(as.vector(columns)), "object")
+})
+
 test_that("a kernel is exactly 1 at its own point, also where the points are far from the origin", {
   for (kernel in kernels) for (precision in names(bounds)) {
     for (point in list(0.3, c(0.1, -7.7), 1e6 + 1:9 / 7)) {

@@ -305,6 +305,90 @@ test_that("logLik() is the leave-one-out log likelihood, and AIC() works on it",
   }
 })
 
+test_that("AIC() and BIC() are -2 times the leave-one-out log likelihood, without a penalty", {
+  fit <- flash_kde(faithful, "kde", bandwidth = c(0.4, 6))
+  expect_equal(c(AIC(fit), BIC(fit)), rep(-2 * as.numeric(logLik(fit)), 2))
+})
+
+test_that("coef() are the kernel's sds, fitted() the densities, and residuals() an error", {
+  holes <- faithful
+  holes[3, 1] <- NA
+  fit <- flash_kde(holes, bandwidth = c(0.4, 6), na.action = na.exclude)
+  expect_equal(coef(fit), c(eruptions = 0.4, waiting = 6))
+  expect_identical(fitted(fit), predict(fit))
+  expect_length(fitted(fit), 272)
+  expect_error(residuals(fit), "no residuals", class = "flashkernel_error_unsupported")
+})
+
+test_that("data may come first where the formula is named", {
+  want <- flash_kde(~waiting, faithful, "kde", bandwidth = 5, weights = eruptions)
+  fits <- list(
+    flash_kde(faithful, formula = ~waiting, "kde", bandwidth = 5, weights = eruptions),
+    flash_kde(data = faithful, formula = ~waiting, estimator = "kde", bandwidth = 5, weights = eruptions),
+    flash_kde(formula = ~waiting, faithful, "kde", 5, weights = eruptions)
+  )
+  for (fit in fits) {
+    expect_identical(predict(fit), predict(want))
+    expect_identical(as.list(fit$call)$data, quote(faithful))
+    expect_identical(predict(update(fit, bandwidth = 6)), predict(update(want, bandwidth = 6)))
+  }
+  # in a function, with its own variables; and the data are evaluated once
+  times <- 0
+  within_function <- function(width, rows) {
+    make <- \() {
+      times <<- times + 1
+      faithful
+    }
+    flash_kde(make(), formula = ~waiting, bandwidth = width, subset = rows)
+  }
+  expect_identical(within_function(5, 1:50)$n, 50L)
+  expect_identical(times, 1)
+  expect_argument_error(flash_kde(faithful, formula = ~waiting, data = faithful), "data")
+})
+
+test_that("update() changes a formula", {
+  fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = 5)
+  for (formula in list(. ~ . - waiting, ~ . - waiting)) {
+    expect_identical(update(fit, formula)$names, "eruptions")
+  }
+  expect_identical(update(fit, . ~ . + I(waiting^2))$d, 3L)
+  change <- function(fit) {
+    width <- 2
+    update(fit, . ~ . - waiting, bandwidth = width)
+  }
+  expect_equal(unname(change(fit)$bandwidth), matrix(4))
+  expect_equal(update(fit, . ~ . - waiting, evaluate = FALSE)$formula, ~eruptions, ignore_formula_env = TRUE)
+  expect_argument_error(update(fit, y ~ .), "formula")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "x")
+})
+
+test_that("print() shows the correlations of a full bandwidth", {
+  H <- matrix(c(0.1, 0.5, 0.5, 30), 2)
+  expect_output(print(flash_kde(faithful, "kde", bandwidth = H)), "correlation 0.2887")
+  full <- flash_kde(iris[1:4], "kde", bandwidth = bw_scott(iris[1:4], "kde", structure = "full"))
+  expect_output(print(full), "Petal.Width +0.818 +-0.366 +0.963")
+  shown <- paste(utils::capture.output(print(flash_kde(faithful, "kde", bandwidth = c(1, 2)))), collapse = "")
+  expect_no_match(shown, "correlation")
+})
+
+test_that("predict() takes infinite values in one dimension", {
+  at <- c(Inf, 2, NA, -Inf)
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(faithful$eruptions, estimator, bandwidth = 0.3)
+    inside <- predict(fit, 2, type = "log_density", se.fit = TRUE)
+    expect_identical(predict(fit, at), c(0, exp(inside$fit), NA, 0))
+    logs <- predict(fit, at, type = "log_density", se.fit = TRUE)
+    expect_identical(logs$fit, c(-Inf, inside$fit, NA, -Inf))
+    expect_identical(logs$se.fit, c(NaN, inside$se.fit, NA, NaN))
+    expect_identical(predict(fit, at, se.fit = TRUE)$se.fit[c(1, 4)], c(0, 0))
+    score <- predict(fit, at, type = "score")
+    expect_identical(score[c(1, 2, 4), 1], c(NaN, predict(fit, 2, type = "score")[1], NaN))
+    expect_identical(predict(fit, Inf), 0)
+  }
+  by_formula <- flash_kde(~ log(eruptions), faithful, bandwidth = 0.3)
+  expect_identical(predict(by_formula, data.frame(eruptions = 0)), 0)
+})
+
 test_that("logLik() weighs each point, leaves out weight zero, and is -Inf below zero density", {
   x <- example_points(40, 2)
   w <- rep(c(0, 1, 3, 0.5), 10)

@@ -333,6 +333,42 @@ test_that("queries any distance away, and weights of any size, keep their log de
   }
 })
 
+test_that("a score-debiased estimate has all its digits far from the origin", {
+  grid <- \(x) round(x * 1024) / 1024 # and so is the sum with an offset
+  set.seed(8)
+  x <- matrix(grid(stats::rnorm(240)), ncol = 2)
+  y <- matrix(grid(stats::rnorm(40)), ncol = 2)
+  H <- matrix(c(0.2, 0.05, 0.05, 0.1), 2)
+  for (offset in list(c(1e8, 0), c(-1e12, 1e12))) for (weights in list(NULL, rep(0:3, 30))) {
+    far <- \(points) points + rep(offset, each = nrow(points))
+    expect_identical(far(x) - rep(offset, each = 120), x)
+    near <- flash_kde(x, bandwidth = H, score_bandwidth = H / 2, weights = weights)
+    fit <- flash_kde(far(x), bandwidth = H, score_bandwidth = H / 2, weights = weights)
+    fit <- unserialize(serialize(fit, NULL))
+    logs <- \(fit, ...) predict(fit, ..., type = "log_density")
+    expect_within(logs(fit, far(y)), logs(near, y), 1e-12)
+    expect_within(logs(fit), logs(near), 1e-12)
+    expect_within(logs(fit, loo = TRUE), logs(near, loo = TRUE), 1e-12)
+    expect_within(predict(fit, far(y), type = "score"), predict(near, y, type = "score"), 1e-11)
+    expect_within(predict(fit, far(y), se.fit = TRUE)$se.fit, predict(near, y, se.fit = TRUE)$se.fit, 1e-12)
+    expect_within(logs(fit, far(y), tol = 1e-9, tol_type = "pointwise"), logs(near, y), 1e-8)
+    expect_within(as.data.frame(fit)$log_density, logs(near), 1e-12)
+    expect_within(logLik(fit), logLik(near), 1e-12)
+    # what is in the points' own units has their rounding
+    expect_lt(max(abs(fit$debiased - far(near$debiased)) / max(abs(offset))), 2^-52)
+    draws <- as.matrix(simulate(fit, 20, seed = 1))
+    expect_lt(max(abs(draws - far(as.matrix(simulate(near, 20, seed = 1)))) / max(abs(offset))), 2^-52)
+    expect_within(hdr_level(fit) / hdr_level(near), c(1, 1), 1e-3)
+    expect_true(is.finite(diagnostics(update(fit, tol = 1e-6))$tolerance$achieved))
+  }
+  line <- flash_kde(x[, 1], bandwidth = 0.3)
+  fit <- flash_kde(x[, 1] + 1e12, bandwidth = 0.3)
+  expect_within(cdf(fit, y[, 1] + 1e12), cdf(line, y[, 1]), 1e-13)
+  expect_lt(max(abs(quantile(fit, 1:9 / 10) - 1e12 - quantile(line, 1:9 / 10))), 1e-4)
+  expect_equal(plain(bw_lcv(x + 1e12, "sdkde")), plain(bw_lcv(x, "sdkde")), tolerance = 1e-6, ignore_attr = TRUE)
+  expect_null(line$centred)
+})
+
 test_that("an outlier takes no digits from the others, however far it is and wherever they are", {
   x <- example_points(60, 3)
   H <- example_bandwidth(3, 0.4)

@@ -1,0 +1,92 @@
+# What is shown while work goes on, and what is said before.
+
+internal <- function(name) get(name, getNamespace("flashkernel"))
+
+test_that("progress is shown where somebody watches, and elsewhere where it is asked for", {
+  style <- internal("progress_style")
+  before <- options(flashkernel.progress = NULL)
+  on.exit(options(before))
+  expect_identical(list(style(TRUE), style(FALSE)), list(TRUE, FALSE))
+  options(flashkernel.progress = TRUE)
+  expect_identical(list(style(TRUE), style(FALSE)), list(TRUE, "lines"))
+  options(flashkernel.progress = FALSE)
+  expect_identical(list(style(TRUE), style(FALSE)), list(FALSE, FALSE))
+})
+
+# Progress of a stage of `seconds`, at the share of `done(share of time)`; returns what it wrote
+run_stage <- function(seconds, done = identity, end = 1) {
+  progress <- internal("progress_closure")("lines")
+  state <- environment(progress)
+  lines <- character()
+  now <- 100
+  state$clock <- \() now
+  state$write <- \(...) lines <<- c(lines, paste0(...))
+  state$label <- "Summing"
+  for (time in seq(0, end, length.out = 400)) {
+    now <- 100 + seconds * time
+    progress(done(time))
+  }
+  state$close()
+  lines
+}
+
+test_that("a log gets a line now and then, the time left, and the end", {
+  lines <- run_stage(100)
+  expect_gt(length(lines), 5)
+  expect_lt(length(lines), 15)
+  expect_match(lines[1], "^[0-9]+% after 3 s, about [0-9]+ s left$")
+  expect_match(lines[length(lines)], "^done after (100|101) s$")
+  expect_length(run_stage(1.5), 0)
+  expect_match(utils::tail(run_stage(100, end = 0.5), 1), "^stopped after 50 s$")
+})
+
+test_that("the time left never grows, and is right where the work goes on as it began", {
+  countdown <- \(seconds, done) {
+    left <- internal("new_countdown")()
+    vapply(seq(0.1, seconds, by = 0.1), \(time) left(time, done(time / seconds)), 0)
+  }
+  shapes <- list(identity, sqrt, \(t) t^2, \(t) round(10 * t) / 10, \(t) pmin(1, 3 * t^3))
+  for (shape in shapes) {
+    left <- countdown(60, shape)
+    shown <- left[!is.na(left)]
+    expect_gt(length(shown), 300)
+    expect_lte(max(diff(shown)), 0)
+    expect_true(all(shown >= 0))
+  }
+  even <- countdown(60, identity)
+  expect_equal(even[100:600], 60 - seq(10, 60, by = 0.1), tolerance = 1e-6)
+})
+
+test_that("lines go to standard error where the option asks for them, and only there", {
+  skip_if_not_installed("callr")
+  work <- function() {
+    options(flashkernel.progress = TRUE)
+    progress <- flashkernel:::progress_closure()
+    environment(progress)$clock <- local({
+      now <- 0
+      \() now <<- now + 1
+    })
+    for (fraction in (0:50) / 50) progress(fraction)
+  }
+  errors <- tempfile()
+  callr::r(work, stderr = errors, libpath = .libPaths())
+  expect_match(readLines(errors)[1], "^flashkernel: Computing, [0-9]+% after")
+  expect_match(utils::tail(readLines(errors), 1), "done after")
+})
+
+test_that("a job that a tolerance would make short says so once, and computes nothing for it", {
+  session <- internal("session")
+  suggest <- internal("suggest_tolerance")
+  before <- session$tolerance_suggested
+  on.exit(session$tolerance_suggested <- before)
+  control <- internal("fk_control")("cpu", "double", 1)
+  session$tolerance_suggested <- NULL
+  # none: few pairs; many dimensions; a kernel without a fast engine; a tolerance; exact sums asked for
+  expect_silent(suggest(control, 1e4, 1e4, 2))
+  expect_silent(suggest(control, 1e6, 1e6, 16))
+  expect_silent(suggest(control, 1e6, 1e6, 2, "laplacian"))
+  expect_silent(suggest(replace(control, "tol", 1e-3), 1e6, 1e6, 2))
+  expect_silent(suggest(replace(control, "engine", "exact"), 1e6, 1e6, 2))
+  expect_message(suggest(control, 1e6, 1e6, 2), "tol = 1e-6", class = "flashkernel_message_tolerance")
+  expect_silent(suggest(control, 1e6, 1e6, 2))
+})
