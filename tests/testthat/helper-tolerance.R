@@ -639,3 +639,23 @@ run_debiased <- function(case) {
     ratio = max((pmax(0, error - rounding) / (2 * share * size))[used]), chosen = chosen, seconds = done$seconds
   )
 }
+
+# ---- expectations -----------------------------------------------------------------------------
+
+label_of <- function(row) {
+  paste0(
+    "tolerance_case(", row$seed, "), ", row$family, ", ", row$task, ", d = ", row$d, ", ", row$tol_type, " ", row$tol, ", ",
+    row$asked, if (nzchar(row$trouble)) paste0(" (", row$trouble, ")")
+  )
+}
+
+expect_tolerance <- function(row) {
+  within <- is.na(row$ratio) || row$ratio <= 1
+  testthat::expect(within, sprintf("%s: error %.3g tol.", label_of(row), row$ratio))
+  testthat::expect(!isFALSE(row$same_mantissas), paste0(label_of(row), ": b 2^exponent gives other digits."))
+  # nothing to tell of exact sums; until the engine tells what it proves there is no bound
+  if (!is.na(row$bound)) {
+    proven <- is.na(row$achieved) || row$achieved <= row$bound
+    testthat::expect(proven && row$bound <= 1, sprintf("%s: achieved %.3g, bound %.3g tol.", label_of(row), row$achieved, row$bound))
+  }
+}
