@@ -33,16 +33,19 @@ pair_differences <- function(x, y, L) {
   })
 }
 
-# Sums of every target, each with a scale of its own: value = (sum of positive - sum of negative terms) e^shift, and in
+# Sums of every target, each with a scale of its own (`own`: source to leave out of each): value = (sum of positive - sum of negative terms) e^shift, and in
 # the same units `size`, the plain A; `slope` m x d, sum |b| k (x - y) in bandwidths; `slope_size`, sum |b| k (1 + r);
 # `laplace`, sum |b| k (1 + d/2 - q/2), and its slope. `near`: r of the largest term.
-brute_sums <- function(x, y, L, log_b, sign_b, kernel = "gaussian", own = FALSE, slopes = FALSE) {
+brute_sums <- function(x, y, L, log_b, sign_b, kernel = "gaussian", own = NULL, slopes = FALSE) {
   m <- nrow(y)
   rows <- split(seq_len(m), (seq_len(m) - 1) %/% max(1, 1e6 %/% nrow(x)))
   parts <- lapply(rows, \(at) {
-    brute_rows(x, y[at, , drop = FALSE], L, log_b, sign_b, log_kernels[[kernel]], if (own) at, slopes)
+    brute_rows(x, y[at, , drop = FALSE], L, log_b, sign_b, log_kernels[[kernel]], own[at], slopes)
   })
-  bind <- \(name) if (is.matrix(parts[[1]][[name]])) do.call(rbind, lapply(parts, `[[`, name)) else unlist(lapply(parts, `[[`, name), use.names = FALSE)
+  bind <- function(name) {
+    part <- lapply(parts, `[[`, name)
+    if (is.matrix(part[[1]])) do.call(rbind, part) else unlist(part, use.names = FALSE)
+  }
   sapply(names(parts[[1]]), bind, simplify = FALSE)
 }
 
@@ -116,11 +119,13 @@ underflow <- function(n, log_b) n * (2^-1022 * min(1000, exp(max(log_b))) + 2^-1
 rounding_of <- function(case, sums, chosen) {
   eps <- .Machine$double.eps
   r <- sums$near
-  allowed <- 2e-12 + eps * (4 * r^2 + 8 * r * case$extent(case$y) + abs(log_size(sums)))
+  allowed <- 2e-12 + eps * (4 * r^2 + 8 * r * case$extent(looked_at(case)) + abs(log_size(sums)))
   single <- identical(chosen$engine, "exact") && identical(chosen$precision, "single")
   if (single) allowed <- allowed + pmax(1e-4, 1e-5 * abs(sums$shift))
   allowed
 }
+
+looked_at <- function(case) case$y[case$rows, , drop = FALSE]
 
 # Whitened distance from the middle of the sources, by magnitudes
 extent_from <- function(x, L) {
@@ -312,13 +317,17 @@ tolerance_case <- function(seed, points = 800, targets = 100, backend = "cpu", m
   }
   case <- list(
     seed = seed, family = families[at + 1], d = choose(1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 5, 6, 7), task = choose(TASKS),
-    tol_type = choose("global", "pointwise"), tol = choose(1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10),
+    tol_type = choose("global", "pointwise"), tol = choose(1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, rep(NA, 7)),
     precision = choose("auto", "auto", "double", "single"), method = choose("", "grid", "grid", "grid", "direct"),
     bandwidth_kind = choose("scalar", "diagonal", "full"), kernel = choose(rep("gaussian", 5), "cauchy", "imq"),
     engine = choose("auto", "fast", "fast", "fast"), exponent = choose(0, 0, 600, -600), backend = backend
   )
   set.seed(seed)
+  # any: a window's error may be just below
+  if (is.na(case$tol)) case$tol <- signif(10^-stats::runif(1, 2, 10), 3)
   if (case$task != "sums") case$kernel <- "gaussian"
+  # lattices have many nodes on their points in few dimensions
+  if (case$family %in% c("lattice", "nodes")) case$d <- c(1, 2, 3, 1, 1, 2, 3)[case$d]
   if (case$precision == "single") case$tol <- max(case$tol, 1e-5)
   if (!is.null(method)) case$method <- method
   # No grids that would take seconds: of mixtures, and in many dimensions, where every point has blocks of its own.
@@ -346,6 +355,7 @@ add_points <- function(case, n, m) {
   if (nrow(case$x) < 2) case$task <- sub(" loo", "", case$task)
   case$bandwidth <- set$bandwidth
   case$L <- set$L
+  case$rows <- seq_len(nrow(case$y))
   b <- made$b
   if (is.null(b)) b <- any_coefficients(nrow(case$x))
   case <- if (case$task == "sums") add_columns(case, b) else add_weights(case, b)
@@ -407,6 +417,22 @@ bandwidth_of <- function(kind, d) {
   )
 }
 
+# A case of given points, all in the same units, of which the sums at `rows` of the targets are looked at: for a global
+# tolerance, where the largest is among them.
+given_case <- function(x, y = NULL, b = NULL, h = 1, task = "sums", tol = 1e-6, tol_type = "global", rows = NULL,
+                       weights = NULL, precision = "auto", engine = "auto", method = "", backend = "cpu") {
+  x <- as.matrix(x)
+  y_given <- if (is.null(y)) x else as.matrix(y)
+  if (is.null(rows)) rows <- seq_len(nrow(y_given))
+  L <- diag(h, ncol(x))
+  list(
+    seed = NA, family = "given", d = ncol(x), n = nrow(x), m = nrow(y_given), task = task, kernel = "gaussian", tol = tol,
+    tol_type = tol_type, precision = precision, engine = engine, method = method, bandwidth_kind = "scalar",
+    columns = NCOL(b), exponent = 0, backend = backend, x = x, y = y_given, own = is.null(y), bandwidth = h, L = L,
+    rows = rows, b = b, weights = weights, extent = extent_from(x, L)
+  )
+}
+
 # ---- running one ------------------------------------------------------------------------------
 
 # One row: the case, `ratio` (worst error / tolerance, infinite for NaN), `bound` (tol_bound / tol) and `achieved`
@@ -465,7 +491,7 @@ run_sums <- function(case) {
   got <- as.matrix(plain_sums(done$value))
   b <- if (is.null(case$b)) matrix(1, case$n) else as.matrix(case$b)
   log_w <- if (is.null(case$weights)) 0 else log(case$weights)
-  ratios <- vapply(seq_len(ncol(b)), \(c) sums_excess(case, got[, c], log_w + log(abs(b[, c])), sign(b[, c]), chosen), 0)
+  ratios <- vapply(seq_len(ncol(b)), \(c) sums_excess(case, got[case$rows, c], log_w + log(abs(b[, c])), sign(b[, c]), chosen), 0)
   list(
     ratio = max(ratios), chosen = chosen, seconds = done$seconds,
     same_mantissas = if (case$exponent != 0) same_mantissas(b, got, \(b) plain_sums(sums(b)), case$exponent, case)
@@ -478,7 +504,7 @@ plain_sums <- function(sums) {
 }
 
 sums_excess <- function(case, got, log_b, sign_b, chosen) {
-  truth <- brute_sums(case$x, case$y, case$L, log_b, sign_b, case$kernel)
+  truth <- brute_sums(case$x, looked_at(case), case$L, log_b, sign_b, case$kernel)
   log_A <- log_size(truth)
   value_excess(got, truth$value, truth$size, truth$shift,
     if (case$tol_type == "global") max(log_A) else log_A, case$tol,
@@ -522,7 +548,10 @@ run_prediction <- function(case) {
   got <- if (case$engine == "auto") predict(fit, at, type = type, loo = loo) else done$value$got
   report <- list(ratio = Inf, chosen = done$value$stats, seconds = done$seconds)
   if (!all(is.finite(case$x))) return(report)
-  truth <- brute_sums(case$x, case$y, case$L, log_weights(case), rep(1, case$n), own = loo, slopes = type == "score")
+  got <- if (is.matrix(got)) got[case$rows, , drop = FALSE] else got[case$rows]
+  truth <- brute_sums(case$x, looked_at(case), case$L, log_weights(case), rep(1, case$n), own = if (loo) case$rows,
+    slopes = type == "score"
+  )
   excess <- switch(type, density = density_excess, log_density = log_excess, score = score_excess)
   report$ratio <- excess(case, got, truth, estimator, loo, report$chosen)
   report
@@ -545,7 +574,7 @@ predict_with <- function(fit, at, type, loo, control) {
 # Of log densities beside log sums; leave-one-out: of each row.
 log_norms <- function(case, loo) {
   w <- log_weights(case)
-  total <- if (loo) vapply(seq_len(case$n), \(i) log_sum_exp(w[-i]), 0) else log_sum_exp(w)
+  total <- if (loo) vapply(case$rows, \(i) log_sum_exp(w[-i]), 0) else log_sum_exp(w)
   -case$d * log(2 * pi) / 2 - sum(log(diag(case$L))) - total
 }
 
@@ -591,20 +620,26 @@ score_excess <- function(case, got, truth, estimator, loo, chosen) {
   mass <- if (laplace) truth$laplace else truth$size
   slope <- (if (laplace) truth$laplace_slope else truth$slope) / mass
   slope_size <- if (laplace) truth$laplace_slope_size else truth$slope_size
-  length_of <- \(v) sqrt(rowSums(v^2))
   scored <- truth$size > 0
-  share <- if (case$tol_type == "pointwise") case$tol else {
-    log_part <- truth$shift + log(truth$slope_size)
-    pmax(case$tol, pmin(exp(log(case$tol) + max(log_part[scored]) - log_part), 0.011 + 2 * case$tol))
-  }
+  share <- score_share(case, truth, scored)
   rounding <- rounding_of(case, truth, chosen)
-  error <- length_of(got %*% case$L - slope)
-  size <- (slope_size + length_of(slope) * truth$size) / abs(mass)
+  error <- row_length(got %*% case$L - slope)
+  size <- (slope_size + row_length(slope) * truth$size) / abs(mass)
   # where the Laplace-corrected estimate is near its zero there is nothing to divide by
   clear <- scored & (!laplace | abs(truth$laplace) > 20 * share * truth$size)
   error[is.nan(error)] <- Inf
   excess <- (pmax(0, error - 4 * rounding * size) / (2 * share * size))[clear]
   if (length(excess) == 0) 0 else max(excess)
+}
+
+row_length <- function(v) sqrt(rowSums(v^2))
+
+# Of each row: the share of its own size that a slope may be off. No more than a percent where the tolerance is that of
+# the largest.
+score_share <- function(case, truth, among) {
+  if (case$tol_type == "pointwise") return(case$tol)
+  log_part <- log(truth$slope_size) + truth$shift
+  pmax(case$tol, pmin(exp(log(case$tol) + max(log_part[among]) - log_part), row_share(case)))
 }
 
 # ---- debiased points --------------------------------------------------------------------------
@@ -616,28 +651,21 @@ run_debiased <- function(case) {
   done <- timed(\() .Call(ffi_debias, fit$x, fit$weights, fit_factor(fit), score_factor(fit), control))
   chosen <- done$value$stats
   debiased <- if (case$engine == "auto") fit$debiased else done$value$debiased
-  truth <- brute_sums(case$x, case$x, case$L, log_weights(case), rep(1, case$n), slopes = TRUE)
-  used <- if (is.null(case$weights)) rep(TRUE, case$n) else case$weights > 0
+  at <- case$rows
+  x <- case$x[at, , drop = FALSE]
+  used <- if (is.null(case$weights)) rep(TRUE, length(at)) else case$weights[at] > 0
+  truth <- brute_sums(case$x, x, case$L, log_weights(case), rep(1, case$n), slopes = TRUE)
   # half a step of the score: back to a score, and what the coordinates cannot hold of it
   inverse <- backsolve(case$L, diag(case$d), upper.tri = FALSE)
-  score <- 2 * (unname(debiased) - case$x) %*% t(inverse)
-  lost <- apply(4 * .Machine$double.eps * abs(case$x) %*% t(abs(inverse)), 1, max)
-  truth_at <- list(
-    slope = truth$slope / truth$size, size = truth$slope_size / truth$size
-  )
-  length_of <- \(v) sqrt(rowSums(v^2))
-  share <- if (case$tol_type == "pointwise") case$tol else {
-    log_part <- truth$shift + log(truth$slope_size)
-    pmax(case$tol, pmin(exp(log(case$tol) + max(log_part[used]) - log_part), 0.011 + 2 * case$tol))
-  }
-  size <- truth_at$size + length_of(truth_at$slope)
-  error <- length_of(score - truth_at$slope)
+  score <- 2 * (unname(debiased)[at, , drop = FALSE] - x) %*% t(inverse)
+  lost <- apply(4 * .Machine$double.eps * abs(x) %*% t(abs(inverse)), 1, max)
+  slope <- truth$slope / truth$size
+  size <- truth$slope_size / truth$size + row_length(slope)
+  error <- row_length(score - slope)
   error[is.nan(error)] <- Inf
-  case$y <- case$x
-  rounding <- 4 * rounding_of(case, truth, chosen) * size + 4 * sqrt(case$d) * lost
-  list(
-    ratio = max((pmax(0, error - rounding) / (2 * share * size))[used]), chosen = chosen, seconds = done$seconds
-  )
+  rounding <- 4 * rounding_of(replace(case, "y", list(case$x)), truth, chosen) * size + 4 * sqrt(case$d) * lost
+  excess <- pmax(0, error - rounding) / (2 * score_share(case, truth, used) * size)
+  list(ratio = max(excess[used]), chosen = chosen, seconds = done$seconds)
 }
 
 # ---- expectations -----------------------------------------------------------------------------
