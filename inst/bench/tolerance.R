@@ -1,12 +1,14 @@
 # Does the tolerance hold for every input, and does it cost more than exact sums?
 #
 #   Rscript inst/bench/tolerance.R [cases] [first seed] [backend] [--workers K] [--points N] [--method grid|direct]
-#   Rscript inst/bench/tolerance.R --time [backend]
+#                                  [--rows FILE] [--save]
+#   Rscript inst/bench/tolerance.R --time [backend] [--save]
 #
 # 5,000 hostile cases (tests/testthat/helper-tolerance.R, so from the source tree alone), each against sums of all pairs
 # in plain R: worst error and worst proven bound, both as shares of the tolerance, by family. With K workers as many
 # processes share the cases, on the CPU; results do not depend on their number, nor on what else runs.
-# Rows go to results/tolerance-BACKEND.csv with --save. `tolerance_case(seed)` makes any of the cases again.
+# --save: also the table as results/tolerance-BACKEND.csv; --rows: every case to FILE, as CSV. `tolerance_case(seed)`
+# makes any of the cases again (with --points, `points`; with --method, `method`).
 # --time: "auto" with a tolerance beside the exact engine, which it is never to be slower than by more than a tenth
 # (and 2 ms).
 
@@ -18,7 +20,7 @@ option <- function(name, default) {
   at <- match(name, arguments)
   if (is.na(at)) default else arguments[at + 1]
 }
-given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--workers", "--points", "--method"))]
+given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--workers", "--points", "--method", "--rows"))]
 is_backend <- given %in% c("cpu", "cuda", "auto")
 backend <- if (any(is_backend)) given[is_backend][1] else "cpu"
 numbers <- as.integer(given[!is_backend])
@@ -72,12 +74,13 @@ summary_of <- function(rows, by) {
 }
 
 attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets = 100, method = NULL) {
-  bench_start(paste0("tolerance-", backend, ".R"), "The tolerance under attack")
+  bench_start("tolerance.R", "The tolerance under attack", paste0("tolerance-", backend, ".R"))
   cat("Seeds ", first, " to ", first + cases - 1, " on ", backend, ". over: cases whose contract is broken (`of exact`: by the exact engine that\n",
       "\"auto\" or the fast engine gave way to); error/tol, bound/tol: the worst (Inf: NaN, or 0 where there is none); not finite: how\n",
       "many such; digits: sums of b 2^600 that are not those of b times 2^600; refused: typed errors.\n\n", sep = "")
   rows <- run_all(seq(first, length.out = cases), workers, points, targets, method)
-  show_table(summary_of(rows, c("family", "tol_type")))
+  table <- summary_of(rows, c("family", "tol_type"))
+  show_table(table)
   show_table(summary_of(rows, "task"))
   show_table(summary_of(rows, "d"))
   show_table(summary_of(rows, "precision"))
@@ -91,7 +94,9 @@ attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets =
     troubles <- table(worst$trouble[nzchar(worst$trouble)])
     if (length(troubles) > 0) print(troubles)
   }
-  save_rows(rows, paste0("tolerance-", backend, ".csv"))
+  save_rows(table, paste0("tolerance-", backend, ".csv"))
+  file <- option("--rows", NULL)
+  if (!is.null(file)) utils::write.csv(rows, file, row.names = FALSE)
   cat(sum(rows$over), " of ", nrow(rows), " cases over their tolerance; ", cases - nrow(rows), " without a result\n", sep = "")
 }
 
@@ -139,7 +144,7 @@ time_one <- function(name, made, tol, type) {
 }
 
 time_all <- function() {
-  bench_start(paste0("tolerance-time-", backend, ".R"), "The time of \"auto\" with a tolerance beside the exact engine")
+  bench_start("tolerance.R", "The time of \"auto\" with a tolerance beside the exact engine", paste0("tolerance-time-", backend, ".R"))
   cat("Seconds, medians of 3, the two in turns; slower: by more than a tenth and 2 ms.\n\n")
   rows <- NULL
   cases <- time_cases()
