@@ -63,7 +63,7 @@ most <- function(values) if (all(is.na(values))) NA else max(values, na.rm = TRU
 summary_of <- function(rows, by) {
   do.call(rbind, lapply(split(rows, rows[by], drop = TRUE), \(part) data.frame(
     part[1, by, drop = FALSE],
-    cases = nrow(part), over = sum(part$over), `of exact` = sum(part$over & part$engine %in% "exact"),
+    cases = nrow(part), over = sum(part$over), unproven = sum(part$unproven), `of exact` = sum(part$over & part$engine %in% "exact"),
     `error/tol` = signif(most(part$ratio), 3), `bound/tol` = signif(most(part$bound), 3),
     grid = sum(grepl("grid", part$method)), direct = sum(part$method %in% "direct"),
     other = sum(part$engine %in% "fast" & !grepl("grid|direct", part$method)), exact = sum(part$engine %in% "exact"),
@@ -75,8 +75,8 @@ summary_of <- function(rows, by) {
 
 attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets = 100, method = NULL) {
   bench_start("tolerance.R", "The tolerance under attack", paste0("tolerance-", backend, ".R"))
-  cat("Seeds ", first, " to ", first + cases - 1, " on ", backend, ". over: cases whose contract is broken (`of exact`: by the exact engine that\n",
-      "\"auto\" or the fast engine gave way to); error/tol, bound/tol: the worst (Inf: NaN, or 0 where there is none); not finite: how\n",
+  cat("Seeds ", first, " to ", first + cases - 1, " on ", backend,
+      ". over: cases whose contract is broken (`of exact`: by the exact engine that\n", "\"auto\" or the fast engine gave way to); unproven: an error above the engine's bound, or that above tol; error/tol, bound/tol: the worst (Inf: NaN, or 0 where there is none); not finite: how\n",
       "many such; digits: sums of b 2^600 that are not those of b times 2^600; refused: typed errors.\n\n", sep = "")
   rows <- run_all(seq(first, length.out = cases), workers, points, targets, method)
   table <- summary_of(rows, c("family", "tol_type"))
@@ -89,7 +89,10 @@ attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets =
   worst <- utils::head(worst[order(-worst$ratio), ], 40)
   if (nrow(worst) > 0) {
     cat("The worst:\n")
-    columns <- c("seed", "family", "d", "n", "m", "task", "kernel", "tol", "tol_type", "asked", "engine", "method", "ratio", "achieved", "bound")
+    columns <- c(
+      "seed", "family", "d", "n", "m", "task", "kernel", "tol", "tol_type", "asked", "engine", "method", "ratio", "achieved",
+      "bound"
+    )
     show_table(format(worst[columns], digits = 3))
     troubles <- table(worst$trouble[nzchar(worst$trouble)])
     if (length(troubles) > 0) print(troubles)

@@ -21,7 +21,9 @@ test_that("targets away from the mass, and in a half plane without sources, keep
   for (away in c(4, 6)) {
     y <- away + stats::runif(2e4)
     rows <- c(order(y)[1:10], 1:10)
-    for (task in c("sums", "kde density", "kde log_density")) expect_given_on_gpu(x, y, h = 0.3, task = task, rows = rows)
+    for (task in c("sums", "kde density", "kde log_density")) {
+      expect_given_on_gpu(x, y, h = 0.3, task = task, rows = rows)
+    }
   }
   x <- matrix(stats::runif(2e5), ncol = 2) * 20 - 10
   y <- cbind(4 + stats::runif(4000), stats::runif(4000, -8, 8))
