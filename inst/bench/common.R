@@ -11,11 +11,11 @@ bench_folder <- local({
   if (length(file) == 1) dirname(normalizePath(file)) else getwd()
 })
 
-# Prints what ran where; with --save, everything from here on goes to results/ too.
-bench_start <- function(script, title) {
+# Prints what ran where; with --save, everything from here on goes to results/ too, by the name of `part`.
+bench_start <- function(script, title, part = script) {
   if ("--save" %in% commandArgs(TRUE)) {
     dir.create(file.path(bench_folder, "results"), showWarnings = FALSE)
-    sink(file.path(bench_folder, "results", sub("[.]R$", ".txt", script)), split = TRUE)
+    sink(file.path(bench_folder, "results", sub("[.]R$", ".txt", part)), split = TRUE)
   }
   info <- backend_info()
   cat(title, "\n", sep = "")
