@@ -5,10 +5,10 @@
 #'
 #' @returns A list: `isa`, the instruction set in use (`"avx512"`, `"avx2"` or `"portable"`);
 #'   `isa_available`, all that this machine can run; `threads_default`, the number of threads when
-#'   none is asked for; `openmp` and `cuda_built`, whether the package was built with them;
-#'   `cuda_toolkit` and `cuda_architectures`, the version of the CUDA toolkit and the GPU architectures
-#'   it was built with and for (empty without CUDA); `version`, of the package. The environment
-#'   variable `FLASHKERNEL_ISA` (read when the package loads) can choose a smaller instruction set.
+#'   none is asked for; `cuda_built`, whether the package was built with CUDA; `cuda_toolkit` and
+#'   `cuda_architectures`, the version of the CUDA toolkit and the GPU architectures it was built with and for
+#'   (empty without CUDA); `version`, of the package. The environment variable `FLASHKERNEL_ISA` (read when
+#'   the package loads) can choose a smaller instruction set.
 #' @export
 #' @examples
 #' str(backend_info())

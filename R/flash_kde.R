@@ -65,7 +65,9 @@
 #'   GPU.
 #' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
 #'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
-#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer.
+#'   `OMP_THREAD_LIMIT` allow. Small work takes fewer. The results have the same bits for any number. Threads
+#'   sleep between computations and take small pieces of work, so that other programs on the machine take from
+#'   the computation the time that they use, and no more.
 #' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
 #'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
 #' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, sums exactly. With

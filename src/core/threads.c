@@ -29,8 +29,18 @@ void fk_threads_init(void) { loaded_in = getpid(); }
 bool fk_forked(void) { return getpid() != loaded_in; }
 #endif
 
-/* That this process may use. */
+static int positive(const char *name) {
+  const char *value = getenv(name);
+  int n = value ? atoi(value) : 0;
+  return n > 0 ? n : 0;
+}
+
+static int at_most(int threads, int limit) { return limit > 0 && limit < threads ? limit : threads; }
+
+/* That this process may use. Tests set FLASHKERNEL_PROCESSORS to have more threads than there are processors. */
 static int processors(void) {
+  int set_by_test = positive("FLASHKERNEL_PROCESSORS");
+  if (set_by_test) return set_by_test;
 #if defined(__linux__)
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
@@ -44,14 +54,6 @@ static int processors(void) {
   return online > 0 ? (int)online : 1;
 #endif
 }
-
-static int positive(const char *name) {
-  const char *value = getenv(name);
-  int n = value ? atoi(value) : 0;
-  return n > 0 ? n : 0;
-}
-
-static int at_most(int threads, int limit) { return limit > 0 && limit < threads ? limit : threads; }
 
 int fk_threads(int requested) {
   int threads = requested > 0 ? requested : positive("FLASHKERNEL_THREADS"), most = processors();
