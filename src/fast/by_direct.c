@@ -21,48 +21,74 @@ static enum fk_status create(struct fk_fast_job *job, double **u, double **v, st
   return status ? status : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
 }
 
-/* The sums of the columns and gradients to the task's results. The mass is the last column for us and the first,
- * whose gradient is taken, for them: only one column has a gradient. */
+/* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient is
+ * taken, for them: only one column has a gradient. */
+struct results {
+  struct fk_direct_job ask;
+  double *out, *shift;
+};
+
+static enum fk_status sum_all(struct fk_fast_job *job, struct fk_direct *direct, struct results *r,
+                              struct fk_error *err) {
+  enum fk_status status = fk_direct_sums(direct, &r->ask, err);
+  for (int64_t i = 0; i < job->m && !status; i++) {
+    for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] = r->out[c * job->m + i];
+    if (job->task->shift) job->task->shift[i] = 0;
+  }
+  return status;
+}
+
+/* The mass first: the others have its shift. */
+static enum fk_status sum_rows(struct fk_fast_job *job, struct fk_direct *direct, const int64_t *rows,
+                               int64_t n_rows, struct results *r, struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  double *shift = job->task->shift;
+  for (int64_t c = job->columns - 1; c >= 0 && !status; c--) {
+    double *out = fk_fast_out(job, c);
+    if (job->b && job->columns > 1) status = fk_direct_set_columns(direct, job->b + c * job->n, 1, err);
+    if (!status) status = fk_direct_rows(direct, &r->ask, rows, n_rows, r->shift, err);
+    for (int64_t k = 0; k < (rows ? n_rows : job->m) && !status; k++) {
+      int64_t i = rows ? rows[k] : k;
+      if (shift && c == job->columns - 1) shift[i] = r->shift[i];
+      double off = r->shift[i] - (shift ? shift[i] : 0);
+      out[i] = off == 0 ? r->out[i] : r->out[i] * exp(off);
+    }
+  }
+  return status;
+}
+
 static enum fk_status sum(struct fk_fast_job *job, bool all_pointwise, const int64_t *rows, int64_t n_rows,
                           struct fk_error *err) {
   const struct fk_task *task = job->task;
   struct fk_direct *direct = NULL;
-  double *u = NULL, *v = NULL, *shift = NULL, *out = NULL;
+  double *u = NULL, *v = NULL;
   int64_t m = job->m, d = job->d, sums = job->columns * m;
+  struct results r = {.shift = malloc(sizeof(double) * (size_t)m)};
   enum fk_status status = create(job, &u, &v, &direct, err);
+  r.out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
+  if (!status && (!r.out || !r.shift))
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
   if (!status) {
-    out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
-    shift = malloc(sizeof(double) * (size_t)m);
-    if (!out || !shift)
-      status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
-  }
-  if (!status) {
-    struct fk_direct_job ask = {.targets = {v, m, d}, .self_first = task->exclude_self ? 0 : -1, .tol = job->tol};
-    for (int i = 0; i < 3; i++) ask.factor[i] = task->factor[i];
-    ask.sums = out;
-    ask.gradient = job->gradient ? out + sums : NULL;
-    ask.ld = m;
     bool by_rows = all_pointwise || rows;
-    job->used_single = job->single && !by_rows;
-    status = by_rows ? fk_direct_rows(direct, &ask, rows, n_rows, shift, err) : fk_direct_sums(direct, &ask, err);
+    r.ask = (struct fk_direct_job){
+        .targets = {v, m, d}, .self_first = task->exclude_self ? 0 : -1, .tol = job->tol, .sums = r.out, .ld = m};
+    r.ask.gradient = job->gradient ? r.out + sums : NULL;
+    for (int i = 0; i < 3; i++) r.ask.factor[i] = task->factor[i];
+    status = by_rows ? sum_rows(job, direct, rows, n_rows, &r, err) : sum_all(job, direct, &r, err);
+    if (!by_rows) job->used_single = r.ask.used_single;
     const double *target = v ? v : u;
-    for (int64_t r = 0; r < (rows ? n_rows : m) && !status; r++) {
-      int64_t i = rows ? rows[r] : r;
-      for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] = out[c * m + i];
-      for (int64_t k = 0; k < d && job->gradient; k++)
-        task->sums[k * m + i] = out[sums + k * m + i] + target[k * m + i] * out[i];
-      if (task->shift) task->shift[i] = by_rows ? shift[i] : 0;
-      if (by_rows && !task->shift && !job->gradient) {
-        double scale = exp(shift[i]);
-        for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] *= scale;
-      }
+    for (int64_t k = 0; k < (rows ? n_rows : m) && job->gradient && !status; k++) {
+      int64_t i = rows ? rows[k] : k;
+      double scale = by_rows && !task->shift ? exp(r.shift[i]) : 1;
+      for (int64_t a = 0; a < d; a++)
+        task->sums[a * m + i] = scale * r.ask.gradient[a * m + i] + target[a * m + i] * task->mass[i];
     }
   }
   fk_direct_destroy(direct);
   free(u);
   free(v);
-  free(shift);
-  free(out);
+  free(r.shift);
+  free(r.out);
   return status;
 }
 

@@ -7,7 +7,6 @@
 
 #include "../core/count.h"
 #include "../core/threads.h"
-#include "spatial_order.h"
 
 struct build {
   const struct fk_points *x;
@@ -47,7 +46,7 @@ static bool is_wide(const double *low, const double *high, int64_t d) {
 
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
   const struct fk_points *x = b->x;
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
 #pragma omp parallel for num_threads(b->threads) schedule(static) if (b->threads > 1)
   for (int64_t k = 0; k < x->d; k++) column_range(x->data + k * x->n, x->n, low + k, high + k);
@@ -73,7 +72,7 @@ static void box_of(const struct build *b, int64_t first, int64_t end, double *lo
 }
 
 static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   if (end - first > b->leaf) return false;
   if (!b->wide || end - first == 1) return true;
   box_of(b, first, end, low, high);
@@ -84,7 +83,7 @@ static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
 static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
   const struct fk_points *x = b->x;
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   box_of(b, first, end, low, high);
   if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
@@ -199,7 +198,7 @@ enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, 
   memset(cells, 0, sizeof *cells);
   cells->n = x->n;
   cells->d = (int)x->d;
-  if (x->d < 1 || x->d > 7 || x->n >= UINT32_MAX)
+  if (x->d < 1 || x->d > FK_CELLS_MAX_DIM || x->n >= UINT32_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to 7 dimensions and less than 2^32 points");
   if (x->n == 0) return FK_STATUS_OK;
   threads = fk_threads_for_bytes(threads, 100.0 * (double)x->n);

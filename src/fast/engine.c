@@ -186,13 +186,15 @@ double fk_fast_grid_seconds(const struct fk_fast_job *job, const struct fk_grid_
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, 1, job->opts->poll};
+  struct fk_direct_question question = {s->x,          s->y,          (double)job->n,
+                                        (double)job->m, job->columns, .gradient = job->gradient,
+                                        .tol = job->tol};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
+  question.by_rows = job->opts->tol_type == FK_TOL_POINTWISE;
   if (job->n < (int64_t)1 << 32 && fk_direct_least_seconds((double)job->n, (double)job->m, 1) < least)
-    status = fk_direct_guess(&s->x, (double)job->n, &s->y, (double)job->m, job->columns, job->gradient, job->tol,
-                             &options, &cost, err);
-  /* row by row, and in double */
-  *seconds = cost.seconds * (job->opts->tol_type == FK_TOL_POINTWISE ? 3 : 1);
+    status = fk_direct_guess(&question, &options, &cost, err);
+  *seconds = cost.seconds;
   return status;
 }
 
