@@ -159,9 +159,11 @@ static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *gro
   return fk_rows_sum(w, group, middle, end, box, done);
 }
 
-/* Own terms come off again, unless their rounding would show: then targets are summed one by one, without them. */
-static bool own_fit(const struct fk_rows_work *w, const struct own_terms *own, double ulp, double size2) {
-  return own->end == 0 || ulp * own->most <= w->job->tol / 16 * exp2(size2);
+/* Own terms come off again, and leave their rounding, beside sums of at least 2^size2. Where it would show, targets
+ * are summed one by one, without them. */
+static double own_error(const struct own_terms *own, bool single, double size2) {
+  if (own->end == 0) return 0;
+  return size2 > -900 ? (single ? 2e-7 : 1e-15) * own->most / exp2(size2) : (double)INFINITY;
 }
 
 /* The power of two that sums are divided by: none where no term that counts is near underflow. */
@@ -201,9 +203,10 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
   double rounding = s->options.single && !s->lifted
                         ? fk_direct_single_error(&w->reach, near, box, r.offset, allowed)
                         : (double)INFINITY;
+  if (!one) rounding += own_error(&own, true, size2);
   bool single = fk_direct_may_be_single(rounding, tol);
-  if (!one && single) single = own_fit(w, &own, 2e-7, size2);
-  if (!one && !single && !own_fit(w, &own, 1e-15, size2)) return sum_halves(w, group, first, end, done);
+  if (!one && !single && !(own_error(&own, false, size2) <= tol / 16))
+    return sum_halves(w, group, first, end, done);
 
   int64_t self = one && own_out ? own.first : -1;
   double scale2 = shift_of(s, r.offset, size2);

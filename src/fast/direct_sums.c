@@ -170,7 +170,8 @@ static enum fk_status sum_apart(struct fk_direct *s, struct fk_direct_job *job, 
  * rest. */
 #define TINY 1e-30
 static bool is_tiny(const struct fk_direct_job *job, double least) {
-  return least < TINY || (job->self_first >= 0 && 1e-15 > job->tol / 16 * least);
+  if (job->self_first >= 0 && 1e-15 > fmax(job->tol, 1e-12) / 16 * least) return true;
+  return least < TINY;
 }
 
 enum fk_status fk_direct_sums(struct fk_direct *s, struct fk_direct_job *job, struct fk_error *err) {
@@ -180,7 +181,7 @@ enum fk_status fk_direct_sums(struct fk_direct *s, struct fk_direct_job *job, st
   fk_reach_init(&w.reach, s, job);
   status = fk_direct_groups_init(&w.groups, s, job, NULL, 0, err);
   if (!status) status = fk_direct_look(s, job, &w.groups, &w.least, err);
-  if (!status && job->tol > 0 && w.least < INFINITY && is_tiny(job, w.least))
+  if (!status && w.least < INFINITY && is_tiny(job, w.least))
     status = s->n_columns > 1 ? sum_apart(s, job, err) : sum_by_rows(s, job, &w.groups, w.least, err);
   else if (!status) {
     w.least = w.least < INFINITY ? w.least : 1; /* all b are 0 */
