@@ -21,59 +21,143 @@ static enum fk_status create(struct fk_fast_job *job, double **u, double **v, st
   return status ? status : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
 }
 
-/* The sums of the columns and gradients to the task's results. The mass is the last column for us and the first,
- * whose gradient is taken, for them: only one column has a gradient. */
-static enum fk_status sum(struct fk_fast_job *job, bool all_pointwise, const int64_t *rows, int64_t n_rows,
+/* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient
+ * is taken, for them: only one column has a gradient. */
+struct results {
+  struct fk_direct_job ask;
+  double *out, *shift;
+};
+
+static enum fk_status sum_all(struct fk_fast_job *job, struct fk_direct *direct, struct results *r,
+                              struct fk_error *err) {
+  enum fk_status status = fk_direct_sums(direct, &r->ask, err);
+  for (int64_t i = 0; i < job->m && !status; i++) {
+    for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] = r->out[c * job->m + i];
+    if (job->task->shift) job->task->shift[i] = 0;
+  }
+  return status;
+}
+
+/* The mass first: the others have its shift. Quotients need none. floor: in columns of size 1. */
+static enum fk_status sum_rows(struct fk_fast_job *job, struct fk_direct *direct, const int64_t *rows,
+                               int64_t n_rows, double floor, struct results *r, struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  double *shift = job->task->shift;
+  for (int64_t c = job->columns - 1; c >= 0 && !status; c--) {
+    double *out = fk_fast_out(job, c);
+    r->ask.floor = floor * job->size[c];
+    if (job->b && job->columns > 1) status = fk_direct_set_columns(direct, job->b + c * job->n, 1, err);
+    if (!status) status = fk_direct_rows(direct, &r->ask, rows, n_rows, r->shift, err);
+    for (int64_t k = 0; k < (rows ? n_rows : job->m) && !status; k++) {
+      int64_t i = rows ? rows[k] : k;
+      if (shift && c == job->columns - 1) shift[i] = r->shift[i];
+      double off = shift ? r->shift[i] - shift[i] : job->gradient ? 0 : r->shift[i];
+      out[i] = off == 0 ? r->out[i] : r->out[i] * exp(off);
+    }
+  }
+  return status;
+}
+
+/* All rows (rows NULL), by their own tolerance or that of all, or some. */
+static enum fk_status sum(struct fk_fast_job *job, bool by_rows, const int64_t *rows, int64_t n_rows, double floor,
                           struct fk_error *err) {
   const struct fk_task *task = job->task;
   struct fk_direct *direct = NULL;
-  double *u = NULL, *v = NULL, *shift = NULL, *out = NULL;
+  double *u = NULL, *v = NULL;
   int64_t m = job->m, d = job->d, sums = job->columns * m;
+  struct results r = {.shift = malloc(sizeof(double) * (size_t)(m + job->columns))};
+  double *known = r.shift + m;
   enum fk_status status = create(job, &u, &v, &direct, err);
+  r.out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
+  if (!status && (!r.out || !r.shift))
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
   if (!status) {
-    out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
-    shift = malloc(sizeof(double) * (size_t)m);
-    if (!out || !shift)
-      status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
-  }
-  if (!status) {
-    struct fk_direct_job ask = {.targets = {v, m, d}, .self_first = task->exclude_self ? 0 : -1, .tol = job->tol};
-    for (int i = 0; i < 3; i++) ask.factor[i] = task->factor[i];
-    ask.sums = out;
-    ask.gradient = job->gradient ? out + sums : NULL;
-    ask.ld = m;
-    bool by_rows = all_pointwise || rows;
-    job->used_single = job->single && !by_rows;
-    status = by_rows ? fk_direct_rows(direct, &ask, rows, n_rows, shift, err) : fk_direct_sums(direct, &ask, err);
+    r.ask = (struct fk_direct_job){
+        .targets = {v, m, d}, .self_first = task->exclude_self ? 0 : -1, .tol = job->tol, .sums = r.out, .ld = m};
+    r.ask.gradient = job->gradient ? r.out + sums : NULL;
+    for (int i = 0; i < 3; i++) r.ask.factor[i] = task->factor[i];
+    for (int64_t c = 0; c < job->columns; c++) known[c] = job->least * job->size[c];
+    r.ask.known = known;
+    status = by_rows ? sum_rows(job, direct, rows, n_rows, floor, &r, err) : sum_all(job, direct, &r, err);
+    if (!rows) job->used_single = r.ask.used_single;
+    job->bound = fmax(job->bound, r.ask.left_out + FK_FAST_ROUNDING(false));
     const double *target = v ? v : u;
-    for (int64_t r = 0; r < (rows ? n_rows : m) && !status; r++) {
-      int64_t i = rows ? rows[r] : r;
-      for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] = out[c * m + i];
-      for (int64_t k = 0; k < d && job->gradient; k++)
-        task->sums[k * m + i] = out[sums + k * m + i] + target[k * m + i] * out[i];
-      if (task->shift) task->shift[i] = by_rows ? shift[i] : 0;
-      if (by_rows && !task->shift && !job->gradient) {
-        double scale = exp(shift[i]);
-        for (int64_t c = 0; c < job->columns; c++) fk_fast_out(job, c)[i] *= scale;
-      }
+    for (int64_t k = 0; k < (rows ? n_rows : m) && job->gradient && !status; k++) {
+      int64_t i = rows ? rows[k] : k;
+      for (int64_t a = 0; a < d; a++)
+        task->sums[a * m + i] = r.ask.gradient[a * m + i] + target[a * m + i] * task->mass[i];
     }
   }
   fk_direct_destroy(direct);
   free(u);
   free(v);
-  free(shift);
-  free(out);
+  free(r.shift);
+  free(r.out);
+  return status;
+}
+
+/* Rows whose mass is hardly told from what the tolerance leaves out of any. */
+static enum fk_status redo_lost(struct fk_fast_job *job, struct fk_error *err) {
+  double least = (1 + 1 / FK_FAST_LOG_SHARE) * job->bound * job->largest;
+  int64_t *rows, found;
+  enum fk_status status = fk_rows_below(job->task->mass, job->m, least, &rows, &found, err);
+  if (!status && found > 0) status = fk_fast_rows(job, rows, found, 0, err);
+  job->tail_rows += found;
+  free(rows);
   return status;
 }
 
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) {
-  enum fk_status status = sum(job, job->opts->tol_type == FK_TOL_POINTWISE, NULL, 0, err);
-  if (!status) fk_fast_find_largest(job);
+  bool quotient = fk_fast_has_quotient(job), by_rows = fk_fast_pointwise(job) || (quotient && job->laplace != 0);
+  enum fk_status status = sum(job, by_rows, NULL, 0, 0, err);
+  if (status) return status;
+  fk_fast_find_largest(job);
+  return quotient && !by_rows ? redo_lost(job, err) : FK_STATUS_OK;
+}
+
+/* ---- some rows -------------------------------------------------------------------------------- */
+
+/* By the exact engine. */
+static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows,
+                                  struct fk_error *err) {
+  const struct fk_points *targets = fk_fast_targets(job);
+  struct fk_opts opts = *job->opts;
+  struct fk_stats unused = {0};
+  struct fk_task task = *job->task;
+  int64_t d = job->d, values = fk_n_values(&task);
+  double *memory = malloc(sizeof(double) * (size_t)(n_rows * (d + values + 2))), *x = memory;
+  if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for single rows");
+  for (int64_t k = 0; k < d; k++)
+    for (int64_t r = 0; r < n_rows; r++) x[k * n_rows + r] = targets->data[k * targets->n + rows[r]];
+  task.targets = (struct fk_points){x, n_rows, d};
+  task.mass = x + n_rows * d;
+  task.sums = values ? task.mass + n_rows : NULL;
+  task.shift = job->task->shift ? task.mass + n_rows * (1 + values) : NULL;
+  task.tail_pass = job->task->tail_pass;
+  opts.precision = FK_PRECISION_DOUBLE;
+  opts.poll.fn = NULL;
+  enum fk_status status = job->exact->sums(&task, &opts, &unused, err);
+  for (int64_t r = 0; r < n_rows && !status; r++) {
+    int64_t i = rows[r], last = job->columns - 1;
+    int exponent = job->exponent[last];
+    if (task.shift) job->task->shift[i] = task.shift[r] - FK_LN2 * exponent;
+    if (task.shift || job->gradient) exponent = 0;
+    job->task->mass[i] = ldexp(task.mass[r], -exponent);
+    for (int64_t c = 0; c < values; c++)
+      job->task->sums[c * job->m + i] =
+          ldexp(task.sums[c * n_rows + r], job->gradient || task.shift ? 0 : -job->exponent[c]);
+  }
+  free(memory);
   return status;
 }
 
+/* Few rows are not worth a tree, and one has only so many points. */
+enum { FEW_ROWS = 100 };
+
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err) {
-  (void)floor;
-  return sum(job, false, rows, n_rows, err);
+  bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
+  if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
+  bool few = (double)n_rows * (double)job->columns * (0.5 + 0.1 * (double)job->d) < FEW_ROWS;
+  return many || (few && !self) ? sum_exactly(job, rows, n_rows, err) : sum(job, true, rows, n_rows, floor, err);
 }

@@ -8,7 +8,6 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "spatial_order.h"
 
 struct build {
   const struct fk_points *x;
@@ -100,7 +99,7 @@ static void find_keys(void *data, int64_t first, int64_t end, int slot) {
 
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
   const struct fk_points *x = b->x;
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
   b->wide = is_wide(low, high, x->d);
@@ -124,7 +123,7 @@ static void box_of(const struct build *b, int64_t first, int64_t end, double *lo
 }
 
 static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   if (end - first > b->leaf) return false;
   if (!b->wide || end - first == 1) return true;
   box_of(b, first, end, low, high);
@@ -135,7 +134,7 @@ static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
 static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
   const struct fk_points *x = b->x;
-  double low[7], high[7];
+  double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   box_of(b, first, end, low, high);
   if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
@@ -263,7 +262,7 @@ enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, 
   memset(cells, 0, sizeof *cells);
   cells->n = x->n;
   cells->d = (int)x->d;
-  if (x->d < 1 || x->d > 7 || x->n >= UINT32_MAX)
+  if (x->d < 1 || x->d > FK_CELLS_MAX_DIM || x->n >= UINT32_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "pruned sums take 1 to 7 dimensions and less than 2^32 points");
   if (x->n == 0) return FK_STATUS_OK;
   threads = fk_threads_for_bytes(threads, 100.0 * (double)x->n);

@@ -7,12 +7,14 @@
 #define FK_FAST_CELLS_H
 
 #include "../fk.h"
+#include "spatial_order.h"
 
 struct fk_cell {
   uint32_t first, end; /* points in spatial order */
   uint32_t skip;       /* the node after this one's descendants; its own index + 1: a leaf */
 };
 
+enum { FK_CELLS_MAX_DIM = FK_CURVE_MAX_DIM };
 enum { FK_CELLS_SPARE = 32 }; /* numbers after the last that may be read: zeros */
 
 struct fk_cells {

@@ -77,24 +77,27 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, 1, job->opts->poll};
+  struct fk_direct_question question = {.x = s->x, .targets = s->y, .n = (double)job->n, .m = (double)job->m};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
+  question.n_columns = job->columns;
+  question.gradient = job->gradient;
+  question.tol = job->tol;
+  question.by_rows = fk_fast_pointwise(job) || (fk_fast_has_quotient(job) && job->laplace != 0);
   if (job->n < (int64_t)1 << 32 && fk_direct_least_seconds((double)job->n, (double)job->m, 1) < least)
-    status = fk_direct_guess(&s->x, (double)job->n, &s->y, (double)job->m, job->columns, job->gradient, job->tol,
-                             &options, &cost, err);
-  /* row by row, and in double */
-  *seconds = cost.seconds * (fk_fast_pointwise(job) ? 3 : 1);
+    status = fk_direct_guess(&question, &options, &cost, err);
+  *seconds = cost.seconds;
   return status;
 }
 
 /* The exact engine's guess is for the sums asked for; on the CPU each pair is computed once where the targets are
  * the sources: measured 0.55. */
-static double exact_seconds(const struct fk_fast_job *job, const struct fk_engine *exact) {
+static double exact_seconds(const struct fk_fast_job *job) {
   struct fk_work size = fk_task_work(job->task);
   struct fk_opts alone = *job->opts;
   alone.threads = 1;
   double share = job->same && job->terms == fk_fast_terms_cpu ? 0.55 : 1;
-  return share * exact->seconds(&size, &alone);
+  return share * job->exact->seconds(&size, &alone);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------- */
@@ -108,7 +111,7 @@ static int least_of(const double *seconds) {
 
 /* The cheapest by what samples tell; where that is the grid, once more by what proving its error takes. */
 static enum fk_status choose(struct fk_fast_job *job, const struct fk_fast_samples *s,
-                             const struct fk_engine *exact, struct fk_fast_choice *choice, struct fk_error *err) {
+                             struct fk_fast_choice *choice, struct fk_error *err) {
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
   bool on_device = job->terms == fk_fast_terms_cuda, gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
   /* points too thin for a device's grid can be for the CPU, where that may do the work */
@@ -127,26 +130,26 @@ static enum fk_status choose(struct fk_fast_job *job, const struct fk_fast_sampl
   if (!status && gaussian && may_direct)
     status = fk_fast_direct_seconds(job, s, by[FK_BY_GRID], &by[FK_BY_DIRECT], err);
   if (status) return status;
-  if (!forced || least_of(by) == FK_BY_EXACT) by[FK_BY_EXACT] = exact_seconds(job, exact);
+  if (!forced || least_of(by) == FK_BY_EXACT) by[FK_BY_EXACT] = exact_seconds(job);
   if (least_of(by) == FK_BY_GRID) {
     status = fk_fast_plan_grid(job, s, &work, &choice->sample, &choice->plan, &by[FK_BY_GRID], err);
     if (!status && may_direct && !isfinite(by[FK_BY_DIRECT]) && by[FK_BY_GRID] > 0)
       status = fk_fast_direct_seconds(job, s, by[FK_BY_GRID], &by[FK_BY_DIRECT], err);
-    if (!isfinite(by[FK_BY_GRID]) && forced && !isfinite(by[FK_BY_DIRECT]))
-      by[FK_BY_EXACT] = exact_seconds(job, exact);
+    if (!isfinite(by[FK_BY_GRID]) && forced && !isfinite(by[FK_BY_DIRECT])) by[FK_BY_EXACT] = exact_seconds(job);
   }
   choice->method = (enum fk_fast_method)least_of(by);
-  if (!status && choice->method == FK_BY_DIRECT && !choice->sample.check.targets)
+  if (!status && choice->method == FK_BY_DIRECT && !choice->sample.check.targets) {
     status = fk_fast_check_init(job, NULL, 0, &choice->sample, err);
+    job->least = status ? 0 : fk_fast_check_least(job, &choice->sample);
+  }
   return status;
 }
 
 /* Methods differ in their last bits, which are not to depend on the threads: the choice is for one. */
-enum fk_status fk_fast_choose(struct fk_fast_job *job, const struct fk_engine *exact,
-                              struct fk_fast_choice *choice, struct fk_error *err) {
+enum fk_status fk_fast_choose(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err) {
   struct fk_fast_samples s = {NULL};
   enum fk_status status = take_samples(job, &s, err);
-  if (!status) status = choose(job, &s, exact, choice, err);
+  if (!status) status = choose(job, &s, choice, err);
   free(s.u);
   return status;
 }

@@ -13,9 +13,8 @@ struct fk_fast_choice {
   struct fk_fast_sample sample;
 };
 
-/* exact: the engine that does the work where no other method is faster. */
-enum fk_status fk_fast_choose(struct fk_fast_job *job, const struct fk_engine *exact,
-                              struct fk_fast_choice *choice, struct fk_error *err);
+/* Of the job's engines: where no method is faster, the exact one does the work. */
+enum fk_status fk_fast_choose(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err);
 void fk_fast_choice_free(struct fk_fast_choice *choice);
 
 #endif

@@ -137,14 +137,32 @@ INLINE void FN(mass)(const struct fk_direct_tile *a, const int d) {
   FN(flush)(&q);
 }
 
+/* Exponents less the targets' shifts and the sources' lifts: whole numbers, whose sum is exact. */
+INLINE void FN(take_off)(const struct fk_direct_tile *a, int target, int source, const int rows, const int cols,
+                         const V *t, V *kernel) {
+  const REAL *lift = (const REAL *)a->sources + a->d * FK_DIRECT_PACKED + source;
+  FK_UNROLL
+  for (int i = 0; i < rows * cols; i++) {
+    V off = V_SET(a->shift ? (REAL)a->shift[target + i / cols] : 0);
+    if (a->lifted) {
+      V root = V_LOAD(lift + i % cols * V_LANES);
+      off = V_ADD(off, V_SUB(V_FMA(root, root, V_SET(EXP2_MAGIC)), V_SET(EXP2_MAGIC)));
+    }
+    kernel[i] = V_MIN(V_SET(0), V_SUB(t[i], off));
+  }
+}
+
 /* Everything else: shifts, the factor, several columns, the gradient. sum[v][r]: columns, then the gradient. */
 INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int source, int first, int count,
                            double *gradient, const int rows, const int cols, V sum[][FK_ROWS]) {
   V t[EXP2_GROUP], kernel[EXP2_GROUP];
   FN(exponents)(a, target, source, a->d, rows, cols, t);
-  FK_UNROLL
-  for (int i = 0; i < rows * cols; i++)
-    kernel[i] = a->shift ? V_MIN(V_SET(0), V_SUB(t[i], V_SET((REAL)a->shift[target + i / cols]))) : t[i];
+  if (a->shift || a->lifted) {
+    FN(take_off)(a, target, source, rows, cols, t, kernel);
+  } else {
+    FK_UNROLL
+    for (int i = 0; i < rows * cols; i++) kernel[i] = t[i];
+  }
   FN(exp2)(kernel, rows * cols);
   if (a->has_factor && !a->absolute) {
     FK_UNROLL
@@ -213,10 +231,10 @@ static void FN(values_of)(const struct fk_direct_tile *a) {
 static void FN(sums)(const struct fk_direct_tile *a) {
   int end = (a->n_sources + V_LANES - 1) / V_LANES * V_LANES;
   for (int i = a->n_sources; i < end; i++) {
-    for (int k = 0; k < a->d; k++) ((REAL *)a->sources)[k * FK_DIRECT_PACKED + i] = 0;
+    for (int k = 0; k < a->d + a->lifted; k++) ((REAL *)a->sources)[k * FK_DIRECT_PACKED + i] = 0;
     for (int c = 0; c < a->n_columns; c++) ((REAL *)a->b)[c * FK_DIRECT_PACKED + i] = 0;
   }
-  if (a->n_columns > 1 || a->gradient || a->shift || a->has_factor || a->absolute)
+  if (a->n_columns > 1 || a->gradient || a->shift || a->lifted || a->has_factor || a->absolute)
     FN(values_of)(a);
   else if (a->d == 1)
     FN(mass)(a, 1);

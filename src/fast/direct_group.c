@@ -9,15 +9,16 @@
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,
                           const struct fk_direct_job *job) {
   struct fk_direct_tile *tile = &group->tile;
-  size_t d = (size_t)direct->cells.d, columns = (size_t)direct->n_columns, real = sizeof(double);
+  size_t d = (size_t)direct->d, columns = (size_t)direct->n_columns, real = sizeof(double);
   memset(group, 0, sizeof *group);
-  group->targets = fk_aligned_alloc(d * FK_DIRECT_GROUP * real);
+  group->targets = fk_aligned_alloc((size_t)direct->cells.d * FK_DIRECT_GROUP * real);
   tile->targets = group->targets;
-  tile->sources = fk_aligned_alloc(d * FK_DIRECT_PACKED * real);
+  tile->sources = fk_aligned_alloc((size_t)direct->cells.d * FK_DIRECT_PACKED * real);
   tile->b = fk_aligned_alloc(columns * FK_DIRECT_PACKED * real);
   tile->sums = fk_aligned_alloc(columns * FK_DIRECT_GROUP * real);
   tile->gradient = job->gradient ? fk_aligned_alloc(d * FK_DIRECT_GROUP * real) : NULL;
   tile->d = (int)d;
+  tile->lifted = direct->lifted;
   tile->n_columns = (int)columns;
   tile->has_factor = job->factor[0] != 1 || job->factor[1] != 0 || job->factor[2] != 0;
   tile->factor[0] = job->factor[0]; /* q/2 = -t ln 2 */
@@ -57,7 +58,7 @@ void fk_direct_team_free(struct fk_direct_team *team) {
 }
 
 static void pack_targets(struct fk_direct_group *group, const double *x, int64_t ld, int count, bool single) {
-  for (int k = 0; k < group->tile.d; k++)
+  for (int k = 0; k < group->tile.d; k++) /* not the lift: it is 0 */
     for (int i = 0; i < count; i++) {
       double u = (x[k * ld + i] - group->centre[k]) * FK_DIRECT_SCALE;
       if (single)
@@ -68,13 +69,29 @@ static void pack_targets(struct fk_direct_group *group, const double *x, int64_t
 }
 
 static void run_tile(struct fk_direct_group *group, const struct fk_direct_ops *ops, int count) {
+  double pairs = (double)count * group->tile.n_targets;
   group->tile.n_sources = count;
   if (count > 0 && !group->only_count) ops->sums(&group->tile);
-  group->pairs += (double)count * group->tile.n_targets;
+  group->pairs += pairs;
+  if (ops == fk_direct_isa()->f32) group->single_pairs += pairs;
+  if (group->tile.shift || group->tile.lifted) group->shifted_pairs += pairs;
+}
+
+/* Rounding of coordinates and of their squares, whose exponents in base 2 are on average over the kernels at most
+ * log2(mass / sum) (Jensen), then of kernels and of partial sums. */
+double fk_direct_single_error(const struct fk_reach *reach, const struct fk_near *near, const double *box,
+                              double offset, double least) {
+  int d = reach->direct->cells.d;
+  double half2 = 0, t = fmax(1, log2(near->inside / least) + 0.5 * FK_LOG2E * offset), h = t * FK_LN2, f = 1;
+  for (int k = 0; k < d; k++) half2 += 0.25 * (box[d + k] - box[k]) * (box[d + k] - box[k]);
+  if (!(t < 90)) return INFINITY; /* kernels below 2^-125 are 0 */
+  if (!reach->plain) f = fmax(1, reach->factor[0] + h * (reach->factor[1] + h * reach->factor[2]));
+  if (reach->gradient) f *= 0.5 + h;
+  return f * (FK_LN2 * 0x1p-24 * ((4 + d) * t + 4 * FK_DIRECT_SCALE * sqrt(half2 * t)) + 1e-6);
 }
 
 void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct, const double *x,
-                         int64_t ld, int count, const double *box, int64_t self, bool single) {
+                         int64_t ld, int count, const double *box, int64_t self, bool single, double shift) {
   const struct fk_cells *cells = &direct->cells;
   const struct fk_direct_ops *ops = single ? fk_direct_isa()->f32 : fk_direct_isa()->f64;
   struct fk_direct_tile *tile = &group->tile;
@@ -86,8 +103,11 @@ void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *
   }
   pack_targets(group, x, ld, count, single);
   tile->n_targets = count;
+  for (int i = 0; i < FK_DIRECT_GROUP; i++) group->shifts[i] = shift;
+  tile->shift = shift != 0 ? group->shifts : NULL;
+  group->groups++;
   memset(tile->sums, 0, sizeof(double) * (size_t)(FK_DIRECT_GROUP * tile->n_columns));
-  if (tile->gradient) memset(tile->gradient, 0, sizeof(double) * (size_t)(FK_DIRECT_GROUP * d));
+  if (tile->gradient) memset(tile->gradient, 0, sizeof(double) * (size_t)(FK_DIRECT_GROUP * tile->d));
 
   pack.x = cells->x;
   pack.columns = direct->columns;

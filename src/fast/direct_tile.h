@@ -30,7 +30,8 @@ struct fk_direct_tile {
   int n_columns;
   const void *targets; /* [k][FK_DIRECT_GROUP] */
   void *sources, *b;   /* [k][FK_DIRECT_PACKED], [column][FK_DIRECT_PACKED] */
-  const double *shift; /* exponent (base 2) taken off each target's, or NULL */
+  const double *shift; /* exponent (base 2) taken off each target's, an integer, or NULL */
+  bool lifted;         /* sources have a coordinate more, [d], whose square, an integer, comes off the exponent */
   bool has_factor;
   double factor[3]; /* polynomial of the exponent in base 2 */
   bool absolute;    /* sums of |b| k, without the factor */

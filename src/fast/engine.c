@@ -97,6 +97,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.same = !task->targets.data;
   job.tol = opts->tol;
   job.terms = terms;
+  job.exact = exact;
   job.session = ++sessions;
   job.stats = stats;
   job.single = fk_fast_may_be_single(opts, opts->tol) && !fk_fast_pointwise(&job);
@@ -104,7 +105,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;
   enum fk_status status = fk_fast_columns_init(&job, err);
-  if (!status) status = fk_fast_choose(&job, exact, &choice, err);
+  if (!status) status = fk_fast_choose(&job, &choice, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
     status = run(&job, &choice, err);

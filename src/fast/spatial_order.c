@@ -22,7 +22,7 @@ static int bits_of(double extent, double longest, int level) {
 bool fk_curve_init(struct fk_curve *curve, int d, const double *low, const double *high,
                    uint32_t (*spread)[4][256]) {
   double longest = 0;
-  int level = 0, bits[7];
+  int level = 0, bits[FK_CURVE_MAX_DIM];
   for (int k = 0; k < d; k++) longest = fmax(longest, high[k] - low[k]);
   if (!(longest > 0) || !isfinite(longest) || !isfinite(ldexp(1, KEY_BITS) / longest)) return false;
   for (int total = 0; total <= KEY_BITS && level < KEY_BITS;) {

@@ -7,12 +7,14 @@
 /* An item is a key of 32 bits above the point's index of 32 bits. */
 typedef uint64_t fk_item;
 
+enum { FK_CURVE_MAX_DIM = 8 };
+
 /* A grid of cubes over a box, coarse enough for the keys: dimensions that are long for the cubes get more bits. */
 struct fk_curve {
-  int d, parts[7]; /* bytes of a coordinate that are in use */
-  double low[7], per_side;
-  uint32_t last[7];           /* largest coordinate */
-  uint32_t (*spread)[4][256]; /* d x 4: where the bits of each byte go in the key */
+  int d, parts[FK_CURVE_MAX_DIM]; /* bytes of a coordinate that are in use */
+  double low[FK_CURVE_MAX_DIM], per_side;
+  uint32_t last[FK_CURVE_MAX_DIM]; /* largest coordinate */
+  uint32_t (*spread)[4][256];      /* d x 4: where the bits of each byte go in the key */
 };
 
 /* low, high: the points' box. False where it has no extent that a curve could follow. */

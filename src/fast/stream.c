@@ -74,10 +74,11 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
   bool single = fk_fast_may_be_single(&s->opts, spec->part_tol);
   struct fk_direct_options options = {single, 1, s->opts.poll};
   struct fk_direct_cost direct = {0, INFINITY};
+  struct fk_direct_question question = {*x, *y, n, m, s->columns, .tol = spec->part_tol};
   enum fk_status status = FK_STATUS_OK;
   *seconds = s->opts.engine == FK_ENGINE_FAST ? INFINITY : calls * fk_engine_exact_cpu.seconds(&work, &alone);
   if (n < 0x1p32 && calls * fk_direct_least_seconds(n, m, 1) < *seconds)
-    status = fk_direct_guess(x, n, y, m, s->columns, false, spec->part_tol, &options, &direct, err);
+    status = fk_direct_guess(&question, &options, &direct, err);
   *seconds = fmin(*seconds, calls * direct.seconds);
   return status;
 }
