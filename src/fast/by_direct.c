@@ -21,8 +21,8 @@ static enum fk_status create(struct fk_fast_job *job, double **u, double **v, st
   return status ? status : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
 }
 
-/* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient is
- * taken, for them: only one column has a gradient. */
+/* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient
+ * is taken, for them: only one column has a gradient. */
 struct results {
   struct fk_direct_job ask;
   double *out, *shift;

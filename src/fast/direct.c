@@ -160,8 +160,8 @@ enum fk_status fk_direct_positions(struct fk_direct *s, struct fk_error *err) {
 
 /* ---- other structures of the same points -------------------------------------------------------- */
 
-/* Points as they were given, n x d, in a matrix with `more` columns more; what is in the cells' order, where it was
- * given. */
+/* Points as they were given, n x d, in a matrix with `more` columns more; what is in the cells' order, where it
+ * was given. */
 static double *given_points(const struct fk_direct *s, int more) {
   int64_t n = s->cells.n;
   double *x = malloc(sizeof(double) * (size_t)(n * (s->d + more) + 1));

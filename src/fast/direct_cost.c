@@ -112,8 +112,7 @@ static enum fk_status guess_groups(struct guess *g, struct fk_error *err) {
   struct fk_direct_group group;
   bool failed = !fk_direct_group_init(&group, s, g->work.job);
   group.only_count = true;
-  for (int64_t i = 0; i < sample && !failed; i++)
-    failed = !guess_group(g, &group, i * g->work.groups.n / sample);
+  for (int64_t i = 0; i < sample && !failed; i++) failed = !guess_group(g, &group, i * g->work.groups.n / sample);
   /* The sample's leaves are large for the box, so that more is looked at for each source that is kept than among
    * all points; the less so, the more dimensions there are. */
   double per = sample > 0 ? g->times / (double)sample : 0,
@@ -154,7 +153,8 @@ static enum fk_status guess(struct guess *g, const struct fk_direct_options *opt
   enum fk_status status = fk_direct_groups_init(&g->work.groups, g->work.direct, job, NULL, 0, err);
   if (!status) status = fk_direct_look(g->work.direct, job, &g->work.groups, &g->least, err);
   if (status) return status;
-  if (!q->targets.data) /* a point of the sample meets itself once, and the others' neighbours are `times` as many */
+  if (!q->targets
+           .data) /* a point of the sample meets itself once, and the others' neighbours are `times` as many */
     g->least = fmax(1, 1 + g->times * (g->least - 1)) / g->times;
   if (g->least < 1e-30) { /* as fk_direct_sums() would do */
     double far2;

@@ -109,8 +109,8 @@ static double budget_of(const struct fk_near *near, const struct fk_near_ask *as
   return fmax(ask->budget, ask->tol * near->least);
 }
 
-/* The cutoff goes in, step by step: the mass outside counts by its distance, that of boxes which the cutoff cuts as
- * if all of it were just beyond. */
+/* The cutoff goes in, step by step: the mass outside counts by its distance, that of boxes which the cutoff cuts
+ * as if all of it were just beyond. */
 static void choose_cutoff(struct fk_near *near, const struct fk_reach *reach, double offset, double budget) {
   int top = FK_DECAY_STEPS;
   double within = 0, uncut = 0, outside = near->left_out;

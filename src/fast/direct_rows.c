@@ -83,8 +83,8 @@ static struct own_terms own_terms_of(const struct fk_rows_work *w, int64_t first
 
 /* A row's sums, `scale2` binary places too small, to where they belong. They go out as they are where that keeps
  * them in range, else with a shift that leaves numbers near 1. size2: log2 of a lower bound on the sum. */
-static void deliver_row(const struct fk_rows_work *w, int64_t at, double sum, const double *gradient, double scale2,
-                        double size2) {
+static void deliver_row(const struct fk_rows_work *w, int64_t at, double sum, const double *gradient,
+                        double scale2, double size2) {
   const struct fk_direct *s = w->direct;
   struct fk_direct_job *job = w->job;
   int64_t row = fk_direct_row(&w->groups, at);
@@ -159,8 +159,8 @@ static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *gro
   return fk_rows_sum(w, group, middle, end, box, done);
 }
 
-/* Own terms come off again, and leave their rounding, beside sums of at least 2^size2. Where it would show, targets
- * are summed one by one, without them. */
+/* Own terms come off again, and leave their rounding, beside sums of at least 2^size2. Where it would show,
+ * targets are summed one by one, without them. */
 static double own_error(const struct own_terms *own, bool single, double size2) {
   if (own->end == 0) return 0;
   return size2 > -900 ? (single ? 2e-7 : 1e-15) * own->most / exp2(size2) : (double)INFINITY;

@@ -89,8 +89,8 @@ static bool sum_range(const struct sums_work *w, int64_t from, int64_t to, int t
   return !failed;
 }
 
-/* Results are no larger than the sums of |b| k, but where a factor makes them so: what is left out is little beside
- * them, too, for every column that counts. */
+/* Results are no larger than the sums of |b| k, but where a factor makes them so: what is left out is little
+ * beside them, too, for every column that counts. */
 static double largest_found(const struct sums_work *w) {
   const struct fk_direct_job *job = w->job;
   int64_t m = job->targets.data ? job->targets.n : w->direct->cells.n;
@@ -113,8 +113,8 @@ static enum fk_status sum_groups(struct sums_work *w, struct fk_error *err) {
   fk_chunks_start(&progress, &s->options.poll, threads, (double)w->groups.n, 3e4);
   for (int64_t from = 0, to; from < w->groups.n && !status; from = to) {
     to = fk_smaller(w->groups.n, from + progress.size);
-    status = sum_range(w, from, to, threads, &done) ? fk_chunks_done(&progress, to - from, err)
-                                                     : out_of_memory(err);
+    status =
+        sum_range(w, from, to, threads, &done) ? fk_chunks_done(&progress, to - from, err) : out_of_memory(err);
   }
   w->job->pairs += done.pairs;
   w->job->used_single = w->job->used_single || done.rounding > 0;
@@ -131,8 +131,7 @@ static enum fk_status sum_by_rows(struct fk_direct *s, struct fk_direct_job *job
   int64_t m = job->targets.data ? job->targets.n : s->cells.n;
   double *shift = malloc(sizeof(double) * (size_t)(m + 1)), least2 = log2(least), seen2;
   enum fk_status status = shift ? fk_direct_look_far(s, job, groups, &seen2, err) : out_of_memory(err);
-  if (!status)
-    status = fk_direct_by_rows(s, job, NULL, 0, shift, log2(job->tol) + fmax(least2, seen2), err);
+  if (!status) status = fk_direct_by_rows(s, job, NULL, 0, shift, log2(job->tol) + fmax(least2, seen2), err);
   for (int64_t i = 0; i < m && !status; i++) {
     if (shift[i] == 0) continue;
     double scale = exp(shift[i]);

@@ -186,9 +186,8 @@ double fk_fast_grid_seconds(const struct fk_fast_job *job, const struct fk_grid_
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, 1, job->opts->poll};
-  struct fk_direct_question question = {s->x,          s->y,          (double)job->n,
-                                        (double)job->m, job->columns, .gradient = job->gradient,
-                                        .tol = job->tol};
+  struct fk_direct_question question = {
+      s->x, s->y, (double)job->n, (double)job->m, job->columns, .gradient = job->gradient, .tol = job->tol};
   struct fk_direct_cost cost = {0, INFINITY};
   enum fk_status status = FK_STATUS_OK;
   question.by_rows = job->opts->tol_type == FK_TOL_POINTWISE;
