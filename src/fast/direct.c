@@ -16,7 +16,7 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
 
 /* ---- sources ---------------------------------------------------------------------------------- */
 
-/* lift: of points with one coordinate more, which is that. */
+/* lifted: the last coordinate of the points is that of the logarithms. */
 static enum fk_status create(const struct fk_points *x, bool lifted, const double *b, int64_t n_columns,
                              const struct fk_direct_options *options, struct fk_direct **direct,
                              struct fk_error *err) {

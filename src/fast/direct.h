@@ -8,9 +8,9 @@
  *
  *   fk_direct_create() -> fk_direct_sums() for each chunk, fk_direct_rows() for rows in the tails -> destroy
  *
- * b may be any finite numbers, from the least to the largest in one column: columns are scaled by powers of two, and
- * rows are summed in the log domain. Results are the same to the last bit for any number of threads. Coordinates
- * must be finite.
+ * b may be any finite numbers, from the least to the largest in one column: columns are scaled by powers of two,
+ * and rows are summed in the log domain. Results are the same to the last bit for any number of threads.
+ * Coordinates must be finite.
  */
 #ifndef FK_FAST_DIRECT_H
 #define FK_FAST_DIRECT_H
@@ -44,28 +44,29 @@ struct fk_direct_job {
   int64_t self_first; /* target i is source self_first + i and leaves that pair out; -1: no pair is left out */
   double factor[3];   /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2; {1, 0, 0}: the kernel alone */
   double tol;
-  double floor;        /* rows: what may be left out of any of them, in units of b k; 0: none */
-  const double *known; /* sums: for each column a sum of |b| k that the largest reaches, as the caller knows; NULL */
-  double *sums;        /* V, m x n_columns, at [i + c * ld] */
-  double *gradient;    /* G, m x d, at [i + k * ld]; NULL: not wanted */
-  int64_t ld;          /* at least m: a chunk may write into the rows of a larger matrix */
-  double pairs;        /* out: kernels computed, added to */
-  double left_out;     /* out: a bound on any target's error but for the rounding of doubles, relative to what the
-                          tolerance is */
-  bool used_single;    /* out */
+  double floor; /* rows: what may be left out of any of them, in units of b k; 0: none */
+  const double
+      *known;       /* sums: for each column a sum of |b| k that the largest reaches, as the caller knows; NULL */
+  double *sums;     /* V, m x n_columns, at [i + c * ld] */
+  double *gradient; /* G, m x d, at [i + k * ld]; NULL: not wanted */
+  int64_t ld;       /* at least m: a chunk may write into the rows of a larger matrix */
+  double pairs;     /* out: kernels computed, added to */
+  double left_out;  /* out: a bound on any target's error but for the rounding of doubles, relative to what the
+                       tolerance is */
+  bool used_single; /* out */
 };
 
 /* All targets, global tolerance: for each column, what is left out is at most tol times the largest
- * sum_j |b[j, c]| k(y_i, x_j), own terms not counted where they are left out, over the targets that the structure has
- * seen so far (in this call or earlier ones, as found on a sample or known to the caller, which is a lower bound).
- * For the gradient: in units of one bandwidth. */
+ * sum_j |b[j, c]| k(y_i, x_j), own terms not counted where they are left out, over the targets that the structure
+ * has seen so far (in this call or earlier ones, as found on a sample or known to the caller, which is a lower
+ * bound). For the gradient: in units of one bandwidth. */
 enum fk_status fk_direct_sums(struct fk_direct *direct, struct fk_direct_job *job, struct fk_error *err);
 
 /* The targets rows[0 .. n_rows) only (NULL: all), for a structure with one column: of each is left out at most
  * tol times its own sum_j |b[j]| k, or `floor` where that is more. Its sums and gradient are to be multiplied by
- * exp(shift[i]), which is 1 unless they could leave the range of doubles (and not the log of the largest term): they
- * are 0 only where all terms are, where terms of both signs cancel, or where `floor` lets them be. Results go to the
- * rows' own places; others are not touched. */
+ * exp(shift[i]), which is 1 unless they could leave the range of doubles (and not the log of the largest term):
+ * they are 0 only where all terms are, where terms of both signs cancel, or where `floor` lets them be. Results go
+ * to the rows' own places; others are not touched. */
 enum fk_status fk_direct_rows(struct fk_direct *direct, struct fk_direct_job *job, const int64_t *rows,
                               int64_t n_rows, double *shift, struct fk_error *err);
 

@@ -15,8 +15,8 @@ enum { FK_DECAY_STEPS = 640 };
 /* Columns are held times powers of two, so that the largest |b| of each is in [1, 2).
  *
  * Where the |b| of a single column differ by many orders, rows are summed in the log domain (direct_logs.c): in a
- * structure with |b| = beta 2^-E, beta in [1, 2), whose sources have a coordinate more, sqrt(2 E log 2). The targets'
- * is 0, so that exp(-q/2) is 2^-E times what it was: boxes, searches and cutoffs know no difference. */
+ * structure with |b| = beta 2^-E, beta in [1, 2), whose sources have a coordinate more, sqrt(2 E log 2). The
+ * targets' is 0, so that exp(-q/2) is 2^-E times what it was: boxes, searches and cutoffs know no difference. */
 struct fk_direct {
   struct fk_direct_options options;
   struct fk_cells cells;
@@ -26,9 +26,10 @@ struct fk_direct {
   double *columns; /* n x n_columns, in the cells' order, scaled; NULL: ones */
   int *exponent;   /* of each column: b = column * 2^exponent */
   double *largest; /* of each column, in absolute value: 0 or in [1, 2) */
-  double *seen;    /* lower bounds on the largest sum of |b| k so far, with the own terms and without: 2 x n_columns */
-  double *mass;    /* of each cell: sum over its points of the largest |b[j, c]| */
-  double *raw;     /* b in the cells' order, where a column is wide; NULL: none is */
+  double
+      *seen; /* lower bounds on the largest sum of |b| k so far, with the own terms and without: 2 x n_columns */
+  double *mass;           /* of each cell: sum over its points of the largest |b[j, c]| */
+  double *raw;            /* b in the cells' order, where a column is wide; NULL: none is */
   struct fk_direct *logs; /* of this column; NULL until it is needed */
   uint32_t *groups;       /* cells that are summed together where the sources are the targets */
   uint32_t *position;     /* of each row in the cells' order; NULL until it is needed */
@@ -76,7 +77,7 @@ struct fk_near_ask {
   const double *box;
   double offset; /* no target has a source with mass nearer than its square root */
   double budget, tol;
-  double least;            /* a lower bound on any target's sum */
+  double least;               /* a lower bound on any target's sum */
   int64_t own_first, own_end; /* sources that do not count for such a bound */
 };
 /* The sources that matter. Points of the pieces beyond cut2 are to be left out too. False: no memory. */
@@ -172,15 +173,16 @@ struct fk_rows_work {
   struct fk_reach reach;
   struct fk_direct_job *job;
   struct fk_direct_groups groups;
-  double floor2;   /* log2 of what may be left out of any row, in units of the scaled column; -Inf: nothing */
-  double *shift;   /* NULL: sums are only priced */
+  double floor2; /* log2 of what may be left out of any row, in units of the scaled column; -Inf: nothing */
+  double *shift; /* NULL: sums are only priced */
 };
 /* Of one thread. */
 struct fk_rows_done {
   double left_out;
   bool single;
 };
-/* Targets first .. end - 1 in the groups' order, at most FK_DIRECT_GROUP; in parts where their sums differ much. */
+/* Targets first .. end - 1 in the groups' order, at most FK_DIRECT_GROUP; in parts where their sums differ much.
+ */
 bool fk_rows_sum(const struct fk_rows_work *work, struct fk_direct_group *group, int64_t first, int64_t end,
                  const double *box, struct fk_rows_done *done);
 
