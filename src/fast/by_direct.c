@@ -38,6 +38,24 @@ static enum fk_status sum_all(struct fk_fast_job *job, struct fk_direct *direct,
   return status;
 }
 
+/* Rows that got a scale of their own are as good as exact, and cannot be told from others by their sums. */
+static void mark_scaled(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows) {
+  struct fk_fast_sample *sample = job->sample;
+  bool quotients = job->gradient && !job->task->shift;
+  for (int r = 0; r < sample->check.rows; r++) {
+    int64_t low = 0, high = n_rows; /* rows are ascending */
+    while (rows && low < high) {
+      int64_t middle = (low + high) / 2;
+      if (rows[middle] < sample->row[r])
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    bool found = !rows || (low < n_rows && rows[low] == sample->row[r]);
+    if (found) sample->scaled[r] = quotients || (job->task->shift && job->task->shift[sample->row[r]] != 0);
+  }
+}
+
 /* The mass first: the others have its shift. Quotients need none. floor: in columns of size 1. */
 static enum fk_status sum_rows(struct fk_fast_job *job, struct fk_direct *direct, const int64_t *rows,
                                int64_t n_rows, double floor, struct results *r, struct fk_error *err) {
@@ -79,6 +97,7 @@ static enum fk_status sum(struct fk_fast_job *job, bool by_rows, const int64_t *
     for (int64_t c = 0; c < job->columns; c++) known[c] = job->least * job->size[c];
     r.ask.known = known;
     status = by_rows ? sum_rows(job, direct, rows, n_rows, floor, &r, err) : sum_all(job, direct, &r, err);
+    if (by_rows && !status) mark_scaled(job, rows, n_rows);
     if (!rows) job->used_single = r.ask.used_single;
     job->bound = fmax(job->bound, r.ask.left_out + FK_FAST_ROUNDING(false));
     const double *target = v ? v : u;
@@ -148,6 +167,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
           ldexp(task.sums[c * n_rows + r], job->gradient || task.shift ? 0 : -job->exponent[c]);
   }
   free(memory);
+  if (!status) mark_scaled(job, rows, n_rows);
   return status;
 }
 

@@ -237,8 +237,7 @@ static double error_of(const struct fk_fast_job *job, const struct fk_fast_sampl
   double got[FK_DIRECT_GROUP];
   for (int r = 0; r < s->check.rows; r++) {
     int64_t i = s->row[r];
-    bool in_tails = job->task->shift && job->task->shift[i] != 0; /* as good as exact */
-    got[r] = in_tails ? (double)NAN : sums[i];
+    got[r] = s->scaled[r] ? (double)NAN : sums[i];
     if (job->task->exclude_self) got[r] += job->task->factor[0] * (b ? b[i] : 1);
   }
   bool is_mass = c == job->columns - 1 && !s->check.apart;

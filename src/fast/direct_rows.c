@@ -164,7 +164,7 @@ static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *gro
  * targets are summed one by one, without them. */
 static double own_error(const struct own_terms *own, bool single, double size2) {
   if (own->end == 0) return 0;
-  return size2 > -900 ? (single ? 2e-7 : 1e-15) * own->most / exp2(size2) : (double)INFINITY;
+  return size2 > -900 ? (single ? 2e-7 : 2e-15) * own->most / exp2(size2) : (double)INFINITY;
 }
 
 /* The power of two that sums are divided by: none where no term that counts is near underflow. */
@@ -213,7 +213,8 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
   double scale2 = shift_of(s, r.offset, size2);
   fk_direct_group_sum(group, s, targets->x + first, targets->n, (int)(end - first), box, self, single, scale2);
   deliver(w, group, first, single, scale2, size2);
-  done->left_out = fmax(done->left_out, near->left_out / allowed + (single ? rounding : 0));
+  if (!single) rounding = one ? 0 : own_error(&own, false, size2);
+  done->left_out = fmax(done->left_out, near->left_out / allowed + rounding);
   done->single = done->single || single;
   return true;
 }

@@ -22,6 +22,7 @@ struct sums_work {
 /* What all threads together leave out, and whether one took floats. */
 struct sums_done {
   double pairs, left_out, rounding;
+  bool single;
 };
 
 /* A group's sums, from the group to the job's rows. */
@@ -44,11 +45,15 @@ static void deliver(const struct sums_work *w, const struct fk_direct_group *gro
   }
 }
 
-/* Rounding of floats, relative to the largest sum; an own term that comes off again adds its own. */
+/* What an own term that comes off again leaves, relative to the largest sum. */
+static double own_error(const struct sums_work *w, bool single) {
+  return w->job->self_first >= 0 ? (single ? 2e-7 : 2e-15) / w->least : 0;
+}
+
+/* Rounding of floats, relative to the largest sum. */
 static double single_error(const struct sums_work *w, const struct fk_near *near, const double *box) {
   if (!w->direct->options.single) return INFINITY;
-  double own = w->job->self_first >= 0 ? 2e-7 / w->least : 0;
-  return own + fk_direct_single_error(&w->reach, near, box, 0, w->least);
+  return own_error(w, true) + fk_direct_single_error(&w->reach, near, box, 0, w->least);
 }
 
 static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, int64_t g,
@@ -57,7 +62,8 @@ static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, 
   const struct fk_cells *targets = w->groups.cells;
   const struct fk_cell *cell = targets->cells + i;
   const double *box = fk_cell_box(targets, i);
-  struct fk_near_ask ask = {.box = box, .budget = w->job->tol * w->least};
+  double share = w->direct->options.single ? 2.0 / 3 : 1; /* floats may take the rest */
+  struct fk_near_ask ask = {.box = box, .budget = share * w->job->tol * w->least};
   if (!fk_near_find(&group->near, &w->reach, &ask)) return false;
   double rounding = single_error(w, &group->near, box);
   bool single = fk_direct_may_be_single(rounding, w->job->tol);
@@ -65,7 +71,8 @@ static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, 
                       -1, single, 0);
   deliver(w, group, cell, single);
   done->left_out = fmax(done->left_out, group->near.left_out);
-  if (single) done->rounding = fmax(done->rounding, rounding);
+  done->single = done->single || single;
+  done->rounding = fmax(done->rounding, single ? rounding : own_error(w, false));
   return true;
 }
 
@@ -86,16 +93,17 @@ static bool some_groups_init(struct some_groups *s, int threads) {
   bool fits = fk_direct_team_init(&s->team, threads, s->work->direct, s->work->job);
   fits = fk_scratch_init(&s->done, threads, sizeof(struct sums_done)) && fits;
   for (int t = 0; t < threads && s->done.memory; t++)
-    *(struct sums_done *)fk_scratch_at(&s->done, t) = (struct sums_done){0, 0, 0};
+    *(struct sums_done *)fk_scratch_at(&s->done, t) = (struct sums_done){0, 0, 0, false};
   return fits;
 }
 
 static struct sums_done some_groups_free(struct some_groups *s) {
-  struct sums_done all = {0, 0, 0};
+  struct sums_done all = {0, 0, 0, false};
   for (int t = 0; t < s->team.n && s->done.memory; t++) {
     const struct sums_done *done = fk_scratch_at(&s->done, t);
     all.left_out = fmax(all.left_out, done->left_out);
     all.rounding = fmax(all.rounding, done->rounding);
+    all.single = all.single || done->single;
   }
   if (s->team.groups) all.pairs = fk_direct_team_pairs(&s->team);
   fk_direct_team_free(&s->team);
@@ -133,7 +141,7 @@ static enum fk_status sum_groups(struct sums_work *w, struct fk_error *err) {
   }
   struct sums_done done = some_groups_free(&some);
   w->job->pairs += done.pairs;
-  w->job->used_single = w->job->used_single || done.rounding > 0;
+  w->job->used_single = w->job->used_single || done.single;
   if (!status && w->groups.n > 0)
     w->job->left_out = fmax(w->job->left_out, done.left_out / largest_found(w) + done.rounding);
   return status;

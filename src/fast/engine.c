@@ -98,6 +98,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.tol = opts->tol;
   job.terms = terms;
   job.exact = exact;
+  job.sample = &choice.sample;
   job.session = ++sessions;
   job.stats = stats;
   job.single = fk_fast_may_be_single(opts, opts->tol) && !fk_fast_pointwise(&job);

@@ -20,6 +20,7 @@
 #include "grid.h"
 
 struct fk_fast_job;
+struct fk_fast_sample;
 
 /* All terms of the factor by the grid, to the task's results (own kernels included). Where the work has several
  * kernels, as only on the CPU, they take the Gaussian's place. */
@@ -51,7 +52,8 @@ struct fk_fast_job {
   bool single;    /* may be */
   double largest; /* of the masses */
   double least;   /* max_j A_j is no less, in each column's size */
-  double bound;   /* of the error, relative as the options ask */
+  struct fk_fast_sample *sample;
+  double bound; /* of the error, relative as the options ask */
   bool used_single;
   int64_t tail_rows;
 };
@@ -108,6 +110,7 @@ enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, 
 struct fk_fast_sample {
   struct fk_check check;
   int64_t row[FK_DIRECT_GROUP];
+  bool scaled[FK_DIRECT_GROUP]; /* the task's sums are on a scale of the row's own */
 };
 /* The rows `first`, as far as half of them, and random ones. */
 enum fk_status fk_fast_check_init(struct fk_fast_job *job, const int64_t *first, int64_t n_first,

@@ -59,7 +59,7 @@ test_that("the error on a sample is told, and is no more than the tolerance", {
   expect_identical(record$method, "grid")
   expect_gt(record$tol_achieved, 0)
   expect_lte(record$tol_achieved, 1e-5)
-  expect_output(print(record), "Error on a sample")
+  expect_output(print(record), "Error \\(global\\): at most .* on a sample; allowed")
   exact <- kernel_matvec(x, bandwidth = 0.05, tol = 0)
   expect_identical(diagnostics(exact)$engine, "exact")
   expect_true(is.na(diagnostics(exact)$tol_achieved))
