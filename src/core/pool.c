@@ -4,7 +4,13 @@
  * and is counted in, both under the lock. The caller works until no piece is left, and then waits for the threads
  * that were counted in, each of which has at most one piece to end: for none that was not awake in time. The loop
  * is on the caller's stack, and nobody touches it who is not counted in. */
+#ifdef __linux__
+#define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
+#include <sched.h>
+#include <unistd.h>
+#else
 #define _POSIX_C_SOURCE 200809L /* nanosleep, pthread_sigmask */
+#endif
 #include "pool.h"
 
 #include <pthread.h>
@@ -29,6 +35,7 @@ struct loop {
   int64_t n, step, pieces;
   _Atomic int64_t next; /* piece that nobody has taken */
   int slots, taken;     /* the caller has the first */
+  int processor;        /* the caller's, -1: not known */
   atomic_int inside;    /* threads counted in; changed under the lock */
   pthread_cond_t left;  /* inside is 0 */
   struct loop *after;
@@ -85,6 +92,21 @@ static void leave(struct loop *loop) {
   if (atomic_fetch_sub_explicit(&loop->inside, 1, memory_order_release) == 1) pthread_cond_signal(&loop->left);
 }
 
+/* The system often wakes a thread on the processor of the caller, and leaves both there for longer than a loop
+ * takes: then it may run on all of the process's processors but that one. */
+#ifdef __linux__
+static int this_processor(void) { return sched_getcpu(); }
+static void move_away(int from) {
+  cpu_set_t all;
+  if (from < 0 || sched_getcpu() != from || sched_getaffinity(getpid(), sizeof all, &all) != 0) return;
+  CPU_CLR(from, &all);
+  if (CPU_COUNT(&all) > 0) (void)sched_setaffinity(0, sizeof all, &all);
+}
+#else
+static int this_processor(void) { return -1; }
+static void move_away(int from) { (void)from; }
+#endif
+
 static void look_for_post(unsigned seen) {
   double end = fk_seconds() + PATIENCE;
   while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end) relax();
@@ -100,6 +122,7 @@ static void *work(void *unused) {
     unsigned seen = atomic_load(&pool.posts);
     while ((loop = enter(&piece, &slot))) {
       pthread_mutex_unlock(&pool.lock);
+      move_away(loop->processor);
       run_pieces(loop, piece, slot);
       pthread_mutex_lock(&pool.lock);
       leave(loop);
@@ -196,6 +219,7 @@ void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *d
     return;
   }
   loop.taken = 1;
+  loop.processor = this_processor();
   pthread_cond_init(&loop.left, NULL);
   open_loop(&loop);
   run_pieces(&loop, take(&loop), 0);
