@@ -54,22 +54,56 @@ static __device__ struct spread_row spread_row_of(const struct spread_task &t, i
   return r;
 }
 
+/* Sums in float go on in double after every 32 points: adding equal terms, as of ties, errs to one side. Those in
+ * double need no second place. */
+template <typename T, int W, int K> struct spread_sums {
+  T acc[K][W];
+};
+template <int W, int K> struct spread_sums<float, W, K> {
+  float acc[K][W];
+  double whole[K][W];
+};
+
+template <typename T, int W, int K> static __device__ void spread_clear(struct spread_sums<T, W, K> &s, int k) {
+#pragma unroll
+  for (int l = 0; l < W; l++) {
+    s.acc[k][l] = 0;
+    if constexpr (sizeof(T) == 4) s.whole[k][l] = 0;
+  }
+}
+
+template <typename T, int W, int K> static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int k = 0; k < K; k++)
+#pragma unroll
+      for (int l = 0; l < W; l++) {
+        s.whole[k][l] += (double)s.acc[k][l];
+        s.acc[k][l] = 0;
+      }
+  }
+}
+
 /* The groups' sums together, and to the grid. */
 template <typename T, int W, int K>
 static __device__ void spread_flush(const struct spread_task &t, const struct spread_row *rows, int first_row,
-                                    int lane, double scale, unsigned long long *cell, T acc[K][W]) {
+                                    int lane, double scale, unsigned long long *cell,
+                                    struct spread_sums<T, W, K> &s) {
 #pragma unroll
   for (int k = 0; k < K; k++) {
+    double sum[W];
 #pragma unroll
-    for (int l = 0; l < W; l++)
-      for (int step = t.lanes; step < 32; step *= 2) acc[k][l] += __shfl_xor_sync(~0u, acc[k][l], step);
+    for (int l = 0; l < W; l++) {
+      sum[l] = (double)s.acc[k][l];
+      if constexpr (sizeof(T) == 4) sum[l] += s.whole[k][l];
+      for (int step = t.lanes; step < 32; step *= 2) sum[l] += __shfl_xor_sync(~0u, sum[l], step);
+    }
     if (lane < t.lanes && first_row + k * t.lanes + lane < t.rows) {
 #pragma unroll
       for (int l = 0; l < W; l++)
-        atomicAdd(cell + rows[k].node + l, (unsigned long long)__double2ll_rn((double)acc[k][l] * scale));
+        atomicAdd(cell + rows[k].node + l, (unsigned long long)__double2ll_rn(sum[l] * scale));
     }
-#pragma unroll
-    for (int l = 0; l < W; l++) acc[k][l] = 0;
+    spread_clear(s, k);
   }
 }
 
@@ -91,11 +125,9 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
   struct spread_row rows[K];
 #pragma unroll
   for (int k = 0; k < K; k++) rows[k] = spread_row_of<T, W>(t, first_row + k * t.lanes + slot);
-  T acc[K][W];
+  struct spread_sums<T, W, K> sums;
 #pragma unroll
-  for (int k = 0; k < K; k++)
-#pragma unroll
-    for (int l = 0; l < W; l++) acc[k][l] = 0;
+  for (int k = 0; k < K; k++) spread_clear(sums, k);
   own[t.one] = 1;
   unsigned cell = t.nodes; /* none */
   for (int base = (int)first; base < end; base += 32) {
@@ -119,7 +151,7 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
     for (int p = 0; p < count;) {
       unsigned here = __shfl_sync(~0u, key, p);
       if (here != cell) {
-        if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, acc);
+        if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, sums);
         cell = here;
       }
       int next = p + __popc(__ballot_sync(~0u, key == here));
@@ -135,14 +167,15 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
           for (int c = 3; c < t.d; c++)
             factor *= weights[padded + (c - 1) * W + (rows[k].rest >> 4 * (c - 3) & 15)];
 #pragma unroll
-          for (int l = 0; l < W; l++) acc[k][l] += factor * row[l];
+          for (int l = 0; l < W; l++) sums.acc[k][l] += factor * row[l];
         }
       }
       p = next;
     }
+    spread_fold(sums);
     __syncwarp();
   }
-  if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, acc);
+  if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, sums);
 }
 
 template <typename T, int W>

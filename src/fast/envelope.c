@@ -22,7 +22,7 @@ enum {
 /* A cell of the points: targets in it, and the |b| of its corners. */
 struct cell {
   int64_t targets, row;
-  double corner[]; /* 2^d */
+  double corner[]; /* 2^d, and as many of counts where they are wanted */
 };
 
 struct fk_envelope {
@@ -88,21 +88,22 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
   if (!e) return no_memory(err);
   int d = spec->d;
-  size_t corners = (size_t)1 << d, cell = sizeof(struct cell) + corners * sizeof(double);
+  size_t corners = (size_t)(1 + spec->counted) << d, cell = sizeof(struct cell) + corners * sizeof(double);
   e->spec = *spec;
   e->ops = fk_grid_ops(false);
   e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
   e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
-  e->pieces = d <= 3 ? PIECES : d <= 5 ? 4 : 2; /* a cell takes 8 * 2^d bytes */
+  /* each has a table, whose cells take 8 * 2^d bytes, and which is as dear as some 10^5 points */
+  e->pieces = (int)fmax(1, fmin(d <= 3 ? PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
   lay_out(&e->cells_layout, d, true);
   lay_out(&e->layout, d, false);
   for (int i = 0; i < PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
   fk_blocks_init(&e->cells, cell, true);
   size_t block = (size_t)e->layout.cells * sizeof(double);
-  fk_blocks_init(&e->nodes, block, true);
+  fk_blocks_init(&e->nodes, (size_t)(1 + spec->counted) * block, true);
   fk_blocks_init(&e->needed, 0, false);
-  fk_blocks_init(&e->result, 2 * (size_t)e->parts * block, false);
-  fk_blocks_init(&e->between, 2 * (size_t)e->parts * block, false);
+  fk_blocks_init(&e->result, (2 * (size_t)e->parts + spec->counted) * block, false);
+  fk_blocks_init(&e->between, (2 * (size_t)e->parts + spec->counted) * block, false);
   return FK_STATUS_OK;
 }
 
@@ -188,6 +189,8 @@ static void add_piece(struct call *c, int64_t piece) {
       double mass = c->sources ? (c->mass ? c->mass[i + r] : 1) : 0;
       if (c->targets && cells[r]->targets++ == 0) cells[r]->row = c->first + i + r;
       if (mass > 0) add_mass(cells[r]->corner, fractions + r, LOOK, e->spec.d, mass);
+      if (e->spec.counted && mass > 0)
+        add_mass(cells[r]->corner + ((size_t)1 << e->spec.d), fractions + r, LOOK, e->spec.d, 1);
       total += mass;
     }
   }
@@ -200,7 +203,7 @@ static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static enum fk_status add(struct call *c, struct fk_error *err) {
-  enum { LEAST = 1 << 18 }; /* a table costs as much as some 10^5 points */
+  enum { LEAST = 1 << 14 };
   struct fk_envelope *e = c->e;
   int64_t n = c->points->n;
   c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, n / LEAST));
@@ -234,7 +237,7 @@ enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_grid_po
 
 /* All pieces' cells in one table, in the order of the pieces. */
 static bool merge(struct fk_envelope *e) {
-  int corners = 1 << e->spec.d;
+  int corners = (1 + e->spec.counted) << e->spec.d;
   for (int i = 0; i < PIECES; i++) {
     for (int64_t j = 0; j < e->found[i].n; j++) {
       const struct cell *from = fk_blocks_at(&e->found[i], j);
@@ -300,7 +303,9 @@ static bool fill_nodes(struct fk_envelope *e) {
       if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
       if (block < 0) return false;
       last = key;
-      ((double *)fk_blocks_at(&e->nodes, block))[place] += cell->corner[c];
+      double *to = (double *)fk_blocks_at(&e->nodes, block) + place;
+      *to += cell->corner[c];
+      if (e->spec.counted) to[e->layout.cells] += cell->corner[c + (1 << e->spec.d)];
     }
   }
   return true;
@@ -360,12 +365,12 @@ static void add_terms(const struct fk_envelope *e, struct fk_filter_pass *pass, 
 }
 
 /* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become
- * (f + eps) D + eps P. The masses are a plane of the first kind. */
+ * (f + eps) D + eps P; last the counts. The masses are a plane of the first kind. */
 static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool errors, int k,
                       struct fk_filter_pass *pass) {
-  int planes = k == 0 ? 1 : e->parts * (errors ? 2 : 1);
-  pass->planes_in = planes;
-  pass->planes_out = e->parts * (errors ? 2 : 1);
+  int all = e->parts * (errors ? 2 : 1), planes = k == 0 ? 1 : all;
+  pass->planes_in = planes + e->spec.counted;
+  pass->planes_out = all + e->spec.counted;
   pass->n_terms = 0;
   for (int to = 0; to < e->parts; to++)
     add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->f, false, false);
@@ -373,6 +378,7 @@ static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool
     add_terms(e, pass, to, planes, taps->both, true, true);
     add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->eps, true, false);
   }
+  if (e->spec.counted) pass->terms[pass->n_terms++] = (struct fk_filter_term){all, planes, taps->both[0]};
 }
 
 /* What pairs add at most that are beyond the taps in some dimension. */
@@ -425,7 +431,7 @@ static enum fk_status filter(struct fk_envelope *e, const struct fk_window *wind
 struct reading {
   struct fk_envelope *e;
   bool errors;
-  double rounding, floor, slope_rounding, beyond[PARTS];
+  double rounding, slope_rounding, unit, beyond[PARTS];
 };
 
 /* Of the task's sum, from the parts of a product: its value, or its gradient. */
@@ -436,7 +442,7 @@ static double value_of(const struct fk_envelope *e, const double *part, bool gra
   return plain + fabs(e->spec.laplace) * ((1 + 0.5 * e->spec.d) * part[with] + part[with + laplace]);
 }
 
-static double error_at(const struct reading *r, const double *f, const double *error) {
+static double error_at(const struct reading *r, const double *f, const double *error, double count) {
   const struct fk_envelope *e = r->e;
   double all[PARTS], wrong[PARTS];
   for (int p = 0; p < e->parts; p++) {
@@ -445,7 +451,7 @@ static double error_at(const struct reading *r, const double *f, const double *e
   }
   double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
   if (e->spec.gradient) most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
-  return most + r->floor;
+  return most + r->unit * (e->spec.counted ? count : all[0]);
 }
 
 static void read_cells(void *data, int64_t first, int64_t end, int slot) {
@@ -461,15 +467,16 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
     bound->error = bound->sum = 0;
     for (int c = 0; c < corners; c++) {
       key = corner_key(e, &where, c, &place);
-      double f[PARTS] = {0}, error[PARTS] = {0};
+      double f[PARTS] = {0}, error[PARTS] = {0}, count = 0;
       if (block < 0 || key != last) block = fk_blocks_find(&e->result, key);
       last = key;
       for (int p = 0; block >= 0 && p < e->parts; p++) {
         const double *planes = (const double *)fk_blocks_at(&e->result, block) + place;
         f[p] = planes[p * e->layout.cells];
         if (r->errors) error[p] = planes[(e->parts + p) * e->layout.cells];
+        if (e->spec.counted) count = planes[e->parts * (r->errors ? 2 : 1) * e->layout.cells];
       }
-      double at = error_at(r, f, error);
+      double at = error_at(r, f, error, count);
       e->at_corners[i * corners + c] = at;
       bound->error = fmax(bound->error, at);
       bound->sum = fmax(bound->sum, f[0] + 1e-18 * e->spec.d * e->mass);
@@ -478,12 +485,15 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
 }
 
 enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window, double rounding,
-                                 double floor, struct fk_error *err) {
+                                 double unit, struct fk_error *err) {
   enum fk_status status = prepare(e, err);
   if (!status) status = filter(e, window, err);
   if (status) return status;
-  struct reading r = {e, window != NULL, rounding, floor, rounding, {0}};
-  if (window) r.slope_rounding = 4 * rounding / window->spacing;
+  struct reading r = {e, window != NULL, rounding, rounding, 0, {0}};
+  if (window) {
+    r.slope_rounding = 4 * rounding / window->spacing;
+    r.unit = unit * e->mass * pow(1.5 * window->width, e->spec.d) / (e->spec.gradient ? window->spacing : 1);
+  }
   beyond(e, window, r.beyond);
   int threads = fk_threads_for_work(e->spec.threads, (double)(e->n_bounds << e->spec.d) * 100);
   fk_parallel_for(threads, e->n_bounds, fk_step_for_work((double)(100 << e->spec.d)), read_cells, &r);

@@ -24,6 +24,8 @@ struct fk_envelope_spec {
   int d, threads;
   double plain, laplace;
   bool gradient;
+  double points; /* about how many will come */
+  bool counted;  /* points are counted beside |b|, for arithmetic that rounds each alike; where there is a b */
   struct fk_poll poll;
 };
 
@@ -47,7 +49,7 @@ struct fk_envelope_cell {
 /* The error with a window whose arithmetic rounds to `rounding`, relative, and to `floor` besides. window NULL:
  * the sums alone. */
 enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_window *window, double rounding,
-                                 double floor, struct fk_error *err);
+                                 double unit, struct fk_error *err);
 /* What it found, until it is called again. */
 int64_t fk_envelope_cells(const struct fk_envelope *envelope, const struct fk_envelope_cell **cells);
 double fk_envelope_mass(const struct fk_envelope *envelope); /* sum |b| */

@@ -6,7 +6,7 @@
 #include "blocks.h"
 #include "kernels.h"
 
-enum { FK_FILTER_TERMS = 27 };
+enum { FK_FILTER_TERMS = 28 };
 
 /* Adds to plane `to` of a pass's output what a filter makes of plane `from` of its input. */
 struct fk_filter_term {

@@ -83,8 +83,9 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
   return status;
 }
 
-static enum fk_status envelope_of(const struct fk_stream *s, struct fk_envelope **envelope, struct fk_error *err) {
-  struct fk_envelope_spec spec = {.d = (int)s->d, .threads = s->opts.threads, .plain = 1};
+static enum fk_status envelope_of(const struct fk_stream *s, double points, struct fk_envelope **envelope,
+                                  struct fk_error *err) {
+  struct fk_envelope_spec spec = {.d = (int)s->d, .threads = s->opts.threads, .plain = 1, .points = points};
   return fk_envelope_create(&spec, envelope, err);
 }
 
@@ -112,7 +113,7 @@ static enum fk_status choose_window(const struct fk_stream *s, const struct fk_g
   double tol = s->opts.tol / 3, error = INFINITY;
   bool may = fk_fast_may_be_single(&s->opts, s->opts.tol);
   struct fk_envelope *e = NULL;
-  enum fk_status status = envelope_of(s, &e, err);
+  enum fk_status status = envelope_of(s, (double)x->n, &e, err);
   if (!status) status = fk_envelope_add(e, x, NULL, false, 0, err);
   if (!status) status = fk_envelope_expect(e, y, 0, err);
   for (int trial = 0; trial < 4 && !status && error > s->opts.tol / 1.5; trial++) {
@@ -176,7 +177,7 @@ static enum fk_status start(struct fk_stream *s, const struct fk_stream_spec *sp
   s->window = grid->window;
   s->single = grid->single;
   enum fk_status status = fk_grid_create(grid, &s->grid, err);
-  if (!status) status = envelope_of(s, &s->envelope, err);
+  if (!status) status = envelope_of(s, spec->n, &s->envelope, err);
   if (!status) status = fk_check_init(&s->check, &s->whitening, &spec->checked, s->columns, s->opts.threads, err);
   fk_engine_exact_cpu.describe(&s->opts, &s->stats);
   s->stats.engine = "fast";

@@ -20,6 +20,9 @@ struct fk_fast_plan {
   bool bound_is_there; /* the envelope's is this window's */
 };
 
+/* A GPU's totals are whole numbers of at most 2^-59 sum |b|: that many of b's exponents go into its bound. */
+static double unit_of(const struct fk_fast_job *job) { return job->terms == fk_fast_terms_cuda ? 0x1p-60 : 0; }
+
 /* ---- the envelope ----------------------------------------------------------------------------- */
 
 /* Sources, or targets that are not the sources. */
@@ -40,8 +43,11 @@ static enum fk_status show(const struct fk_fast_job *job, struct fk_envelope *e,
 
 static enum fk_status make_envelope(const struct fk_fast_job *job, struct fk_envelope **envelope,
                                     struct fk_error *err) {
-  struct fk_envelope_spec spec = {(int)job->d,  job->opts->threads, job->plain,
-                                  job->laplace, job->gradient,      {NULL, NULL}};
+  struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
+  spec.laplace = job->laplace;
+  spec.gradient = job->gradient;
+  spec.points = (double)job->n;
+  spec.counted = unit_of(job) > 0 && job->b;
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
   int64_t chunk = fk_smaller(FK_FAST_CHUNK, fk_larger(job->n, job->m));
@@ -96,7 +102,7 @@ static int bin_of(double ratio) {
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_envelope *e, struct trial *t,
                                  struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), 0, err);
+  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), unit_of(job), err);
   if (status) return status;
   int64_t n = fk_envelope_cells(e, &cells);
   t->rows = 0;
@@ -326,7 +332,7 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
   int64_t *rows = NULL, found = 0;
   enum fk_status status = FK_STATUS_OK;
   if (!plan->bound_is_there)
-    status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), 0, err);
+    status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), unit_of(job), err);
   if (status) return status;
   int64_t n = fk_envelope_cells(plan->envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
