@@ -131,5 +131,16 @@ build_tarball() {
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
 }
 
+# Objects are compiled once for all installations of this run; a Makevars of the user's own still counts.
+keep_objects() {
+  local own="${R_MAKEVARS_USER:-$HOME/.R/Makevars}" compiler
+  compiler="$(R CMD config CC)"
+  mkdir -p "$fk_scratch/objects"
+  { [ -r "$own" ] && cat "$own"; echo "CC = $fk_root/tools/keep-object $compiler"; } >"$fk_scratch/Makevars"
+  export FK_OBJECTS="$fk_scratch/objects" R_MAKEVARS_USER="$fk_scratch/Makevars"
+}
+
 fk_scratch="$(mktemp -d "${TMPDIR:-/tmp}/flashkernel.XXXXXX")"
 trap 'rm -rf "$fk_scratch"' EXIT
+MAKEFLAGS="${MAKEFLAGS:--j$(nproc 2>/dev/null || echo 2)}"
+export MAKEFLAGS

@@ -20,7 +20,8 @@ enum fk_tile_flags {
   /* other kernels than 2^t, by differences; see enum fk_form_type */
   FK_TILE_ROOT = 16, /* with FK_TILE_FACTOR */
   FK_TILE_CAUCHY = 32,
-  FK_TILE_IMQ = 64
+  FK_TILE_IMQ = 64,
+  FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ
 };
 
 struct fk_tile {

@@ -61,16 +61,17 @@ INLINE void FN(negative_roots)(V t[FK_ROWS][FK_COLS]) {
 }
 
 /* 1 / (1 - t), or its root, in place; the bound keeps distances that overflow from NaN. */
-INLINE void FN(rational)(V *t, const int count, const int root) {
+INLINE void FN(rational)(V *t, const int count, const bool root) {
   FK_UNROLL
-  for (int i = 0; i < count; i++) {
-    t[i] = V_DIV(V_SET(1), V_SUB(V_SET(1), V_MAX(t[i], V_SET(RATIONAL_LOWEST))));
-    if (root) t[i] = V_SQRT(t[i]);
-  }
+  for (int i = 0; i < count; i++) t[i] = V_DIV(V_SET(1), V_SUB(V_SET(1), V_MAX(t[i], V_SET(RATIONAL_LOWEST))));
+  if (!root) return;
+  FK_UNROLL
+  for (int i = 0; i < count; i++) t[i] = V_SQRT(t[i]);
 }
 
-INLINE void FN(sums_body)(const struct fk_tile *a, const int form, const int difference, const int factor,
-                          const int store, const int symmetric) {
+INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form, const int difference,
+                          const int factor, const int symmetric) {
+  const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
   const REAL *row_weight = a->row_weight, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
   REAL *kernel = a->kernel;
@@ -96,8 +97,8 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int form, const int dif
           for (int i = 0; i < EXP2_GROUP; i++)
             k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
         }
-        if (form == FK_TILE_CAUCHY || form == FK_TILE_IMQ)
-          FN(rational)(k, EXP2_GROUP, form == FK_TILE_IMQ);
+        if (form == FK_TILE_RATIONAL)
+          FN(rational)(k, EXP2_GROUP, root);
         else
           FN(exp2)(k, EXP2_GROUP);
         FK_UNROLL
@@ -108,10 +109,14 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int form, const int dif
             V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
             k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
           }
-          if (store) V_STORE(kernel + (row + r) * FK_TILE_COLS + col + c * V_LANES, k[i]);
           mass[c] = V_FMA(V_SET(row_weight[row + r]), k[i], mass[c]);
           if (symmetric)
             row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
+        }
+        if (store) {
+          FK_UNROLL
+          for (int i = 0; i < EXP2_GROUP; i++)
+            V_STORE(kernel + (row + r0 + i / FK_COLS) * FK_TILE_COLS + col + i % FK_COLS * V_LANES, k[i]);
         }
       }
     }
@@ -122,27 +127,28 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const int form, const int dif
     for (int r = 0; r < a->n_rows; r += V_LANES) V_SUMS(a->row_mass + r, row_mass + r);
 }
 
-/* One copy of the body for each combination that is used; conditions on constants vanish. */
-#define SUMS_CASE(form, difference, factor, store, symmetric)                                                     \
+/* One copy of the body for each combination that is used; conditions on constants vanish. Whether kernels are
+ * stored, and whether a root is taken, is asked as the loops run: copies for that take twice as long to compile.
+ */
+#define SUMS_CASE(form, difference, factor, symmetric)                                                            \
   case form | (difference ? FK_TILE_DIFFERENCE : 0) | (factor ? FK_TILE_FACTOR : 0) |                             \
-      (store ? FK_TILE_STORE : 0) | (symmetric ? FK_TILE_SYMMETRIC : 0):                                          \
-    FN(sums_body)(a, form, difference, factor, store, symmetric);                                                 \
+      (symmetric ? FK_TILE_SYMMETRIC : 0):                                                                        \
+    FN(sums_body)(a, flags, form, difference, factor, symmetric);                                                 \
     break;
 #define SUMS_CASES(form, difference, factor)                                                                      \
-  SUMS_CASE(form, difference, factor, 0, 0)                                                                       \
-  SUMS_CASE(form, difference, factor, 0, 1)                                                                       \
-  SUMS_CASE(form, difference, factor, 1, 0)                                                                       \
-  SUMS_CASE(form, difference, factor, 1, 1)
+  SUMS_CASE(form, difference, factor, 0)                                                                          \
+  SUMS_CASE(form, difference, factor, 1)
 
 static void FN(sums)(const struct fk_tile *a, unsigned flags) {
-  switch (flags) {
+  unsigned copy = flags & ~(unsigned)FK_TILE_STORE;
+  if (copy & FK_TILE_RATIONAL) copy |= FK_TILE_RATIONAL;
+  switch (copy) {
     SUMS_CASES(0, 0, 0)
     SUMS_CASES(0, 0, 1)
     SUMS_CASES(0, 1, 0)
     SUMS_CASES(0, 1, 1)
     SUMS_CASES(FK_TILE_ROOT, 1, 1)
-    SUMS_CASES(FK_TILE_CAUCHY, 1, 0)
-    SUMS_CASES(FK_TILE_IMQ, 1, 0)
+    SUMS_CASES(FK_TILE_RATIONAL, 1, 0)
   }
 }
 

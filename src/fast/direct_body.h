@@ -64,7 +64,7 @@ struct FN(queue) {
   int n;
 };
 
-INLINE void FN(flush)(struct FN(queue) * q) {
+static __attribute__((noinline)) void FN(flush)(struct FN(queue) * q) {
   double sums[V_LANES] = {0};
   for (int i = q->n; i < V_LANES; i++) q->vectors[i] = V_SET(0);
   V_SUMS(sums, q->vectors);

@@ -5,6 +5,20 @@
 #define WFN__(w, name) WFN_(w, name)
 #define WFN(name) WFN__(W, name)
 
+/* A loop over rows is unrolled where a row is so short that the loop would cost more than the row. */
+#if NP > 1
+#define UNROLL_ADDED
+#define ADD_SPACE static __attribute__((noinline)) /* for three dimensions and for more */
+#else
+#define UNROLL_ADDED FK_UNROLL
+#define ADD_SPACE INLINE
+#endif
+#if NP > 3
+#define UNROLL_READ
+#else
+#define UNROLL_READ FK_UNROLL
+#endif
+
 typedef REAL WFN(vec) __attribute__((vector_size(PIECE * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
 #define PV WFN(vec)
 
@@ -52,12 +66,13 @@ INLINE int64_t WFN(weights)(const struct fk_stencil *s, const void *coefficients
 }
 
 INLINE void WFN(add_plane)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y) {
-  FK_UNROLL
+  const int64_t stride = s->stride[1];
+  UNROLL_ADDED
   for (int j = 0; j < W; j++) FK_UNROLL
-  for (int p = 0; p < NP; p++) *(PV *)(g + j * s->stride[1] + p * PIECE) += x[p] * y[j];
+  for (int p = 0; p < NP; p++) *(PV *)(g + j * stride + p * PIECE) += x[p] * y[j];
 }
 
-INLINE void WFN(add_space)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const REAL *z) {
+ADD_SPACE void WFN(add_space)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const REAL *z) {
   for (int i = 0; i < W; i++) {
     PV xz[NP];
     FK_UNROLL
@@ -136,7 +151,7 @@ INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, co
     PV a[NP], b[NP];
     FK_UNROLL
     for (int p = 0; p < NP; p++) a[p] = b[p] = (PV){0};
-    FK_UNROLL
+    UNROLL_READ
     for (int j = 0; j < rows; j++) FK_UNROLL
     for (int p = 0; p < NP; p++) {
       PV row = *(const PV *)(g + (d > 2 ? i * s->stride[2] : 0) + (d > 1 ? j * s->stride[1] : 0) + p * PIECE);
@@ -224,6 +239,9 @@ FOR_DIMENSIONS(3)
 FOR_DIMENSIONS(4)
 
 #undef FOR_DIMENSIONS
+#undef UNROLL_ADDED
+#undef UNROLL_READ
+#undef ADD_SPACE
 #undef PV
 #undef WFN
 #undef WFN_

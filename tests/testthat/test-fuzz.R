@@ -98,10 +98,9 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     arguments
   }
   outcome <- function(f, arguments) {
-    started <- proc.time()[["elapsed"]]
-    setTimeLimit(elapsed = 30, transient = TRUE)
+    setTimeLimit(elapsed = 600, transient = TRUE) # of a call that never ends
     on.exit(setTimeLimit())
-    result <- tryCatch(
+    tryCatch(
       {
         suppressMessages(suppressWarnings(do.call(f, arguments, quote = TRUE)))
         "returned"
@@ -115,7 +114,6 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
       interrupt = function(e) "interrupt",
       condition = function(e) paste("loose condition", class(e)[1])
     )
-    if (proc.time()[["elapsed"]] - started > 20) "took more than 20 seconds" else result
   }
 
   grDevices::pdf(NULL)
