@@ -283,6 +283,7 @@ enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t
 bool fk_all_finite(const double *x, int64_t n);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
+void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
 double fk_largest_absolute(const double *x, int64_t n);     /* 1 where all are 0: it only divides */
 
 /* ---- threads ---------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@ enum { PIECE = 1 << 16 };
 struct scan {
   const double *x;
   atomic_bool found;
-  _Atomic double largest;
+  _Atomic double largest, least;
 };
 
 static void run(struct scan *scan, int64_t n, int threads, fk_body body) {
@@ -61,6 +61,26 @@ double fk_largest(const double *x, int64_t n, int threads) {
   struct scan scan = {.x = x};
   run(&scan, n, threads, find_largest);
   return scan.largest;
+}
+
+static void find_range(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  const double *x = scan->x;
+  double high = x[first], low = x[first], most = scan->largest, least = scan->least;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    high = x[i] > high ? x[i] : high;
+    low = x[i] < low ? x[i] : low;
+  }
+  while (high > most && !atomic_compare_exchange_weak(&scan->largest, &most, high)) continue;
+  while (low < least && !atomic_compare_exchange_weak(&scan->least, &least, low)) continue;
+}
+
+void fk_range(const double *x, int64_t n, int threads, double *low, double *high) {
+  struct scan scan = {.x = x, .largest = -INFINITY, .least = INFINITY};
+  run(&scan, n, threads, find_range);
+  *low = scan.least;
+  *high = scan.largest;
 }
 
 double fk_largest_absolute(const double *x, int64_t n) {

@@ -53,21 +53,28 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
 /* Weights as they are where sums of them suit a float. */
 enum { PLAIN_EXPONENT = 60 };
 
+/* Its largest |b|, and whether one is negative. */
+static void measure_column(struct fk_fast_job *job, int64_t c, const double *b) {
+  double low = 1, high = 1;
+  if (b) fk_range(b, job->n, job->opts->threads, &low, &high);
+  job->size[c] = job->n > 0 ? fmax(-low, high) : 0;
+  job->negative = job->negative || low < 0;
+}
+
 enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err) {
   const struct fk_task *task = job->task;
-  int64_t n = job->n, values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
-  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)n);
-  int exponent = exponent_of(task->weights, n, job->opts->threads);
+  int64_t values = task->values == FK_VALUES_COLUMNS ? task->n_columns : 0;
+  int threads = fk_threads_for_bytes(job->opts->threads, 16.0 * (double)job->n);
   job->columns = values + 1;
   job->b = task->weights;
   job->exponent = calloc((size_t)job->columns, sizeof *job->exponent);
   job->size = calloc((size_t)job->columns, sizeof *job->size);
   if (!job->exponent || !job->size) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns");
-  enum fk_status status = FK_STATUS_OK;
-  if (values > 0 || abs(exponent) > PLAIN_EXPONENT) status = copy_columns(job, values, exponent, threads, err);
-  for (int64_t c = 0; c < job->columns && !status; c++)
-    job->size[c] = job->b ? fk_largest(job->b + c * n, n, job->opts->threads) : 1;
-  job->negative = job->b && !status && fk_any_negative(job->b, n * job->columns, job->opts->threads);
+  measure_column(job, values, task->weights);
+  int exponent = job->size[values] > 0 ? ilogb(job->size[values]) : 0;
+  if (values == 0 && abs(exponent) <= PLAIN_EXPONENT) return FK_STATUS_OK;
+  enum fk_status status = copy_columns(job, values, exponent, threads, err);
+  for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);
   return status;
 }
 
@@ -77,28 +84,17 @@ void fk_fast_columns_free(struct fk_fast_job *job) {
   free(job->size);
 }
 
-struct masses {
-  const struct fk_fast_job *job;
-  int64_t first;
-  double *mass;
-};
-
-static void fill_masses(void *data, int64_t first, int64_t end, int slot) {
-  const struct masses *m = data;
-  const struct fk_fast_job *job = m->job;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) {
-    double most = 0;
-    for (int64_t c = 0; c < job->columns; c++)
-      if (job->size[c] > 0) most = fmax(most, fabs(job->b[c * job->n + m->first + i]) / job->size[c]);
-    m->mass[i] = most;
+void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass) {
+  const struct fk_fast_job *job = data;
+  for (int64_t i = 0; i < count; i++) mass[i] = 0;
+  for (int64_t c = 0; c < job->columns; c++) {
+    const double *b = job->b + c * job->n + first;
+    double scale = job->size[c] > 0 ? 1 / job->size[c] : 0;
+    for (int64_t i = 0; i < count; i++) {
+      double share = fabs(b[i]) * scale;
+      mass[i] = share > mass[i] ? share : mass[i];
+    }
   }
-}
-
-void fk_fast_masses(const struct fk_fast_job *job, int64_t first, int64_t count, double *mass) {
-  struct masses m = {job, first, mass};
-  int threads = fk_threads_for_bytes(job->opts->threads, 8.0 * (double)(count * job->columns));
-  fk_parallel_for(threads, count, fk_step_for_bytes(8.0 * (double)job->columns), fill_masses, &m);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */

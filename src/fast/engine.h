@@ -82,8 +82,9 @@ static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol)
 
 enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err);
 void fk_fast_columns_free(struct fk_fast_job *job);
-/* Of sources first .. first + count - 1: the largest |b| of all columns, relative to the column's largest. */
-void fk_fast_masses(const struct fk_fast_job *job, int64_t first, int64_t count, double *mass);
+/* Of a job's sources first .. first + count - 1: the largest |b| of all columns, relative to the column's largest.
+ */
+void fk_fast_masses(const void *job, int64_t first, int64_t count, double *mass);
 /* Values of the rows at .. at + count - 1, value[c * count], join the sums, times scale. */
 void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
                  const double *value);

@@ -15,7 +15,7 @@
 enum {
   PARTS = 4 /* of f: any subset of gradient and Laplace */,
   PIECES = 16,
-  LOOK = 512,
+  LOOK = 480, /* whole blocks of points */
   CORNERS = 1 << FK_GRID_MAX_D
 };
 
@@ -127,10 +127,9 @@ void fk_envelope_free(struct fk_envelope *e) {
 /* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
 struct call {
   struct fk_envelope *e;
-  const struct fk_grid_points *points;
-  const double *mass;
+  const struct fk_envelope_points *points;
   bool sources, targets;
-  int64_t first;
+  int64_t first, n;
   int pieces;
   bool failed[PIECES], outside[PIECES];
   double total[PIECES];
@@ -162,35 +161,49 @@ static void add_mass(double *corner, const double *fraction, int64_t ld, int d, 
   }
 }
 
+/* Points of one piece, as many as are looked at together. */
+struct look {
+  double u[LOOK * FK_GRID_MAX_D], work[LOOK * FK_GRID_MAX_D], fractions[LOOK * FK_GRID_MAX_D], mass[LOOK];
+  uint64_t keys[LOOK];
+  struct cell *cells[LOOK];
+};
+
+/* Keys and places in the cells, and masses. False: a point is too far out. */
+static bool locate(const struct call *c, int64_t first, int64_t count, struct look *l) {
+  const struct fk_envelope_points *p = c->points;
+  struct fk_grid_points whitened = {l->u, count, LOOK};
+  if (p->raw) fk_whiten(p->whitening, p->raw, NULL, first, count, l->u, LOOK, l->work);
+  if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
+  for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
+  return p->raw ? c->e->ops->locate(&c->e->cells_layout, &whitened, 0, count, l->keys, l->fractions, LOOK)
+                : c->e->ops->locate(&c->e->cells_layout, p->whitened, first, count, l->keys, l->fractions, LOOK);
+}
+
 static void add_piece(struct call *c, int64_t piece) {
   const struct fk_envelope *e = c->e;
   struct fk_blocks *found = &c->e->found[piece];
-  int64_t n = c->points->n, begin = n * piece / c->pieces, end = n * (piece + 1) / c->pieces;
-  uint64_t keys[LOOK];
-  struct cell *cells[LOOK];
-  double fractions[LOOK * FK_GRID_MAX_D], total = 0;
+  int64_t begin = c->first + c->n * piece / c->pieces, end = c->first + c->n * (piece + 1) / c->pieces;
+  struct look l;
+  double total = 0;
   for (int64_t i = begin; i < end; i += LOOK) {
     int64_t count = fk_smaller(LOOK, end - i);
-    if (!e->ops->locate(&e->cells_layout, c->points, i, count, keys, fractions, LOOK)) {
-      c->outside[piece] = true;
-      return;
-    }
+    c->outside[piece] = !locate(c, i, count, &l);
+    if (c->outside[piece]) return;
     /* all cells are looked up first: most are not in the first caches */
     for (int64_t r = 0; r < count; r++) {
-      int64_t at = fk_blocks_find(found, keys[r]);
-      if (at < 0 && (at = fk_blocks_insert(found, keys[r])) < 0) {
-        c->failed[piece] = true;
-        return;
-      }
-      cells[r] = fk_blocks_at(found, at);
-      __builtin_prefetch(cells[r], 1);
+      int64_t at = fk_blocks_find(found, l.keys[r]);
+      if (at < 0) at = fk_blocks_insert(found, l.keys[r]);
+      c->failed[piece] = at < 0;
+      if (at < 0) return;
+      l.cells[r] = fk_blocks_at(found, at);
+      __builtin_prefetch(l.cells[r], 1);
     }
     for (int64_t r = 0; r < count; r++) {
-      double mass = c->sources ? (c->mass ? c->mass[i + r] : 1) : 0;
-      if (c->targets && cells[r]->targets++ == 0) cells[r]->row = c->first + i + r;
-      if (mass > 0) add_mass(cells[r]->corner, fractions + r, LOOK, e->spec.d, mass);
-      if (e->spec.counted && mass > 0)
-        add_mass(cells[r]->corner + ((size_t)1 << e->spec.d), fractions + r, LOOK, e->spec.d, 1);
+      double mass = l.mass[r], *corner = l.cells[r]->corner;
+      if (c->targets && l.cells[r]->targets++ == 0) l.cells[r]->row = i + r;
+      if (mass > 0) add_mass(corner, l.fractions + r, LOOK, e->spec.d, mass);
+      if (mass > 0 && e->spec.counted)
+        add_mass(corner + ((size_t)1 << e->spec.d), l.fractions + r, LOOK, e->spec.d, 1);
       total += mass;
     }
   }
@@ -202,13 +215,11 @@ static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
 }
 
-static enum fk_status add(struct call *c, struct fk_error *err) {
+static enum fk_status add_some(struct call *c, struct fk_error *err) {
   enum { LEAST = 1 << 14 };
   struct fk_envelope *e = c->e;
-  int64_t n = c->points->n;
-  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, n / LEAST));
-  e->merged = false;
-  int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(n << e->spec.d));
+  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / LEAST));
+  int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(c->n << e->spec.d));
   fk_parallel_for(threads, c->pieces, 1, add_pieces, c);
   for (int i = 0; i < c->pieces; i++) {
     if (c->outside[i])
@@ -220,16 +231,31 @@ static enum fk_status add(struct call *c, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_grid_points *sources, const double *mass,
-                               bool targets_too, int64_t first, struct fk_error *err) {
-  struct call c = {
-      .e = e, .points = sources, .mass = mass, .sources = true, .targets = targets_too, .first = first};
+/* So many at a time that an interrupt is heard soon. */
+static enum fk_status add(struct call *c, struct fk_error *err) {
+  enum { CHUNK = 1 << 24 };
+  int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
+  const struct fk_poll *poll = &c->e->spec.poll;
+  enum fk_status status = FK_STATUS_OK;
+  c->e->merged = false;
+  for (c->first = 0; c->first < n && !status; c->first += CHUNK) {
+    c->n = fk_smaller(CHUNK, n - c->first);
+    status = add_some(c, err);
+    if (!status && poll->fn && poll->fn(poll->data, 0))
+      status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  }
+  return status;
+}
+
+enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_points *sources, bool targets_too,
+                               struct fk_error *err) {
+  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too};
   return add(&c, err);
 }
 
-enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_grid_points *targets, int64_t first,
+enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelope_points *targets,
                                   struct fk_error *err) {
-  struct call c = {.e = e, .points = targets, .targets = true, .first = first};
+  struct call c = {.e = e, .points = targets, .targets = true};
   return add(&c, err);
 }
 

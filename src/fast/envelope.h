@@ -33,12 +33,20 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
                                   struct fk_error *err);
 void fk_envelope_free(struct fk_envelope *envelope);
 
-/* Sources with |b|, targets, or points that are both (targets' rows from `first` on). mass NULL: ones.
- * FK_STATUS_UNSUPPORTED where points are too far apart for a key. */
-enum fk_status fk_envelope_add(struct fk_envelope *envelope, const struct fk_grid_points *sources,
-                               const double *mass, bool targets_too, int64_t first, struct fk_error *err);
-enum fk_status fk_envelope_expect(struct fk_envelope *envelope, const struct fk_grid_points *targets,
-                                  int64_t first, struct fk_error *err);
+/* Points as they are, or whitened already (raw NULL). mass writes the |b| of `count` of them; NULL: ones. */
+struct fk_envelope_points {
+  const struct fk_points *raw;
+  const struct fk_whitening *whitening;
+  const struct fk_grid_points *whitened;
+  void (*mass)(const void *data, int64_t first, int64_t count, double *mass);
+  const void *data;
+};
+
+/* Sources, targets, or points that are both. FK_STATUS_UNSUPPORTED where they are too far apart for a key. */
+enum fk_status fk_envelope_add(struct fk_envelope *envelope, const struct fk_envelope_points *sources,
+                               bool targets_too, struct fk_error *err);
+enum fk_status fk_envelope_expect(struct fk_envelope *envelope, const struct fk_envelope_points *targets,
+                                  struct fk_error *err);
 
 /* Of a cell with targets. */
 struct fk_envelope_cell {

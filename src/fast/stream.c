@@ -114,8 +114,9 @@ static enum fk_status choose_window(const struct fk_stream *s, const struct fk_g
   bool may = fk_fast_may_be_single(&s->opts, s->opts.tol);
   struct fk_envelope *e = NULL;
   enum fk_status status = envelope_of(s, (double)x->n, &e, err);
-  if (!status) status = fk_envelope_add(e, x, NULL, false, 0, err);
-  if (!status) status = fk_envelope_expect(e, y, 0, err);
+  struct fk_envelope_points sources = {.whitened = x}, targets = {.whitened = y};
+  if (!status) status = fk_envelope_add(e, &sources, false, err);
+  if (!status) status = fk_envelope_expect(e, &targets, err);
   for (int trial = 0; trial < 4 && !status && error > s->opts.tol / 1.5; trial++) {
     grid->single = may;
     status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &grid->single, &grid->window, seconds, err);
@@ -313,6 +314,10 @@ static void scale_rows(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
+static void masses_of(const void *data, int64_t first, int64_t count, double *mass) {
+  memcpy(mass, (const double *)data + first, sizeof(double) * (size_t)count);
+}
+
 /* Sums in float are no good for numbers far beyond those that came first. */
 enum { MOST_GROWTH = 40 };
 
@@ -333,9 +338,10 @@ static enum fk_status find_scales(struct fk_stream *s, const struct sources *sou
 static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                           struct fk_error *err) {
   const struct sources *sources = data;
+  struct fk_envelope_points points = {.whitened = u};
   int64_t numbers = u->n * (s->columns + 1);
   if (!sources->b) {
-    enum fk_status status = fk_envelope_add(s->envelope, u, NULL, false, 0, err);
+    enum fk_status status = fk_envelope_add(s->envelope, &points, false, err);
     return status ? status : fk_grid_add(s->grid, u, NULL, 0, err);
   }
   if (numbers > s->b_numbers) {
@@ -349,7 +355,9 @@ static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, i
   if (status) return status;
   int threads = fk_threads_for_bytes(s->opts.threads, 16.0 * (double)numbers);
   fk_parallel_for(threads, u->n, fk_step_for_bytes(16.0 * (double)(s->columns + 1)), scale_rows, &a);
-  status = fk_envelope_add(s->envelope, u, a.mass, false, 0, err);
+  points.mass = masses_of;
+  points.data = a.mass;
+  status = fk_envelope_add(s->envelope, &points, false, err);
   return status ? status : fk_grid_add(s->grid, u, s->b, u->n, err);
 }
 
@@ -389,7 +397,8 @@ static double least_sum(const struct fk_stream *s) {
 /* Sources are gone when the error turns out too large: then the sums have to be had in another way. */
 static enum fk_status prove(struct fk_stream *s, const struct fk_grid_points *u, struct fk_error *err) {
   double error = 0, least = least_sum(s);
-  enum fk_status status = fk_envelope_expect(s->envelope, u, 0, err);
+  struct fk_envelope_points targets = {.whitened = u};
+  enum fk_status status = fk_envelope_expect(s->envelope, &targets, err);
   if (!status) status = error_of(s->envelope, &s->window, s->single, fmax(least, 1e-300), &error, err);
   if (status) return status;
   if (!(error <= s->opts.tol))

@@ -25,37 +25,23 @@ static double unit_of(const struct fk_fast_job *job) { return job->terms == fk_f
 
 /* ---- the envelope ----------------------------------------------------------------------------- */
 
-/* Sources, or targets that are not the sources. */
-static enum fk_status show(const struct fk_fast_job *job, struct fk_envelope *e, bool sources, double *u,
-                           double *mass, struct fk_error *err) {
-  const struct fk_points *points = sources ? &job->task->sources : fk_fast_targets(job);
-  enum fk_status status = FK_STATUS_OK;
-  for (int64_t at = 0; at < points->n && !status; at += FK_FAST_CHUNK) {
-    int64_t count = fk_smaller(FK_FAST_CHUNK, points->n - at);
-    struct fk_grid_points some = {u, count, count};
-    status = fk_fast_whiten(job, points, at, count, u, count, err);
-    if (status) return status;
-    if (sources && mass) fk_fast_masses(job, at, count, mass);
-    status = sources ? fk_envelope_add(e, &some, mass, job->same, at, err) : fk_envelope_expect(e, &some, at, err);
-  }
-  return status;
-}
-
 static enum fk_status make_envelope(const struct fk_fast_job *job, struct fk_envelope **envelope,
                                     struct fk_error *err) {
   struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
   spec.laplace = job->laplace;
   spec.gradient = job->gradient;
   spec.points = (double)job->n;
+  spec.poll = job->opts->poll;
   spec.counted = unit_of(job) > 0 && job->b;
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
-  int64_t chunk = fk_smaller(FK_FAST_CHUNK, fk_larger(job->n, job->m));
-  double *u = malloc(sizeof(double) * (size_t)(chunk * (job->d + 1)));
-  if (!u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
-  status = show(job, *envelope, true, u, job->b ? u + chunk * job->d : NULL, err);
-  if (!status && !job->same) status = show(job, *envelope, false, u, NULL, err);
-  free(u);
+  struct fk_envelope_points sources = {.raw = &job->task->sources, .whitening = job->task->whitening};
+  struct fk_envelope_points targets = sources;
+  sources.mass = job->b ? fk_fast_masses : NULL;
+  sources.data = job;
+  targets.raw = fk_fast_targets(job);
+  status = fk_envelope_add(*envelope, &sources, job->same, err);
+  if (!status && !job->same) status = fk_envelope_expect(*envelope, &targets, err);
   return status;
 }
 
