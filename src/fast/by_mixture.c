@@ -89,13 +89,17 @@ static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struc
 
 /* ---- which parts ------------------------------------------------------------------------------ */
 
+/* Half of it goes by the number of components, half by their weights: the heavy ones would need windows that there
+ * are none of. */
 static void set_tolerance(struct part *part, const struct fk_fast_job *job, const struct fk_fast_mixture *x) {
-  double share = 0, weight = 0, of_part = (job->tol - x->sum.error) * part->n / x->sum.n;
+  double share = 0, weight = 0, all = 0, scales = part->n > 1 ? ERROR_OF_SCALES : 1;
+  for (int c = 0; c < x->sum.n; c++) all += x->sum.weight[c];
   for (int c = part->first; c < part->first + part->n; c++) {
     share += fk_mixture_share(&x->sum, c);
-    weight += x->sum.weight[c] * (part->n > 1 ? ERROR_OF_SCALES : 1);
+    weight += x->sum.weight[c];
   }
-  part->tol = fmin(part->direct ? of_part / share : of_part * x->least / weight, COARSEST);
+  double own = (job->tol - x->sum.error) * 0.5 * (weight / all + (double)part->n / x->sum.n);
+  part->tol = fmin(part->direct ? own / share : own * x->least / (weight * scales), COARSEST);
 }
 
 static void cost_on_grid(struct part *part, const struct fk_fast_job *job, const struct fk_grid_work *work,
@@ -230,8 +234,64 @@ static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_po
   return FK_STATUS_OK;
 }
 
-/* No source is farther from a target; squared, in bandwidths. */
-static enum fk_status farthest(const struct fk_fast_job *job, double *square, struct fk_error *err) {
+/* Sums of |b|, |b| u and |b| u^2 over the sources, in pieces that do not depend on the threads. */
+enum { PIECES = 64 };
+struct moments {
+  const struct fk_fast_job *job;
+  double sum[PIECES], first[PIECES][FK_GRID_MAX_D], second[PIECES][FK_GRID_MAX_D];
+};
+
+static void add_moments(struct moments *m, int64_t piece) {
+  const struct fk_fast_job *job = m->job;
+  int64_t blocks = fk_pieces(job->n, FK_BLOCK), d = job->d;
+  double u[2 * FK_BLOCK * FK_GRID_MAX_D];
+  for (int64_t i = blocks * piece / PIECES; i < blocks * (piece + 1) / PIECES; i++) {
+    int64_t at = i * FK_BLOCK, rows = fk_smaller(job->n - at, FK_BLOCK);
+    fk_whiten(job->task->whitening, &job->task->sources, NULL, at, rows, u, FK_BLOCK, u + FK_BLOCK * d);
+    for (int64_t r = 0; r < rows; r++) {
+      double mass = job->b ? fabs(job->b[at + r]) : 1;
+      m->sum[piece] += mass;
+      for (int64_t k = 0; k < d; k++) {
+        double x = u[k * FK_BLOCK + r];
+        m->first[piece][k] += mass * x;
+        m->second[piece][k] += mass * x * x;
+      }
+    }
+  }
+}
+
+static void add_all_moments(void *data, int64_t from, int64_t to, int slot) {
+  (void)slot;
+  for (int64_t piece = from; piece < to; piece++) add_moments(data, piece);
+}
+
+/* The mean of the squared distances from the sources, weighted by |b|, to any target in a box, is at most this. */
+static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct box *y, double *square,
+                                    struct fk_error *err) {
+  struct moments *m = calloc(1, sizeof *m);
+  double sum = 0;
+  if (!m) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for moments of the points");
+  m->job = job;
+  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)(job->n * job->d));
+  fk_parallel_for(threads, PIECES, 1, add_all_moments, m);
+  for (int p = 0; p < PIECES; p++) sum += m->sum[p];
+  *square = 0;
+  for (int64_t k = 0; k < job->d; k++) {
+    double first = 0, second = 0;
+    for (int p = 0; p < PIECES; p++) {
+      first += m->first[p][k] / sum;
+      second += m->second[p][k] / sum;
+    }
+    double low = y->low[k] * (y->low[k] - 2 * first), high = y->high[k] * (y->high[k] - 2 * first);
+    *square += fmax(fmax(low, high) + second, 0) * (1 + 1e-9);
+  }
+  free(m);
+  if (!(sum > 0)) *square = INFINITY;
+  return FK_STATUS_OK;
+}
+
+/* No source is farther from a target; squared, in bandwidths. mean: nor their weighted mean, for one column. */
+static enum fk_status farthest(const struct fk_fast_job *job, double *square, double *mean, struct fk_error *err) {
   struct box x, y;
   enum fk_status status = find_box(job, &job->task->sources, &x, err);
   if (status) return status;
@@ -242,11 +302,15 @@ static enum fk_status farthest(const struct fk_fast_job *job, double *square, st
     double apart = fmax(x.high[k] - y.low[k], y.high[k] - x.low[k]);
     *square += apart * apart * (1 + 1e-12);
   }
+  *mean = *square;
+  if (!status && job->columns == 1) status = farthest_mean(job, &y, mean, err);
+  *mean = fmin(*mean, *square);
   return status;
 }
 
-/* The sums that errors are relative to, as a share of their column's sum |b|: at the greatest distance, and where
- * the largest counts, of the sample's rows. */
+/* The sums that errors are relative to, as a share of their column's sum |b|. The kernel is convex in the squared
+ * distance: their mean is at least the kernel's at the mean distance. Where the largest sum counts, the sample's
+ * rows tell, too. */
 static void find_least(const struct fk_fast_job *job, double square, struct fk_fast_mixture *x) {
   double ratio = 1; /* of sum |b| to the largest |b| */
   for (int64_t c = 0; c < job->columns; c++) {
@@ -263,14 +327,14 @@ enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct 
                                     double *seconds, struct fk_error *err) {
   struct fk_fast_mixture *x = calloc(1, sizeof *x);
   struct fk_error why = {FK_STATUS_OK, ""};
-  double square;
+  double square, mean;
   *mixture = NULL;
   *seconds = INFINITY;
   if (!x) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
-  enum fk_status status = farthest(job, &square, err), found = FK_STATUS_OK;
+  enum fk_status status = farthest(job, &square, &mean, err), found = FK_STATUS_OK;
   if (!status) found = fk_mixture_init(&x->sum, job->task->kernel, square, MIXTURE_PART * job->tol, &why);
   if (!status && found && found != FK_STATUS_UNSUPPORTED) status = fk_fail(err, found, "%s", why.message);
-  if (!status && !found) find_least(job, square, x);
+  if (!status && !found) find_least(job, mean, x);
   if (!status && !found) status = choose_parts(job, s, work, x, err);
   if (status || found || !isfinite(x->seconds)) {
     free(x);

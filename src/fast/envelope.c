@@ -104,6 +104,10 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   fk_blocks_init(&e->needed, 0, false);
   fk_blocks_init(&e->result, (2 * (size_t)e->parts + spec->counted) * block, false);
   fk_blocks_init(&e->between, (2 * (size_t)e->parts + spec->counted) * block, false);
+  if (spec->most_nodes > 0) {
+    int64_t most = 1 + (int64_t)(spec->most_nodes / (double)e->layout.cells);
+    e->nodes.most = e->result.most = e->between.most = most;
+  }
   return FK_STATUS_OK;
 }
 
@@ -364,7 +368,11 @@ static bool list_bounds(struct fk_envelope *e) {
 
 static enum fk_status prepare(struct fk_envelope *e, struct fk_error *err) {
   if (e->merged) return FK_STATUS_OK;
-  if (!merge(e) || !fill_nodes(e) || !list_bounds(e)) return no_memory(err);
+  if (!merge(e)) return no_memory(err);
+  bool fits = fill_nodes(e);
+  if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+  if (!fits || !list_bounds(e)) return no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
 }

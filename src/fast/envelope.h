@@ -24,8 +24,9 @@ struct fk_envelope_spec {
   int d, threads;
   double plain, laplace;
   bool gradient;
-  double points; /* about how many will come */
-  bool counted;  /* points are counted beside |b|, for arithmetic that rounds each alike; where there is a b */
+  double points;     /* about how many will come */
+  double most_nodes; /* 0: as many as memory takes. Beyond it a bound is FK_STATUS_UNSUPPORTED */
+  bool counted;      /* points are counted beside |b|, for arithmetic that rounds each alike; where there is a b */
   struct fk_poll poll;
 };
 

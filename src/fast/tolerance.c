@@ -25,13 +25,21 @@ static double unit_of(const struct fk_fast_job *job) { return job->terms == fk_f
 
 /* ---- the envelope ----------------------------------------------------------------------------- */
 
-static enum fk_status make_envelope(const struct fk_fast_job *job, struct fk_envelope **envelope,
-                                    struct fk_error *err) {
+/* Nodes are to take a part of the grid's seconds, and of the memory: points thin for a grid are so for nodes. */
+static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
+  double planes = 2.0 * (job->gradient ? 2 : 1) * (job->laplace != 0 ? 2 : 1),
+         each = 15e-9 * planes * (double)job->d;
+  return fmin(fmax(1 << 20, 0.5 * grid_seconds / each), 2e9 / (16 * planes));
+}
+
+static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds,
+                                    struct fk_envelope **envelope, struct fk_error *err) {
   struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
   spec.laplace = job->laplace;
   spec.gradient = job->gradient;
   spec.points = (double)job->n;
   spec.poll = job->opts->poll;
+  spec.most_nodes = most_nodes(job, grid_seconds);
   spec.counted = unit_of(job) > 0 && job->b;
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
@@ -166,6 +174,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *s,
                                  const struct fk_grid_work *work, struct fk_fast_sample *sample,
                                  struct fk_fast_plan **plan, double *seconds, struct fk_error *err) {
+  double grid_seconds = *seconds;
   struct fk_fast_plan *p = *plan = calloc(1, sizeof *p);
   struct fk_error why = {FK_STATUS_OK, ""};
   int64_t rows[FK_DIRECT_GROUP], n_rows = 0;
@@ -173,13 +182,13 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   *seconds = INFINITY;
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
-  enum fk_status status = make_envelope(job, &p->envelope, &why);
-  if (status == FK_STATUS_UNSUPPORTED) return FK_STATUS_OK; /* too far apart for a grid */
+  enum fk_status status = make_envelope(job, grid_seconds, &p->envelope, &why);
   if (!status) status = fk_envelope_bound(p->envelope, NULL, 0, 0, &why);
   if (!status) n_rows = heaviest_rows(p->envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
   if (!status) job->least = fk_fast_check_least(job, sample);
   if (!status && job->least > 0) status = choose_window(job, p, &why);
+  if (status == FK_STATUS_UNSUPPORTED) return FK_STATUS_OK; /* too far apart, or too thin, for a grid */
   if (status) return fk_fail(err, status, "%s", why.message);
   *seconds = p->seconds > 0 ? p->seconds : INFINITY;
   return FK_STATUS_OK;
