@@ -152,7 +152,7 @@ double fk_check_error(const struct fk_check *check, int64_t column, const double
   for (int r = 0; r < check->rows; r++) most = fmax(most, fabs(around[r]));
   for (int r = 0; r < check->rows; r++) {
     double relative_to = pointwise ? fabs(around[r]) : most;
-    if (!isnan(got[r]) && relative_to > 0) error = fmax(error, fabs(got[r] - sum[r]) / relative_to);
+    if (!isnan(got[r]) && relative_to > 1e-290) /* below, doubles have few digits */ error = fmax(error, fabs(got[r] - sum[r]) / relative_to);
   }
   return error;
 }

@@ -94,7 +94,7 @@ enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struc
  * the sources: measured 0.55. */
 static double exact_seconds(const struct fk_fast_job *job) {
   struct fk_work size = fk_task_work(job->task);
-  struct fk_opts alone = *job->opts;
+  struct fk_opts alone = job->exact_opts;
   alone.threads = 1;
   double share = job->same && job->terms == fk_fast_terms_cpu ? 0.55 : 1;
   return share * job->exact->seconds(&size, &alone);

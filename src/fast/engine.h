@@ -46,7 +46,8 @@ struct fk_fast_job {
   bool gradient; /* coordinates are summed, as gradients: sum w f k (u_i - u_j) */
 
   fk_fast_terms *terms;
-  const struct fk_engine *exact; /* of the same device */
+  const struct fk_engine *exact; /* of the same device, and how it keeps the tolerance */
+  struct fk_opts exact_opts;
   uint64_t session; /* of its points on a GPU */
   struct fk_stats *stats;
   bool single;    /* may be */
