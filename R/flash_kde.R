@@ -73,9 +73,10 @@
 #' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, sums exactly. With
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
-#'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. Where a global
-#'   tolerance would not tell a density from 0, it is computed directly. Predictions go by it, and
-#'   [diagnostics()] measures the error achieved on a sample of rows.
+#'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
+#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
+#'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
+#'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;

@@ -24,12 +24,18 @@
 #' `"auto"` takes the one that should finish first, and with `tol = 0` an exact one.
 #'
 #' **The fast engine** goes by a sample of the points. Where many of them lie within a bandwidth it spreads
-#' them onto a grid, filters that, and interpolates; the grid has only cells near points, and its spacing and
-#' the width of its windows follow from `tol` through errors that are computed, not estimated. The cost grows
+#' them onto a grid, filters that, and interpolates; the grid has only cells near points. The cost grows
 #' steeply with the dimension. Where few points lie within a bandwidth it sums
-#' directly, over a tree of boxes, and leaves out what is too far away to matter. With
-#' `tol_type = "pointwise"` targets whose own sum is small beside what is around them are summed directly, too.
-#' A random sample of targets is also summed exactly: `tol_achieved` of [diagnostics()] is the largest error there.
+#' directly, over a tree of boxes, and leaves out what is too far away to matter.
+#'
+#' **What the tolerance promises** holds at every target, for any points and any `b`: with \eqn{A_j}{A_j} the sum of
+#' \eqn{|b_i| k}{|b_i| k} at target \eqn{j}{j}, the error there is at most `tol` times the largest \eqn{A_j}{A_j} of the targets
+#' asked for, or with `"pointwise"` times its own. That is proven, not estimated. Before the grid is made, a coarse one of the same
+#' \eqn{|b|}{|b|} sums what the error of a window can be at most around each target, from the window's largest errors at each
+#' distance, which are tabled; the window follows from that. Targets where the bound does not reach, far from the mass or beside much
+#' larger coefficients, are summed directly. Where all that is dearer than the sums of all pairs, these are made.
+#' [diagnostics()] has the bound, `tol_bound`, and the largest error on a sample of targets that is summed exactly,
+#' `tol_achieved`. Both leave out what rounding in double does to the coordinates themselves.
 #'
 #' The Cauchy and the inverse multiquadric kernel are Gaussians of all widths together, such as
 #' \eqn{1 / (1 + r^2) = \int_0^\infty e^{-t} e^{-t r^2} dt}{1 / (1 + r^2) = int_0^inf exp(-t) exp(-t r^2) dt}. The
@@ -51,8 +57,9 @@
 #' the first chunk) says that this is fastest: all chunks are spread onto it, it is filtered once, and the targets
 #' are read from it. That takes time linear in `n + m`, the memory of the grid and a chunk, and `tol` is the error
 #' of all chunks together. Every row is read once, but targets in a `big.matrix` in more than 3 dimensions, twice.
-#' Points too far apart, in bandwidths, for a grid are summed as below where they are in a table; those
-#' of a function are lost, which is an error of class `flashkernel_error_unsupported`.
+#' Points too far apart, in bandwidths, for a grid, and targets at which it cannot be proven to keep the tolerance,
+#' are summed as below where all are in tables; what a function has yielded is lost, which is an error of class
+#' `flashkernel_error_unsupported`.
 #'
 #' Otherwise every chunk is summed with each piece of the targets, or of a function, with all of them, whose sums
 #' are then in memory meanwhile. The fast engine takes each of k chunks to `tol / k`, and
