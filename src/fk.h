@@ -238,6 +238,10 @@ extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engi
 enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
                                 const struct fk_engine **engine, struct fk_stats *stats, struct fk_error *err);
 
+/* The options for an engine that was selected. */
+struct fk_opts fk_engine_options(const struct fk_engine *engine, const struct fk_opts *opts,
+                                 const struct fk_work *work);
+
 /* ---- GPUs ------------------------------------------------------------------------------------- */
 
 struct fk_gpu {

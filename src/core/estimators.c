@@ -22,7 +22,9 @@ static enum fk_status run(const struct fk_task *task, const struct fk_opts *opts
   const struct fk_engine *engine;
   struct fk_work work = fk_task_work(task);
   enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
-  return status ? status : engine->sums(task, opts, stats, err);
+  if (status) return status;
+  struct fk_opts own = fk_engine_options(engine, opts, &work);
+  return engine->sums(task, &own, stats, err);
 }
 
 /* The same for a task alone. weights: those of a density, which give it a centre; NULL: ones. */

@@ -49,6 +49,19 @@ static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_w
                  fk_kernel_name(work->kernel), work->d, work->d == 1 ? "dimension" : "dimensions", opts->tol, on);
 }
 
+/* Floats keep a share of each sum, or of sums far from all points, no better than their range does: where a
+ * tolerance counts, exact sums in place of fast ones are in double. */
+struct fk_opts fk_engine_options(const struct fk_engine *engine, const struct fk_opts *opts,
+                                 const struct fk_work *work) {
+  struct fk_opts own = *opts;
+  bool counts = false;
+  for (int i = 0; i < N_ENGINES; i++)
+    if (engines[i]->kind == FK_ENGINE_FAST && engines[i]->supports(work, opts)) counts = true;
+  if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts)
+    own.precision = FK_PRECISION_DOUBLE;
+  return own;
+}
+
 /* An engine is asked whether it works, which may start a driver, only where it would be faster by its guess than
  * those before it; the first engine, the CPU's, always does. One of a back end that was asked for has to work. */
 enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
@@ -66,7 +79,8 @@ enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work
   for (int i = 0; i < N_ENGINES; i++) {
     struct fk_error why = {FK_STATUS_OK, ""};
     if (!is_candidate(engines[i], opts, work)) continue;
-    double seconds = engines[i]->seconds(work, opts);
+    struct fk_opts own = fk_engine_options(engines[i], opts, work);
+    double seconds = engines[i]->seconds(work, &own);
     if (*engine && seconds >= least) continue;
     enum fk_status status = engines[i]->available(opts, asked ? err : &why);
     if (status && asked) return status;

@@ -143,7 +143,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   struct fk_opts opts = *job->opts;
   struct fk_stats unused = {0};
   struct fk_task task = *job->task;
-  int64_t d = job->d, values = fk_n_values(&task);
+  int64_t d = job->d, values = fk_n_values(&task), own = job->gradient ? 0 : values;
   double *memory = malloc(sizeof(double) * (size_t)(n_rows * (d + values + 2))), *x = memory;
   if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for single rows");
   for (int64_t k = 0; k < d; k++)
@@ -151,20 +151,22 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   task.targets = (struct fk_points){x, n_rows, d};
   task.mass = x + n_rows * d;
   task.sums = values ? task.mass + n_rows : NULL;
-  task.shift = job->task->shift ? task.mass + n_rows * (1 + values) : NULL;
-  task.tail_pass = job->task->tail_pass;
+  task.shift = task.mass + n_rows * (1 + values);
+  task.tail_pass = true;
+  if (own == 0) task.weights = job->b; /* on its scale */
   opts.precision = FK_PRECISION_DOUBLE;
   opts.poll.fn = NULL;
   enum fk_status status = job->exact->sums(&task, &opts, &unused, err);
   for (int64_t r = 0; r < n_rows && !status; r++) {
-    int64_t i = rows[r], last = job->columns - 1;
-    int exponent = job->exponent[last];
-    if (task.shift) job->task->shift[i] = task.shift[r] - FK_LN2 * exponent;
-    if (task.shift || job->gradient) exponent = 0;
-    job->task->mass[i] = ldexp(task.mass[r], -exponent);
-    for (int64_t c = 0; c < values; c++)
-      job->task->sums[c * job->m + i] =
-          ldexp(task.sums[c * n_rows + r], job->gradient || task.shift ? 0 : -job->exponent[c]);
+    int64_t i = rows[r];
+    bool keep = job->task->shift || job->gradient; /* the row's scale; quotients need none */
+    double scale = keep ? 1 : exp(task.shift[r]);
+    if (job->task->shift) job->task->shift[i] = task.shift[r];
+    job->task->mass[i] = own ? ldexp(task.mass[r] * scale, -job->exponent[own]) : task.mass[r] * scale;
+    for (int64_t c = 0; c < values; c++) {
+      double sum = task.sums[c * n_rows + r] * scale;
+      job->task->sums[c * job->m + i] = own ? ldexp(sum, -job->exponent[c]) : sum;
+    }
   }
   free(memory);
   if (!status) mark_scaled(job, rows, n_rows);

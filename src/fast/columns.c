@@ -10,10 +10,13 @@
 
 /* ---- columns ---------------------------------------------------------------------------------- */
 
-/* Powers of two that bring the largest number near 1, to the last bit. */
-static int exponent_of(const double *x, int64_t n, int threads) {
-  double largest = x ? fk_largest(x, n, threads) : 0;
-  return largest > 0 ? ilogb(largest) : 0;
+/* Powers of two that bring the largest number near 1, to the last bit; 0 where they would cost the least one. */
+static int exponent_of(const double *x, int64_t n, double largest) {
+  double least = INFINITY;
+  if (!x || !(largest > 0)) return 0;
+  for (int64_t i = 0; i < n; i++)
+    if (x[i] != 0 && fabs(x[i]) < least) least = fabs(x[i]);
+  return ilogb(least) - ilogb(largest) > -1000 ? ilogb(largest) : 0;
 }
 
 struct fill {
@@ -42,7 +45,12 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
                    8e-6 * (double)n * (double)job->columns);
   for (int64_t c = 0; c < job->columns; c++) {
     const double *from = c < values ? task->columns + c * n : NULL;
-    struct fill f = {job, task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
+    struct fill f = {job,
+                     task->weights,
+                     from,
+                     w_exponent,
+                     exponent_of(from, n, from ? fk_largest(from, n, threads) : 0),
+                     job->own_b + c * n};
     job->exponent[c] = f.w_exponent + f.from_exponent;
     fk_parallel_for(threads, n, fk_step_for_bytes(24), fill_column, &f);
   }
@@ -71,8 +79,9 @@ enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *er
   job->size = calloc((size_t)job->columns, sizeof *job->size);
   if (!job->exponent || !job->size) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for columns");
   measure_column(job, values, task->weights);
-  int exponent = job->size[values] > 0 ? ilogb(job->size[values]) : 0;
-  if (values == 0 && abs(exponent) <= PLAIN_EXPONENT) return FK_STATUS_OK;
+  bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
+  if (values == 0 && plain) return FK_STATUS_OK;
+  int exponent = exponent_of(task->weights, job->n, job->size[values]);
   enum fk_status status = copy_columns(job, values, exponent, threads, err);
   for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);
   return status;
@@ -84,6 +93,9 @@ void fk_fast_columns_free(struct fk_fast_job *job) {
   free(job->size);
 }
 
+/* b that are not 0 count, however little beside the largest. */
+#define LEAST_MASS 1e-290
+
 void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass) {
   const struct fk_fast_job *job = data;
   for (int64_t i = 0; i < count; i++) mass[i] = 0;
@@ -91,7 +103,7 @@ void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass
     const double *b = job->b + c * job->n + first;
     double scale = job->size[c] > 0 ? 1 / job->size[c] : 0;
     for (int64_t i = 0; i < count; i++) {
-      double share = fabs(b[i]) * scale;
+      double share = b[i] == 0 ? 0 : fmax(fabs(b[i]) * scale, LEAST_MASS);
       mass[i] = share > mass[i] ? share : mass[i];
     }
   }

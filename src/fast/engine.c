@@ -87,15 +87,6 @@ static enum fk_status run(struct fk_fast_job *job, struct fk_fast_choice *choice
   return FK_STATUS_OK;
 }
 
-/* Sums in float keep 1e-5 of the largest, but not more, nor a share of each, nor b beyond a float's range. */
-static struct fk_opts exact_options(const struct fk_fast_job *job) {
-  struct fk_opts opts = *job->opts;
-  bool in_range = true;
-  for (int64_t c = 0; c < job->columns; c++) in_range = in_range && abs(job->exponent[c]) <= 60;
-  if (fk_fast_pointwise(job) || job->tol < 1e-4 || !in_range) opts.precision = FK_PRECISION_DOUBLE;
-  return opts;
-}
-
 static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *terms, const struct fk_task *task,
                               const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
   static uint64_t sessions;
@@ -116,7 +107,8 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;
   enum fk_status status = fk_fast_columns_init(&job, err);
-  if (!status) job.exact_opts = exact_options(&job);
+  struct fk_work size = fk_task_work(task);
+  job.exact_opts = fk_engine_options(exact, opts, &size);
   if (!status) status = fk_fast_choose(&job, &choice, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);

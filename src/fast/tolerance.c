@@ -28,8 +28,9 @@ static double unit_of(const struct fk_fast_job *job) { return job->terms == fk_f
 /* Nodes are to take a part of the grid's seconds, and of the memory: points thin for a grid are so for nodes.
  * Where the grid is wished for, they may take some seconds. */
 static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
+  bool wished = job->opts->engine == FK_ENGINE_FAST || !fk_fast_may_be("direct");
   double planes = 2.0 * (job->gradient ? 2 : 1) * (job->laplace != 0 ? 2 : 1);
-  double each = 15e-9 * planes * (double)job->d, least = fk_fast_may_be("direct") ? 1 << 20 : 1 << 24;
+  double each = 15e-9 * planes * (double)job->d, least = wished ? 1 << 24 : 1 << 20;
   return fmin(fmax(least, 0.5 * grid_seconds / each), 2e9 / (16 * planes));
 }
 
