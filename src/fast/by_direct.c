@@ -99,7 +99,9 @@ static enum fk_status sum(struct fk_fast_job *job, bool by_rows, const int64_t *
     status = by_rows ? sum_rows(job, direct, rows, n_rows, floor, &r, err) : sum_all(job, direct, &r, err);
     if (by_rows && !status) mark_scaled(job, rows, n_rows);
     if (!rows) job->used_single = r.ask.used_single;
-    job->bound = fmax(job->bound, r.ask.left_out + FK_FAST_ROUNDING(false));
+    /* what is relative to `floor`, half of the tolerance, is half as much relative to what that is */
+    double left_out = floor > 0 ? fmin(r.ask.left_out, 0.85 * job->tol) : r.ask.left_out;
+    job->bound = fmax(job->bound, left_out + FK_FAST_ROUNDING(false));
     const double *target = v ? v : u;
     for (int64_t k = 0; k < (rows ? n_rows : m) && job->gradient && !status; k++) {
       int64_t i = rows ? rows[k] : k;
@@ -126,12 +128,26 @@ static enum fk_status redo_lost(struct fk_fast_job *job, struct fk_error *err) {
   return status;
 }
 
+/* Leave-one-out estimates divide by the weights that are left. That at most doubles errors where no weight is more
+ * than half of all, but for one row that may have such a weight. */
+enum fk_status fk_fast_redo_heavy(struct fk_fast_job *job, struct fk_error *err) {
+  double sum = 0;
+  int64_t heavy = 0;
+  if (!job->task->exclude_self || !job->b || fk_fast_pointwise(job)) return FK_STATUS_OK;
+  for (int64_t i = 0; i < job->n; i++) {
+    sum += fabs(job->b[i]) / job->size[0];
+    if (fabs(job->b[i]) > fabs(job->b[heavy])) heavy = i;
+  }
+  return sum < 2 ? fk_fast_rows(job, &heavy, 1, 0, err) : FK_STATUS_OK;
+}
+
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) {
   bool quotient = fk_fast_has_quotient(job), by_rows = fk_fast_pointwise(job) || (quotient && job->laplace != 0);
   enum fk_status status = sum(job, by_rows, NULL, 0, 0, err);
   if (status) return status;
   fk_fast_find_largest(job);
-  return quotient && !by_rows ? redo_lost(job, err) : FK_STATUS_OK;
+  if (quotient && !by_rows) status = redo_lost(job, err);
+  return status ? status : fk_fast_redo_heavy(job, err);
 }
 
 /* ---- some rows -------------------------------------------------------------------------------- */

@@ -96,7 +96,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   if (!has_factor(task)) return exact->sums(task, opts, stats, err);
   job.d = task->sources.d;
   job.same = !task->targets.data;
-  job.tol = opts->tol;
+  job.tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
   job.terms = terms;
   job.exact = exact;
   job.sample = &choice.sample;

@@ -177,6 +177,8 @@ enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err);
  * its own. */
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err);
+/* The row whose own kernel is more than half of all that there is to leave out. */
+enum fk_status fk_fast_redo_heavy(struct fk_fast_job *job, struct fk_error *err);
 /* Where error > FK_FAST_LOG_SHARE |sum| a logarithm or a
  * quotient of sums would be no good, and the row is done again. */
 #define FK_FAST_LOG_SHARE 0.01

@@ -360,5 +360,6 @@ enum fk_status fk_fast_by_plan(struct fk_fast_job *job, struct fk_fast_plan *pla
   if (status) return status;
   fk_fast_find_largest(job);
   if (job->task->exclude_self) fk_fast_leave_out(job);
-  return prove(job, plan, err);
+  status = prove(job, plan, err);
+  return status ? status : fk_fast_redo_heavy(job, err);
 }
