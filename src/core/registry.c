@@ -49,15 +49,15 @@ static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_w
                  fk_kernel_name(work->kernel), work->d, work->d == 1 ? "dimension" : "dimensions", opts->tol, on);
 }
 
-/* Floats keep a share of each sum, or of sums far from all points, no better than their range does: where a
- * tolerance counts, exact sums in place of fast ones are in double. */
+/* Gaussian sums far from all points leave the range of floats, which keep 1e-6 of others: where a tolerance
+ * counts, exact sums in place of fast ones are in double. */
 struct fk_opts fk_engine_options(const struct fk_engine *engine, const struct fk_opts *opts,
                                  const struct fk_work *work) {
   struct fk_opts own = *opts;
-  bool counts = false;
+  bool counts = false, beyond = work->kernel == FK_KERNEL_GAUSSIAN || opts->tol < 1e-6;
   for (int i = 0; i < N_ENGINES; i++)
     if (engines[i]->kind == FK_ENGINE_FAST && engines[i]->supports(work, opts)) counts = true;
-  if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts)
+  if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts && beyond)
     own.precision = FK_PRECISION_DOUBLE;
   return own;
 }
