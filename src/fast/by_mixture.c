@@ -78,7 +78,7 @@ static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struc
   sub->job.task = &sub->task;
   sub->job.opts = &sub->opts;
   sub->job.tol = part->tol;
-  sub->job.single = fk_fast_may_be_single(job->opts, part->tol) && !each_row;
+  sub->job.single = fk_fast_may_be_single(job->opts, part->tol) && !each_row && !job->wide;
   sub->job.laplace = 0;
   sub->job.plain = part->n == 1 && !part->direct ? x->sum.weight[part->first] : 1;
   sub->job.bound = 0;

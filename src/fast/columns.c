@@ -67,6 +67,7 @@ static void measure_column(struct fk_fast_job *job, int64_t c, const double *b) 
   if (b) fk_range(b, job->n, job->opts->threads, &low, &high);
   job->size[c] = job->n > 0 ? fmax(-low, high) : 0;
   job->negative = job->negative || low < 0;
+  job->wide = job->wide || (job->size[c] > 0 && abs(ilogb(job->size[c])) > PLAIN_EXPONENT);
 }
 
 enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *err) {
@@ -82,6 +83,7 @@ enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *er
   bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
   if (values == 0 && plain) return FK_STATUS_OK;
   int exponent = exponent_of(task->weights, job->n, job->size[values]);
+  job->wide = false; /* once they are on their scales */
   enum fk_status status = copy_columns(job, values, exponent, threads, err);
   for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);
   return status;

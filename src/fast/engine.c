@@ -107,6 +107,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.plain = task->factor[0] - job.laplace * (1 + d / 2);
   job.gradient = task->values == FK_VALUES_COORDINATES;
   enum fk_status status = fk_fast_columns_init(&job, err);
+  job.single = job.single && !job.wide;
   struct fk_work size = fk_task_work(task);
   job.exact_opts = fk_engine_options(exact, opts, &size);
   if (!status) status = fk_fast_choose(&job, &choice, err);

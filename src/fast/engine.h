@@ -40,6 +40,7 @@ struct fk_fast_job {
   int *exponent;
   double *size;  /* of each column, the largest |b| */
   bool negative; /* is one of b? */
+  bool wide;     /* b have no scale that suits a float */
 
   /* f = laplace (1 + d/2 - q/2) + plain; engine.c says which there are */
   double laplace, plain;
