@@ -20,7 +20,6 @@ static int exponent_of(const double *x, int64_t n, double largest) {
 }
 
 struct fill {
-  const struct fk_fast_job *job;
   const double *w, *from; /* from: a column of the task's, NULL: ones */
   int w_exponent, from_exponent;
   double *to;
@@ -45,12 +44,8 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
                    8e-6 * (double)n * (double)job->columns);
   for (int64_t c = 0; c < job->columns; c++) {
     const double *from = c < values ? task->columns + c * n : NULL;
-    struct fill f = {job,
-                     task->weights,
-                     from,
-                     w_exponent,
-                     exponent_of(from, n, from ? fk_largest(from, n, threads) : 0),
-                     job->own_b + c * n};
+    struct fill f = {task->weights, from, w_exponent,
+                     exponent_of(from, n, from ? fk_largest(from, n, threads) : 0), job->own_b + c * n};
     job->exponent[c] = f.w_exponent + f.from_exponent;
     fk_parallel_for(threads, n, fk_step_for_bytes(24), fill_column, &f);
   }

@@ -539,8 +539,6 @@ int64_t fk_envelope_cells(const struct fk_envelope *e, const struct fk_envelope_
   return e->n_bounds;
 }
 
-double fk_envelope_mass(const struct fk_envelope *e) { return e->mass; }
-
 /* ---- at targets ------------------------------------------------------------------------------- */
 
 struct at {

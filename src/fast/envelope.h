@@ -61,7 +61,6 @@ enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_w
                                  double unit, struct fk_error *err);
 /* What it found, until it is called again. */
 int64_t fk_envelope_cells(const struct fk_envelope *envelope, const struct fk_envelope_cell **cells);
-double fk_envelope_mass(const struct fk_envelope *envelope); /* sum |b| */
 /* The bound at targets, which must have been expected. */
 enum fk_status fk_envelope_at(const struct fk_envelope *envelope, const struct fk_grid_points *targets,
                               double *error, struct fk_error *err);

@@ -173,14 +173,13 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 
 /* ---- the plan --------------------------------------------------------------------------------- */
 
-enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *s,
-                                 const struct fk_grid_work *work, struct fk_fast_sample *sample,
-                                 struct fk_fast_plan **plan, double *seconds, struct fk_error *err) {
+enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_grid_work *work,
+                                 struct fk_fast_sample *sample, struct fk_fast_plan **plan, double *seconds,
+                                 struct fk_error *err) {
   double grid_seconds = *seconds;
   struct fk_fast_plan *p = *plan = calloc(1, sizeof *p);
   struct fk_error why = {FK_STATUS_OK, ""};
   int64_t rows[FK_DIRECT_GROUP], n_rows = 0;
-  (void)s;
   *seconds = INFINITY;
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
@@ -240,7 +239,7 @@ struct proof {
   double largest;         /* max_j A_j is no less */
 };
 
-/* max (error / A - 1) over the columns with any b, infinite where A is not known to be more than its error. */
+/* The largest error / A over the columns with any b, infinite where A is not known to be more than its error. */
 static double relative_error(const struct proof *p, int64_t row, double error) {
   const struct fk_fast_job *job = p->job;
   double worst = 0;
