@@ -288,7 +288,7 @@ bool fk_all_finite(const double *x, int64_t n);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
-double fk_largest_absolute(const double *x, int64_t n);     /* 1 where all are 0: it only divides */
+double fk_largest_absolute(const double *x, int64_t n); /* it only divides: 1 where all are 0, else no subnormal */
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

@@ -110,6 +110,7 @@ time_cases <- function() {
   uniform <- \(n, d, width) matrix(stats::runif(n * d), n) * width
   list(
     `targets 8 h away` = \() list(x = normal(2e5, 1, 0.5), y = 8 + uniform(2e4, 1, 1), types = "pointwise", tol = 1e-3),
+    `the same, finer` = \() list(x = normal(2e5, 1, 0.5), y = 8 + uniform(2e4, 1, 1), types = "pointwise"),
     `targets 4 h away` = \() list(x = normal(2e5, 1, 0.5), y = 4 + uniform(2e4, 1, 1), h = 0.3),
     `targets all around` = \() list(x = normal(2e4, 1), y = uniform(2e3, 1, 60) - 30, tol = 1e-5),
     `t, 2-d` = \() list(x = matrix(stats::rt(6e4, 2), ncol = 2)),

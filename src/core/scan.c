@@ -1,4 +1,5 @@
 /* What one pass over an array tells. */
+#include <float.h>
 #include <math.h>
 
 #include "pool.h"
@@ -85,5 +86,5 @@ void fk_range(const double *x, int64_t n, int threads, double *low, double *high
 
 double fk_largest_absolute(const double *x, int64_t n) {
   double largest = fk_largest(x, n, 1);
-  return largest > 0 ? largest : 1;
+  return largest > 0 ? fmax(largest, DBL_MIN) : 1;
 }

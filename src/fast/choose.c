@@ -132,7 +132,7 @@ static enum fk_status choose(struct fk_fast_job *job, const struct fk_fast_sampl
   if (status) return status;
   if (!forced || least_of(by) == FK_BY_EXACT) by[FK_BY_EXACT] = exact_seconds(job);
   if (least_of(by) == FK_BY_GRID) {
-    status = fk_fast_plan_grid(job, &work, &choice->sample, &choice->plan, &by[FK_BY_GRID], err);
+    status = fk_fast_plan_grid(job, s, &work, &choice->sample, &choice->plan, &by[FK_BY_GRID], err);
     if (!status && may_direct && !isfinite(by[FK_BY_DIRECT]) && by[FK_BY_GRID] > 0)
       status = fk_fast_direct_seconds(job, s, by[FK_BY_GRID], &by[FK_BY_DIRECT], err);
     if (!isfinite(by[FK_BY_GRID]) && forced && !isfinite(by[FK_BY_DIRECT])) by[FK_BY_EXACT] = exact_seconds(job);

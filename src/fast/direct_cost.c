@@ -8,7 +8,8 @@
 #include "../core/threads.h"
 #include "direct_parts.h"
 
-enum { COUNTED = 64, GUESS_SOURCES = 1 << 15, GUESS_TARGETS = 1 << 13 };
+/* Groups that are counted: so many, but only a share of the work. */
+enum { COUNTED = 64, COUNTED_LEAST = 4, SHARE = 16, GUESS_SOURCES = 1 << 15, GUESS_TARGETS = 1 << 13 };
 
 /* For one group, on average. */
 struct counts {
@@ -107,7 +108,8 @@ static bool guess_group(struct guess *g, struct fk_direct_group *group, int64_t 
 }
 
 static enum fk_status guess_groups(struct guess *g, struct fk_error *err) {
-  int64_t sample = fk_smaller(COUNTED, g->work.groups.n);
+  int64_t share = (int64_t)(g->question->m / (SHARE * FK_DIRECT_GROUP));
+  int64_t sample = fk_smaller(fk_larger(share, COUNTED_LEAST), fk_smaller(COUNTED, g->work.groups.n));
   struct fk_direct *s = g->work.direct;
   struct fk_direct_group group;
   bool failed = !fk_direct_group_init(&group, s, g->work.job);

@@ -153,15 +153,17 @@ static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error 
   return fk_engine_exact_cpu.available(opts, err);
 }
 
-/* Without the points there is only a rough guess. Where nothing but the CPU may do the work it is what few
- * neighbours take in any dimension: where it turns out wrong, the CPU's exact engine does the work all the same.
- * Beside that engine the guess is for one thread, as in choose(). */
+/* Without the points there is only a rough guess. Looking at them takes some milliseconds, which are to be a small
+ * part of the exact engine's time in many dimensions, where that may turn out to be the faster one. Where nothing
+ * but the CPU may do the work it is what few neighbours take in any dimension: where it turns out wrong, the CPU's
+ * exact engine does the work all the same. Beside that engine the guess is for one thread, as in choose(). */
 static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts) {
   struct fk_opts alone = *opts;
   alone.threads = 1;
   bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
   double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
-  double fast = 1e-3 + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
+  double look = work->d <= 3 ? 1e-3 : 3e-2,
+         fast = look + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
   fast *= times_gaussian(work);
   return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }

@@ -12,6 +12,7 @@
 #include "envelope.h"
 
 struct fk_fast_plan {
+  const struct fk_fast_samples *samples; /* while it is made */
   struct fk_envelope *envelope;
   struct fk_grid_work work;
   struct fk_window window;
@@ -81,6 +82,11 @@ static double limit_of(const struct fk_fast_job *job, const struct fk_envelope_c
   return fk_fast_has_quotient(job) ? fmin(limit, FK_FAST_LOG_SHARE * own) : limit;
 }
 
+/* What may be left out of any row that is done again. largest: max_j A_j is no less, in a column of size 1. */
+static double floor_of(const struct fk_fast_job *job, double largest) {
+  return fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 0 : 0.5 * job->tol * largest;
+}
+
 /* Of a window: targets by log2(error / limit), from -BINS / 2 on. */
 enum { BINS = 128 };
 struct trial {
@@ -120,12 +126,52 @@ static double ratio_but_for(const struct trial *t, double targets) {
   return exp2(-BINS / 2);
 }
 
-/* Seconds of rows that are done again: by brute force for few, with a tree for more. */
-static double seconds_of_rows(const struct fk_fast_job *job, double rows) {
-  double n = (double)job->n, d = (double)job->d, columns = (double)job->columns;
-  double pair = (0.3 + 0.1 * d) * 1e-9 * columns;
-  if (rows == 0) return 0;
-  return fmin(rows * n * pair, 60e-9 * n + rows * fmin(n, 4000) * 2 * pair);
+/* A cell's first target stands for all of them. */
+static enum fk_status take_unproven(const struct fk_fast_job *job, const struct fk_envelope *e,
+                                    struct fk_points *taken, struct fk_error *err) {
+  enum { MOST = 1 << 13 };
+  const struct fk_points *from = fk_fast_targets(job);
+  const struct fk_envelope_cell *cells;
+  int64_t n = fk_envelope_cells(e, &cells), found = 0, kept = 0, d = job->d;
+  for (int64_t i = 0; i < n; i++) found += !(cells[i].error <= limit_of(job, &cells[i]));
+  int64_t step = fk_pieces(found, MOST), count = fk_pieces(found, step), at = 0;
+  double *raw = malloc(sizeof(double) * (size_t)(count * d)), *u = malloc(sizeof(double) * (size_t)(count * d));
+  enum fk_status status =
+      raw && u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  for (int64_t i = 0; i < n && !status; i++) {
+    if (cells[i].error <= limit_of(job, &cells[i]) || at++ % step != 0) continue;
+    for (int64_t k = 0; k < d; k++) raw[k * count + kept] = from->data[k * from->n + cells[i].row];
+    kept++;
+  }
+  struct fk_points picked = {raw, count, d};
+  if (!status) status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
+  free(raw);
+  *taken = (struct fk_points){u, count, d};
+  return status;
+}
+
+/* Of the rows that a trial leaves to direct sums: by all pairs where these are few, else by a guess. */
+static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struct fk_fast_plan *plan, double rows,
+                                      double *seconds, struct fk_error *err) {
+  const double guess_seconds = 3e-3;
+  double pair = (0.3 + 0.1 * (double)job->d) * 1e-9 * (double)job->columns;
+  struct fk_direct_options options = {.threads = 1};
+  struct fk_direct_question question = {.x = plan->samples->x, .n = (double)job->n, .m = rows};
+  struct fk_direct_cost cost;
+  struct fk_points taken = {NULL, 0, job->d};
+  *seconds = rows * (double)job->n * pair;
+  if (*seconds < guess_seconds || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
+  enum fk_status status = take_unproven(job, plan->envelope, &taken, err);
+  question.targets = taken;
+  question.n_columns = job->columns;
+  question.gradient = job->gradient;
+  question.by_rows = true;
+  question.tol = job->tol;
+  question.floor = floor_of(job, job->least);
+  if (!status) status = fk_direct_guess(&question, &options, &cost, err);
+  if (!status) *seconds = fmin(*seconds, cost.seconds);
+  free((double *)taken.data);
+  return status;
 }
 
 static bool is_same(const struct trial *t, const struct fk_window *window, bool single) {
@@ -149,12 +195,13 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
     double error = fk_window_error(&t.window, (int)job->d, plan->work.use);
     bool again = trial > 0 && is_same(&t, &last.window, last.single);
     if (!isfinite(t.seconds) || again || t.seconds >= plan->seconds) break;
+    double of_rows = 0;
     status = try_window(job, plan->envelope, &t, err);
-    double seconds = t.seconds + seconds_of_rows(job, t.rows);
-    if (!status && seconds < plan->seconds) {
+    if (!status) status = seconds_of_rows(job, plan, t.rows, &of_rows, err);
+    if (!status && t.seconds + of_rows < plan->seconds) {
       plan->window = t.window;
       plan->single = t.single;
-      plan->seconds = seconds;
+      plan->seconds = t.seconds + of_rows;
     }
     last = t;
     plan->bound_is_there = is_same(&t, &plan->window, plan->single);
@@ -173,9 +220,9 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 
 /* ---- the plan --------------------------------------------------------------------------------- */
 
-enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_grid_work *work,
-                                 struct fk_fast_sample *sample, struct fk_fast_plan **plan, double *seconds,
-                                 struct fk_error *err) {
+enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,
+                                 const struct fk_grid_work *work, struct fk_fast_sample *sample,
+                                 struct fk_fast_plan **plan, double *seconds, struct fk_error *err) {
   double grid_seconds = *seconds;
   struct fk_fast_plan *p = *plan = calloc(1, sizeof *p);
   struct fk_error why = {FK_STATUS_OK, ""};
@@ -183,6 +230,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_grid_w
   *seconds = INFINITY;
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
+  p->samples = samples;
   enum fk_status status = make_envelope(job, grid_seconds, &p->envelope, &why);
   if (!status) status = fk_envelope_bound(p->envelope, NULL, 0, 0, &why);
   if (!status) n_rows = heaviest_rows(p->envelope, rows);
@@ -343,9 +391,8 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
                       : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of |b|");
   }
   if (!status) status = find_all(&p, plan->envelope, &rows, &found, &job->bound, err);
-  double floor = fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 0 : 0.5 * job->tol * p.largest;
   if (!status && found > 0) {
-    status = fk_fast_rows(job, rows, found, floor, err);
+    status = fk_fast_rows(job, rows, found, floor_of(job, p.largest), err);
     job->bound = fmax(job->bound, 0.5 * job->tol);
   }
   job->tail_rows += found;

@@ -538,7 +538,8 @@ fit_of <- function(case, estimator) {
   )
 }
 
-log_weights <- function(case) if (is.null(case$weights)) rep(0, case$n) else log(case$weights)
+# As documented, a weight that is no double beside the largest is none.
+log_weights <- function(case) if (is.null(case$weights)) rep(0, case$n) else log(case$weights / max(case$weights))
 
 run_prediction <- function(case) {
   parts <- strsplit(case$task, " ")[[1]]
@@ -609,10 +610,11 @@ log_excess <- function(case, got, truth, estimator, loo, chosen) {
   share <- row_share(case)
   if (estimator != "laplace") {
     empty <- log_plain == -Inf
-    error <- abs(expm1(got - log_plain))
+    # first the rounding: a log density of -1e24 has no digits after its point
+    error <- expm1(pmax(0, abs(got - log_plain) - rounding))
     error[empty] <- ifelse(got[empty] == -Inf, 0, Inf)
     error[is.nan(error)] <- Inf
-    return(max(pmax(0, error - rounding)) / share)
+    return(max(error) / share)
   }
   want <- truth$laplace / truth$size
   rounding <- rounding * (1 + case$d / 2 + truth$near^2 / 2)

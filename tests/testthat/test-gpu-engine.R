@@ -216,6 +216,23 @@ test_that("wide data lose no digits: clusters ten thousand bandwidths apart, and
   }
 })
 
+test_that("coefficients and weights below normal numbers give the CPU's sums on the GPU", {
+  skip_if_no_gpu()
+  set.seed(8)
+  x <- matrix(stats::rnorm(600), ncol = 2)
+  for (precision in c("single", "double")) {
+    for (size in c(1e-309, 1e-312)) {
+      b <- size * stats::runif(300, -1, 1)
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_matvec(x, b = b, bandwidth = 0.5, backend = on, precision = precision))
+      gap <- max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
+      expect_lt(gap, if (precision == "single") 1e-4 else 1e-10)
+      weights <- abs(b)
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_matvec(x, weights = weights, bandwidth = 0.5, backend = on, precision = precision))
+      expect_lt(max(abs(sums[[1]] - sums[[2]])) / max(sums[[2]]), 1e-4)
+    }
+  }
+})
+
 test_that("ties, single points and weights of zero are no trouble on the GPU", {
   skip_if_no_gpu()
   x <- round(example_points(500, 3))
