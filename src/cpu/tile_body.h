@@ -69,12 +69,46 @@ INLINE void FN(rational)(V *t, const int count, const bool root) {
   for (int i = 0; i < count; i++) t[i] = V_SQRT(t[i]);
 }
 
-INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form, const int difference,
-                          const int factor, const int symmetric) {
+/* The kernels of some of the register block's rows, from r0 on, and their sums. */
+INLINE void FN(sums_group)(const struct fk_tile *a, const unsigned flags, const int form, const int factor,
+                           const int symmetric, int row, int col, int r0, V t[FK_ROWS][FK_COLS], V mass[FK_COLS],
+                           V *row_mass) {
   const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
   const REAL *row_weight = a->row_weight, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
   REAL *kernel = a->kernel;
+  V k[EXP2_GROUP];
+  FK_UNROLL
+  for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
+  if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
+    FK_UNROLL
+    for (int i = 0; i < EXP2_GROUP; i++)
+      k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
+  }
+  if (form == FK_TILE_RATIONAL)
+    FN(rational)(k, EXP2_GROUP, root);
+  else
+    FN(exp2)(k, EXP2_GROUP);
+  FK_UNROLL
+  for (int i = 0; i < EXP2_GROUP; i++) {
+    const int r = r0 + i / FK_COLS, c = i % FK_COLS;
+    if (factor) {
+      V s = V_MAX(t[r][c], V_SET(col_shift ? (REAL)-1e30 : EXP2_LOWEST)); /* finite where k is 0 */
+      V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
+      k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
+    }
+    mass[c] = V_FMA(V_SET(row_weight[row + r]), k[i], mass[c]);
+    if (symmetric) row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
+  }
+  if (store) {
+    FK_UNROLL
+    for (int i = 0; i < EXP2_GROUP; i++)
+      V_STORE(kernel + (row + r0 + i / FK_COLS) * FK_TILE_COLS + col + i % FK_COLS * V_LANES, k[i]);
+  }
+}
+
+INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form, const int difference,
+                          const int factor, const int symmetric) {
   V row_mass[FK_TILE_ROWS];
   if (symmetric)
     for (int r = 0; r < FK_TILE_ROWS; r++) row_mass[r] = V_SET(0);
@@ -84,40 +118,21 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
     FK_UNROLL
     for (int c = 0; c < FK_COLS; c++) mass[c] = V_SET(0);
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
+      enum { STEP = EXP2_GROUP / FK_COLS };
       V t[FK_ROWS][FK_COLS];
       FN(exponents)(a, row, col, difference, t);
       if (form == FK_TILE_ROOT) FN(negative_roots)(t);
-      FK_UNROLL
-      for (int r0 = 0; r0 < FK_ROWS; r0 += EXP2_GROUP / FK_COLS) {
-        V k[EXP2_GROUP];
+      if (factor) { /* long enough for a loop, and a block in memory */
+        V block[FK_ROWS][FK_COLS];
         FK_UNROLL
-        for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
-        if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
-          FK_UNROLL
-          for (int i = 0; i < EXP2_GROUP; i++)
-            k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
-        }
-        if (form == FK_TILE_RATIONAL)
-          FN(rational)(k, EXP2_GROUP, root);
-        else
-          FN(exp2)(k, EXP2_GROUP);
+        for (int r = 0; r < FK_ROWS; r++) FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) block[r][c] = t[r][c];
+        for (int r0 = 0; r0 < FK_ROWS; r0 += STEP)
+          FN(sums_group)(a, flags, form, factor, symmetric, row, col, r0, block, mass, row_mass);
+      } else {
         FK_UNROLL
-        for (int i = 0; i < EXP2_GROUP; i++) {
-          const int r = r0 + i / FK_COLS, c = i % FK_COLS;
-          if (factor) {
-            V s = V_MAX(t[r][c], V_SET(col_shift ? (REAL)-1e30 : EXP2_LOWEST)); /* finite where k is 0 */
-            V f = V_FMA(s, V_SET((REAL)a->factor[2]), V_SET((REAL)a->factor[1]));
-            k[i] = V_MUL(k[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
-          }
-          mass[c] = V_FMA(V_SET(row_weight[row + r]), k[i], mass[c]);
-          if (symmetric)
-            row_mass[row + r] = V_FMA(k[i], V_LOAD(col_weight + col + c * V_LANES), row_mass[row + r]);
-        }
-        if (store) {
-          FK_UNROLL
-          for (int i = 0; i < EXP2_GROUP; i++)
-            V_STORE(kernel + (row + r0 + i / FK_COLS) * FK_TILE_COLS + col + i % FK_COLS * V_LANES, k[i]);
-        }
+        for (int r0 = 0; r0 < FK_ROWS; r0 += STEP)
+          FN(sums_group)(a, flags, form, factor, symmetric, row, col, r0, t, mass, row_mass);
       }
     }
     FK_UNROLL

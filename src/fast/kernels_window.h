@@ -1,22 +1,33 @@
-/* Spreading and interpolation with a window of W nodes; PIECE lanes a vector. Included for each W by
- * kernels_body.h. */
-#define NP ((W + PIECE - 1) / PIECE)
-#define WFN_(w, name) FN(name##_w##w)
-#define WFN__(w, name) WFN_(w, name)
-#define WFN(name) WFN__(W, name)
+/* Spreading and interpolation with windows whose rows of weights fill ROW lanes, zeros after the last node.
+ * Included for each ROW by kernels_body.h.
+ *
+ * The windows of a ROW share one copy of the code: the width is taken as it runs, s->width. A copy for each would
+ * save two or three comparisons a plane and take more than twice as long to compile. */
+#define LONGEST (ROW % 8 == 0 ? 8 : ROW % 4 == 0 ? 4 : 2)
+#define PIECE (V_LANES < LONGEST ? V_LANES : LONGEST) /* lanes a vector */
+#define NP (ROW / PIECE)
+#define FEWEST (ROW > 6 ? ROW - 3 : ROW - 1) /* nodes of a window of this ROW, or fewer */
+#define WFN_(row, name) FN(name##_r##row)
+#define WFN__(row, name) WFN_(row, name)
+#define WFN(name) WFN__(ROW, name)
 
-/* A loop over rows is unrolled where a row is so short that the loop would cost more than the row. */
+/* A loop over rows is unrolled where a row is so short that the loop would cost more than the row: up to ROW of
+ * them, with a way out after each that not every window has. */
 #if NP > 1
 #define UNROLL_ADDED
+#define MOST_ADDED width
 #define ADD_SPACE static __attribute__((noinline)) /* for three dimensions and for more */
 #else
 #define UNROLL_ADDED FK_UNROLL
+#define MOST_ADDED ROW
 #define ADD_SPACE INLINE
 #endif
 #if NP > 3
 #define UNROLL_READ
+#define MOST_READ width
 #else
 #define UNROLL_READ FK_UNROLL
+#define MOST_READ ROW
 #endif
 
 typedef REAL WFN(vec) __attribute__((vector_size(PIECE * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
@@ -67,13 +78,18 @@ INLINE int64_t WFN(weights)(const struct fk_stencil *s, const void *coefficients
 
 INLINE void WFN(add_plane)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y) {
   const int64_t stride = s->stride[1];
+  const int width = s->width;
   UNROLL_ADDED
-  for (int j = 0; j < W; j++) FK_UNROLL
-  for (int p = 0; p < NP; p++) *(PV *)(g + j * stride + p * PIECE) += x[p] * y[j];
+  for (int j = 0; j < MOST_ADDED; j++) {
+    if (j >= FEWEST && j >= width) break;
+    FK_UNROLL
+    for (int p = 0; p < NP; p++) *(PV *)(g + j * stride + p * PIECE) += x[p] * y[j];
+  }
 }
 
 ADD_SPACE void WFN(add_space)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const REAL *z) {
-  for (int i = 0; i < W; i++) {
+  const int width = s->width;
+  for (int i = 0; i < width; i++) {
     PV xz[NP];
     FK_UNROLL
     for (int p = 0; p < NP; p++) xz[p] = x[p] * z[i];
@@ -89,8 +105,8 @@ struct WFN(outer) {
 INLINE int64_t WFN(next)(const struct fk_stencil *s, struct WFN(outer) * o, int64_t place, const int d) {
   for (int k = 3; k < d; k++) {
     place += s->stride[k];
-    if (++o->at[k] < W) return place;
-    place -= W * s->stride[k];
+    if (++o->at[k] < s->width) return place;
+    place -= s->width * s->stride[k];
     o->at[k] = 0;
   }
   o->more = false;
@@ -143,7 +159,7 @@ INLINE REAL WFN(dot)(const PV a[NP], const PV b[NP]) {
  * sums[0], [1]: slope along 1, [2]: slope along 2. */
 INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, const bool slopes,
                       REAL w[][NP * PIECE], REAL v[][NP * PIECE], PV sums[3][NP]) {
-  const int planes = d > 2 ? W : 1, rows = d > 1 ? W : 1;
+  const int width = s->width, planes = d > 2 ? width : 1, most = d > 1 ? MOST_READ : 1;
   FK_UNROLL
   for (int q = 0; q < 3; q++) FK_UNROLL
   for (int p = 0; p < NP; p++) sums[q][p] = (PV){0};
@@ -152,12 +168,15 @@ INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, co
     FK_UNROLL
     for (int p = 0; p < NP; p++) a[p] = b[p] = (PV){0};
     UNROLL_READ
-    for (int j = 0; j < rows; j++) FK_UNROLL
-    for (int p = 0; p < NP; p++) {
-      PV row = *(const PV *)(g + (d > 2 ? i * s->stride[2] : 0) + (d > 1 ? j * s->stride[1] : 0) + p * PIECE);
-      if (d == 1) a[p] += row;
-      if (d > 1) a[p] += row * w[1][j];
-      if (slopes && d > 1) b[p] += row * v[1][j];
+    for (int j = 0; j < most; j++) {
+      if (d > 1 && j >= FEWEST && j >= width) break;
+      FK_UNROLL
+      for (int p = 0; p < NP; p++) {
+        PV row = *(const PV *)(g + (d > 2 ? i * s->stride[2] : 0) + (d > 1 ? j * s->stride[1] : 0) + p * PIECE);
+        if (d == 1) a[p] += row;
+        if (d > 1) a[p] += row * w[1][j];
+        if (slopes && d > 1) b[p] += row * v[1][j];
+      }
     }
     FK_UNROLL
     for (int p = 0; p < NP; p++) {
@@ -241,11 +260,15 @@ FOR_DIMENSIONS(4)
 #undef FOR_DIMENSIONS
 #undef UNROLL_ADDED
 #undef UNROLL_READ
+#undef MOST_ADDED
+#undef MOST_READ
 #undef ADD_SPACE
 #undef PV
 #undef WFN
 #undef WFN_
 #undef WFN__
+#undef FEWEST
 #undef NP
-#undef W
 #undef PIECE
+#undef LONGEST
+#undef ROW
