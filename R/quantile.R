@@ -97,9 +97,16 @@ support <- function(object, h) {
   range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
 }
 
-# Solves F(root) = probs for all at once. Where F is not monotone there is bisection only: from one
-# bracket for all, a larger probability can never end left of a smaller one. Else two rounds of
-# three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
+# Where F is tabulated before it is inverted, relative to fit_centre(): with as many points between any two.
+table_nodes <- function(object, h) {
+  points <- sort(fit_points(object)[used_rows(object), ])
+  ends <- support(object, h)
+  sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
+}
+
+# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them. Where F
+# is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
+# Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
 invert_cdf <- function(object, probs) {
   control <- fit_control(object)
   on.exit(close_progress(control))
@@ -108,9 +115,6 @@ invert_cdf <- function(object, probs) {
   above_at <- if (any(probs > 0.5)) tail_function(object, control, upper = TRUE)
   monotone <- object$estimator != "laplace"
   h <- sqrt(object$bandwidth[1, 1])
-  range <- support(object, h)
-  lower <- rep(range[1], length(probs))
-  upper <- rep(range[2], length(probs))
   # by the smaller tail, which keeps its digits: 1 - p is exact where p is above one half
   upper_half <- probs > 0.5
   tail <- ifelse(upper_half, 1 - probs, probs)
@@ -130,20 +134,32 @@ invert_cdf <- function(object, probs) {
     if (any(up)) value[up] <- above_at(q[up])
     value
   }
-  all <- seq_along(probs)
-  at_lower <- excess(as.double(upper_half), all)
-  at_upper <- excess(as.double(!upper_half), all)
+  nodes <- table_nodes(object, h)
+  last <- length(nodes)
+  below <- c(0, below_at(nodes[-c(1, last)]), 1)
+  above <- if (any(upper_half)) c(1, above_at(nodes[-c(1, last)]), 0)
+  right <- findInterval(tail, cummax(below), left.open = TRUE) + 1
+  right[upper_half] <- last + 1 - findInterval(tail[upper_half], rev(cummin(above)))
+  lower <- nodes[right - 1]
+  upper <- nodes[right]
+  table_at <- function(node) ifelse(upper_half, above[node], below[node])
+  at_lower <- excess(table_at(right - 1), seq_along(probs))
+  at_upper <- excess(table_at(right), seq_along(probs))
   was_below <- rep(NA, length(probs))
   open <- seq_along(probs)
   round <- 0
   while (length(open) > 0) {
     low <- lower[open]
     high <- upper[open]
+    # F rises by less than 4e-13 over 1e-12 kernel sds, about its own rounding
+    size <- pmax(1e-12 * h, 4 * .Machine$double.eps * pmax(abs(low), abs(high)))
     try <- low / 2 + high / 2
     if (monotone && round %% 3 != 0) {
       share <- at_lower[open] / (at_lower[open] - at_upper[open])
       share[!is.finite(share)] <- 0.5
       try <- pmin(pmax(low + (high - low) * share, low), high)
+      # beyond the root, as seen from the near end: what is left is no longer than `size`
+      try <- try + ifelse(high - try > try - low, 0.4, -0.4) * size
     }
     value <- excess(tail_at(try, open), open)
     below <- value < 0
@@ -154,8 +170,6 @@ invert_cdf <- function(object, probs) {
     lower[open] <- ifelse(below, try, low)
     upper[open] <- ifelse(below, high, try)
     was_below[open] <- below
-    # F rises by less than 4e-13 over 1e-12 kernel sds, about its own rounding
-    size <- pmax(1e-12 * h, 4 * .Machine$double.eps * pmax(abs(low), abs(high)))
     open <- open[upper[open] - lower[open] > size]
     round <- round + 1
     # every third round halves the bracket, and 2,200 halvings lead from any double to any other

@@ -205,12 +205,6 @@ void fk_grid_free(struct fk_grid *g) {
   free(g);
 }
 
-void fk_grid_clear(struct fk_grid *g) {
-  fk_blocks_clear(&g->totals);
-  fk_blocks_clear(&g->expected);
-  g->expecting = g->convolved = false;
-}
-
 /* ---- points ----------------------------------------------------------------------------------- */
 
 enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points *points, fk_batch_fn fn,

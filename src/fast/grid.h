@@ -44,8 +44,6 @@ struct fk_grid_points {
 
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err);
 void fk_grid_free(struct fk_grid *grid);
-/* Forgets sources and what was expected; keeps the memory for the next ones. */
-void fk_grid_clear(struct fk_grid *grid);
 
 /* *sorted is NULL, or has the points before these. After a failure it is NULL. */
 enum fk_status fk_grid_sort(struct fk_grid *grid, const struct fk_grid_points *points, struct fk_sorted **sorted,

@@ -8,40 +8,25 @@
 
 /* ---- windows ---------------------------------------------------------------------------------- */
 
-#define W 3
-#define PIECE (V_LANES < 4 ? V_LANES : 4)
+/* Widths 3 and 4, 5 to 8, 9 to 12, 13. Of two lanes a vector, rows of 6, 10 and 14 are whole vectors, too. */
+#define ROW 4
 #include "kernels_window.h"
-#define W 4
-#define PIECE (V_LANES < 4 ? V_LANES : 4)
-#include "kernels_window.h"
-#define W 5
-#define PIECE (V_LANES < 8 ? V_LANES : 8)
-#include "kernels_window.h"
-#define W 6
-#define PIECE (V_LANES < 8 ? V_LANES : 8)
-#include "kernels_window.h"
-#define W 7
-#define PIECE (V_LANES < 8 ? V_LANES : 8)
-#include "kernels_window.h"
-#define W 8
-#define PIECE (V_LANES < 8 ? V_LANES : 8)
+#define ROW 8
 #include "kernels_window.h"
 #ifndef FK_SINGLE
-#define W 9
-#define PIECE (V_LANES < 4 ? V_LANES : 4) /* 12 lanes do */
+#define ROW 12
 #include "kernels_window.h"
-#define W 10
-#define PIECE (V_LANES < 4 ? V_LANES : 4)
+#if V_LANES == 2
+#define ROW 6
 #include "kernels_window.h"
-#define W 11
-#define PIECE (V_LANES < 4 ? V_LANES : 4)
+#define ROW 10
 #include "kernels_window.h"
-#define W 12
-#define PIECE (V_LANES < 4 ? V_LANES : 4)
+#define ROW 14
 #include "kernels_window.h"
-#define W 13
-#define PIECE (V_LANES < 8 ? V_LANES : 8)
+#else
+#define ROW 16
 #include "kernels_window.h"
+#endif
 #endif
 
 /* ---- points ----------------------------------------------------------------------------------- */
@@ -296,16 +281,22 @@ static void FN(fir)(const struct fk_fir *f, const void *const *in0, const void *
 
 /* ---- the table -------------------------------------------------------------------------------- */
 
+#define COPY(op, D, ROW) FN(op##_d##D##_r##ROW)
 #define DIMENSIONS(op, D)                                                                                         \
   {                                                                                                               \
-    [3] = FN(op##_d##D##_w3), FN(op##_d##D##_w4), FN(op##_d##D##_w5), FN(op##_d##D##_w6), FN(op##_d##D##_w7),     \
-    FN(op##_d##D##_w8), WIDE(op, D)                                                                               \
+    [3] = COPY(op, D, 4), COPY(op, D, 4), MIDDLE(op, D), MIDDLE(op, D), COPY(op, D, 8), COPY(op, D, 8),           \
+    WIDE(op, D)                                                                                                   \
   }
-#ifdef FK_SINGLE
-#define WIDE(op, D)
+#if V_LANES == 2
+#define MIDDLE(op, D) COPY(op, D, 6)
+#define WIDE(op, D) COPY(op, D, 10), COPY(op, D, 10), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 14)
 #else
-#define WIDE(op, D)                                                                                               \
-  FN(op##_d##D##_w9), FN(op##_d##D##_w10), FN(op##_d##D##_w11), FN(op##_d##D##_w12), FN(op##_d##D##_w13)
+#define MIDDLE(op, D) COPY(op, D, 8)
+#define WIDE(op, D) COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 16)
+#endif
+#ifdef FK_SINGLE
+#undef WIDE
+#define WIDE(op, D)
 #endif
 #define WIDTHS(op)                                                                                                \
   { DIMENSIONS(op, 1), DIMENSIONS(op, 2), DIMENSIONS(op, 3), DIMENSIONS(op, 4) }
@@ -324,6 +315,8 @@ static const struct fk_grid_ops FN(grid_ops) = {.real = sizeof(REAL),
 
 #undef DIMENSIONS
 #undef WIDE
+#undef MIDDLE
+#undef COPY
 #undef WIDTHS
 #undef FLOOR_MAGIC
 #undef FK_SINGLE

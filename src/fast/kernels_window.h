@@ -1,22 +1,33 @@
-/* Spreading and interpolation with a window of W nodes; PIECE lanes a vector. Included for each W by
- * kernels_body.h. */
-#define NP ((W + PIECE - 1) / PIECE)
-#define WFN_(w, name) FN(name##_w##w)
-#define WFN__(w, name) WFN_(w, name)
-#define WFN(name) WFN__(W, name)
+/* Spreading and interpolation with windows whose rows of weights fill ROW lanes, zeros after the last node.
+ * Included for each ROW by kernels_body.h.
+ *
+ * The windows of a ROW share one copy of the code, which takes the width as it runs: a copy for each would take
+ * twice as long to compile, and only saves two or three comparisons a plane. Where that shows there are copies. */
+#define LONGEST (ROW % 8 == 0 ? 8 : ROW % 4 == 0 ? 4 : 2)
+#define PIECE (V_LANES < LONGEST ? V_LANES : LONGEST) /* lanes a vector */
+#define NP (ROW / PIECE)
+#define FEWEST (ROW > 6 ? ROW - 3 : ROW - 1) /* nodes of a window of this ROW, or fewer */
+#define WFN_(row, name) FN(name##_r##row)
+#define WFN__(row, name) WFN_(row, name)
+#define WFN(name) WFN__(ROW, name)
 
-/* A loop over rows is unrolled where a row is so short that the loop would cost more than the row. */
+/* A loop over rows is unrolled where a row is so short that the loop would cost more than the row: up to ROW of
+ * them, with a way out after each that not every window has. */
 #if NP > 1
 #define UNROLL_ADDED
+#define MOST_ADDED width
 #define ADD_SPACE static __attribute__((noinline)) /* for three dimensions and for more */
 #else
 #define UNROLL_ADDED FK_UNROLL
+#define MOST_ADDED ROW
 #define ADD_SPACE INLINE
 #endif
 #if NP > 3
 #define UNROLL_READ
+#define MOST_READ width
 #else
 #define UNROLL_READ FK_UNROLL
+#define MOST_READ ROW
 #endif
 
 typedef REAL WFN(vec) __attribute__((vector_size(PIECE * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
@@ -65,19 +76,23 @@ INLINE int64_t WFN(weights)(const struct fk_stencil *s, const void *coefficients
   return start;
 }
 
-INLINE void WFN(add_plane)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y) {
+INLINE void WFN(add_plane)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const int width) {
   const int64_t stride = s->stride[1];
   UNROLL_ADDED
-  for (int j = 0; j < W; j++) FK_UNROLL
-  for (int p = 0; p < NP; p++) *(PV *)(g + j * stride + p * PIECE) += x[p] * y[j];
+  for (int j = 0; j < MOST_ADDED; j++) {
+    if (j >= FEWEST && j >= width) break;
+    FK_UNROLL
+    for (int p = 0; p < NP; p++) *(PV *)(g + j * stride + p * PIECE) += x[p] * y[j];
+  }
 }
 
-ADD_SPACE void WFN(add_space)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const REAL *z) {
-  for (int i = 0; i < W; i++) {
+ADD_SPACE void WFN(add_space)(const struct fk_stencil *s, REAL *g, const PV x[NP], const REAL *y, const REAL *z,
+                              const int width) {
+  for (int i = 0; i < width; i++) {
     PV xz[NP];
     FK_UNROLL
     for (int p = 0; p < NP; p++) xz[p] = x[p] * z[i];
-    WFN(add_plane)(s, g + i * s->stride[2], xz, y);
+    WFN(add_plane)(s, g + i * s->stride[2], xz, y, width);
   }
 }
 
@@ -86,11 +101,12 @@ struct WFN(outer) {
   int at[FK_GRID_MAX_D];
   bool more;
 };
-INLINE int64_t WFN(next)(const struct fk_stencil *s, struct WFN(outer) * o, int64_t place, const int d) {
+INLINE int64_t WFN(next)(const struct fk_stencil *s, struct WFN(outer) * o, int64_t place, const int d,
+                         const int width) {
   for (int k = 3; k < d; k++) {
     place += s->stride[k];
-    if (++o->at[k] < W) return place;
-    place -= W * s->stride[k];
+    if (++o->at[k] < width) return place;
+    place -= width * s->stride[k];
     o->at[k] = 0;
   }
   o->more = false;
@@ -98,7 +114,7 @@ INLINE int64_t WFN(next)(const struct fk_stencil *s, struct WFN(outer) * o, int6
 }
 
 INLINE void WFN(spread)(const struct fk_stencil *s, const REAL *points, const REAL *b, int64_t n, REAL *scratch,
-                        const int dims) {
+                        const int dims, const int width) {
   const int d = dims < 4 ? dims : s->d;
   for (int64_t i = 0; i < n; i++) {
     PV x[NP];
@@ -110,18 +126,18 @@ INLINE void WFN(spread)(const struct fk_stencil *s, const REAL *points, const RE
       FK_UNROLL
       for (int p = 0; p < NP; p++) *(PV *)(g + p * PIECE) += x[p];
     } else if (dims == 2) {
-      WFN(add_plane)(s, g, x, other[1]);
+      WFN(add_plane)(s, g, x, other[1], width);
     } else if (dims == 3) {
-      WFN(add_space)(s, g, x, other[1], other[2]);
+      WFN(add_space)(s, g, x, other[1], other[2], width);
     } else {
       struct WFN(outer) o = {{0}, true};
-      for (int64_t place = 0; o.more; place = WFN(next)(s, &o, place, d)) {
+      for (int64_t place = 0; o.more; place = WFN(next)(s, &o, place, d, width)) {
         REAL product = 1;
         for (int k = 3; k < d; k++) product *= other[k][o.at[k]];
         PV scaled[NP];
         FK_UNROLL
         for (int p = 0; p < NP; p++) scaled[p] = x[p] * product;
-        WFN(add_space)(s, g + place, scaled, other[1], other[2]);
+        WFN(add_space)(s, g + place, scaled, other[1], other[2], width);
       }
     }
   }
@@ -142,8 +158,8 @@ INLINE REAL WFN(dot)(const PV a[NP], const PV b[NP]) {
 /* Sums over the nodes of the first min(d, 3) dimensions but 0, with the weights and, one at a time, the slopes:
  * sums[0], [1]: slope along 1, [2]: slope along 2. */
 INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, const bool slopes,
-                      REAL w[][NP * PIECE], REAL v[][NP * PIECE], PV sums[3][NP]) {
-  const int planes = d > 2 ? W : 1, rows = d > 1 ? W : 1;
+                      REAL w[][NP * PIECE], REAL v[][NP * PIECE], PV sums[3][NP], const int width) {
+  const int planes = d > 2 ? width : 1, most = d > 1 ? MOST_READ : 1;
   FK_UNROLL
   for (int q = 0; q < 3; q++) FK_UNROLL
   for (int p = 0; p < NP; p++) sums[q][p] = (PV){0};
@@ -152,12 +168,15 @@ INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, co
     FK_UNROLL
     for (int p = 0; p < NP; p++) a[p] = b[p] = (PV){0};
     UNROLL_READ
-    for (int j = 0; j < rows; j++) FK_UNROLL
-    for (int p = 0; p < NP; p++) {
-      PV row = *(const PV *)(g + (d > 2 ? i * s->stride[2] : 0) + (d > 1 ? j * s->stride[1] : 0) + p * PIECE);
-      if (d == 1) a[p] += row;
-      if (d > 1) a[p] += row * w[1][j];
-      if (slopes && d > 1) b[p] += row * v[1][j];
+    for (int j = 0; j < most; j++) {
+      if (d > 1 && j >= FEWEST && j >= width) break;
+      FK_UNROLL
+      for (int p = 0; p < NP; p++) {
+        PV row = *(const PV *)(g + (d > 2 ? i * s->stride[2] : 0) + (d > 1 ? j * s->stride[1] : 0) + p * PIECE);
+        if (d == 1) a[p] += row;
+        if (d > 1) a[p] += row * w[1][j];
+        if (slopes && d > 1) b[p] += row * v[1][j];
+      }
     }
     FK_UNROLL
     for (int p = 0; p < NP; p++) {
@@ -174,7 +193,7 @@ INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, co
 }
 
 INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int64_t n, const REAL *scratch,
-                             REAL *out, REAL *gradient, const int dims, const bool slopes) {
+                             REAL *out, REAL *gradient, const int dims, const bool slopes, const int width) {
   const int d = dims < 4 ? dims : s->d;
   for (int64_t i = 0; i < n; i++) {
     PV x[NP], dx[NP], sums[3][NP], outer[FK_GRID_MAX_D][NP];
@@ -182,7 +201,7 @@ INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int
     const REAL *g = scratch + WFN(weights)(s, s->value, points + i * d, dims, x, w);
     if (slopes) WFN(weights)(s, s->slope, points + i * d, dims, dx, v);
     if (dims < 4) {
-      WFN(read)(s, g, dims, slopes, w, v, sums);
+      WFN(read)(s, g, dims, slopes, w, v, sums, width);
     } else {
       PV part[3][NP];
       FK_UNROLL
@@ -191,8 +210,8 @@ INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int
         for (int k = 3; k < d; k++) outer[k][p] = (PV){0};
       }
       struct WFN(outer) o = {{0}, true};
-      for (int64_t place = 0; o.more; place = WFN(next)(s, &o, place, d)) {
-        WFN(read)(s, g + place, 3, slopes, w, v, part);
+      for (int64_t place = 0; o.more; place = WFN(next)(s, &o, place, d, width)) {
+        WFN(read)(s, g + place, 3, slopes, w, v, part, width);
         REAL product = 1;
         for (int k = 3; k < d; k++) product *= w[k][o.at[k]];
         FK_UNROLL
@@ -220,18 +239,31 @@ INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int
   }
 }
 
+/* By a width that the compiler knows where a row is one piece in a box of rows: 5 to 20 percent there. */
+#define SHORT(D) (NP == 1 && D > 2)
+#define OF_WIDTH(D, sum, ...)                                                                                     \
+  if (!SHORT(D))                                                                                                  \
+    sum(__VA_ARGS__, s->width);                                                                                   \
+  else if (s->width == ROW)                                                                                       \
+    sum(__VA_ARGS__, ROW);                                                                                        \
+  else if (ROW - 1 > FEWEST && s->width == ROW - 1)                                                               \
+    sum(__VA_ARGS__, ROW - 1);                                                                                    \
+  else if (ROW - 2 > FEWEST && s->width == ROW - 2)                                                               \
+    sum(__VA_ARGS__, ROW - 2);                                                                                    \
+  else                                                                                                            \
+    sum(__VA_ARGS__, FEWEST)
 #define FOR_DIMENSIONS(D)                                                                                         \
   static void WFN(spread_d##D)(const struct fk_stencil *s, const void *points, const void *b, int64_t n,          \
                                void *scratch) {                                                                   \
-    WFN(spread)(s, points, b, n, scratch, D);                                                                     \
+    OF_WIDTH(D, WFN(spread), s, points, b, n, scratch, D);                                                        \
   }                                                                                                               \
   static void WFN(value_d##D)(const struct fk_stencil *s, const void *points, int64_t n, const void *scratch,     \
                               void *out, void *gradient) {                                                        \
-    WFN(interpolate)(s, points, n, scratch, out, gradient, D, false);                                             \
+    OF_WIDTH(D, WFN(interpolate), s, points, n, scratch, out, gradient, D, false);                                \
   }                                                                                                               \
   static void WFN(gradient_d##D)(const struct fk_stencil *s, const void *points, int64_t n, const void *scratch,  \
                                  void *out, void *gradient) {                                                     \
-    WFN(interpolate)(s, points, n, scratch, out, gradient, D, true);                                              \
+    WFN(interpolate)(s, points, n, scratch, out, gradient, D, true, s->width);                                    \
   }
 FOR_DIMENSIONS(1)
 FOR_DIMENSIONS(2)
@@ -239,13 +271,19 @@ FOR_DIMENSIONS(3)
 FOR_DIMENSIONS(4)
 
 #undef FOR_DIMENSIONS
+#undef OF_WIDTH
+#undef SHORT
 #undef UNROLL_ADDED
 #undef UNROLL_READ
+#undef MOST_ADDED
+#undef MOST_READ
 #undef ADD_SPACE
 #undef PV
 #undef WFN
 #undef WFN_
 #undef WFN__
+#undef FEWEST
 #undef NP
-#undef W
 #undef PIECE
+#undef LONGEST
+#undef ROW

@@ -363,9 +363,12 @@ static bool is_plain(const struct proof *p, double error) {
 static double largest_sum(const struct fk_fast_job *job, double error) {
   double least = INFINITY;
   if (!has_own_absolute(job)) return job->least;
-  for (int64_t c = 0; c < job->columns; c++)
-    if (job->size[c] > 0)
-      least = fmin(least, fk_largest(fk_fast_out(job, c), job->m, job->opts->threads) / job->size[c]);
+  for (int64_t c = 0; c < job->columns; c++) {
+    bool known = c == job->columns - 1 && !job->task->exclude_self;
+    if (job->size[c] == 0) continue;
+    double most = known ? job->largest : fk_largest(fk_fast_out(job, c), job->m, job->opts->threads);
+    least = fmin(least, most / job->size[c]);
+  }
   return isfinite(least) ? fmax(job->least, least - error) : job->least;
 }
 
