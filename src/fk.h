@@ -289,6 +289,10 @@ bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
 double fk_largest_absolute(const double *x, int64_t n); /* it only divides: 1 where all are 0, else no subnormal */
+/* What numbers are divided by to be of size 1 at most; 1 where a double would lose the least of them by it. */
+double fk_column_scale(const double *x, int64_t n, bool single);
+/* Of weights. Which rows are lost in the tails goes by the largest. */
+double fk_weight_scale(const struct fk_task *task, bool single);
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

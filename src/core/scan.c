@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "../fk.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -87,4 +88,16 @@ void fk_range(const double *x, int64_t n, int threads, double *low, double *high
 double fk_largest_absolute(const double *x, int64_t n) {
   double largest = fk_largest(x, n, 1);
   return largest > 0 ? fmax(largest, DBL_MIN) : 1;
+}
+
+double fk_column_scale(const double *x, int64_t n, bool single) {
+  double largest = fk_largest_absolute(x, n), least = largest;
+  for (int64_t i = 0; i < n && !single; i++)
+    if (x[i] != 0) least = fmin(least, fabs(x[i]));
+  return least / largest < 0x1p-1000 ? 1 : largest;
+}
+
+double fk_weight_scale(const struct fk_task *task, bool single) {
+  if (task->tail_pass) return fk_largest_absolute(task->weights, task->sources.n);
+  return fk_column_scale(task->weights, task->sources.n, single);
 }

@@ -47,7 +47,7 @@ const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_ker
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 void fk_packed_free(struct fk_packed *p);
 
-/* A matrix n x r in panels, each column divided by its largest absolute value, which goes to scale[]. */
+/* A matrix n x r in panels, each column divided by its scale, which goes to scale[]. */
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err);
 

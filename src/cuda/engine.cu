@@ -141,12 +141,13 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   double start = fk_seconds(), n = (double)task->sources.n, m = (double)fk_n_targets(task);
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  shared.weight_scale = task->weights ? fk_largest_absolute(task->weights, task->sources.n) : 1;
+  bool single = opts->precision != FK_PRECISION_DOUBLE;
+  shared.weight_scale = task->weights ? fk_weight_scale(task, single) : 1;
   if (task->values == FK_VALUES_COLUMNS) {
     shared.column_scale = (double *)malloc(sizeof(double) * (size_t)task->n_columns);
     if (!shared.column_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
     for (int64_t v = 0; v < task->n_columns; v++)
-      shared.column_scale[v] = fk_largest_absolute(task->columns + v * task->sources.n, task->sources.n);
+      shared.column_scale[v] = fk_column_scale(task->columns + v * task->sources.n, task->sources.n, single);
   }
   enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
                                              sums_range, &shared, &stats->device_seconds, err);

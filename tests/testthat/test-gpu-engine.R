@@ -233,6 +233,14 @@ test_that("coefficients and weights below normal numbers give the CPU's sums on 
   }
 })
 
+test_that("coefficients over all decades of doubles keep the least of them on a GPU", {
+  skip_if_no_gpu()
+  x <- 1000 * (1:200)
+  b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
+  sums <- kernel_matvec(x, b = b, bandwidth = 1, backend = "cuda", engine = "exact", precision = "double")
+  expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
+})
+
 test_that("ties, single points and weights of zero are no trouble on the GPU", {
   skip_if_no_gpu()
   x <- round(example_points(500, 3))

@@ -95,6 +95,13 @@ test_that("distances that overflow are far away, not missing", {
   }
 })
 
+test_that("coefficients over all decades of doubles keep the least of them", {
+  x <- 1000 * (1:200)
+  b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
+  sums <- kernel_matvec(x, b = b, bandwidth = 1, backend = "cpu", engine = "exact", precision = "double")
+  expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
+})
+
 test_that("the bits depend on no number of threads", {
   x <- example_points(5000, 3)
   y <- example_points(3000, 3, seed = 2)
