@@ -91,18 +91,22 @@ draw_halo_text <- function(at, label, colour, cex) {
   graphics::text(x, y, label, cex = cex, col = c(rep("white", length(angle)), colour))
 }
 
-# Key of the regions, for labels that found no room; `data`: the points that it should not cover.
+# Key of the regions, for labels that found no room; `data`: the points that it should not cover. On a small device
+# a smaller one may find a corner without any.
 draw_region_key <- function(labels, colours, data) {
-  key <- function(position, plot = TRUE) {
+  key <- function(position, cex, plot = TRUE) {
     graphics::legend(
       position,
-      legend = labels, fill = colours, border = "grey40", cex = 0.85, bg = "white",
+      legend = labels, fill = colours, border = "grey40", cex = cex, bg = "white",
       box.col = NA, inset = 0.01, plot = plot
     )
   }
   corners <- c("topright", "topleft", "bottomright", "bottomleft")
-  covered <- vapply(corners, \(corner) covered_points(key(corner, plot = FALSE)$rect, data), 0)
-  key(corners[which.min(covered)])
+  for (cex in c(0.85, 0.7, 0.55)) {
+    covered <- vapply(corners, \(corner) covered_points(key(corner, cex, plot = FALSE)$rect, data), 0)
+    if (min(covered) == 0) break
+  }
+  key(corners[which.min(covered)], cex)
 }
 
 # `rect`: of legend(). Axes that run backwards make its width or height negative.
