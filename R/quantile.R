@@ -136,13 +136,13 @@ invert_cdf <- function(object, probs) {
   }
   nodes <- table_nodes(object, h)
   last <- length(nodes)
-  below <- c(0, below_at(nodes[-c(1, last)]), 1)
-  above <- if (any(upper_half)) c(1, above_at(nodes[-c(1, last)]), 0)
-  right <- findInterval(tail, cummax(below), left.open = TRUE) + 1
-  right[upper_half] <- last + 1 - findInterval(tail[upper_half], rev(cummin(above)))
+  below_nodes <- c(0, below_at(nodes[-c(1, last)]), 1)
+  above_nodes <- if (any(upper_half)) c(1, above_at(nodes[-c(1, last)]), 0)
+  right <- findInterval(tail, cummax(below_nodes), left.open = TRUE) + 1
+  right[upper_half] <- last + 1 - findInterval(tail[upper_half], rev(cummin(above_nodes)))
   lower <- nodes[right - 1]
   upper <- nodes[right]
-  table_at <- function(node) ifelse(upper_half, above[node], below[node])
+  table_at <- function(node) ifelse(upper_half, above_nodes[node], below_nodes[node])
   at_lower <- excess(table_at(right - 1), seq_along(probs))
   at_upper <- excess(table_at(right), seq_along(probs))
   was_below <- rep(NA, length(probs))

@@ -538,8 +538,7 @@ fit_of <- function(case, estimator) {
   )
 }
 
-# As documented, a weight that is no double beside the largest is none.
-log_weights <- function(case) if (is.null(case$weights)) rep(0, case$n) else log(case$weights / max(case$weights))
+log_weights <- function(case) if (is.null(case$weights)) rep(0, case$n) else log(case$weights)
 
 run_prediction <- function(case) {
   parts <- strsplit(case$task, " ")[[1]]
