@@ -8,15 +8,21 @@
 
 /* ---- windows ---------------------------------------------------------------------------------- */
 
-/* Widths 3 and 4, 5 to 8, 9 to 12, 13. Of two lanes a vector, rows of 6, 10 and 14 are whole vectors, too. */
+/* Widths 3 and 4, 5 to 8, 9 to 12, 13. Of two lanes a vector, rows of 6, 10 and 14 are whole vectors, too; but an
+ * x86 processor whose best has two lanes is from before 2013, and not worth the copies. */
+#if V_LANES == 2 && !defined(FK_X86)
+#define EVERY_ROW
+#endif
 #define ROW 4
 #include "kernels_window.h"
 #define ROW 8
 #include "kernels_window.h"
 #ifndef FK_SINGLE
+#if V_LANES > 2 || defined(EVERY_ROW)
 #define ROW 12
 #include "kernels_window.h"
-#if V_LANES == 2
+#endif
+#ifdef EVERY_ROW
 #define ROW 6
 #include "kernels_window.h"
 #define ROW 10
@@ -287,9 +293,12 @@ static void FN(fir)(const struct fk_fir *f, const void *const *in0, const void *
     [3] = COPY(op, D, 4), COPY(op, D, 4), MIDDLE(op, D), MIDDLE(op, D), COPY(op, D, 8), COPY(op, D, 8),           \
     WIDE(op, D)                                                                                                   \
   }
-#if V_LANES == 2
+#ifdef EVERY_ROW
 #define MIDDLE(op, D) COPY(op, D, 6)
 #define WIDE(op, D) COPY(op, D, 10), COPY(op, D, 10), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 14)
+#elif V_LANES == 2
+#define MIDDLE(op, D) COPY(op, D, 8)
+#define WIDE(op, D) COPY(op, D, 16), COPY(op, D, 16), COPY(op, D, 16), COPY(op, D, 16), COPY(op, D, 16)
 #else
 #define MIDDLE(op, D) COPY(op, D, 8)
 #define WIDE(op, D) COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 12), COPY(op, D, 16)
@@ -313,6 +322,7 @@ static const struct fk_grid_ops FN(grid_ops) = {.real = sizeof(REAL),
                                                 .fir = FN(fir),
                                                 .bounds = FN(bounds)};
 
+#undef EVERY_ROW
 #undef DIMENSIONS
 #undef WIDE
 #undef MIDDLE
