@@ -202,6 +202,7 @@ rescue_log_density <- function(data) {
 
 log_add <- function(a, b) {
   top <- pmax(a, b)
+  top[top == -Inf] <- 0
   top + log(exp(a - top) + exp(b - top))
 }
 

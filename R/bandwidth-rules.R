@@ -167,6 +167,7 @@ selector_data <- function(x, weights, subsample = Inf) {
 
 # As selector_data(), of checked arguments; `size`: at most so many rows, evenly spaced.
 new_selector_data <- function(x, weights, size = Inf) {
+  if (!is.null(weights)) weights <- relative_to_largest(weights)
   if (!is.null(weights) && any(weights == 0)) {
     x <- x[weights > 0, , drop = FALSE]
     weights <- weights[weights > 0]

@@ -52,23 +52,41 @@ score_estimate <- function(object, at, loo, control) {
 error_estimate <- function(object, at, loo, control, log_abs) {
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
-  squares <- log_sum(
-    fit_points(object), targets(object, at), squared_weights(object), L / sqrt(2), square_factor(object), loo, control
-  )
+  squares <- log_sum_squares(object, at, L / sqrt(2), loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  weight2 <- if (loo) {
-    loo_square(object)
-  } else {
-    total_weight(object)^2 / effective_size(object$weights, object$n)
-  }
-  log_square <- squares$log_abs + 2 * log_kernel_norm(L) - 2 * log(weight)
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
+  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
   if (object$estimator != "laplace") log_square <- pmin(log_square, 2 * log_abs)
   # clamped: the difference can be negative by rounding, or where p is near a kernel's height
-  share <- pmin(exp(2 * log_abs + log(weight2) - 2 * log(weight) - log_square), 1)
+  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(weight) - log_square), 1)
   share[log_square == -Inf] <- 1
   (log_square + log1p(-share)) / 2
+}
+
+# log sum w^2 k. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
+# go in bands, each at a scale of its own.
+log_sum_squares <- function(object, at, L, loo, control) {
+  sum_of <- function(squares) {
+    log_sum(fit_points(object), targets(object, at), squares, L, square_factor(object), loo, control)$log_abs
+  }
+  weights <- object$weights
+  if (is.null(weights)) return(sum_of(NULL))
+  top <- 2 * floor(log2(max(weights)) / 2)
+  band <- floor((top - log2(weights)) / 400)
+  Reduce(log_add, lapply(unique(band[weights > 0]), \(own) {
+    exponent <- top - 400 * own
+    root <- 2^(-exponent / 2) # in two steps, for 2^1074 is no number
+    sum_of(ifelse(band == own, weights * root * root, 0)^2) + 2 * log(2) * exponent
+  }))
+}
+
+# log sum w^2, NULL being n ones.
+log_square_sum <- function(weights, n) {
+  if (is.null(weights)) return(log(n))
+  top <- max(weights)
+  2 * log(top) + log(sum((weights / top)^2))
 }
 
 # ---- polynomials in q / 2 that multiply the kernel ----------------------------------------------
@@ -103,9 +121,15 @@ loo_weight <- function(object) {
   leave_out(object$weights)
 }
 
-loo_square <- function(object) {
-  if (is.null(object$weights)) return(object$n - 1)
-  leave_out(object$weights^2)
+# log sum of the squares of all other weights.
+log_loo_square <- function(object) {
+  weights <- object$weights
+  if (is.null(weights)) return(log(object$n - 1))
+  largest <- which.max(weights)
+  top <- weights[largest]
+  rest <- 2 * log(top) + log(leave_out((weights / top)^2))
+  rest[largest] <- log_square_sum(weights[-largest]) # at their own scale
+  rest
 }
 
 leave_out <- function(weights) {
@@ -115,8 +139,6 @@ leave_out <- function(weights) {
   if (length(large) == 1) rest[large] <- sum(weights[-large])
   rest
 }
-
-squared_weights <- function(object) if (!is.null(object$weights)) object$weights^2
 
 can_leave_out <- function(object) n_used(object) > 1
 

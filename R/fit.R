@@ -111,12 +111,18 @@ keep_lost <- function(debiased, points, weights) {
 
 # ---- weights and memory -----------------------------------------------------------------------
 
-# Only ratios of weights matter to a density. Weights such as 1e-200 would underflow when squared.
+# Only ratios of weights matter to a density: very small or large ones are made relative to the largest, unless the
+# lightest would be lost by it.
 common_scale <- function(weights) {
   if (is.null(weights)) return(NULL)
   top <- max(weights)
-  if (top > 1e100 || top < 1e-100) weights / top else weights
+  if (top >= 1e-100 && top <= 1e100) return(weights)
+  scaled <- weights / top
+  if (any(scaled < .Machine$double.xmin & weights > 0)) weights else scaled
 }
+
+# For sums of squares, in which the lightest do not count: they may become 0.
+relative_to_largest <- function(weights) weights / max(weights)
 
 # On the safe side: the engine holds less than a whitened copy beside the debiased points.
 check_fit_memory <- function(points, estimator, arg) {
@@ -193,7 +199,9 @@ n_used <- function(object) if (is.null(object$weights)) object$n else sum(object
 
 # Kish's effective sample size: n with equal weights.
 effective_size <- function(weights, n) {
-  if (is.null(weights)) as.double(n) else sum(weights)^2 / sum(weights^2)
+  if (is.null(weights)) return(as.double(n))
+  weights <- relative_to_largest(weights)
+  sum(weights)^2 / sum(weights^2)
 }
 
 # log of the kernel's height, for H = L L'.

@@ -51,8 +51,8 @@
 #'   `bandwidth / sqrt(2)`. A selector chooses as it does for `bandwidth`: the one value that suits
 #'   an SD-KDE with both bandwidths equal, not a bandwidth for the score beside a given `bandwidth`.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
-#'   matter (one of less than 1e-300 times the largest may count as 0). In the estimate, a weight of 2
-#'   counts as the same row twice (an automatic bandwidth goes by the effective sample size instead).
+#'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth goes by
+#'   the effective sample size instead).
 #'   `NULL`: equal weights.
 #' @param backend Where sums are computed: `"auto"`, `"cpu"` or `"cuda"` (an NVIDIA GPU; see
 #'   [gpu_info()]). `"auto"` chooses by the expected time, which counts the transfer of the points

@@ -138,10 +138,12 @@ enum fk_values {
   FK_VALUES_COLUMNS      /* and sums[j, r] = sum_i w_i f k_ij columns[i, r] */
 };
 
+struct fk_engine;
+
 struct fk_task {
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
-  enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates, no tail pass */
+  enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates */
   const double *weights; /* n, NULL: ones */
   enum fk_values values;
   const double *columns; /* n x n_columns */
@@ -193,13 +195,18 @@ double fk_lost_below(bool single, int64_t n, double weight_scale);
 enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, int64_t **rows, int64_t *found,
                              struct fk_error *err);
 
+/* Exact sums of coefficients, task->weights or columns, that may be of any size: where a sum is so far below the
+ * largest of them that terms were lost, it is done again by `engine`, as a tail. */
+enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_engine *engine,
+                                 const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err);
+
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
  *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 -
  * eps_ij) elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
 struct fk_loo_task {
   struct fk_points points;
-  const double *means; /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
-  const double *mass;  /* n, S_j: sum_i w_i k_ij under the score bandwidth */
+  const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
+  const double *log_mass; /* n, log S_j, S_j = sum_i w_i k_ij under the score bandwidth */
   const double *weights;
   const double *lambda; /* d */
   const struct fk_whitening *whitening;
@@ -288,11 +295,9 @@ bool fk_all_finite(const double *x, int64_t n);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
+/* The least and the largest |x| but for 0; Inf and 0 where all are. */
+void fk_sizes(const double *x, int64_t n, int threads, double *least, double *largest);
 double fk_largest_absolute(const double *x, int64_t n); /* it only divides: 1 where all are 0, else no subnormal */
-/* What numbers are divided by to be of size 1 at most; 1 where a double would lose the least of them by it. */
-double fk_column_scale(const double *x, int64_t n, bool single);
-/* Of weights. Which rows are lost in the tails goes by the largest. */
-double fk_weight_scale(const struct fk_task *task, bool single);
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

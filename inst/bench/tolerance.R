@@ -1,14 +1,15 @@
 # Does the tolerance hold for every input, and does it cost more than exact sums?
 #
 #   Rscript inst/bench/tolerance.R [cases] [first seed] [backend] [--workers K] [--points N] [--method grid|direct]
-#                                  [--rows FILE] [--save]
+#                                  [--rows FILE | --read FILE,FILE] [--save]
 #   Rscript inst/bench/tolerance.R --time [backend] [--only PATTERN] [--save]
 #
 # 5,000 hostile cases (tests/testthat/helper-tolerance.R, so from the source tree alone), each against sums of all pairs
 # in plain R: worst error and worst proven bound, both as shares of the tolerance, by family. With K workers as many
 # processes share the cases, on the CPU; results do not depend on their number, nor on what else runs.
-# --save: also the table as results/tolerance-BACKEND.csv; --rows: every case to FILE, as CSV. `tolerance_case(seed)`
-# makes any of the cases again (with --points, `points`; with --method, `method`).
+# --save: also the table as results/tolerance-BACKEND.csv; --rows: every case to FILE, as CSV, and --read: cases from such
+# files, as a GPU's processor is kept busy by several processes. `tolerance_case(seed)` makes any of the cases again
+# (with --points, `points`; with --method, `method`).
 # --time: "auto" with a tolerance beside the exact engine, which it is never to be slower than by more than a tenth
 # (and 2 ms).
 
@@ -20,7 +21,7 @@ option <- function(name, default) {
   at <- match(name, arguments)
   if (is.na(at)) default else arguments[at + 1]
 }
-given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--workers", "--points", "--method", "--rows", "--only"))]
+given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--workers", "--points", "--method", "--rows", "--read", "--only"))]
 is_backend <- given %in% c("cpu", "cuda", "auto")
 backend <- if (any(is_backend)) given[is_backend][1] else "cpu"
 numbers <- as.integer(given[!is_backend])
@@ -78,7 +79,12 @@ attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets =
   cat("Seeds ", first, " to ", first + cases - 1, " on ", backend,
       ". over: cases whose contract is broken (`of exact`: by the exact engine that\n", "\"auto\" or the fast engine gave way to); unproven: an error above the engine's bound, or that above tol; error/tol, bound/tol: the worst (Inf: NaN, or 0 where there is none); not finite: how\n",
       "many such; digits: sums of b 2^600 that are not those of b times 2^600; refused: typed errors.\n\n", sep = "")
-  rows <- run_all(seq(first, length.out = cases), workers, points, targets, method)
+  files <- option("--read", NULL)
+  rows <- if (is.null(files)) {
+    run_all(seq(first, length.out = cases), workers, points, targets, method)
+  } else {
+    do.call(rbind, lapply(strsplit(files, ",")[[1]], utils::read.csv))
+  }
   table <- summary_of(rows, c("family", "tol_type"))
   show_table(table)
   show_table(summary_of(rows, "task"))

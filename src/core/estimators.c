@@ -245,14 +245,15 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   int64_t n = x->n, d = x->d;
   const struct fk_engine *engine;
   struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
-  double bytes = 8.0 * ((double)n * (double)(d + 1) + (double)d * (double)(2 * d + 1));
+  double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(2 * d + 1));
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *means = work, *mass = means + n * d, *dense = mass + n, *scratch = dense + d * d,
+  double *means = work, *mass = means + n * d, *shift = mass + n, *dense = shift + n, *scratch = dense + d * d,
          *lambda = scratch + d * d;
 
   struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
   task.mass = mass;
+  task.shift = shift;
   task.sums = means;
   task.whitening = &score_whitening;
   task.tail_pass = weights != NULL;
@@ -275,6 +276,8 @@ enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, co
   if (!status) status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
+    struct logs log_mass = {mass, shift, NULL};
+    take_logs(&log_mass, 0, n, 0);
     struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};
     status = engine->debiased_loo(&loo, &exact, stats, err);
   }

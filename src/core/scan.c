@@ -85,19 +85,28 @@ void fk_range(const double *x, int64_t n, int threads, double *low, double *high
   *high = scan.largest;
 }
 
+static void find_sizes(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  const double *x = scan->x;
+  double high = 0, low = INFINITY, most = scan->largest, least = scan->least;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    double size = fabs(x[i]);
+    high = size > high ? size : high;
+    low = size > 0 && size < low ? size : low;
+  }
+  while (high > most && !atomic_compare_exchange_weak(&scan->largest, &most, high)) continue;
+  while (low < least && !atomic_compare_exchange_weak(&scan->least, &least, low)) continue;
+}
+
+void fk_sizes(const double *x, int64_t n, int threads, double *least, double *largest) {
+  struct scan scan = {.x = x, .least = INFINITY};
+  run(&scan, n, threads, find_sizes);
+  *least = scan.least;
+  *largest = scan.largest;
+}
+
 double fk_largest_absolute(const double *x, int64_t n) {
   double largest = fk_largest(x, n, 1);
   return largest > 0 ? fmax(largest, DBL_MIN) : 1;
-}
-
-double fk_column_scale(const double *x, int64_t n, bool single) {
-  double largest = fk_largest_absolute(x, n), least = largest;
-  for (int64_t i = 0; i < n && !single; i++)
-    if (x[i] != 0) least = fmin(least, fabs(x[i]));
-  return least / largest < 0x1p-1000 ? 1 : largest;
-}
-
-double fk_weight_scale(const struct fk_task *task, bool single) {
-  if (task->tail_pass) return fk_largest_absolute(task->weights, task->sources.n);
-  return fk_column_scale(task->weights, task->sources.n, single);
 }

@@ -1,4 +1,5 @@
-/* Which rows a tail pass has to do again. */
+/* Rows whose sums have lost terms to underflow: which they are, and doing them again. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -24,4 +25,54 @@ enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, in
     if (!(fabs(mass[j]) >= threshold)) (*rows)[at++] = j;
   *found = count;
   return FK_STATUS_OK;
+}
+
+/* Some rows of one column: their targets apart, and the column as weights. */
+static enum fk_status redo_rows(const struct fk_task *task, const double *column, const int64_t *rows,
+                                int64_t count, double *sums, const struct fk_engine *engine,
+                                const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_points *y = task->targets.data ? &task->targets : &task->sources;
+  int64_t d = y->d;
+  double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
+  if (!targets)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails", 8e-6 * (double)(count * (d + 2)));
+  for (int64_t k = 0; k < d; k++)
+    for (int64_t r = 0; r < count; r++) targets[k * count + r] = y->data[k * y->n + rows[r]];
+  struct fk_stats unused = {0};
+  struct fk_task own = *task;
+  own.targets = (struct fk_points){targets, count, d};
+  own.weights = column;
+  own.values = FK_VALUES_NONE;
+  own.mass = targets + count * d;
+  own.sums = NULL;
+  own.shift = own.mass + count;
+  own.tail_pass = true;
+  enum fk_status status = engine->sums(&own, opts, &unused, err);
+  for (int64_t r = 0; r < count && !status; r++) {
+    double root = exp(own.shift[r] / 2); /* twice, for what they make may be a number where exp(shift) is none */
+    sums[rows[r]] = own.mass[r] * root * root;
+  }
+  stats->tail_rows += (double)count;
+  free(targets);
+  return status;
+}
+
+enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_engine *engine,
+                                 const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
+  bool columns = task->values == FK_VALUES_COLUMNS,
+       reaches_far = task->kernel == FK_KERNEL_CAUCHY || task->kernel == FK_KERNEL_IMQ;
+  int64_t n = task->sources.n, m = fk_n_targets(task), count = columns ? task->n_columns : task->weights ? 1 : 0;
+  enum fk_status status = FK_STATUS_OK;
+  bool others = task->values == FK_VALUES_COORDINATES || (columns && task->weights);
+  if (task->tail_pass || task->exclude_self || reaches_far || others) return status;
+  for (int64_t v = 0; v < count && !status; v++) {
+    const double *column = columns ? task->columns + v * n : task->weights;
+    double *sums = columns ? task->sums + v * m : task->mass, largest = fk_largest(column, n, 1);
+    int64_t *rows = NULL, found = 0;
+    double lost = (double)n * FK_LOST * largest;
+    if (lost >= DBL_MIN) status = fk_rows_below(sums, m, lost, &rows, &found, err); /* else of no number's size */
+    if (!status && found) status = redo_rows(task, column, rows, found, sums, engine, opts, stats, err);
+    free(rows);
+  }
+  return status;
 }

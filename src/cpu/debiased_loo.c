@@ -15,15 +15,15 @@ struct loo {
   struct fk_kernel_mode mode;
   int threads;
   struct fk_packed points, means;
-  double *mass_inverse, *weight; /* padded; weight: w_i / weight_scale, 0 in the padding */
-  double weight_scale;
+  double *log_mass, *log_weight; /* padded, base 2; weights relative to the largest, so that no sum overflows */
+  double log_scale;              /* of the largest weight, base e */
 };
 
 /* A tile of held-out points, packed: position c of it is point index[c]. */
 struct held_out {
   int count;
   int64_t index[FK_TILE_COLS];
-  double shift[FK_TILE_COLS], mass[FK_TILE_COLS], weight[FK_TILE_COLS];
+  double shift[FK_TILE_COLS], mass[FK_TILE_COLS], log_weight[FK_TILE_COLS];
   double *points;
 };
 
@@ -37,7 +37,7 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
     bool real = c < h->count;
     int64_t i = !real ? -1 : rows ? rows[first + c] : first + c;
     h->index[c] = i;
-    h->weight[c] = real ? s->weight[i] : 0;
+    h->log_weight[c] = real ? s->log_weight[i] : -INFINITY;
     h->shift[c] = real && shift2 ? shift2[first + c] : 0;
     for (int64_t k = 0; k < d && real; k++)
       h->points[((c / panel) * d + k) * panel + c % panel] = from[((i / panel) * d + k) * panel + i % panel];
@@ -50,7 +50,7 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   struct fk_tile_loo tile = {.d = x->d, .lambda = s->task->lambda};
   tile.n_cols = (int)fk_padded(h->count, panel);
   tile.col_points = h->points;
-  tile.col_weight = h->weight;
+  tile.col_log_weight = h->log_weight;
   tile.col_shift = h->shift;
   tile.col_index = h->index;
   tile.col_mass = h->mass;
@@ -60,8 +60,8 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
     tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, x->n - j), step);
     tile.row_points = (const double *)x->points + j * x->d;
     tile.row_means = (const double *)s->means.points + j * x->d;
-    tile.row_mass_inverse = s->mass_inverse + j;
-    tile.row_weight = s->weight + j;
+    tile.row_log_mass = s->log_mass + j;
+    tile.row_log_weight = s->log_weight + j;
     tile.drop = fk_tile_meets_self(h->index, h->count, j, tile.n_rows);
     s->mode.ops->loo(&tile, find_max);
   }
@@ -121,7 +121,7 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t i = 0; i < n && !status; i++) {
     if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
-    log_sum[i] = log(log_sum[i]) + log(s->weight_scale);
+    log_sum[i] = log(log_sum[i]) + s->log_scale;
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
   if (!status && found) {
@@ -129,12 +129,28 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
     status = run(s, rows, found, shift2, false, sum, err);
   }
   for (int64_t r = 0; r < found && !status; r++)
-    log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + log(s->weight_scale);
+    log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + s->log_scale;
   stats->tail_rows += (double)found;
   free(rows);
   free(shift2);
   free(sum);
   return status;
+}
+
+/* The padding weighs nothing. */
+static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
+  const struct fk_loo_task *task = s->task;
+  int64_t n = task->points.n, padded = s->points.capacity;
+  s->log_mass = calloc((size_t)(2 * padded), sizeof(double));
+  if (!s->log_mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  s->log_weight = s->log_mass + padded;
+  s->log_scale = task->weights ? log(fk_largest(task->weights, n, s->threads)) : 0;
+  for (int64_t i = 0; i < padded; i++) {
+    double weight = i < n ? log(task->weights ? task->weights[i] : 1) - s->log_scale : -INFINITY;
+    s->log_weight[i] = weight * FK_LOG2E;
+    if (i < n) s->log_mass[i] = (task->log_mass[i] - s->log_scale) * FK_LOG2E;
+  }
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
@@ -147,24 +163,14 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(FK_LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
-  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, FK_PACKED_WEIGHT, err);
+  enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, 0, err);
   if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, 0, err);
   if (!status)
     status = fk_packed_fill(&s.points, &s.mode, &task->points, task->whitening, NULL, 0, n, s.threads, err);
   if (!status) status = fk_packed_fill(&s.means, &s.mode, &means, task->whitening, NULL, 0, n, s.threads, err);
-  if (!status) {
-    s.weight_scale = task->weights ? fk_largest_absolute(task->weights, n) : 1;
-    s.weight = s.points.weight;
-    fk_packed_weights(&s.points, &s.mode, task->weights, s.weight_scale);
-    s.mass_inverse = calloc((size_t)s.points.capacity, sizeof(double));
-    if (!s.mass_inverse) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  }
-  if (!status) {
-    /* eps = w_i k_ij / S_j with the packed weights w_i / weight_scale. */
-    for (int64_t j = 0; j < n; j++) s.mass_inverse[j] = s.weight_scale / task->mass[j];
-    status = run_with_tails(&s, stats, err);
-  }
-  free(s.mass_inverse);
+  if (!status) status = take_logs(&s, err);
+  if (!status) status = run_with_tails(&s, stats, err);
+  free(s.log_mass);
   fk_packed_free(&s.points);
   fk_packed_free(&s.means);
   stats->pairs += (double)n * (double)n;

@@ -92,7 +92,7 @@ void fk_cpu_drop_overflow(double *shift2, int64_t m) {
     if (!isfinite(shift2[r])) shift2[r] = 0;
 }
 
-/* Rows that underflow are done again, in double, with their own largest exponent taken off. */
+/* Rows that underflow are done again, in double, with the exponent of their own largest term taken off. */
 static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
                                 struct fk_stats *stats, struct fk_error *err) {
   const struct fk_task *task = main_sweep->task;
@@ -107,7 +107,7 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
     status =
         fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 8e-6 * (double)found);
   if (!status) {
-    status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, main_sweep->threads, err);
+    status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, true, main_sweep->threads, err);
     if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
     if (!status) {
       fk_cpu_drop_overflow(shift2, found);
@@ -135,7 +135,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   choose_mode(opts->precision, &form, radius2, d, &mode);
   choose_mode(FK_PRECISION_DOUBLE, &form, radius2, d, &tail_mode);
   fk_cpu_describe(stats, &mode, threads);
-  status = fk_sweep_init(&sweep, task, opts, &mode, threads, err);
+  status = fk_sweep_init(&sweep, task, opts, &mode, false, threads, err);
   if (status) return status;
   if (task->targets.data)
     status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
@@ -143,6 +143,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
     status = fk_sweep_symmetric(&sweep, err);
   if (!status && task->tail_pass) status = tail_pass(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
+  if (!status && !mode.single) status = fk_redo_lost_sums(task, &fk_engine_exact_cpu, opts, stats, err);
   stats->pairs += (double)n * (double)m;
   stats->seconds += fk_seconds() - start;
   return status;

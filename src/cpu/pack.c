@@ -77,15 +77,18 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   p->d = d;
   p->capacity = fk_padded(n, FK_TILE_COLS);
   size_t real = fk_real_size(mode), points = (size_t)p->capacity;
-  bool constant = parts & FK_PACKED_CONSTANT, weight = parts & FK_PACKED_WEIGHT;
-  double bytes = (double)real * (double)points * (double)(d + constant + weight);
+  bool constant = parts & FK_PACKED_CONSTANT, weight = parts & FK_PACKED_WEIGHT,
+       exponent = parts & FK_PACKED_EXPONENT;
+  double bytes = (double)real * (double)points * (double)(d + constant + weight + exponent);
   if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
   p->points = fk_aligned_alloc(points * (size_t)d * real);
   p->ones = fk_aligned_alloc(FK_TILE_COLS * real);
   p->edge = fk_aligned_alloc(FK_TILE_COLS * real);
   if (constant) p->constant = fk_aligned_alloc(points * real);
   if (weight) p->weight = fk_aligned_alloc(points * real);
-  if (!p->points || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight)) {
+  if (exponent) p->exponent = fk_aligned_alloc(points * real);
+  if (!p->points || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
+      (exponent && !p->exponent)) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
   }
@@ -97,6 +100,7 @@ void fk_packed_free(struct fk_packed *p) {
   fk_aligned_free(p->points);
   fk_aligned_free(p->constant);
   fk_aligned_free(p->weight);
+  fk_aligned_free(p->exponent);
   fk_aligned_free(p->ones);
   fk_aligned_free(p->edge);
   memset(p, 0, sizeof *p);
@@ -106,9 +110,18 @@ const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kerne
   return fk_real_at(mode, p->points, i * p->d);
 }
 
-const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+/* From i on, to the end of its block; zeros where there is no array. */
+static const void *at_or_zeros(const void *array, const struct fk_kernel_mode *mode, int64_t i) {
   static const double zeros[FK_TILE_COLS]; /* as many floats, too */
-  return p->constant ? fk_real_at(mode, p->constant, i) : fk_real_at(mode, zeros, i % FK_TILE_COLS);
+  return array ? fk_real_at(mode, array, i) : fk_real_at(mode, zeros, i % FK_TILE_COLS);
+}
+
+const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+  return at_or_zeros(p->constant, mode, i);
+}
+
+const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+  return at_or_zeros(p->exponent, mode, i);
 }
 
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
@@ -182,8 +195,13 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale) {
   int64_t end = fk_padded(p->n, FK_TILE_COLS);
-  for (int64_t i = 0; i < end; i++)
-    fk_real_set(mode, p->weight, i, i >= p->n ? 0 : weights ? weights[i] / scale : 1);
+  for (int64_t i = 0; i < end; i++) {
+    double weight = i < p->n ? weights[i] / scale : 0;
+    int exponent = 0;
+    if (p->exponent) weight = i < p->n ? frexp(weights[i], &exponent) : 0;
+    fk_real_set(mode, p->weight, i, weight);
+    if (p->exponent) fk_real_set(mode, p->exponent, i, exponent);
+  }
 }
 
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
@@ -196,7 +214,7 @@ enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *
   memset(*panels, 0, bytes);
   for (int64_t v = 0; v < r; v++) {
     const double *column = columns + v * n;
-    scale[v] = fk_column_scale(column, n, mode->single);
+    scale[v] = fk_largest_absolute(column, n);
     for (int64_t i = 0; i < n; i++)
       fk_real_set(mode, *panels, ((i / panel) * r + v) * panel + i % panel, column[i] / scale[v]);
   }

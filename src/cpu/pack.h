@@ -18,9 +18,10 @@ struct fk_packed {
   void *points;           /* panels [panel][k][lane] */
   void *constant;         /* -|u|^2 / 2; NULL: 0 */
   void *weight;           /* NULL: ones; the padding has weight 0 */
+  void *exponent;         /* weights are weight * 2^exponent; NULL: 0 */
   void *ones, *edge;      /* FK_TILE_COLS weights of a tile inside, and of the tile with the padding */
 };
-enum fk_packed_parts { FK_PACKED_CONSTANT = 1, FK_PACKED_WEIGHT = 2 };
+enum fk_packed_parts { FK_PACKED_CONSTANT = 1, FK_PACKED_WEIGHT = 2, FK_PACKED_EXPONENT = 4 };
 
 size_t fk_real_size(const struct fk_kernel_mode *mode);
 double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
@@ -31,20 +32,22 @@ void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i
 enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err);
 
-/* parts: gram needs the constants; weights are allocated where they are not all 1. */
+/* parts: gram needs the constants; weights are allocated where they are not all 1, and exponents where their range
+ * may be more than that of a REAL. */
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
                               unsigned parts, struct fk_error *err);
 /* Whitens rows first.. (picked through rows[] where given) into p; threads share the panels. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
                               const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
                               int threads, struct fk_error *err);
-/* weights: of point 0 of p on, NULL: ones; stored divided by scale. */
+/* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
 /* From point i on, to the end of its block of FK_TILE_COLS. */
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
+const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 void fk_packed_free(struct fk_packed *p);
 
 /* A matrix n x r in panels, each column divided by its scale, which goes to scale[]. */

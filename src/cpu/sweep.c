@@ -25,7 +25,7 @@ enum {
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
-                             const struct fk_kernel_mode *mode, int threads, struct fk_error *err) {
+                             const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err) {
   const struct fk_points *x = &task->sources;
   memset(s, 0, sizeof *s);
   s->task = task;
@@ -33,7 +33,8 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->mode = *mode;
   s->threads = threads;
   s->weighted = task->weights != NULL;
-  s->weight_scale = s->weighted ? fk_weight_scale(task, mode->single) : 1;
+  s->tails = tails;
+  s->weight_scale = s->weighted && !tails ? fk_largest_absolute(task->weights, x->n) : 1;
   if (task->values == FK_VALUES_NONE) return FK_STATUS_OK;
 
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;
@@ -56,7 +57,8 @@ void fk_sweep_free(struct fk_sweep *s) {
 
 enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity,
                                struct fk_error *err) {
-  unsigned parts = (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u);
+  unsigned parts = (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u) |
+                   (s->weighted && s->tails ? FK_PACKED_EXPONENT : 0u);
   p->first = p->end = -1;
   return fk_packed_init(&p->points, &s->mode, capacity, s->task->sources.d, parts, err);
 }
@@ -81,6 +83,7 @@ void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struc
   tile->rows = fk_packed_points_at(&p->points, &s->mode, i - p->first);
   tile->row_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
   tile->row_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
+  tile->row_exponent = fk_packed_exponent_at(&p->points, &s->mode, i - p->first);
 }
 
 void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
@@ -175,7 +178,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
     if (find_max) {
       tile.col_index = drop ? self : NULL;
       tile.first_row = i;
-      mode->ops->largest(&tile, flags & FK_TILE_DIFFERENCE);
+      mode->ops->largest(&tile, flags);
     } else if (drop) {
       struct fk_tile stored = tile;
       double unused[FK_TILE_COLS];

@@ -13,11 +13,11 @@ struct fk_sweep {
   void *columns;       /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
   double *value_scale; /* n_values: sums are in units of it */
-  bool weighted;
+  bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
-                             const struct fk_kernel_mode *mode, int threads, struct fk_error *err);
+                             const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
 /* Sources first .. end - 1, whitened and with their weights. No copy of all of them is held when there are
  * many: they are packed in the order in which they are used, which costs little beside their sums. */

@@ -29,7 +29,8 @@ struct fk_tile {
   int n_rows, n_cols; /* multiples of the row step and of the panel */
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
-  const void *col_shift; /* exponent (base 2) taken off each column, or NULL */
+  const void *row_exponent; /* of the weights (base 2); only where col_shift is, and in largest() */
+  const void *col_shift;    /* exponent (base 2) taken off each column, or NULL */
   const int64_t
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
@@ -52,19 +53,19 @@ struct fk_tile_values {
 struct fk_tile_loo {
   int64_t d;
   int n_rows, n_cols;
-  const double *row_points, *row_means, *row_mass_inverse, *row_weight;
-  const double *col_points, *col_weight, *col_shift; /* col_weight: w_i, for eps */
-  const double *lambda;                              /* d */
+  const double *row_points, *row_means, *row_log_mass, *row_log_weight; /* base 2; log of weight 0: -Inf */
+  const double *col_points, *col_log_weight, *col_shift;                /* col_log_weight: of w_i, for eps */
+  const double *lambda;                                                 /* d */
   int64_t first_row;
   bool drop; /* a column meets itself: rows with index col_index are dropped */
   const int64_t *col_index;
-  double *col_mass; /* sums of row_weight * k, or with find_max the largest exponent */
+  double *col_mass; /* sums of w_j * k, or with find_max the largest exponent of a term */
 };
 
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
-  void (*largest)(const struct fk_tile *tile, unsigned flags); /* col_mass: largest exponent, base 2 */
+  void (*largest)(const struct fk_tile *tile, unsigned flags); /* col_mass: largest exponent with the weight's */
   void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */

@@ -72,7 +72,7 @@ INLINE void FN(rational)(V *t, const int count, const bool root) {
 INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const int form, const int difference,
                           const int factor, const int symmetric) {
   const bool store = flags & FK_TILE_STORE, root = flags & FK_TILE_IMQ;
-  const REAL *row_weight = a->row_weight, *col_weight = a->col_weight,
+  const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent, *col_weight = a->col_weight,
              *col_shift = symmetric ? NULL : a->col_shift;
   REAL *kernel = a->kernel;
   V row_mass[FK_TILE_ROWS];
@@ -94,8 +94,10 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
         for (int i = 0; i < EXP2_GROUP; i++) k[i] = t[r0 + i / FK_COLS][i % FK_COLS];
         if (col_shift) { /* rows of weight 0 may be nearer than the nearest: no overflow from them */
           FK_UNROLL
-          for (int i = 0; i < EXP2_GROUP; i++)
-            k[i] = V_MIN(V_SET(0), V_SUB(k[i], V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
+          for (int i = 0; i < EXP2_GROUP; i++) {
+            V exponent = V_ADD(k[i], V_SET(row_exponent[row + r0 + i / FK_COLS]));
+            k[i] = V_MIN(V_SET(0), V_SUB(exponent, V_LOAD(col_shift + col + i % FK_COLS * V_LANES)));
+          }
         }
         if (form == FK_TILE_RATIONAL)
           FN(rational)(k, EXP2_GROUP, root);
@@ -153,8 +155,8 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
 }
 
 /* Rows of weight 0 do not count: they include the padding. */
-INLINE void FN(largest_body)(const struct fk_tile *a, const int difference) {
-  const REAL *row_weight = a->row_weight;
+INLINE void FN(largest_body)(const struct fk_tile *a, const int difference, const bool root) {
+  const REAL *row_weight = a->row_weight, *row_exponent = a->row_exponent;
   for (int col = 0; col < a->n_cols; col += PANEL) {
     V top[FK_COLS];
     REAL lane[PANEL];
@@ -163,8 +165,11 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference) {
     for (int row = 0; row < a->n_rows; row += FK_ROWS) {
       V t[FK_ROWS][FK_COLS];
       FN(exponents)(a, row, col, difference, t);
+      if (root) FN(negative_roots)(t);
       for (int r = 0; r < FK_ROWS; r++) {
         if (row_weight[row + r] == 0) continue;
+        FK_UNROLL
+        for (int c = 0; c < FK_COLS; c++) t[r][c] = V_ADD(t[r][c], V_SET(row_exponent[row + r]));
         for (int c = 0; a->col_index && c < FK_COLS; c++) {
           REAL kept[V_LANES];
           V_STORE(kept, t[r][c]);
@@ -185,9 +190,9 @@ INLINE void FN(largest_body)(const struct fk_tile *a, const int difference) {
 
 static void FN(largest)(const struct fk_tile *a, unsigned flags) {
   if (flags & FK_TILE_DIFFERENCE)
-    FN(largest_body)(a, 1);
+    FN(largest_body)(a, 1, flags & FK_TILE_ROOT);
   else
-    FN(largest_body)(a, 0);
+    FN(largest_body)(a, 0, false);
 }
 
 /* out[v, col] += sum over rows of k * weight * values: columns are vectors, values are broadcast. With few
@@ -331,35 +336,27 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         }
       }
       FK_UNROLL
-      for (int r = 0; r < 4; r++) s[r] = V_SUB(V_SET(0), s[r]);
-      FN(exp2)(s, 4);
+      for (int r = 0; r < 4; r++)
+        s[r] = V_SUB(V_LOAD(a->col_log_weight + col), V_ADD(s[r], V_SET(a->row_log_mass[row + r])));
+      FN(exp2)(s, 4); /* eps */
       V t[4];
       FK_UNROLL
       for (int r = 0; r < 4; r++) {
-        V eps = V_MUL(V_MUL(s[r], V_LOAD(a->col_weight + col)), V_SET(a->row_mass_inverse[row + r]));
         /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
-        V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), eps), V_SET(0x1p-60)));
+        V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), s[r]), V_SET(0x1p-60)));
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
-        t[r] = V_SUB(V_SUB(V_SET(0), v2), V_LOAD(a->col_shift + col));
+        t[r] = V_SUB(V_SUB(V_SET(a->row_log_weight[row + r]), v2), V_LOAD(a->col_shift + col));
       }
-      if (!find_max) {
-        /* Only rows of weight 0 can be nearer than the nearest: no overflow from them. */
-        FK_UNROLL
-        for (int r = 0; r < 4; r++) t[r] = V_MIN(V_SET(0), t[r]);
-        FN(exp2)(t, 4);
-      }
+      if (!find_max) FN(exp2)(t, 4);
       double *out = a->col_mass + col;
       FK_UNROLL
       for (int r = 0; r < 4; r++) {
-        double w = a->row_weight[row + r];
-        if (find_max && w == 0) continue; /* a sum takes it with weight 0 */
-        V term = find_max ? t[r] : V_MUL(t[r], V_SET(w));
         if (!a->drop) {
-          V_STORE(out, find_max ? V_MAX(term, V_LOAD(out)) : V_ADD(V_LOAD(out), term));
+          V_STORE(out, find_max ? V_MAX(t[r], V_LOAD(out)) : V_ADD(V_LOAD(out), t[r]));
           continue;
         }
         double lane[V_LANES];
-        V_STORE(lane, term);
+        V_STORE(lane, t[r]);
         for (int l = 0; l < V_LANES; l++) {
           if (a->col_index[col + l] == a->first_row + row + r) continue;
           if (!find_max)

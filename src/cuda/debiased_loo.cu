@@ -9,9 +9,9 @@
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 
 struct loo_task {
-  const double *u, *means, *mass, *weight, *lambda, *shift; /* shift: of the rows, NULL: none */
-  const int64_t *index;                                     /* of the rows, NULL: first_row + r */
-  double weight_scale;
+  const double *u, *means, *log_mass, *weight, *lambda, *shift; /* shift: of the rows, NULL: none */
+  const int64_t *index;                                         /* of the rows, NULL: first_row + r */
+  double log_scale; /* of the largest weight, so that no sum overflows */
   int64_t n, ld, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
@@ -34,12 +34,12 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
   int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n ? begin + a.cols_per_slot : a.n;
-  double sum[PER_THREAD], shift[PER_THREAD], row_weight[PER_THREAD];
+  double sum[PER_THREAD], shift[PER_THREAD], own_log_weight[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 + ty * PER_THREAD + r;
     self[r] = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
-    row_weight[r] = i >= a.rows ? 0 : a.weight ? a.weight[self[r]] / a.weight_scale : 1;
+    own_log_weight[r] = a.weight && i < a.rows ? log(a.weight[self[r]]) : 0;
     shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
     sum[r] = a.find_max ? -INFINITY : 0;
   }
@@ -72,18 +72,16 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
 #pragma unroll
     for (int c = 0; c < PER_THREAD; c++) {
       int64_t j = col0 + tx + SIDE * c;
-      double weight = j >= end ? 0 : a.weight ? a.weight[j] / a.weight_scale : 1;
-      if (weight == 0) continue;
+      if (j >= end || (a.weight && a.weight[j] == 0)) continue;
+      double log_weight = a.weight ? log(a.weight[j]) - a.log_scale : 0, log_mass = a.log_mass[j];
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
-        double eps = exp(-s[r][c] / 2) * row_weight[r] * a.weight_scale / a.mass[j];
+        double eps = exp(own_log_weight[r] - log_mass - s[r][c] / 2);
         /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
-        double f = 1 / fmax(1 - eps, 0x1p-60), v2 = f * (f * ee[r][c] + 2 * ze[r][c]) + zz[r][c], t = -v2 / 2;
-        if (a.find_max)
-          sum[r] = fmax(sum[r], t);
-        else
-          sum[r] += weight * exp(fmin(0.0, t - shift[r]));
+        double f = 1 / fmax(1 - eps, 0x1p-60), v2 = f * (f * ee[r][c] + 2 * ze[r][c]) + zz[r][c];
+        double t = log_weight - v2 / 2 - shift[r];
+        sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exp(t);
       }
     }
   }
@@ -101,7 +99,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
 
 struct loo_shared {
   const struct fk_loo_task *task;
-  double weight_scale;
+  double log_scale;
   int64_t tail_rows[FK_MAX_DEVICES];
 };
 
@@ -146,8 +144,7 @@ static enum fk_status loo_tails(struct fk_cuda_context *context, const struct lo
   if (!status) status = run_rows(context, a, 0, found, index, false, shift, result, progress, 0, err);
   if (!status) status = fk_cuda_download(context, result, found, 1, 0, found, host, found, err);
   if (!status) status = fk_cuda_download(context, shift, found, 1, 0, found, host + found, found, err);
-  for (int64_t r = 0; r < found && !status; r++)
-    out[rows[r]] = log(host[r]) + host[found + r] + log(shared->weight_scale);
+  for (int64_t r = 0; r < found && !status; r++) out[rows[r]] = log(host[r]) + host[found + r] + shared->log_scale;
   free(host);
   return status;
 }
@@ -171,7 +168,7 @@ static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, 
   FK_TRY(fk_cuda_array(context, FK_SLOT_FACTORS, d, &lambda, err));
   FK_TRY(fk_cuda_upload(context, task->points.data, n, d, 0, n, raw, n, err));
   FK_TRY(fk_cuda_upload(context, task->means, n, d, 0, n, raw_means, n, err));
-  FK_TRY(fk_cuda_upload(context, task->mass, n, 1, 0, n, mass, n, err));
+  FK_TRY(fk_cuda_upload(context, task->log_mass, n, 1, 0, n, mass, n, err));
   FK_TRY(fk_cuda_upload(context, task->lambda, d, 1, 0, d, lambda, d, err));
   if (task->weights) {
     FK_TRY(fk_cuda_array(context, FK_SLOT_WEIGHTS, n, &weight, err));
@@ -185,8 +182,8 @@ static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, 
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
   FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
-  a.u = u.u, a.means = means.u, a.mass = mass, a.weight = weight, a.lambda = lambda, a.acc = acc;
-  a.weight_scale = shared->weight_scale, a.n = a.ld = n, a.d = (int)d;
+  a.u = u.u, a.means = means.u, a.log_mass = mass, a.weight = weight, a.lambda = lambda, a.acc = acc;
+  a.log_scale = shared->log_scale, a.n = a.ld = n, a.d = (int)d;
   FK_TRY(run_rows(context, &a, first, count, NULL, false, NULL, result, progress, (double)count, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_TRY(fk_cuda_download(context, result, count, 1, 0, count, out, count, err));
@@ -194,7 +191,7 @@ static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, 
 
   int64_t *rows = NULL, found = 0;
   FK_TRY(fk_rows_below(out, count, FK_LOST * (double)n, &rows, &found, err));
-  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + log(shared->weight_scale);
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + shared->log_scale;
   enum fk_status status = FK_STATUS_OK;
   if (found) status = loo_tails(context, shared, &a, first, out, rows, found, result, progress, err);
   shared->tail_rows[context->device] = found;
@@ -207,7 +204,7 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   double start = fk_seconds();
-  struct loo_shared shared = {task, task->weights ? fk_largest_absolute(task->weights, task->points.n) : 1, {0}};
+  struct loo_shared shared = {task, task->weights ? log(fk_largest(task->weights, task->points.n, 1)) : 0, {0}};
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   fk_cuda_describe(stats, contexts, count, "difference", "double");
   FK_TRY(fk_cuda_on_devices(contexts, count, task->points.n, TILE, &opts->poll, loo_range, &shared,

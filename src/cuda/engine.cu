@@ -43,7 +43,8 @@ static enum fk_status run_rows(struct fk_cuda_job *job, int64_t first, int64_t e
   return FK_STATUS_OK;
 }
 
-/* Rows that underflowed, each with its own largest exponent taken off, and rows out of the method's range. */
+/* Rows that underflowed, each with the exponent of its own largest term taken off, and rows out of the method's
+ * range. */
 static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t count, double *redone,
                                 struct fk_error *err) {
   const struct fk_task *task = job->task;
@@ -55,6 +56,7 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   job->rows = rows;
   job->in_double = true;
   job->shifted = task->tail_pass;
+  if (job->shifted) job->weight_scale = 1;
   job->normalised = false;
   job->whitened = false;
   job->progress_per_pair = 0;
@@ -141,13 +143,12 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   double start = fk_seconds(), n = (double)task->sources.n, m = (double)fk_n_targets(task);
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  bool single = opts->precision != FK_PRECISION_DOUBLE;
-  shared.weight_scale = task->weights ? fk_weight_scale(task, single) : 1;
+  shared.weight_scale = task->weights ? fk_largest_absolute(task->weights, task->sources.n) : 1;
   if (task->values == FK_VALUES_COLUMNS) {
     shared.column_scale = (double *)malloc(sizeof(double) * (size_t)task->n_columns);
     if (!shared.column_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
     for (int64_t v = 0; v < task->n_columns; v++)
-      shared.column_scale[v] = fk_column_scale(task->columns + v * task->sources.n, task->sources.n, single);
+      shared.column_scale[v] = fk_largest_absolute(task->columns + v * task->sources.n, task->sources.n);
   }
   enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
                                              sums_range, &shared, &stats->device_seconds, err);
@@ -155,6 +156,8 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   FK_TRY(status);
   fk_cuda_describe(stats, contexts, count, methods[shared.method],
                    shared.method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));
+  if (opts->precision == FK_PRECISION_DOUBLE)
+    FK_TRY(fk_redo_lost_sums(task, &fk_engine_exact_cuda, opts, stats, err));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared.tail_rows[i];
   stats->pairs += n * m;
   stats->seconds += fk_seconds() - start;

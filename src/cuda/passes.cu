@@ -43,6 +43,7 @@ static cudaError_t launch_fma(const struct fk_cuda_job *job, struct fk_fma_task<
   memcpy(launch.factor, pass == FK_PASS_SUMS ? job->form.factor : plain, sizeof plain);
   launch.shift = pass == FK_PASS_SUMS && job->shifted ? job->shift : NULL;
   launch.find_max = pass == FK_PASS_LARGEST;
+  launch.tails = job->shifted;
   if (pass != FK_PASS_SUMS) launch.n_values = 0;
   launch.first_row = first;
   launch.rows_here = rows;

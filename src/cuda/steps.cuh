@@ -39,7 +39,8 @@ enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_
 
 /* ---- sums on CUDA cores (sums_fma.cuh) -------------------------------------------------------- */
 
-/* Rows (targets) against columns (sources), in the precision of T. Shifts and largest exponents: Gaussian only. */
+/* Rows (targets) against columns (sources), in the precision of T. Shifts and largest exponents: of Gaussians and
+ * of kernels of the root. */
 template <typename T>
 struct fk_fma_task {
   enum fk_form_type form;
@@ -51,7 +52,8 @@ struct fk_fma_task {
   int n_values;
   double factor[3];               /* polynomial of t or its root */
   const double *shift;            /* of the rows, taken off the exponent; NULL: none */
-  bool find_max;                  /* the largest exponent in the place of the mass */
+  bool find_max;                  /* the largest exponent of a term in the place of the mass */
+  bool tails;                     /* weights of any range: they go into the exponents */
   const int64_t *self;            /* the source that each row is, NULL: row r is source r + self_offset; */
   bool exclude_self;              /* which it does not meet, then */
   int64_t self_offset, first_col; /* first_col: the source that column 0 is */

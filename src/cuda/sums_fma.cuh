@@ -29,6 +29,19 @@ __device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, in
 /* What a kernel is computed with: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. */
 enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ };
 
+/* Only sums in double are shifted. */
+template <typename T, enum kernel_code CODE>
+static constexpr bool is_shifted = (CODE == GENERAL || CODE == ROOT) && sizeof(T) == sizeof(double);
+
+/* The weight of column j. In the tails it is the mantissa, and the exponent (base 2) is the result. */
+template <typename T>
+__device__ __forceinline__ T split_weight(const struct fk_fma_task<T> &a, int64_t j, T *weight) {
+  int exponent = 0;
+  *weight = a.weight ? a.weight[j] : (T)1;
+  if (sizeof(T) == sizeof(double) && a.tails) *weight = frexp(*weight, &exponent);
+  return (T)exponent;
+}
+
 /* One kernel value from t. */
 template <typename T, enum kernel_code CODE>
 __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, double shift) {
@@ -36,8 +49,8 @@ __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, doub
   if (CODE == CAUCHY) return 1 / (1 - t);
   if (CODE == IMQ) return 1 / sqrt(1 - t);
   if (CODE == ROOT) t = -sqrt(-t);
-  /* Only sums in double are shifted. Sources of weight 0 may be nearer than the nearest: no overflow from them. */
-  T kernel = exp2_of<T>(CODE == GENERAL && sizeof(T) == sizeof(double) ? (T)fmin(0.0, (double)t - shift) : t);
+  /* Sources of weight 0 may be nearer than the nearest: no overflow from them. */
+  T kernel = exp2_of<T>(is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
   /* Far below underflow the polynomial could overflow: 0 times infinity. */
   T s = t < (T)-1e30 ? (T)-1e30 : t;
   return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
@@ -66,7 +79,7 @@ struct narrow_rows {
 template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0);
-  __shared__ T tile[D + 1][NARROW_COLS];
+  __shared__ T tile[D + 1][NARROW_COLS], exponents[is_shifted<T, CODE> ? NARROW_COLS : 1];
   T row[R][D], sum[R][W];
   double total[R][W], shift[R];
   int64_t own[R];
@@ -76,7 +89,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
     int64_t i = first + r * NARROW_THREADS;
     for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
     for (int w = 0; w < W; w++) total[r][w] = 0;
-    shift[r] = CODE == GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    shift[r] = is_shifted<T, CODE> && a.shift && i < end_row ? a.shift[i] : 0;
     own[r] = a.exclude_self && i < end_row ? own_column(a, i) : -1;
   }
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
@@ -87,7 +100,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
     for (int c = threadIdx.x; c < count; c += NARROW_THREADS) {
 #pragma unroll
       for (int k = 0; k < D; k++) tile[k][c] = a.cols[k * a.ld_cols + c0 + c];
-      tile[D][c] = a.weight ? a.weight[c0 + c] : (T)1;
+      T exponent = split_weight(a, c0 + c, &tile[D][c]);
+      if (is_shifted<T, CODE>) exponents[c] = exponent;
     }
     __syncthreads();
     int own_here[R]; /* column of the tile */
@@ -103,7 +117,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
     auto add_columns = [&](auto look) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
-        T x[D], weight = tile[D][c];
+        T x[D], weight = tile[D][c], exponent = is_shifted<T, CODE> ? exponents[c] : (T)0;
 #pragma unroll
         for (int k = 0; k < D; k++) x[k] = tile[k][c];
 #pragma unroll
@@ -114,7 +128,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
             T z = row[r][k] - x[k];
             t -= z * z;
           }
-          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, CODE>(a, t, shift[r]);
+          T kernel =
+              (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, CODE>(a, t, shift[r] - exponent);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
@@ -203,7 +218,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
     int64_t i = row0 + ty * PER_THREAD + r;
     mass[r] = a.find_max ? (T)-INFINITY : (T)0;
     mass_total[r] = 0;
-    shift[r] = CODE == GENERAL && a.shift && i < end_row ? a.shift[i] : 0;
+    shift[r] = is_shifted<T, CODE> && a.shift && i < end_row ? a.shift[i] : 0;
     for (int g = 0; g < G; g++) out[r][g] = 0, out_total[r][g] = 0;
   }
   int tiles = 0;
@@ -235,16 +250,17 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
 #pragma unroll
     for (int c = 0; c < PER_THREAD; c++) {
       int64_t j = col0 + tx + SIDE * c;
-      T weight = j >= end ? (T)0 : a.weight ? a.weight[j] : (T)1;
+      T weight = 0, exponent = j < end ? split_weight(a, j, &weight) : 0;
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         int64_t i = row0 + ty * PER_THREAD + r;
         bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && own_column(a, i) == j);
         if (a.find_max) {
-          if (!out_of_it && t[r][c] > mass[r]) mass[r] = t[r][c];
+          T term = (CODE == ROOT ? -sqrt(-t[r][c]) : t[r][c]) + exponent;
+          if (!out_of_it && term > mass[r]) mass[r] = term;
           continue;
         }
-        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, t[r][c], shift[r]);
+        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, t[r][c], shift[r] - exponent);
         mass[r] += kernel;
         if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
       }

@@ -146,13 +146,14 @@ const double *fk_check_absolute(const struct fk_check *check, int64_t column) {
 }
 
 double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,
-                      double largest) {
+                      double largest, double size) {
   const double *sum = check->sums + column * FK_DIRECT_GROUP, *around = fk_check_absolute(check, column);
   double most = largest, error = 0;
   for (int r = 0; r < check->rows; r++) most = fmax(most, fabs(around[r]));
   for (int r = 0; r < check->rows; r++) {
     double relative_to = pointwise ? fabs(around[r]) : most;
-    if (!isnan(got[r]) && relative_to > 1e-290) /* below, doubles have few digits */ error = fmax(error, fabs(got[r] - sum[r]) / relative_to);
+    if (isnan(got[r]) || relative_to <= 1e-290 * fmax(1, size)) continue; /* the sample has lost terms, too */
+    error = fmax(error, fabs(got[r] - sum[r]) / relative_to);
   }
   return error;
 }
@@ -241,7 +242,8 @@ static double error_of(const struct fk_fast_job *job, const struct fk_fast_sampl
     if (job->task->exclude_self) got[r] += job->task->factor[0] * (b ? b[i] : 1);
   }
   bool is_mass = c == job->columns - 1 && !s->check.apart;
-  return fk_check_error(&s->check, c, got, job->opts->tol_type == FK_TOL_POINTWISE, is_mass ? job->largest : 0);
+  return fk_check_error(&s->check, c, got, job->opts->tol_type == FK_TOL_POINTWISE, is_mass ? job->largest : 0,
+                        job->size[c]);
 }
 
 double fk_fast_check_achieved(const struct fk_fast_job *job, const struct fk_fast_sample *s) {

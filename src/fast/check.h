@@ -27,8 +27,8 @@ enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w
 /* Of |b| k, of each row. */
 const double *fk_check_absolute(const struct fk_check *check, int64_t column);
 /* The largest error of a column's sums got[row], but where they are NAN. Relative to each row's own sum of |b|, or
- * to the largest of these and of `largest`. */
+ * to the largest of these and of `largest`. size: the largest |b|. */
 double fk_check_error(const struct fk_check *check, int64_t column, const double *got, bool pointwise,
-                      double largest);
+                      double largest, double size);
 
 #endif

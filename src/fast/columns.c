@@ -11,12 +11,10 @@
 /* ---- columns ---------------------------------------------------------------------------------- */
 
 /* Powers of two that bring the largest number near 1, to the last bit; 0 where they would cost the least one. */
-static int exponent_of(const double *x, int64_t n, double largest) {
-  double least = INFINITY;
-  if (!x || !(largest > 0)) return 0;
-  for (int64_t i = 0; i < n; i++)
-    if (x[i] != 0 && fabs(x[i]) < least) least = fabs(x[i]);
-  return ilogb(least) - ilogb(largest) > -1000 ? ilogb(largest) : 0;
+static int exponent_of(const double *x, int64_t n, int threads) {
+  double least, largest = 0;
+  if (x) fk_sizes(x, n, threads, &least, &largest);
+  return largest > 0 && ilogb(least) - ilogb(largest) > -1000 ? ilogb(largest) : 0;
 }
 
 struct fill {
@@ -44,8 +42,7 @@ static enum fk_status copy_columns(struct fk_fast_job *job, int64_t values, int 
                    8e-6 * (double)n * (double)job->columns);
   for (int64_t c = 0; c < job->columns; c++) {
     const double *from = c < values ? task->columns + c * n : NULL;
-    struct fill f = {task->weights, from, w_exponent,
-                     exponent_of(from, n, from ? fk_largest(from, n, threads) : 0), job->own_b + c * n};
+    struct fill f = {task->weights, from, w_exponent, exponent_of(from, n, threads), job->own_b + c * n};
     job->exponent[c] = f.w_exponent + f.from_exponent;
     fk_parallel_for(threads, n, fk_step_for_bytes(24), fill_column, &f);
   }
@@ -77,7 +74,7 @@ enum fk_status fk_fast_columns_init(struct fk_fast_job *job, struct fk_error *er
   measure_column(job, values, task->weights);
   bool plain = !(job->size[values] > 0) || abs(ilogb(job->size[values])) <= PLAIN_EXPONENT;
   if (values == 0 && plain) return FK_STATUS_OK;
-  int exponent = exponent_of(task->weights, job->n, job->size[values]);
+  int exponent = exponent_of(task->weights, job->n, threads);
   job->wide = false; /* once they are on their scales */
   enum fk_status status = copy_columns(job, values, exponent, threads, err);
   for (int64_t c = 0; c < job->columns && !status; c++) measure_column(job, c, job->b + c * job->n);

@@ -73,20 +73,6 @@ void fk_direct_destroy(struct fk_direct *direct) {
  * others, and would be lost beside them. */
 enum { WIDE = 32 };
 
-struct range {
-  double least, most; /* of |b|, but for 0 */
-};
-
-static struct range range_of(const double *b, int64_t n) {
-  struct range r = {INFINITY, 0};
-  for (int64_t j = 0; j < n; j++) {
-    double size = fabs(b[j]);
-    r.most = size > r.most ? size : r.most;
-    r.least = size > 0 && size < r.least ? size : r.least;
-  }
-  return r;
-}
-
 /* In the cells' order, times 2^-exponent: by two factors, as one may be no double. */
 struct scaling {
   const struct fk_cells *cells;
@@ -155,11 +141,12 @@ enum fk_status fk_direct_set_columns(struct fk_direct *s, const double *b, int64
   if ((b && !s->columns) || !s->exponent || !s->largest || !s->seen || !s->mass)
     return out_of_memory(err, 8.0 * (double)n * (double)columns);
   for (int64_t c = 0; c < columns; c++) {
-    struct range range = b ? range_of(b + c * n, n) : (struct range){1, 1};
-    if (range.most > 0) {
-      s->exponent[c] = ilogb(range.most);
-      s->largest[c] = ldexp(range.most, -s->exponent[c]);
-      wide = wide || s->exponent[c] - ilogb(range.least) > WIDE;
+    double least = 1, most = 1;
+    if (b) fk_sizes(b + c * n, n, threads, &least, &most);
+    if (most > 0) {
+      s->exponent[c] = ilogb(most);
+      s->largest[c] = ldexp(most, -s->exponent[c]);
+      wide = wide || s->exponent[c] - ilogb(least) > WIDE;
     }
     if (b) scale_column(&s->cells, b + c * n, s->exponent[c], s->columns + c * n, threads);
   }

@@ -439,7 +439,7 @@ static void look_at(struct fk_stream *s, const struct sums *sums) {
       if (at >= 0 && at < sums->ld) got[r] = value[at];
     }
     s->largest[c] = fmax(s->largest[c], fk_largest(value, sums->ld, s->opts.threads));
-    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.apart ? 0 : s->largest[c]));
+    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.apart ? 0 : s->largest[c], 1));
   }
   s->evaluated += sums->ld;
   s->stats.tol_achieved = error;

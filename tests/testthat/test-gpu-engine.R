@@ -241,6 +241,12 @@ test_that("coefficients over all decades of doubles keep the least of them on a 
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
+test_that("terms and points far below the largest coefficient or weight are kept on a GPU", {
+  skip_if_no_gpu()
+  expect_decades_kept("cuda")
+  expect_light_points_kept("cuda")
+})
+
 test_that("ties, single points and weights of zero are no trouble on the GPU", {
   skip_if_no_gpu()
   x <- round(example_points(500, 3))

@@ -102,6 +102,10 @@ test_that("coefficients over all decades of doubles keep the least of them", {
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
+test_that("exact sums keep terms however far below the largest coefficient they are", {
+  expect_decades_kept("cpu")
+})
+
 test_that("the bits depend on no number of threads", {
   x <- example_points(5000, 3)
   y <- example_points(3000, 3, seed = 2)
