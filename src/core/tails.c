@@ -35,7 +35,8 @@ static enum fk_status redo_rows(const struct fk_task *task, const double *column
   int64_t d = y->d;
   double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
   if (!targets)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails", 8e-6 * (double)(count * (d + 2)));
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails",
+                   8e-6 * (double)(count * (d + 2)));
   for (int64_t k = 0; k < d; k++)
     for (int64_t r = 0; r < count; r++) targets[k * count + r] = y->data[k * y->n + rows[r]];
   struct fk_stats unused = {0};
