@@ -16,9 +16,9 @@ extern "C" double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const
 
 /* From arithmetic for an H200, not from measurements: 4.2 TB/s, 132 processors at 1.75 GHz, each of which brings a
  * warp's load of shared memory or a first-level hit a cycle and four multiply-adds, sorts of 10^10 pairs a second
- * and 32 bits, 5e10 atomic additions a second, the host's memory at 16 GB/s. */
-extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window,
-                                       const struct fk_opts *opts) {
+ * and 32 bits, 5e10 atomic additions a second, the host's memory at 16 GB/s. Of one device: the window, and with
+ * it the bits, are not to depend on how many there are. */
+extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
   const double memory = 4.2e12, cycles = 132 * 1.75e9;
   double d = work->d, w = window->width, n = work->n, m = work->m, columns = (double)work->columns;
   double nodes = nodes_of(work, window), rows = pow(w, d - 1), number = work->single ? 1 : 2;
@@ -33,6 +33,5 @@ extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, con
   double scatter = m * columns * (1 + slopes) * 64 / memory;
   double filter = nodes * columns * d * (2 * window->reach + 1) * 3 * planes * number / (32 * cycles);
   double copies = 8 * (n * (d + columns) + (work->same_points ? 0 : m * d) + m * columns * (1 + slopes)) / 16e9;
-  int devices = opts->n_devices > 1 ? opts->n_devices : 1;
-  return FK_CUDA_GRID_START + 5e-4 + copies + filter + (sorts + spread + adds + reads + scatter) / devices;
+  return FK_CUDA_GRID_START + 5e-4 + copies + filter + sorts + spread + adds + reads + scatter;
 }

@@ -1,5 +1,8 @@
 /* Some rows' sums of all pairs, in double: what a grid's results are checked against. */
-#include "grid.cuh"
+#include <stdlib.h>
+#include <string.h>
+
+#include "grid_job.cuh"
 
 enum { THREADS = 256, ROWS = 8, VALUES = 2 * ROWS };
 
@@ -83,4 +86,72 @@ enum fk_status fk_grid_add_rows(struct fk_cuda_context *context, const struct fk
       }
   }
   return FK_STATUS_OK;
+}
+
+/* ---- of a task -------------------------------------------------------------------------------- */
+
+/* Nothing is left on the device from one step to the next here: what fails for want of memory may be done again.
+ */
+struct rows_job {
+  struct fk_grid_job job;
+  const struct fk_points *rows;
+  const double *factor;
+  double *sums, *absolute;
+};
+
+static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                                 struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
+  struct rows_job *rows = (struct rows_job *)data;
+  struct fk_grid_job *job = &rows->job;
+  struct fk_grid_matrix x = fk_grid_points_of(job, FK_GRID_SOURCES), b = fk_grid_b_of(job);
+  int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
+  FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
+  if (b.from) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
+  double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
+  if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t i = first; i < first + count && !status; i += job->spec.chunk) {
+    struct fk_grid_raw raw;
+    int64_t here = fk_smaller(job->spec.chunk, first + count - i), ld_b;
+    const double *at_b;
+    status = fk_grid_fetch_points(job, context, FK_GRID_SOURCES, i, here, &raw, err);
+    if (!status) status = fk_grid_fetch_b(job, context, i, here, &at_b, &ld_b, err);
+    for (int64_t c = 0; c < job->task->columns && !status; c++)
+      status = fk_grid_add_rows(context, &job->spec.map, &raw, at_b ? at_b + c * ld_b : NULL, rows->rows,
+                                rows->factor, own + c * rows->rows->n, own + numbers + c * rows->rows->n, err);
+    if (!status) status = fk_cuda_tick(progress, context, (double)here, err);
+  }
+  pthread_mutex_lock(&job->lock);
+  for (int64_t i = 0; i < numbers && !status; i++) {
+    rows->sums[i] += own[i];
+    rows->absolute[i] += own[numbers + i];
+  }
+  pthread_mutex_unlock(&job->lock);
+  free(own);
+  (void)seconds;
+  return status;
+}
+
+extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                                            const double factor[3], const struct fk_opts *opts, double *sums,
+                                            double *absolute, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  struct rows_job job = {};
+  double seconds = 0;
+  int count;
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  fk_grid_job_init(&job.job, task, opts, count);
+  job.rows = rows;
+  job.factor = factor;
+  job.sums = sums;
+  job.absolute = absolute;
+  memset(sums, 0, sizeof *sums * (size_t)(task->columns * rows->n));
+  memset(absolute, 0, sizeof *sums * (size_t)(task->columns * rows->n));
+  FK_TRY(fk_grid_map_init(task->whitening, 1, &job.job.spec.map, err));
+  FK_TRY(fk_grid_plan_chunk(&job.job, contexts[0], err));
+  pthread_mutex_init(&job.job.lock, NULL);
+  enum fk_status status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll,
+                                             rows_range, &job, &seconds, err);
+  pthread_mutex_destroy(&job.job.lock);
+  return status;
 }

@@ -6,6 +6,7 @@
 #include "../core/aligned.h"
 #include "../fk_config.h"
 #include "engine.h"
+#include "envelope.h"
 
 #if FK_WITH_CUDA
 
@@ -16,13 +17,14 @@ static double cost(const struct fk_grid_work *work, const struct fk_window *wind
   struct fk_cuda_grid_work w = {work->n,   work->m, work->d,           work->columns,
                                 work->use, single,  work->same_points, {0}};
   for (int k = 0; k < work->d; k++) w.extent[k] = work->extent[k];
-  return fk_cuda_grid_seconds(&w, window, (const struct fk_opts *)opts);
+  (void)opts;
+  return fk_cuda_grid_seconds(&w, window);
 }
 
 void fk_fast_window_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol, bool *single,
                          struct fk_window *window, double *seconds) {
   struct fk_error why = {FK_STATUS_OK, ""};
-  fk_grid_choose(work, tol, cost, job->opts, single, window, seconds, &why);
+  fk_grid_choose(work, tol, cost, NULL, single, window, seconds, &why);
 }
 
 /* What one call gives, joined to the sums as by_grid.c does. */
@@ -114,7 +116,30 @@ enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_poin
   return status;
 }
 
+enum fk_status fk_fast_envelope_cuda(const struct fk_fast_job *job, bool counted, double most_nodes,
+                                     struct fk_envelope *envelope, struct fk_error *err) {
+  struct fk_cuda_grid_task task = {.sources = job->task->sources, .targets = job->task->targets};
+  struct fk_cuda_envelope found;
+  task.whitening = job->task->whitening;
+  task.b = job->b;
+  task.columns = job->columns;
+  task.session = job->session;
+  enum fk_status status = fk_cuda_grid_envelope(&task, job->size, counted, most_nodes, job->opts, &found, err);
+  if (status) return status;
+  struct fk_envelope_box box = {found.low,   found.cells,   found.unit, found.mass,
+                                found.count, found.targets, found.row};
+  status = fk_envelope_take(envelope, &box, err);
+  fk_cuda_envelope_free(&found);
+  return status;
+}
+
 #else
+
+enum fk_status fk_fast_envelope_cuda(const struct fk_fast_job *job, bool counted, double most_nodes,
+                                     struct fk_envelope *envelope, struct fk_error *err) {
+  (void)job, (void)counted, (void)most_nodes, (void)envelope;
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build of flashkernel has no CUDA engine");
+}
 
 enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, struct fk_check *check,
                                    struct fk_error *err) {

@@ -150,6 +150,10 @@ fk_fast_terms fk_fast_terms_cpu, fk_fast_terms_cuda;
 /* Sums on GPUs of a check's rows, all pairs in double. */
 enum fk_status fk_fast_sample_cuda(struct fk_fast_job *job, const struct fk_points *rows, struct fk_check *check,
                                    struct fk_error *err);
+/* All of the envelope's points on GPUs, in one box. FK_STATUS_UNSUPPORTED where that is too large. */
+struct fk_envelope;
+enum fk_status fk_fast_envelope_cuda(const struct fk_fast_job *job, bool counted, double most_nodes,
+                                     struct fk_envelope *envelope, struct fk_error *err);
 /* Of the cheapest window on GPUs. */
 void fk_fast_window_cuda(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol, bool *single,
                          struct fk_window *window, double *seconds);

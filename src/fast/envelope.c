@@ -341,6 +341,54 @@ static bool fill_nodes(struct fk_envelope *e) {
   return true;
 }
 
+/* To the next place of a box of cells, or (more 1) of nodes. */
+static void step(const struct fk_envelope *e, const struct fk_envelope_box *box, int more, int64_t *at) {
+  for (int k = 0; k < e->spec.d; k++) {
+    if (++at[k] < box->low[k] + box->cells[k] + more) return;
+    at[k] = box->low[k];
+  }
+}
+
+static bool take_nodes(struct fk_envelope *e, const struct fk_envelope_box *box) {
+  int64_t at[FK_GRID_MAX_D], n = 1, place;
+  for (int k = 0; k < e->spec.d; k++) {
+    at[k] = box->low[k];
+    n *= box->cells[k] + 1;
+  }
+  for (int64_t i = 0; i < n; i++, step(e, box, 1, at)) {
+    if (box->mass[i] == 0) continue;
+    int64_t block = fk_blocks_insert(&e->nodes, node(&e->layout, at, &place));
+    if (block < 0) return false;
+    double *to = (double *)fk_blocks_at(&e->nodes, block) + place, mass = (double)box->mass[i] * box->unit;
+    *to = mass;
+    if (e->spec.counted) to[e->layout.cells] = (double)box->count[i] * box->unit;
+    e->mass += mass;
+  }
+  return true;
+}
+
+static bool take_cells(struct fk_envelope *e, const struct fk_envelope_box *box) {
+  int64_t at[FK_GRID_MAX_D], n = 1, place;
+  for (int k = 0; k < e->spec.d; k++) {
+    at[k] = box->low[k];
+    n *= box->cells[k];
+  }
+  for (int64_t i = 0; i < n; i++, step(e, box, 0, at)) {
+    if (box->targets[i] == 0) continue;
+    uint64_t key = e->cells_layout.bias;
+    for (int k = 0; k < e->spec.d; k++) key += (uint64_t)at[k] << e->cells_layout.shift[k];
+    int64_t number = fk_blocks_insert(&e->cells, key);
+    if (number < 0) return false;
+    struct cell *cell = fk_blocks_at(&e->cells, number);
+    cell->targets = (int64_t)box->targets[i];
+    cell->row = (int64_t)box->row[i];
+    struct corners corners = corners_of(e, key);
+    for (int c = 0; c < (corners.apart ? 1 << e->spec.d : 1); c++)
+      if (fk_blocks_insert(&e->needed, corner_key(e, &corners, c, &place)) < 0) return false;
+  }
+  return true;
+}
+
 static bool list_bounds(struct fk_envelope *e) {
   int64_t n = e->cells.n, corners = (int64_t)1 << e->spec.d;
   free(e->bounds);
@@ -373,6 +421,21 @@ static enum fk_status prepare(struct fk_envelope *e, struct fk_error *err) {
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
   if (!fits || !list_bounds(e)) return no_memory(err);
+  e->merged = true;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_envelope_box *box, struct fk_error *err) {
+  for (int k = 0; k < e->spec.d; k++) {
+    double most = fmax(fabs((double)box->low[k]), fabs((double)(box->low[k] + box->cells[k])));
+    if (most >= e->cells_layout.limit[k])
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too far apart for a grid in %d dimensions",
+                     e->spec.d);
+  }
+  bool fits = take_nodes(e, box);
+  if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+  if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
 }

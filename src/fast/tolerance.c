@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../core/count.h"
 #include "../core/pool.h"
@@ -35,6 +36,14 @@ static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
   return fmin(fmax(least, 0.5 * grid_seconds / each), 2e9 / (16 * planes));
 }
 
+/* Few points are sooner done here than on a GPU. Tests ask for it of any number: FLASHKERNEL_CUDA_ENVELOPE=always.
+ */
+static bool on_gpu(const struct fk_fast_job *job) {
+  const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
+  if (job->terms != fk_fast_terms_cuda) return false;
+  return job->n + (job->same ? 0 : job->m) > 1 << 16 || (wish && strcmp(wish, "always") == 0);
+}
+
 static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds,
                                     struct fk_envelope **envelope, struct fk_error *err) {
   struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
@@ -46,6 +55,15 @@ static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_s
   spec.counted = unit_of(job) > 0 && job->b;
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
+  if (on_gpu(job)) {
+    struct fk_error why = {FK_STATUS_OK, ""};
+    status = fk_fast_envelope_cuda(job, spec.counted, spec.most_nodes, *envelope, &why);
+    if (status == FK_STATUS_INTERRUPTED) return fk_fail(err, status, "%s", why.message);
+    if (!status) return status;
+    fk_envelope_free(*envelope); /* thin points, or no memory there: on the CPU */
+    status = fk_envelope_create(&spec, envelope, err);
+    if (status) return status;
+  }
   struct fk_envelope_points sources = {.raw = &job->task->sources, .whitening = job->task->whitening};
   struct fk_envelope_points targets = sources;
   sources.mass = job->b ? fk_fast_masses : NULL;

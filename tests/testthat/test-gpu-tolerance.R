@@ -58,3 +58,27 @@ test_that("one heavy source and lattices keep the tolerance on a GPU", {
     expect_given_on_gpu(x, x + offset * step, tol = tol, rows = 2000:2040)
   }
 })
+
+test_that("the bound that a GPU sums is the processor's", {
+  skip_if_no_gpu()
+  before <- Sys.getenv("FLASHKERNEL_CUDA_ENVELOPE", NA)
+  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_CUDA_ENVELOPE") else Sys.setenv(FLASHKERNEL_CUDA_ENVELOPE = before))
+  bounds_of <- function(...) {
+    vapply(c("", "always"), \(where) {
+      Sys.setenv(FLASHKERNEL_CUDA_ENVELOPE = where)
+      diagnostics(kernel_matvec(..., bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda"))$tol_bound
+    }, 0, USE.NAMES = FALSE)
+  }
+  set.seed(4)
+  for (d in 1:5) {
+    x <- matrix(stats::rnorm(2e4 * d, sd = if (d < 4) 3 else 1), ncol = d)
+    y <- matrix(stats::runif(5e3 * d, -2, 4), ncol = d)
+    for (b in list(NULL, matrix(stats::rnorm(6e4), ncol = 3))) {
+      at <- if (is.null(b)) NULL else y
+      bounds <- bounds_of(x, at, b)
+      # rounded up, so never below
+      expect_gte(bounds[2], bounds[1] * (1 - 1e-12))
+      expect_lt(bounds[2], bounds[1] * (1 + 1e-6))
+    }
+  }
+})
