@@ -72,8 +72,14 @@ test_that("several GPUs give the bits of one", {
   testthat::skip_if(length(gpu_info()$index) < 2, "one GPU only")
   set.seed(10)
   x <- matrix(stats::rnorm(300000), 100000)
-  run <- \(devices) plain(kernel_matvec(x, bandwidth = 0.2, engine = "fast", tol = 1e-6, backend = "cuda", devices = devices))
-  expect_identical(run(0), run("all"))
+  b <- stats::rnorm(100000)
+  # 1e-5: windows of nearly the same cost, of which one device may not take another than two
+  for (tol in c(1e-6, 1e-5)) for (h in c(0.2, 0.3)) for (coefficients in list(NULL, b)) {
+    run <- \(devices) {
+      plain(kernel_matvec(x, b = coefficients, bandwidth = h, engine = "fast", tol = tol, backend = "cuda", devices = devices))
+    }
+    expect_identical(run(0), run("all"))
+  }
 })
 
 test_that("Cauchy and inverse multiquadric sums on the GPU are within the tolerance", {
