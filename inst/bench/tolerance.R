@@ -138,6 +138,8 @@ time_cases <- function() {
     `uniform, 3-d` = \() list(x = uniform(3e4, 3, 10)),
     `normal, 4-d` = \() list(x = normal(3e4, 4)),
     `normal, 5-d` = \() list(x = normal(2e4, 5), h = 0.5),
+    `normal, 6-d` = \() list(x = normal(8000, 6), h = 8000^(-1 / 10), types = "global"),
+    `normal, 7-d` = \() list(x = normal(8000, 7), h = 8000^(-1 / 11), types = "global"),
     `few targets` = \() list(x = normal(1e6, 2, 3), y = normal(10, 2)),
     `few points` = \() list(x = normal(500, 2))
   )
