@@ -1,4 +1,4 @@
-#include "envelope.h"
+#include "envelope_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,39 +9,8 @@
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "../cpu/unroll.h"
-#include "filter.h"
-#include "window.h"
 
-enum {
-  PARTS = 4 /* of f: any subset of gradient and Laplace */,
-  PIECES = 16,
-  LOOK = 480, /* whole blocks of points */
-  CORNERS = 1 << FK_GRID_MAX_D
-};
-
-/* A cell of the points: targets in it, and the |b| of its corners. */
-struct cell {
-  int64_t targets, row;
-  double corner[]; /* 2^d, and as many of counts where they are wanted */
-};
-
-struct fk_envelope {
-  struct fk_envelope_spec spec;
-  const struct fk_grid_ops *ops;
-  struct fk_layout cells_layout, layout; /* of the points' cells, one a key; of the nodes, in blocks */
-  unsigned use;
-  int parts, pieces; /* of f; of each call's points, which have a table each */
-  struct fk_blocks found[PIECES], cells;
-  bool merged;
-  double mass;
-
-  struct fk_blocks nodes, needed, result, between;
-  struct fk_envelope_cell *bounds; /* of the cells with targets */
-  int64_t *cell_of;                /* the number in `cells` of each */
-  int64_t n_bounds;
-  double *at_corners; /* of each the error at its corners */
-  int64_t *bound_of;  /* the number in `bounds` of each cell, -1: it has no targets */
-};
+enum { LOOK = 480 /* whole blocks of points */, CORNERS = 1 << FK_GRID_MAX_D };
 
 static enum fk_status no_memory(struct fk_error *err) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
@@ -88,16 +57,17 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
   if (!e) return no_memory(err);
   int d = spec->d;
-  size_t corners = (size_t)(1 + spec->counted) << d, cell = sizeof(struct cell) + corners * sizeof(double);
+  size_t corners = (size_t)(1 + spec->counted) << d,
+         cell = sizeof(struct fk_envelope_filled) + corners * sizeof(double);
   e->spec = *spec;
   e->ops = fk_grid_ops(false);
   e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
   e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
   /* each has a table, whose cells take 8 * 2^d bytes, and which is as dear as some 10^5 points */
-  e->pieces = (int)fmax(1, fmin(d <= 3 ? PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
+  e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
   lay_out(&e->cells_layout, d, true);
   lay_out(&e->layout, d, false);
-  for (int i = 0; i < PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
   fk_blocks_init(&e->cells, cell, true);
   size_t block = (size_t)e->layout.cells * sizeof(double);
   fk_blocks_init(&e->nodes, (size_t)(1 + spec->counted) * block, true);
@@ -113,7 +83,7 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
 
 void fk_envelope_free(struct fk_envelope *e) {
   if (!e) return;
-  for (int i = 0; i < PIECES; i++) fk_blocks_free(&e->found[i]);
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_free(&e->found[i]);
   fk_blocks_free(&e->cells);
   fk_blocks_free(&e->nodes);
   fk_blocks_free(&e->needed);
@@ -135,8 +105,8 @@ struct call {
   bool sources, targets;
   int64_t first, n;
   int pieces;
-  bool failed[PIECES], outside[PIECES];
-  double total[PIECES];
+  bool failed[FK_ENVELOPE_PIECES], outside[FK_ENVELOPE_PIECES];
+  double total[FK_ENVELOPE_PIECES];
 };
 
 static inline __attribute__((always_inline)) void add_hats(double *corner, const double *fraction, int64_t ld,
@@ -169,7 +139,7 @@ static void add_mass(double *corner, const double *fraction, int64_t ld, int d, 
 struct look {
   double u[LOOK * FK_GRID_MAX_D], work[LOOK * FK_GRID_MAX_D], fractions[LOOK * FK_GRID_MAX_D], mass[LOOK];
   uint64_t keys[LOOK];
-  struct cell *cells[LOOK];
+  struct fk_envelope_filled *cells[LOOK];
 };
 
 /* Keys and places in the cells, and masses. False: a point is too far out. */
@@ -268,12 +238,12 @@ enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelop
 /* All pieces' cells in one table, in the order of the pieces. */
 static bool merge(struct fk_envelope *e) {
   int corners = (1 + e->spec.counted) << e->spec.d;
-  for (int i = 0; i < PIECES; i++) {
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) {
     for (int64_t j = 0; j < e->found[i].n; j++) {
-      const struct cell *from = fk_blocks_at(&e->found[i], j);
+      const struct fk_envelope_filled *from = fk_blocks_at(&e->found[i], j);
       int64_t at = fk_blocks_insert(&e->cells, e->found[i].keys[j]);
       if (at < 0) return false;
-      struct cell *to = fk_blocks_at(&e->cells, at);
+      struct fk_envelope_filled *to = fk_blocks_at(&e->cells, at);
       if (from->targets && !to->targets) to->row = from->row;
       to->targets += from->targets;
       for (int c = 0; c < corners; c++) to->corner[c] += from->corner[c];
@@ -283,15 +253,8 @@ static bool merge(struct fk_envelope *e) {
   return true;
 }
 
-/* Where a cell's corners are among the nodes: all in one block mostly. */
-struct corners {
-  int64_t at[FK_GRID_MAX_D], place;
-  uint64_t key;
-  bool apart;
-};
-
-static struct corners corners_of(const struct fk_envelope *e, uint64_t cell) {
-  struct corners c = {.apart = false};
+struct fk_envelope_corners fk_envelope_corners_of(const struct fk_envelope *e, uint64_t cell) {
+  struct fk_envelope_corners c = {.apart = false};
   int64_t stride = 1, rest = 0;
   for (int k = 0; k < e->spec.d; k++) c.at[k] = coordinate(&e->cells_layout, cell, k);
   c.key = node(&e->layout, c.at, &c.place);
@@ -304,7 +267,8 @@ static struct corners corners_of(const struct fk_envelope *e, uint64_t cell) {
   return c;
 }
 
-static uint64_t corner_key(const struct fk_envelope *e, const struct corners *c, int corner, int64_t *place) {
+uint64_t fk_envelope_corner_key(const struct fk_envelope *e, const struct fk_envelope_corners *c, int corner,
+                                int64_t *place) {
   int64_t at[FK_GRID_MAX_D], stride = 1;
   if (c->apart) {
     for (int k = 0; k < e->spec.d; k++) at[k] = c->at[k] + (corner >> k & 1);
@@ -324,10 +288,10 @@ static bool fill_nodes(struct fk_envelope *e) {
   fk_blocks_clear(&e->nodes);
   fk_blocks_clear(&e->needed);
   for (int64_t i = 0; i < e->cells.n; i++) {
-    const struct cell *cell = fk_blocks_at(&e->cells, i);
-    struct corners corners = corners_of(e, e->cells.keys[i]);
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
+    struct fk_envelope_corners corners = fk_envelope_corners_of(e, e->cells.keys[i]);
     for (int c = 0; c < 1 << e->spec.d; c++) {
-      key = corner_key(e, &corners, c, &place);
+      key = fk_envelope_corner_key(e, &corners, c, &place);
       if (cell->targets && (c == 0 || corners.apart) && fk_blocks_insert(&e->needed, key) < 0) return false;
       if (cell->corner[c] == 0) continue;
       if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
@@ -379,12 +343,12 @@ static bool take_cells(struct fk_envelope *e, const struct fk_envelope_box *box)
     for (int k = 0; k < e->spec.d; k++) key += (uint64_t)at[k] << e->cells_layout.shift[k];
     int64_t number = fk_blocks_insert(&e->cells, key);
     if (number < 0) return false;
-    struct cell *cell = fk_blocks_at(&e->cells, number);
+    struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, number);
     cell->targets = (int64_t)box->targets[i];
     cell->row = (int64_t)box->row[i];
-    struct corners corners = corners_of(e, key);
+    struct fk_envelope_corners corners = fk_envelope_corners_of(e, key);
     for (int c = 0; c < (corners.apart ? 1 << e->spec.d : 1); c++)
-      if (fk_blocks_insert(&e->needed, corner_key(e, &corners, c, &place)) < 0) return false;
+      if (fk_blocks_insert(&e->needed, fk_envelope_corner_key(e, &corners, c, &place)) < 0) return false;
   }
   return true;
 }
@@ -398,7 +362,7 @@ static bool list_bounds(struct fk_envelope *e) {
   e->n_bounds = 0;
   e->bound_of = malloc((size_t)(n + 1) * sizeof *e->bound_of);
   for (int64_t i = 0; i < n && e->bound_of; i++) {
-    const struct cell *cell = fk_blocks_at(&e->cells, i);
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
     e->bound_of[i] = cell->targets ? e->n_bounds++ : -1;
   }
   e->bounds = malloc((size_t)(e->n_bounds + 1) * sizeof *e->bounds);
@@ -406,7 +370,7 @@ static bool list_bounds(struct fk_envelope *e) {
   e->at_corners = malloc((size_t)(e->n_bounds * corners + 1) * sizeof(double));
   if (!e->bound_of || !e->bounds || !e->cell_of || !e->at_corners) return false;
   for (int64_t i = 0; i < n; i++) {
-    const struct cell *cell = fk_blocks_at(&e->cells, i);
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
     if (!cell->targets) continue;
     e->bounds[e->bound_of[i]] = (struct fk_envelope_cell){.targets = cell->targets, .row = cell->row};
     e->cell_of[e->bound_of[i]] = i;
@@ -414,7 +378,7 @@ static bool list_bounds(struct fk_envelope *e) {
   return true;
 }
 
-static enum fk_status prepare(struct fk_envelope *e, struct fk_error *err) {
+enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) {
   if (e->merged) return FK_STATUS_OK;
   if (!merge(e)) return no_memory(err);
   bool fits = fill_nodes(e);
@@ -438,168 +402,6 @@ enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_envelope_
   if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
   e->merged = true;
   return FK_STATUS_OK;
-}
-
-/* ---- the filter ------------------------------------------------------------------------------- */
-
-/* Parts are numbered by what of `use` they have. */
-static unsigned part_use(const struct fk_envelope *e, int part) {
-  return e->parts == PARTS ? (unsigned)part : part ? e->use : 0;
-}
-
-/* f_u, and eps_u with what f_u and it are together. */
-struct taps {
-  const void *f[PARTS], *eps[PARTS], *both[PARTS];
-};
-
-static void add_terms(const struct fk_envelope *e, struct fk_filter_pass *pass, int to, int planes,
-                      const void *const *taps, bool to_error, bool from_error) {
-  for (int from = 0; from < e->parts; from++) {
-    int plane = from + (from_error ? e->parts : 0), left = to & ~from;
-    if ((from & to) != from || plane >= planes) continue;
-    pass->terms[pass->n_terms++] = (struct fk_filter_term){to + (to_error ? e->parts : 0), plane, taps[left]};
-  }
-}
-
-/* Planes: the parts of prod f, then those of prod (f + eps) - prod f, which from D and P before become
- * (f + eps) D + eps P; last the counts. The masses are a plane of the first kind. */
-static void make_pass(const struct fk_envelope *e, const struct taps *taps, bool errors, int k,
-                      struct fk_filter_pass *pass) {
-  int all = e->parts * (errors ? 2 : 1), planes = k == 0 ? 1 : all;
-  pass->planes_in = planes + e->spec.counted;
-  pass->planes_out = all + e->spec.counted;
-  pass->n_terms = 0;
-  for (int to = 0; to < e->parts; to++)
-    add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->f, false, false);
-  for (int to = 0; errors && to < e->parts; to++) {
-    add_terms(e, pass, to, planes, taps->both, true, true);
-    add_terms(e, pass, to, fk_smaller(planes, e->parts), taps->eps, true, false);
-  }
-  if (e->spec.counted) pass->terms[pass->n_terms++] = (struct fk_filter_term){all, planes, taps->both[0]};
-}
-
-/* What pairs add at most that are beyond the taps in some dimension. */
-static void beyond(const struct fk_envelope *e, const struct fk_window *window, double out[PARTS]) {
-  double far[PARTS] = {0}, whole[PARTS] = {0}, power[PARTS] = {1}, unused[FK_ENVELOPE_REACH + 1];
-  for (int p = 0; p < e->parts; p++) {
-    double taps[FK_ENVELOPE_REACH + 1], top, flat = 0;
-    fk_envelope_function(part_use(e, p), unused, &top);
-    if (window) fk_window_envelope(window, part_use(e, p), taps, &flat);
-    far[p] = flat + 1e-18; /* f itself there, and what it is times eps elsewhere */
-    whole[p] = top + (window ? taps[0] : 0);
-  }
-  for (int k = 1; k < e->spec.d; k++) {
-    double next[PARTS] = {0};
-    for (int a = 0; a < e->parts; a++)
-      for (int b = 0; b < e->parts; b++)
-        if (!(a & b)) next[a | b] += power[a] * whole[b];
-    memcpy(power, next, sizeof next);
-  }
-  memset(out, 0, PARTS * sizeof *out);
-  for (int a = 0; a < e->parts; a++)
-    for (int b = 0; b < e->parts; b++)
-      if (!(a & b)) out[a | b] += e->spec.d * far[a] * power[b] * e->mass;
-}
-
-static enum fk_status filter(struct fk_envelope *e, const struct fk_window *window, struct fk_error *err) {
-  struct fk_filter filter = {.layout = &e->layout, .ops = e->ops, .columns = 1, .reach = FK_ENVELOPE_REACH};
-  struct taps taps;
-  filter.threads = e->spec.threads;
-  filter.poll = e->spec.poll;
-  void *memory = fk_filter_memory(e->ops, 3 * PARTS);
-  if (!memory) return no_memory(err);
-  for (int p = 0; p < e->parts; p++) {
-    double f[FK_ENVELOPE_REACH + 1], eps[FK_ENVELOPE_REACH + 1] = {0}, unused;
-    fk_envelope_function(part_use(e, p), f, &unused);
-    if (window) fk_window_envelope(window, part_use(e, p), eps, &unused);
-    taps.f[p] = fk_filter_taps(e->ops, memory, 3 * p, f, FK_ENVELOPE_REACH);
-    taps.eps[p] = fk_filter_taps(e->ops, memory, 3 * p + 1, eps, FK_ENVELOPE_REACH);
-    for (int i = 0; i <= FK_ENVELOPE_REACH; i++) f[i] += eps[i];
-    taps.both[p] = fk_filter_taps(e->ops, memory, 3 * p + 2, f, FK_ENVELOPE_REACH);
-  }
-  for (int k = 0; k < e->spec.d; k++) make_pass(e, &taps, window != NULL, k, &filter.pass[k]);
-  enum fk_status status = fk_filter_run(&filter, &e->nodes, &e->needed, &e->result, &e->between, err);
-  fk_aligned_free(memory);
-  return status;
-}
-
-/* ---- bounds ----------------------------------------------------------------------------------- */
-
-struct reading {
-  struct fk_envelope *e;
-  bool errors;
-  double rounding, slope_rounding, unit, beyond[PARTS];
-};
-
-/* Of the task's sum, from the parts of a product: its value, or its gradient. */
-static double value_of(const struct fk_envelope *e, const double *part, bool gradient) {
-  int with = gradient ? 1 : 0, laplace = e->parts == PARTS ? 2 : 1;
-  double plain = fabs(e->spec.plain) * part[with];
-  if (e->spec.laplace == 0) return plain;
-  return plain + fabs(e->spec.laplace) * ((1 + 0.5 * e->spec.d) * part[with] + part[with + laplace]);
-}
-
-static double error_at(const struct reading *r, const double *f, const double *error, double count) {
-  const struct fk_envelope *e = r->e;
-  double all[PARTS], wrong[PARTS];
-  for (int p = 0; p < e->parts; p++) {
-    wrong[p] = error[p] + r->beyond[p];
-    all[p] = f[p] + wrong[p];
-  }
-  double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
-  if (e->spec.gradient) most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
-  return most + r->unit * (e->spec.counted ? count : all[0]);
-}
-
-static void read_cells(void *data, int64_t first, int64_t end, int slot) {
-  const struct reading *r = data;
-  struct fk_envelope *e = r->e;
-  int corners = 1 << e->spec.d;
-  int64_t place, block = -1;
-  uint64_t key, last = 0;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) {
-    struct fk_envelope_cell *bound = &e->bounds[i];
-    struct corners where = corners_of(e, e->cells.keys[e->cell_of[i]]);
-    bound->error = bound->sum = 0;
-    for (int c = 0; c < corners; c++) {
-      key = corner_key(e, &where, c, &place);
-      double f[PARTS] = {0}, error[PARTS] = {0}, count = 0;
-      if (block < 0 || key != last) block = fk_blocks_find(&e->result, key);
-      last = key;
-      for (int p = 0; block >= 0 && p < e->parts; p++) {
-        const double *planes = (const double *)fk_blocks_at(&e->result, block) + place;
-        f[p] = planes[p * e->layout.cells];
-        if (r->errors) error[p] = planes[(e->parts + p) * e->layout.cells];
-        if (e->spec.counted) count = planes[e->parts * (r->errors ? 2 : 1) * e->layout.cells];
-      }
-      double at = error_at(r, f, error, count);
-      e->at_corners[i * corners + c] = at;
-      bound->error = fmax(bound->error, at);
-      bound->sum = fmax(bound->sum, f[0] + 1e-18 * e->spec.d * e->mass);
-    }
-  }
-}
-
-enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window, double rounding,
-                                 double unit, struct fk_error *err) {
-  enum fk_status status = prepare(e, err);
-  if (!status) status = filter(e, window, err);
-  if (status) return status;
-  struct reading r = {e, window != NULL, rounding, rounding, 0, {0}};
-  if (window) {
-    r.slope_rounding = 4 * rounding / window->spacing;
-    r.unit = unit * e->mass * pow(1.5 * window->width, e->spec.d) / (e->spec.gradient ? window->spacing : 1);
-  }
-  beyond(e, window, r.beyond);
-  int threads = fk_threads_for_work(e->spec.threads, (double)(e->n_bounds << e->spec.d) * 100);
-  fk_parallel_for(threads, e->n_bounds, fk_step_for_work((double)(100 << e->spec.d)), read_cells, &r);
-  return FK_STATUS_OK;
-}
-
-int64_t fk_envelope_cells(const struct fk_envelope *e, const struct fk_envelope_cell **cells) {
-  *cells = e->bounds;
-  return e->n_bounds;
 }
 
 /* ---- at targets ------------------------------------------------------------------------------- */
