@@ -74,6 +74,8 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
   return x.from ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
 }
 
+/* ---- how far points reach ---------------------------------------------------------------------- */
+
 static enum fk_status extent_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct fk_grid_job *job = (struct fk_grid_job *)data;
@@ -98,6 +100,8 @@ static enum fk_status extent_range(struct fk_cuda_context *context, int64_t firs
   pthread_mutex_unlock(&job->lock);
   return FK_STATUS_OK;
 }
+
+/* ---- a job and its steps ----------------------------------------------------------------------- */
 
 int fk_grid_less_by(const struct fk_grid_job *job) { return (int)fk_larger(job->attempt - 1, 0); }
 

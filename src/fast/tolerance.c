@@ -36,8 +36,7 @@ static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
   return fmin(fmax(least, 0.5 * grid_seconds / each), 2e9 / (16 * planes));
 }
 
-/* Few points are sooner done here than on a GPU. Tests ask for it of any number: FLASHKERNEL_CUDA_ENVELOPE=always.
- */
+/* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
 static bool on_gpu(const struct fk_fast_job *job) {
   const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
   if (job->terms != fk_fast_terms_cuda) return false;
