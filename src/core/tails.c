@@ -68,7 +68,7 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
   if (task->tail_pass || task->exclude_self || reaches_far || others) return status;
   for (int64_t v = 0; v < count && !status; v++) {
     const double *column = columns ? task->columns + v * n : task->weights;
-    double *sums = columns ? task->sums + v * m : task->mass, largest = fk_largest(column, n, 1);
+    double *sums = columns ? task->sums + v * m : task->mass, largest = fk_largest(column, n, opts->threads);
     int64_t *rows = NULL, found = 0;
     double lost = (double)n * FK_LOST * largest;
     if (lost >= DBL_MIN) status = fk_rows_below(sums, m, lost, &rows, &found, err); /* else of no number's size */
