@@ -220,18 +220,18 @@ loo_log_density <- function(x, weights, L, estimator, control) {
 }
 
 plain_loo <- function(x, weights, L, control) {
-  sums <- .Call(ffi_log_sum, x, NULL, weights, L, PLAIN_FACTOR, TRUE, control)
+  sums <- .Call(ffi_log_sum, sum_sources(x, weights, L), NULL, PLAIN_FACTOR, TRUE, control)
   list(log_sum = sums$log_abs, stats = sums$stats)
 }
 
 sdkde_loo <- function(x, weights, L, control) {
   centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
-  .Call(ffi_sdkde_loo, shift_points(x, centre, -1), weights, L, L, control)
+  .Call(ffi_sdkde_loo, sum_sources(shift_points(x, centre, -1), weights, L), L, control)
 }
 
 laplace_loo <- function(x, weights, L, control) {
   factor <- estimator_factor("laplace", ncol(x))
-  corrected <- .Call(ffi_log_sum, x, NULL, weights, L, factor, TRUE, control)
+  corrected <- .Call(ffi_log_sum, sum_sources(x, weights, L), NULL, factor, TRUE, control)
   plain <- plain_loo(x, weights, L, control)
   corrected$log_abs[corrected$negative] <- -Inf
   list(
@@ -244,8 +244,8 @@ laplace_loo <- function(x, weights, L, control) {
 least_squares <- function(x, weights, L, unit, control) {
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights
   b <- matrix(w)
-  wide <- .Call(ffi_kernel_sum, x, NULL, b, sqrt(2) * L, "gaussian", control)
-  near <- .Call(ffi_kernel_sum, x, NULL, b, L, "gaussian", control)
+  wide <- .Call(ffi_kernel_sum, sum_sources(x, NULL, sqrt(2) * L), NULL, b, control)
+  near <- .Call(ffi_kernel_sum, sum_sources(x, NULL, L), NULL, b, control)
   total <- sum(w)
   square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
   product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))

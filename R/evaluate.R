@@ -9,10 +9,10 @@ log_estimate <- function(object, at, loo, control, factor = estimator_factor(obj
   suggest_for_fit(object, at, loo, control)
   if (loo && object$estimator == "sdkde") {
     points <- from_centre(object, object$x)
-    result <- .Call(ffi_sdkde_loo, points, object$weights, L, score_factor(object), control)
+    result <- .Call(ffi_sdkde_loo, sum_sources(points, object$weights, score_factor(object)), L, control)
     log_abs <- result$log_sum
   } else {
-    result <- log_sum(fit_points(object), targets(object, at), object$weights, L, factor, loo, control)
+    result <- log_sum(fit_points(object), targets(object, at), object$weights, L, factor, loo, control, object$plan)
     log_abs <- result$log_abs
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)

@@ -50,7 +50,7 @@ new_fit <- function(call, estimator, points, weights, main, control, threads, de
     names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score_bandwidth,
     selector = main$selector, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
     variables = formula$variables, na.action = omitted, backend = control$backend, precision = control$precision,
-    threads = threads, devices = devices, tol = control$tol, tol_type = control$tol_type
+    threads = threads, devices = devices, tol = control$tol, tol_type = control$tol_type, plan = .Call(ffi_plan)
   )
   object$diagnostics <- fit_record(object, Filter(Negate(is.null), stages), resolved)
   structure(object, class = "flash_kde")
@@ -67,7 +67,7 @@ debias_points <- function(points, weights, main, score, control, arg) {
   centre <- far_centre(points, weights, bandwidth_sds(main$H))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
-  debias <- .Call(ffi_debias, near, weights, main$L, score$L, control)
+  debias <- .Call(ffi_debias, sum_sources(near, weights, score$L), main$L, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
     debiased = shift_points(debiased, centre, 1), stats = debias$stats,
@@ -211,4 +211,9 @@ log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diag(L)))
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
   if (object$d == 1) "x" else paste0("x", seq_len(object$d))
+}
+
+# What is summed over, as the routines in C take it. `plan`: a handle (ffi_plan) that keeps what they prepare.
+sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL) {
+  list(points = points, weights = weights, L = L, kernel = kernel, plan = plan)
 }

@@ -46,22 +46,22 @@ numbers_held <- function(object) {
 # ---- sums -------------------------------------------------------------------------------------
 
 # As ffi_log_sum gives them: log_abs, negative, stats.
-log_sum <- function(points, at, weights, L, factor, loo, control) {
-  if (!is_big(points)) return(.Call(ffi_log_sum, points, at, weights, L, factor, loo, control))
+log_sum <- function(points, at, weights, L, factor, loo, control, plan = NULL) {
+  if (!is_big(points)) return(.Call(ffi_log_sum, sum_sources(points, weights, L, plan = plan), at, factor, loo, control))
   by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
   if (by_grid) return(log_of_sums(points, at, weights, L, control))
   sum_parts(points, at, weights, control, \(x, y, w, own, control) {
-    .Call(ffi_log_sum, x, y, w, L, factor, loo && own, control)
+    .Call(ffi_log_sum, sum_sources(x, w, L), y, factor, loo && own, control)
   })
 }
 
 # As ffi_score gives them.
 score_sum <- function(points, at, weights, L, laplace, loo, names, control) {
-  if (!is_big(points)) return(.Call(ffi_score, points, at, weights, L, laplace, loo, names, control)$score)
+  if (!is_big(points)) return(.Call(ffi_score, sum_sources(points, weights, L), at, laplace, loo, names, control)$score)
   factor <- estimator_factor(if (laplace) "laplace" else "kde", ncol(points))
   sum_parts(points, at, weights, control, \(x, y, w, own, control) {
-    part <- .Call(ffi_log_sum, x, y, w, L, factor, loo && own, control)
-    part$score <- .Call(ffi_score, x, y, w, L, laplace, loo && own, names, control)$score
+    part <- .Call(ffi_log_sum, sum_sources(x, w, L), y, factor, loo && own, control)
+    part$score <- .Call(ffi_score, sum_sources(x, w, L), y, laplace, loo && own, names, control)$score
     part
   })$score
 }

@@ -199,7 +199,7 @@ sum_by_chunks <- function(job, source, sink, kernel, control) {
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
         show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)
-        part <- .Call(ffi_kernel_sum, chunk$points, at, chunk$columns, job$L, kernel, control)
+        part <- .Call(ffi_kernel_sum, sum_sources(chunk$points, NULL, job$L, kernel), at, chunk$columns, control)
         sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
         stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
       }

@@ -64,6 +64,6 @@ kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
   name_stage(control, "Computing scores")
   .Call(
-    ffi_score, points, targets, weights, bandwidth$L, FALSE, FALSE, colnames(points), control
+    ffi_score, sum_sources(points, weights, bandwidth$L), targets, FALSE, FALSE, colnames(points), control
   )$score
 }

@@ -62,7 +62,7 @@ log_marginal <- function(marginal, at, laplace = marginal$laplace) {
   on.exit(close_progress(marginal$control))
   factor <- estimator_factor(if (laplace) "laplace" else "kde", ncol(marginal$x))
   sums <- .Call(
-    ffi_log_sum, marginal$x, at, marginal$weights, marginal$lower, factor, FALSE, marginal$control
+    ffi_log_sum, sum_sources(marginal$x, marginal$weights, marginal$lower), at, factor, FALSE, marginal$control
   )
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums

@@ -47,7 +47,7 @@ measure <- function(d, task, precision) {
   fit <- flash_kde(x, "kde", bandwidth = sqrt(d / 8), backend = "cuda", precision = precision)
   control <- flashkernel:::fit_control(fit)
   run <- if (task == "density") \() log_density(fit, y)$stats else \() {
-    .Call(flashkernel:::ffi_score, fit$x, y, NULL, flashkernel:::fit_factor(fit), FALSE, FALSE,
+    .Call(flashkernel:::ffi_score, flashkernel:::sum_sources(fit$x, NULL, flashkernel:::fit_factor(fit)), y, FALSE, FALSE,
           flashkernel:::point_names(fit), control)$stats
   }
   run()

@@ -37,7 +37,7 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
                             struct fk_error *err) {
   double budget;
   *step = job->spec.chunk;
-  FK_TRY(fk_cuda_budget(context, &budget, err));
+  FK_TRY(fk_cuda_budget(context, fk_cuda_workspace_bytes(context), &budget, err));
   if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
   *step = count;
   return fk_cuda_hold(context, x->slot, job->task->session, x->from, x->n, x->columns, first, count, err);
@@ -110,7 +110,7 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   int64_t m = job->points[FK_GRID_TARGETS].n, most = fk_larger(task->sources.n, m);
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_TRY(fk_cuda_budget(context, &job->budget, err));
+  FK_TRY(fk_cuda_budget(context, fk_cuda_workspace_bytes(context), &job->budget, err));
   int64_t *chunk = &job->spec.chunk;
   *chunk = CHUNK_LEAST;
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;

@@ -25,14 +25,28 @@ enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METH
 /* The whitening on the device: centre, then the matrix or its diagonal. */
 struct fk_cuda_whitening {
   const struct fk_whitening *host;
-  const double *centre, *matrix;
+  double *centre;
+  const double *matrix;
 };
-enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, const struct fk_whitening *host,
-                                      struct fk_cuda_whitening *whitening, struct fk_error *err);
+/* To the buffer; a centre that the host does not know is 0 until fk_cuda_centre() finds it. */
+enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
+                                      const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
+                                      struct fk_error *err);
+/* raw: n x d, ld apart, with weights or none (NULL). */
+struct fk_cuda_raw {
+  const double *x, *weights;
+  int64_t n, ld;
+  int d;
+};
+enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
+                              const struct fk_cuda_whitening *whitening, struct fk_error *err);
 /* raw: column-major, ld_raw apart. Points of the padding, n to points->ld, become 0. */
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err);
+/* The points A x, A being d x d on the device. */
+enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
+                                int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err);
 /* The largest |u|^2 of all points: at the staging buffer when the device is done, as parts whose largest it is. */
 enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
                                struct fk_error *err);
@@ -136,6 +150,9 @@ cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows
  * row's, which makes the sum of a point without neighbours exact. */
 cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
                               const struct fk_tensor_points *points, double scale, cudaStream_t stream);
+/* How many rows fk_rows_below() would find, to *found on the device. */
+cudaError_t fk_finish_count_lost(const double *mass, int64_t n, double threshold, unsigned long long *found,
+                                 cudaStream_t stream);
 /* Largest exponents: an infinite one has nothing to take off. */
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
 

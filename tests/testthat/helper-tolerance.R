@@ -571,7 +571,7 @@ run_prediction <- function(case) {
 predict_with <- function(fit, at, type, loo, control) {
   if (type == "score") {
     done <- .Call(
-      ffi_score, fit_points(fit), targets(fit, at), fit$weights, fit_factor(fit), fit$estimator == "laplace", loo,
+      ffi_score, sum_sources(fit_points(fit), fit$weights, fit_factor(fit)), targets(fit, at), fit$estimator == "laplace", loo,
       point_names(fit), control
     )
     return(list(got = done$score, stats = done$stats))
@@ -658,7 +658,7 @@ run_debiased <- function(case) {
   fit <- fit_of(case, "sdkde")
   control <- replace(fit_control(fit), "engine", case$engine)
   on.exit(close_progress(control))
-  done <- timed(\() .Call(ffi_debias, fit$x, fit$weights, fit_factor(fit), score_factor(fit), control))
+  done <- timed(\() .Call(ffi_debias, sum_sources(fit$x, fit$weights, score_factor(fit)), fit_factor(fit), control))
   chosen <- done$value$stats
   debiased <- if (case$engine == "auto") fit$debiased else done$value$debiased
   at <- case$rows

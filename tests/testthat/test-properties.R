@@ -587,9 +587,9 @@ test_that("work is silent where nobody watches, and tells its progress in order"
   )
   log_sum <- get("ffi_log_sum", asNamespace("flashkernel"))
   y <- x[rep(1:40, 250), ]
-  with_progress <- .Call(log_sum, y + 1, y, NULL, diag(2), c(1, 0, 0), FALSE, control)$log_abs
+  with_progress <- .Call(log_sum, sum_sources(y + 1, NULL, diag(2)), y, c(1, 0, 0), FALSE, control)$log_abs
   without <- .Call(
-    log_sum, y + 1, y, NULL, diag(2), c(1, 0, 0), FALSE, replace(control, "progress", list(NULL))
+    log_sum, sum_sources(y + 1, NULL, diag(2)), y, c(1, 0, 0), FALSE, replace(control, "progress", list(NULL))
   )
   expect_identical(with_progress, without$log_abs)
   expect_gte(length(seen), 1)
