@@ -147,7 +147,7 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
   internal <- asNamespace("flashkernel")
   seen <- numeric()
   watch <- function(fraction) seen <<- c(seen, fraction)
-  control <- internal$fk_control("cpu", engine = "fast", tol = 1e-6, progress = watch)
+  control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
   sum_once <- \() .Call(internal$ffi_kernel_sum, x, NULL, matrix(1, 20000, 1), diag(0.01, 2), "imq", control)
   sum_once()
   expect_true(all(seen >= 0 & seen <= 1))
