@@ -66,6 +66,7 @@
 #' @param tol In up to 3 dimensions and for many points, sums of the plain and the Laplace-corrected estimate
 #'   may be off by `tol` times themselves, which makes each evaluation linear in n (see [flash_kde()]); 0:
 #'   exact sums. Those of `"sdkde"` always are.
+#' @param control A [flash_control()], or `NULL`. What is given beside it counts before the same part of it.
 #' @param ... Nothing; later arguments have to be named.
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (`"sphered"`, `"full"`) is a **variance**. With attributes `criterion`
@@ -96,14 +97,17 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
                    weights = NULL, start = NULL, subsample = Inf,
                    backend = c("auto", "cpu", "cuda"),
                    precision = c("auto", "double", "single", "fast"), threads = NULL,
-                   devices = NULL, tol = 1e-6, ...) {
+                   devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
   estimator <- check_estimator(estimator)
   structure <- check_structure(structure)
+  asked <- settle_control(control, c(list(
+    backend = backend, precision = precision, threads = threads, devices = devices
+  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  hold_limits(asked)
   data <- selector_data(x, weights, subsample)
-  control <- search_control(backend, precision, threads, devices, tol, data$d)
-  on.exit(close_progress(control))
-  warn_search(lcv_bandwidth(data, estimator, structure, start, control)$bandwidth, structure)
+  run <- start_run(search_control(asked, data$d))
+  warn_search(lcv_bandwidth(data, estimator, structure, start, run)$bandwidth, structure)
 }
 
 #' Bandwidth by least-squares cross-validation, for the plain estimate
@@ -140,19 +144,23 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
                     weights = NULL, start = NULL, subsample = Inf,
                     backend = c("auto", "cpu", "cuda"),
                     precision = c("auto", "double", "single", "fast"), threads = NULL,
-                   devices = NULL, tol = 1e-6, ...) {
+                    devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
   structure <- check_structure(structure)
+  asked <- settle_control(control, c(list(
+    backend = backend, precision = precision, threads = threads, devices = devices
+  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  hold_limits(asked)
   data <- selector_data(x, weights, subsample)
-  control <- search_control(backend, precision, threads, devices, tol, data$d)
-  on.exit(close_progress(control))
-  warn_search(lscv_bandwidth(data, structure, start, control)$bandwidth, structure)
+  run <- start_run(search_control(asked, data$d))
+  warn_search(lscv_bandwidth(data, structure, start, run)$bandwidth, structure)
 }
 
-# Each point's own sum counts, so the tolerance is pointwise.
-search_control <- function(backend, precision, threads, devices, tol, d) {
-  tol <- check_tol(tol, "auto")
-  fk_control(backend, precision, threads, devices, tol = if (d <= 3) tol else 0, tol_type = "pointwise")
+# Each point's own sum counts, so the tolerance is pointwise. In more dimensions it gains nothing.
+search_control <- function(asked, d) {
+  check_tol(asked$tol)
+  if (d > 3 && !identical(asked$engine, "fast")) asked$tol <- 0
+  replace(asked, "tol_type", "pointwise")
 }
 
 check_structure <- function(structure) {
@@ -176,11 +184,11 @@ lcv_bandwidth <- function(data, estimator, structure, start, control) {
 lscv_bandwidth <- function(data, structure, start, control) {
   data <- spread_ties(data)
   # In units of the data's spread, so that no product of d sds overflows or vanishes.
-  unit <- sum(log(rule_factor("silverman", data$n, data$d, "kde") * data$sds))
+  unit <- sum(log(rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR) * data$sds))
   criterion <- \(L) least_squares(data$x, data$weights, L, unit, control)
-  found <- search_bandwidth(data, criterion, structure, start, "kde", control)
+  found <- search_bandwidth(data, criterion, structure, start, PLAIN_ESTIMATOR, control)
   found$value <- found$value * exp(-unit)
-  list(bandwidth = selected(found, data, structure, "kde", "lscv"), stats = found$stats)
+  list(bandwidth = selected(found, data, structure, PLAIN_ESTIMATOR, "lscv"), stats = found$stats)
 }
 
 # ---- the density that catches outliers ------------------------------------------------------------
@@ -210,28 +218,24 @@ log_add <- function(a, b) {
 
 # list(log_density, stats): log f_-i(x_i), n of them, for the bandwidth L L'.
 loo_log_density <- function(x, weights, L, estimator, control) {
-  sums <- switch(estimator,
-    kde = plain_loo(x, weights, L, control),
-    sdkde = sdkde_loo(x, weights, L, control),
-    laplace = laplace_loo(x, weights, L, control)
-  )
+  sums <- ESTIMATORS[[estimator]]$loo_sums(x, weights, L, control)
   others <- if (is.null(weights)) nrow(x) - 1 else leave_out(weights)
   list(log_density = sums$log_sum + log_kernel_norm(L) - log(others), stats = sums$stats)
 }
 
 plain_loo <- function(x, weights, L, control) {
-  sums <- .Call(ffi_log_sum, sum_sources(x, weights, L), NULL, PLAIN_FACTOR, TRUE, control)
+  sums <- log_sum(sum_sources(x, weights, L), NULL, PLAIN_FACTOR, TRUE, control)
   list(log_sum = sums$log_abs, stats = sums$stats)
 }
 
 sdkde_loo <- function(x, weights, L, control) {
   centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
-  .Call(ffi_sdkde_loo, sum_sources(shift_points(x, centre, -1), weights, L), L, control)
+  debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, L), L, control)
 }
 
 laplace_loo <- function(x, weights, L, control) {
-  factor <- estimator_factor("laplace", ncol(x))
-  corrected <- .Call(ffi_log_sum, sum_sources(x, weights, L), NULL, factor, TRUE, control)
+  factor <- ESTIMATORS$laplace$factor(ncol(x))
+  corrected <- log_sum(sum_sources(x, weights, L), NULL, factor, TRUE, control)
   plain <- plain_loo(x, weights, L, control)
   corrected$log_abs[corrected$negative] <- -Inf
   list(
@@ -244,21 +248,12 @@ laplace_loo <- function(x, weights, L, control) {
 least_squares <- function(x, weights, L, unit, control) {
   w <- if (is.null(weights)) rep(1, nrow(x)) else weights
   b <- matrix(w)
-  wide <- .Call(ffi_kernel_sum, sum_sources(x, NULL, sqrt(2) * L), NULL, b, control)
-  near <- .Call(ffi_kernel_sum, sum_sources(x, NULL, L), NULL, b, control)
+  wide <- kernel_sum_of(sum_sources(x, NULL, sqrt(2) * L), NULL, b, control)
+  near <- kernel_sum_of(sum_sources(x, NULL, L), NULL, b, control)
   total <- sum(w)
   square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
   product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))
   list(value = square - 2 * product, stats = add_stats(wide$stats, near$stats))
-}
-
-# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
-add_stats <- function(a, b) {
-  for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
-    b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
-  }
-  for (name in c("tol_achieved", "tol_bound")) b[[name]] <- max(a[[name]], b[[name]])
-  b
 }
 
 weighted_mean <- function(values, weights) {

@@ -1,6 +1,6 @@
 # A bandwidth as the user may write it (a kernel sd, d sds, or a d x d variance matrix) becomes the
-# variance matrix H, its lower Cholesky factor L (H = L L') and log det H. This is the only place
-# where sds turn into variances.
+# variance matrix H and its lower Cholesky factor L (H = L L'). This is the only place where sds turn
+# into variances.
 
 # `names`: those of the columns. A bandwidth with names is matched by them, as newdata are.
 as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
@@ -21,8 +21,8 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
     sds_to_variance(bandwidth, d, arg, names)
   }
   L <- lower_factor(H, arg)
-  dimnames(H) <- if (!is.null(names)) list(names, names)
-  list(H = H, L = L, log_det = 2 * sum(log(diag(L))))
+  if (!is.null(names)) dimnames(H) <- list(names, names)
+  list(H = H, L = L)
 }
 
 bandwidth_forms <- function(d) {
@@ -38,7 +38,14 @@ sds_to_variance <- function(sds, d, arg, names) {
   by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
   sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
   if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
-  diag(rep_len(sds^2, d), d)
+  diagonal_matrix(sds^2, d)
+}
+
+# diag() of base R takes longer than a small sum.
+diagonal_matrix <- function(values, d) {
+  matrix <- matrix(0, d, d)
+  matrix[seq.int(1, d^2, d + 1)] <- values
+  matrix
 }
 
 check_variance <- function(H, d, arg, names) {
@@ -82,14 +89,17 @@ match_names <- function(found, wanted, arg) {
 
 lower_factor <- function(H, arg) {
   # squares of finite sds may still leave the range of a double
-  if (!all(is.finite(H)) || any(diag(H) < .Machine$double.xmin)) {
+  variances <- H[seq.int(1, length(H), nrow(H) + 1)]
+  if (!all(is.finite(H)) || any(variances < .Machine$double.xmin)) {
     stop_argument(
       arg, "must have variances that a double can hold: found sds from ",
-      paste(format(range(sqrt(diag(H)))), collapse = " to ")
+      paste(format(range(sqrt(variances))), collapse = " to ")
     )
   }
   # Factor the correlation matrix: the units of the columns must not decide whether H is singular.
-  sds <- sqrt(diag(H))
+  sds <- sqrt(variances)
+  # what comes out below, too
+  if (sum(H != 0) == nrow(H)) return(diagonal_matrix(sqrt(variances / sds^2) * sds, nrow(H)))
   correlation <- H / outer(sds, sds)
   upper <- tryCatch(chol(correlation), error = \(e) NULL)
   if (is.null(upper) || min(diag(upper))^2 < nrow(H) * .Machine$double.eps) {

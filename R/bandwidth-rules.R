@@ -88,12 +88,12 @@ bw_rule <- function(rule, x, estimator, structure, weights, rate) {
   estimator <- check_estimator(estimator)
   structure <- check_choice(structure, c("diagonal", "scalar", "full"), "structure")
   rate <- check_choice(rate, c("auto", "kde", "debiased"), "rate")
-  if (rate == "debiased" && estimator == "kde") {
+  if (rate == "debiased" && estimator == PLAIN_ESTIMATOR) {
     stop_argument("rate", "must be \"kde\" or \"auto\" for estimator \"kde\": found \"debiased\"")
   }
   # the plain rate is the plain estimate's rule, constant included
   rule_bandwidth(
-    selector_data(x, weights), rule, if (rate == "kde") "kde" else estimator, structure
+    selector_data(x, weights), rule, if (rate == "kde") PLAIN_ESTIMATOR else estimator, structure
   )
 }
 
@@ -249,19 +249,8 @@ covariance_root <- function(data) {
 
 rule_factor <- function(rule, n, d, estimator) {
   rate <- bandwidth_rate(estimator, d)
-  constant <- if (rule == "scott") 1 else normal_reference(estimator, d)^rate
+  constant <- if (rule == "scott") 1 else ESTIMATORS[[estimator]]$reference(d)^rate
   constant * n^-rate
 }
 
-bandwidth_rate <- function(estimator, d) {
-  if (estimator == "kde") 1 / (d + 4) else 1 / (d + 8)
-}
-
-# n h^(d+r) at the minimum of the AMISE for normal data (see ?bw_silverman).
-normal_reference <- function(estimator, d) {
-  switch(estimator,
-    kde = 4 / (d + 2),
-    laplace = 8 * (d + 8) / ((d + 4) * (d + 6)),
-    sdkde = 32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))
-  )
-}
+bandwidth_rate <- function(estimator, d) 1 / (d + ESTIMATORS[[estimator]]$gain)

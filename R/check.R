@@ -4,15 +4,13 @@
 # ---- points -----------------------------------------------------------------------------------
 
 # A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
-# be (those of `like`); `missing`: whether NA and NaN may stay in (for na.action to deal with), `infinite`: whether
-# all may.
-check_points <- function(x, arg, d = NULL, names = NULL, missing = FALSE,
-                         like = "the training points", infinite = FALSE) {
+# be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with.
+check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE) {
   points <- as_points(x, arg, d)
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   if (ncol(points) == 0) stop_argument(arg, "must have at least one column: found none")
   if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
-  if (!infinite) check_finite(points, arg, missing)
+  if (!infinite) check_finite(points, arg)
   points
 }
 
@@ -102,9 +100,10 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
   if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
 }
 
+# `missing`: NA and NaN may stay in, for na.action.
 check_finite <- function(x, arg, missing = FALSE) {
   # on all threads, without a logical copy as large as x
-  if (.Call(ffi_all_finite, x)) return(invisible(x))
+  if (all_finite(x)) return(invisible(x))
   bad <- if (missing) is.infinite(x) else !is.finite(x)
   if (!any(bad)) return(invisible(x))
   at <- which(bad)[1]
@@ -119,6 +118,9 @@ check_finite <- function(x, arg, missing = FALSE) {
     quote_names(column_label(colnames(x), column))
   )
 }
+
+# Of doubles; anything else is FALSE.
+all_finite <- function(x) .Call(ffi_all_finite, x)
 
 is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))
 
@@ -183,6 +185,7 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
 # As match.arg(): the first choice when the argument was left alone, partial names allowed.
 check_choice <- function(value, choices, arg) {
   if (identical(value, choices)) return(choices[1])
+  if (is.character(value) && length(value) == 1 && is.null(attributes(value)) && value %in% choices) return(value)
   one_name <- is.character(value) && length(value) == 1 && !is.na(value)
   found <- if (one_name) pmatch(value, choices) else NA
   if (is.na(found)) {
@@ -194,20 +197,19 @@ check_choice <- function(value, choices, arg) {
   choices[found]
 }
 
-# What other programs call a choice, letters and digits alone.
+# What other programs call a choice, letters and digits alone (kernels: see KERNELS).
 OTHER_NAMES <- c(
   gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
   hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
   hlscv = "lscv", hscv = "lscv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
-  mlcv = "lcv", cvml = "lcv", ml = "lcv", gauss = "gaussian", rbf = "gaussian", exponential = "laplacian",
-  matern12 = "laplacian"
+  mlcv = "lcv", cvml = "lcv", ml = "lcv"
 )
 
 # The one of `choices` that is called, or spelt, much as `value` is; NULL where none is.
 nearest_choice <- function(value, choices) {
   plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
   written <- plain(shorten(value))
-  other <- OTHER_NAMES[written]
+  other <- c(OTHER_NAMES, kernel_synonyms())[written]
   if (other %in% choices) return(unname(other))
   distance <- utils::adist(written, plain(choices))
   if (nzchar(written) && min(distance) <= nchar(written) / 3) choices[which.min(distance)]
@@ -216,10 +218,6 @@ nearest_choice <- function(value, choices) {
 quote_choices <- function(choices) paste0('"', choices, '"', collapse = ", ")
 
 name_nearest <- function(nearest) if (!is.null(nearest)) paste0(" (the nearest is \"", nearest, "\")")
-
-check_estimator <- function(estimator) {
-  check_choice(estimator, c("sdkde", "kde", "laplace"), "estimator")
-}
 
 check_flag <- function(value, arg) {
   if (!is.logical(value) || length(value) != 1 || is.na(value)) {

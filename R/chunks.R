@@ -6,10 +6,7 @@
 
 # Of points in memory at a time.
 chunk_bytes <- function() {
-  bytes <- getOption("flashkernel.chunk_bytes", 2^27)
-  good <- is.numeric(bytes) && length(bytes) == 1 && is.finite(bytes) && bytes >= 8
-  if (!good) stop_argument("options(flashkernel.chunk_bytes)", "must be one number of bytes: found ", describe(bytes))
-  bytes
+  check_bytes(getOption("flashkernel.chunk_bytes", 2^27), "options(flashkernel.chunk_bytes)", min = 8)
 }
 
 is_big <- function(x) inherits(x, "big.matrix")
@@ -63,9 +60,12 @@ in_place <- function(where, expression) {
 
 # A function that gives the next chunk of sources, list(points, columns, is_vector), and NULL after the
 # last: `columns`, the coefficients times the weights, `is_vector`, whether they were given as a
-# vector. `b`: a checked table, or NULL for ones or for coefficients that the chunks bring along.
-source_chunks <- function(x, b, weights, d, names, size) {
-  next_points <- if (is.function(x)) called_chunks(x, d, names) else table_chunks(x, d, names, size)
+# vector. `b`: a checked table, or NULL for ones or for coefficients that the chunks bring along. `job`: of
+# sum_job().
+source_chunks <- function(sources, b, job) {
+  x <- sources$points
+  weights <- sources$weights
+  next_points <- if (job$once) called_chunks(x, job$d, job$names) else table_chunks(x, job$d, job$names, job$size)
   before <- 0
   width <- NULL
   function() {

@@ -1,30 +1,155 @@
-# How a computation runs: back end, precision, threads, devices, engine and its tolerance, progress. The
-# list goes to C as it is.
+#' How computations run
+#'
+#' Bundles what says where and how sums are computed, for argument `control` of all functions that sum: one object in
+#' place of the same arguments again and again.
+#'
+#' @details
+#' What a control does not say (`NULL`) is left to the function that it is given to: its own defaults (`tol` is 0 in
+#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument of
+#' that function, such as `backend = "cpu"`, counts before the same part of `control`.
+#'
+#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
+#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' pointwise tolerance.
+#'
+#' @param backend,precision,threads,devices,tol,tol_type As for [flash_kde()].
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()].
+#' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
+#'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
+#' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
+#'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
+#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: what the GPU has.
+#' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' in_short <- flash_control(precision = "single", threads = 2)
+#' in_short
+#' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
+#' # one part of it otherwise
+#' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
+flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
+                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL) {
+  control <- mget(names(CONTROL_DEFAULTS))
+  for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
+  structure(control, class = "flash_control")
+}
 
-fk_control <- function(backend = "auto", precision = "auto", threads = NULL, devices = NULL,
-                       progress = NULL, engine = "auto", tol = 0, tol_type = "global") {
-  engine <- check_choice(engine, c("auto", "exact", "fast"), "engine")
-  precision <- check_choice(precision, c("auto", "double", "single", "fast"), "precision")
-  tol <- check_tol(tol, engine)
+#' @rdname flash_control
+#' @param x A control.
+#' @param ... Not used.
+#' @export
+print.flash_control <- function(x, ...) {
+  said <- said_in(x)
+  values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
+  cat("Control of computations: ", if (length(said) == 0) "all by default\n" else "\n", sep = "")
+  cat(sprintf("  %s %s\n", format(paste0(said, ":")), values), sep = "")
+  invisible(x)
+}
+
+setting_label <- function(name, value) {
+  if (grepl("memory|bytes", name)) return(format_bytes(value))
+  paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
+}
+
+said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
+
+# ---- from what was asked for to what C takes --------------------------------------------------
+
+# What counts where nothing is said.
+CONTROL_DEFAULTS <- list(
+  backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
+  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL
+)
+
+# The same of functions that go by a tolerance unless they are told not to.
+TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
+
+# As the arguments have them that were left alone.
+CONTROL_CHOICES <- list(
+  backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
+  engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
+)
+
+# What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
+# are for run_control() to check.
+settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
+  if (!is.null(control)) {
+    check_control(control)
+    for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
+  }
+  for (name in names(given)) {
+    value <- given[[name]]
+    left_alone <- switch(name,
+      threads = , devices = is.null(value),
+      tol = FALSE,
+      identical(value, CONTROL_CHOICES[[name]])
+    )
+    if (!left_alone) defaults[name] <- list(value)
+  }
+  defaults
+}
+
+check_control <- function(control) {
+  if (!inherits(control, "flash_control")) {
+    stop_argument("control", "must be NULL or from flash_control(): found ", describe(control))
+  }
+}
+
+# The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
+run_control <- function(asked) {
+  engine <- check_setting("engine", asked$engine)
+  tol <- check_tol(asked$tol, engine)
+  precision <- check_setting("precision", asked$precision)
   # what single precision does not keep
   if (precision == "auto" && tol > 0 && tol < 1e-5) precision <- "double"
   list(
-    backend = check_backend(backend),
-    precision = precision,
-    threads = check_threads(threads),
-    devices = check_devices(devices),
-    engine = engine,
-    tol = tol,
-    tol_type = check_tol_type(tol_type),
-    progress = if (is.null(progress)) progress_closure() else progress
+    backend = check_setting("backend", asked$backend), precision = precision,
+    threads = check_threads(asked$threads), devices = check_devices(asked$devices), engine = engine, tol = tol,
+    tol_type = check_setting("tol_type", asked$tol_type), device_memory = asked$device_memory,
+    progress = progress_closure(), asked = asked
   )
 }
 
-check_backend <- function(backend) check_choice(backend, c("auto", "cpu", "cuda"), "backend")
+# The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar
+# goes, and the options are what they were.
+start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
+  hold_limits(asked, frame)
+  run <- run_control(asked)
+  if (!is.null(run$progress)) {
+    name_stage(run, stage)
+    at_end(call("close_progress", run), frame)
+  }
+  run
+}
 
-check_tol_type <- function(tol_type) check_choice(tol_type, c("global", "pointwise"), "tol_type")
+# Checks of memory go by options, also where they know of no control: those that it sets hold until `frame` ends.
+hold_limits <- function(asked, frame = parent.frame()) {
+  if (is.null(asked$memory_limit) && is.null(asked$chunk_bytes)) return(invisible())
+  limits <- list(flashkernel.memory_limit = asked$memory_limit, flashkernel.chunk_bytes = asked$chunk_bytes)
+  before <- options(limits[lengths(limits) > 0])
+  at_end(call("options", before), frame)
+}
 
-check_tol <- function(tol, engine) {
+at_end <- function(call, frame) do.call(on.exit, list(call, add = TRUE), envir = frame)
+
+# ---- checks -----------------------------------------------------------------------------------
+
+# One part, as a control keeps it.
+check_setting <- function(name, value) {
+  switch(name,
+    threads = check_threads(value),
+    devices = check_devices(value),
+    tol = return(check_tol(value)),
+    memory_limit = return(check_bytes(value, name)),
+    chunk_bytes = return(check_bytes(value, name, min = 8)),
+    device_memory = return(check_bytes(value, name)),
+    return(check_choice(value, CONTROL_CHOICES[[name]], name))
+  )
+  value
+}
+
+check_tol <- function(tol, engine = "auto") {
   if (!is.numeric(tol) || length(tol) != 1 || is.object(tol) || !is.finite(tol) || tol < 0 || tol >= 1) {
     stop_argument("tol", "must be one number from 0 to below 1: found ", describe(tol))
   }
@@ -32,6 +157,12 @@ check_tol <- function(tol, engine) {
     stop_argument("tol", "must be positive for the fast engine: found 0")
   }
   as.double(tol)
+}
+
+check_bytes <- function(bytes, arg, min = 1) {
+  good <- is.numeric(bytes) && length(bytes) == 1 && !is.object(bytes) && is.finite(bytes) && bytes >= min
+  if (!good) stop_argument(arg, "must be one number of bytes: found ", describe(bytes))
+  as.double(bytes)
 }
 
 # 0 lets C decide: OMP_THREAD_LIMIT, the number of cores, one in a forked child.
@@ -65,129 +196,4 @@ check_devices <- function(devices) {
     )
   }
   as.integer(devices)
-}
-
-# Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error
-# where it cannot.
-resolve_control <- function(control, n, m, d) {
-  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d))
-}
-
-# ---- progress ---------------------------------------------------------------------------------
-
-# NULL, or a function(fraction) that C calls now and then on the main thread. A bar appears only
-# when the work takes more than a second, and goes when the stage is done. Whoever makes a control also
-# writes on.exit(close_progress(control)), so that the bar goes on an error or an interrupt, too.
-# A stage is one call of C, or a part of several (share_stage()). `wanted`: see progress_style().
-progress_closure <- function(wanted = progress_style()) {
-  if (!isTRUE(wanted) && !identical(wanted, "lines")) return(NULL)
-  label <- "Computing"
-  bar <- NULL
-  written <- NULL # seconds at the last line
-  left <- ""
-  started <- NULL
-  countdown <- NULL
-  # of the stage: what was done before this call of C, the call's share, and the furthest shown
-  before <- 0
-  share <- 1
-  furthest <- 0
-  clock <- \() proc.time()[["elapsed"]]
-  write <- \(...) cat("flashkernel: ", label, ", ", ..., "\n", file = stderr(), sep = "")
-  here <- environment()
-  close <- function() {
-    if (!is.null(bar)) cli::cli_progress_done(id = bar, .envir = here)
-    if (!is.null(written)) write(if (furthest >= 0.999) "done" else "stopped", " after ", time_label(clock() - started))
-    bar <<- NULL
-    written <<- NULL
-    left <<- ""
-    started <<- NULL
-    before <<- 0
-    share <<- 1
-    furthest <<- 0
-  }
-  show_bar <- function(fraction) {
-    if (is.null(bar)) {
-      # made early, but shown late
-      old <- options(cli.progress_show_after = 0.8)
-      on.exit(options(old))
-      format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
-      bar <<- cli::cli_progress_bar(label, total = 100, format = format, .auto_close = FALSE, .envir = here)
-    }
-    cli::cli_progress_update(set = 100 * fraction, id = bar, .envir = here)
-  }
-  # after 2 s, and then ever more seldom
-  show_line <- function(fraction) {
-    seconds <- clock() - started
-    if (seconds < (if (is.null(written)) 2 else min(1.5 * written, written + 60))) return()
-    write(floor(100 * fraction), "% after ", time_label(seconds), left)
-    written <<- seconds
-  }
-  show <- if (isTRUE(wanted)) show_bar else show_line
-  function(fraction) {
-    now <- clock()
-    if (is.null(started)) {
-      started <<- now
-      countdown <<- new_countdown()
-    }
-    # never back, where a share takes more than one call
-    furthest <<- max(furthest, before + share * fraction)
-    if (share == 1 && fraction >= 1) {
-      close()
-    } else if (now - started >= 0.2) {
-      seconds <- countdown(now - started, furthest)
-      left <<- if (is.na(seconds)) "" else paste0(", about ", time_label(seconds), " left")
-      # C takes an error in here for an interrupt: a bar that fails must not stop the work
-      tryCatch(show(min(furthest, 0.99)), error = \(e) NULL)
-    }
-    invisible()
-  }
-}
-
-# TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
-# where the option asks for them.
-progress_style <- function(watched = interactive() || isatty(stderr())) {
-  wanted <- getOption("flashkernel.progress")
-  if (watched) !isFALSE(wanted) else if (isTRUE(wanted)) "lines" else FALSE
-}
-
-# A function(seconds, fraction) for the seconds left, NA at first. It never grows: it waits where the work slows down.
-# So that this is seldom, the slower of the rates counts, that of all so far and that of late.
-new_countdown <- function() {
-  least <- Inf
-  last <- c(0, 0)
-  rate <- NA
-  function(seconds, fraction) {
-    if (seconds - last[1] >= 0.5) {
-      now <- (fraction - last[2]) / (seconds - last[1])
-      rate <<- if (is.na(rate)) now else 0.7 * rate + 0.3 * now
-      last <<- c(seconds, fraction)
-    }
-    if (seconds < 1.5 || fraction < 0.02 || is.na(rate)) return(NA_real_)
-    least <<- min(least, (1 - fraction) / min(rate, fraction / seconds))
-    least
-  }
-}
-
-close_progress <- function(control) {
-  if (!is.null(control$progress)) environment(control$progress)$close()
-  invisible()
-}
-
-# Names what the next calls with this control do, for the bar.
-name_stage <- function(control, label) {
-  if (!is.null(control$progress)) {
-    close_progress(control)
-    environment(control$progress)$label <- label
-  }
-  invisible(control)
-}
-
-# The next calls are `share` of the stage, of which `before` is done.
-share_stage <- function(control, before, share) {
-  if (!is.null(control$progress)) {
-    progress <- environment(control$progress)
-    progress$before <- before
-    progress$share <- share
-  }
-  invisible(control)
 }

@@ -65,8 +65,8 @@ diagnostics.default <- function(object, ...) {
 #' @export
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
-  record <- object$diagnostics
-  if (object$estimator == "laplace" && !is_big(object$x)) record$negative_mass <- negative_mass(object)
+  record <- fit_record(object)
+  if (is_signed(object) && !is_big(object$x)) record$negative_mass <- negative_mass(object)
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
   record
 }
@@ -107,8 +107,7 @@ print_tolerance <- function(achieved, bound, asked) {
 
 # What a prediction to the tolerance of the fit achieves, at some of its points.
 tolerance_record <- function(object) {
-  control <- fit_control(object)
-  on.exit(close_progress(control))
+  control <- start_run(fit_asked(object))
   points <- shown_points(object)
   rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
@@ -119,9 +118,11 @@ tolerance_record <- function(object) {
   )
 }
 
-# The part that is known when the fit ends; kept in the fit. `stages`: the stats of each; `resolved`:
-# what a sum would run on (ffi_resolve).
-fit_record <- function(object, stages, resolved) {
+# The part that is known when the fit ends, from what the fit keeps of it: `stages`, the stats of each, and `resolved`,
+# what a sum would run on. Fits of earlier versions keep the record itself.
+fit_record <- function(object) {
+  if (is.null(object$computed)) return(object$diagnostics)
+  stages <- object$computed$stages
   field <- function(name, missing) {
     vapply(stages, \(stage) if (is.null(stage[[name]])) missing else stage[[name]], missing, USE.NAMES = FALSE)
   }
@@ -130,19 +131,19 @@ fit_record <- function(object, stages, resolved) {
   tail_rows <- field("tail_rows", NA_real_)
   on_device <- field("backend", "") == "cuda"
   summed <- Filter(\(stage) !is.null(stage$backend), stages)
-  last <- if (length(summed) > 0) summed[[length(summed)]] else resolved
+  last <- if (length(summed) > 0) summed[[length(summed)]] else object$computed$resolved
   structure(
     class = "flash_kde_diagnostics",
     list(
       estimator = object$estimator, n = object$n, d = object$d,
       requested = list(
         backend = object$backend, precision = object$precision, threads = object$threads,
-        devices = object$devices
+        devices = object$devices, engine = object$engine
       ),
       backend = last$backend, device = last$device, engine = last$engine,
       precision = last$precision, isa = last$isa, threads = last$threads, devices = last$devices,
       reason = last$reason,
-      stages = list2DF(list( # data.frame() takes a fifth of a fit of 1,000 rows
+      stages = list2DF(list(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
         device_seconds = ifelse(on_device, field("device_seconds", NA_real_), NA_real_),
         # a stage faster than the clock has no rate

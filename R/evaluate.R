@@ -1,31 +1,36 @@
 # The estimate at points, as logarithm and sign. predict(), logLik(), as.data.frame(), simulate()
 # and diagnostics() all go through here. `at`: a checked matrix, or NULL for the training points;
-# only then may `loo` be TRUE. `control`: of fit_control().
+# only then may `loo` be TRUE. `control`: of start_run() or run_control().
 
-# list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be:
-# only the Laplace-corrected one can).
-log_estimate <- function(object, at, loo, control, factor = estimator_factor(object$estimator, object$d)) {
-  L <- fit_factor(object)
+# list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
+# polynomial that multiplies the kernel.
+log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   suggest_for_fit(object, at, loo, control)
-  if (loo && object$estimator == "sdkde") {
-    points <- from_centre(object, object$x)
-    result <- .Call(ffi_sdkde_loo, sum_sources(points, object$weights, score_factor(object)), L, control)
-    log_abs <- result$log_sum
+  sources <- fit_sources(object)
+  sums <- if (loo && is_debiased(object)) {
+    debiased_loo(object, control)
   } else {
-    result <- log_sum(fit_points(object), targets(object, at), object$weights, L, factor, loo, control, object$plan)
-    log_abs <- result$log_abs
+    log_sum(sources, targets(object, at), factor, loo, control)
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
   list(
-    log_abs = log_abs + (log_kernel_norm(L) - log(weight)),
-    negative = result$negative, stats = result$stats
+    log_abs = sums$log_abs + (log_kernel_norm(sources$L) - log(weight)),
+    negative = sums$negative, stats = sums$stats
   )
+}
+
+# By both stages without the point, from the points as they were.
+debiased_loo <- function(object, control) {
+  sources <- sum_sources(from_centre(object, object$x), object$weights, score_factor(object))
+  sums <- debiased_loo_sum(sources, fit_factor(object), control)
+  list(log_abs = sums$log_sum, stats = sums$stats)
 }
 
 # Of an SD-KDE the leave-one-out sums are exact whatever the tolerance is.
 suggest_for_fit <- function(object, at, loo, control) {
-  if (loo && object$estimator == "sdkde") return(invisible())
-  own <- is.null(at) && object$estimator != "sdkde"
+  debiased <- is_debiased(object)
+  if (loo && debiased) return(invisible())
+  own <- is.null(at) && !debiased
   suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
 }
 
@@ -41,10 +46,7 @@ signed_density <- function(estimate) {
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
   suggest_for_fit(object, at, loo, control)
-  score_sum(
-    fit_points(object), targets(object, at), object$weights, fit_factor(object),
-    object$estimator == "laplace", loo, point_names(object), control
-  )
+  score_sum(fit_sources(object), targets(object, at), estimator_of(object), loo, point_names(object), control)$score
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
@@ -58,7 +60,7 @@ error_estimate <- function(object, at, loo, control, log_abs) {
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
-  if (object$estimator != "laplace") log_square <- pmin(log_square, 2 * log_abs)
+  if (!is_signed(object)) log_square <- pmin(log_square, 2 * log_abs)
   # clamped: the difference can be negative by rounding, or where p is near a kernel's height
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(weight) - log_square), 1)
   share[log_square == -Inf] <- 1
@@ -68,8 +70,10 @@ error_estimate <- function(object, at, loo, control, log_abs) {
 # log sum w^2 k. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
 # go in bands, each at a scale of its own.
 log_sum_squares <- function(object, at, L, loo, control) {
+  sources <- fit_sources(object)
+  square <- estimator_of(object)$square(object$d)
   sum_of <- function(squares) {
-    log_sum(fit_points(object), targets(object, at), squares, L, square_factor(object), loo, control)$log_abs
+    log_sum(with_weights(sources, squares, L), targets(object, at), square, loo, control)$log_abs
   }
   weights <- object$weights
   if (is.null(weights)) return(sum_of(NULL))
@@ -89,30 +93,17 @@ log_square_sum <- function(weights, n) {
   2 * log(top) + log(sum((weights / top)^2))
 }
 
-# ---- polynomials in q / 2 that multiply the kernel ----------------------------------------------
-
-PLAIN_FACTOR <- c(1, 0, 0)
-
-estimator_factor <- function(estimator, d) {
-  if (estimator == "laplace") c(1 + d / 2, -1, 0) else PLAIN_FACTOR
-}
-
-# The square of the above in terms of q' = 2 q, the squared distance with H / 2: (a - q'/4)^2.
-square_factor <- function(object) {
-  a <- 1 + object$d / 2
-  if (object$estimator == "laplace") c(a^2, -a, 1 / 4) else PLAIN_FACTOR
-}
+# The polynomial in q / 2 that multiplies the kernel.
+fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 
 # ---- leave-one-out ----------------------------------------------------------------------------
 
-# Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets; for sdkde the
-# centres have moved.
+# Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets, unless these
+# have been debiased.
 targets <- function(object, at) {
-  if (is.null(at) && object$estimator == "sdkde") at <- object$x
+  if (is.null(at) && is_debiased(object)) at <- object$x
   if (!is.null(at)) from_centre(object, at)
 }
-
-score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")
 
 # The sum of all other weights. A weight above half of the total is left out by summing again, since
 # the difference would lose digits.

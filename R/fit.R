@@ -1,59 +1,48 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
-# `arg` is what the user calls the points; `call` is the call to store; `formula`: what a fit by formula
-# keeps for its predictions (formula_data()).
-fit_kde <- function(points, arg, call, estimator, bandwidth, score_bandwidth, weights, backend,
-                    precision, threads, devices, tol, tol_type, na.action, formula = NULL) {
+# `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
+# score_bandwidth, weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by
+# formula keeps for its predictions (formula_data()).
+fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
-  estimator <- check_estimator(estimator)
-  control <- fk_control(backend, precision, threads, devices, tol = tol, tol_type = tol_type)
-  on.exit(close_progress(control))
+  estimator <- check_estimator(options$estimator)
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
-  weights <- check_weights(weights, nrow(points), missing = TRUE)
-  kept <- handle_missing(points, weights, na.action, arg)
-  points <- kept$points
-  weights <- common_scale(check_weights(kept$weights, nrow(points)))
-  d <- ncol(points)
-  check_fit_memory(points, estimator, arg)
-  if (!is.null(score_bandwidth) && estimator != "sdkde") {
+  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
+  data <- handle_missing(points, weights, options$na.action, arg)
+  data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  debiased <- ESTIMATORS[[estimator]]$debiased
+  check_fit_memory(data$points, debiased, arg)
+  if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
-  wanted <- want_bandwidth(bandwidth, points, weights, estimator, "bandwidth")
-  wanted_score <- want_bandwidth(score_bandwidth, points, weights, estimator, "score_bandwidth")
-
-  settle <- function(wanted, name) {
-    settle_bandwidth(wanted, points, weights, estimator, control, name, arg)
-  }
-  main <- settle(wanted, "bandwidth")
-  score <- if (estimator == "sdkde") {
-    if (is.null(score_bandwidth)) main else settle(wanted_score, "score_bandwidth")
-  }
-  debias <- if (estimator == "sdkde") debias_points(points, weights, main, score, control, arg)
-
+  bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
+  debias <- if (debiased) debias_points(data, bandwidths, control, arg)
   stages <- list(
-    bandwidth = main$stats,
-    score_bandwidth = if (!is.null(score_bandwidth)) score$stats,
+    bandwidth = bandwidths$main$stats,
+    score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
     debias = debias$stats
   )
-  new_fit(
-    call, estimator, points, weights, main, control, threads, devices, resolved, stages, score$H, debias, formula,
-    kept$omitted
-  )
+  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
+  new_fit(call, estimator, data, bandwidths, debias, control, computed, formula)
 }
 
-# The object itself, of what was found.
-new_fit <- function(call, estimator, points, weights, main, control, threads, devices, resolved,
-                    stages = list(), score_bandwidth = NULL, debias = NULL, formula = NULL, omitted = NULL) {
+# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record().
+new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL) {
+  asked <- control$asked
+  main <- bandwidths$main
   object <- list(
-    call = call, estimator = estimator, n = nrow(points), d = ncol(points), x = points,
-    names = colnames(points), weights = weights, bandwidth = main$H, score_bandwidth = score_bandwidth,
-    selector = main$selector, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
-    variables = formula$variables, na.action = omitted, backend = control$backend, precision = control$precision,
-    threads = threads, devices = devices, tol = control$tol, tol_type = control$tol_type, plan = .Call(ffi_plan)
+    call = call, estimator = estimator, n = nrow(data$points), d = ncol(data$points), x = data$points,
+    names = colnames(data$points), weights = data$weights, bandwidth = main$H,
+    score_bandwidth = bandwidths$score$H, selector = main$selector, debiased = debias$debiased,
+    centred = debias$centred, terms = formula$terms, variables = formula$variables, na.action = data$omitted,
+    backend = control$backend, precision = control$precision, threads = asked$threads, devices = asked$devices,
+    engine = control$engine, tol = control$tol, tol_type = control$tol_type, memory_limit = asked$memory_limit,
+    chunk_bytes = asked$chunk_bytes, device_memory = asked$device_memory,
+    factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan()
   )
-  object$diagnostics <- fit_record(object, Filter(Negate(is.null), stages), resolved)
-  structure(object, class = "flash_kde")
+  class(object) <- "flash_kde"
+  object
 }
 
 # ---- debiased points --------------------------------------------------------------------------
@@ -61,13 +50,15 @@ new_fit <- function(call, estimator, points, weights, main, control, threads, de
 # list(debiased, centred, stats). Far from the origin a shift of a fraction of a bandwidth loses digits when it is
 # added to a coordinate: `centred`, list(centre, points), keeps the debiased points relative to a centre; NULL
 # where there is none.
-debias_points <- function(points, weights, main, score, control, arg) {
+debias_points <- function(data, bandwidths, control, arg) {
+  points <- data$points
+  weights <- data$weights
   name_stage(control, "Debiasing")
   suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
-  centre <- far_centre(points, weights, bandwidth_sds(main$H))
+  centre <- far_centre(points, weights, bandwidth_sds(bandwidths$main$H))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
-  debias <- .Call(ffi_debias, sum_sources(near, weights, score$L), main$L, control)
+  debias <- debias_sum(sum_sources(near, weights, bandwidths$score$L), bandwidths$main$L, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
     debiased = shift_points(debiased, centre, 1), stats = debias$stats,
@@ -77,22 +68,8 @@ debias_points <- function(points, weights, main, score, control, arg) {
 
 # Where all numbers of a column are on one side of the origin, and further from it than a thousand bandwidths, the
 # nearest of them: the difference of any other and this one is no larger than the number itself, so it keeps all
-# digits. 0 for other columns; NULL where all are 0.
-far_centre <- function(points, weights, sds) {
-  rows <- if (!is.null(weights) && any(weights == 0)) which(weights > 0) else seq_len(nrow(points))
-  nearest <- function(column, far) {
-    range <- range(column)
-    value <- max(range[1], 0) + min(range[2], 0)
-    if (abs(value) > far) value else 0
-  }
-  some <- utils::head(rows, 1000)
-  centre <- vapply(seq_len(ncol(points)), \(k) {
-    # the first rows nearly always tell, without a copy of the column
-    value <- nearest(points[some, k], 1024 * sds[k])
-    if (value == 0 || length(some) == length(rows)) value else nearest(points[rows, k], 1024 * sds[k])
-  }, 0)
-  if (any(centre != 0)) centre
-}
+# digits. 0 for other columns; NULL where all are 0. Rows of weight 0 do not count.
+far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weights, 1024 * as.double(sds))
 
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
@@ -125,29 +102,43 @@ common_scale <- function(weights) {
 relative_to_largest <- function(weights) weights / max(weights)
 
 # On the safe side: the engine holds less than a whitened copy beside the debiased points.
-check_fit_memory <- function(points, estimator, arg) {
-  copies <- if (estimator == "sdkde") 4 else 1
+check_fit_memory <- function(points, debiased, arg) {
+  copies <- if (debiased) 4 else 1
   check_memory(8 * copies * length(points), arg)
 }
 
 # ---- bandwidths -------------------------------------------------------------------------------
 
+# list(main, score), each as as_bandwidth() gives it with its selector and what that computed; `score` is NULL where the
+# estimator has none.
+fit_bandwidths <- function(data, estimator, options, control, arg) {
+  want <- \(name) want_bandwidth(options[[name]], data$points, data$weights, name)
+  wanted <- want("bandwidth")
+  wanted_score <- if (!is.null(options$score_bandwidth)) want("score_bandwidth")
+  settle <- \(wanted, name) settle_bandwidth(wanted, data, estimator, control, name, arg)
+  main <- settle(wanted, "bandwidth")
+  if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
+  list(main = main, score = if (is.null(wanted_score)) main else settle(wanted_score, "score_bandwidth"))
+}
+
 # Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
-want_bandwidth <- function(bandwidth, points, weights, estimator, arg) {
+want_bandwidth <- function(bandwidth, points, weights, arg) {
   d <- ncol(points)
   if (!is.null(bandwidth) && !is.character(bandwidth)) {
     found <- as_bandwidth(bandwidth, d, arg, colnames(points))
-    return(c(found, list(selector = selector_of(bandwidth))))
+    found$selector <- selector_of(bandwidth)
+    return(found)
   }
   if (is.null(bandwidth)) default_selector() else check_selector(bandwidth, d, weights, arg)
 }
 
 # `name`: what the user calls this bandwidth; `arg`: what the user calls the points.
-settle_bandwidth <- function(wanted, points, weights, estimator, control, name, arg) {
+settle_bandwidth <- function(wanted, data, estimator, control, name, arg) {
   if (is.list(wanted)) return(wanted)
-  check_spread(points, arg, weights, cure = paste0(" (give `", name, "` as a number)"))
+  points <- data$points
+  check_spread(points, arg, data$weights, cure = paste0(" (give `", name, "` as a number)"))
   started <- proc.time()[["elapsed"]]
-  selected <- select_bandwidth(wanted, points, weights, estimator, control, arg)
+  selected <- select_bandwidth(wanted, points, data$weights, estimator, control, arg)
   # what the search takes beside its sums counts, too
   stats <- as.list(selected$stats)
   stats$seconds <- proc.time()[["elapsed"]] - started
@@ -162,7 +153,7 @@ settle_bandwidth <- function(wanted, points, weights, estimator, control, name, 
 # The centres of the kernels, relative to fit_centre(). Those of a file may have been detached since.
 fit_points <- function(object) {
   if (is_big(object$x)) check_big(object$x, "object")
-  if (object$estimator != "sdkde") return(object$x)
+  if (!is_debiased(object)) return(object$x)
   if (is.null(object$centred)) object$debiased else object$centred$points
 }
 
@@ -174,18 +165,35 @@ from_centre <- function(object, points) shift_points(points, fit_centre(object),
 from_origin <- function(object, points) shift_points(points, fit_centre(object), 1)
 
 # The centres of the kernels as the user knows them, for figures and samples.
-shown_points <- function(object) if (object$estimator == "sdkde") object$debiased else object$x
+shown_points <- function(object) if (is_debiased(object)) object$debiased else object$x
 
-fit_factor <- function(object) lower_factor(object$bandwidth, "bandwidth")
-
-# A fit from before there were devices or tolerances has none: the default.
-fit_control <- function(object) {
-  tol <- if (is.null(object$tol)) 0 else object$tol
-  tol_type <- if (is.null(object$tol_type)) "global" else object$tol_type
-  fk_control(
-    object$backend, object$precision, object$threads, object$devices, tol = tol, tol_type = tol_type
-  )
+# Kept with the matrix that it is of: fits of earlier versions have none, and a fit is a list that may be changed.
+fit_factor <- function(object) {
+  known <- object$factor
+  if (!is.null(known) && identical(known$H, object$bandwidth)) return(known$L)
+  lower_factor(object$bandwidth, "bandwidth")
 }
+
+score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")
+
+# What sums of the estimate are over; targets have to be relative to fit_centre(), too.
+fit_sources <- function(object) {
+  sum_sources(fit_points(object), object$weights, fit_factor(object), plan = object$plan)
+}
+
+# What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the
+# default.
+fit_asked <- function(object) {
+  asked <- CONTROL_DEFAULTS
+  for (name in names(asked)) {
+    value <- object[[name]]
+    if (!is.null(value)) asked[[name]] <- value
+  }
+  asked
+}
+
+# The list for C by it, for those who close its progress bar themselves.
+fit_control <- function(object) run_control(fit_asked(object))
 
 total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
 
@@ -211,9 +219,4 @@ log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diag(L)))
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
   if (object$d == 1) "x" else paste0("x", seq_len(object$d))
-}
-
-# What is summed over, as the routines in C take it. `plan`: a handle (ffi_plan) that keeps what they prepare.
-sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL) {
-  list(points = points, weights = weights, L = L, kernel = kernel, plan = plan)
 }

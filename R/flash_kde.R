@@ -171,14 +171,21 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              na.action = getOption("na.action"), ...) {
+                              engine = c("auto", "exact", "fast"), na.action = getOption("na.action"),
+                              control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
-  points <- check_points(x, "x", missing = TRUE)
-  fit_kde(
-    points, "x", generic_call(match.call()), estimator, bandwidth, score_bandwidth, weights,
-    backend, precision, threads, devices, tol, tol_type, na.action
+  asked <- settle_control(control, c(list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
+  ), if (!missing(tol)) list(tol = tol)))
+  run <- start_run(asked)
+  # fit_kde() looks for infinite values, too
+  points <- check_points(x, "x", infinite = TRUE)
+  options <- list(
+    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, weights = weights,
+    na.action = na.action
   )
+  fit_kde(points, "x", generic_call(match.call()), options, run)
 }
 
 #' @rdname flash_kde
@@ -191,12 +198,10 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
 # `call`: the matched call, `frame`: where the user wrote it.
 fit_formula <- function(call, frame, formula, data, options, na.action) {
   check_formula(formula, data)
+  run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
-  fit_kde(
-    made$points, "formula", generic_call(name_options(call)), options$estimator,
-    options$bandwidth, options$score_bandwidth, made$weights, options$backend, options$precision,
-    options$threads, options$devices, options$tol, options$tol_type, na.action, made
-  )
+  options[c("weights", "na.action")] <- list(made$weights, na.action)
+  fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made)
 }
 
 # The first argument of a call whose formula is named is the data.
@@ -219,12 +224,13 @@ fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, we
 check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"), ...) {
+                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
+                              engine = c("auto", "exact", "fast"), control = NULL, ...) {
   check_fit_dots(...)
-  mget(c(
-    "estimator", "bandwidth", "score_bandwidth", "backend", "precision", "threads", "devices", "tol",
-    "tol_type"
-  ))
+  asked <- settle_control(control, c(list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
+  ), if (!missing(tol)) list(tol = tol)))
+  list(estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, asked = asked)
 }
 
 # Other packages' names for the bandwidth get a hint.

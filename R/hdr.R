@@ -57,6 +57,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
                                 n_samples = 10000, seed = 1) {
   check_dots_empty(...)
   check_in_memory(object)
+  hold_limits(object)
   prob <- check_prob(prob, "prob", bytes = 8 * 10 + NAME_BYTES)
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
@@ -92,14 +93,14 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
 # are as precise as from n draws from the positive part itself.
 log_level_by_sampling <- function(marginal, prob, n, seed) {
   k <- ncol(marginal$x)
-  if (marginal$laplace) n <- n * (1 + k / 2)
+  if (marginal$signed) n <- n * (1 + k / 2)
   check_memory(8 * 4 * n * k, "n_samples")
   draws <- with_fixed_seed(
     draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n)), seed
   )
   estimate <- log_marginal(marginal, draws)
-  level <- if (marginal$laplace) {
-    plain <- log_marginal(marginal, draws, laplace = FALSE)
+  level <- if (marginal$signed) {
+    plain <- log_marginal(marginal, draws, PLAIN_FACTOR)
     share <- ifelse(estimate$negative, 0, exp(estimate$log_abs - plain$log_abs))
     positive <- share > 0
     weighted_quantile(estimate$log_abs[positive], share[positive], 1 - prob)
@@ -137,7 +138,7 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
   mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diag(marginal$lower))
   # The mass of kde and sdkde is known; of laplace the positive part counts.
-  total <- if (marginal$laplace) mass[length(mass)] else max(1, mass[length(mass)])
+  total <- if (marginal$signed) mass[length(mass)] else max(1, mass[length(mass)])
   # linear between the two values whose masses enclose the wanted one
   i <- findInterval(prob * total, mass)
   n <- length(value)

@@ -21,13 +21,6 @@ suggest_tolerance <- function(control, n, m, d, kernel = "gaussian", own = FALSE
   ))
 }
 
-# NA where no engine can do it.
-guess_seconds <- function(control, n, m, d, kernel, engine, tol) {
-  control$engine <- engine
-  control$tol <- tol
-  .Call(ffi_guess, control, as.double(n), as.double(m), as.double(d), kernel)
-}
-
 # In words, rounded up.
 time_label <- function(seconds) {
   if (seconds < 120) return(paste(ceiling(seconds), "s"))

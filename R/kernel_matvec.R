@@ -120,29 +120,28 @@
 #' chunked <- kernel_matvec(next_chunk, x, bandwidth = 0.5, kernel = "matern32")
 #' all.equal(chunked, sums)
 kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
-                          kernel = c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq"),
+                          kernel = "gaussian",
                           tol = 1e-6, tol_type = c("global", "pointwise"),
                           engine = c("auto", "exact", "fast"), weights = NULL, out = NULL,
                           chunk_rows = NULL, backend = c("auto", "cpu", "cuda"),
                           precision = c("auto", "double", "single", "fast"), threads = NULL,
-                          devices = NULL) {
+                          devices = NULL, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
-  kernels <- c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq")
-  kernel <- check_choice(kernel, kernels, "kernel")
-  control <- fk_control(backend, precision, threads, devices,
-    engine = engine, tol = tol, tol_type = tol_type
-  )
-  on.exit(close_progress(control))
-  targets <- if (!missing(y)) y
-  result <- sum_kernels(x, targets, b, bandwidth, weights, kernel, control, out, chunk_rows)
-  record <- sum_record(result, kernel, control)
+  kernel <- check_kernel(kernel)
+  asked <- settle_control(control, c(list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
+  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  run <- start_run(asked)
+  given <- check_sums(x, if (!missing(y)) y, b, bandwidth, weights, kernel)
+  result <- sum_kernels(given$sources, given$at, given$b, run, out, chunk_rows)
+  record <- sum_record(result, kernel, run)
   if (!is.null(out)) return(invisible(record))
   keep_record(result$sums, record)
 }
 
-# list(sums, stats, n, m, d), `sums` NULL where they went to `out`.
-sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL, chunk_rows = NULL) {
+# Sources, targets and coefficients as the user gave them, checked: list(sources, at, b).
+check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
   once <- is.function(x)
   if (!once) x <- check_table(x, "x")
   if (once && is.null(y)) stop_argument("y", "must be given where `x` is a function")
@@ -150,133 +149,24 @@ sum_kernels <- function(x, y, b, bandwidth, weights, kernel, control, out = NULL
     y <- if (once) check_table(y, "y") else check_table(y, "y", ncol(x), colnames(x))
   }
   columns_of <- if (once) y else x
-  d <- ncol(columns_of)
-  names <- colnames(columns_of)
   n <- if (once) NA_real_ else nrow(x)
   weights <- check_weights(weights, if (once) length(weights) else n)
-  is_vector <- is.null(dim(b))
   if (!is.null(b)) b <- check_coefficients(b, n)
-  L <- as_bandwidth(bandwidth, d, names = names)$L
-  out <- check_out(out)
-  size <- chunk_size(chunk_rows, d + max(1, NCOL(b)))
-
-  targets <- if (is.null(y)) x else y
-  job <- list(
-    x = x, targets = targets, own = is.null(y), once = once, n = as.double(n), m = as.double(nrow(targets)),
-    d = d, names = names, L = L, pieces = row_pieces(targets, size),
-    chunks = if (once) NA_real_ else length(row_pieces(x, size))
-  )
-  source <- chunk_source(\() source_chunks(x, b, weights, d, names, size), once)
-  is_vector <- is_vector && source$peek()$is_vector
-  check_out_size(out, job$m, NCOL(source$peek()$columns))
-  sink <- sum_sink(out, is_vector)
-  name_stage(control, "Summing kernels")
-  if (!once) suggest_tolerance(control, job$n, job$m, d, kernel, own = job$own)
-  done <- if (may_stream(job, kernel, control)) sum_by_stream(job, source, sink, control)
-  if (is.null(done)) done <- sum_by_chunks(job, source, sink, kernel, control)
-  list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(targets), d = d)
+  L <- as_bandwidth(bandwidth, ncol(columns_of), names = colnames(columns_of))$L
+  list(sources = sum_sources(x, weights, L, kernel), at = y, b = b)
 }
 
-# list(stats, n): every chunk of sources with every piece of targets by itself, but those that the sink has. Targets
-# of a pass over the sources are summed together: those of one piece, or all where they can be read only once.
-sum_by_chunks <- function(job, source, sink, kernel, control) {
-  pieces <- job$pieces[seq_along(job$pieces) > sink$pieces()]
-  # every pair once where the points are their own targets and all in memory
-  symmetric <- job$own && length(job$pieces) == 1
-  passes <- if (job$once) list(pieces) else lapply(pieces, list)
-  # errors of chunks add up, each relative to the largest sum of its own
-  control$tol <- control$tol / tol_share(job)
-  stats <- NULL
-  for (pass in passes) {
-    sums <- vector("list", length(pass))
-    source$rewind()
-    count <- 0
-    while (!is.null(chunk <- source$peek())) {
-      count <- count + nrow(chunk$points)
-      if (is.null(stats)) {
-        check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
-      }
-      for (i in seq_along(pass)) {
-        at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
-        show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)
-        part <- .Call(ffi_kernel_sum, sum_sources(chunk$points, NULL, job$L, kernel), at, chunk$columns, control)
-        sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
-        stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
-      }
-      source$drop()
-    }
-    Map(sink$take, pass, sums)
-  }
-  list(stats = stats, n = count)
-}
-
-# Takes the sums of one piece of targets after the other.
-sum_sink <- function(out, is_vector) {
-  results <- list()
-  pieces <- 0
-  rows <- 0
-  list(
-    returns = is.null(out),
-    take = function(piece, sums) {
-      if (is_vector && !is.null(dim(sums))) sums <- as.vector(sums)
-      if (is.null(out)) results[[pieces + 1]] <<- sums else write_rows(out, piece, sums)
-      pieces <<- pieces + 1
-      rows <<- piece[2]
-    },
-    pieces = \() pieces,
-    rows = \() rows,
-    join = function() {
-      all <- results
-      results <<- NULL
-      join_pieces(all, is_vector)
-    }
-  )
-}
-
-# The part of the tolerance that is a chunk's.
-tol_share <- function(job) if (job$once) CHUNKS_OF_A_FUNCTION else job$chunks
-
-# For so many chunks a function's sums keep the tolerance whatever the chunks are, and for any number of
-# chunks that are alike.
-CHUNKS_OF_A_FUNCTION <- 64
-
-# An n x r double matrix, a big.matrix, or a plain vector, which is not copied; n is NA where it is not known.
+# An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not known.
 check_coefficients <- function(b, n) {
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0
   columns <- if (is_plain) b else if (is_big(b)) check_big(b, "b") else as_points(b, "b")
+  if (is.null(dim(b))) columns <- as.vector(columns)
   if (!is.na(n) && NROW(columns) != n) {
     stop_argument("b", "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(columns)))
   }
   if (NCOL(columns) == 0) stop_argument("b", "must have at least one column: found none")
   if (!is_big(b)) check_finite(columns, "b")
   columns
-}
-
-chunk_size <- function(chunk_rows, numbers_per_row) {
-  if (is.null(chunk_rows)) return(max(1, floor(chunk_bytes() / (8 * numbers_per_row))))
-  check_count(chunk_rows, "chunk_rows")
-}
-
-# A chunk and the engine's copy of it, as much for the coefficients, `d` numbers of each target, and the
-# sums of the pass, or of all `m` targets where they are returned.
-check_sum_memory <- function(chunk, d, pass, m) {
-  rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
-  sums <- max(m, sum(rows)) * NCOL(chunk$columns)
-  check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
-}
-
-# The next call's part of the work, `total`; with NA each call has a bar of its own.
-show_share <- function(control, done, part, total) {
-  if (is.na(total)) {
-    name_stage(control, "Summing kernels of a chunk")
-  } else {
-    share_stage(control, done / total, part / total)
-  }
-}
-
-join_pieces <- function(sums, is_vector) {
-  if (length(sums) < 2) return(if (length(sums) == 1) sums[[1]])
-  do.call(if (is_vector) c else rbind, sums)
 }
 
 sum_record <- function(result, kernel, control) {

@@ -38,32 +38,34 @@
 kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, weights = NULL,
                        backend = c("auto", "cpu", "cuda"),
                        precision = c("auto", "double", "single", "fast"), threads = NULL,
-                       devices = NULL) {
+                       devices = NULL, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   if (is.function(x)) check_points(x, "x") # is refused: kernel_matvec() takes functions
-  control <- fk_control(backend, precision, threads, devices, engine = "exact")
-  on.exit(close_progress(control))
-  sum_kernels(x, y, b, bandwidth, weights, "gaussian", control)$sums
+  given <- list(backend = backend, precision = precision, threads = threads, devices = devices)
+  run <- start_run(exactly(settle_control(control, given)))
+  given <- check_sums(x, y, b, bandwidth, weights)
+  sum_kernels(given$sources, given$at, given$b, run)$sums
 }
+
+# The same control, with every pair summed.
+exactly <- function(asked) replace(asked, c("engine", "tol"), list("exact", 0))
 
 #' @rdname kernel_sum
 #' @export
 kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
                          backend = c("auto", "cpu", "cuda"),
                          precision = c("auto", "double", "single", "fast"), threads = NULL,
-                       devices = NULL) {
+                         devices = NULL, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
+  given <- list(backend = backend, precision = precision, threads = threads, devices = devices)
+  run <- start_run(exactly(settle_control(control, given)), "Computing scores")
   points <- check_points(x, "x")
   targets <- if (!is.null(at)) check_points(at, "at", ncol(points), colnames(points))
   weights <- common_scale(check_weights(weights, nrow(points)))
-  bandwidth <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))
-  control <- fk_control(backend, precision, threads, devices)
-  on.exit(close_progress(control))
+  L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
-  name_stage(control, "Computing scores")
-  .Call(
-    ffi_score, sum_sources(points, weights, bandwidth$L), targets, FALSE, FALSE, colnames(points), control
-  )$score
+  sources <- sum_sources(points, weights, L)
+  score_sum(sources, targets, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, colnames(points), run)$score
 }

@@ -31,9 +31,7 @@
 logLik.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   check_loo(object, "object")
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Leaving one out")
+  control <- start_run(fit_asked(object), "Leaving one out")
   estimate <- log_estimate(object, NULL, TRUE, control)
   used <- used_rows(object)
   n <- n_used(object)

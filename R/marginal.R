@@ -35,7 +35,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
     weights = object$weights[used],
     lower = lower,
     sds = bandwidth_sds(h),
-    laplace = object$estimator == "laplace",
+    signed = is_signed(object), factor = estimator_of(object)$factor(k),
     log_norm = log_kernel_norm(lower) - log(total_weight(object)),
     control = fit_control(object), n_panels = n_panels
   )
@@ -45,25 +45,24 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
+  out$sources <- sum_sources(out$x, out$weights, lower)
   out
 }
 
 # The fit's own tolerance counts where it is wider.
 figure_control <- function(object) {
-  object$tol <- max(object$tol, FIGURE_TOL)
-  fit_control(object)
+  asked <- fit_asked(object)
+  asked$tol <- max(asked$tol, FIGURE_TOL)
+  run_control(asked)
 }
 
 # Signed density of a marginal() at the rows of `at`.
 marginal_density <- function(marginal, at) signed_density(log_marginal(marginal, at))
 
-# The same as list(log_abs, negative); with `laplace = FALSE` of the plain estimate.
-log_marginal <- function(marginal, at, laplace = marginal$laplace) {
+# The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
+log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))
-  factor <- estimator_factor(if (laplace) "laplace" else "kde", ncol(marginal$x))
-  sums <- .Call(
-    ffi_log_sum, sum_sources(marginal$x, marginal$weights, marginal$lower), at, factor, FALSE, marginal$control
-  )
+  sums <- log_sum(marginal$sources, at, factor, FALSE, marginal$control)
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums
 }

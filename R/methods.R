@@ -34,7 +34,7 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
   digits <- check_digits(digits)
   print_head(x)
   print_bandwidth(x, digits)
-  print_where(x$diagnostics)
+  print_where(fit_record(x))
   invisible(x)
 }
 
@@ -44,8 +44,9 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
   check_dots_empty(...)
   check_in_memory(object)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
+  run <- start_run(fit_asked(object), "Predicting")
   log_density <- suppressWarnings(
-    predict_at(object, NULL, "log_density", FALSE, FALSE),
+    predict_at(object, NULL, "log_density", FALSE, FALSE, run),
     classes = "flashkernel_warning_negative"
   )
   used <- used_rows(object)
@@ -69,7 +70,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
 
 # Where all else takes linear time.
 is_slow_to_leave_out <- function(object) {
-  object$estimator == "sdkde" && isTRUE(object$tol > 0) && object$n > 50000
+  is_debiased(object) && isTRUE(object$tol > 0) && object$n > 50000
 }
 
 summarise_columns <- function(x, weights, names) {
@@ -122,17 +123,9 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
 
 # ---- parts of print() -------------------------------------------------------------------------
 
-# What the estimators are called, and in short, for the line under a plot's title.
-ESTIMATOR_TITLES <- c(
-  kde = "Kernel density estimate",
-  sdkde = "Score-debiased kernel density estimate (SD-KDE)",
-  laplace = "Laplace-corrected kernel density estimate (signed)"
-)
-SHORT_TITLES <- c(kde = "KDE", sdkde = "SD-KDE", laplace = "Laplace-corrected KDE")
-
 # `x`: a fit or its summary. Both are described by the same few values.
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
-  cat(ESTIMATOR_TITLES[[x$estimator]], "\n\n", sep = "")
+  cat(estimator_of(x)$title, "\n\n", sep = "")
   # a call made by do.call() holds the data: show its beginning
   call <- deparse(short_call(x$call), nlines = 5)
   cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")

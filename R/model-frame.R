@@ -120,8 +120,8 @@ check_terms <- function(terms) {
   terms
 }
 
-# The columns of a model frame, as a double matrix; NA allowed.
-frame_points <- function(data, terms, arg, infinite = FALSE) {
+# The columns of a model frame, as a double matrix; whether they are finite is not looked at.
+frame_points <- function(data, terms, arg) {
   # by position: a term's label has backticks where the column's name has none
   used <- apply(attr(terms, "factors") != 0, 2, which)
   columns <- unclass(data)[unlist(used)]
@@ -133,7 +133,7 @@ frame_points <- function(data, terms, arg, infinite = FALSE) {
     )
   }
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
-  check_points(do.call(cbind, parts), arg, missing = TRUE, infinite = infinite)
+  check_points(do.call(cbind, parts), arg, infinite = TRUE)
 }
 
 # A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
@@ -164,5 +164,5 @@ formula_newdata <- function(object, newdata) {
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
-  frame_points(data, object$terms, "newdata", infinite = object$d == 1)
+  frame_points(data, object$terms, "newdata")
 }

@@ -5,7 +5,9 @@
 # "exclude".
 handle_missing <- function(points, weights, na.action, arg) {
   action <- as_na_action(na.action)
-  if ((.Call(ffi_all_finite, points) || !anyNA(points)) && !anyNA(weights)) {
+  finite <- all_finite(points)
+  if (!finite) check_finite(points, arg, missing = TRUE)
+  if ((finite || !anyNA(points)) && !anyNA(weights)) {
     return(list(points = points, weights = weights, omitted = NULL))
   }
   kept <- apply_na_action(action, as_frame(points, weights), arg)

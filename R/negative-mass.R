@@ -1,9 +1,7 @@
 # The integral of the negative part of a Laplace-corrected estimate.
 
 negative_mass <- function(object) {
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Integrating the negative part")
+  control <- start_run(fit_asked(object), "Integrating the negative part")
   grid <- if (object$d <= 2) whitened_grid(object)
   if (is.null(grid)) mass_by_sampling(object, control) else mass_on_grid(object, grid, control)
 }

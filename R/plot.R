@@ -76,6 +76,7 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
                            col = NULL, lwd = NULL, lty = 1, main = NULL, sub = NULL,
                            xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, ...) {
   check_in_memory(x, "x")
+  hold_limits(x)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   add <- check_flag(add, "add")
   n_grid <- check_grid_size(n_grid, x$d)
@@ -315,7 +316,7 @@ is_element <- function(written) {
 fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
   sds <- short_number(bandwidth_sds(fit$bandwidth))
   paste0(
-    SHORT_TITLES[[fit$estimator]], ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
+    estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {
       paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "))
     },

@@ -61,33 +61,24 @@
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
                               backend = NULL, threads = NULL, devices = NULL, tol = NULL,
-                              tol_type = NULL, ...) {
+                              tol_type = NULL, engine = NULL, control = NULL, ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
-  object <- run_on(object, backend, threads, devices, tol, tol_type)
+  given <- list(
+    backend = backend, threads = threads, devices = devices, engine = engine, tol = tol, tol_type = tol_type
+  )
+  # a fit may come from another machine: what it asked for need not be here
+  run <- start_run(settle_control(control, given[!vapply(given, is.null, NA)], fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
-    return(predict_at(object, NULL, type, se.fit, loo, restore))
+    return(predict_at(object, NULL, type, se.fit, loo, run, restore))
   }
   kept <- newdata_rows(new_points(object, newdata), na.action)
-  predict_at(object, kept$points, type, se.fit, loo, kept$restore)
-}
-
-# A fit may come from another machine: what it asked for need not be here.
-run_on <- function(object, backend, threads, devices, tol, tol_type) {
-  if (!is.null(backend)) object$backend <- check_backend(backend)
-  if (!is.null(threads)) object$threads <- check_threads(threads)
-  if (!is.null(devices)) {
-    check_devices(devices)
-    object$devices <- devices
-  }
-  if (!is.null(tol)) object$tol <- check_tol(tol, "auto")
-  if (!is.null(tol_type)) object$tol_type <- check_tol_type(tol_type)
-  object
+  predict_at(object, kept$points, type, se.fit, loo, run, kept$restore)
 }
 
 check_combination <- function(object, newdata, type, se.fit, loo) {
@@ -98,8 +89,8 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (!is.null(newdata)) {
     stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
   }
-  if (object$estimator == "sdkde" && (se.fit || type == "score")) {
-    stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"sdkde\"")
+  if (!estimator_of(object)$loo_scores && (se.fit || type == "score")) {
+    stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"", object$estimator, "\"")
   }
   check_loo(object)
 }
@@ -108,14 +99,16 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 
 new_points <- function(object, newdata) {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
-  check_points(newdata, "newdata", d = object$d, names = object$names, missing = TRUE, infinite = object$d == 1)
+  # newdata_rows() looks for infinite values
+  check_points(newdata, "newdata", d = object$d, names = object$names, infinite = TRUE)
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
 # that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
 newdata_rows <- function(points, na.action) {
   action <- as_na_action(na.action)
-  if (.Call(ffi_all_finite, points)) return(list(points = points, restore = \(result, at_infinity) result))
+  if (all_finite(points)) return(list(points = points, restore = \(result, at_infinity) result))
+  if (ncol(points) > 1) check_finite(points, "newdata", missing = TRUE)
   kept <- apply_na_action(action, as_frame(points), "newdata")
   points <- kept$x
   lost <- is.na(rowSums(points))
@@ -140,16 +133,13 @@ pad_rows <- function(result, inside, other) {
 # ---- evaluation -------------------------------------------------------------------------------
 
 # `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
-predict_at <- function(object, at, type, se.fit, loo, restore = \(result, at_infinity) result) {
+predict_at <- function(object, at, type, se.fit, loo, control, restore = \(result, at_infinity) result) {
   m <- if (is.null(at)) object$n else nrow(at)
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
   copies <- if (is.null(fit_centre(object))) 1 else 2
   check_memory(8 * (m * (6 + copies * object$d) + numbers_held(object)), arg)
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Predicting")
   if (type == "score") return(restore(score_estimate(object, at, loo, control), NaN))
   estimate <- log_estimate(object, at, loo, control)
   fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)

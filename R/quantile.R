@@ -38,11 +38,9 @@ cdf.flash_kde <- function(object, q, ...) {
   if (missing(q) || !is_number(q)) {
     stop_argument("q", "must be numeric: found ", if (missing(q)) "nothing" else describe(q))
   }
+  control <- start_run(fit_asked(object), "Integrating")
   # q as double, which of them are finite and where, these, their sums and the result
   check_memory(8 * (6 * as.double(length(q)) + 3 * object$n), "q")
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Integrating")
   evaluate <- tail_function(object, control)
   result <- rep(NA_real_, length(q))
   inside <- is.finite(q)
@@ -59,6 +57,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   check_dots_empty(...)
   check_one_dimension(x, "x")
   names <- check_flag(names, "names")
+  hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   result <- ifelse(probs == 0, -Inf, Inf)
   inner <- probs > 0 & probs < 1
@@ -86,8 +85,7 @@ tail_function <- function(object, control, upper = FALSE) {
   h <- sqrt(object$bandwidth[1, 1])
   function(q) {
     if (length(q) == 0) return(numeric())
-    sums <- .Call(ffi_cdf, centres, cumulative, h, sign * q, object$estimator == "laplace", control)
-    sums / cumulative[object$n]
+    cdf_sum(centres, cumulative, h, sign * q, is_signed(object), control) / cumulative[object$n]
   }
 }
 
@@ -108,12 +106,10 @@ table_nodes <- function(object, h) {
 # is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
 # Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
 invert_cdf <- function(object, probs) {
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Finding quantiles")
+  control <- start_run(fit_asked(object), "Finding quantiles")
   below_at <- tail_function(object, control)
   above_at <- if (any(probs > 0.5)) tail_function(object, control, upper = TRUE)
-  monotone <- object$estimator != "laplace"
+  monotone <- !is_signed(object)
   h <- sqrt(object$bandwidth[1, 1])
   # by the smaller tail, which keeps its digits: 1 - p is exact where p is above one half
   upper_half <- probs > 0.5

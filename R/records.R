@@ -7,15 +7,18 @@ session <- new.env(parent = emptyenv())
 MOST_RECORDS <- 1000
 
 keep_record <- function(sums, record) {
-  entry <- list(identity = .Call(ffi_identity, sums), record = record)
+  entry <- list(identity = identity_of(sums), record = record)
   session$records <- c(list(entry), utils::head(session$records, MOST_RECORDS - 1))
   sums
 }
 
+# The address and a key of the numbers; NULL where they are no doubles.
+identity_of <- function(sums) .Call(ffi_identity, sums)
+
 # NULL where there is none. The same numbers may have been computed twice, in different ways: then it is the address
 # that tells, or else the last counts.
 find_record <- function(sums) {
-  identity <- .Call(ffi_identity, sums)
+  identity <- identity_of(sums)
   if (is.null(identity)) return(NULL)
   same <- Filter(\(entry) entry$identity[2] == identity[2], session$records)
   here <- Filter(\(entry) entry$identity[1] == identity[1], same)

@@ -28,16 +28,17 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)
   nsim <- check_count(nsim, "nsim")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
+  hold_limits(object)
   check_memory(8 * 4 * nsim * object$d, "nsim")
   if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)
   before <- get(".Random.seed", globalenv(), inherits = FALSE)
   state <- before
   if (!is.null(seed)) {
-    on.exit(assign(".Random.seed", before, envir = globalenv()))
+    on.exit(assign(".Random.seed", before, envir = globalenv()), add = TRUE)
     set.seed(seed)
     state <- structure(seed, kind = as.list(RNGkind()))
   }
-  draws <- if (object$estimator == "laplace") {
+  draws <- if (is_signed(object)) {
     draw_positive_part(object, nsim)
   } else {
     draw_estimate(object, nsim)
@@ -59,9 +60,7 @@ draw_mixture <- function(centres, weights, lower, n) {
 }
 
 draw_positive_part <- function(object, n) {
-  control <- fit_control(object)
-  on.exit(close_progress(control))
-  name_stage(control, "Simulating")
+  control <- start_run(fit_asked(object), "Simulating")
   bound <- 1 + object$d / 2
   draws <- matrix(0, n, object$d)
   filled <- 0

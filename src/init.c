@@ -26,6 +26,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_stream_evaluate, 4),
     ROUTINE(ffi_stream_close, 1),
     ROUTINE(ffi_all_finite, 1),
+    ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_resolve, 4),
     ROUTINE(ffi_guess, 5),

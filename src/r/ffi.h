@@ -19,6 +19,7 @@ SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control);
 SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control);
 SEXP ffi_stream_close(SEXP stream);
 SEXP ffi_all_finite(SEXP x);
+SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d);

@@ -169,5 +169,15 @@ SEXP ffi_identity(SEXP x) {
 
 /* Of doubles; others are not looked at, and FALSE. */
 SEXP ffi_all_finite(SEXP x) {
-  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL(x), XLENGTH(x)));
+  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL_RO(x), XLENGTH(x)));
+}
+
+/* NULL where no column has one. */
+SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
+  struct fk_points points = r_points(x, "x");
+  const double *w = r_weights(weights, points.n), *limits = r_numbers(far, (R_xlen_t)points.d, "far");
+  SEXP centre = PROTECT(r_vector(points.d));
+  bool any = fk_far_centre(&points, w, limits, REAL(centre));
+  UNPROTECT(1);
+  return any ? centre : R_NilValue;
 }

@@ -79,3 +79,9 @@ expect_case <- function(case, precision, backend) {
 
   expect_laplace(fit_case(case, "laplace", precision, backend), case, precision, "laplace")
 }
+
+# The list that C takes, as flash_control(...) makes it with the defaults of flash_kde().
+control_list <- function(...) {
+  internal <- asNamespace("flashkernel")
+  internal$run_control(internal$settle_control(flash_control(...)))
+}

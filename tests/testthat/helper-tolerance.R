@@ -570,10 +570,7 @@ run_prediction <- function(case) {
 # beneath, by a `control` that has an engine.
 predict_with <- function(fit, at, type, loo, control) {
   if (type == "score") {
-    done <- .Call(
-      ffi_score, sum_sources(fit_points(fit), fit$weights, fit_factor(fit)), targets(fit, at), fit$estimator == "laplace", loo,
-      point_names(fit), control
-    )
+    done <- score_sum(fit_sources(fit), targets(fit, at), estimator_of(fit), loo, point_names(fit), control)
     return(list(got = done$score, stats = done$stats))
   }
   estimate <- log_estimate(fit, at, loo, control)
@@ -658,7 +655,8 @@ run_debiased <- function(case) {
   fit <- fit_of(case, "sdkde")
   control <- replace(fit_control(fit), "engine", case$engine)
   on.exit(close_progress(control))
-  done <- timed(\() .Call(ffi_debias, sum_sources(fit$x, fit$weights, score_factor(fit)), fit_factor(fit), control))
+  sources <- sum_sources(fit$x, fit$weights, score_factor(fit))
+  done <- timed(\() debias_sum(sources, fit_factor(fit), control))
   chosen <- done$value$stats
   debiased <- if (case$engine == "auto") fit$debiased else done$value$debiased
   at <- case$rows

@@ -147,10 +147,9 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
   internal <- asNamespace("flashkernel")
   seen <- numeric()
   watch <- function(fraction) seen <<- c(seen, fraction)
-  control <- internal$fk_control("cpu", engine = "fast", tol = 1e-6, progress = watch)
-  sum_once <- \() .Call(
-    internal$ffi_kernel_sum, internal$sum_sources(x, NULL, diag(0.01, 2), "imq"), NULL, matrix(1, 20000, 1), control
-  )
+  control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
+  sources <- internal$sum_sources(x, NULL, diag(0.01, 2), "imq")
+  sum_once <- \() .Call(internal$ffi_kernel_sum, sources, NULL, matrix(1, 20000, 1), control)
   sum_once()
   expect_true(all(seen >= 0 & seen <= 1))
   # each Gaussian has its share, the first of which end well before the end

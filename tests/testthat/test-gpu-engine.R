@@ -311,7 +311,7 @@ test_that("\"auto\" takes the GPU for large jobs and the CPU for small ones", {
   skip_if_no_gpu()
   internal <- asNamespace("flashkernel")
   resolve <- function(n, precision = "auto") {
-    internal$resolve_control(internal$fk_control("auto", precision), n, n, 8)
+    internal$resolve_control(control_list("auto", precision), n, n, 8)
   }
   small <- resolve(100)
   expect_identical(small$backend, "cpu")

@@ -315,7 +315,7 @@ test_that("a stream that ends early lets go of its memory, closed or forgotten",
     closed <- resident() - start
 
     internal <- asNamespace("flashkernel")
-    control <- internal$fk_control("cpu", engine = "fast", tol = 1e-6)
+    control <- internal$run_control(internal$settle_control(flash_control("cpu", engine = "fast", tol = 1e-6)))
     forget <- function() {
       x <- matrix(stats::runif(3e5, 0, 60), ncol = 3)
       checked <- x[.Call(internal$ffi_stream_rows, 1e5, 1e5), ]
@@ -361,13 +361,13 @@ test_that("the progress of a stream never goes back, and ends near 1", {
   environment(watch) <- list2env(state, parent = environment())
   body(watch) <- quote(seen <<- c(seen, before + share * fraction))
   internal <- asNamespace("flashkernel")
-  control <- internal$fk_control("cpu", progress = watch, engine = "fast", tol = 1e-6)
+  control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
   x <- uniform(1000, 2)
   for (d in c(2, 4)) {
     seen <- numeric()
     x <- uniform(1000, d)
     done <- grid_only(
-      internal$sum_kernels(big_matrix(x), x[1:300, ], NULL, 0.5, NULL, "gaussian", control, chunk_rows = 100)
+      internal$sum_kernels(internal$sum_sources(big_matrix(x), NULL, diag(0.5, d)), x[1:300, ], NULL, control, chunk_rows = 100)
     )
     expect_identical(done$stats$method, "grid")
     expect_gte(length(seen), 12)

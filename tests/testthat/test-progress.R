@@ -79,7 +79,7 @@ test_that("a job that a tolerance would make short says so once, and computes no
   suggest <- internal("suggest_tolerance")
   before <- session$tolerance_suggested
   on.exit(session$tolerance_suggested <- before)
-  control <- internal("fk_control")("cpu", "double", 1)
+  control <- control_list("cpu", "double", 1)
   session$tolerance_suggested <- NULL
   # none: few pairs; many dimensions; a kernel without a fast engine; a tolerance; exact sums asked for
   expect_silent(suggest(control, 1e4, 1e4, 2))

@@ -1,11 +1,11 @@
 # Sums of Gaussian kernels by one grid, which C keeps between calls (src/fast/stream.h): all chunks of sources go
 # onto it, and then it gives the sums of one piece of targets after the other. `job`, `source` and `sink` are
-# those of sum_kernels().
+# those of sum_kernels(). The .Call()s of streams stand here, once each.
 
 # By the arguments; C decides by the points.
-may_stream <- function(job, kernel, control) {
+may_stream <- function(job, control) {
   in_parts <- job$once || job$chunks * length(job$pieces) > 1
-  in_parts && kernel == "gaussian" && job$d <= 7 && control$tol > 0 && control$tol_type == "global" &&
+  in_parts && KERNELS[[job$kernel]]$streams && job$d <= 7 && control$tol > 0 && control$tol_type == "global" &&
     control$engine != "exact" && control$backend != "cuda"
 }
 
@@ -28,18 +28,20 @@ sum_by_stream <- function(job, source, sink, control) {
     })
   }
   read_targets <- \(piece) read_rows(job$targets, piece, "y", job$d, job$names)
+  # the grid must reach these targets; FALSE where it cannot
+  announce <- \(targets) !isFALSE(try_grid(.Call(ffi_stream_expect, stream, targets, control)))
 
   # targets in memory cost nothing to announce, others are read for it where the grid would be far larger
   with_own <- job$own && job$d > 3
   if (!job$own && (!is_big(job$targets) || job$d > 3)) {
     for (piece in job$pieces) {
-      if (isFALSE(try_grid(.Call(ffi_stream_expect, stream, read_targets(piece), control)))) return(NULL)
+      if (!announce(read_targets(piece))) return(NULL)
     }
   }
   like <- if (is.matrix(chunk$columns)) chunk$columns[0, , drop = FALSE]
   while (!is.null(chunk <- source$peek())) {
     share(nrow(chunk$points))
-    if (with_own && isFALSE(try_grid(.Call(ffi_stream_expect, stream, chunk$points, control)))) return(NULL)
+    if (with_own && !announce(chunk$points)) return(NULL)
     if (isFALSE(try_grid(.Call(ffi_stream_add, stream, chunk$points, chunk$columns, control)))) return(NULL)
     n <- n + nrow(chunk$points)
     source$drop()

@@ -1,0 +1,53 @@
+# What the estimators are, each told once. A new one is an entry here, and whatever sums it needs in sums.R:
+# - title, short: what it is called, and for the line under a plot's title;
+# - debiased: do its kernels stand at debiased points? signed: may it be negative?
+# - in_pieces: may its points be a big.matrix, read a piece at a time?
+# - loo_scores: can scores and standard errors leave a point out, as densities can?
+# - factor, square: functions of d, the polynomial in q / 2 that multiplies the kernel, as c(constant, linear,
+#   quadratic), and its square in terms of q' = 2 q, the squared distance with H / 2;
+# - gain: its bandwidth goes with n^(-1 / (d + gain)); reference: n h^(d + gain) at the minimum of the AMISE for normal
+#   data, a function of d (see ?bw_silverman);
+# - loo_sums: a function(x, weights, L, control) for list(log_sum, stats), of the sums of all other points at each.
+ESTIMATORS <- list(
+  sdkde = list(
+    title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",
+    debiased = TRUE, signed = FALSE, in_pieces = FALSE, loo_scores = FALSE,
+    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
+    gain = 8, reference = \(d) {
+      32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))
+    },
+    loo_sums = sdkde_loo
+  ),
+  kde = list(
+    title = "Kernel density estimate", short = "KDE",
+    debiased = FALSE, signed = FALSE, in_pieces = TRUE, loo_scores = TRUE,
+    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
+    gain = 4, reference = \(d) 4 / (d + 2),
+    loo_sums = plain_loo
+  ),
+  laplace = list(
+    title = "Laplace-corrected kernel density estimate (signed)", short = "Laplace-corrected KDE",
+    debiased = FALSE, signed = TRUE, in_pieces = TRUE, loo_scores = TRUE,
+    factor = \(d) c(1 + d / 2, -1, 0), square = \(d) c((1 + d / 2)^2, -(1 + d / 2), 1 / 4),
+    gain = 8, reference = \(d) 8 * (d + 8) / ((d + 4) * (d + 6)),
+    loo_sums = laplace_loo
+  )
+)
+
+# Of kernels alone.
+PLAIN_FACTOR <- c(1, 0, 0)
+
+# The one that needs no correction.
+PLAIN_ESTIMATOR <- "kde"
+
+# Of a fit or its summary.
+estimator_of <- function(object) ESTIMATORS[[object$estimator]]
+
+is_debiased <- function(object) estimator_of(object)$debiased
+
+is_signed <- function(object) estimator_of(object)$signed
+
+check_estimator <- function(estimator) check_choice(estimator, names(ESTIMATORS), "estimator")
+
+# The names of those whose entry `able` is TRUE.
+estimators_that <- function(able) names(Filter(\(entry) entry[[able]], ESTIMATORS))

@@ -1,0 +1,109 @@
+# Sums of kernels whose sources, coefficients, targets or results need not fit into memory, each chunk of sources with
+# each piece of the targets: what sum_kernels() does where no stream can, with points in memory as one chunk and one
+# piece.
+
+# What is to be summed, for those who sum it. `width`: columns of the coefficients.
+sum_job <- function(sources, at, width, chunk_rows) {
+  x <- sources$points
+  once <- is.function(x)
+  targets <- if (is.null(at)) x else at
+  columns_of <- if (once) at else x
+  d <- ncol(columns_of)
+  size <- chunk_size(chunk_rows, d + max(1, width))
+  list(
+    x = x, targets = targets, own = is.null(at), once = once, n = if (once) NA_real_ else as.double(nrow(x)),
+    m = as.double(nrow(targets)), d = d, names = colnames(columns_of), L = sources$L, kernel = sources$kernel,
+    size = size, pieces = row_pieces(targets, size), chunks = if (once) NA_real_ else length(row_pieces(x, size))
+  )
+}
+
+# list(stats, n): every chunk of sources with every piece of targets by itself, but those that the sink has. Targets
+# of a pass over the sources are summed together: those of one piece, or all where they can be read only once.
+sum_by_chunks <- function(job, source, sink, control) {
+  pieces <- job$pieces[seq_along(job$pieces) > sink$pieces()]
+  # every pair once where the points are their own targets and all in memory
+  symmetric <- job$own && length(job$pieces) == 1
+  passes <- if (job$once) list(pieces) else lapply(pieces, list)
+  # errors of chunks add up, each relative to the largest sum of its own
+  control$tol <- control$tol / tol_share(job)
+  stats <- NULL
+  for (pass in passes) {
+    sums <- vector("list", length(pass))
+    source$rewind()
+    count <- 0
+    while (!is.null(chunk <- source$peek())) {
+      count <- count + nrow(chunk$points)
+      if (is.null(stats)) {
+        check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
+      }
+      sources <- sum_sources(chunk$points, NULL, job$L, job$kernel, if (length(pass) > 1) new_plan())
+      for (i in seq_along(pass)) {
+        at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
+        show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)
+        part <- kernel_sum_of(sources, at, chunk$columns, control)
+        sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
+        stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+      }
+      source$drop()
+    }
+    Map(sink$take, pass, sums)
+  }
+  list(stats = stats, n = count)
+}
+
+# Takes the sums of one piece of targets after the other.
+sum_sink <- function(out, is_vector) {
+  results <- list()
+  pieces <- 0
+  rows <- 0
+  list(
+    returns = is.null(out),
+    take = function(piece, sums) {
+      if (is_vector && !is.null(dim(sums))) sums <- as.vector(sums)
+      if (is.null(out)) results[[pieces + 1]] <<- sums else write_rows(out, piece, sums)
+      pieces <<- pieces + 1
+      rows <<- piece[2]
+    },
+    pieces = \() pieces,
+    rows = \() rows,
+    join = function() {
+      all <- results
+      results <<- NULL
+      join_pieces(all, is_vector)
+    }
+  )
+}
+
+join_pieces <- function(sums, is_vector) {
+  if (length(sums) < 2) return(if (length(sums) == 1) sums[[1]])
+  do.call(if (is_vector) c else rbind, sums)
+}
+
+# The part of the tolerance that is a chunk's.
+tol_share <- function(job) if (job$once) CHUNKS_OF_A_FUNCTION else job$chunks
+
+# For so many chunks a function's sums keep the tolerance whatever the chunks are, and for any number of
+# chunks that are alike.
+CHUNKS_OF_A_FUNCTION <- 64
+
+chunk_size <- function(chunk_rows, numbers_per_row) {
+  if (is.null(chunk_rows)) return(max(1, floor(chunk_bytes() / (8 * numbers_per_row))))
+  check_count(chunk_rows, "chunk_rows")
+}
+
+# A chunk and the engine's copy of it, as much for the coefficients, `d` numbers of each target, and the
+# sums of the pass, or of all `m` targets where they are returned.
+check_sum_memory <- function(chunk, d, pass, m) {
+  rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
+  sums <- max(m, sum(rows)) * NCOL(chunk$columns)
+  check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
+}
+
+# The next call's part of the work, `total`; with NA each call has a bar of its own.
+show_share <- function(control, done, part, total) {
+  if (is.na(total)) {
+    name_stage(control, "Summing kernels of a chunk")
+  } else {
+    share_stage(control, done / total, part / total)
+  }
+}

@@ -1,0 +1,105 @@
+# The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
+# stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
+# piece at a time (sums-chunks.R, sums-pieces.R), and chunks to a tolerance onto one grid (sums-stream.R).
+#
+# `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
+# was computed where, see r_stats() in src/r/glue.c.
+
+# What is summed over: points with their weights (NULL: equal ones), H = L L' and the kernel. Points may be a
+# big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
+# summed over more than once.
+sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL) {
+  list(points = points, weights = weights, L = L, kernel = kernel, plan = plan)
+}
+
+# A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
+# after readRDS(). It is a reference: copies share it.
+new_plan <- function() .Call(ffi_plan)
+
+# The same points and kernel with other weights, and another L.
+with_weights <- function(sources, weights, L = sources$L) {
+  sum_sources(sources$points, weights, L, sources$kernel)
+}
+
+# ---- sums with their logarithms ---------------------------------------------------------------
+
+# list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative, whether
+# it is. `loo`: without each point's own term, where the points are their own targets.
+log_sum <- function(sources, at, factor, loo, control) {
+  if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
+  .Call(ffi_log_sum, sources, at, factor, loo, control)
+}
+
+# list(score, stats): the gradient of the same logarithm for the entry `estimator` of ESTIMATORS, with the column names
+# `names`.
+score_sum <- function(sources, at, estimator, loo, names, control) {
+  if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
+  .Call(ffi_score, sources, at, estimator$signed, loo, names, control)
+}
+
+# ---- sums of coefficients ---------------------------------------------------------------------
+
+# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights.
+kernel_sum_of <- function(sources, at, b, control) {
+  .Call(ffi_kernel_sum, sources, at, b, control)
+}
+
+# list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
+# many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
+sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
+  job <- sum_job(sources, at, NCOL(b), chunk_rows)
+  out <- check_out(out)
+  source <- chunk_source(\() source_chunks(sources, b, job), job$once)
+  is_vector <- is.null(dim(b)) && source$peek()$is_vector
+  check_out_size(out, job$m, NCOL(source$peek()$columns))
+  sink <- sum_sink(out, is_vector)
+  name_stage(control, "Summing kernels")
+  if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources$kernel, own = job$own)
+  done <- if (may_stream(job, control)) sum_by_stream(job, source, sink, control)
+  if (is.null(done)) done <- sum_by_chunks(job, source, sink, control)
+  list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(job$targets), d = job$d)
+}
+
+# ---- both stages of an SD-KDE -----------------------------------------------------------------
+
+# list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
+# the score.
+debias_sum <- function(sources, L, control) {
+  .Call(ffi_debias, sources, L, control)
+}
+
+# list(log_sum, stats): at every source the log of the sum over the others, debiased without it.
+debiased_loo_sum <- function(sources, L, control) {
+  .Call(ffi_sdkde_loo, sources, L, control)
+}
+
+# ---- sums in one dimension --------------------------------------------------------------------
+
+# sum w Phi((q - x) / h) at `q`, over sorted `centres` with the cumulative sums of their weights; `signed`: of the
+# corrected kernel.
+cdf_sum <- function(centres, cumulative, h, q, signed, control) {
+  .Call(ffi_cdf, centres, cumulative, h, q, signed, control)
+}
+
+# ---- records ----------------------------------------------------------------------------------
+
+# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
+add_stats <- function(a, b) {
+  for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
+    b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
+  }
+  for (name in c("tol_achieved", "tol_bound")) b[[name]] <- max(a[[name]], b[[name]])
+  b
+}
+
+# Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
+resolve_control <- function(control, n, m, d) {
+  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d))
+}
+
+# The seconds that it would take; NA where no engine can do it.
+guess_seconds <- function(control, n, m, d, kernel, engine, tol) {
+  control$engine <- engine
+  control$tol <- tol
+  .Call(ffi_guess, control, as.double(n), as.double(m), as.double(d), kernel)
+}
