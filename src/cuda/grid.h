@@ -1,5 +1,5 @@
 /* Gaussian sums in time linear in the points, d = 1 .. 7, on NVIDIA GPUs: sources are spread on a grid, the grid
- * is filtered, targets interpolate (fast/window.h says why that is exact up to a tolerance).
+ * is filtered, targets interpolate (grid/window.h says why that is exact up to a tolerance).
  *
  *   V[i, q] = sum_j b[j, q] f(r_ij^2 / 2) exp(-r_ij^2 / 2),   f = 1, or 1 + d/2 - r^2/2 for the Laplace correction
  *
@@ -8,7 +8,7 @@
 #ifndef FK_CUDA_GRID_H
 #define FK_CUDA_GRID_H
 
-#include "../fast/window.h"
+#include "../grid/window.h"
 #include "../fk.h"
 
 #ifdef __cplusplus
@@ -42,7 +42,7 @@ enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const str
                                  double *absolute, struct fk_error *err);
 
 /* |b| and targets of a box of cells, a bandwidth wide each, whitened coordinates low .. low + cells
- * (fast/envelope.h); of two columns or more, |b| is the largest |b| / size. The first dimension runs fastest. */
+ * (cpu/grid/envelope.h); of two columns or more, |b| is the largest |b| / size. The first dimension runs fastest. */
 struct fk_cuda_envelope {
   int64_t low[FK_CUDA_GRID_D], cells[FK_CUDA_GRID_D];
   double unit; /* what mass and count are in, each by up to so much too large a point */

@@ -1,4 +1,4 @@
-/* What fast/envelope.h wants of all points: |b| on the corners of cells a bandwidth wide, by hats, and which cells
+/* What cpu/grid/envelope.h wants of all points: |b| on the corners of cells a bandwidth wide, by hats, and which cells
  * have targets. Numbers are added as integers, each rounded up: the same in any order, and never too small. */
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "../core/aligned.h"
 #include "../fk_config.h"
 #include "engine.h"
-#include "envelope.h"
+#include "../cpu/grid/envelope.h"
 
 #if FK_WITH_CUDA
 

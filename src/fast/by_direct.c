@@ -197,5 +197,6 @@ enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_
   bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
   if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
   bool few = (double)n_rows * (double)job->columns * (0.5 + 0.1 * (double)job->d) < FEW_ROWS;
-  return many || (few && !self && !job->wide) ? sum_exactly(job, rows, n_rows, err) : sum(job, true, rows, n_rows, floor, err);
+  return many || (few && !self && !job->wide) ? sum_exactly(job, rows, n_rows, err)
+                                              : sum(job, true, rows, n_rows, floor, err);
 }

@@ -9,7 +9,7 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "direct_parts.h"
+#include "../cpu/direct/direct_parts.h"
 #include "engine.h"
 
 /* Eight rows take 4 ns for each source, more than a twentieth of some sums; 1e6 pairs beyond, half a millisecond.

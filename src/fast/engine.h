@@ -15,9 +15,9 @@
 
 #include "../core/count.h"
 #include "check.h"
-#include "direct.h"
-#include "direct_tile.h"
-#include "grid.h"
+#include "../cpu/direct/direct.h"
+#include "../cpu/direct/direct_tile.h"
+#include "../cpu/grid/grid.h"
 
 struct fk_fast_job;
 struct fk_fast_sample;
@@ -170,7 +170,8 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
 
 /* By a grid: which window, proven to do but for some rows, and what these take. */
 struct fk_fast_plan;
-/* *seconds: by the samples on entry; infinite where no window does. Sets job->least and takes the job's sample of rows. */
+/* *seconds: by the samples on entry; infinite where no window does. Sets job->least and takes the job's sample of
+ * rows. */
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,
                                  const struct fk_grid_work *work, struct fk_fast_sample *sample,
                                  struct fk_fast_plan **plan, double *seconds, struct fk_error *err);

@@ -10,7 +10,7 @@
 #include "../core/threads.h"
 #include "check.h"
 #include "engine.h"
-#include "envelope.h"
+#include "../cpu/grid/envelope.h"
 
 struct fk_stream {
   struct fk_opts opts;

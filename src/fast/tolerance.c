@@ -10,7 +10,7 @@
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "engine.h"
-#include "envelope.h"
+#include "../cpu/grid/envelope.h"
 
 struct fk_fast_plan {
   const struct fk_fast_samples *samples; /* while it is made */
