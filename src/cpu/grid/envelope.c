@@ -306,14 +306,14 @@ static bool fill_nodes(struct fk_envelope *e) {
 }
 
 /* To the next place of a box of cells, or (more 1) of nodes. */
-static void step(const struct fk_envelope *e, const struct fk_envelope_box *box, int more, int64_t *at) {
+static void step(const struct fk_envelope *e, const struct fk_grid_cells *box, int more, int64_t *at) {
   for (int k = 0; k < e->spec.d; k++) {
     if (++at[k] < box->low[k] + box->cells[k] + more) return;
     at[k] = box->low[k];
   }
 }
 
-static bool take_nodes(struct fk_envelope *e, const struct fk_envelope_box *box) {
+static bool take_nodes(struct fk_envelope *e, const struct fk_grid_cells *box) {
   int64_t at[FK_GRID_MAX_D], n = 1, place;
   for (int k = 0; k < e->spec.d; k++) {
     at[k] = box->low[k];
@@ -331,7 +331,7 @@ static bool take_nodes(struct fk_envelope *e, const struct fk_envelope_box *box)
   return true;
 }
 
-static bool take_cells(struct fk_envelope *e, const struct fk_envelope_box *box) {
+static bool take_cells(struct fk_envelope *e, const struct fk_grid_cells *box) {
   int64_t at[FK_GRID_MAX_D], n = 1, place;
   for (int k = 0; k < e->spec.d; k++) {
     at[k] = box->low[k];
@@ -389,7 +389,7 @@ enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) 
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_envelope_box *box, struct fk_error *err) {
+enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cells *box, struct fk_error *err) {
   for (int k = 0; k < e->spec.d; k++) {
     double most = fmax(fabs((double)box->low[k]), fabs((double)(box->low[k] + box->cells[k])));
     if (most >= e->cells_layout.limit[k])

@@ -15,6 +15,7 @@
 #ifndef FK_CPU_GRID_ENVELOPE_H
 #define FK_CPU_GRID_ENVELOPE_H
 
+#include "../../grid/backend.h"
 #include "grid.h"
 
 struct fk_envelope;
@@ -49,14 +50,8 @@ enum fk_status fk_envelope_add(struct fk_envelope *envelope, const struct fk_env
 enum fk_status fk_envelope_expect(struct fk_envelope *envelope, const struct fk_envelope_points *targets,
                                   struct fk_error *err);
 
-/* In place of all these, a box of cells whose sums are there, dimension 0 fastest: low .. low + cells - 1. */
-struct fk_envelope_box {
-  const int64_t *low, *cells;
-  double unit;                   /* of mass and count */
-  const uint64_t *mass, *count;  /* of nodes, cells + 1 along each dimension; count NULL where it is not wanted */
-  const uint64_t *targets, *row; /* of cells: how many, and the first of them */
-};
-enum fk_status fk_envelope_take(struct fk_envelope *envelope, const struct fk_envelope_box *box,
+/* In place of all these, a box of cells whose sums are there. */
+enum fk_status fk_envelope_take(struct fk_envelope *envelope, const struct fk_grid_cells *box,
                                 struct fk_error *err);
 
 /* Of a cell with targets. */

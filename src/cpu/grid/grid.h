@@ -17,10 +17,8 @@
 #ifndef FK_CPU_GRID_GRID_H
 #define FK_CPU_GRID_GRID_H
 
-#include "../../fk.h"
-#include "../../grid/window.h"
-
-enum { FK_GRID_MAX_D = 7 };
+#include "../../grid/points.h"
+#include "../../grid/work.h"
 
 struct fk_grid;   /* the blocks, their window and filters */
 struct fk_sorted; /* points in the order of the blocks, for grids of one window, d and precision */
@@ -36,12 +34,6 @@ struct fk_grid_spec {
   double most_bytes; /* of blocks; 0: as many as memory takes. Beyond it calls are FK_STATUS_UNSUPPORTED */
 };
 
-/* Whitened points, column-major: u[k * ld + i]. Finite. */
-struct fk_grid_points {
-  const double *u;
-  int64_t n, ld;
-};
-
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err);
 void fk_grid_free(struct fk_grid *grid);
 
@@ -49,7 +41,6 @@ void fk_grid_free(struct fk_grid *grid);
 enum fk_status fk_grid_sort(struct fk_grid *grid, const struct fk_grid_points *points, struct fk_sorted **sorted,
                             struct fk_error *err);
 void fk_sorted_free(struct fk_sorted *sorted);
-double fk_sorted_bytes(const struct fk_sorted *sorted);
 
 /* Sources with b, b[q * ld_b + j]; NULL: ones (one column). FK_STATUS_UNSUPPORTED where coordinates exceed what a
  * block's key holds: +-2^29 blocks in 2 dimensions, 2^19 in 3, 2^14, 2^11, 2^9, 2^7 from 4 to 7. */
@@ -79,45 +70,18 @@ enum fk_status fk_grid_evaluate_sorted(struct fk_grid *grid, const struct fk_sor
 
 /* ---- how long it takes ------------------------------------------------------------------------ */
 
-/* A job, as the choice of window and engine see it. */
-enum { FK_GRID_LEVELS = 12 };
-struct fk_grid_work {
-  double n, m; /* sources, targets */
-  int d;
-  int64_t columns;
-  unsigned use;
-  bool same_points;             /* targets are the sources */
-  double extent[FK_GRID_MAX_D]; /* of the points, in bandwidths */
-  double boxes[FK_GRID_LEVELS]; /* cubes of side 2^level bandwidths with a point in them */
-  /* Not one kernel of bandwidth 1 but the sum of such, of bandwidths `scales`, the first 1 and the least; 0: one.
-   */
-  int kernels;
-  const double *scales, *weights;
-};
-
 /* The sides of a block, in cells; returns their product. */
 int64_t fk_grid_sides(int d, int64_t sides[FK_GRID_MAX_D]);
 int fk_grid_key_bits(int d); /* of a block's number, for each dimension */
 
-/* points: all n of them, or a sample that is spread evenly. */
+/* Fills extent and boxes. points: all n of them, or a sample that is spread evenly. */
 enum fk_status fk_grid_survey(const struct fk_grid_points *points, double n, int d, struct fk_grid_work *work,
                               struct fk_error *err);
-/* The survey of the same points with a bandwidth of 1 / times of the one before. */
-void fk_grid_magnify(struct fk_grid_work *work, double times);
 /* Seconds with a window, and bytes of the grid, where targets are expected: without that, blocks are computed all
  * around the sources, which in 4 and more dimensions is far more. */
 double fk_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single, int threads);
 double fk_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
-/* What rounding leaves of sums in float: they have 24 bits, and a place within a block loses four of them. */
-#define FK_GRID_ROUNDING 1e-6
-/* Seconds with a window, by which to choose; infinite where it will not do. */
-typedef double fk_grid_cost(const struct fk_grid_work *work, const struct fk_window *window, bool single,
-                            const void *data);
-/* On the CPU, one thread: the same window for any number of them. */
+/* On one thread: the same window for any number of them. */
 fk_grid_cost fk_grid_seconds_alone;
-/* The cheapest window that keeps the error under tol; single is chosen too where *single is true on entry and
- * the tolerance lets it. FK_STATUS_UNSUPPORTED where none does. */
-enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_grid_cost *cost, const void *data,
-                              bool *single, struct fk_window *window, double *seconds, struct fk_error *err);
 
 #endif

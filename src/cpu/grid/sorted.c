@@ -214,10 +214,3 @@ void fk_sorted_free(struct fk_sorted *sorted) {
   free(sorted->batches);
   free(sorted);
 }
-
-double fk_sorted_bytes(const struct fk_sorted *sorted) {
-  double bytes = 0, point = (sorted->single ? 4.0 : 8.0) * sorted->d + 4;
-  for (int64_t i = 0; i < sorted->n_batches; i++)
-    bytes += (double)sorted->batches[i].capacity * point + 16.0 * (double)sorted->batches[i].blocks_capacity;
-  return bytes;
-}

@@ -1,23 +1,21 @@
 /* What error sums have on a sample of targets: every source, in double. Sources come in any number of calls, and
  * the bits do not depend on the threads. */
-#ifndef FK_FAST_CHECK_H
-#define FK_FAST_CHECK_H
+#ifndef FK_CPU_DIRECT_CHECK_H
+#define FK_CPU_DIRECT_CHECK_H
 
-#include "../fk.h"
+#include "../../fk.h"
+
+enum { FK_CHECK_ROWS = 64 };
 
 struct fk_check {
   int rows, d;
   int64_t columns;
   bool apart;              /* one of b was negative, or there is a factor: |b| k is summed apart */
   double *targets;         /* as a tile has them */
-  double *sums, *absolute; /* of b f k and of |b| k: [column][FK_DIRECT_GROUP] */
+  double *sums, *absolute; /* of b f k and of |b| k: [column][FK_CHECK_ROWS] */
 };
 
-/* How many of m targets, for n sources, and which: random ones, but the same for the same m. */
-int64_t fk_check_size(double n, int64_t m);
-int64_t fk_check_row(int64_t m, int64_t r);
-
-/* rows: those targets. */
+/* rows: at most FK_CHECK_ROWS. */
 enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
                              int64_t columns, int threads, struct fk_error *err);
 void fk_check_free(struct fk_check *check);

@@ -5,17 +5,10 @@
  *
  * Results have the same bits for any number of devices, of one model, as long as their memory suffices.
  */
-#ifndef FK_CUDA_GRID_H
-#define FK_CUDA_GRID_H
+#ifndef FK_CUDA_GRID_TASK_CUH
+#define FK_CUDA_GRID_TASK_CUH
 
-#include "../grid/window.h"
-#include "../fk.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum { FK_CUDA_GRID_D = 7 };
+#include "../grid/backend.h"
 
 /* All in the host's memory, points as they are (not whitened). */
 struct fk_cuda_grid_task {
@@ -41,38 +34,14 @@ enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const str
                                  const double factor[3], const struct fk_opts *opts, double *sums,
                                  double *absolute, struct fk_error *err);
 
-/* |b| and targets of a box of cells, a bandwidth wide each, whitened coordinates low .. low + cells
- * (cpu/grid/envelope.h); of two columns or more, |b| is the largest |b| / size. The first dimension runs fastest. */
-struct fk_cuda_envelope {
-  int64_t low[FK_CUDA_GRID_D], cells[FK_CUDA_GRID_D];
-  double unit; /* what mass and count are in, each by up to so much too large a point */
-  uint64_t *mass, *count, *targets,
-      *row; /* of nodes, one more than cells along each dimension: |b|, and points with
-             * b not 0 (NULL: not wanted); of cells: targets, and the first of them */
-  uint64_t *memory;
-};
-/* Of the task its points and b count. FK_STATUS_UNSUPPORTED where the box has more nodes, or the task many
- * columns. */
+/* As the table's cells(). size: of each column, the largest |b|. */
 enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const double *size, bool counted,
-                                     double most_nodes, const struct fk_opts *opts, struct fk_cuda_envelope *out,
+                                     double most_nodes, const struct fk_opts *opts, struct fk_grid_cells *out,
                                      struct fk_error *err);
-void fk_cuda_envelope_free(struct fk_cuda_envelope *envelope);
 
 /* A guess of the seconds from call to result, and of the grid's bytes, which touches no device. */
-struct fk_cuda_grid_work {
-  double n, m;
-  int d;
-  int64_t columns;
-  unsigned use;
-  bool single, same_points;
-  double extent[FK_CUDA_GRID_D]; /* of the points, in bandwidths */
-};
 #define FK_CUDA_GRID_START 0.3 /* of these seconds, of the first call alone */
-double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window);
-double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const struct fk_window *window);
-
-#ifdef __cplusplus
-}
-#endif
+double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single);
+double fk_cuda_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 
 #endif
