@@ -139,8 +139,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
         *col_factor = carve<float>(&c, x->ld);
   if (!job->weights || values) weight = NULL;
   if (!job->weights || !values || !factor) col_factor = NULL;
-  FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, hi, lo, offset, weight, col_factor, (float)job->form.factor[1], x->ld,
-                                  k, context->stream));
+  struct fk_tensor_cols to = {hi, lo, offset, weight, col_factor, (float)job->form.factor[1], x->ld, k};
+  FK_CUDA_TRY(fk_tensor_pack_cols(x, &pack, &to, context->stream));
   t->cols = (struct fk_tensor_points){hi, lo, offset, x->n, x->ld, k};
   /* What is known of the rows; their data come with the targets. */
   t->rows.k = k;
@@ -159,8 +159,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, k);
     const double *from = columns ? (double *)context->workspace[FK_SLOT_COLUMNS].data : x->u;
-    FK_CUDA_TRY(fk_tensor_pack_values(from, x->ld, columns ? 1 : job->grid.scale, job->first_value, &pack, x->n,
-                                      x->ld, &t->values, context->stream));
+    struct fk_tensor_columns v = {from, x->ld, x->n, x->ld, columns ? 1 : job->grid.scale, job->first_value};
+    FK_CUDA_TRY(fk_tensor_pack_values(&v, &pack, &t->values, context->stream));
   }
   if (job->method == FK_METHOD_WGMMA) {
     FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TENSOR, fk_wgmma_pack_bytes(t), &job->wgmma_columns, err));
