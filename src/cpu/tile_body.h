@@ -1,14 +1,13 @@
-/* The kernels of tile.h, written once against the V_ operations of vec_*.h.
+/* The kernels of tile.h, written once against the V_ operations of simd/vec_*.h.
  *
- * The including file defines FN(name) (suffix of the instruction set and type), FK_ROWS and FK_COLS (the
- * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again
- * at the end.
+ * tile_*.c define FK_ROWS and FK_COLS (the register block: rows x vectors), simd/avx2.h and its twins FN(name)
+ * and, for float, FK_SINGLE; vec_*.h defines REAL. What is defined here is undefined again at the end.
  */
 #define PANEL (V_LANES * FK_COLS)
 #define EXP2_GROUP (2 * FK_COLS) /* vectors whose exponentials run side by side */
 #define ROW_SUMS (2 * FK_ROWS)   /* sums along vectors in registers at a time, a multiple of V_LANES */
 
-#include "exp2.h"
+#include "simd/exp2.h"
 
 #ifdef FK_SINGLE
 #define RATIONAL_LOWEST -0x1p126f
@@ -486,4 +485,3 @@ static const struct fk_tile_ops FN(ops) = {
 #undef COL_VALUES
 #undef ROW_VALUES
 #undef DOUBLE_ONLY
-#include "vec_end.h"

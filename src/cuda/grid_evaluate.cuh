@@ -9,7 +9,7 @@
 struct evaluate_task {
   struct fk_grid_sorted sorted;
   int d, record, outer; /* outer: pairs of rows' places in axes 2 on */
-  unsigned nodes, stride[FK_CUDA_GRID_D];
+  unsigned nodes, stride[FK_GRID_MAX_D];
   const void *grid; /* [columns][nodes] */
   int64_t columns;
   double per_cell; /* 1 / spacing: slopes are by the cell */
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(128)
     evaluate_kernel(const __grid_constant__ struct evaluate_task t,
                     const __grid_constant__ struct fk_grid_window<T, W> window) {
   extern __shared__ __align__(16) char shared[];
-  const int threads = (int)blockDim.x, last = FK_CUDA_GRID_D - 2; /* axes 2 on */
+  const int threads = (int)blockDim.x, last = FK_GRID_MAX_D - 2; /* axes 2 on */
   int i = blockIdx.x * threads + threadIdx.x;
   if (i >= t.sorted.count) return;
   unsigned key = t.sorted.key[i], index = t.sorted.index[i];
@@ -73,9 +73,9 @@ static __global__ void __launch_bounds__(128)
   }
   for (int64_t q = 0; q < t.columns; q++) {
     const T *nodes = (const T *)t.grid + (size_t)q * t.nodes + key;
-    T sum = 0, grad[FK_CUDA_GRID_D];
+    T sum = 0, grad[FK_GRID_MAX_D];
 #pragma unroll
-    for (int k = 0; k < FK_CUDA_GRID_D; k++) grad[k] = 0;
+    for (int k = 0; k < FK_GRID_MAX_D; k++) grad[k] = 0;
     unsigned place = 0; /* in axes 2 on, four bits each */
     for (int o = 0; o < t.outer; o++) {
       T sums[3], factor = 1;
@@ -112,7 +112,7 @@ static __global__ void __launch_bounds__(128)
     t.value[q * t.ld + index] = (double)sum;
     if (GRADIENT) {
 #pragma unroll
-      for (int k = 0; k < FK_CUDA_GRID_D; k++)
+      for (int k = 0; k < FK_GRID_MAX_D; k++)
         if (k < t.d) t.gradient[(q * t.d + k) * t.ld + index] = (double)grad[k] * t.per_cell;
     }
   }

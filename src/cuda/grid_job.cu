@@ -79,7 +79,7 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
 static enum fk_status extent_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct fk_grid_job *job = (struct fk_grid_job *)data;
-  double low[FK_CUDA_GRID_D], high[FK_CUDA_GRID_D];
+  double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
   struct fk_grid_matrix x = fk_grid_points_of(job, job->side);
   int64_t step;
   for (int k = 0; k < job->d; k++) low[k] = INFINITY, high[k] = -INFINITY;
@@ -115,7 +115,8 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   *chunk = CHUNK_LEAST;
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;
   while (*chunk > CHUNK_TINY && *chunk / 2 >= most) *chunk /= 2;
-  while (*chunk > CHUNK_TINY && fk_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
+  while (*chunk > CHUNK_TINY &&
+         fk_cuda_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
     *chunk /= 2;
   *chunk = fk_larger(*chunk >> (2 * fk_grid_less_by(job)), CHUNK_TINY);
   return FK_STATUS_OK;

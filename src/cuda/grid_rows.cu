@@ -9,7 +9,7 @@ enum { THREADS = 256, ROWS = 8, VALUES = 2 * ROWS };
 /* Of ROWS rows, y, in the map's coordinates: [block][sum of b k, sum of |b| k][row], straight to the host's
  * memory. */
 struct rows_of {
-  double y[ROWS][FK_CUDA_GRID_D];
+  double y[ROWS][FK_GRID_MAX_D];
 };
 
 template <int D>
@@ -132,9 +132,9 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   return status;
 }
 
-extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
-                                            const double factor[3], const struct fk_opts *opts, double *sums,
-                                            double *absolute, struct fk_error *err) {
+enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                                 const double factor[3], const struct fk_opts *opts, double *sums,
+                                 double *absolute, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct rows_job job = {};
   double seconds = 0;

@@ -16,7 +16,7 @@ struct spread_task {
   int64_t ld_b;
   int d, record, tile, lanes, rows; /* lanes of a group, rows of the stencil */
   int one, pitch;                   /* of a point's weights: where a 1 stands, and their number */
-  unsigned nodes, stride[FK_CUDA_GRID_D];
+  unsigned nodes, stride[FK_GRID_MAX_D];
   const double *scale;
   unsigned long long *total;
 };
@@ -56,15 +56,18 @@ static __device__ struct spread_row spread_row_of(const struct spread_task &t, i
 
 /* Sums in float go on in double after every 32 points: adding equal terms, as of ties, errs to one side. Those in
  * double need no second place. */
-template <typename T, int W, int K> struct spread_sums {
+template <typename T, int W, int K>
+struct spread_sums {
   T acc[K][W];
 };
-template <int W, int K> struct spread_sums<float, W, K> {
+template <int W, int K>
+struct spread_sums<float, W, K> {
   float acc[K][W];
   double whole[K][W];
 };
 
-template <typename T, int W, int K> static __device__ void spread_clear(struct spread_sums<T, W, K> &s, int k) {
+template <typename T, int W, int K>
+static __device__ void spread_clear(struct spread_sums<T, W, K> &s, int k) {
 #pragma unroll
   for (int l = 0; l < W; l++) {
     s.acc[k][l] = 0;
@@ -72,7 +75,8 @@ template <typename T, int W, int K> static __device__ void spread_clear(struct s
   }
 }
 
-template <typename T, int W, int K> static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
+template <typename T, int W, int K>
+static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int k = 0; k < K; k++)

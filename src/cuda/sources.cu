@@ -213,8 +213,8 @@ static enum fk_status pack_columns(struct fk_cuda_job *job, const struct fk_tens
         *col_factor = carve<float>(&c, x->ld);
   if (!s->weights || t->has_values) weight = NULL;
   if (!s->weights || !t->has_values || !factor) col_factor = NULL;
-  FK_CUDA_TRY(fk_tensor_pack_cols(x, pack, hi, lo, offset, weight, col_factor, (float)job->form.factor[1], x->ld,
-                                  k, context->stream));
+  struct fk_tensor_cols to = {hi, lo, offset, weight, col_factor, (float)job->form.factor[1], x->ld, k};
+  FK_CUDA_TRY(fk_tensor_pack_cols(x, pack, &to, context->stream));
   t->cols = (struct fk_tensor_points){hi, lo, offset, x->n, x->ld, k};
   t->weight = weight;
   t->col_factor = col_factor;
@@ -245,8 +245,9 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   s->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, t->cols.k);
-    FK_CUDA_TRY(fk_tensor_pack_values(columns ? s->columns : x->u, x->ld, columns ? 1 : job->grid.scale,
-                                      job->first_value, &pack, x->n, x->ld, &t->values, context->stream));
+    const double *from = columns ? s->columns : x->u;
+    struct fk_tensor_columns v = {from, x->ld, x->n, x->ld, columns ? 1 : job->grid.scale, job->first_value};
+    FK_CUDA_TRY(fk_tensor_pack_values(&v, &pack, &t->values, context->stream));
   }
   if (!wgmma) return FK_STATUS_OK;
   FK_TRY(fk_cuda_reserve(context, &s->tensor_buffer, fk_wgmma_pack_bytes(t), err));

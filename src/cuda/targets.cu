@@ -100,8 +100,11 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   struct carver c = {block};
   __half *hi = carve<__half>(&c, y->ld * t->cols.k), *lo = carve<__half>(&c, y->ld * t->cols.k);
   float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
-  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, values && job->normalised ? job->mass : NULL, raise, job->form.factor,
-                                  hi, lo, offset, factor0, job->undo, y->ld, t->cols.k, context->stream));
+  struct fk_tensor_rows to = {hi, lo, offset, factor0, job->undo, y->ld, t->cols.k};
+  to.mass = values && job->normalised ? job->mass : NULL;
+  to.shift = raise;
+  for (int i = 0; i < 2; i++) to.factor[i] = job->form.factor[i];
+  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, &to, context->stream));
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
   t->factor0 = factor0;
   t->self = job->task->exclude_self ? job->target_first - job->sources->first : INT64_MIN;

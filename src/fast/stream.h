@@ -16,7 +16,7 @@ struct fk_stream;
 
 struct fk_stream_spec {
   struct fk_points sources, targets; /* samples, by which window and centre are chosen */
-  struct fk_points checked;          /* the targets that fk_check_row() names, in its order (check.h) */
+  struct fk_points checked;          /* the targets that fk_check_row() names, in its order (check_rows.h) */
   double n, m;                       /* of all; n may be a guess */
   double chunks, pieces;             /* in how many parts of sources and targets other engines would sum them */
   double part_tol;                   /* and the tolerance of a part */
