@@ -65,6 +65,22 @@ static __device__ __forceinline__ void evaluate_next(const struct evaluate_task 
   }
 }
 
+/* Weights of axes 1 on, and their slopes, to shared memory. */
+template <typename T, int W, bool GRADIENT>
+static __device__ __forceinline__ void evaluate_weights(int d, const struct fk_grid_window<T, W> &window,
+                                                        const T (&f)[8], T *weights, T *slopes) {
+  const int threads = (int)blockDim.x;
+  T other[W], other_slope[W];
+  for (int k = 1; k < d; k++) {
+    fk_grid_weights<GRADIENT>(window, fk_grid_pick(f, k), other, other_slope);
+#pragma unroll
+    for (int l = 0; l < W; l++) {
+      weights[((k - 1) * W + l) * threads] = other[l];
+      if (GRADIENT) slopes[((k - 1) * W + l) * threads] = other_slope[l];
+    }
+  }
+}
+
 template <typename T, int W, bool GRADIENT>
 static __global__ void __launch_bounds__(128)
     evaluate_kernel(const __grid_constant__ struct evaluate_task t,
@@ -76,17 +92,10 @@ static __global__ void __launch_bounds__(128)
   unsigned key = t.sorted.key[i], index = t.sorted.index[i];
   if (key >= t.nodes) return evaluate_nothing<GRADIENT>(t, index);
   T *weights = (T *)shared + threadIdx.x, *slopes = weights + (t.d - 1) * W * threads;
-  T f[8], value[W], slope[W], other[W], other_slope[W];
+  T f[8], value[W], slope[W];
   fk_grid_load((const T *)t.sorted.fractions, t.record, index, f);
   fk_grid_weights<GRADIENT>(window, f[0], value, slope);
-  for (int k = 1; k < t.d; k++) {
-    fk_grid_weights<GRADIENT>(window, fk_grid_pick(f, k), other, other_slope);
-#pragma unroll
-    for (int l = 0; l < W; l++) {
-      weights[((k - 1) * W + l) * threads] = other[l];
-      if (GRADIENT) slopes[((k - 1) * W + l) * threads] = other_slope[l];
-    }
-  }
+  evaluate_weights<T, W, GRADIENT>(t.d, window, f, weights, slopes);
   for (int64_t q = 0; q < t.columns; q++) {
     const T *nodes = (const T *)t.grid + (size_t)q * t.nodes + key;
     T sum = 0, grad[FK_GRID_MAX_D];
