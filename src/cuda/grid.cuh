@@ -67,12 +67,6 @@ enum { FK_GRID_EXPONENTS = 2048 };
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err);
 
-/* Adds sum_j b_j f k(row, x_j), and the same of |b|, in double, f = factor[0] + factor[1] (q/2) + factor[2]
- * (q/2)^2 (grid_rows.cu). The map is to bandwidths, rows are the host's. */
-enum fk_status fk_grid_add_rows(struct fk_cuda_context *context, const struct fk_grid_map *map,
-                                const struct fk_grid_raw *points, const double *b, const struct fk_points *rows,
-                                const double factor[3], double *sums, double *absolute, struct fk_error *err);
-
 /* ---- axes (grid_axes.cu) ---------------------------------------------------------------------- */
 
 /* Cells first .. first + cells - 1; the node of the first, in the axis, is offset. */

@@ -147,6 +147,20 @@ struct filter_task {
   double half; /* 1 + d/2 where the two planes become one, else 0 */
 };
 
+/* The segment of an axis that has a node. */
+static __device__ __forceinline__ struct fk_grid_segment segment_of(const struct fk_grid_axis &axis, int node) {
+  if (axis.count <= 1) return axis.one;
+  int low = 0, high = axis.count;
+  while (high - low > 1) {
+    int middle = (low + high) / 2;
+    if (axis.at[middle].offset <= node)
+      low = middle;
+    else
+      high = middle;
+  }
+  return axis.at[low];
+}
+
 /* One axis: of a plane, or with PAIR of two, of which the second gathers one factor t^2/2 in place of 1:
  *   A <- G A,   B <- G B + Q A   (b NULL: 0). */
 template <typename T, bool PAIR>
@@ -161,18 +175,7 @@ static __global__ void __launch_bounds__(THREADS)
   if (i >= t.count) return;
   unsigned inner = (unsigned)i % t.inner, rest = (unsigned)i / t.inner, outer = rest / t.to.nodes;
   int node = (int)(rest % t.to.nodes);
-  struct fk_grid_segment s = t.to.one;
-  if (t.to.count > 1) {
-    int low = 0, high = t.to.count;
-    while (high - low > 1) {
-      int middle = (low + high) / 2;
-      if (t.to.at[middle].offset <= node)
-        low = middle;
-      else
-        high = middle;
-    }
-    s = t.to.at[low];
-  }
+  struct fk_grid_segment s = segment_of(t.to, node);
   /* nodes that count */
   int64_t first = s.first + (node - s.offset) - t.reach, end = first + length;
   int at = 0;

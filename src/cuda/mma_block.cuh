@@ -106,35 +106,53 @@ struct mma_block {
     return shared + 2 * shape::stage_bytes + stage * STAGE * shape::value_bytes;
   }
 
-  /* `depth` halves of `count` points, hi and lo side by side. */
-  static __device__ __forceinline__ void fetch_halves(char *to, int stride, const __half *high, const __half *low,
-                                                      int depth, int k, int k0, int64_t first, int count) {
-    int chunks = depth / 8;
+  /* Points of k halves each, of which `depth` from k0 on are fetched. */
+  struct halves {
+    const __half *high, *low;
+    int k, k0, depth;
+  };
+
+  /* Those of `count` points, hi and lo side by side. */
+  static __device__ __forceinline__ void fetch_halves(char *to, int stride, struct halves from, int64_t first,
+                                                      int count) {
+    int chunks = from.depth / 8;
     for (int i = threadIdx.x; i < 2 * count * chunks; i += THREADS) {
       int chunk = i % chunks, part = i / chunks % 2, point = i / (2 * chunks);
-      const __half *from = (part ? low : high) + (first + point) * k + k0 + 8 * chunk;
-      copy_async(to + point * stride + 16 * (part * chunks + chunk), from);
+      const __half *at = (part ? from.low : from.high) + (first + point) * from.k + from.k0 + 8 * chunk;
+      copy_async(to + point * stride + 16 * (part * chunks + chunk), at);
     }
   }
 
   __device__ __forceinline__ void fetch_points(int stage, int64_t col, int k0) {
-    fetch_halves(points(stage), shape::point_bytes, a.cols.hi, a.cols.lo, shape::depth, a.cols.k, k0, col, STAGE);
+    fetch_halves(points(stage), shape::point_bytes, {a.cols.hi, a.cols.lo, a.cols.k, k0, shape::depth}, col,
+                 STAGE);
     if (threadIdx.x < STAGE / 4)
       copy_async(offsets(stage) + 4 * threadIdx.x, a.cols.offset + col + 4 * threadIdx.x);
     if (STEPS) return;
     int64_t first = a.first_row + (int64_t)blockIdx.x * shape::rows;
     int count = (int)(a.rows.n_pad - first < shape::rows ? a.rows.n_pad - first : shape::rows);
-    fetch_halves(row_points(stage), shape::point_bytes, a.rows.hi, a.rows.lo, shape::depth, a.rows.k, k0, first,
+    fetch_halves(row_points(stage), shape::point_bytes, {a.rows.hi, a.rows.lo, a.rows.k, k0, shape::depth}, first,
                  count);
   }
 
   __device__ __forceinline__ void fetch_values(int stage, int64_t col) {
     if (VALUES && !COORDINATES)
-      fetch_halves(values(stage), shape::value_bytes, a.values.hi, a.values.lo, 8 * VALUES, a.values.width, 0, col,
-                   STAGE);
+      fetch_halves(values(stage), shape::value_bytes, {a.values.hi, a.values.lo, a.values.width, 0, 8 * VALUES},
+                   col, STAGE);
   }
 
   /* ---- exponents ---- */
+
+  /* The rows' part of a slice that lies in shared memory. */
+  __device__ __forceinline__ void load_row_slice(uint32_t (*high)[4], uint32_t (*low)[4], int stage) const {
+#pragma unroll
+    for (int m = 0; m < MT; m++) {
+      const char *row =
+          row_points(stage) + (warp * 16 * MT + m * 16 + lane % 16) * shape::point_bytes + lane / 16 * 16;
+      load_matrices(high[m], row);
+      load_matrices(low[m], row + 2 * SLICE);
+    }
+  }
 
   /* Columns b .. b + 15 as the right operand of two products. */
   __device__ __forceinline__ void load_columns(uint32_t *to, const char *stage_points, int b, int part,

@@ -68,14 +68,7 @@ static __global__ void __launch_bounds__(THREADS) mma_deep_kernel(const struct f
       copy_wait<1>();
       __syncthreads();
       uint32_t high[mma::MT][4], low[mma::MT][4];
-#pragma unroll
-      for (int m = 0; m < mma::MT; m++) {
-        const char *row = block.row_points(stage) +
-                          (block.warp * 16 * mma::MT + m * 16 + block.lane % 16) * shape::point_bytes +
-                          block.lane / 16 * 16;
-        load_matrices(high[m], row);
-        load_matrices(low[m], row + 2 * SLICE);
-      }
+      block.load_row_slice(high, low, stage);
 #pragma unroll
       for (int b = 0; b < STAGE; b += 16) {
         uint32_t columns[4];

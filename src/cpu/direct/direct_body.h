@@ -152,9 +152,15 @@ INLINE void FN(take_off)(const struct fk_direct_tile *a, int target, int source,
   }
 }
 
+/* Columns of one pass over the kernels. */
+struct FN(columns) {
+  int first, count;
+  double *gradient; /* NULL: not with these */
+};
+
 /* Everything else: shifts, the factor, several columns, the gradient. sum[v][r]: columns, then the gradient. */
-INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int source, int first, int count,
-                           double *gradient, const int rows, const int cols, V sum[][FK_ROWS]) {
+INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int source, struct FN(columns) columns,
+                           const int rows, const int cols, V sum[][FK_ROWS]) {
   V t[EXP2_GROUP], kernel[EXP2_GROUP];
   FN(exponents)(a, target, source, a->d, rows, cols, t);
   if (a->shift || a->lifted) {
@@ -172,8 +178,8 @@ INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int sourc
       kernel[i] = V_MUL(kernel[i], V_FMA(s, f, V_SET((REAL)a->factor[0])));
     }
   }
-  for (int v = 0; v < count; v++) {
-    const REAL *b = (const REAL *)a->b + (first + v) * FK_DIRECT_PACKED + source;
+  for (int v = 0; v < columns.count; v++) {
+    const REAL *b = (const REAL *)a->b + (columns.first + v) * FK_DIRECT_PACKED + source;
     FK_UNROLL
     for (int c = 0; c < cols; c++) {
       V value = V_LOAD(b + c * V_LANES);
@@ -182,7 +188,7 @@ INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int sourc
       for (int r = 0; r < rows; r++) sum[v][r] = V_FMA(kernel[r * cols + c], value, sum[v][r]);
     }
   }
-  if (!gradient) return;
+  if (!columns.gradient) return;
   const REAL *x = (const REAL *)a->sources + source, *y = (const REAL *)a->targets + target;
   FK_UNROLL
   for (int c = 0; c < cols; c++) {
@@ -194,23 +200,24 @@ INLINE void FN(value_step)(const struct fk_direct_tile *a, int target, int sourc
     FK_UNROLL
     for (int r = 0; r < rows; r++) FK_UNROLL
     for (int c = 0; c < cols; c++)
-      sum[count + k][r] =
-          V_FMA(kernel[r * cols + c], V_SUB(V_LOAD(x + c * V_LANES), V_SET(y[r])), sum[count + k][r]);
+      sum[columns.count + k][r] =
+          V_FMA(kernel[r * cols + c], V_SUB(V_LOAD(x + c * V_LANES), V_SET(y[r])), sum[columns.count + k][r]);
   }
 }
 
-INLINE void FN(value_rows)(const struct fk_direct_tile *a, int target, int first, int count, double *gradient,
-                           const int rows, const int cols, struct FN(queue) * q) {
+INLINE void FN(value_rows)(const struct fk_direct_tile *a, int target, struct FN(columns) columns, const int rows,
+                           const int cols, struct FN(queue) * q) {
   V sum[FN(values) + 7][FK_ROWS];
-  int n_sums = count + (gradient ? a->d : 0);
+  int count = columns.count, n_sums = count + (columns.gradient ? a->d : 0);
   int source = 0, end = (a->n_sources + V_LANES - 1) / V_LANES * V_LANES;
   for (int v = 0; v < n_sums; v++) FK_UNROLL
   for (int r = 0; r < rows; r++) sum[v][r] = V_SET(0);
   for (; source + cols * V_LANES <= end; source += cols * V_LANES)
-    FN(value_step)(a, target, source, first, count, gradient, rows, cols, sum);
-  for (; source < end; source += V_LANES) FN(value_step)(a, target, source, first, count, gradient, rows, 1, sum);
+    FN(value_step)(a, target, source, columns, rows, cols, sum);
+  for (; source < end; source += V_LANES) FN(value_step)(a, target, source, columns, rows, 1, sum);
   for (int v = 0; v < n_sums; v++) {
-    double *to = v < count ? a->sums + (first + v) * FK_DIRECT_GROUP : gradient + (v - count) * FK_DIRECT_GROUP;
+    double *to = v < count ? a->sums + (columns.first + v) * FK_DIRECT_GROUP
+                           : columns.gradient + (v - count) * FK_DIRECT_GROUP;
     for (int r = 0; r < rows; r++) FN(push)(q, sum[v][r], to + target + r);
   }
 }
@@ -220,10 +227,9 @@ static void FN(values_of)(const struct fk_direct_tile *a) {
   q.n = 0;
   for (int first = 0; first < a->n_columns; first += FN(values)) {
     int left = a->n_columns - first, count = left < FN(values) ? left : FN(values), target = 0;
-    double *gradient = first == 0 ? a->gradient : NULL;
-    for (; target + FK_ROWS <= a->n_targets; target += FK_ROWS)
-      FN(value_rows)(a, target, first, count, gradient, FK_ROWS, 2, &q);
-    for (; target < a->n_targets; target++) FN(value_rows)(a, target, first, count, gradient, 1, FK_ROWS, &q);
+    struct FN(columns) columns = {first, count, first == 0 ? a->gradient : NULL};
+    for (; target + FK_ROWS <= a->n_targets; target += FK_ROWS) FN(value_rows)(a, target, columns, FK_ROWS, 2, &q);
+    for (; target < a->n_targets; target++) FN(value_rows)(a, target, columns, 1, FK_ROWS, &q);
   }
   FN(flush)(&q);
 }

@@ -99,7 +99,8 @@ static bool guess_group(struct guess *g, struct fk_direct_group *group, int64_t 
     if (!fk_near_find(&group->near, &g->work.reach, &ask)) return false;
     double rounding = fk_direct_single_error(&g->work.reach, &group->near, box, 0, g->least);
     bool single = s->options.single && fk_direct_may_be_single(rounding, g->work.job->tol);
-    fk_direct_group_sum(group, s, targets->cells->x + first, targets->cells->n, 1, box, -1, single, 0);
+    struct fk_direct_targets one = {targets->cells->x + first, targets->cells->n, 1, box};
+    fk_direct_group_sum(group, s, &one, -1, single, 0);
   }
   g->parts += parts;
   /* each part looks for its sources, and its targets meet all of them */

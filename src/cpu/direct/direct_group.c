@@ -90,19 +90,20 @@ double fk_direct_single_error(const struct fk_reach *reach, const struct fk_near
   return f * (FK_LN2 * 0x1p-24 * ((4 + d) * t + 4 * FK_DIRECT_SCALE * sqrt(half2 * t)) + 1e-6);
 }
 
-void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct, const double *x,
-                         int64_t ld, int count, const double *box, int64_t self, bool single, double shift) {
+void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct,
+                         const struct fk_direct_targets *targets, int64_t self, bool single, double shift) {
   const struct fk_cells *cells = &direct->cells;
   const struct fk_direct_ops *ops = single ? fk_direct_isa()->f32 : fk_direct_isa()->f64;
   struct fk_direct_tile *tile = &group->tile;
   struct fk_direct_pack pack = {.d = cells->d, .n_columns = direct->n_columns, .n = cells->n};
+  const double *box = targets->box;
   int d = cells->d, at = 0;
   for (int k = 0; k < d; k++) {
     group->centre[k] = box[k] + 0.5 * (box[d + k] - box[k]);
     group->half[k] = fmax(box[d + k] - group->centre[k], group->centre[k] - box[k]);
   }
-  pack_targets(group, x, ld, count, single);
-  tile->n_targets = count;
+  pack_targets(group, targets->x, targets->ld, targets->count, single);
+  tile->n_targets = targets->count;
   for (int i = 0; i < FK_DIRECT_GROUP; i++) group->shifts[i] = shift;
   tile->shift = shift != 0 ? group->shifts : NULL;
   group->groups++;

@@ -116,10 +116,17 @@ bool fk_direct_team_init(struct fk_direct_team *team, int threads, const struct 
                          const struct fk_direct_job *job);
 double fk_direct_team_pairs(const struct fk_direct_team *team);
 void fk_direct_team_free(struct fk_direct_team *team);
+/* Targets near each other, x[k * ld + i], and the box around them. */
+struct fk_direct_targets {
+  const double *x;
+  int64_t ld;
+  int count;
+  const double *box;
+};
 /* Sums over what group->near found, in units of packed coordinates; without the source at `self` (-1: none).
  * shift: a power of two that all are divided by. */
-void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct, const double *x,
-                         int64_t ld, int count, const double *box, int64_t self, bool single, double shift);
+void fk_direct_group_sum(struct fk_direct_group *group, const struct fk_direct *direct,
+                         const struct fk_direct_targets *targets, int64_t self, bool single, double shift);
 /* Packed coordinates are in units of it. */
 #define FK_DIRECT_SCALE 0.849321800288019160 /* sqrt(log2(e) / 2) */
 

@@ -211,7 +211,8 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
 
   int64_t self = one && own_out ? own.first : -1;
   double scale2 = shift_of(s, r.offset, size2);
-  fk_direct_group_sum(group, s, targets->x + first, targets->n, (int)(end - first), box, self, single, scale2);
+  struct fk_direct_targets here = {targets->x + first, targets->n, (int)(end - first), box};
+  fk_direct_group_sum(group, s, &here, self, single, scale2);
   deliver(w, group, first, single, scale2, size2);
   if (!single) rounding = one ? 0 : own_error(&own, false, size2);
   done->left_out = fmax(done->left_out, near->left_out / allowed + rounding);

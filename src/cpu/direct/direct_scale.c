@@ -21,8 +21,8 @@ static bool look_at(struct fk_direct_group *group, const struct fk_direct *s, co
   const struct fk_cell *cell = targets->cells + i;
   const double *box = fk_cell_box(targets, i);
   if (!fk_near_within(&group->near, s, box, core2(s->cells.d))) return false;
-  fk_direct_group_sum(group, s, targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box, -1,
-                      false, 0);
+  struct fk_direct_targets here = {targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box};
+  fk_direct_group_sum(group, s, &here, -1, false, 0);
   for (int t = 0; t < group->tile.n_targets; t++) {
     int64_t self = fk_direct_self(s, job, fk_direct_row(groups, cell->first + t));
     for (int c = 0; c < s->n_columns; c++) {

@@ -67,8 +67,8 @@ static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, 
   if (!fk_near_find(&group->near, &w->reach, &ask)) return false;
   double rounding = single_error(w, &group->near, box);
   bool single = fk_direct_may_be_single(rounding, w->job->tol);
-  fk_direct_group_sum(group, w->direct, targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box,
-                      -1, single, 0);
+  struct fk_direct_targets here = {targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box};
+  fk_direct_group_sum(group, w->direct, &here, -1, single, 0);
   deliver(w, group, cell, single);
   done->left_out = fmax(done->left_out, group->near.left_out);
   done->single = done->single || single;

@@ -192,8 +192,19 @@ INLINE void WFN(read)(const struct fk_stencil *s, const REAL *g, const int d, co
   }
 }
 
-INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int64_t n, const REAL *scratch,
-                             REAL *out, REAL *gradient, const int dims, const bool slopes, const int width) {
+/* Points, what is read at them, and where that goes. */
+struct WFN(reading) {
+  const REAL *points;
+  int64_t n;
+  const REAL *scratch;
+  REAL *out, *gradient;
+};
+
+INLINE void WFN(interpolate)(const struct fk_stencil *s, struct WFN(reading) reading, const int dims,
+                             const bool slopes, const int width) {
+  const REAL *points = reading.points, *scratch = reading.scratch;
+  REAL *out = reading.out, *gradient = reading.gradient;
+  int64_t n = reading.n;
   const int d = dims < 4 ? dims : s->d;
   for (int64_t i = 0; i < n; i++) {
     PV x[NP], dx[NP], sums[3][NP], outer[FK_GRID_MAX_D][NP];
@@ -259,11 +270,12 @@ INLINE void WFN(interpolate)(const struct fk_stencil *s, const REAL *points, int
   }                                                                                                               \
   static void WFN(value_d##D)(const struct fk_stencil *s, const void *points, int64_t n, const void *scratch,     \
                               void *out, void *gradient) {                                                        \
-    OF_WIDTH(D, WFN(interpolate), s, points, n, scratch, out, gradient, D, false);                                \
+    struct WFN(reading) reading = {points, n, scratch, out, gradient};                                            \
+    OF_WIDTH(D, WFN(interpolate), s, reading, D, false);                                                          \
   }                                                                                                               \
   static void WFN(gradient_d##D)(const struct fk_stencil *s, const void *points, int64_t n, const void *scratch,  \
                                  void *out, void *gradient) {                                                     \
-    WFN(interpolate)(s, points, n, scratch, out, gradient, D, true, s->width);                                    \
+    WFN(interpolate)(s, (struct WFN(reading)){points, n, scratch, out, gradient}, D, true, s->width);             \
   }
 FOR_DIMENSIONS(1)
 FOR_DIMENSIONS(2)
