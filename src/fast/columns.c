@@ -107,7 +107,7 @@ void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass
 
 struct joined {
   double *out;
-  const double *from, *u, *mass;
+  const double *from;
   double scale;
   bool first;
 };
@@ -127,18 +127,34 @@ void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, doubl
   }
 }
 
+/* own: of a row that leaves itself out, its part of the mass, which is yet to go out there too. */
+struct coordinates {
+  double *out;
+  const double *slope, *u, *mass, *b;
+  double scale, own;
+};
+
 static void join_coordinates(void *data, int64_t first, int64_t end, int slot) {
-  const struct joined *a = data;
+  const struct coordinates *a = data;
   (void)slot;
-  for (int64_t i = first; i < end; i++) a->out[i] = a->scale * a->from[i] + a->u[i] * a->mass[i];
+  for (int64_t i = first; i < end; i++) {
+    double own = a->own != 0 && a->b ? a->own * a->b[i] : a->own;
+    a->out[i] = a->scale * a->slope[i] + a->u[i] * (a->mass[i] - own);
+  }
 }
 
 void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
                              const double *slope, int64_t ld, const double *u) {
   int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
+  double own = job->task->exclude_self ? job->task->factor[0] : 0;
   for (int64_t k = 0; k < job->d; k++) {
-    struct joined a = {
-        job->task->sums + k * job->m + at, slope + k * ld, u + k * count, job->task->mass + at, scale, false};
+    struct coordinates a = {.out = job->task->sums + k * job->m + at,
+                            .slope = slope + k * ld,
+                            .u = u + k * count,
+                            .mass = job->task->mass + at,
+                            .b = job->b ? job->b + at : NULL,
+                            .scale = scale,
+                            .own = own};
     fk_parallel_for(threads, count, fk_step_for_bytes(24), join_coordinates, &a);
   }
 }
