@@ -34,6 +34,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_gpu_info, 0),
     ROUTINE(ffi_gpu_release, 0),
     ROUTINE(ffi_fma_rate, 3),
+    ROUTINE(ffi_test, 2),
     {NULL, NULL, 0},
 };
 

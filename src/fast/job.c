@@ -14,6 +14,7 @@ struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {
       .gradient = job->gradient,
       .mass = job->task->mass,
       .sums = job->task->sums,
+      .own = job->task->exclude_self ? job->task->factor[0] : 0,
       .session = job->session,
       .opts = job->opts,
       .stats = job->stats,

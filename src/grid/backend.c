@@ -6,7 +6,7 @@
 
 struct joined {
   double *out;
-  const double *from, *u, *mass;
+  const double *from;
   double scale;
   bool first;
 };
@@ -27,18 +27,32 @@ void fk_grid_join(const struct fk_grid_task *task, int64_t at, int64_t count, do
   }
 }
 
+struct coordinates {
+  double *out;
+  const double *slope, *u, *mass, *b;
+  double scale, own;
+};
+
 static void join_coordinates(void *data, int64_t first, int64_t end, int slot) {
-  const struct joined *a = data;
+  const struct coordinates *a = data;
   (void)slot;
-  for (int64_t i = first; i < end; i++) a->out[i] = a->scale * a->from[i] + a->u[i] * a->mass[i];
+  for (int64_t i = first; i < end; i++) {
+    double own = a->own != 0 && a->b ? a->own * a->b[i] : a->own;
+    a->out[i] = a->scale * a->slope[i] + a->u[i] * (a->mass[i] - own);
+  }
 }
 
 void fk_grid_join_coordinates(const struct fk_grid_task *task, int64_t at, int64_t count, double scale,
                               const double *slope, int64_t ld, const double *u) {
   int threads = fk_threads_for_bytes(task->opts->threads, 24.0 * (double)count);
   for (int64_t k = 0; k < task->sources.d; k++) {
-    struct joined a = {
-        task->sums + k * task->targets.n + at, slope + k * ld, u + k * count, task->mass + at, scale, false};
+    struct coordinates a = {.out = task->sums + k * task->targets.n + at,
+                            .slope = slope + k * ld,
+                            .u = u + k * count,
+                            .mass = task->mass + at,
+                            .b = task->b ? task->b + at : NULL,
+                            .scale = scale,
+                            .own = task->own};
     fk_parallel_for(threads, count, fk_step_for_bytes(24), join_coordinates, &a);
   }
 }

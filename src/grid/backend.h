@@ -24,6 +24,9 @@ struct fk_grid_task {
    * d, go there, by the gradient of the one column. */
   bool gradient;
   double *mass, *sums;
+  /* Times its b, what a row that leaves itself out has in its mass, which goes out later; coordinates are without
+   * it at once. 0: rows leave nothing out. */
+  double own;
   uint64_t session; /* tasks of the same session, not 0, have the same points and b */
   const struct fk_opts *opts;
   struct fk_stats *stats; /* what was computed where is added */

@@ -27,5 +27,6 @@ SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_gpu_info(void);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
+SEXP ffi_test(SEXP name, SEXP arguments);
 
 #endif
