@@ -245,6 +245,7 @@ struct fk_operator_spec {
   const double *weights;        /* of a density, which give it a centre; NULL: ones */
   const double *chol;           /* d x d, copied */
   enum fk_kernel kernel;
+  bool stays; /* there will be other sums: what takes much memory is kept, too */
 };
 enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk_operator **op,
                                   struct fk_error *err);
@@ -263,10 +264,14 @@ struct fk_operator {
   struct fk_resident *resident;
   const double *weights;
   enum fk_kernel kernel;
+  bool stays;
   struct fk_whitening whitening; /* centre NULL: not known yet */
   double *chol;
   struct fk_kept kept[FK_KEEPERS];
 };
+/* The task's operator, where it is to keep what is prepared of the task's sources; NULL: it is not, or these are
+ * not its own. */
+struct fk_operator *fk_task_keeper(const struct fk_task *task);
 /* Points on the host, and their centre: to the operator, and to a task of its. */
 enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_task *task, struct fk_error *err);
 

@@ -19,10 +19,17 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
   op->resident = spec->resident;
   op->weights = spec->weights;
   op->kernel = spec->kernel;
+  op->stays = spec->stays;
   op->chol = memcpy(chol, spec->chol, factor);
   fk_whitening_start(&op->whitening, op->chol, d);
   *out = op;
   return FK_STATUS_OK;
+}
+
+struct fk_operator *fk_task_keeper(const struct fk_task *task) {
+  struct fk_operator *op = task->op;
+  bool own = op && op->stays && task->whitening == &op->whitening && task->sources.data == op->x.data;
+  return own ? op : NULL;
 }
 
 void fk_operator_free(struct fk_operator *op) {

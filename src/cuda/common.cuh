@@ -36,7 +36,7 @@ struct fk_cuda_buffer {
   size_t bytes;
 };
 
-/* Workspace of the grid by purpose; each stays for the next call. */
+/* Workspace of the grid by purpose. An operator has a set of its own, a room, which stays for its next sums. */
 enum fk_cuda_slot {
   FK_SLOT_RAW_SOURCES,
   FK_SLOT_RAW_TARGETS,
@@ -61,6 +61,10 @@ struct fk_cuda_block {
   int64_t first, count;
 };
 
+struct fk_cuda_room {
+  struct fk_cuda_block block[FK_SLOT_COUNT];
+};
+
 struct fk_cuda_sources;
 
 struct fk_cuda_context {
@@ -72,7 +76,8 @@ struct fk_cuda_context {
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
-  struct fk_cuda_block workspace[FK_SLOT_COUNT];
+  struct fk_cuda_room own,
+      *room;                    /* own: of sums of no operator; room: of the grid under way, NULL: there is none */
   int copy_threads;             /* of the host, for transfers; 0: all */
   struct fk_cuda_sources *kept; /* those of operators, as they were made */
   uint64_t id, clock;           /* id: of no other context, before or after */
@@ -129,6 +134,11 @@ double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struc
 /* All that is kept on a device goes, and matrices that are nowhere else come to the host. */
 void fk_cuda_release_kept(struct fk_cuda_context *context);
 
+/* For a grid's sums: an operator's room, or the context's own; and when they are done. */
+enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                             struct fk_error *err);
+void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                   const struct fk_opts *opts);
 enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
                                  void **data, struct fk_error *err);
 template <typename T>
@@ -136,8 +146,8 @@ enum fk_status fk_cuda_array(struct fk_cuda_context *context, enum fk_cuda_slot 
                              struct fk_error *err) {
   return fk_cuda_workspace(context, slot, sizeof(T) * (size_t)count, (void **)data, err);
 }
-void fk_cuda_release_workspace(struct fk_cuda_context *context);
-double fk_cuda_workspace_bytes(const struct fk_cuda_context *context);
+void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room);
+double fk_cuda_room_bytes(const struct fk_cuda_room *room);
 
 /* ---- transfers -------------------------------------------------------------------------------- */
 

@@ -271,16 +271,18 @@ enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const str
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_error last = {FK_STATUS_OK, ""};
   double seconds = 0;
-  enum fk_status status = FK_STATUS_ALLOC;
   int count;
   if (task->sources.d < 1 || task->sources.d > FK_GRID_MAX_D)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid is for 1 to %d dimensions", FK_GRID_MAX_D);
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
+  enum fk_status status = FK_STATUS_ALLOC;
   for (int i = 0; i < ATTEMPTS && status == FK_STATUS_ALLOC; i++) {
     last.status = FK_STATUS_OK;
     seconds = 0;
     status = attempt_sums(task, opts, i, contexts, count, &seconds, &last);
   }
+  fk_cuda_leave(task->op, contexts, count, opts);
   if (status) return fk_fail(err, status, "%s", last.message);
   struct fk_cuda_grid_spec spec = {};
   spec.window = task->window;

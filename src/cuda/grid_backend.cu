@@ -14,6 +14,7 @@ static struct fk_cuda_grid_task task_of(const struct fk_grid_task *from) {
   task.b = from->b;
   task.columns = from->columns;
   task.session = from->session;
+  task.op = from->op;
   return task;
 }
 

@@ -40,6 +40,7 @@ struct fk_grid_matrix {
   int64_t n, columns;
   enum fk_cuda_slot slot;
   double share;
+  uint64_t session;
 };
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side);
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job);

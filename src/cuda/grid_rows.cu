@@ -151,10 +151,13 @@ enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const str
   memset(sums, 0, sizeof *sums * (size_t)(task->columns * rows->n));
   memset(absolute, 0, sizeof *sums * (size_t)(task->columns * rows->n));
   FK_TRY(fk_grid_map_init(task->whitening, 1, &job.job.spec.map, err));
-  FK_TRY(fk_grid_plan_chunk(&job.job, contexts[0], err));
+  FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
+  enum fk_status status = fk_grid_plan_chunk(&job.job, contexts[0], err);
   pthread_mutex_init(&job.job.lock, NULL);
-  enum fk_status status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll,
-                                             rows_range, &job, &seconds, err);
+  if (!status)
+    status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll, rows_range,
+                                &job, &seconds, err);
   pthread_mutex_destroy(&job.job.lock);
+  fk_cuda_leave(task->op, contexts, count, opts);
   return status;
 }

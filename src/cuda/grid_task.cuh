@@ -20,7 +20,8 @@ struct fk_cuda_grid_task {
   unsigned use;     /* enum fk_window_use; FK_WINDOW_LAPLACE counts here, the gradient where it is not NULL */
   bool single;      /* points within their cells, weights and grid in float; totals are exact in either case */
   uint64_t session; /* calls with the same number, not 0, have the same points and b, which are sent once */
-  double *value;    /* m x columns */
+  struct fk_operator *op; /* that keeps the sources where they were sent; NULL: none does */
+  double *value;          /* m x columns */
   double *gradient; /* m x (columns d), with respect to the whitened coordinates, d next to each other; or NULL */
 };
 

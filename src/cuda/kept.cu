@@ -26,7 +26,7 @@ double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
   double bytes = 0;
   buffers_of((struct fk_cuda_sources *)s, buffers);
   for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
-  return bytes;
+  return bytes + fk_cuda_room_bytes(&s->room);
 }
 
 void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
@@ -36,6 +36,7 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
   bool busy = s->busy;
   buffers_of(s, buffers);
   for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(s->context, buffers[i]);
+  fk_cuda_room_empty(s->context, &s->room);
   fk_cuda_sources_init(s, s->context);
   s->next = next;
   s->used_at = used_at;
@@ -95,4 +96,35 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
 
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
   while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
+}
+
+enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                             struct fk_error *err) {
+  for (int i = 0; i < count; i++) {
+    struct fk_cuda_sources *kept = NULL;
+    if (op) FK_TRY(fk_cuda_sources_of(op, contexts[i], &kept, err));
+    contexts[i]->room = kept ? &kept->room : &contexts[i]->own;
+    if (kept) kept->busy = true;
+  }
+  return FK_STATUS_OK;
+}
+
+static bool is_in_use(const struct fk_cuda_context *context) {
+  for (int device = 0; device < FK_MAX_DEVICES; device++)
+    if (fk_cuda_context_in_use(device) == context) return true;
+  return false;
+}
+
+void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                   const struct fk_opts *opts) {
+  for (int i = 0; i < count; i++) {
+    struct fk_cuda_context *context = contexts[i];
+    struct fk_cuda_sources *kept;
+    struct fk_error err = {FK_STATUS_OK, ""};
+    if (!is_in_use(context)) continue; /* it was lost */
+    context->room = NULL;
+    if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
+    if (op && cudaSetDevice(context->device) == cudaSuccess)
+      fk_cuda_keep_within(context, fk_cuda_memory_to_keep(context, opts));
+  }
 }

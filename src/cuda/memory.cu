@@ -85,6 +85,10 @@ void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *a
 
 bool fk_cuda_give_way(struct fk_cuda_context *context) {
   struct fk_cuda_sources *oldest = NULL;
+  if (context->room != &context->own && fk_cuda_room_bytes(&context->own) > 0) {
+    fk_cuda_room_empty(context, &context->own);
+    return true;
+  }
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next)
     if (!s->busy && fk_cuda_sources_bytes(s) > 0 && (!oldest || s->used_at < oldest->used_at)) oldest = s;
   if (oldest) {
@@ -119,6 +123,7 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, doubl
   if (context->pool)
     FK_CUDA_TRY(cudaMemPoolGetAttribute(context->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
   double pooled = fmax((double)reserved - context->used, 0), idle = 0;
+  if (context->room != &context->own) idle += fk_cuda_room_bytes(&context->own);
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
   *bytes = 0.9 * ((double)free_bytes + pooled) + idle + own;
   *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
@@ -129,22 +134,22 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, doubl
 
 enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
                                  void **data, struct fk_error *err) {
-  struct fk_cuda_block *block = &context->workspace[slot];
+  struct fk_cuda_block *block = &context->room->block[slot];
   block->session = 0;
   FK_TRY(fk_cuda_reserve(context, &block->buffer, bytes, err));
   *data = block->buffer.data;
   return FK_STATUS_OK;
 }
 
-void fk_cuda_release_workspace(struct fk_cuda_context *context) {
-  for (int i = 0; i < FK_SLOT_COUNT; i++) {
-    fk_cuda_drop(context, &context->workspace[i].buffer);
-    context->workspace[i].session = 0;
+void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room) {
+  for (struct fk_cuda_block &block : room->block) {
+    fk_cuda_drop(context, &block.buffer);
+    block.session = 0;
   }
 }
 
-double fk_cuda_workspace_bytes(const struct fk_cuda_context *context) {
+double fk_cuda_room_bytes(const struct fk_cuda_room *room) {
   double bytes = 0;
-  for (int i = 0; i < FK_SLOT_COUNT; i++) bytes += (double)context->workspace[i].buffer.bytes;
+  for (const struct fk_cuda_block &block : room->block) bytes += (double)block.buffer.bytes;
   return bytes;
 }

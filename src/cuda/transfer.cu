@@ -77,7 +77,7 @@ enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot s
   if (fk_cuda_held(context, slot, session, from, first, count, &ld)) return FK_STATUS_OK;
   FK_TRY(fk_cuda_array(context, slot, count * columns, &data, err));
   FK_TRY(fk_cuda_upload(context, from, n, columns, first, count, data, count, err));
-  struct fk_cuda_block *block = &context->workspace[slot];
+  struct fk_cuda_block *block = &context->room->block[slot];
   block->session = session;
   block->from = from;
   block->first = first;
@@ -87,7 +87,7 @@ enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot s
 
 const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
                            const double *from, int64_t first, int64_t count, int64_t *ld) {
-  const struct fk_cuda_block *block = &context->workspace[slot];
+  const struct fk_cuda_block *block = &context->room->block[slot];
   bool held = session && block->session == session && block->from == from && first >= block->first &&
               first + count <= block->first + block->count;
   *ld = block->count;

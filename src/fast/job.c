@@ -16,6 +16,7 @@ struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {
       .sums = job->task->sums,
       .own = job->task->exclude_self ? job->task->factor[0] : 0,
       .session = job->session,
+      .op = fk_task_keeper(job->task),
       .opts = job->opts,
       .stats = job->stats,
   };

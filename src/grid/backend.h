@@ -28,6 +28,8 @@ struct fk_grid_task {
    * it at once. 0: rows leave nothing out. */
   double own;
   uint64_t session; /* tasks of the same session, not 0, have the same points and b */
+  struct fk_operator
+      *op; /* whose points these are, and that keeps what is prepared of them; NULL: nothing is kept */
   const struct fk_opts *opts;
   struct fk_stats *stats; /* what was computed where is added */
 };

@@ -39,6 +39,7 @@ static struct fk_operator_spec spec_of(SEXP sources) {
     spec.x = r_points(points, "x");
   spec.weights = r_weights(r_element(sources, "weights"), spec.x.n);
   spec.chol = r_factor(r_element(sources, "L"), spec.x.d);
+  spec.stays = !Rf_isNull(r_element(sources, "plan"));
   return spec;
 }
 

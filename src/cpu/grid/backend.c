@@ -1,6 +1,8 @@
 /* The CPU's grid, as grid/backend.h has it: all terms by spreading, filtering, interpolating, chunk by chunk. */
 #include "../../grid/backend.h"
 
+#include <stdlib.h>
+
 #include "../../core/aligned.h"
 #include "../../core/count.h"
 #include "../direct/check.h"
@@ -35,11 +37,41 @@ static enum fk_status side_fetch(const struct side *side, const struct fk_grid_t
   return fk_grid_whiten(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
 }
 
+/* What an operator keeps: its points in the order of a grid, and that grid, of one window. */
+struct kept {
+  struct fk_window window;
+  bool single, once;
+  unsigned use;
+  int64_t columns;
+  int threads;
+  struct fk_sorted *sorted; /* of the window's spacing */
+  struct fk_grid *grid;     /* expects the sources themselves, `once`; NULL: there is none */
+};
+
+/* Beyond it an operator's points are sorted again for every sum. */
+#define KEPT_BYTES 0x1p30
+
+static void free_kept(void *state) {
+  struct kept *kept = state;
+  fk_sorted_free(kept->sorted);
+  fk_grid_free(kept->grid);
+  free(kept);
+}
+
+static struct kept *kept_of(const struct fk_grid_task *task) {
+  double bytes = (double)task->sources.n * (8.0 * (double)task->sources.d + 4);
+  if (!task->op || bytes > KEPT_BYTES) return NULL;
+  struct fk_kept *slot = &task->op->kept[FK_KEEPER_FAST_CPU];
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
+  return slot->state; /* NULL: no memory, nothing is kept */
+}
+
 struct pass {
   const struct fk_grid_task *task;
   struct side sources, targets;
   bool once;                /* both sides are the same points, sorted once */
-  struct fk_sorted *sorted; /* those, or NULL */
+  struct kept *kept;        /* NULL: nothing is */
+  struct fk_sorted *sorted; /* the sources, or NULL */
   struct fk_grid *grid;
   double *memory;
   double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
@@ -61,7 +93,7 @@ static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
 static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
-  if (p->sorted) return fk_grid_expect_sorted(p->grid, p->sorted, err);
+  if (p->once) return fk_grid_expect_sorted(p->grid, p->sorted, err);
   for (int64_t at = 0; at < task->targets.n && !status; at += p->targets.size) {
     struct fk_grid_points points;
     status = side_fetch(&p->targets, task, at, &points, err);
@@ -80,11 +112,11 @@ struct term {
 static enum fk_status evaluate_term(struct pass *p, const struct term *term, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
-  int64_t size = p->sorted ? task->targets.n : p->targets.size;
+  int64_t size = p->once ? task->targets.n : p->targets.size;
   for (int64_t at = 0; at < task->targets.n && !status; at += size) {
     int64_t count = fk_smaller(size, task->targets.n - at);
     double *slope = term->gradient ? p->gradient : NULL;
-    if (p->sorted) {
+    if (p->once) {
       status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
     } else {
       struct fk_grid_points points;
@@ -98,20 +130,62 @@ static enum fk_status evaluate_term(struct pass *p, const struct term *term, str
   return status;
 }
 
+/* The points in the grid's order, which an operator may have already. */
+static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t at = 0; at < task->sources.n && !status; at += p->sources.size) {
+    struct fk_grid_points points;
+    status = side_fetch(&p->sources, task, at, &points, err);
+    if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
+  }
+  return status;
+}
+
+static bool is_same_window(const struct fk_window *a, const struct fk_window *b) {
+  return a->width == b->width && a->spacing == b->spacing && a->error == b->error;
+}
+
+/* The grid of the last sum, where it is of this kind. */
+static bool take_kept(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+  struct kept *kept = p->kept;
+  const struct fk_grid_task *task = p->task;
+  if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
+  p->sorted = kept->sorted;
+  kept->sorted = NULL;
+  bool same = kept->grid && p->once && kept->once && is_same_window(&kept->window, window) && kept->use == use &&
+              kept->columns == task->columns && kept->threads == fk_threads(task->opts->threads);
+  if (!same) return false;
+  p->grid = kept->grid;
+  kept->grid = NULL;
+  fk_grid_restart(p->grid, &task->opts->poll);
+  return true;
+}
+
+/* What is left after a sum is for the next. */
+static void keep(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+  struct kept *kept = p->kept;
+  if (!kept) return;
+  fk_sorted_free(kept->sorted);
+  fk_grid_free(kept->grid);
+  *kept = (struct kept){*window, single, p->once, use, p->task->columns};
+  kept->threads = fk_threads(p->task->opts->threads);
+  kept->sorted = p->sorted;
+  kept->grid = p->grid;
+  p->sorted = NULL;
+  p->grid = NULL;
+}
+
 static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
                                 struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
+  if (take_kept(p, use, window, single)) return add_sources(p, err);
   struct fk_grid_spec spec = {.d = (int)task->sources.d, .columns = task->columns, .use = use, .single = single};
   spec.window = *window;
   spec.threads = task->opts->threads;
   spec.poll = task->opts->poll;
   enum fk_status status = fk_grid_create(&spec, &p->grid, err);
-  bool to_sort = p->once && !p->sorted;
-  for (int64_t at = 0; at < task->sources.n && to_sort && !status; at += p->sources.size) {
-    struct fk_grid_points points;
-    status = side_fetch(&p->sources, task, at, &points, err);
-    if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
-  }
+  if ((p->once || p->kept) && !p->sorted && !status) status = sort_sources(p, err);
   if (!status) status = expect_targets(p, err);
   if (!status) status = add_sources(p, err);
   return status;
@@ -130,9 +204,11 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
   bool last_is_laplace = task->laplace != 0;
   if (task->plain != 0 || !last_is_laplace) {
     struct term plain = {task->plain, true, task->gradient && !last_is_laplace};
-    status = make_grid(p, plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE, window, single, err);
+    unsigned use = plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE;
+    status = make_grid(p, use, window, single, err);
     if (!status) status = filter_grid(p, work, err);
     if (!status) status = evaluate_term(p, &plain, err);
+    if (!status && !last_is_laplace) keep(p, use, window, single);
     fk_grid_free(p->grid);
     p->grid = NULL;
   }
@@ -142,6 +218,7 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
     status = make_grid(p, use, window, single, err);
     if (!status) status = fk_grid_convolve(p->grid, 1, err);
     if (!status) status = evaluate_term(p, &laplace, err);
+    if (!status) keep(p, use, window, single);
     fk_grid_free(p->grid);
     p->grid = NULL;
   }
@@ -151,6 +228,7 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
 static enum fk_status pass_init(struct pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   p->once = task->same && task->sources.n <= SORTED_ONCE;
+  p->kept = kept_of(task);
   /* those who take gradients look at the points again */
   int64_t size = p->once && task->gradient ? task->sources.n : FK_GRID_CHUNK;
   enum fk_status status = side_init(&p->sources, task, &task->sources, size, err);

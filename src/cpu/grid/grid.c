@@ -205,6 +205,12 @@ void fk_grid_free(struct fk_grid *g) {
   free(g);
 }
 
+void fk_grid_restart(struct fk_grid *g, const struct fk_poll *poll) {
+  fk_blocks_clear(&g->totals);
+  g->spec.poll = *poll;
+  g->convolved = false;
+}
+
 /* ---- points ----------------------------------------------------------------------------------- */
 
 enum fk_status fk_grid_each_batch(struct fk_grid *g, const struct fk_grid_points *points, fk_batch_fn fn,
