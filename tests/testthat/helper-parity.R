@@ -120,8 +120,7 @@ parity_sums <- function(case, kernel, precision, backend, columns, own = FALSE, 
   got <- kernel_matvec(case$x, if (!own) y, if (!is.null(columns)) b, case$H, kernel,
     engine = "exact", weights = if (weighted) case$weights, backend = backend, precision = precision
   )
-  told <- unclass(diagnostics(got))[c("engine", "backend", "precision")]
-  testthat::expect_identical(told, list(engine = "exact", backend = backend, precision = precision))
+  expect_ran(unclass(diagnostics(got)), backend, precision)
   if (weighted) b <- case$weights * b
   r <- sqrt(true_squares(case, y))
   round <- roundings[[precision]]
@@ -162,7 +161,8 @@ parity_fit <- function(case, estimator, precision, backend) {
 }
 
 expect_ran <- function(stats, backend, precision) {
-  testthat::expect_identical(stats[c("engine", "backend", "precision")], list(engine = "exact", backend = backend, precision = precision))
+  ran <- stats[c("engine", "backend", "precision")]
+  testthat::expect_identical(ran, list(engine = "exact", backend = backend, precision = precision))
 }
 
 # Of the sum that the estimate is, relative to its nearest source: its logarithm may be so large that it has no digits.
@@ -240,10 +240,14 @@ parity_debiased <- function(case, precision, backend) {
 
 # ---- the table --------------------------------------------------------------------------------
 
-# function(case, kernel, precision, backend); `kernels` of the operation
+# All operations are function(case, kernel, precision, backend).
 sums_of <- function(...) \(case, kernel, precision, backend) parity_sums(case, kernel, precision, backend, ...)
-density_of <- function(...) \(case, kernel, precision, backend) parity_density(case, ..., precision = precision, backend = backend)
-score_of <- function(...) \(case, kernel, precision, backend) parity_predicted_score(case, ..., precision = precision, backend = backend)
+density_of <- function(estimator, ...) {
+  \(case, kernel, precision, backend) parity_density(case, estimator, precision, backend, ...)
+}
+score_of <- function(estimator, ...) {
+  \(case, kernel, precision, backend) parity_predicted_score(case, estimator, precision, backend, ...)
+}
 
 parity_operations <- list(
   `sums of ones` = sums_of(NULL),

@@ -89,22 +89,6 @@ test_that("one point, few points, ties and equal points are no special cases", {
   }
 })
 
-test_that("each method of the fast engine holds the tolerance by itself", {
-  set.seed(5)
-  x <- point_kinds$uniform(2000, 2)
-  b <- stats::rnorm(2000)
-  old <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  on.exit(if (is.na(old)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = old))
-  for (method in c("grid", "direct")) for (kernel in smooth_kernels) for (type in c("global", "pointwise")) {
-    Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-    for (tol in c(1e-3, 1e-8)) {
-      error <- fast_error(x, x[1:200, ], b, 1 / 40, tol, type, kernel = kernel)
-      expect_identical(error$diagnostics$method, method)
-      expect_lte(error$relative, tol, label = paste(method, kernel, type, tol))
-    }
-  }
-})
-
 test_that("results have the same bits for any number of threads", {
   set.seed(6)
   x <- point_kinds$clustered(12000, 2)

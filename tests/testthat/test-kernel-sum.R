@@ -1,6 +1,4 @@
-# kernel_sum() as an operator, and the pass over the points themselves.
-
-estimators <- c("kde", "sdkde", "laplace")
+# kernel_sum() as an operator, and scores of more points than are packed at once. Values: test-parity.R.
 
 test_that("a kernel sum is linear in its columns, and symmetric in points and queries", {
   x <- example_points(70, 3)
@@ -16,22 +14,6 @@ test_that("a kernel sum is linear in its columns, and symmetric in points and qu
   a <- matrix(stats::rnorm(40), 40)
   backward <- kernel_sum(y, x, a, bandwidth = H)
   expect_equal(sum(a * V[, 1]), sum(b[, 1] * backward), tolerance = 1e-12)
-})
-
-test_that("the symmetric pass over the training points is that of explicit queries", {
-  for (n in c(1, 2, 37, 256, 300)) {
-    x <- example_points(n, 3)
-    x <- matrix(x, n, 3)
-    same <- x + 0 # equal values, another object
-    H <- example_bandwidth(3)
-    b <- cbind(1, cos(seq_len(n)))
-    expect_within(kernel_sum(x, b = b, bandwidth = H), kernel_sum(x, same, b, bandwidth = H), 1e-13)
-    expect_within(kernel_score(x, bandwidth = H), kernel_score(x, same, bandwidth = H), 1e-11)
-    for (estimator in estimators) {
-      fit <- flash_kde(x, estimator = estimator, bandwidth = H)
-      expect_within(predict(fit), predict(fit, same), 1e-12, estimator)
-    }
-  }
 })
 
 test_that("inputs too large to be packed at once give what queries give", {

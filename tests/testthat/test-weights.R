@@ -40,17 +40,6 @@ test_that("only the ratios of the weights matter, and a zero weight removes its 
   }
 })
 
-test_that("weights in a kernel sum multiply the columns, and no columns means ones", {
-  x <- example_points(30, 2)
-  y <- example_points(10, 2, seed = 2)
-  w <- seq(0, 2, length.out = 30)
-  b <- cbind(sin(1:30), 1)
-  H <- diag(0.5, 2)
-  weighted <- kernel_sum(x, y, b, bandwidth = H, weights = w)
-  expect_within(weighted, ref_kernel_sum(x, y, w * b, H), 1e-12)
-  expect_within(kernel_sum(x, y, bandwidth = H), ref_kernel_sum(x, y, matrix(1, 30), H), 1e-12)
-})
-
 test_that("points keep their estimate beside others that weigh 10^600 times as much, far away", {
   expect_light_points_kept("cpu")
 })
