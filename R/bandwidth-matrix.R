@@ -42,6 +42,8 @@ sds_to_variance <- function(sds, d, arg, names) {
 }
 
 # diag() of base R takes longer than a small sum.
+diagonal <- function(matrix) matrix[seq.int(1, length(matrix), nrow(matrix) + 1)]
+
 diagonal_matrix <- function(values, d) {
   matrix <- matrix(0, d, d)
   matrix[seq.int(1, d^2, d + 1)] <- values
@@ -89,7 +91,7 @@ match_names <- function(found, wanted, arg) {
 
 lower_factor <- function(H, arg) {
   # squares of finite sds may still leave the range of a double
-  variances <- H[seq.int(1, length(H), nrow(H) + 1)]
+  variances <- diagonal(H)
   if (!all(is.finite(H)) || any(variances < .Machine$double.xmin)) {
     stop_argument(
       arg, "must have variances that a double can hold: found sds from ",

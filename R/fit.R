@@ -55,7 +55,7 @@ debias_points <- function(data, bandwidths, control, arg) {
   weights <- data$weights
   name_stage(control, "Debiasing")
   suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
-  centre <- far_centre(points, weights, bandwidth_sds(bandwidths$main$H))
+  centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   debias <- debias_sum(sum_sources(near, weights, bandwidths$score$L), bandwidths$main$L, control)
@@ -72,16 +72,17 @@ debias_points <- function(data, bandwidths, control, arg) {
 far_centre <- function(points, weights, sds) {
   rows <- if (!is.null(weights) && any(weights == 0)) which(weights > 0) else seq_len(nrow(points))
   nearest <- function(column, far) {
-    range <- range(column)
-    value <- max(range[1], 0) + min(range[2], 0)
+    value <- max(min(column), 0) + min(max(column), 0)
     if (abs(value) > far) value else 0
   }
-  some <- utils::head(rows, 1000)
-  centre <- vapply(seq_len(ncol(points)), \(k) {
+  some <- rows[seq_len(min(length(rows), 1000))]
+  centre <- numeric(ncol(points))
+  for (k in seq_along(centre)) {
     # the first rows nearly always tell, without a copy of the column
     value <- nearest(points[some, k], 1024 * sds[k])
-    if (value == 0 || length(some) == length(rows)) value else nearest(points[rows, k], 1024 * sds[k])
-  }, 0)
+    if (value != 0 && length(some) < length(rows)) value <- nearest(points[rows, k], 1024 * sds[k])
+    centre[k] <- value
+  }
   if (any(centre != 0)) centre
 }
 
@@ -196,12 +197,10 @@ fit_sources <- function(object) sum_sources(fit_points(object), object$weights, 
 # What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the
 # default.
 fit_asked <- function(object) {
-  asked <- CONTROL_DEFAULTS
-  for (name in names(asked)) {
-    value <- object[[name]]
-    if (!is.null(value)) asked[[name]] <- value
-  }
-  asked
+  asked <- .subset(object, names(CONTROL_DEFAULTS))
+  known <- names(asked)
+  if (!anyNA(known)) return(asked)
+  replace(CONTROL_DEFAULTS, known[!is.na(known)], asked[!is.na(known)])
 }
 
 # The list for C by it, for those who close its progress bar themselves.
@@ -225,7 +224,7 @@ effective_size <- function(weights, n) {
 }
 
 # log of the kernel's height, for H = L L'.
-log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diag(L)))
+log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L)))
 
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {
