@@ -64,6 +64,8 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
                               backend = NULL, threads = NULL, devices = NULL, tol = NULL,
                               tol_type = NULL, engine = NULL, control = NULL, ...) {
   check_dots_empty(...)
+  # `$` of what has a class looks for a method first, each time
+  object <- unclass(object)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
