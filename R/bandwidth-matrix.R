@@ -14,13 +14,14 @@ as_bandwidth <- function(bandwidth, d, arg = "bandwidth", names = NULL) {
     stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", describe(bandwidth))
   }
   check_finite(bandwidth, arg)
-  is_matrix <- length(dim(bandwidth)) == 2
-  H <- if (is_matrix) {
-    check_variance(bandwidth, d, arg, names)
+  if (length(dim(bandwidth)) == 2) {
+    H <- check_variance(bandwidth, d, arg, names)
+    L <- lower_factor(H, arg)
   } else {
-    sds_to_variance(bandwidth, d, arg, names)
+    variances <- sds_to_variances(bandwidth, d, arg, names)
+    H <- diagonal_matrix(variances, d)
+    L <- diagonal_factor_of(variances, d, arg)
   }
-  L <- lower_factor(H, arg)
   if (!is.null(names)) dimnames(H) <- list(names, names)
   list(H = H, L = L)
 }
@@ -30,7 +31,7 @@ bandwidth_forms <- function(d) {
   paste0("one kernel sd, ", d, " of them or a ", d, " x ", d, " variance matrix")
 }
 
-sds_to_variance <- function(sds, d, arg, names) {
+sds_to_variances <- function(sds, d, arg, names) {
   if (length(sds) != 1 && length(sds) != d) {
     stop_argument(arg, "must be ", bandwidth_forms(d), ": found ", length(sds), " values")
   }
@@ -38,10 +39,12 @@ sds_to_variance <- function(sds, d, arg, names) {
   by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
   sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
   if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
-  diagonal_matrix(sds^2, d)
+  rep_len(sds^2, d)
 }
 
 # diag() of base R takes longer than a small sum.
+diagonal <- function(matrix) matrix[seq.int(1, length(matrix), nrow(matrix) + 1)]
+
 diagonal_matrix <- function(values, d) {
   matrix <- matrix(0, d, d)
   matrix[seq.int(1, d^2, d + 1)] <- values
@@ -88,18 +91,11 @@ match_names <- function(found, wanted, arg) {
 }
 
 lower_factor <- function(H, arg) {
-  # squares of finite sds may still leave the range of a double
-  variances <- H[seq.int(1, length(H), nrow(H) + 1)]
-  if (!all(is.finite(H)) || any(variances < .Machine$double.xmin)) {
-    stop_argument(
-      arg, "must have variances that a double can hold: found sds from ",
-      paste(format(range(sqrt(variances))), collapse = " to ")
-    )
-  }
+  variances <- diagonal(H)
+  if (sum(H != 0) %in% nrow(H)) return(diagonal_factor_of(variances, nrow(H), arg))
+  check_variances(variances, arg, all(is.finite(H)))
   # Factor the correlation matrix: the units of the columns must not decide whether H is singular.
   sds <- sqrt(variances)
-  # what comes out below, too
-  if (sum(H != 0) == nrow(H)) return(diagonal_matrix(sqrt(variances / sds^2) * sds, nrow(H)))
   correlation <- H / outer(sds, sds)
   upper <- tryCatch(chol(correlation), error = \(e) NULL)
   if (is.null(upper) || min(diag(upper))^2 < nrow(H) * .Machine$double.eps) {
@@ -108,6 +104,23 @@ lower_factor <- function(H, arg) {
     )
   }
   t(upper) * sds
+}
+
+# The bits of lower_factor().
+diagonal_factor_of <- function(variances, d, arg) {
+  check_variances(variances, arg)
+  sds <- sqrt(variances)
+  diagonal_matrix(sqrt(variances / sds^2) * sds, d)
+}
+
+# Squares of finite sds may still leave the range of a double.
+check_variances <- function(variances, arg, finite = all(is.finite(variances))) {
+  if (!finite || min(variances) < .Machine$double.xmin) {
+    stop_argument(
+      arg, "must have variances that a double can hold: found sds from ",
+      paste(format(range(sqrt(variances))), collapse = " to ")
+    )
+  }
 }
 
 # Kernel sds (square roots of the diagonal of H), named by column.

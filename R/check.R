@@ -18,6 +18,8 @@ check_points <- function(x, arg, d = NULL, names = NULL, like = "the training po
 is_number <- function(x) is.numeric(x) && !inherits(x, "integer64")
 
 as_points <- function(x, arg, d = NULL) {
+  # plain_matrix() would say the same
+  if (is.double(x) && identical(names(attributes(x)), "dim") && length(dim(x)) == 2) return(x)
   if (is.data.frame(x)) {
     check_numeric_columns(x, arg)
     check_memory(8 * prod(dim(x)), arg)
@@ -78,6 +80,7 @@ has_names <- function(names) {
 # Columns are matched by name where both sides have names, by position otherwise.
 match_columns <- function(points, arg, d, names, like = "the training points") {
   found <- colnames(points)
+  if (is.null(found) && ncol(points) == d) return(points)
   by_name <- has_names(names) && has_names(found)
   lacking <- if (by_name) setdiff(names, found)
   if (length(lacking) > 0) {

@@ -41,9 +41,12 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
 #' @export
 print.flash_control <- function(x, ...) {
   said <- said_in(x)
-  values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
-  cat("Control of computations: ", if (length(said) == 0) "all by default\n" else "\n", sep = "")
-  cat(sprintf("  %s %s\n", format(paste0(said, ":")), values), sep = "")
+  if (is.null(said)) {
+    cat("Control of computations: all by default\n")
+  } else {
+    values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
+    cat("Control of computations:", sprintf("  %-15s %s", paste0(said, ":"), values), sep = "\n")
+  }
   invisible(x)
 }
 
@@ -52,7 +55,10 @@ setting_label <- function(name, value) {
   paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
 }
 
-said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
+said_in <- function(control) names(drop_nulls(control))
+
+# NULL where there is nothing else.
+drop_nulls <- function(list) if (!is.null(unlist(list))) list[!vapply(list, is.null, NA)]
 
 # ---- from what was asked for to what C takes --------------------------------------------------
 
@@ -71,6 +77,9 @@ CONTROL_CHOICES <- list(
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
 )
 
+# What functions with all short names hand to settle_control() where none was given.
+LEFT_ALONE <- c(CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL), CONTROL_CHOICES[3:4])
+
 # What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
 # are for run_control() to check.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
@@ -78,6 +87,8 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
     check_control(control)
     for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
   }
+  # as nearly always
+  if (identical(given, LEFT_ALONE)) return(defaults)
   for (name in names(given)) {
     value <- given[[name]]
     left_alone <- switch(name,
@@ -98,17 +109,21 @@ check_control <- function(control) {
 
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
 run_control <- function(asked) {
-  engine <- check_setting("engine", asked$engine)
-  tol <- check_tol(asked$tol, engine)
-  precision <- check_setting("precision", asked$precision)
-  # what single precision does not keep
-  if (precision == "auto" && tol > 0 && tol < 1e-5) precision <- "double"
+  # whose checks would take longer than all else
+  if (!identical(asked, CONTROL_DEFAULTS)) asked <- check_asked(asked)
   list(
-    backend = check_setting("backend", asked$backend), precision = precision,
-    threads = check_threads(asked$threads), devices = check_devices(asked$devices), engine = engine, tol = tol,
-    tol_type = check_setting("tol_type", asked$tol_type), device_memory = asked$device_memory,
-    progress = progress_closure(), asked = asked
+    backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
+    devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
+    device_memory = asked$device_memory, progress = progress_closure(), asked = asked
   )
+}
+
+check_asked <- function(asked) {
+  for (name in names(CONTROL_CHOICES)) asked[[name]] <- check_setting(name, asked[[name]])
+  asked$tol <- check_tol(asked$tol, asked$engine)
+  # what single precision does not keep
+  if (asked$precision == "auto" && asked$tol > 0 && asked$tol < 1e-5) asked$precision <- "double"
+  asked
 }
 
 # The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar

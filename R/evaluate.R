@@ -34,11 +34,10 @@ suggest_for_fit <- function(object, at, loo, control) {
   suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
 }
 
-is_negative <- function(estimate) if (is.null(estimate$negative)) logical() else estimate$negative
-
 signed_density <- function(estimate) {
   density <- exp(estimate$log_abs)
-  at <- which(is_negative(estimate))
+  if (is.null(estimate$negative)) return(density)
+  at <- which(estimate$negative)
   density[at] <- -density[at]
   density
 }

@@ -55,7 +55,7 @@ debias_points <- function(data, bandwidths, control, arg) {
   weights <- data$weights
   name_stage(control, "Debiasing")
   suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
-  centre <- far_centre(points, weights, bandwidth_sds(bandwidths$main$H))
+  centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   debias <- debias_sum(sum_sources(near, weights, bandwidths$score$L), bandwidths$main$L, control)
@@ -112,24 +112,22 @@ check_fit_memory <- function(points, debiased, arg) {
 # list(main, score), each as as_bandwidth() gives it with its selector and what that computed; `score` is NULL where the
 # estimator has none.
 fit_bandwidths <- function(data, estimator, options, control, arg) {
-  want <- \(name) want_bandwidth(options[[name]], data$points, data$weights, name)
-  wanted <- want("bandwidth")
-  wanted_score <- if (!is.null(options$score_bandwidth)) want("score_bandwidth")
-  settle <- \(wanted, name) settle_bandwidth(wanted, data, estimator, control, name, arg)
-  main <- settle(wanted, "bandwidth")
+  wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
+  score <- options$score_bandwidth
+  if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "score_bandwidth")
+  main <- settle_bandwidth(wanted, data, estimator, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
-  list(main = main, score = if (is.null(wanted_score)) main else settle(wanted_score, "score_bandwidth"))
+  if (is.null(score)) return(list(main = main, score = main))
+  list(main = main, score = settle_bandwidth(score, data, estimator, control, "score_bandwidth", arg))
 }
 
 # Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
 want_bandwidth <- function(bandwidth, points, weights, arg) {
-  d <- ncol(points)
-  if (!is.null(bandwidth) && !is.character(bandwidth)) {
-    found <- as_bandwidth(bandwidth, d, arg, colnames(points))
-    found$selector <- selector_of(bandwidth)
-    return(found)
-  }
-  if (is.null(bandwidth)) default_selector() else check_selector(bandwidth, d, weights, arg)
+  if (is.null(bandwidth)) return(default_selector())
+  if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
+  found <- as_bandwidth(bandwidth, ncol(points), arg, colnames(points))
+  found$selector <- selector_of(bandwidth)
+  found
 }
 
 # `name`: what the user calls this bandwidth; `arg`: what the user calls the points.
@@ -184,12 +182,10 @@ fit_sources <- function(object) {
 # What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the
 # default.
 fit_asked <- function(object) {
-  asked <- CONTROL_DEFAULTS
-  for (name in names(asked)) {
-    value <- object[[name]]
-    if (!is.null(value)) asked[[name]] <- value
-  }
-  asked
+  asked <- .subset(object, names(CONTROL_DEFAULTS))
+  known <- names(asked)
+  if (!anyNA(known)) return(asked)
+  replace(CONTROL_DEFAULTS, known[!is.na(known)], asked[!is.na(known)])
 }
 
 # The list for C by it, for those who close its progress bar themselves.
@@ -213,7 +209,7 @@ effective_size <- function(weights, n) {
 }
 
 # log of the kernel's height, for H = L L'.
-log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diag(L)))
+log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L)))
 
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {

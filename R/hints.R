@@ -4,7 +4,7 @@
 # points their own targets?
 suggest_tolerance <- function(control, n, m, d, kernel = "gaussian", own = FALSE) {
   # no guess of a job that is small on any machine
-  if (isTRUE(session$tolerance_suggested) || as.double(n) * m * (d + 11) < 1e10) return(invisible())
+  if (as.double(n) * m * (d + 11) < 1e10 || isTRUE(session$tolerance_suggested)) return(invisible())
   if (isTRUE(control$tol > 0) || identical(control$engine, "exact")) return(invisible())
   exact <- guess_seconds(control, n, m, d, kernel, "exact", 0) / if (own) 2 else 1
   # guesses without the points take it that few of them are neighbours in more than three dimensions

@@ -78,7 +78,7 @@
 #' @param bandwidth The length scale in units of the points: one for all columns, one for each, or a
 #'   `d` x `d` **matrix of squares** \eqn{H} (for the Gaussian kernel: one kernel sd, `d` of them or
 #'   the variance matrix). Matched by name where it and the columns have names.
-#' @param kernel Which kernel, by name.
+#' @param kernel Which kernel, by its name in the table above.
 #' @param tol Largest error of the fast engine, relative as `tol_type` says; 0: none but rounding.
 #' @param tol_type What an error is relative to: `"global"`, the largest of all targets' sums of
 #'   absolute terms \eqn{\sum_i |w_i b_{ir}| k(r_{ji})}{sum_i |w_i b_ir| k(r_ji)}; `"pointwise"`,

@@ -42,8 +42,9 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
-#' @param backend,threads,devices,tol,tol_type As for [flash_kde()], for this prediction; `NULL`: those of
-#'   the fit.
+#' @param backend,threads,devices,tol,tol_type,engine As for [flash_kde()], for this prediction; `NULL`: those of
+#'   `control`, else those of the fit.
+#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
@@ -63,6 +64,8 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
                               backend = NULL, threads = NULL, devices = NULL, tol = NULL,
                               tol_type = NULL, engine = NULL, control = NULL, ...) {
   check_dots_empty(...)
+  # `$` of what has a class looks for a method first, each time
+  object <- unclass(object)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
@@ -70,7 +73,7 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
     backend = backend, threads = threads, devices = devices, engine = engine, tol = tol, tol_type = tol_type
   )
   # a fit may come from another machine: what it asked for need not be here
-  run <- start_run(settle_control(control, given[!vapply(given, is.null, NA)], fit_asked(object)), "Predicting")
+  run <- start_run(settle_control(control, drop_nulls(given), fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {
@@ -161,7 +164,7 @@ empty_prediction <- function(object, type, se.fit, restore) {
 }
 
 signed_log <- function(estimate) {
-  at <- which(is_negative(estimate))
+  at <- which(as.logical(estimate$negative)) # none where that is NULL
   if (length(at) == 0) return(estimate$log_abs)
   warn_negative(
     "the Laplace-corrected estimate is negative at ", length(at), " of ",

@@ -125,3 +125,17 @@ test_that("the C entry points refuse arguments that do not fit together", {
   outcome <- in_child(hostile_calls)
   expect_true(all(outcome %in% c("simpleError", "flashkernel_error_internal")))
 })
+
+test_that("every routine is called in one place, and those that sum in the files of sums", {
+  folder <- testthat::test_path("..", "..", "R")
+  skip_if_not(file.exists(file.path(folder, "sums.R")), "the sources are not at hand")
+  files <- list.files(folder, full.names = TRUE)
+  calls <- unlist(lapply(files, \(file) {
+    code <- grep("^#", readLines(file), value = TRUE, invert = TRUE)
+    found <- regmatches(code, gregexpr("\\bffi_[a-z_]+", code))
+    stats::setNames(unlist(found), rep(basename(file), length(unlist(found))))
+  }))
+  expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
+  sums <- c("ffi_kernel_sum", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve")
+  expect_identical(unique(names(calls)[calls %in% sums]), "sums.R")
+})
