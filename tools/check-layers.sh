@@ -60,7 +60,7 @@ printf '%s\n' "$rules" | awk '
 # ---- circles, of files and of folders
 
 circle() {
-  tsort >/dev/null 2>"$scratch/loop" || echo "$1 in a circle:" $(sed -n 's/^tsort: \([^ ]*\)$/\1/p' "$scratch/loop")
+  tsort >/dev/null 2>"$scratch/loop" || echo "$1 in a circle:$(sed -n 's/^tsort: \([^ ]*\)$/ \1/p' "$scratch/loop" | tr -d '\n')"
 }
 circle files <"$scratch/includes" >"$scratch/circles"
 sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/]*$|\1|' "$scratch/includes" |

@@ -8,22 +8,19 @@ cd "$(dirname "$0")/.."
 find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path src/grid/window_table.c \
   ! -path src/fk_config.h | sort | while read -r file; do
   awk -v file="$file" -v most_lines=500 -v most_of_function=60 -v most_arguments=8 '
-    # the number of arguments of a definition: commas at the first level of its last parentheses
-    function arguments(text,    i, c, depth, found) {
+    # of a definition: its last parentheses at the first level hold the arguments, before them stands the name
+    function look_at(text,    i, c, depth) {
       sub(/\) : [a-z].*/, ")", text) # what a constructor sets
-      depth = found = 0
+      many = 1
       for (i = length(text); i > 0; i--) {
         c = substr(text, i, 1)
         if (c == ")") depth++
+        if (c == "," && depth == 1) many++
         if (c == "(" && --depth == 0) break
-        if (c == "," && depth == 1) found++
       }
-      return substr(text, i) ~ /^\((void)?\)/ ? 0 : found + 1
-    }
-    function name_of(text) {
-      sub(/[ (]*\([^()]*\)[^()]*$/, "", text)
-      sub(/.*[ *&]/, "", text)
-      return text
+      if (substr(text, i) ~ /^\((void)?\)/) many = 0
+      name = substr(text, 1, i - 1)
+      sub(/.*[ *&]/, "", name)
     }
     {
       code = $0
@@ -54,9 +51,7 @@ find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path s
       if (code ~ /\{$/) {
         if (text ~ /\(/ && text !~ / = / && text !~ /^ *(struct|enum|union|class|namespace|extern "C"|typedef)[^(]*\{$/) {
           end = margin "}"
-          sub(/ *\{$/, "", text)
-          many = arguments(text)
-          name = name_of(text)
+          look_at(text)
         }
         text = ""
       } else if (code ~ /[;}:,]$/ && code !~ /,$/) text = ""

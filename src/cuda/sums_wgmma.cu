@@ -42,6 +42,37 @@ namespace {
 
 /* ---- The kernel ---- */
 
+/* A tile of columns; floats: shared address of its weights. */
+template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
+__device__ __forceinline__ void sum_tile(float (&s)[R], float (&sums)[SUMS], const struct row_tile<K> &rows,
+                                         uint32_t tile16, uint32_t floats, int diagonal, int lane, float factor1) {
+  constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
+  constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
+  start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
+  wgmma_wait(s);
+  if constexpr (EXTRA >= SELF)
+    if (diagonal > -16 && diagonal < SHAPE.tile_cols) leave_out(s, diagonal + lane / 4, lane % 4);
+  if constexpr (V == 0) {
+    add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, factor1, floats,
+                                                                  floats + 4 * L.cols);
+  } else {
+    uint32_t p[R / 2];
+    if constexpr (PRECISION == COARSE) {
+      coarse_kernels<SHAPE.on_fma>(p, s);
+    } else {
+      exponentials<K, EXTRA>(s, rows, factor1, floats + 4 * L.cols);
+      round_kernels(p, s);
+    }
+    start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
+    wgmma_wait(sums);
+    if constexpr (V > 0 && PRECISION >= REST) {
+      round_rest(p, s);
+      start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
+      wgmma_wait(sums);
+    }
+  }
+}
+
 template <int K, int V, int PRECISION, int EXTRA>
 __global__ void __launch_bounds__(
     128 * shape_of(K, V, PRECISION, EXTRA, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
@@ -88,31 +119,8 @@ __global__ void __launch_bounds__(
     barrier_wait(full + 8 * slot, phase);
 #pragma unroll 1
     for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
-      start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
-      wgmma_wait(s);
-      if constexpr (EXTRA >= SELF) {
-        if (diagonal > -16 && diagonal < TILE_COLS) leave_out(s, diagonal + lane / 4, quad);
-        diagonal -= TILE_COLS;
-      }
-      if constexpr (V == 0) {
-        add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, args.factor1, floats,
-                                                                      floats + 4 * L.cols);
-      } else {
-        uint32_t p[R / 2];
-        if constexpr (PRECISION == COARSE) {
-          coarse_kernels<SHAPE.on_fma>(p, s);
-        } else {
-          exponentials<K, EXTRA>(s, rows, args.factor1, floats + 4 * L.cols);
-          round_kernels(p, s);
-        }
-        start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
-        wgmma_wait(sums);
-        if constexpr (V > 0 && PRECISION >= REST) {
-          round_rest(p, s);
-          start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
-          wgmma_wait(sums);
-        }
-      }
+      sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, diagonal, lane, args.factor1);
+      if constexpr (EXTRA >= SELF) diagonal -= TILE_COLS;
       tile16 += TILE_COLS / 8 * CORE_BYTES / 16, floats += 4 * TILE_COLS;
     }
 

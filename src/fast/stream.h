@@ -1,6 +1,7 @@
-/* Sums of Gaussian kernels over sources that come a chunk at a time, at targets that do: one grid (grid.h) takes
- * all sources, is filtered once, and gives the sums of any number of pieces of targets, to the tolerance of the
- * options. On the CPU. Memory is that of the grid's blocks and of a few million points; time linear in the points.
+/* Sums of Gaussian kernels over sources that come a chunk at a time, at targets that do: one grid
+ * (cpu/grid/grid.h) takes all sources, is filtered once, and gives the sums of any number of pieces of targets, to
+ * the tolerance of the options. On the CPU. Memory is that of the grid's blocks and of a few million points; time
+ * linear in the points.
  *
  *   fk_stream_open [-> fk_stream_expect ...] -> fk_stream_add ... -> fk_stream_evaluate ... -> fk_stream_free
  *

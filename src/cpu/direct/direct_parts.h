@@ -14,7 +14,7 @@ enum { FK_DECAY_STEPS = 640 };
 
 /* Columns are held times powers of two, so that the largest |b| of each is in [1, 2).
  *
- * Where the |b| of a single column differ by many orders, rows are summed in the log domain (direct_logs.c): in a
+ * Where the |b| of a single column differ by many orders, rows are summed in the log domain (direct.c): in a
  * structure with |b| = beta 2^-E, beta in [1, 2), whose sources have a coordinate more, sqrt(2 E log 2). The
  * targets' is 0, so that exp(-q/2) is 2^-E times what it was: boxes, searches and cutoffs know no difference. */
 struct fk_direct {

@@ -1,6 +1,6 @@
 /* What the grid's error can be at most, before anything is spread on it, and how large the sums are.
  *
- * A window has the error eps(r) in one dimension at distance r (window.h), so that in d dimensions
+ * A window has the error eps(r) in one dimension at distance r (grid/window.h), so that in d dimensions
  *
  *   |error(y)| <= sum_j |b_j| [prod_k (f + eps)(r_jk) - prod_k f(r_jk)],   f(r) = exp(-r^2 / 2).
  *

@@ -1,5 +1,5 @@
 /* Gaussian sums in time linear in the points, d = 1 .. 7, on the CPU: spread the sources onto a grid, filter it,
- * interpolate at the targets (window.h says why that is exact up to a tolerance).
+ * interpolate at the targets (grid/window.h says why that is exact up to a tolerance).
  *
  *   V[i, q] = sum_j b[j, q] f(r_ij^2 / 2) exp(-r_ij^2 / 2),   f = 1, or 1 + d/2 - r^2/2 for the Laplace correction
  *
