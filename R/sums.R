@@ -39,9 +39,10 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
 
 # ---- sums of coefficients ---------------------------------------------------------------------
 
-# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights.
-kernel_sum_of <- function(sources, at, b, control) {
-  .Call(ffi_kernel_sum, sources, at, b, control)
+# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights. The
+# sums are a vector where b is one, unless they are to be a matrix.
+kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
+  .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how

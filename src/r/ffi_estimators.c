@@ -35,7 +35,7 @@ static void end(const struct call *c) {
 
 SEXP ffi_plan(void) { return r_new_plan(); }
 
-SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP control) {
+SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) {
   struct call c;
   struct fk_operator *op = begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
@@ -45,7 +45,8 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP control) {
   else if (!Rf_isNull(b))
     pb.data = r_numbers(b, (R_xlen_t)c.x.n, "b");
   if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
-  SEXP sums = PROTECT(plain ? r_vector(c.m) : r_matrix(c.m, pb.d, r_column_names(b)));
+  SEXP names = plain ? R_NilValue : r_column_names(b);
+  SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, pb.d, names));
 
   fk_kernel_sum(op, &c.y, pb.data, pb.d, &c.opts, REAL(sums), &c.stats, &c.err);
 

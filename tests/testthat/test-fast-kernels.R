@@ -133,7 +133,7 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
   watch <- function(fraction) seen <<- c(seen, fraction)
   control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
   sources <- internal$sum_sources(x, NULL, diag(0.01, 2), "imq")
-  sum_once <- \() .Call(internal$ffi_kernel_sum, sources, NULL, matrix(1, 20000, 1), control)
+  sum_once <- \() .Call(internal$ffi_kernel_sum, sources, NULL, matrix(1, 20000, 1), FALSE, control)
   sum_once()
   expect_true(all(seen >= 0 & seen <= 1))
   # each Gaussian has its share, the first of which end well before the end
