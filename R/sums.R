@@ -94,8 +94,8 @@ add_stats <- function(a, b) {
 }
 
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
-resolve_control <- function(control, n, m, d) {
-  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d))
+resolve_control <- function(control, n, m, d, kernel = "gaussian") {
+  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
 # The seconds that it would take; NA where no engine can do it.

@@ -28,7 +28,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_all_finite, 1),
     ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_identity, 1),
-    ROUTINE(ffi_resolve, 4),
+    ROUTINE(ffi_resolve, 5),
     ROUTINE(ffi_guess, 5),
     ROUTINE(ffi_backend_info, 0),
     ROUTINE(ffi_gpu_info, 0),
