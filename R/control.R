@@ -78,7 +78,10 @@ CONTROL_CHOICES <- list(
 )
 
 # What functions with all short names hand to settle_control() where none was given.
-LEFT_ALONE <- c(CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL), CONTROL_CHOICES[3:4])
+LEFT_ALONE <- c(
+  CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL),
+  CONTROL_CHOICES[c("engine", "tol_type")]
+)
 
 # What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
 # are for run_control() to check.

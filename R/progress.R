@@ -30,16 +30,6 @@ progress_closure <- function(wanted = progress_style()) {
     share <<- 1
     furthest <<- 0
   }
-  show_bar <- function(fraction) {
-    if (is.null(bar)) {
-      # made early, but shown late
-      old <- options(cli.progress_show_after = 0.8)
-      on.exit(options(old))
-      format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
-      bar <<- cli::cli_progress_bar(label, total = 100, format = format, .auto_close = FALSE, .envir = here)
-    }
-    cli::cli_progress_update(set = 100 * fraction, id = bar, .envir = here)
-  }
   # after 2 s, and then ever more seldom
   show_line <- function(fraction) {
     seconds <- clock() - started
@@ -47,7 +37,7 @@ progress_closure <- function(wanted = progress_style()) {
     write(floor(100 * fraction), "% after ", time_label(seconds), left)
     written <<- seconds
   }
-  show <- if (isTRUE(wanted)) show_bar else show_line
+  show <- if (isTRUE(wanted)) \(fraction) show_bar(here, fraction) else show_line
   function(fraction) {
     now <- clock()
     if (is.null(started)) {
@@ -66,6 +56,18 @@ progress_closure <- function(wanted = progress_style()) {
     }
     invisible()
   }
+}
+
+# `state`: the environment of a progress_closure().
+show_bar <- function(state, fraction) {
+  if (is.null(state$bar)) {
+    # made early, but shown late
+    old <- options(cli.progress_show_after = 0.8)
+    on.exit(options(old))
+    format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
+    state$bar <- cli::cli_progress_bar(state$label, total = 100, format = format, .auto_close = FALSE, .envir = state)
+  }
+  cli::cli_progress_update(set = 100 * fraction, id = state$bar, .envir = state)
 }
 
 # TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
