@@ -39,8 +39,8 @@ device_seconds <- function(stats) {
   sum(stats$device_seconds, na.rm = TRUE)
 }
 
-# fit$diagnostics and not diagnostics(fit): the latter integrates the Laplace estimate's negative mass.
-fit_stages <- function(fit) fit$diagnostics$stages
+# Not diagnostics(fit)$stages: that integrates the Laplace estimate's negative mass.
+fit_stages <- function(fit) flashkernel:::fit_record(fit)$stages
 
 # Points stay on the device between calls, found again by their content: points that differ in one number are new
 # there. Made outside the time taken.
