@@ -5,7 +5,7 @@
 # interrupt. Whoever makes a control by run_control() closes it.
 # A stage is one call of C, or a part of several (share_stage()). `wanted`: see progress_style().
 progress_closure <- function(wanted = progress_style()) {
-  if (!isTRUE(wanted) && !identical(wanted, "lines")) return(NULL)
+  if (isFALSE(wanted)) return(NULL)
   label <- "Computing"
   bar <- NULL
   written <- NULL # seconds at the last line
@@ -72,9 +72,15 @@ show_bar <- function(state, fraction) {
 
 # TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
 # where the option asks for them.
-progress_style <- function(watched = interactive() || isatty(stderr())) {
+progress_style <- function(watched = is_watched()) {
   wanted <- getOption("flashkernel.progress")
   if (watched) !isFALSE(wanted) else if (isTRUE(wanted)) "lines" else FALSE
+}
+
+# Found out once in a session: it takes as long as a small sum.
+is_watched <- function() {
+  if (is.null(session$watched)) session$watched <- interactive() || isatty(stderr())
+  session$watched
 }
 
 # A function(seconds, fraction) for the seconds left, NA at first. It never grows: it waits where the work slows down.
