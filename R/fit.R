@@ -37,7 +37,8 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
     debiased = debias$debiased, centred = debias$centred, terms = formula$terms, variables = formula$variables,
     na.action = data$omitted
   )
-  object <- c(about, control$asked, list(factor = list(H = main$H, L = main$L), computed = computed))
+  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
+  object <- c(about, control$asked, kept)
   class(object) <- "flash_kde"
   object
 }
@@ -65,23 +66,8 @@ debias_points <- function(data, bandwidths, control, arg) {
 
 # Where all numbers of a column are on one side of the origin, and further from it than a thousand bandwidths, the
 # nearest of them: the difference of any other and this one is no larger than the number itself, so it keeps all
-# digits. 0 for other columns; NULL where all are 0.
-far_centre <- function(points, weights, sds) {
-  rows <- if (!is.null(weights) && any(weights == 0)) which(weights > 0) else seq_len(nrow(points))
-  nearest <- function(column, far) {
-    value <- max(min(column), 0) + min(max(column), 0)
-    if (abs(value) > far) value else 0
-  }
-  some <- rows[seq_len(min(length(rows), 1000))]
-  centre <- numeric(ncol(points))
-  for (k in seq_along(centre)) {
-    # the first rows nearly always tell, without a copy of the column
-    value <- nearest(points[some, k], 1024 * sds[k])
-    if (value != 0 && length(some) < length(rows)) value <- nearest(points[rows, k], 1024 * sds[k])
-    centre[k] <- value
-  }
-  if (any(centre != 0)) centre
-}
+# digits. 0 for other columns; NULL where all are 0. Rows of weight 0 do not count.
+far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weights, 1024 * as.double(sds))
 
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
@@ -187,7 +173,9 @@ fit_factor <- function(object) {
 score_factor <- function(object) lower_factor(object$score_bandwidth, "score_bandwidth")
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
-fit_sources <- function(object) sum_sources(fit_points(object), object$weights, fit_factor(object))
+fit_sources <- function(object) {
+  sum_sources(fit_points(object), object$weights, fit_factor(object), plan = object$plan)
+}
 
 # What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the
 # default.

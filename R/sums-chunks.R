@@ -36,7 +36,7 @@ sum_by_chunks <- function(job, source, sink, control) {
       if (is.null(stats)) {
         check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
       }
-      sources <- sum_sources(chunk$points, NULL, job$L, job$kernel)
+      sources <- sum_sources(chunk$points, NULL, job$L, job$kernel, if (length(pass) > 1) new_plan())
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
         show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)

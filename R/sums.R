@@ -6,10 +6,15 @@
 # was computed where, see r_stats() in src/r/glue.c.
 
 # What is summed over: points with their weights (NULL: equal ones), H = L L' and the kernel. Points may be a
-# big.matrix or, for sum_kernels() alone, a function that yields chunks.
-sum_sources <- function(points, weights, L, kernel = "gaussian") {
-  list(points = points, weights = weights, L = L, kernel = kernel)
+# big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
+# summed over more than once.
+sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL) {
+  list(points = points, weights = weights, L = L, kernel = kernel, plan = plan)
 }
+
+# A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
+# after readRDS(). It is a reference: copies share it.
+new_plan <- function() .Call(ffi_plan)
 
 # The same points and kernel with other weights, and another L.
 with_weights <- function(sources, weights, L = sources$L) {
@@ -22,23 +27,22 @@ with_weights <- function(sources, weights, L = sources$L) {
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
-  .Call(ffi_log_sum, sources$points, at, sources$weights, sources$L, factor, loo, control)
+  .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
 # list(score, stats): the gradient of the same logarithm for the entry `estimator` of ESTIMATORS, with the column names
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
-  .Call(
-    ffi_score, sources$points, at, sources$weights, sources$L, estimator$signed, loo, names, control
-  )
+  .Call(ffi_score, sources, at, estimator$signed, loo, names, control)
 }
 
 # ---- sums of coefficients ---------------------------------------------------------------------
 
-# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights.
-kernel_sum_of <- function(sources, at, b, control) {
-  .Call(ffi_kernel_sum, sources$points, at, b, sources$L, sources$kernel, control)
+# list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights. The
+# sums are a vector where b is one, unless they are to be a matrix.
+kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
+  .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
@@ -62,12 +66,12 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 # list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
 # the score.
 debias_sum <- function(sources, L, control) {
-  .Call(ffi_debias, sources$points, sources$weights, L, sources$L, control)
+  .Call(ffi_debias, sources, L, control)
 }
 
 # list(log_sum, stats): at every source the log of the sum over the others, debiased without it.
 debiased_loo_sum <- function(sources, L, control) {
-  .Call(ffi_sdkde_loo, sources$points, sources$weights, L, sources$L, control)
+  .Call(ffi_sdkde_loo, sources, L, control)
 }
 
 # ---- sums in one dimension --------------------------------------------------------------------

@@ -73,6 +73,7 @@ struct fk_opts {
   enum fk_engine_kind engine;
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
+  double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   struct fk_poll poll;
 };
 
@@ -103,6 +104,10 @@ struct fk_whitening {
   bool diagonal;
 };
 
+/* Without a centre, which takes a pass over the points; then with it. */
+void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d);
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+                                   int threads, struct fk_error *err);
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, int threads, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
@@ -139,8 +144,11 @@ enum fk_values {
 };
 
 struct fk_engine;
+struct fk_operator;
 
 struct fk_task {
+  /* Whose sources, whitening and kernel these are: it keeps what is prepared for them; NULL: nothing is kept. */
+  struct fk_operator *op;
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
   enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates */
@@ -213,6 +221,60 @@ struct fk_loo_task {
   double *log_sum; /* n */
 };
 
+/* ---- matrices that stay where they were computed ---------------------------------------------- */
+
+/* n x d, column-major. On the host from the first time that somebody asks for it there. */
+struct fk_resident;
+int64_t fk_resident_rows(const struct fk_resident *x);
+int64_t fk_resident_columns(const struct fk_resident *x);
+const double *fk_resident_host(struct fk_resident *x, struct fk_error *err); /* NULL: a failure */
+bool fk_resident_is_here(const struct fk_resident *x);
+void fk_resident_free(struct fk_resident *x);
+
+/* ---- operators -------------------------------------------------------------------------------- */
+
+/* Sums over the same sources, any number of them: an operator keeps what engines prepare (the centre, points that
+ * are whitened and packed, a device's copy), each from the first sum that needs it.
+ *
+ *   fk_operator_create -> fk_kernel_sum, fk_log_sum, fk_score, ... -> fk_operator_free
+ *
+ * Points and weights stay the caller's and must not change. */
+struct fk_operator_spec {
+  struct fk_points x;           /* data NULL: `resident` */
+  struct fk_resident *resident; /* where the points are, or NULL */
+  const double *weights;        /* of a density, which give it a centre; NULL: ones */
+  const double *chol;           /* d x d, copied */
+  enum fk_kernel kernel;
+  bool stays; /* there will be other sums: what takes much memory is kept, too */
+};
+enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk_operator **op,
+                                  struct fk_error *err);
+void fk_operator_free(struct fk_operator *op);
+
+/* What an engine prepared, and how it is given back. */
+struct fk_kept {
+  void *state;
+  void (*free)(void *state);
+};
+enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_EXACT_CUDA, FK_KEEPER_FAST_CPU, FK_KEEPER_FAST_CUDA, FK_KEEPERS };
+
+/* Of an operator, for engines and estimators. */
+struct fk_operator {
+  struct fk_points x; /* data NULL: not on the host yet, see fk_operator_here() */
+  struct fk_resident *resident;
+  const double *weights;
+  enum fk_kernel kernel;
+  bool stays;
+  struct fk_whitening whitening; /* centre NULL: not known yet */
+  double *chol;
+  struct fk_kept kept[FK_KEEPERS];
+};
+/* The task's operator, where it is to keep what is prepared of the task's sources; NULL: it is not, or these are
+ * not its own. */
+struct fk_operator *fk_task_keeper(const struct fk_task *task);
+/* Points on the host, and their centre: to the operator, and to a task of its. */
+enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_task *task, struct fk_error *err);
+
 /* ---- engines ---------------------------------------------------------------------------------- */
 
 /* The size of a job, by which "auto" chooses. */
@@ -236,6 +298,12 @@ struct fk_engine {
                          struct fk_error *err);
   enum fk_status (*debiased_loo)(const struct fk_loo_task *task, const struct fk_opts *opts,
                                  struct fk_stats *stats, struct fk_error *err); /* of exact engines */
+  bool sends_points; /* an operator's may be on the device alone, and their centre unknown */
+  /* The points x_j + A (V_j / S_j - u_j), V and S the sums of the task's coordinates and of their kernels, u_j the
+   * whitened x_j; they stay on the device. NULL: none do. FK_STATUS_UNSUPPORTED: not these, and nothing was done.
+   */
+  enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
+                          struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
@@ -268,30 +336,44 @@ void fk_gpu_release(void);
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
-enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, const struct fk_points *y,
-                             const double *b, int64_t n_columns, const double *chol, const struct fk_opts *opts,
-                             double *sums, struct fk_stats *stats, struct fk_error *err);
+/* y: where; data NULL: at the operator's own points. b: n x n_columns, NULL: ones (one column). */
+enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
+                             const struct fk_opts *opts, double *sums, struct fk_stats *stats,
+                             struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
  */
-enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
-                          const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
-                          double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err);
+struct fk_logs {
+  double *log_abs;
+  int *negative;
+};
+enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, const double factor[3], bool loo,
+                          const struct fk_opts *opts, const struct fk_logs *out, struct fk_stats *stats,
+                          struct fk_error *err);
 /* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
-enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, const double *weights,
-                        const double *chol, bool laplace, bool loo, const struct fk_opts *opts, double *score,
-                        struct fk_stats *stats, struct fk_error *err);
-/* x + (H/2) score of the KDE with bandwidth H_score at x. */
-enum fk_status fk_debias(const struct fk_points *x, const double *weights, const double *chol,
-                         const double *chol_score, const struct fk_opts *opts, double *debiased,
+struct fk_score_spec {
+  struct fk_points y;
+  bool laplace, loo;
+};
+enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
+                        double *score, struct fk_stats *stats, struct fk_error *err);
+/* x + (H/2) score of the KDE at x, H = chol chol', the score's bandwidth being the operator's. */
+enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struct fk_opts *opts, double *debiased,
                          struct fk_stats *stats, struct fk_error *err);
-enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, const double *chol,
-                            const double *chol_score, const struct fk_opts *opts, double *log_sum,
-                            struct fk_stats *stats, struct fk_error *err);
+/* The same where it is computed and stays on a device. FK_STATUS_UNSUPPORTED: it does not, and nothing was done.
+ */
+enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
+                               struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err);
+/* Leave-one-out of the SD-KDE of the operator's points, whose bandwidth is that of the score. */
+enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
+                            double *log_sum, struct fk_stats *stats, struct fk_error *err);
 /* sum_i w_i Phi((y - x_i)/h), d = 1, x ascending; laplace adds z phi(z)/2 to Phi. */
 enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t n, double h, const double *y,
                       int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
 
 bool fk_all_finite(const double *x, int64_t n);
+/* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
+ * Rows of weight 0 do not count. Is any of them not 0? */
+bool fk_far_centre(const struct fk_points *x, const double *weights, const double *far, double *centre);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);

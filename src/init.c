@@ -6,16 +6,18 @@
 #include "core/threads.h"
 #include "cpu/tile.h"
 #include "r/ffi.h"
+#include "r/operator.h"
 
 #define ROUTINE(name, arguments)                                                                                  \
   { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
 
 static const R_CallMethodDef routines[] = {
-    ROUTINE(ffi_kernel_sum, 6),
-    ROUTINE(ffi_log_sum, 7),
-    ROUTINE(ffi_score, 8),
-    ROUTINE(ffi_debias, 5),
-    ROUTINE(ffi_sdkde_loo, 5),
+    ROUTINE(ffi_plan, 0),
+    ROUTINE(ffi_kernel_sum, 5),
+    ROUTINE(ffi_log_sum, 5),
+    ROUTINE(ffi_score, 6),
+    ROUTINE(ffi_debias, 3),
+    ROUTINE(ffi_sdkde_loo, 3),
     ROUTINE(ffi_cdf, 6),
     ROUTINE(ffi_stream_rows, 2),
     ROUTINE(ffi_stream_open, 7),
@@ -24,6 +26,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_stream_evaluate, 4),
     ROUTINE(ffi_stream_close, 1),
     ROUTINE(ffi_all_finite, 1),
+    ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_resolve, 4),
     ROUTINE(ffi_guess, 5),
@@ -31,6 +34,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_gpu_info, 0),
     ROUTINE(ffi_gpu_release, 0),
     ROUTINE(ffi_fma_rate, 3),
+    ROUTINE(ffi_test, 2),
     {NULL, NULL, 0},
 };
 
@@ -40,6 +44,7 @@ void attribute_visible R_init_flashkernel(DllInfo *dll) {
   R_forceSymbols(dll, TRUE);
   fk_threads_init();
   fk_isa_choose();
+  r_init_resident(dll);
 }
 
 /* Threads would run on in code that is gone. */

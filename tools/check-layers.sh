@@ -1,24 +1,79 @@
 #!/bin/sh
-# The layers of src/: only src/r/ and src/init.c know R. Code below, CUDA kernels included, must not
-# include R's headers, call its API, print, or end the process.
+# The layers of src/: who may include whom, nothing in a circle, and only src/r/ and src/init.c know R: code below,
+# CUDA kernels included, must not include R's headers, call its API, print, or end the process.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../src"
 
-status=0
-for layer in src/core src/cpu src/cuda; do
-  [ -d "$layer" ] || continue
-  # comments may name what the code may not use
-  found="$(find "$layer" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | sort |
-    while read -r file; do
-      sed -e 's|//.*$||' -e 's|/\*.*\*/||' -e 's|^ *\* .*||' "$file" |
-        grep -nE '#include *[<"](R|Rinternals|Rmath|Rdefines|R_ext/[A-Za-z]+|iostream)[>."]|Rf_|R_alloc|SEXP|(^|[^a-z_])(f?printf|f?puts|perror|_?exit|abort|assert)\(' |
-        sed "s|^|$file:|" || true
-    done)"
-  # the one exception: R's own BLAS and LAPACK, declared in two headers of R, for whitening
-  found="$(printf '%s\n' "$found" | grep -v '^src/core/triangular\.c:.*R_ext/\(BLAS\|Lapack\)\.h' || true)"
-  if [ -n "$found" ]; then
-    printf '%s\n' "$found"
-    status=1
-  fi
-done
-exit $status
+# A folder and what its files may include beside that folder, fk.h and fk_config.h: other folders, or some of their
+# headers.
+rules='
+  .           core r cpu/tile.h
+  r           core fast/stream.h fast/check_rows.h cpu/tile.h
+  core
+  grid        core
+  cpu/simd
+  cpu         core grid cpu/simd
+  cpu/grid    core grid cpu/simd cpu/tile.h cpu/direct/check.h
+  cpu/direct  core grid cpu/simd cpu/tile.h
+  cuda        core grid
+  fast        core grid cpu/grid/grid.h cpu/grid/envelope.h cpu/direct/direct.h cpu/direct/check.h
+'
+
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+find . -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) | sed 's|^\./||' | sort >"$scratch/files"
+
+# ---- who includes whom: "file included", as paths from src/; FK_BODY is what a header of cpu/simd includes
+
+while read -r file; do
+  awk -v file="$file" '
+    /^ *# *(include|define FK_BODY) *"/ {
+      split($0, quoted, "\"")
+      base = file
+      sub(/[^\/]*$/, "", base)
+      # FK_BODY is looked for from cpu/simd
+      path = ($0 ~ /FK_BODY/ ? "cpu/simd/" : base) quoted[2]
+      while (path ~ /[^\/]+\/\.\.\//) sub(/[^\/]+\/\.\.\//, "", path)
+      print file, path
+    }' "$file"
+done <"$scratch/files" >"$scratch/includes"
+
+printf '%s\n' "$rules" | awk '
+  function folder(path) { return sub(/\/[^\/]*$/, "", path) ? path : "." }
+  FILENAME == "-" {
+    if (NF > 0) known[$1] = 1
+    for (i = 2; i <= NF; i++) may[$1, $i] = 1
+    next
+  }
+  FILENAME ~ /files$/ {
+    exists[$1] = 1
+    if (!(folder($1) in known)) print $1 ": no rule for its folder"
+    next
+  }
+  $2 == "fk.h" || $2 == "fk_config.h" { next }
+  $1 == "r/ffi_test.c" { next } # tests reach into all of it
+  !($2 in exists) { print $1 ": there is no " $2; next }
+  folder($1) != folder($2) && !((folder($1), folder($2)) in may) && !((folder($1), $2) in may) {
+    print $1 ": may not include " $2
+  }' - "$scratch/files" "$scratch/includes" >"$scratch/complaints"
+
+# ---- circles, of files and of folders
+
+circle() {
+  tsort >/dev/null 2>"$scratch/loop" || echo "$1 in a circle:$(sed -n 's/^tsort: \([^ ]*\)$/ \1/p' "$scratch/loop" | tr -d '\n')"
+}
+circle files <"$scratch/includes" >"$scratch/circles"
+sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/]*$|\1|' "$scratch/includes" |
+  awk '$1 != $2' | sort -u | circle folders >>"$scratch/circles"
+
+# ---- R, printing, ending: comments may name what the code may not use; R's BLAS and LAPACK are for whitening
+
+grep -vE '^(r/|init\.c$)' "$scratch/files" | while read -r file; do
+  sed -e 's|//.*$||' -e 's|/\*.*\*/||' -e 's|^ *\* .*||' "$file" |
+    grep -nE '#include *[<"](R|Rinternals|Rmath|Rdefines|R_ext/[A-Za-z]+|iostream)[>."]|Rf_|R_alloc|SEXP|(^|[^a-z_])(f?printf|f?puts|perror|_?exit|abort|assert)\(' |
+    sed "s|^|$file:|" || true
+done | { grep -v '^core/triangular\.c:.*R_ext/\(BLAS\|Lapack\)\.h' || true; } >>"$scratch/complaints"
+
+sed 's|^|src/|' "$scratch/complaints"
+cat "$scratch/circles"
+[ ! -s "$scratch/complaints" ] && [ ! -s "$scratch/circles" ]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Are the errors of the grid engines' windows within src/fast/window_table.c, and envelopes what they are to be?
+# Are the errors of the grid engines' windows within src/grid/window_table.c, and envelopes what they are to be?
 # Measured on other offsets than those that tools/window-table.sh takes. Exit 77: there is no compiler.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,5 +8,5 @@ command -v "${CC:-cc}" >/dev/null || { echo "no C compiler"; exit 77; }
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 ${CC:-cc} -O2 -DVERIFY -o "$scratch/run" \
-  tools/window-table.c src/fast/window.c src/fast/window_table.c src/core/status.c -lm
+  tools/window-table.c src/grid/window.c src/grid/window_table.c src/core/status.c -lm
 "$scratch/run"

@@ -1,4 +1,4 @@
-/* Writes src/fast/window_table.c to stdout: measures the errors of each window, also as they fade with the
+/* Writes src/grid/window_table.c to stdout: measures the errors of each window, also as they fade with the
  * distance, and makes the envelopes that dominate them. On stderr: what by_mixture.c takes for the error of wider
  * kernels. tools/window-table.sh compiles and runs this; with -DVERIFY it is tools/check-window-table.sh's, and
  * holds the table against measurements on other offsets.
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/fast/window.h"
+#include "../src/grid/window.h"
 
 /* Bins of the distance, per bandwidth; they end where the envelope does. */
 enum { FINE = 256, BINS = FINE * FK_ENVELOPE_REACH, USES = 4 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All benchmarks that need a GPU, one after the other, on a machine with flashkernel (built with CUDA), nvcc and,
-# for the last, PyTorch:
+# for the last and for the published code, PyTorch:
 #
 #   inst/bench/gpu-all.sh [--quick] [--triton PATH]
 #
@@ -31,9 +31,11 @@ bench() { # NAME COMMAND...
 }
 
 bench gpu Rscript "$here/gpu.R" ${quick[@]+"${quick[@]}"}
+bench host-to-host Rscript "$here/host-to-host.R" ${quick[@]+"${quick[@]}"} ${triton[@]+"${triton[@]}"}
 bench gpu-dimensions Rscript "$here/gpu-dimensions.R" ${quick[@]+"${quick[@]}"}
 bench gpu-scaling Rscript "$here/gpu-scaling.R" ${quick[@]+"${quick[@]}"}
 bench gpu-fast Rscript "$here/gpu-fast.R" ${quick[@]+"${quick[@]}"}
+bench operator Rscript "$here/operator.R" ${quick[@]+"${quick[@]}"}
 bench naive Rscript "$here/naive.R" --csv "$out/naive.csv" ${quick[@]+"${quick[@]}"}
 bench gpu-baselines env PYTHONUNBUFFERED=1 "${PYTHON:-python3}" "$here/gpu-baselines.py" \
   ${quick[@]+"${quick[@]}"} ${triton[@]+"${triton[@]}"}

@@ -39,7 +39,7 @@ device_seconds <- function(stats) {
   sum(stats$device_seconds, na.rm = TRUE)
 }
 
-# Not diagnostics(fit)$stages: that integrates the Laplace estimate's negative mass.
+# Not diagnostics(fit), which integrates the Laplace estimate's negative mass.
 fit_stages <- function(fit) flashkernel:::fit_record(fit)$stages
 
 # Points stay on the device between calls, found again by their content: points that differ in one number are new

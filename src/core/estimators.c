@@ -16,40 +16,37 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for intermediate results", bytes / 1e6);
 }
 
-/* On the engine that the options ask for; the task has its whitening. */
-static enum fk_status run(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
+/* A task of the operator's, at its own points or others. */
+static struct fk_task task_of(struct fk_operator *op, const struct fk_points *y) {
+  struct fk_task task = {.op = op, .sources = op->x, .targets = *y, .whitening = &op->whitening};
+  task.kernel = op->kernel;
+  task.weights = op->weights;
+  memcpy(task.factor, plain, sizeof plain);
+  return task;
+}
+
+/* On the engine that the options ask for. */
+static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                           struct fk_error *err) {
   const struct fk_engine *engine;
   struct fk_work work = fk_task_work(task);
   enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
+  if (!status && !engine->sends_points) status = fk_operator_here(task->op, opts->threads, task, err);
   if (status) return status;
   struct fk_opts own = fk_engine_options(engine, opts, &work);
   return engine->sums(task, &own, stats, err);
 }
 
-/* The same for a task alone. weights: those of a density, which give it a centre; NULL: ones. */
-static enum fk_status whiten_and_run(struct fk_task *task, const double *chol, const double *weights,
-                                     const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
-  struct fk_whitening whitening;
-  enum fk_status status = fk_whitening_init(&whitening, chol, &task->sources, weights, opts->threads, err);
-  if (status) return status;
-  task->whitening = &whitening;
-  status = run(task, opts, stats, err);
-  task->whitening = NULL;
-  fk_whitening_free(&whitening);
-  return status;
-}
-
-enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, const struct fk_points *y,
-                             const double *b, int64_t n_columns, const double *chol, const struct fk_opts *opts,
-                             double *sums, struct fk_stats *stats, struct fk_error *err) {
-  struct fk_task task = {.sources = *x, .targets = *y, .kernel = kernel};
+enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
+                             const struct fk_opts *opts, double *sums, struct fk_stats *stats,
+                             struct fk_error *err) {
+  struct fk_task task = task_of(op, y);
   int64_t m = fk_n_targets(&task);
-  memcpy(task.factor, plain, sizeof plain);
+  task.weights = NULL;
   if (n_columns == 1) { /* one column is a set of weights, of any sign, and needs no kernel values in memory */
     task.weights = b;
     task.mass = sums;
-    return whiten_and_run(&task, chol, NULL, opts, stats, err);
+    return run(&task, opts, stats, err);
   }
   task.values = FK_VALUES_COLUMNS;
   task.columns = b;
@@ -57,7 +54,7 @@ enum fk_status fk_kernel_sum(enum fk_kernel kernel, const struct fk_points *x, c
   task.sums = sums;
   task.mass = fk_aligned_alloc(sizeof(double) * (size_t)m);
   if (!task.mass) return out_of_memory(err, 8.0 * (double)m);
-  enum fk_status status = whiten_and_run(&task, chol, NULL, opts, stats, err);
+  enum fk_status status = run(&task, opts, stats, err);
   fk_aligned_free(task.mass);
   return status;
 }
@@ -78,19 +75,20 @@ static void take_logs(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_log_sum(const struct fk_points *x, const struct fk_points *y, const double *weights,
-                          const double *chol, const double factor[3], bool loo, const struct fk_opts *opts,
-                          double *log_abs, int *negative, struct fk_stats *stats, struct fk_error *err) {
-  struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .exclude_self = loo};
+enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, const double factor[3], bool loo,
+                          const struct fk_opts *opts, const struct fk_logs *out, struct fk_stats *stats,
+                          struct fk_error *err) {
+  struct fk_task task = task_of(op, y);
   int64_t m = fk_n_targets(&task);
-  task.mass = log_abs;
+  task.exclude_self = loo;
+  task.mass = out->log_abs;
   task.tail_pass = true;
   task.shift = fk_aligned_alloc(sizeof(double) * (size_t)m);
   memcpy(task.factor, factor, sizeof task.factor);
   if (!task.shift) return out_of_memory(err, 8.0 * (double)m);
-  enum fk_status status = whiten_and_run(&task, chol, weights, opts, stats, err);
+  enum fk_status status = run(&task, opts, stats, err);
   int threads = fk_threads_for_work(opts->threads, 50.0 * (double)m);
-  struct logs logs = {log_abs, task.shift, negative};
+  struct logs logs = {out->log_abs, task.shift, out->negative};
   if (!status) fk_parallel_for(threads, m, fk_step_for_work(50), take_logs, &logs);
   fk_aligned_free(task.shift);
   return status;
@@ -151,34 +149,30 @@ static enum fk_status map_shift(struct shift_map *map, const double *S, const do
 
 /* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i): for the Laplace
  * factor f = 1 + d/2 - q/2 that is the factor 2 + d/2 - q/2, and the score divides it by the estimate. */
-enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, const double *weights,
-                        const double *chol, bool laplace, bool loo, const struct fk_opts *opts, double *score,
-                        struct fk_stats *stats, struct fk_error *err) {
-  const struct fk_points *targets = y->data ? y : x;
-  int64_t d = x->d, m = targets->n;
-  double bytes = 8.0 * ((laplace ? 4 : 1) * (double)m + (double)d * (double)d);
+enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
+                        double *score, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_task task = task_of(op, &spec->y);
+  int64_t d = op->x.d, m = fk_n_targets(&task);
+  double bytes = 8.0 * ((spec->laplace ? 4 : 1) * (double)m + (double)d * (double)d);
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *mass = A + d * d, *shift = NULL, *estimate = mass, *estimate_shift = NULL;
 
-  struct fk_task task = {.sources = *x, .targets = *y, .weights = weights, .values = FK_VALUES_COORDINATES};
-  struct fk_whitening whitening = {.centre = NULL};
-  task.whitening = &whitening;
-  task.exclude_self = loo;
+  task.values = FK_VALUES_COORDINATES;
+  task.exclude_self = spec->loo;
   task.tail_pass = true;
   task.mass = mass;
   task.sums = score;
-  memcpy(task.factor, plain, sizeof plain);
-  if (laplace) {
+  if (spec->laplace) {
     task.shift = shift = mass + m;
     estimate = mass + 2 * m;
     estimate_shift = mass + 3 * m;
     task.factor[0] = 2 + (double)d / 2;
     task.factor[1] = -1;
   }
-  enum fk_status status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
+  enum fk_status status = fk_operator_here(op, opts->threads, &task, err);
   if (!status) status = run(&task, opts, stats, err);
-  if (!status && laplace) {
+  if (!status && spec->laplace) {
     task.values = FK_VALUES_NONE;
     task.sums = NULL;
     task.factor[0] -= 1;
@@ -188,101 +182,119 @@ enum fk_status fk_score(const struct fk_points *x, const struct fk_points *y, co
     for (int64_t j = 0; j < m && !status; j++) estimate[j] *= exp(estimate_shift[j] - shift[j]);
   }
   if (!status) {
-    struct shift_map map = {.targets = targets,
-                            .whitening = &whitening,
+    struct shift_map map = {.targets = spec->y.data ? &spec->y : &op->x,
+                            .whitening = &op->whitening,
                             .A = A,
-                            .A_diagonal = whitening.diagonal,
+                            .A_diagonal = op->whitening.diagonal,
                             .add_target = false};
-    fk_inverse_transposed(chol, d, A);
+    fk_inverse_transposed(op->chol, d, A);
     status = map_shift(&map, mass, estimate, score, opts->threads, err);
   }
-  fk_whitening_free(&whitening);
   fk_aligned_free(work);
   return status;
 }
 
-enum fk_status fk_debias(const struct fk_points *x, const double *weights, const double *chol,
-                         const double *chol_score, const struct fk_opts *opts, double *debiased,
+/* The sums at the points themselves, and A with (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) = A (V/S - u).
+ * scratch: d x d. */
+static struct fk_task debias_task(struct fk_operator *op, const double *chol, double *A, double *scratch) {
+  const struct fk_points own = {.data = NULL, .d = op->x.d};
+  struct fk_task task = task_of(op, &own);
+  task.values = FK_VALUES_COORDINATES;
+  task.rounded = true;
+  task.tail_pass = op->weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
+  fk_inverse_transposed(op->chol, op->x.d, scratch);
+  fk_variance_times(chol, scratch, op->x.d, 0.5, A);
+  return task;
+}
+
+enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struct fk_opts *opts, double *debiased,
                          struct fk_stats *stats, struct fk_error *err) {
-  int64_t d = x->d, n = x->n;
+  int64_t d = op->x.d, n = op->x.n;
   double bytes = 8.0 * ((double)n + 2 * (double)d * (double)d);
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
-  double *A = work, *inverse = A + d * d, *mass = inverse + d * d;
-
-  struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
-  struct fk_whitening whitening = {.centre = NULL};
-  task.whitening = &whitening;
+  double *A = work, *scratch = A + d * d, *mass = scratch + d * d;
+  struct fk_task task = debias_task(op, chol, A, scratch);
   task.mass = mass;
   task.sums = debiased;
-  task.rounded = true;
-  task.tail_pass = weights != NULL; /* a point's own kernel, 1, is in its sum: only weights let it underflow */
-  memcpy(task.factor, plain, sizeof plain);
-  enum fk_status status = fk_whitening_init(&whitening, chol_score, x, weights, opts->threads, err);
+  enum fk_status status = fk_operator_here(op, opts->threads, &task, err);
   if (!status) status = run(&task, opts, stats, err);
   if (!status) {
-    /* (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) */
-    fk_inverse_transposed(chol_score, d, inverse);
-    fk_variance_times(chol, inverse, d, 0.5, A);
-    struct shift_map map = {.targets = x,
-                            .whitening = &whitening,
+    struct shift_map map = {.targets = &op->x,
+                            .whitening = &op->whitening,
                             .A = A,
-                            .A_diagonal = whitening.diagonal && fk_is_diagonal(chol, d),
+                            .A_diagonal = op->whitening.diagonal && fk_is_diagonal(chol, d),
                             .add_target = true};
     status = map_shift(&map, mass, mass, debiased, opts->threads, err);
   }
-  fk_whitening_free(&whitening);
   fk_aligned_free(work);
+  return status;
+}
+
+enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
+                               struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_engine *engine;
+  int64_t d = op->x.d;
+  double *A = malloc(2 * sizeof *A * (size_t)(d * d));
+  if (!A) return out_of_memory(err, 16.0 * (double)d * (double)d);
+  struct fk_task task = debias_task(op, chol, A, A + d * d);
+  struct fk_work work = fk_task_work(&task);
+  enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
+  if (!status && engine->shift) {
+    struct fk_opts own = fk_engine_options(engine, opts, &work);
+    status = engine->shift(&task, A, &own, debiased, stats, err);
+  } else if (!status) {
+    status = FK_STATUS_UNSUPPORTED;
+  }
+  free(A);
   return status;
 }
 
 /* ---- leave-one-out of SD-KDE ------------------------------------------------------------------ */
 
 /* The mean a_j around each point is the debiased point for H = 2 H_s: x + H_s score = a. */
-enum fk_status fk_sdkde_loo(const struct fk_points *x, const double *weights, const double *chol,
-                            const double *chol_score, const struct fk_opts *opts, double *log_sum,
-                            struct fk_stats *stats, struct fk_error *err) {
-  int64_t n = x->n, d = x->d;
+enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
+                            double *log_sum, struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_points own = {.data = NULL, .d = op->x.d};
+  int64_t n = op->x.n, d = op->x.d;
   const struct fk_engine *engine;
-  struct fk_whitening whitening = {.centre = NULL}, score_whitening = {.centre = NULL};
+  struct fk_whitening whitening = {.centre = NULL};
   double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(2 * d + 1));
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *means = work, *mass = means + n * d, *shift = mass + n, *dense = shift + n, *scratch = dense + d * d,
          *lambda = scratch + d * d;
 
-  struct fk_task task = {.sources = *x, .weights = weights, .values = FK_VALUES_COORDINATES};
+  struct fk_task task = task_of(op, &own);
+  task.values = FK_VALUES_COORDINATES;
   task.mass = mass;
   task.shift = shift;
   task.sums = means;
-  task.whitening = &score_whitening;
-  task.tail_pass = weights != NULL;
-  memcpy(task.factor, plain, sizeof plain);
+  task.tail_pass = op->weights != NULL;
   struct fk_work size = fk_task_work(&task);
   struct fk_opts exact = *opts; /* the others have no leave-one-out */
   exact.engine = FK_ENGINE_EXACT;
   enum fk_status status = fk_engine_select(&exact, &size, &engine, stats, err);
-  if (!status) status = fk_whitening_init(&score_whitening, chol_score, x, weights, opts->threads, err);
+  if (!status) status = fk_operator_here(op, opts->threads, &task, err);
   if (!status) status = engine->sums(&task, &exact, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
-    struct shift_map map = {.targets = x,
-                            .whitening = &score_whitening,
-                            .A = chol_score,
-                            .A_diagonal = score_whitening.diagonal,
+    struct shift_map map = {.targets = &op->x,
+                            .whitening = &op->whitening,
+                            .A = op->chol,
+                            .A_diagonal = op->whitening.diagonal,
                             .add_target = true};
     status = map_shift(&map, mass, mass, means, opts->threads, err);
   }
-  if (!status) status = fk_whitening_init(&whitening, chol, x, weights, opts->threads, err);
-  if (!status) status = fk_common_axes(chol, chol_score, d, dense, lambda, scratch, &whitening, err);
+  if (!status) status = fk_whitening_init(&whitening, chol, &op->x, op->weights, opts->threads, err);
+  if (!status) status = fk_common_axes(chol, op->chol, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
     struct logs log_mass = {mass, shift, NULL};
     take_logs(&log_mass, 0, n, 0);
-    struct fk_loo_task loo = {*x, means, mass, weights, lambda, &whitening, log_sum};
+    struct fk_loo_task loo = {op->x, means, mass, op->weights, lambda, &whitening, log_sum};
     status = engine->debiased_loo(&loo, &exact, stats, err);
   }
   fk_whitening_free(&whitening);
-  fk_whitening_free(&score_whitening);
   fk_aligned_free(work);
   return status;
 }

@@ -71,16 +71,17 @@ static void survey_part(void *data, int64_t i, int64_t end, int slot) {
                             fk_smaller(PART, n - first), s->scale);
 }
 
-enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
-                                 const double *weights, int threads, struct fk_error *err) {
+void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d) {
+  *w = (struct fk_whitening){.d = d, .chol = chol, .diagonal = fk_is_diagonal(chol, d)};
+}
+
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+                                   int threads, struct fk_error *err) {
   int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
-  w->d = d;
-  w->chol = chol;
-  w->dense = NULL;
-  w->diagonal = fk_is_diagonal(chol, d);
-  w->centre = malloc((size_t)d * sizeof *w->centre);
+  double *centre = malloc((size_t)d * sizeof *centre);
   struct extent *extents = malloc((size_t)(d * parts) * sizeof *extents);
-  if (!w->centre || !extents) {
+  if (!centre || !extents) {
+    free(centre);
     free(extents);
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %.0f", (double)(d * parts));
   }
@@ -91,11 +92,18 @@ enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, con
   fk_parallel_for(threads, d * parts, 1, survey_part, &survey);
   for (int64_t k = 0; k < d; k++) {
     double variance = 0; /* of the kernel, in column k */
-    for (int64_t l = 0; l <= k; l++) variance += chol[k + l * d] * chol[k + l * d];
-    w->centre[k] = centre_of(x->data + k * n, n, extents + k * parts, WIDE * sqrt(variance));
+    for (int64_t l = 0; l <= k; l++) variance += w->chol[k + l * d] * w->chol[k + l * d];
+    centre[k] = centre_of(x->data + k * n, n, extents + k * parts, WIDE * sqrt(variance));
   }
   free(extents);
+  w->centre = centre;
   return FK_STATUS_OK;
+}
+
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+                                 const double *weights, int threads, struct fk_error *err) {
+  fk_whitening_start(w, chol, x->d);
+  return fk_whitening_centre(w, x, weights, threads, err);
 }
 
 void fk_whitening_free(struct fk_whitening *w) {

@@ -121,12 +121,28 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
   return status;
 }
 
+/* Of an operator's sources it is found once. */
+static enum fk_status radius2_of(const struct fk_task *task, int threads, double *radius2, struct fk_error *err) {
+  struct fk_kept *kept = task->op ? &task->op->kept[FK_KEEPER_EXACT_CPU] : NULL;
+  if (kept && kept->state) {
+    *radius2 = *(double *)kept->state;
+    return FK_STATUS_OK;
+  }
+  enum fk_status status = fk_radius2(&task->sources, task->whitening, threads, radius2, err);
+  double *found = kept && !status ? malloc(sizeof *found) : NULL;
+  if (found) {
+    *found = *radius2;
+    *kept = (struct fk_kept){found, free};
+  }
+  return status;
+}
+
 static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err) {
   int64_t n = task->sources.n, d = task->sources.d, m = fk_n_targets(task);
   int threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(d + 10));
   double start = fk_seconds(), radius2 = 0;
-  enum fk_status status = fk_radius2(&task->sources, task->whitening, threads, &radius2, err);
+  enum fk_status status = radius2_of(task, threads, &radius2, err);
   if (status) return status;
 
   struct fk_kernel_mode mode, tail_mode;

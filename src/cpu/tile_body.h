@@ -1,14 +1,13 @@
-/* The kernels of tile.h, written once against the V_ operations of vec_*.h.
+/* The kernels of tile.h, written once against the V_ operations of simd/vec_*.h.
  *
- * The including file defines FN(name) (suffix of the instruction set and type), FK_ROWS and FK_COLS (the
- * register block: rows x vectors) and, for float, FK_SINGLE; vec_*.h defines REAL. Everything is undefined again
- * at the end.
+ * tile_*.c define FK_ROWS and FK_COLS (the register block: rows x vectors), simd/avx2.h and its twins FN(name)
+ * and, for float, FK_SINGLE; vec_*.h defines REAL. What is defined here is undefined again at the end.
  */
 #define PANEL (V_LANES * FK_COLS)
 #define EXP2_GROUP (2 * FK_COLS) /* vectors whose exponentials run side by side */
 #define ROW_SUMS (2 * FK_ROWS)   /* sums along vectors in registers at a time, a multiple of V_LANES */
 
-#include "exp2.h"
+#include "simd/exp2.h"
 
 #ifdef FK_SINGLE
 #define RATIONAL_LOWEST -0x1p126f
@@ -298,6 +297,27 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 }
 
 #ifndef FK_SINGLE
+/* Terms of four rows, or their exponents, to the columns. */
+INLINE void FN(loo_add)(const struct fk_tile_loo *a, int row, int col, const V *t, const int find_max) {
+  double *out = a->col_mass + col;
+  FK_UNROLL
+  for (int r = 0; r < 4; r++) {
+    if (!a->drop) {
+      V_STORE(out, find_max ? V_MAX(t[r], V_LOAD(out)) : V_ADD(V_LOAD(out), t[r]));
+      continue;
+    }
+    double lane[V_LANES];
+    V_STORE(lane, t[r]);
+    for (int l = 0; l < V_LANES; l++) {
+      if (a->col_index[col + l] == a->first_row + row + r) continue;
+      if (!find_max)
+        out[l] += lane[l];
+      else if (lane[l] > out[l])
+        out[l] = lane[l];
+    }
+  }
+}
+
 /* See struct fk_loo_task. zz, ze, ee: sums of (alpha z)^2, alpha z beta e, (beta e)^2 with z = x_i - x_j,
  * e = x_i - a_j, alpha = 1 - lambda/2, beta = lambda/2; s: of lambda z^2. */
 INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const int find_max) {
@@ -348,23 +368,7 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         t[r] = V_SUB(V_SUB(V_SET(a->row_log_weight[row + r]), v2), V_LOAD(a->col_shift + col));
       }
       if (!find_max) FN(exp2)(t, 4);
-      double *out = a->col_mass + col;
-      FK_UNROLL
-      for (int r = 0; r < 4; r++) {
-        if (!a->drop) {
-          V_STORE(out, find_max ? V_MAX(t[r], V_LOAD(out)) : V_ADD(V_LOAD(out), t[r]));
-          continue;
-        }
-        double lane[V_LANES];
-        V_STORE(lane, t[r]);
-        for (int l = 0; l < V_LANES; l++) {
-          if (a->col_index[col + l] == a->first_row + row + r) continue;
-          if (!find_max)
-            out[l] += lane[l];
-          else if (lane[l] > out[l])
-            out[l] = lane[l];
-        }
-      }
+      FN(loo_add)(a, row, col, t, find_max);
     }
   }
 }
@@ -486,4 +490,3 @@ static const struct fk_tile_ops FN(ops) = {
 #undef COL_VALUES
 #undef ROW_VALUES
 #undef DOUBLE_ONLY
-#include "vec_end.h"

@@ -30,26 +30,19 @@ static inline unsigned fk_blocks(int64_t n, int64_t size) { return (unsigned)fk_
 
 /* ---- contexts --------------------------------------------------------------------------------- */
 
-/* Workspace by purpose; each grows when a job needs more, and stays for the next. */
+/* Memory of a device that grows when it must; what was there is lost then. Whoever has one frees it. */
+struct fk_cuda_buffer {
+  void *data;
+  size_t bytes;
+};
+
+/* Workspace of the grid by purpose. An operator has a set of its own, a room, which stays for its next sums. */
 enum fk_cuda_slot {
   FK_SLOT_RAW_SOURCES,
   FK_SLOT_RAW_TARGETS,
-  FK_SLOT_WHITENING,
-  FK_SLOT_WHITE_SOURCES,
-  FK_SLOT_WHITE_TARGETS,
-  FK_SLOT_WEIGHTS,
   FK_SLOT_COLUMNS,
-  FK_SLOT_PACKED_SOURCES,
-  FK_SLOT_PACKED_TARGETS,
-  FK_SLOT_PACKED_TENSOR,
-  FK_SLOT_PACKED_VALUES,
-  FK_SLOT_SELF,
   FK_SLOT_PARTIAL,
   FK_SLOT_RESULT,
-  FK_SLOT_MASS,
-  FK_SLOT_SHIFT,
-  FK_SLOT_SCALE,
-  FK_SLOT_FACTORS,
   FK_SLOT_GRID_SORT,
   FK_SLOT_GRID_TABLES,
   FK_SLOT_GRID_TOTAL,
@@ -58,45 +51,94 @@ enum fk_cuda_slot {
   FK_SLOT_COUNT
 };
 
-enum { FK_CACHE_ENTRIES = 8, FK_STAGING_BUFFERS = 2, FK_STAGING_BYTES = 16 << 20 };
-
-/* Data that stay on the device between calls, known by their content. */
-struct fk_cuda_cached {
-  uint64_t key[2], last_used;
-  size_t bytes;
-  void *data;
-};
+enum { FK_STAGING_BUFFERS = 2, FK_STAGING_BYTES = 16 << 20 };
 
 /* Device memory for a purpose, and what fk_cuda_hold() has put there. */
 struct fk_cuda_block {
-  void *data;
-  size_t bytes;
+  struct fk_cuda_buffer buffer;
   uint64_t session; /* 0: nothing that is known */
   const double *from;
   int64_t first, count;
 };
 
+struct fk_cuda_room {
+  struct fk_cuda_block block[FK_SLOT_COUNT];
+};
+
+struct fk_cuda_sources;
+
 struct fk_cuda_context {
   int device, multiprocessors, capability; /* capability: 90 for 9.0 */
   char name[96];
   size_t memory_total;
+  cudaMemPool_t pool; /* NULL: the device has none */
+  double used;        /* bytes of all buffers */
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
-  struct fk_cuda_block workspace[FK_SLOT_COUNT];
-  int copy_threads; /* of the host, for transfers; 0: all */
-  struct fk_cuda_cached cache[FK_CACHE_ENTRIES];
-  uint64_t clock;
-  double pairs_per_second; /* of the last large job, 0: not known; splits work over devices */
+  struct fk_cuda_room own,
+      *room;                    /* own: of sums of no operator; room: of the grid under way, NULL: there is none */
+  int copy_threads;             /* of the host, for transfers; 0: all */
+  struct fk_cuda_sources *kept; /* those of operators, as they were made */
+  uint64_t id, clock;           /* id: of no other context, before or after */
+  double pairs_per_second;      /* of the last large job, 0: not known; splits work over devices */
 };
 
 /* The devices that the options ask for, started; at least one. */
 enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_context **contexts, int *count,
                                 struct fk_error *err);
+/* That of a device that is in use; NULL: there is none, or this process cannot use it. */
+struct fk_cuda_context *fk_cuda_context_in_use(int device);
+enum fk_status fk_cuda_check_forked(struct fk_error *err);
 /* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. */
 void fk_cuda_recover(struct fk_cuda_context *context);
 
-/* At least so many bytes for a purpose; what was there is lost. */
+/* ---- memory (memory.cu) ----------------------------------------------------------------------- */
+
+enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_error *err);
+/* At least so many bytes; what was there is lost. Where memory is short, what operators keep and nobody uses gives
+ * way, that used longest ago first. */
+enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes,
+                               struct fk_error *err);
+template <typename T>
+enum fk_status fk_cuda_room(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, int64_t count,
+                            T **data, struct fk_error *err) {
+  FK_TRY(fk_cuda_reserve(context, buffer, sizeof(T) * (size_t)count, err));
+  *data = (T *)buffer->data;
+  return FK_STATUS_OK;
+}
+void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer);
+/* Buffers that are given back together. */
+enum { FK_ARENA_BUFFERS = 16 };
+struct fk_cuda_arena {
+  struct fk_cuda_buffer buffers[FK_ARENA_BUFFERS];
+  int count;
+};
+template <typename T>
+enum fk_status fk_cuda_take(struct fk_cuda_context *context, struct fk_cuda_arena *arena, int64_t count, T **data,
+                            struct fk_error *err) {
+  if (arena->count == FK_ARENA_BUFFERS) return fk_fail(err, FK_STATUS_INTERNAL, "an arena of a device is full");
+  return fk_cuda_room(context, &arena->buffers[arena->count++], count, data, err);
+}
+void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena);
+/* What was kept longest without use goes; false: there is nothing. */
+bool fk_cuda_give_way(struct fk_cuda_context *context);
+/* Memory that no buffer has goes back to the system. */
+void fk_cuda_trim(struct fk_cuda_context *context);
+/* Bytes that a job may use beside `own`, which it has already. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, double *bytes, struct fk_error *err);
+/* Bytes of what is kept for operators. */
+double fk_cuda_kept_bytes(const struct fk_cuda_context *context);
+/* How many of them may stay there: what the options say, or half of the device. */
+double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts);
+/* All that is kept on a device goes, and matrices that are nowhere else come to the host. */
+void fk_cuda_release_kept(struct fk_cuda_context *context);
+
+/* For a grid's sums: an operator's room, or the context's own; and when they are done. */
+enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                             struct fk_error *err);
+void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                   const struct fk_opts *opts);
 enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
                                  void **data, struct fk_error *err);
 template <typename T>
@@ -104,11 +146,8 @@ enum fk_status fk_cuda_array(struct fk_cuda_context *context, enum fk_cuda_slot 
                              struct fk_error *err) {
   return fk_cuda_workspace(context, slot, sizeof(T) * (size_t)count, (void **)data, err);
 }
-void fk_cuda_release_workspace(struct fk_cuda_context *context);
-void fk_cuda_release_cache(struct fk_cuda_context *context);
-double fk_cuda_memory_limit(void);
-/* Bytes that a job may use, with the workspace that is there already. */
-enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double *bytes, struct fk_error *err);
+void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room);
+double fk_cuda_room_bytes(const struct fk_cuda_room *room);
 
 /* ---- transfers -------------------------------------------------------------------------------- */
 
@@ -126,10 +165,5 @@ enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot s
 /* Where such rows are held already, *ld apart; NULL: not all of them are. */
 const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
                            const double *from, int64_t first, int64_t count, int64_t *ld);
-
-/* An array that calls to come are likely to bring again: sent once, found by its content after that. Where it is
- * too large to keep, *data is NULL. */
-enum fk_status fk_cuda_resident(struct fk_cuda_context *context, const double *from, int64_t count, int threads,
-                                const double **data, struct fk_error *err);
 
 #endif

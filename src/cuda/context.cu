@@ -8,6 +8,7 @@
 #include "common.cuh"
 
 static struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+static uint64_t made_so_far;
 static pid_t owner; /* the process that started CUDA; 0: none */
 
 enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *call, int device) {
@@ -20,56 +21,6 @@ enum fk_status fk_cuda_fail(struct fk_error *err, cudaError_t code, const char *
 
 /* Is this a child of the process that started CUDA? Its devices cannot be used here, not even released. */
 static bool is_forked(void) { return owner != 0 && owner != getpid(); }
-
-/* ---- memory ----------------------------------------------------------------------------------- */
-
-/* Tests make the device look smaller. */
-double fk_cuda_memory_limit(void) {
-  const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
-  return value && *value ? atof(value) : 1e300;
-}
-
-enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
-                                 void **data, struct fk_error *err) {
-  struct fk_cuda_block *block = &context->workspace[slot];
-  size_t total = bytes;
-  block->session = 0;
-  if (bytes > block->bytes) {
-    for (int i = 0; i < FK_SLOT_COUNT; i++) total += i == slot ? 0 : context->workspace[i].bytes;
-    if ((double)total > fk_cuda_memory_limit())
-      return fk_cuda_fail(err, cudaErrorMemoryAllocation, "cudaMalloc", context->device);
-    FK_CUDA_TRY(cudaFree(block->data)); /* waits for the work that uses it */
-    *block = (struct fk_cuda_block){};
-    FK_CUDA_TRY(cudaMalloc(&block->data, bytes));
-    block->bytes = bytes;
-  }
-  *data = block->data;
-  return FK_STATUS_OK;
-}
-
-void fk_cuda_release_workspace(struct fk_cuda_context *context) {
-  cudaStreamSynchronize(context->stream);
-  for (int i = 0; i < FK_SLOT_COUNT; i++) {
-    cudaFree(context->workspace[i].data);
-    context->workspace[i] = (struct fk_cuda_block){};
-  }
-}
-
-void fk_cuda_release_cache(struct fk_cuda_context *context) {
-  for (int i = 0; i < FK_CACHE_ENTRIES; i++) cudaFree(context->cache[i].data);
-  memset(context->cache, 0, sizeof context->cache);
-}
-
-/* A tenth of what is free stays so: other programs may use the device, and allocations are rounded up. */
-enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double *bytes, struct fk_error *err) {
-  size_t free_bytes, total;
-  double held = 0;
-  FK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total));
-  for (int i = 0; i < FK_SLOT_COUNT; i++) held += (double)context->workspace[i].bytes;
-  *bytes = 0.9 * (double)free_bytes + held;
-  if (*bytes > fk_cuda_memory_limit()) *bytes = fk_cuda_memory_limit();
-  return FK_STATUS_OK;
-}
 
 /* ---- starting --------------------------------------------------------------------------------- */
 
@@ -91,6 +42,7 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
                    context->device, context->name, context->capability);
   }
   FK_CUDA_TRY(cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
+  FK_TRY(fk_cuda_make_pool(context, err));
   FK_CUDA_TRY(cudaEventCreate(&context->begin));
   FK_CUDA_TRY(cudaEventCreate(&context->end));
   for (int i = 0; i < 2; i++) FK_CUDA_TRY(cudaEventCreateWithFlags(&context->launched[i], cudaEventDisableTiming));
@@ -103,8 +55,10 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
 
 static void stop(struct fk_cuda_context *context) {
   if (cudaSetDevice(context->device) == cudaSuccess) {
-    fk_cuda_release_workspace(context);
-    fk_cuda_release_cache(context);
+    fk_cuda_room_empty(context, &context->own);
+    fk_cuda_release_kept(context);
+    if (context->stream) cudaStreamSynchronize(context->stream);
+    if (context->pool) cudaMemPoolDestroy(context->pool);
     for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
       cudaFreeHost(context->staging[i]);
       if (context->staged[i]) cudaEventDestroy(context->staged[i]);
@@ -119,7 +73,7 @@ static void stop(struct fk_cuda_context *context) {
   free(context);
 }
 
-static enum fk_status check_forked(struct fk_error *err) {
+enum fk_status fk_cuda_check_forked(struct fk_error *err) {
   if (!is_forked()) return FK_STATUS_OK;
   return fk_fail(err, FK_STATUS_FORKED,
                  "CUDA was in use before this process was forked, and cannot be used here: use backend = \"cpu\", "
@@ -128,7 +82,7 @@ static enum fk_status check_forked(struct fk_error *err) {
 
 static enum fk_status count_devices(int *count, struct fk_error *err) {
   cudaError_t code;
-  FK_TRY(check_forked(err));
+  FK_TRY(fk_cuda_check_forked(err));
   code = cudaGetDeviceCount(count);
   if (code == cudaSuccess && *count > 0) {
     owner = getpid();
@@ -147,6 +101,7 @@ static enum fk_status context_of(int device, struct fk_cuda_context **context, s
     struct fk_cuda_context *made = (struct fk_cuda_context *)calloc(1, sizeof *made);
     if (!made) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
     made->device = device;
+    made->id = ++made_so_far;
     enum fk_status status = start(made, err);
     if (status) {
       stop(made);
@@ -156,6 +111,10 @@ static enum fk_status context_of(int device, struct fk_cuda_context **context, s
   }
   *context = contexts[device];
   return FK_STATUS_OK;
+}
+
+struct fk_cuda_context *fk_cuda_context_in_use(int device) {
+  return is_forked() ? NULL : contexts[device];
 }
 
 enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_context **out, int *count,
@@ -183,6 +142,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
 /* After an error of a kernel all later calls fail, until the device is reset; what was on it is lost. */
 void fk_cuda_recover(struct fk_cuda_context *context) {
   if (cudaStreamSynchronize(context->stream) == cudaSuccess) return;
+  fk_cuda_release_kept(context);
   contexts[context->device] = NULL;
   free(context);
   cudaDeviceReset();
@@ -211,8 +171,7 @@ static void describe_device(int device, struct fk_gpu *gpu) {
   gpu->memory_total = (double)total;
   gpu->memory_free = (double)free_bytes;
   gpu->architecture_built = cudaFuncGetAttributes(&attributes, nothing_kernel) == cudaSuccess;
-  if (contexts[device])
-    for (int i = 0; i < FK_CACHE_ENTRIES; i++) gpu->cached += (double)contexts[device]->cache[i].bytes;
+  if (contexts[device]) gpu->cached = fk_cuda_kept_bytes(contexts[device]);
 }
 
 extern "C" void fk_gpu_info(struct fk_gpu_info *info) {

@@ -105,97 +105,133 @@ struct loo_shared {
 
 enum { ROWS_PER_LAUNCH = 4096, MAX_SLOTS = 64 };
 
-/* Rows first .. first + rows - 1, or those of index, to result on the device. */
-static enum fk_status run_rows(struct fk_cuda_context *context, struct loo_task *a, int64_t first, int64_t rows,
-                               const int64_t *index, bool find_max, const double *shift, double *result,
-                               struct fk_cuda_progress *progress, double share, struct fk_error *err) {
+/* What a device works on. */
+struct loo_device {
+  struct fk_cuda_context *context;
+  struct fk_cuda_progress *progress;
+  struct fk_cuda_arena arena;
+  struct fk_cuda_buffer whitening;
+  struct loo_task task;
+  double *result;
+};
+
+/* Rows first .. first + count - 1, or those of index, each with a shift or none. */
+struct loo_rows {
+  int64_t first, count;
+  const int64_t *index;
+  const double *shift;
+  double progress;
+};
+
+/* find_max: the largest exponents in place of the sums, to `to` on the device. */
+static enum fk_status run_rows(struct loo_device *on, const struct loo_rows *rows, bool find_max, double *to,
+                               struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
+  struct loo_task *a = &on->task;
   a->find_max = find_max;
-  for (int64_t done = 0; done < rows; done += ROWS_PER_LAUNCH) {
-    a->rows = fk_smaller(ROWS_PER_LAUNCH, rows - done);
-    a->first_row = first + done;
-    a->index = index ? index + done : NULL;
-    a->shift = shift ? shift + done : NULL;
+  for (int64_t done = 0; done < rows->count; done += ROWS_PER_LAUNCH) {
+    a->rows = fk_smaller(ROWS_PER_LAUNCH, rows->count - done);
+    a->first_row = rows->first + done;
+    a->index = rows->index ? rows->index + done : NULL;
+    a->shift = rows->shift && !find_max ? rows->shift + done : NULL;
     loo_kernel<<<dim3(fk_blocks(a->rows, TILE), (unsigned)a->slots), SIDE * SIDE, 0, context->stream>>>(*a);
     FK_CUDA_TRY(cudaGetLastError());
-    double *out = result + done;
+    double *out = to + done;
     struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true, out, a->rows};
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
-    FK_TRY(fk_cuda_tick(progress, context, share * (double)a->rows / (double)rows, err));
+    FK_TRY(fk_cuda_tick(on->progress, context, rows->progress * (double)a->rows / (double)rows->count, err));
   }
   return FK_STATUS_OK;
 }
 
-static enum fk_status loo_tails(struct fk_cuda_context *context, const struct loo_shared *shared,
-                                struct loo_task *a, int64_t first, double *out, const int64_t *rows, int64_t found,
-                                double *result, struct fk_cuda_progress *progress, struct fk_error *err) {
+/* Logarithms of the sums of rows that underflowed, to out. */
+static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t first, double *out,
+                                const int64_t *rows, int64_t found, struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
   int64_t *index;
   double *shift;
-  FK_TRY(fk_cuda_array(context, FK_SLOT_SELF, found, &index, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_SHIFT, found, &shift, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, found, &index, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, found, &shift, err));
   double *host = (double *)malloc(sizeof(double) * (size_t)(2 * found));
   if (!host) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   int64_t *sources = (int64_t *)host;
   for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
+  struct loo_rows wanted = {0, found, index, shift, 0};
   enum fk_status status =
       fk_cuda_upload(context, (const double *)sources, found, 1, 0, found, (double *)index, found, err);
-  if (!status) status = run_rows(context, a, 0, found, index, true, NULL, shift, progress, 0, err);
+  if (!status) status = run_rows(on, &wanted, true, shift, err);
   if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
     status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
-  if (!status) status = run_rows(context, a, 0, found, index, false, shift, result, progress, 0, err);
-  if (!status) status = fk_cuda_download(context, result, found, 1, 0, found, host, found, err);
+  if (!status) status = run_rows(on, &wanted, false, on->result, err);
+  if (!status) status = fk_cuda_download(context, on->result, found, 1, 0, found, host, found, err);
   if (!status) status = fk_cuda_download(context, shift, found, 1, 0, found, host + found, found, err);
-  for (int64_t r = 0; r < found && !status; r++) out[rows[r]] = log(host[r]) + host[found + r] + shared->log_scale;
+  for (int64_t r = 0; r < found && !status; r++) out[rows[r]] = log(host[r]) + host[found + r] + log_scale;
   free(host);
+  return status;
+}
+
+/* A host matrix, n x columns, to the device. */
+static enum fk_status send(struct loo_device *on, const double *from, int64_t n, int64_t columns, double **to,
+                           struct fk_error *err) {
+  FK_TRY(fk_cuda_take(on->context, &on->arena, n * columns, to, err));
+  return fk_cuda_upload(on->context, from, n, columns, 0, n, *to, n, err);
+}
+
+static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, double log_scale,
+                               struct fk_error *err) {
+  int64_t n = task->points.n, d = task->points.d;
+  struct fk_cuda_context *context = on->context;
+  struct fk_cuda_whitening whitening;
+  struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
+  double *raw, *raw_means, *mass, *weight = NULL, *lambda, *acc;
+  struct loo_task *a = &on->task;
+  FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
+  FK_TRY(send(on, task->points.data, n, d, &raw, err));
+  FK_TRY(send(on, task->means, n, d, &raw_means, err));
+  FK_TRY(send(on, task->log_mass, n, 1, &mass, err));
+  FK_TRY(send(on, task->lambda, d, 1, &lambda, err));
+  if (task->weights) FK_TRY(send(on, task->weights, n, 1, &weight, err));
+  a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
+  a->slots = (int)fk_blocks(n, a->cols_per_slot);
+  FK_TRY(fk_cuda_take(context, &on->arena, (int64_t)a->slots * ROWS_PER_LAUNCH, &acc, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, n * d, &u.u, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, n * d, &means.u, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
+  FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
+  a->u = u.u, a->means = means.u, a->log_mass = mass, a->weight = weight, a->lambda = lambda, a->acc = acc;
+  a->log_scale = log_scale, a->n = a->ld = n, a->d = (int)d;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared, int64_t first, int64_t count,
+                                double *seconds, struct fk_error *err) {
+  struct fk_cuda_context *context = on->context;
+  double *out = shared->task->log_sum + first;
+  struct loo_rows all = {first, count, NULL, NULL, (double)count};
+  FK_TRY(send_all(on, shared->task, shared->log_scale, err));
+  FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
+  FK_TRY(run_rows(on, &all, false, on->result, err));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  FK_TRY(fk_cuda_download(context, on->result, count, 1, 0, count, out, count, err));
+  FK_TRY(fk_cuda_elapsed(context, seconds, err));
+
+  int64_t *rows = NULL, found = 0;
+  FK_TRY(fk_rows_below(out, count, FK_LOST * (double)shared->task->points.n, &rows, &found, err));
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + shared->log_scale;
+  enum fk_status status = FK_STATUS_OK;
+  if (found) status = loo_tails(on, shared->log_scale, first, out, rows, found, err);
+  shared->tail_rows[context->device] = found;
+  free(rows);
   return status;
 }
 
 static enum fk_status loo_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                 struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
-  struct loo_shared *shared = (struct loo_shared *)data;
-  const struct fk_loo_task *task = shared->task;
-  int64_t n = task->points.n, d = task->points.d;
-  struct fk_cuda_whitening whitening;
-  struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
-  struct loo_task a = {};
-  double *raw, *raw_means, *mass, *weight = NULL, *lambda, *acc, *result, *out = task->log_sum + first;
-
-  FK_TRY(fk_cuda_whitening_init(context, task->whitening, &whitening, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_SOURCES, n * d, &raw, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_TARGETS, n * d, &raw_means, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITE_SOURCES, n * d, &u.u, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITE_TARGETS, n * d, &means.u, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_MASS, n, &mass, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_FACTORS, d, &lambda, err));
-  FK_TRY(fk_cuda_upload(context, task->points.data, n, d, 0, n, raw, n, err));
-  FK_TRY(fk_cuda_upload(context, task->means, n, d, 0, n, raw_means, n, err));
-  FK_TRY(fk_cuda_upload(context, task->log_mass, n, 1, 0, n, mass, n, err));
-  FK_TRY(fk_cuda_upload(context, task->lambda, d, 1, 0, d, lambda, d, err));
-  if (task->weights) {
-    FK_TRY(fk_cuda_array(context, FK_SLOT_WEIGHTS, n, &weight, err));
-    FK_TRY(fk_cuda_upload(context, task->weights, n, 1, 0, n, weight, n, err));
-  }
-  a.cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
-  a.slots = (int)fk_blocks(n, a.cols_per_slot);
-  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)a.slots * ROWS_PER_LAUNCH, &acc, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, count, &result, err));
-
-  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
-  FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
-  a.u = u.u, a.means = means.u, a.log_mass = mass, a.weight = weight, a.lambda = lambda, a.acc = acc;
-  a.log_scale = shared->log_scale, a.n = a.ld = n, a.d = (int)d;
-  FK_TRY(run_rows(context, &a, first, count, NULL, false, NULL, result, progress, (double)count, err));
-  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_TRY(fk_cuda_download(context, result, count, 1, 0, count, out, count, err));
-  FK_TRY(fk_cuda_elapsed(context, seconds, err));
-
-  int64_t *rows = NULL, found = 0;
-  FK_TRY(fk_rows_below(out, count, FK_LOST * (double)n, &rows, &found, err));
-  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + shared->log_scale;
-  enum fk_status status = FK_STATUS_OK;
-  if (found) status = loo_tails(context, shared, &a, first, out, rows, found, result, progress, err);
-  shared->tail_rows[context->device] = found;
-  free(rows);
+  struct loo_device on = {context, progress};
+  enum fk_status status = sum_range(&on, (struct loo_shared *)data, first, count, seconds, err);
+  fk_cuda_arena_free(context, &on.arena);
+  fk_cuda_drop(context, &on.whitening);
   return status;
 }
 

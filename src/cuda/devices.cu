@@ -47,10 +47,8 @@ static void run_once(struct range *r, int attempt) {
   r->seconds = r->progress.done = 0;
   r->err.status = FK_STATUS_OK;
   r->status = r->fn(r->context, r->first, r->count, r->data, &r->progress, &r->seconds, &r->err);
-  if (r->status) {
-    fk_cuda_release_workspace(r->context);
-    fk_cuda_release_cache(r->context);
-  }
+  if (r->status && r->context->room) fk_cuda_room_empty(r->context, r->context->room);
+  if (r->status == FK_STATUS_ALLOC) fk_cuda_release_kept(r->context);
 }
 
 static void *run_range(void *data) {
@@ -61,7 +59,7 @@ static void *run_range(void *data) {
     r->status = fk_cuda_fail(&r->err, code, "cudaSetDevice", r->context->device);
   else
     run_once(r, 0);
-  /* Workspace and cache of earlier calls, or other programs, may have been in the way. */
+  /* What earlier calls keep, or other programs, may have been in the way. */
   for (int attempt = 1; r->status == FK_STATUS_ALLOC && attempt < ATTEMPTS; attempt++) run_once(r, attempt);
   if (r->status == FK_STATUS_DEVICE) fk_cuda_recover(r->context);
   __atomic_store_n(&r->finished, 1, __ATOMIC_RELEASE);

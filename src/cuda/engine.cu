@@ -3,11 +3,13 @@
  * cores, FP32 or FP64. Rows that underflow or lie outside a method's range are done again in FP64. Twin of
  * cpu/exact_cpu.c.
  */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "job.cuh"
+#include "resident.cuh"
 
 /* ---- one device ------------------------------------------------------------------------------- */
 
@@ -17,6 +19,8 @@ struct shared {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
+  const double *A;           /* of points that move; NULL: sums */
+  struct fk_resident *moved; /* those */
 };
 
 /* How many sources and targets fit, with their packed forms. */
@@ -24,7 +28,7 @@ static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err)
   const struct fk_task *task = job->task;
   double bytes, d = (double)task->sources.d, v = job->n_values, k = 16 * ceil(d / 16);
   double per_source = 8 * (3 * d + 2 * v + 3) + 8 * k + 16, per_target = 8 * (3 * d + v + 6) + 4 * k;
-  FK_TRY(fk_cuda_budget(job->context, &bytes, err));
+  FK_TRY(fk_cuda_budget(job->context, fk_cuda_sources_bytes(job->sources), &bytes, err));
   bytes = (bytes - 8 * d * d) / (1 << (2 * job->progress->attempt));
   double sources = 0.6 * bytes / per_source, targets = 0.25 * bytes / per_target;
   job->partial_bytes = 0.1 * bytes;
@@ -43,22 +47,52 @@ static enum fk_status run_rows(struct fk_cuda_job *job, int64_t first, int64_t e
   return FK_STATUS_OK;
 }
 
+/* The masses of points that move, where any of them are lost: they are on the device. */
+static enum fk_status fetch_lost(struct fk_cuda_job *job, double threshold, double **mass, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  struct fk_cuda_buffer buffer = {};
+  int64_t n = job->task->sources.n;
+  unsigned long long *found, count = 0;
+  *mass = NULL;
+  FK_TRY(fk_cuda_room(context, &buffer, 1, &found, err));
+  cudaError_t code = fk_finish_count_lost(job->move->mass, n, threshold, found, context->stream);
+  enum fk_status status =
+      code == cudaSuccess ? fk_cuda_download(context, (const double *)found, 1, 1, 0, 1, (double *)&count, 1, err)
+                          : fk_cuda_fail(err, code, "lost_kernel", context->device);
+  fk_cuda_drop(context, &buffer);
+  if (status || count == 0) return status;
+  *mass = (double *)malloc(sizeof **mass * (size_t)n);
+  if (!*mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
+  return fk_cuda_download(context, job->move->mass, n, 1, 0, n, *mass, n, err);
+}
+
+static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
+                                int64_t *found, struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  double lost = fk_lost_below(job->precision != FK_PRECISION_DOUBLE, task->sources.n, job->weight_scale),
+         threshold = task->tail_pass ? lost : 0, *mass = NULL;
+  if (!job->move) return fk_rows_below(task->mass + first, count, threshold, rows, found, err);
+  *rows = NULL;
+  *found = 0;
+  enum fk_status status = fetch_lost(job, threshold, &mass, err);
+  if (!status && mass) status = fk_rows_below(mass, count, threshold, rows, found, err);
+  free(mass);
+  return status;
+}
+
 /* Rows that underflowed, each with the exponent of its own largest term taken off, and rows out of the method's
  * range. */
 static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t count, double *redone,
                                 struct fk_error *err) {
-  const struct fk_task *task = job->task;
   int64_t *rows = NULL, found = 0;
-  double lost = fk_lost_below(job->precision != FK_PRECISION_DOUBLE, task->sources.n, job->weight_scale);
-  FK_TRY(fk_rows_below(task->mass + first, count, task->tail_pass ? lost : 0, &rows, &found, err));
+  FK_TRY(find_lost(job, first, count, &rows, &found, err));
   if (found == 0) return FK_STATUS_OK;
   for (int64_t r = 0; r < found; r++) rows[r] += first;
   job->rows = rows;
   job->in_double = true;
-  job->shifted = task->tail_pass;
+  job->shifted = job->task->tail_pass;
   if (job->shifted) job->weight_scale = 1;
   job->normalised = false;
-  job->whitened = false;
   job->progress_per_pair = 0;
   enum fk_status status = run_rows(job, 0, found, err);
   free(rows);
@@ -66,49 +100,98 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   return status;
 }
 
+static void init_job(struct fk_cuda_job *job, const struct shared *shared) {
+  const struct fk_task *task = shared->task;
+  const struct fk_opts *opts = shared->opts;
+  job->task = task;
+  job->id = ++job->context->clock;
+  job->precision = opts->precision == FK_PRECISION_AUTO ? FK_PRECISION_SINGLE : opts->precision;
+  job->threads = fk_threads(opts->threads);
+  job->weight_scale = shared->weight_scale;
+  job->column_scale = shared->column_scale;
+  job->n_values = (int)fk_n_values(task);
+  job->form = fk_task_form(task);
+  /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
+  job->normalised = job->form.type == FK_FORM_GAUSSIAN && job->n_values > 0 &&
+                    job->precision != FK_PRECISION_DOUBLE &&
+                    (task->targets.data || task->weights || task->exclude_self);
+  job->progress_per_pair = 1.0 / ((double)task->sources.n * (job->normalised ? 2 : 1));
+}
+
+/* A, zeros, and room for what moves. */
+static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct fk_cuda_arena *arena,
+                                struct fk_cuda_buffer *moved, struct fk_cuda_move *move, struct fk_error *err) {
+  int64_t n = job->task->sources.n, d = job->task->sources.d;
+  double *there;
+  move->diagonal = true;
+  for (int64_t k = 0; k < d * d; k++) move->diagonal &= A[k] == 0 || k / d == k % d;
+  FK_TRY(fk_cuda_take(job->context, arena, d * d, &there, err));
+  FK_TRY(fk_cuda_take(job->context, arena, n, &move->mass, err));
+  FK_TRY(fk_cuda_room(job->context, moved, n * d, &move->moved, err));
+  move->A = there;
+  job->move = move;
+  return fk_cuda_upload(job->context, A, d * d, 1, 0, d * d, there, d * d, err);
+}
+
+static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared, struct fk_error *err) {
+  struct fk_cuda_arena arena = {};
+  struct fk_cuda_buffer moved = {};
+  struct fk_cuda_move move = {};
+  const struct fk_points *x = &job->task->sources;
+  enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
+  if (!status) status = run_rows(job, 0, x->n, err);
+  if (!status) status = redo_rows(job, 0, x->n, &shared->tail_rows[job->context->device], err);
+  if (!status) status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
+  fk_cuda_arena_free(job->context, &arena);
+  fk_cuda_drop(job->context, &moved);
+  return status;
+}
+
+/* Does the operator keep what is sent of this task's sources? */
+static bool is_kept(const struct fk_task *task) {
+  return task->op && task->whitening == &task->op->whitening && task->sources.data == task->op->x.data;
+}
+
+static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
+                              struct fk_error *err) {
+  const struct fk_task *task = job->task;
+  FK_TRY(plan_chunks(job, err));
+  bool whole = job->source_chunk >= task->sources.n;
+  job->finds_centre = whole && is_kept(task) && (!task->op->weights || task->weights == task->op->weights);
+  bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
+  if (!centred || (!whole && !task->sources.data))
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
+  if (shared->A) return move_points(job, shared, err);
+  for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
+  FK_TRY(run_rows(job, first, first + count, err));
+  double pairs = (double)count * (double)task->sources.n;
+  if (pairs > 1e10) job->context->pairs_per_second = pairs / *job->seconds;
+  return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
+}
+
 static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                  struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct shared *shared = (struct shared *)data;
-  const struct fk_task *task = shared->task;
-  const struct fk_points *x = &task->sources;
   struct fk_cuda_job job = {};
+  struct fk_cuda_sources own;
+  bool kept = is_kept(shared->task);
+  fk_cuda_sources_init(&own, context);
   job.context = context;
-  job.task = task;
-  job.precision = shared->opts->precision == FK_PRECISION_AUTO ? FK_PRECISION_SINGLE : shared->opts->precision;
-  job.threads = fk_threads(shared->opts->threads);
   job.progress = progress;
   job.seconds = seconds;
-  job.weight_scale = shared->weight_scale;
-  job.sources.d = (int)x->d;
-  job.source_first = -1;
-  job.n_values = (int)fk_n_values(task);
-  job.form = fk_task_form(task);
-  /* A point's own kernel is 1: a sum at the points themselves needs no first pass to be raised by. */
-  job.normalised = job.form.type == FK_FORM_GAUSSIAN && job.n_values > 0 && job.precision != FK_PRECISION_DOUBLE &&
-                   (task->targets.data || task->weights || task->exclude_self);
-  job.progress_per_pair = 1.0 / ((double)x->n * (job.normalised ? 2 : 1));
-  FK_TRY(fk_cuda_whitening_init(context, task->whitening, &job.whitening, err));
-  if (shared->column_scale) {
-    double *scale;
-    FK_TRY(fk_cuda_array(context, FK_SLOT_FACTORS, job.n_values, &scale, err));
-    FK_TRY(
-        fk_cuda_upload(context, shared->column_scale, job.n_values, 1, 0, job.n_values, scale, job.n_values, err));
-    job.column_scale = scale;
-  }
-  FK_TRY(plan_chunks(&job, err));
-  if (job.source_chunk >= x->n) {
-    FK_TRY(fk_cuda_resident(context, x->data, x->n * x->d, job.threads, &job.resident, err));
-    if (task->weights)
-      FK_TRY(fk_cuda_resident(context, task->weights, x->n, job.threads, &job.resident_weights, err));
-    FK_TRY(plan_chunks(&job, err)); /* with what the cache has left */
-    if (job.source_chunk < x->n) job.resident = job.resident_weights = NULL;
-  }
-  for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
-  FK_TRY(run_rows(&job, first, first + count, err));
-  double pairs = (double)count * (double)x->n;
-  if (pairs > 1e10) context->pairs_per_second = pairs / *seconds;
+  job.sources = &own;
+  init_job(&job, shared);
+  if (kept) FK_TRY(fk_cuda_sources_of(shared->task->op, context, &job.sources, err));
+  job.sources->busy = true;
+  enum fk_status status = run_job(&job, shared, first, count, err);
+  job.sources->busy = false;
   shared->method = job.method; /* of all devices: the points decide */
-  return redo_rows(&job, first, count, &shared->tail_rows[context->device], err);
+  if (!kept || status || job.source_chunk < shared->task->sources.n) fk_cuda_sources_empty(job.sources);
+  fk_cuda_drop(context, &job.sources->raw_buffer);
+  job.sources->raw = NULL;
+  fk_job_free(&job);
+  fk_cuda_keep_within(context, fk_cuda_memory_to_keep(context, shared->opts));
+  return status;
 }
 
 /* ---- the engine ------------------------------------------------------------------------------- */
@@ -135,31 +218,90 @@ static const char *precision_name(enum fk_precision precision) {
   return precision == FK_PRECISION_DOUBLE ? "double" : precision == FK_PRECISION_FAST ? "fast" : "single";
 }
 
+static enum fk_status scale_columns(const struct fk_task *task, int threads, double **scale,
+                                    struct fk_error *err) {
+  *scale = NULL;
+  if (task->values != FK_VALUES_COLUMNS) return FK_STATUS_OK;
+  *scale = (double *)malloc(sizeof **scale * (size_t)task->n_columns);
+  if (!*scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  int64_t n = task->sources.n;
+  for (int64_t v = 0; v < task->n_columns; v++) {
+    double largest = fk_largest(task->columns + v * n, n, threads);
+    (*scale)[v] = largest > 0 ? fmax(largest, DBL_MIN) : 1;
+  }
+  return FK_STATUS_OK;
+}
+
+/* Those that only another device has, or that several are to have, come from the host. */
+static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context *const *contexts, int count,
+                                   int threads, struct fk_error *err) {
+  struct fk_operator *op = task->op;
+  if (!op || task->sources.data) return FK_STATUS_OK;
+  bool there = count == 1 && fk_cuda_resident_data(contexts[0], op->resident);
+  return there ? FK_STATUS_OK : fk_operator_here(op, threads, task, err);
+}
+
+static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
+                                 struct fk_stats *stats, struct fk_error *err) {
+  const char *methods[] = {"difference", "difference", "mma", "wgmma"};
+  const struct fk_task *task = shared->task;
+  const struct fk_opts *opts = shared->opts;
+  int64_t n = task->sources.n;
+  struct fk_resident *points = task->op ? task->op->resident : NULL;
+  shared->weight_scale = task->weights ? fk_largest(task->weights, n, opts->threads) : 1;
+  shared->weight_scale = shared->weight_scale > 0 ? fmax(shared->weight_scale, DBL_MIN) : 1;
+  FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
+  if (points) points->busy = true;
+  enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
+                                             sums_range, shared, &stats->device_seconds, err);
+  if (points) points->busy = false;
+  free(shared->column_scale);
+  FK_TRY(status);
+  fk_cuda_describe(stats, contexts, count, methods[shared->method],
+                   shared->method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));
+  for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared->tail_rows[i];
+  stats->pairs += (double)n * (double)fk_n_targets(task);
+  return FK_STATUS_OK;
+}
+
 static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err) {
-  const char *methods[] = {"difference", "difference", "mma", "wgmma"};
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
-  struct shared shared = {task, opts};
-  double start = fk_seconds(), n = (double)task->sources.n, m = (double)fk_n_targets(task);
+  struct fk_task own = *task;
+  struct shared shared = {&own, opts};
+  double start = fk_seconds();
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  shared.weight_scale = task->weights ? fk_largest_absolute(task->weights, task->sources.n) : 1;
-  if (task->values == FK_VALUES_COLUMNS) {
-    shared.column_scale = (double *)malloc(sizeof(double) * (size_t)task->n_columns);
-    if (!shared.column_scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-    for (int64_t v = 0; v < task->n_columns; v++)
-      shared.column_scale[v] = fk_largest_absolute(task->columns + v * task->sources.n, task->sources.n);
+  FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
+  enum fk_status status = run_shared(&shared, contexts, count, stats, err);
+  if (status == FK_STATUS_UNSUPPORTED && own.op) { /* they do not fit: by chunks, from the host */
+    *err = (struct fk_error){FK_STATUS_OK, ""};
+    FK_TRY(fk_operator_here(own.op, opts->threads, &own, err));
+    status = run_shared(&shared, contexts, count, stats, err);
   }
-  enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
-                                             sums_range, &shared, &stats->device_seconds, err);
-  free(shared.column_scale);
   FK_TRY(status);
-  fk_cuda_describe(stats, contexts, count, methods[shared.method],
-                   shared.method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));
   if (opts->precision == FK_PRECISION_DOUBLE)
-    FK_TRY(fk_redo_lost_sums(task, &fk_engine_exact_cuda, opts, stats, err));
-  for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared.tail_rows[i];
-  stats->pairs += n * m;
+    FK_TRY(fk_redo_lost_sums(&own, &fk_engine_exact_cuda, opts, stats, err));
+  stats->seconds += fk_seconds() - start;
+  return FK_STATUS_OK;
+}
+
+/* On one device, where the points fit. */
+static enum fk_status shift(const struct fk_task *task, const double *A, const struct fk_opts *opts,
+                            struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  struct fk_task own = *task;
+  struct shared shared = {&own, opts};
+  double start = fk_seconds();
+  int count;
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  if (count > 1) return FK_STATUS_UNSUPPORTED;
+  shared.A = A;
+  FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
+  enum fk_status status = run_shared(&shared, contexts, count, stats, err);
+  if (status == FK_STATUS_UNSUPPORTED) *err = (struct fk_error){FK_STATUS_OK, ""};
+  FK_TRY(status);
+  *moved = shared.moved;
   stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;
 }
@@ -199,4 +341,6 @@ const struct fk_engine fk_engine_exact_cuda = {
     .describe = describe,
     .sums = sums,
     .debiased_loo = fk_cuda_debiased_loo,
+    .sends_points = true,
+    .shift = shift,
 };

@@ -169,7 +169,7 @@ static enum fk_status plan_bound(struct fk_grid_job *job, struct fk_error *err) 
 static double room_for_grid(const struct fk_grid_job *job) {
   const struct fk_cuda_grid_task *task = job->task;
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
-  double rest = fk_grid_sort_bytes(&job->spec) + each * (double)job->spec.chunk;
+  double rest = fk_cuda_grid_sort_bytes(&job->spec) + each * (double)job->spec.chunk;
   for (int side = 0; side < (job->same ? 1 : 2); side++)
     rest += fmin(
         8.0 * (double)job->points[side].n * job->d,
@@ -183,7 +183,7 @@ static double room_for_grid(const struct fk_grid_job *job) {
 
 static bool fits(const struct fk_grid_job *job) {
   return fk_grid_axes_between(&job->axes) < 2147483647.0 &&
-         fk_grid_bytes(&job->axes, &job->spec) <= room_for_grid(job);
+         fk_cuda_grid_axes_bytes(&job->axes, &job->spec) <= room_for_grid(job);
 }
 
 static enum fk_status make_axes(struct fk_grid_job *job, struct fk_error *err) {
@@ -217,8 +217,8 @@ static enum fk_status leave_gaps_out(struct fk_grid_job *job, struct fk_cuda_con
   return make_axes(job, err);
 }
 
-static enum fk_status run(struct fk_grid_job *job, struct fk_cuda_context **contexts, double *seconds,
-                          struct fk_error *err) {
+static enum fk_status sum_on_devices(struct fk_grid_job *job, struct fk_cuda_context **contexts, double *seconds,
+                                     struct fk_error *err) {
   FK_TRY(fk_grid_plan_chunk(job, contexts[0], err));
   FK_TRY(fk_grid_extents(job, contexts, 0, 0.2, seconds, err));
   if (job->task->b) FK_TRY(fk_grid_run_phase(job, contexts, FK_GRID_SOURCES, b_range, 0.2, 0.25, seconds, err));
@@ -227,7 +227,7 @@ static enum fk_status run(struct fk_grid_job *job, struct fk_cuda_context **cont
   if (!fits(job)) FK_TRY(leave_gaps_out(job, contexts, seconds, err));
   if (!fits(job))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points spread too thinly for a grid on a GPU: %.2g nodes, %.2g GB",
-                   fk_grid_axes_between(&job->axes), 1e-9 * fk_grid_bytes(&job->axes, &job->spec));
+                   fk_grid_axes_between(&job->axes), 1e-9 * fk_cuda_grid_axes_bytes(&job->axes, &job->spec));
   if (job->devices > 1) {
     job->total = (unsigned long long *)calloc((size_t)fk_larger(total_numbers(job), 1), sizeof *job->total);
     if (!job->total)
@@ -239,9 +239,9 @@ static enum fk_status run(struct fk_grid_job *job, struct fk_cuda_context **cont
                            seconds, err);
 }
 
-static enum fk_status attempt(const struct fk_cuda_grid_task *task, const struct fk_opts *opts, int number,
-                              struct fk_cuda_context **contexts, int count, double *seconds,
-                              struct fk_error *err) {
+static enum fk_status attempt_sums(const struct fk_cuda_grid_task *task, const struct fk_opts *opts, int number,
+                                   struct fk_cuda_context **contexts, int count, double *seconds,
+                                   struct fk_error *err) {
   struct fk_grid_job job;
   enum fk_status status;
   fk_grid_job_init(&job, task, opts, count);
@@ -253,7 +253,7 @@ static enum fk_status attempt(const struct fk_cuda_grid_task *task, const struct
   job.state = (struct fk_grid_device *)calloc(FK_MAX_DEVICES, sizeof *job.state);
   job.spec.bound = job.bound;
   pthread_mutex_init(&job.lock, NULL);
-  status = job.bound && job.exponents && job.state ? run(&job, contexts, seconds, err)
+  status = job.bound && job.exponents && job.state ? sum_on_devices(&job, contexts, seconds, err)
                                                    : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   pthread_mutex_destroy(&job.lock);
   fk_grid_axes_free(&job.axes);
@@ -266,23 +266,25 @@ static enum fk_status attempt(const struct fk_cuda_grid_task *task, const struct
   return status;
 }
 
-extern "C" enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const struct fk_opts *opts,
-                                            struct fk_stats *stats, struct fk_error *err) {
+enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const struct fk_opts *opts,
+                                 struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_error last = {FK_STATUS_OK, ""};
   double seconds = 0;
-  enum fk_status status = FK_STATUS_ALLOC;
   int count;
-  if (task->sources.d < 1 || task->sources.d > FK_CUDA_GRID_D)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid is for 1 to %d dimensions", FK_CUDA_GRID_D);
+  if (task->sources.d < 1 || task->sources.d > FK_GRID_MAX_D)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid is for 1 to %d dimensions", FK_GRID_MAX_D);
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
+  enum fk_status status = FK_STATUS_ALLOC;
   for (int i = 0; i < ATTEMPTS && status == FK_STATUS_ALLOC; i++) {
     last.status = FK_STATUS_OK;
     seconds = 0;
-    status = attempt(task, opts, i, contexts, count, &seconds, &last);
+    status = attempt_sums(task, opts, i, contexts, count, &seconds, &last);
   }
+  fk_cuda_leave(task->op, contexts, count, opts);
   if (status) return fk_fail(err, status, "%s", last.message);
-  struct fk_grid_spec spec = {};
+  struct fk_cuda_grid_spec spec = {};
   spec.window = task->window;
   spec.single = task->single;
   fk_cuda_describe(stats, contexts, count, "grid", fk_grid_is_single(&spec) ? "single" : "double");

@@ -12,14 +12,14 @@
 #define FK_CUDA_GRID_CUH
 
 #include "common.cuh"
-#include "grid.h"
+#include "../grid/work.h"
 
 /* ---- what points mean ------------------------------------------------------------------------- */
 
 /* y = matrix (x - centre), in cells. */
 struct fk_grid_map {
   int d;
-  double centre[FK_CUDA_GRID_D], matrix[FK_CUDA_GRID_D][FK_CUDA_GRID_D];
+  double centre[FK_GRID_MAX_D], matrix[FK_GRID_MAX_D][FK_GRID_MAX_D];
 };
 enum fk_status fk_grid_map_init(const struct fk_whitening *whitening, double spacing, struct fk_grid_map *map,
                                 struct fk_error *err);
@@ -56,7 +56,7 @@ enum fk_status fk_grid_extent(struct fk_cuda_context *context, const struct fk_g
 /* Marks the bins of `cells` cells from origin on that hold a point, of each axis: marks[k * bins + bin] = 1, on
  * the host. */
 struct fk_grid_bins {
-  int64_t origin[FK_CUDA_GRID_D], cells[FK_CUDA_GRID_D];
+  int64_t origin[FK_GRID_MAX_D], cells[FK_GRID_MAX_D];
   int bins;
 };
 enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_grid_map *map,
@@ -66,12 +66,6 @@ enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_gri
 enum { FK_GRID_EXPONENTS = 2048 };
 enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *b, int64_t ld, int64_t n,
                                  int64_t columns, unsigned long long *counts, struct fk_error *err);
-
-/* Adds sum_j b_j f k(row, x_j), and the same of |b|, in double, f = factor[0] + factor[1] (q/2) + factor[2]
- * (q/2)^2 (grid_rows.cu). The map is to bandwidths, rows are the host's. */
-enum fk_status fk_grid_add_rows(struct fk_cuda_context *context, const struct fk_grid_map *map,
-                                const struct fk_grid_raw *points, const double *b, const struct fk_points *rows,
-                                const double factor[3], double *sums, double *absolute, struct fk_error *err);
 
 /* ---- axes (grid_axes.cu) ---------------------------------------------------------------------- */
 
@@ -87,7 +81,7 @@ struct fk_grid_segments {
 /* Intervals of cells that hold sources and targets, axis by axis, on the host. */
 struct fk_grid_axes {
   int d, width;
-  struct fk_grid_segments source[FK_CUDA_GRID_D], target[FK_CUDA_GRID_D];
+  struct fk_grid_segments source[FK_GRID_MAX_D], target[FK_GRID_MAX_D];
 };
 void fk_grid_axes_free(struct fk_grid_axes *axes);
 /* From the extents, one interval an axis, or where marks are given (NULL: not) the intervals of marked bins. What
@@ -115,7 +109,7 @@ struct fk_grid_axis {
 struct fk_grid_box {
   int d;
   unsigned nodes;
-  struct fk_grid_axis axis[FK_CUDA_GRID_D];
+  struct fk_grid_axis axis[FK_GRID_MAX_D];
 };
 
 /* Points of a chunk in the order of their cells. */
@@ -128,7 +122,7 @@ struct fk_grid_sorted {
 
 enum { FK_GRID_CHUNK_MOST = 1 << 27 }; /* points sorted at a time */
 
-struct fk_grid_spec {
+struct fk_cuda_grid_spec {
   struct fk_grid_map map;
   struct fk_window window;
   unsigned use;
@@ -141,7 +135,7 @@ struct fk_grid_spec {
 
 struct fk_cuda_grid {
   struct fk_cuda_context *context;
-  struct fk_grid_spec spec;
+  struct fk_cuda_grid_spec spec;
   struct fk_grid_box source, target;
   bool same_axes; /* of sources and targets */
   int reach, tile;
@@ -161,16 +155,16 @@ struct fk_cuda_grid {
 
 /* Float goes up to this width: a wider window is more precise than it. */
 enum { FK_GRID_WIDTH_SINGLE = 9 };
-static inline bool fk_grid_is_single(const struct fk_grid_spec *spec) {
+static inline bool fk_grid_is_single(const struct fk_cuda_grid_spec *spec) {
   return spec->single && spec->window.width <= FK_GRID_WIDTH_SINGLE;
 }
 /* Bytes of a grid, and of the sort of a chunk. */
-double fk_grid_bytes(const struct fk_grid_axes *axes, const struct fk_grid_spec *spec);
-double fk_grid_sort_bytes(const struct fk_grid_spec *spec);
+double fk_cuda_grid_axes_bytes(const struct fk_grid_axes *axes, const struct fk_cuda_grid_spec *spec);
+double fk_cuda_grid_sort_bytes(const struct fk_cuda_grid_spec *spec);
 
 /* All of it is the context's memory; a second grid of a context takes the place of the first. Starts empty.
  * FK_STATUS_UNSUPPORTED where it has more nodes than 2^31. */
-enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct fk_grid_spec *spec,
+enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct fk_cuda_grid_spec *spec,
                                    const struct fk_grid_axes *axes, struct fk_cuda_grid *grid,
                                    struct fk_error *err);
 /* Sources on the device, with b, b[q * ld_b + j] there (NULL: ones); those outside of the axes do not count.
@@ -187,8 +181,8 @@ static inline void fk_cuda_grid_forget(struct fk_cuda_grid *grid) { grid->sorted
 /* ---- its parts -------------------------------------------------------------------------------- */
 
 /* The first `count` points of a chunk, to grid->sorted, unless they are there (grid_sort.cu). */
-enum fk_status fk_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x, int64_t ld,
-                            int count, struct fk_error *err);
+enum fk_status fk_cuda_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
+                                 int64_t ld, int count, struct fk_error *err);
 /* What grid->sorted holds, by precision (grid_spread.cuh, grid_evaluate.cuh). */
 enum fk_status fk_grid_spread_f32(struct fk_cuda_grid *grid, const double *b, int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_spread_f64(struct fk_cuda_grid *grid, const double *b, int64_t ld_b, struct fk_error *err);
@@ -302,7 +296,7 @@ template <typename T>
 static __device__ __forceinline__ T fk_grid_pick(const T f[8], int k) {
   T here = f[0];
 #pragma unroll
-  for (int l = 1; l < FK_CUDA_GRID_D; l++) here = k == l ? f[l] : here;
+  for (int l = 1; l < FK_GRID_MAX_D; l++) here = k == l ? f[l] : here;
   return here;
 }
 #endif

@@ -82,7 +82,7 @@ static enum fk_status segments(const struct list *list, int width, struct fk_gri
 }
 
 void fk_grid_axes_free(struct fk_grid_axes *axes) {
-  for (int k = 0; k < FK_CUDA_GRID_D; k++) {
+  for (int k = 0; k < FK_GRID_MAX_D; k++) {
     free(axes->source[k].at);
     free(axes->target[k].at);
     axes->source[k].at = axes->target[k].at = NULL;

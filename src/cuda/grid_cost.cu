@@ -2,15 +2,16 @@
 #include <math.h>
 
 #include "grid.cuh"
+#include "grid_task.cuh"
 
-static double nodes_of(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
+static double nodes_of(const struct fk_grid_work *work, const struct fk_window *window) {
   double nodes = 1;
   for (int k = 0; k < work->d; k++) nodes *= work->extent[k] / window->spacing + window->width;
   return nodes;
 }
 
-extern "C" double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
-  double number = work->single ? 4 : 8, planes = work->use & FK_WINDOW_LAPLACE ? 2 : 1;
+double fk_cuda_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single) {
+  double number = single ? 4 : 8, planes = work->use & FK_WINDOW_LAPLACE ? 2 : 1;
   return nodes_of(work, window) * ((double)work->columns * (8 + number) + 2 * planes * number);
 }
 
@@ -18,10 +19,10 @@ extern "C" double fk_cuda_grid_bytes(const struct fk_cuda_grid_work *work, const
  * warp's load of shared memory or a first-level hit a cycle and four multiply-adds, sorts of 10^10 pairs a second
  * and 32 bits, 5e10 atomic additions a second, the host's memory at 16 GB/s. Of one device: the window, and with
  * it the bits, are not to depend on how many there are. */
-extern "C" double fk_cuda_grid_seconds(const struct fk_cuda_grid_work *work, const struct fk_window *window) {
+double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single) {
   const double memory = 4.2e12, cycles = 132 * 1.75e9;
   double d = work->d, w = window->width, n = work->n, m = work->m, columns = (double)work->columns;
-  double nodes = nodes_of(work, window), rows = pow(w, d - 1), number = work->single ? 1 : 2;
+  double nodes = nodes_of(work, window), rows = pow(w, d - 1), number = single ? 1 : 2;
   double slopes = work->use & FK_WINDOW_GRADIENT ? d : 0, planes = work->use & FK_WINDOW_LAPLACE ? 3 : 1;
   double sorts = (n + m) * (1e-10 * ceil(log2(nodes + 1) / 8) / 4 + (16 * d + 64 * number) / memory);
   double weights = d * w * window->width * number / 128;

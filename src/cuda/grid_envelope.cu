@@ -1,5 +1,6 @@
-/* What fast/envelope.h wants of all points: |b| on the corners of cells a bandwidth wide, by hats, and which cells
- * have targets. Numbers are added as integers, each rounded up: the same in any order, and never too small. */
+/* What the bound of a grid's error (cpu/grid/envelope.h) wants of all points: |b| on the corners of cells a
+ * bandwidth wide, by hats, and which cells have targets. Numbers are added as integers, each rounded up: the same
+ * in any order, and never too small. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ enum { THREADS = 256, COLUMNS = 8, SHARED = 48 * 1024 / 8, MOST_NODES = 1 << 24 
 /* The box of cells, and where its numbers are: of nodes |b| and points with b other than 0, of cells targets and
  * the first of them. */
 struct hats {
-  int64_t low[FK_CUDA_GRID_D], cells[FK_CUDA_GRID_D], n_nodes, n_cells;
+  int64_t low[FK_GRID_MAX_D], cells[FK_GRID_MAX_D], n_nodes, n_cells;
   unsigned long long *mass, *count, *targets, *row; /* count NULL: not wanted */
   double unit;                                      /* of them in a mass of 1 */
   double scale[COLUMNS];
@@ -124,12 +125,12 @@ static cudaError_t add_hats(struct fk_cuda_context *context, const struct fk_gri
 struct envelope_job {
   struct fk_grid_job job;
   struct hats hats;
-  struct fk_cuda_envelope *out;
+  struct fk_grid_cells *out;
 };
 
 /* Numbers of 64 bits pass as doubles: they are only copied. */
-static enum fk_status join(struct envelope_job *e, struct fk_cuda_context *context, const unsigned long long *all,
-                           int64_t numbers, struct fk_error *err) {
+static enum fk_status join_devices(struct envelope_job *e, struct fk_cuda_context *context,
+                                   const unsigned long long *all, int64_t numbers, struct fk_error *err) {
   int64_t sums = numbers - e->hats.n_cells;
   unsigned long long *own = (unsigned long long *)malloc(sizeof *own * (size_t)numbers);
   if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
@@ -173,12 +174,12 @@ static enum fk_status hats_range(struct fk_cuda_context *context, int64_t first,
     FK_TRY(fk_cuda_tick(progress, context, (double)here, err));
     FK_TRY(fk_cuda_elapsed(context, seconds, err));
   }
-  return join(e, context, a.mass, numbers, err);
+  return join_devices(e, context, a.mass, numbers, err);
 }
 
 static enum fk_status make_box(struct envelope_job *e, bool counted, double most_nodes, struct fk_error *err) {
   struct hats *a = &e->hats;
-  struct fk_cuda_envelope *out = e->out;
+  struct fk_grid_cells *out = e->out;
   const struct fk_grid_job *job = &e->job;
   double nodes = 1;
   a->n_nodes = a->n_cells = 1;
@@ -206,8 +207,8 @@ static enum fk_status make_box(struct envelope_job *e, bool counted, double most
   return FK_STATUS_OK;
 }
 
-static enum fk_status run(struct envelope_job *e, struct fk_cuda_context **contexts, bool counted,
-                          double most_nodes, struct fk_error *err) {
+static enum fk_status fill_cells(struct envelope_job *e, struct fk_cuda_context **contexts, bool counted,
+                                 double most_nodes, struct fk_error *err) {
   struct fk_grid_job *job = &e->job;
   double seconds = 0;
   FK_TRY(fk_grid_plan_chunk(job, contexts[0], err));
@@ -222,13 +223,13 @@ static enum fk_status run(struct envelope_job *e, struct fk_cuda_context **conte
   return fk_grid_run_phase(job, contexts, FK_GRID_TARGETS, hats_range, 0, 0, &seconds, err);
 }
 
-extern "C" enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const double *size,
-                                                bool counted, double most_nodes, const struct fk_opts *opts,
-                                                struct fk_cuda_envelope *out, struct fk_error *err) {
+enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const double *size, bool counted,
+                                     double most_nodes, const struct fk_opts *opts, struct fk_grid_cells *out,
+                                     struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct envelope_job e = {};
   int count;
-  *out = (struct fk_cuda_envelope){};
+  *out = (struct fk_grid_cells){};
   if (task->columns > COLUMNS)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "the bound takes up to %d columns on a GPU", COLUMNS);
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
@@ -237,14 +238,11 @@ extern "C" enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *
   e.out = out;
   e.hats.columns = (int)task->columns;
   for (int c = 0; c < e.hats.columns; c++) e.hats.scale[c] = size[c] > 0 ? 1 / size[c] : 0;
+  FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
   pthread_mutex_init(&e.job.lock, NULL);
-  enum fk_status status = run(&e, contexts, counted, most_nodes, err);
+  enum fk_status status = fill_cells(&e, contexts, counted, most_nodes, err);
   pthread_mutex_destroy(&e.job.lock);
-  if (status) fk_cuda_envelope_free(out);
+  fk_cuda_leave(task->op, contexts, count, opts);
+  if (status) free(out->memory);
   return status;
-}
-
-extern "C" void fk_cuda_envelope_free(struct fk_cuda_envelope *envelope) {
-  free(envelope->memory);
-  *envelope = (struct fk_cuda_envelope){};
 }

@@ -9,7 +9,7 @@
 struct evaluate_task {
   struct fk_grid_sorted sorted;
   int d, record, outer; /* outer: pairs of rows' places in axes 2 on */
-  unsigned nodes, stride[FK_CUDA_GRID_D];
+  unsigned nodes, stride[FK_GRID_MAX_D];
   const void *grid; /* [columns][nodes] */
   int64_t columns;
   double per_cell; /* 1 / spacing: slopes are by the cell */
@@ -43,27 +43,35 @@ static __device__ __forceinline__ void evaluate_rows(const struct evaluate_task 
   }
 }
 
-template <typename T, int W, bool GRADIENT>
-static __global__ void __launch_bounds__(128)
-    evaluate_kernel(const __grid_constant__ struct evaluate_task t,
-                    const __grid_constant__ struct fk_grid_window<T, W> window) {
-  extern __shared__ __align__(16) char shared[];
-  const int threads = (int)blockDim.x, last = FK_CUDA_GRID_D - 2; /* axes 2 on */
-  int i = blockIdx.x * threads + threadIdx.x;
-  if (i >= t.sorted.count) return;
-  unsigned key = t.sorted.key[i], index = t.sorted.index[i];
-  if (key >= t.nodes) { /* no source is near */
-    for (int64_t q = 0; q < t.columns; q++) {
-      t.value[q * t.ld + index] = 0;
-      for (int k = 0; k < t.d && GRADIENT; k++) t.gradient[(q * t.d + k) * t.ld + index] = 0;
-    }
-    return;
+/* No source is near. */
+template <bool GRADIENT>
+static __device__ __forceinline__ void evaluate_nothing(const struct evaluate_task &t, unsigned index) {
+  for (int64_t q = 0; q < t.columns; q++) {
+    t.value[q * t.ld + index] = 0;
+    for (int k = 0; k < t.d && GRADIENT; k++) t.gradient[(q * t.d + k) * t.ld + index] = 0;
   }
-  T *weights = (T *)shared + threadIdx.x, *slopes = weights + (t.d - 1) * W * threads;
-  T f[8], value[W], slope[W], other[W], other_slope[W];
-  fk_grid_load((const T *)t.sorted.fractions, t.record, index, f);
-  fk_grid_weights<GRADIENT>(window, f[0], value, slope);
-  for (int k = 1; k < t.d; k++) {
+}
+
+/* The next place in axes 2 on, four bits each. */
+template <typename T, int W>
+static __device__ __forceinline__ void evaluate_next(const struct evaluate_task &t, unsigned &place,
+                                                     const T *&nodes) {
+  for (int k = 0; k + 2 < t.d; k++) {
+    place += 1u << 4 * k;
+    nodes += t.stride[k + 2];
+    if ((place >> 4 * k & 15) < (unsigned)W) break;
+    place -= (unsigned)W << 4 * k;
+    nodes -= (size_t)W * t.stride[k + 2];
+  }
+}
+
+/* Weights of axes 1 on, and their slopes, to shared memory. */
+template <typename T, int W, bool GRADIENT>
+static __device__ __forceinline__ void evaluate_weights(int d, const struct fk_grid_window<T, W> &window,
+                                                        const T (&f)[8], T *weights, T *slopes) {
+  const int threads = (int)blockDim.x;
+  T other[W], other_slope[W];
+  for (int k = 1; k < d; k++) {
     fk_grid_weights<GRADIENT>(window, fk_grid_pick(f, k), other, other_slope);
 #pragma unroll
     for (int l = 0; l < W; l++) {
@@ -71,12 +79,29 @@ static __global__ void __launch_bounds__(128)
       if (GRADIENT) slopes[((k - 1) * W + l) * threads] = other_slope[l];
     }
   }
+}
+
+template <typename T, int W, bool GRADIENT>
+static __global__ void __launch_bounds__(128)
+    evaluate_kernel(const __grid_constant__ struct evaluate_task t,
+                    const __grid_constant__ struct fk_grid_window<T, W> window) {
+  extern __shared__ __align__(16) char shared[];
+  const int threads = (int)blockDim.x, last = FK_GRID_MAX_D - 2; /* axes 2 on */
+  int i = blockIdx.x * threads + threadIdx.x;
+  if (i >= t.sorted.count) return;
+  unsigned key = t.sorted.key[i], index = t.sorted.index[i];
+  if (key >= t.nodes) return evaluate_nothing<GRADIENT>(t, index);
+  T *weights = (T *)shared + threadIdx.x, *slopes = weights + (t.d - 1) * W * threads;
+  T f[8], value[W], slope[W];
+  fk_grid_load((const T *)t.sorted.fractions, t.record, index, f);
+  fk_grid_weights<GRADIENT>(window, f[0], value, slope);
+  evaluate_weights<T, W, GRADIENT>(t.d, window, f, weights, slopes);
   for (int64_t q = 0; q < t.columns; q++) {
     const T *nodes = (const T *)t.grid + (size_t)q * t.nodes + key;
-    T sum = 0, grad[FK_CUDA_GRID_D];
+    T sum = 0, grad[FK_GRID_MAX_D];
 #pragma unroll
-    for (int k = 0; k < FK_CUDA_GRID_D; k++) grad[k] = 0;
-    unsigned place = 0; /* in axes 2 on, four bits each */
+    for (int k = 0; k < FK_GRID_MAX_D; k++) grad[k] = 0;
+    unsigned place = 0;
     for (int o = 0; o < t.outer; o++) {
       T sums[3], factor = 1;
       evaluate_rows<T, W, GRADIENT>(t, nodes, weights, slopes, value, slope, sums);
@@ -101,18 +126,12 @@ static __global__ void __launch_bounds__(128)
         for (int k = 0; k + 2 < t.d; k++) factor *= weights[((k + 1) * W + (place >> 4 * k & 15)) * threads];
       }
       sum += factor * sums[0];
-      for (int k = 0; k + 2 < t.d; k++) { /* the next place */
-        place += 1u << 4 * k;
-        nodes += t.stride[k + 2];
-        if ((place >> 4 * k & 15) < (unsigned)W) break;
-        place -= (unsigned)W << 4 * k;
-        nodes -= (size_t)W * t.stride[k + 2];
-      }
+      evaluate_next<T, W>(t, place, nodes);
     }
     t.value[q * t.ld + index] = (double)sum;
     if (GRADIENT) {
 #pragma unroll
-      for (int k = 0; k < FK_CUDA_GRID_D; k++)
+      for (int k = 0; k < FK_GRID_MAX_D; k++)
         if (k < t.d) t.gradient[(q * t.d + k) * t.ld + index] = (double)grad[k] * t.per_cell;
     }
   }

@@ -9,10 +9,10 @@ enum { THREADS = 256, TAPS = 2 * FK_WINDOW_REACH + 1 };
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-static double number_bytes(const struct fk_grid_spec *spec) { return fk_grid_is_single(spec) ? 4 : 8; }
-static int planes(const struct fk_grid_spec *spec) { return spec->use & FK_WINDOW_LAPLACE ? 2 : 1; }
+static double number_bytes(const struct fk_cuda_grid_spec *spec) { return fk_grid_is_single(spec) ? 4 : 8; }
+static int planes(const struct fk_cuda_grid_spec *spec) { return spec->use & FK_WINDOW_LAPLACE ? 2 : 1; }
 
-double fk_grid_bytes(const struct fk_grid_axes *axes, const struct fk_grid_spec *spec) {
+double fk_cuda_grid_axes_bytes(const struct fk_grid_axes *axes, const struct fk_cuda_grid_spec *spec) {
   double columns = (double)spec->columns, number = number_bytes(spec);
   return columns * (8 * fk_grid_axes_nodes(axes, false) + number * fk_grid_axes_nodes(axes, true)) +
          2 * planes(spec) * number * fk_grid_axes_between(axes);
@@ -62,7 +62,7 @@ static double scale_of(double bound) {
 static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_grid_axes *axes,
                                   struct fk_error *err) {
   struct fk_cuda_context *context = grid->context;
-  const struct fk_grid_spec *spec = &grid->spec;
+  const struct fk_cuda_grid_spec *spec = &grid->spec;
   double gauss[FK_WINDOW_REACH + 1], laplace[FK_WINDOW_REACH + 1];
   int64_t counts[2] = {0, 0};
   FK_TRY(fk_window_taps(&spec->window, 1, gauss, planes(spec) > 1 ? laplace : NULL, &grid->reach, err));
@@ -104,7 +104,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct fk_grid_spec *spec,
+enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct fk_cuda_grid_spec *spec,
                                    const struct fk_grid_axes *axes, struct fk_cuda_grid *grid,
                                    struct fk_error *err) {
   static_assert(sizeof(struct fk_grid_segment) == 2 * sizeof(double), "segments are sent as doubles");
@@ -147,6 +147,20 @@ struct filter_task {
   double half; /* 1 + d/2 where the two planes become one, else 0 */
 };
 
+/* The segment of an axis that has a node. */
+static __device__ __forceinline__ struct fk_grid_segment segment_of(const struct fk_grid_axis &axis, int node) {
+  if (axis.count <= 1) return axis.one;
+  int low = 0, high = axis.count;
+  while (high - low > 1) {
+    int middle = (low + high) / 2;
+    if (axis.at[middle].offset <= node)
+      low = middle;
+    else
+      high = middle;
+  }
+  return axis.at[low];
+}
+
 /* One axis: of a plane, or with PAIR of two, of which the second gathers one factor t^2/2 in place of 1:
  *   A <- G A,   B <- G B + Q A   (b NULL: 0). */
 template <typename T, bool PAIR>
@@ -161,18 +175,7 @@ static __global__ void __launch_bounds__(THREADS)
   if (i >= t.count) return;
   unsigned inner = (unsigned)i % t.inner, rest = (unsigned)i / t.inner, outer = rest / t.to.nodes;
   int node = (int)(rest % t.to.nodes);
-  struct fk_grid_segment s = t.to.one;
-  if (t.to.count > 1) {
-    int low = 0, high = t.to.count;
-    while (high - low > 1) {
-      int middle = (low + high) / 2;
-      if (t.to.at[middle].offset <= node)
-        low = middle;
-      else
-        high = middle;
-    }
-    s = t.to.at[low];
-  }
+  struct fk_grid_segment s = segment_of(t.to, node);
   /* nodes that count */
   int64_t first = s.first + (node - s.offset) - t.reach, end = first + length;
   int at = 0;
@@ -269,7 +272,7 @@ enum fk_status fk_cuda_grid_add(struct fk_cuda_grid *grid, const struct fk_grid_
   for (int64_t first = 0; first < points->n; first += grid->spec.chunk) {
     int count = (int)fk_smaller(grid->spec.chunk, points->n - first);
     const double *here = b ? b + first : NULL;
-    FK_TRY(fk_grid_sort(grid, &grid->source, points->x + first, points->ld, count, err));
+    FK_TRY(fk_cuda_grid_sort(grid, &grid->source, points->x + first, points->ld, count, err));
     FK_TRY(fk_grid_is_single(&grid->spec) ? fk_grid_spread_f32(grid, here, ld_b, err)
                                           : fk_grid_spread_f64(grid, here, ld_b, err));
   }
@@ -293,7 +296,7 @@ enum fk_status fk_cuda_grid_evaluate(struct fk_cuda_grid *grid, const struct fk_
     int64_t first = i * grid->spec.chunk;
     int count = (int)fk_smaller(grid->spec.chunk, points->n - first);
     double *slopes = gradient ? gradient + first : NULL;
-    FK_TRY(fk_grid_sort(grid, &grid->target, points->x + first, points->ld, count, err));
+    FK_TRY(fk_cuda_grid_sort(grid, &grid->target, points->x + first, points->ld, count, err));
     FK_TRY(fk_grid_is_single(&grid->spec) ? fk_grid_evaluate_f32(grid, value + first, slopes, ld, err)
                                           : fk_grid_evaluate_f64(grid, value + first, slopes, ld, err));
   }

@@ -22,14 +22,17 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
   return FK_STATUS_OK;
 }
 
+/* An operator's room is of its points alone: they are the same in all sessions. */
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
   const struct fk_points *x = &job->points[side];
+  uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
   return side == FK_GRID_SOURCES
-             ? (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES}
-             : (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_TARGETS, SHARE_TARGETS};
+             ? (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES, of_points}
+             : (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_TARGETS, SHARE_TARGETS, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
-  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, FK_SLOT_COLUMNS, SHARE_B};
+  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, FK_SLOT_COLUMNS,
+                                 SHARE_B,      job->task->session};
 }
 
 enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_context *context,
@@ -37,10 +40,10 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
                             struct fk_error *err) {
   double budget;
   *step = job->spec.chunk;
-  FK_TRY(fk_cuda_budget(context, &budget, err));
+  FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &budget, err));
   if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
   *step = count;
-  return fk_cuda_hold(context, x->slot, job->task->session, x->from, x->n, x->columns, first, count, err);
+  return fk_cuda_hold(context, x->slot, x->session, x->from, x->n, x->columns, first, count, err);
 }
 
 /* Rows to work on, at *data, *ld apart. */
@@ -48,7 +51,7 @@ static enum fk_status fetch(const struct fk_grid_job *job, struct fk_cuda_contex
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
                             int64_t *ld, struct fk_error *err) {
   double *room;
-  *data = fk_cuda_held(context, x->slot, job->task->session, x->from, first, count, ld);
+  *data = fk_cuda_held(context, x->slot, x->session, x->from, first, count, ld);
   if (*data) return FK_STATUS_OK;
   FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
   FK_TRY(fk_cuda_upload(context, x->from, x->n, x->columns, first, count, room, count, err));
@@ -79,7 +82,7 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
 static enum fk_status extent_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                    struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct fk_grid_job *job = (struct fk_grid_job *)data;
-  double low[FK_CUDA_GRID_D], high[FK_CUDA_GRID_D];
+  double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
   struct fk_grid_matrix x = fk_grid_points_of(job, job->side);
   int64_t step;
   for (int k = 0; k < job->d; k++) low[k] = INFINITY, high[k] = -INFINITY;
@@ -110,12 +113,13 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   int64_t m = job->points[FK_GRID_TARGETS].n, most = fk_larger(task->sources.n, m);
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_TRY(fk_cuda_budget(context, &job->budget, err));
+  FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &job->budget, err));
   int64_t *chunk = &job->spec.chunk;
   *chunk = CHUNK_LEAST;
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;
   while (*chunk > CHUNK_TINY && *chunk / 2 >= most) *chunk /= 2;
-  while (*chunk > CHUNK_TINY && fk_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
+  while (*chunk > CHUNK_TINY &&
+         fk_cuda_grid_sort_bytes(&job->spec) + each * (double)*chunk > SHARE_CHUNK * job->budget)
     *chunk /= 2;
   *chunk = fk_larger(*chunk >> (2 * fk_grid_less_by(job)), CHUNK_TINY);
   return FK_STATUS_OK;

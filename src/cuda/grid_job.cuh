@@ -7,6 +7,7 @@
 
 #include "devices.cuh"
 #include "grid.cuh"
+#include "grid_task.cuh"
 
 enum fk_grid_side { FK_GRID_SOURCES, FK_GRID_TARGETS };
 
@@ -22,10 +23,10 @@ struct fk_grid_job {
   bool same; /* targets are the sources */
   int devices, attempt, d;
   double budget; /* bytes of the first device */
-  struct fk_grid_spec spec;
+  struct fk_cuda_grid_spec spec;
   struct fk_grid_axes axes;
   enum fk_grid_side side; /* of a survey */
-  double low[2][FK_CUDA_GRID_D], high[2][FK_CUDA_GRID_D], *bound;
+  double low[2][FK_GRID_MAX_D], high[2][FK_GRID_MAX_D], *bound;
   unsigned char *marks[2];
   struct fk_grid_bins bins;
   unsigned long long *exponents, *total; /* total: of several devices */
@@ -39,6 +40,7 @@ struct fk_grid_matrix {
   int64_t n, columns;
   enum fk_cuda_slot slot;
   double share;
+  uint64_t session;
 };
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side);
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job);

@@ -9,7 +9,7 @@ enum { THREADS = 256, ROWS = 8, VALUES = 2 * ROWS };
 /* Of ROWS rows, y, in the map's coordinates: [block][sum of b k, sum of |b| k][row], straight to the host's
  * memory. */
 struct rows_of {
-  double y[ROWS][FK_CUDA_GRID_D];
+  double y[ROWS][FK_GRID_MAX_D];
 };
 
 template <int D>
@@ -55,12 +55,26 @@ static void place(const struct fk_grid_map *map, const struct fk_points *rows, i
   }
 }
 
-enum fk_status fk_grid_add_rows(struct fk_cuda_context *context, const struct fk_grid_map *map,
-                                const struct fk_grid_raw *points, const double *b, const struct fk_points *rows,
-                                const double factor[3], double *sums, double *absolute, struct fk_error *err) {
+/* ---- of a task -------------------------------------------------------------------------------- */
+
+/* Nothing is left on the device from one step to the next here: what fails for want of memory may be done again.
+ */
+struct rows_job {
+  struct fk_grid_job job;
+  const struct fk_points *rows;
+  const double *factor;
+  double *sums, *absolute;
+};
+
+/* Adds column c's sums over the points on the device. */
+static enum fk_status add_rows(struct fk_cuda_context *context, const struct rows_job *job,
+                               const struct fk_grid_raw *points, const double *b, double *sums, double *absolute,
+                               struct fk_error *err) {
+  const struct fk_grid_map *map = &job->job.spec.map;
+  const struct fk_points *rows = job->rows;
   int blocks = (int)fk_smaller(fk_blocks(points->n, THREADS), 4 * context->multiprocessors);
   double *of_block = (double *)context->staging[0];
-  double3 f = {factor[0], factor[1], factor[2]};
+  double3 f = {job->factor[0], job->factor[1], job->factor[2]};
   for (int64_t first = 0; first < rows->n && points->n > 0; first += ROWS) {
     struct rows_of here = {};
     int64_t count = fk_smaller(ROWS, rows->n - first);
@@ -88,17 +102,6 @@ enum fk_status fk_grid_add_rows(struct fk_cuda_context *context, const struct fk
   return FK_STATUS_OK;
 }
 
-/* ---- of a task -------------------------------------------------------------------------------- */
-
-/* Nothing is left on the device from one step to the next here: what fails for want of memory may be done again.
- */
-struct rows_job {
-  struct fk_grid_job job;
-  const struct fk_points *rows;
-  const double *factor;
-  double *sums, *absolute;
-};
-
 static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                  struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct rows_job *rows = (struct rows_job *)data;
@@ -117,8 +120,8 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
     status = fk_grid_fetch_points(job, context, FK_GRID_SOURCES, i, here, &raw, err);
     if (!status) status = fk_grid_fetch_b(job, context, i, here, &at_b, &ld_b, err);
     for (int64_t c = 0; c < job->task->columns && !status; c++)
-      status = fk_grid_add_rows(context, &job->spec.map, &raw, at_b ? at_b + c * ld_b : NULL, rows->rows,
-                                rows->factor, own + c * rows->rows->n, own + numbers + c * rows->rows->n, err);
+      status = add_rows(context, rows, &raw, at_b ? at_b + c * ld_b : NULL, own + c * rows->rows->n,
+                        own + numbers + c * rows->rows->n, err);
     if (!status) status = fk_cuda_tick(progress, context, (double)here, err);
   }
   pthread_mutex_lock(&job->lock);
@@ -132,9 +135,9 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   return status;
 }
 
-extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
-                                            const double factor[3], const struct fk_opts *opts, double *sums,
-                                            double *absolute, struct fk_error *err) {
+enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+                                 const double factor[3], const struct fk_opts *opts, double *sums,
+                                 double *absolute, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct rows_job job = {};
   double seconds = 0;
@@ -148,10 +151,13 @@ extern "C" enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task
   memset(sums, 0, sizeof *sums * (size_t)(task->columns * rows->n));
   memset(absolute, 0, sizeof *sums * (size_t)(task->columns * rows->n));
   FK_TRY(fk_grid_map_init(task->whitening, 1, &job.job.spec.map, err));
-  FK_TRY(fk_grid_plan_chunk(&job.job, contexts[0], err));
+  FK_TRY(fk_cuda_enter(task->op, contexts, count, err));
+  enum fk_status status = fk_grid_plan_chunk(&job.job, contexts[0], err);
   pthread_mutex_init(&job.job.lock, NULL);
-  enum fk_status status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll,
-                                             rows_range, &job, &seconds, err);
+  if (!status)
+    status = fk_cuda_on_devices(contexts, count, task->sources.n, job.job.spec.chunk, &opts->poll, rows_range,
+                                &job, &seconds, err);
   pthread_mutex_destroy(&job.job.lock);
+  fk_cuda_leave(task->op, contexts, count, opts);
   return status;
 }

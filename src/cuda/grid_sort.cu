@@ -84,13 +84,13 @@ static int bits_of(unsigned most) {
 }
 
 /* CUB's own is less than a byte for each point, of counters for each of its tiles. */
-double fk_grid_sort_bytes(const struct fk_grid_spec *spec) {
+double fk_cuda_grid_sort_bytes(const struct fk_cuda_grid_spec *spec) {
   double number = fk_grid_is_single(spec) ? 4 : 8;
   return (double)spec->chunk * (16 + number * fk_grid_record(spec->map.d) + 1) + (1 << 20);
 }
 
-enum fk_status fk_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x, int64_t ld,
-                            int count, struct fk_error *err) {
+enum fk_status fk_cuda_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid_box *box, const double *x,
+                                 int64_t ld, int count, struct fk_error *err) {
   struct fk_cuda_context *context = grid->context;
   bool single = fk_grid_is_single(&grid->spec);
   if (grid->sorted_x == x && grid->sorted.count == count &&

@@ -16,7 +16,7 @@ struct spread_task {
   int64_t ld_b;
   int d, record, tile, lanes, rows; /* lanes of a group, rows of the stencil */
   int one, pitch;                   /* of a point's weights: where a 1 stands, and their number */
-  unsigned nodes, stride[FK_CUDA_GRID_D];
+  unsigned nodes, stride[FK_GRID_MAX_D];
   const double *scale;
   unsigned long long *total;
 };
@@ -56,15 +56,18 @@ static __device__ struct spread_row spread_row_of(const struct spread_task &t, i
 
 /* Sums in float go on in double after every 32 points: adding equal terms, as of ties, errs to one side. Those in
  * double need no second place. */
-template <typename T, int W, int K> struct spread_sums {
+template <typename T, int W, int K>
+struct spread_sums {
   T acc[K][W];
 };
-template <int W, int K> struct spread_sums<float, W, K> {
+template <int W, int K>
+struct spread_sums<float, W, K> {
   float acc[K][W];
   double whole[K][W];
 };
 
-template <typename T, int W, int K> static __device__ void spread_clear(struct spread_sums<T, W, K> &s, int k) {
+template <typename T, int W, int K>
+static __device__ void spread_clear(struct spread_sums<T, W, K> &s, int k) {
 #pragma unroll
   for (int l = 0; l < W; l++) {
     s.acc[k][l] = 0;
@@ -72,7 +75,8 @@ template <typename T, int W, int K> static __device__ void spread_clear(struct s
   }
 }
 
-template <typename T, int W, int K> static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
+template <typename T, int W, int K>
+static __device__ void spread_fold(struct spread_sums<T, W, K> &s) {
   if constexpr (sizeof(T) == 4) {
 #pragma unroll
     for (int k = 0; k < K; k++)
@@ -84,11 +88,17 @@ template <typename T, int W, int K> static __device__ void spread_fold(struct sp
   }
 }
 
+/* Where a warp's sums go. */
+struct spread_to {
+  unsigned long long *total;
+  double scale;
+  int first_row, lane;
+};
+
 /* The groups' sums together, and to the grid. */
 template <typename T, int W, int K>
-static __device__ void spread_flush(const struct spread_task &t, const struct spread_row *rows, int first_row,
-                                    int lane, double scale, unsigned long long *cell,
-                                    struct spread_sums<T, W, K> &s) {
+static __device__ void spread_flush(const struct spread_task &t, const struct spread_row *rows,
+                                    const struct spread_to &to, unsigned cell, struct spread_sums<T, W, K> &s) {
 #pragma unroll
   for (int k = 0; k < K; k++) {
     double sum[W];
@@ -98,12 +108,30 @@ static __device__ void spread_flush(const struct spread_task &t, const struct sp
       if constexpr (sizeof(T) == 4) sum[l] += s.whole[k][l];
       for (int step = t.lanes; step < 32; step *= 2) sum[l] += __shfl_xor_sync(~0u, sum[l], step);
     }
-    if (lane < t.lanes && first_row + k * t.lanes + lane < t.rows) {
+    if (to.lane < t.lanes && to.first_row + k * t.lanes + to.lane < t.rows) {
 #pragma unroll
       for (int l = 0; l < W; l++)
-        atomicAdd(cell + rows[k].node + l, (unsigned long long)__double2ll_rn(sum[l] * scale));
+        atomicAdd(to.total + cell + rows[k].node + l, (unsigned long long)__double2ll_rn(sum[l] * to.scale));
     }
     spread_clear(s, k);
+  }
+}
+
+/* A point's weights, all axes', to its lane's place in shared memory. */
+template <typename T, int W>
+static __device__ __forceinline__ void spread_weights(const struct spread_task &t,
+                                                      const struct fk_grid_window<T, W> &window, unsigned index,
+                                                      T weight, T *own) {
+  const int padded = spread_sizes<T, W>::padded;
+  T f[8], value[W], slope[1];
+  fk_grid_load((const T *)t.sorted.fractions, t.record, index, f);
+  fk_grid_weights<false>(window, f[0], value, slope);
+#pragma unroll
+  for (int l = 0; l < W; l++) own[l] = value[l] * weight;
+  for (int k = 1; k < t.d; k++) {
+    fk_grid_weights<false>(window, fk_grid_pick(f, k), value, slope);
+#pragma unroll
+    for (int l = 0; l < W; l++) own[padded + (k - 1) * W + l] = value[l];
   }
 }
 
@@ -120,8 +148,7 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
   int end = min((int)first + t.tile, t.sorted.count), first_row = (int)blockIdx.y * K * t.lanes;
   T *batch = (T *)shared + warp * 32 * t.pitch, *own = batch + lane * t.pitch;
   const double *b = t.b ? t.b + blockIdx.z * t.ld_b : NULL;
-  unsigned long long *total = t.total + (size_t)blockIdx.z * t.nodes;
-  double scale = t.scale[blockIdx.z];
+  struct spread_to to = {t.total + (size_t)blockIdx.z * t.nodes, t.scale[blockIdx.z], first_row, lane};
   struct spread_row rows[K];
 #pragma unroll
   for (int k = 0; k < K; k++) rows[k] = spread_row_of<T, W>(t, first_row + k * t.lanes + slot);
@@ -136,22 +163,13 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
     if (count == 0) break;
     if (lane < count) {
       unsigned index = t.sorted.index[base + lane];
-      T weight = b ? (T)b[index] : (T)1, f[8], value[W], slope[1];
-      fk_grid_load((const T *)t.sorted.fractions, t.record, index, f);
-      fk_grid_weights<false>(window, f[0], value, slope);
-#pragma unroll
-      for (int l = 0; l < W; l++) own[l] = value[l] * weight;
-      for (int k = 1; k < t.d; k++) {
-        fk_grid_weights<false>(window, fk_grid_pick(f, k), value, slope);
-#pragma unroll
-        for (int l = 0; l < W; l++) own[padded + (k - 1) * W + l] = value[l];
-      }
+      spread_weights<T, W>(t, window, index, b ? (T)b[index] : (T)1, own);
     }
     __syncwarp();
     for (int p = 0; p < count;) {
       unsigned here = __shfl_sync(~0u, key, p);
       if (here != cell) {
-        if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, sums);
+        if (cell != t.nodes) spread_flush<T, W, K>(t, rows, to, cell, sums);
         cell = here;
       }
       int next = p + __popc(__ballot_sync(~0u, key == here));
@@ -175,7 +193,7 @@ static __global__ void __launch_bounds__(32 * SPREAD_WARPS)
     spread_fold(sums);
     __syncwarp();
   }
-  if (cell != t.nodes) spread_flush<T, W, K>(t, rows, first_row, lane, scale, total + cell, sums);
+  if (cell != t.nodes) spread_flush<T, W, K>(t, rows, to, cell, sums);
 }
 
 template <typename T, int W>

@@ -10,8 +10,8 @@ enum { THREADS = 256 };
 enum fk_status fk_grid_map_init(const struct fk_whitening *w, double spacing, struct fk_grid_map *map,
                                 struct fk_error *err) {
   int d = (int)w->d;
-  if (w->d < 1 || w->d > FK_CUDA_GRID_D)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid is for 1 to %d dimensions", FK_CUDA_GRID_D);
+  if (w->d < 1 || w->d > FK_GRID_MAX_D)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the grid is for 1 to %d dimensions", FK_GRID_MAX_D);
   *map = (struct fk_grid_map){};
   map->d = d;
   for (int k = 0; k < d; k++) map->centre[k] = w->centre[k];

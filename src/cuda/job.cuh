@@ -5,7 +5,7 @@
 #define FK_CUDA_JOB_CUH
 
 #include "devices.cuh"
-#include "steps.cuh"
+#include "sources.cuh"
 
 /* As on the CPU: differences in FP32 are good up to this |u|^2. */
 #define DIFFERENCE_LIMIT_SINGLE 1e4
@@ -24,49 +24,54 @@ enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
 struct fk_cuda_job {
   struct fk_cuda_context *context;
   const struct fk_task *task;
+  uint64_t id; /* of no other on this device */
   enum fk_precision precision;
   int threads;
   double *seconds; /* of the device */
   struct fk_cuda_progress *progress;
   double progress_per_pair;
-  struct fk_cuda_whitening whitening;
   double weight_scale;
+  const double *column_scale; /* of the host; NULL: not columns */
   struct fk_kernel_form form;
-  const double *column_scale; /* on the device; NULL: not columns */
   int n_values;
+  bool finds_centre;               /* of all sources, on the device */
+  const struct fk_cuda_move *move; /* results are points that move; NULL: sums for the host */
 
-  /* sources: a chunk on the device, whitened, and packed for a method and a pass */
-  int64_t source_chunk, source_first;
-  const double *resident, *resident_weights; /* all of them, in the cache; or NULL */
-  const double *raw, *weights;               /* of the chunk */
-  int64_t ld_raw;
-  struct fk_cuda_points sources;
-  bool whitened, packed;
+  struct fk_cuda_sources *sources;
+  int64_t source_chunk;
+  int first_value; /* of the columns that are summed next */
   enum fk_cuda_method method;
   struct fk_tensor_grid grid;
-  bool packed_values;
-  int packed_first_value, first_value, values_here; /* tensor cores sum so many columns at a time */
 
   /* targets: a chunk of those to do */
   int64_t target_chunk, target_first;
   double partial_bytes;
   struct fk_cuda_points targets;
-  const double *targets_raw;
-  int64_t ld_targets_raw;
   const int64_t *rows; /* host: which targets, NULL: all */
   int64_t *self;       /* device: the same */
   bool in_double, shifted, normalised;
+  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, undo_buffer;
 
   /* results on the device */
   double *result, *mass, *shift;
   int64_t ld_result;
+  struct fk_cuda_buffer result_buffer, mass_buffer, shift_buffer, partial_buffer;
 
   struct fk_tensor_task tensor;
   struct fk_fma_task<float> f32;
   struct fk_fma_task<double> f64;
   double *undo;
-  void *wgmma_columns;
 };
+void fk_job_free(struct fk_cuda_job *job);
+
+/* Points x + A (V / S - u), in place of sums, on the device. */
+struct fk_cuda_move {
+  const double *A, *zeros; /* d x d, and d */
+  bool diagonal;
+  double *moved, *mass; /* n x d, and n */
+};
+/* A chunk's results to where they move to. */
+enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err);
 
 static inline bool fk_is_plain(const double factor[3]) {
   return factor[0] == 1 && factor[1] == 0 && factor[2] == 0;
@@ -96,12 +101,15 @@ static T *carve(struct carver *c, int64_t count) {
   return here;
 }
 
-/* A chunk of sources, whitened, by a method that its points allow, and then packed for a pass. */
+/* The whitening on the device; the points' centre is found there where the host does not know it. */
+enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
+/* A chunk of sources, whitened, and then packed for a pass by a method that they allow. */
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err);
-/* A chunk of targets, and then packed as the sources are. */
+/* A chunk of targets, whitened, and then packed as the sources are. */
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
+enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err);
 /* All passes over a chunk of targets, and its results to the task. */
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);

@@ -12,7 +12,7 @@
  */
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
   if (job->method == FK_METHOD_WGMMA) {
-    fk_wgmma_plan(job->sources.n, fk_n_targets(job->task), values, slots, cols_per_slot);
+    fk_wgmma_plan(job->sources->points.n, fk_n_targets(job->task), values, slots, cols_per_slot);
     return;
   }
   const int64_t tile = fk_on_tensor_cores(job->method) ? FK_TENSOR_ROWS : 64, blocks = 132 * 16;
@@ -21,12 +21,13 @@ static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols
   int64_t cols = (job->task->sources.n + wanted - 1) / wanted;
   *cols_per_slot = fk_larger(fk_padded(cols, least), least);
   if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_padded(*cols_per_slot, FK_TENSOR_FLUSH);
-  *slots = (int)fk_blocks(job->sources.ld, *cols_per_slot);
+  *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
 }
 
 /* Some 50 ms, after which an interrupt is seen, and what partial sums fit. */
 static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots, int widths) {
-  double d = job->sources.d, v = widths - 1, n = (double)job->sources.n;
+  const struct fk_cuda_points *x = &job->sources->points;
+  double d = x->d, v = widths - 1, n = (double)x->n;
   double rate = fk_on_tensor_cores(job->method)   ? 2.5e12 / fmax(1, (d + v) / 32)
                 : job->method == FK_METHOD_SINGLE ? 2e13 / (2 * d + v + 8)
                                                   : 1e13 / (2 * d + v + 30);
@@ -62,12 +63,12 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   double *acc;
   plan_slots(job, widths > 1, &cols_per_slot, &slots);
   int64_t rows_per_launch = plan_rows(job, rows, slots, widths);
-  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, (int64_t)slots * widths * rows_per_launch, &acc, err));
+  FK_TRY(fk_cuda_room(context, &job->partial_buffer, (int64_t)slots * widths * rows_per_launch, &acc, err));
   struct fk_finish finish = {acc, slots, widths, job->first_value};
   finish.undo = tensor ? job->undo : NULL;
   finish.value_scale = !coordinates ? 1 : 1 / (tensor ? job->grid.scale : job->form.scale);
   finish.largest = pass == FK_PASS_LARGEST;
-  finish.first = job->source_first == 0;
+  finish.first = job->sources->first == 0;
   finish.result = result;
   finish.ld_result = job->ld_result;
   for (int64_t first = 0; first < rows; first += rows_per_launch) {
@@ -75,8 +76,9 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
     if (tensor) {
       struct fk_tensor_task t = job->tensor;
       t.first_row = first, t.n_rows = here, t.slots = slots, t.cols_per_slot = cols_per_slot, t.acc = acc;
-      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA ? fk_wgmma_launch(&t, job->wgmma_columns, context->stream)
-                                                 : fk_mma_launch(&t, context->stream));
+      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA
+                      ? fk_wgmma_launch(&t, job->sources->wgmma_columns, context->stream)
+                      : fk_mma_launch(&t, context->stream));
     } else {
       job->f32.ld_acc = job->f64.ld_acc = ld_acc;
       job->f32.slots = job->f64.slots = slots;
@@ -86,8 +88,8 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
     }
     finish.first_row = first, finish.rows = here, finish.ld_acc = ld_acc;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
-    FK_TRY(
-        fk_cuda_tick(job->progress, context, job->progress_per_pair * (double)here * (double)job->sources.n, err));
+    FK_TRY(fk_cuda_tick(job->progress, context,
+                        job->progress_per_pair * (double)here * (double)job->sources->points.n, err));
   }
   return FK_STATUS_OK;
 }
@@ -102,7 +104,7 @@ static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, 
     do {
       FK_TRY(fk_job_prepare_sources(job, first, values, err));
       FK_TRY(fk_job_pack_targets(job, values, err));
-      int here = !values ? 0 : fk_on_tensor_cores(job->method) ? job->values_here : job->n_values;
+      int here = !values ? 0 : fk_on_tensor_cores(job->method) ? job->sources->values_here : job->n_values;
       FK_TRY(run_launches(job, pass, result, 1 + here, err));
       job->first_value += here;
     } while (values && job->first_value < job->n_values);
@@ -142,27 +144,17 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   return status;
 }
 
-enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
+/* The passes over a chunk whose points are whitened. */
+static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   int widths = 1 + job->n_values;
-  bool one_chunk = job->source_chunk >= job->task->sources.n;
-  job->ld_result = fk_padded(count, FK_TENSOR_ROWS);
-  FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, job->ld_result * widths, &job->result, err));
-  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, 0, err));
-  FK_TRY(fk_job_fetch_targets(job, first, count, err));
-  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  FK_TRY(fk_cuda_whiten(context, &job->whitening, job->targets_raw, job->ld_targets_raw, &job->targets, err));
-  if (one_chunk) {
-    FK_TRY(fk_job_whiten_sources(job, 0, err));
-    job->normalised &= fk_on_tensor_cores(job->method); /* other sums need not be raised */
-  }
   if (job->shifted) {
-    FK_TRY(fk_cuda_array(context, FK_SLOT_SHIFT, job->ld_result, &job->shift, err));
+    FK_TRY(fk_cuda_room(context, &job->shift_buffer, job->ld_result, &job->shift, err));
     FK_TRY(run_pass(job, FK_PASS_LARGEST, job->shift, err));
     FK_CUDA_TRY(fk_finish_shift(job->shift, count, context->stream));
   }
   if (job->normalised) {
-    FK_TRY(fk_cuda_array(context, FK_SLOT_MASS, job->ld_result, &job->mass, err));
+    FK_TRY(fk_cuda_room(context, &job->mass_buffer, job->ld_result, &job->mass, err));
     FK_TRY(run_pass(job, FK_PASS_MASS, job->mass, err));
   }
   FK_TRY(run_pass(job, FK_PASS_SUMS, job->result, err));
@@ -171,9 +163,35 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
                                   1 / job->grid.scale, context->stream));
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
-  FK_CUDA_TRY(fk_finish_scale(job->result, widths, job->ld_result, count, job->weight_scale, job->column_scale,
-                              false, context->stream));
+  const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;
+  FK_CUDA_TRY(
+      fk_finish_scale(job->result, widths, job->ld_result, count, job->weight_scale, own, false, context->stream));
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  bool one_chunk = job->source_chunk >= job->task->sources.n;
+  job->ld_result = fk_padded(count, FK_TENSOR_ROWS);
+  FK_TRY(fk_cuda_room(context, &job->result_buffer, job->ld_result * (1 + job->n_values), &job->result, err));
+  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, 0, err));
+  FK_TRY(fk_job_fetch_targets(job, first, count, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  if (one_chunk) {
+    FK_TRY(fk_job_whiten_sources(job, 0, err));
+    job->normalised &= fk_on_tensor_cores(job->method); /* other sums need not be raised */
+  }
+  FK_TRY(fk_job_whiten_targets(job, err));
+  FK_TRY(run_passes(job, count, err));
+  if (job->move) FK_TRY(fk_job_move(job, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_TRY(deliver(job, err));
+  if (!job->move) FK_TRY(deliver(job, err));
   return fk_cuda_elapsed(context, job->seconds, err);
+}
+
+void fk_job_free(struct fk_cuda_job *job) {
+  struct fk_cuda_buffer *all[] = {&job->self_buffer,    &job->raw_targets,  &job->white_targets,
+                                  &job->packed_targets, &job->undo_buffer,  &job->result_buffer,
+                                  &job->mass_buffer,    &job->shift_buffer, &job->partial_buffer};
+  for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
 }

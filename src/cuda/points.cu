@@ -1,16 +1,23 @@
 /* Whitening on the device, u = L^-1 (x - centre), and how far the points reach. Twin of core/whiten.c. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "steps.cuh"
 
 enum { THREADS = 256 };
 
-enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, const struct fk_whitening *host,
-                                      struct fk_cuda_whitening *whitening, struct fk_error *err) {
-  int64_t d = host->d;
-  double *data;
-  FK_TRY(fk_cuda_array(context, FK_SLOT_WHITENING, d + d * d, &data, err));
-  FK_TRY(fk_cuda_upload(context, host->centre, d, 1, 0, d, data, d, err));
-  FK_TRY(
-      fk_cuda_upload(context, host->dense ? host->dense : host->chol, d * d, 1, 0, d * d, data + d, d * d, err));
+enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
+                                      const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
+                                      struct fk_error *err) {
+  int64_t d = host->d, numbers = d + d * d;
+  double *data, *both = (double *)calloc((size_t)numbers, sizeof *both);
+  if (!both) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
+  memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
+  enum fk_status status = fk_cuda_room(context, buffer, numbers, &data, err);
+  if (!status) status = fk_cuda_upload(context, both, numbers, 1, 0, numbers, data, numbers, err);
+  free(both);
+  FK_TRY(status);
   *whitening = (struct fk_cuda_whitening){host, data, data + d};
   return FK_STATUS_OK;
 }
@@ -31,7 +38,8 @@ static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const do
   extern __shared__ double points[];
   int p = threadIdx.x % width, lane = threadIdx.x / width, lanes = blockDim.x / width;
   int64_t i = (int64_t)blockIdx.x * width + p;
-  for (int k = lane; k < d; k += lanes) points[k * width + p] = i < n ? raw[k * ld_raw + i] - centre[k] : 0;
+  for (int k = lane; k < d; k += lanes)
+    points[k * width + p] = i < n ? raw[k * ld_raw + i] - (centre ? centre[k] : 0) : 0;
   __syncthreads();
   for (int k = 0; solve && k < d; k++) { /* column by column of the lower factor */
     double pivot = points[k * width + p] / A[k + (int64_t)k * d];
@@ -48,23 +56,34 @@ static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const do
   }
 }
 
+static enum fk_status launch_matrix(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
+                                    bool solve, const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
+                                    struct fk_error *err) {
+  int d = points->d, width = 16;
+  while (width > 1 && sizeof(double) * (size_t)(d * width) > 48 << 10) width /= 2;
+  size_t bytes = sizeof(double) * (size_t)(d * width);
+  FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+  matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
+      raw, ld_raw, whitening->centre, whitening->matrix, solve, points->u, points->n, points->ld, d, width);
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
+                                int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err) {
+  struct fk_cuda_whitening matrix = {NULL, NULL, A};
+  return launch_matrix(context, &matrix, false, raw, ld_raw, points, err);
+}
+
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err) {
   const struct fk_whitening *host = whitening->host;
-  int d = points->d, width = 16;
-  if (host->diagonal && !host->dense) {
-    dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(d, 64));
-    diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
-                                                           points->u, points->n, points->ld, d);
-  } else {
-    while (width > 1 && sizeof(double) * (size_t)(d * width) > 48 << 10) width /= 2;
-    size_t bytes = sizeof(double) * (size_t)(d * width);
-    FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-    matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
-        raw, ld_raw, whitening->centre, whitening->matrix, !host->dense, points->u, points->n, points->ld, d,
-        width);
-  }
+  if (!host->diagonal || host->dense)
+    return launch_matrix(context, whitening, !host->dense, raw, ld_raw, points, err);
+  dim3 grid(fk_blocks(points->ld, THREADS), (unsigned)fk_smaller(points->d, 64));
+  diagonal_kernel<<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, whitening->centre, whitening->matrix,
+                                                         points->u, points->n, points->ld, points->d);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }

@@ -25,14 +25,28 @@ enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METH
 /* The whitening on the device: centre, then the matrix or its diagonal. */
 struct fk_cuda_whitening {
   const struct fk_whitening *host;
-  const double *centre, *matrix;
+  double *centre;
+  const double *matrix;
 };
-enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, const struct fk_whitening *host,
-                                      struct fk_cuda_whitening *whitening, struct fk_error *err);
+/* To the buffer; a centre that the host does not know is 0 until fk_cuda_centre() finds it. */
+enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer,
+                                      const struct fk_whitening *host, struct fk_cuda_whitening *whitening,
+                                      struct fk_error *err);
+/* raw: n x d, ld apart, with weights or none (NULL). */
+struct fk_cuda_raw {
+  const double *x, *weights;
+  int64_t n, ld;
+  int d;
+};
+enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_cuda_raw *raw,
+                              const struct fk_cuda_whitening *whitening, struct fk_error *err);
 /* raw: column-major, ld_raw apart. Points of the padding, n to points->ld, become 0. */
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err);
+/* The points A x, A being d x d on the device. */
+enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
+                                int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err);
 /* The largest |u|^2 of all points: at the staging buffer when the device is done, as parts whose largest it is. */
 enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
                                struct fk_error *err);
@@ -90,19 +104,39 @@ struct fk_tensor_pack {
   bool coarse;           /* high parts are the nearest halves */
   bool high_norms;       /* the norms of rows are those of their high parts */
 };
-cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
-                                __half *lo, float *offset, float *weight, float *col_factor, float factor1,
-                                int64_t n_pad, int k, cudaStream_t stream);
-/* mass: of an earlier pass, NULL: none; the exponent is then raised so that the kernels sum to about 2^shift.
- * undo: what the sums are multiplied with to take off shift and the offset's rounding. Rows too far out for the
- * grid get NaN there. */
+/* Where packed columns go: n_pad x k halves, and n_pad of the others, those of them that are wanted. */
+struct fk_tensor_cols {
+  __half *hi, *lo;
+  float *offset, *weight, *col_factor; /* weight and col_factor: NULL where they are not wanted */
+  float factor1;
+  int64_t n_pad;
+  int k;
+};
+cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
+                                const struct fk_tensor_cols *to, cudaStream_t stream);
+/* And packed rows. */
+struct fk_tensor_rows {
+  __half *hi, *lo;
+  float *offset, *factor0; /* factor0: NULL where it is not wanted */
+  double *undo; /* what sums are multiplied with to take off shift and the offset's rounding; NaN: too far out for
+                   the grid */
+  int64_t n_pad;
+  int k;
+  const double *mass; /* of an earlier pass: the exponent is raised so that the kernels sum to about 2^shift; NULL:
+                         none */
+  int shift;
+  double factor[2];
+};
 cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
-                                const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
-                                float *offset, float *factor0, double *undo, int64_t n_pad, int k,
-                                cudaStream_t stream);
-/* Columns first_value on of values, [..][ld], times scale, and last the ones, to to->hi and to->lo. */
-cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
+                                const struct fk_tensor_rows *to, cudaStream_t stream);
+/* Columns first on of values, [..][ld], times scale, of n points, and last the ones, to to->hi and to->lo. */
+struct fk_tensor_columns {
+  const double *values;
+  int64_t ld, n, n_pad;
+  double scale;
+  int first;
+};
+cudaError_t fk_tensor_pack_values(const struct fk_tensor_columns *from, const struct fk_tensor_pack *pack,
                                   const struct fk_tensor_values *to, cudaStream_t stream);
 
 cudaError_t fk_mma_launch(const struct fk_tensor_task *task, cudaStream_t stream);
@@ -136,6 +170,9 @@ cudaError_t fk_finish_ratio(double *result, int widths, int64_t ld, int64_t rows
  * row's, which makes the sum of a point without neighbours exact. */
 cudaError_t fk_finish_own_low(double *result, int widths, int64_t ld, int64_t rows,
                               const struct fk_tensor_points *points, double scale, cudaStream_t stream);
+/* How many rows fk_rows_below() would find, to *found on the device. */
+cudaError_t fk_finish_count_lost(const double *mass, int64_t n, double threshold, unsigned long long *found,
+                                 cudaStream_t stream);
 /* Largest exponents: an infinite one has nothing to take off. */
 cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
 

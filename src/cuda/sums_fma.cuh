@@ -75,6 +75,40 @@ struct narrow_rows {
   static const int count = sizeof(T) == 4 ? 4 : 2;
 };
 
+/* Columns of a tile, their weights last. */
+template <typename T, int D, bool SHIFTED>
+static __device__ __forceinline__ void load_columns(const struct fk_fma_task<T> &a, int64_t first, int count,
+                                                    T (*tile)[NARROW_COLS], T *exponents) {
+  for (int c = threadIdx.x; c < count; c += NARROW_THREADS) {
+#pragma unroll
+    for (int k = 0; k < D; k++) tile[k][c] = a.cols[k * a.ld_cols + first + c];
+    T exponent = split_weight(a, first + c, &tile[D][c]);
+    if (SHIFTED) exponents[c] = exponent;
+  }
+}
+
+/* A row's distance from a column, squared and negative. */
+template <typename T, int D>
+__device__ __forceinline__ T exponent_of(const T (&row)[D], const T (&x)[D]) {
+  T t = 0;
+#pragma unroll
+  for (int k = 0; k < D; k++) {
+    T z = row[k] - x[k];
+    t -= z * z;
+  }
+  return t;
+}
+
+template <typename T, int R, int W>
+static __device__ __forceinline__ void store_narrow(const struct fk_fma_task<T> &a, int64_t first,
+                                                    const double (&total)[R][W]) {
+  for (int r = 0; r < R; r++) {
+    int64_t i = first + r * NARROW_THREADS;
+    for (int w = 0; w < W && i < a.rows_here; w++)
+      a.acc[((int64_t)blockIdx.y * W + w) * a.ld_acc + i] = total[r][w];
+  }
+}
+
 /* VALUES: the coordinates themselves are summed, too. */
 template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
@@ -97,12 +131,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   for (int64_t c0 = begin; c0 < end; c0 += NARROW_COLS) {
     int count = (int)(end - c0 < NARROW_COLS ? end - c0 : NARROW_COLS);
     __syncthreads();
-    for (int c = threadIdx.x; c < count; c += NARROW_THREADS) {
-#pragma unroll
-      for (int k = 0; k < D; k++) tile[k][c] = a.cols[k * a.ld_cols + c0 + c];
-      T exponent = split_weight(a, c0 + c, &tile[D][c]);
-      if (is_shifted<T, CODE>) exponents[c] = exponent;
-    }
+    load_columns<T, D, is_shifted<T, CODE>>(a, c0, count, tile, exponents);
     __syncthreads();
     int own_here[R]; /* column of the tile */
     bool meets = false;
@@ -122,14 +151,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
         for (int k = 0; k < D; k++) x[k] = tile[k][c];
 #pragma unroll
         for (int r = 0; r < R; r++) {
-          T t = 0;
-#pragma unroll
-          for (int k = 0; k < D; k++) {
-            T z = row[r][k] - x[k];
-            t -= z * z;
-          }
-          T kernel =
-              (look.value && c == own_here[r] ? (T)0 : weight) * kernel_of<T, CODE>(a, t, shift[r] - exponent);
+          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) *
+                     kernel_of<T, CODE>(a, exponent_of(row[r], x), shift[r] - exponent);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
@@ -145,11 +168,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) total[r][w] += (double)sum[r][w];
   }
-  for (int r = 0; r < R; r++) {
-    int64_t i = first + r * NARROW_THREADS - a.first_row;
-    for (int w = 0; w < W && i < a.rows_here; w++)
-      a.acc[((int64_t)blockIdx.y * W + w) * a.ld_acc + i] = total[r][w];
-  }
+  store_narrow(a, first - a.first_row, total);
 }
 
 template <typename T, int D>
@@ -202,9 +221,85 @@ static __device__ void load_slice(T (*to)[TILE], const T *from, int64_t ld, int6
   }
 }
 
+/* Exponents of a thread's rows and columns, from a slice of both. */
+template <typename T, int V>
+static __device__ __forceinline__ void add_slice(const struct wide_memory<T, V> &m, int tx, int ty,
+                                                 T (&t)[PER_THREAD][PER_THREAD]) {
+#pragma unroll
+  for (int k = 0; k < wide_shape<T>::depth; k++) {
+    T y[PER_THREAD], x[PER_THREAD];
+#pragma unroll
+    for (int r = 0; r < PER_THREAD; r++) y[r] = m.rows[k][ty * PER_THREAD + r];
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++) x[c] = m.cols[k][tx + SIDE * c];
+#pragma unroll
+    for (int r = 0; r < PER_THREAD; r++)
+#pragma unroll
+      for (int c = 0; c < PER_THREAD; c++) {
+        T z = y[r] - x[c];
+        t[r][c] -= z * z;
+      }
+  }
+}
+
+/* Columns first_value on of the values, n_values of them. */
+struct wide_values {
+  int first, n;
+};
+
+/* Kernels times values. */
+template <typename T, int V, int G>
+static __device__ __forceinline__ void add_values(const struct fk_fma_task<T> &a, struct wide_values values,
+                                                  int64_t col0, int64_t end, struct wide_memory<T, V> &m,
+                                                  T (&out)[PER_THREAD][G]) {
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  for (int i = threadIdx.x; i < TILE * V; i += SIDE * SIDE) {
+    int v = i / TILE, p = i % TILE;
+    m.values[p][v] = v < values.n && col0 + p < end ? a.values[(values.first + v) * a.ld_cols + col0 + p] : (T)0;
+  }
+  __syncthreads();
+#pragma unroll 8
+  for (int j = 0; j < TILE; j++)
+#pragma unroll
+    for (int r = 0; r < PER_THREAD; r++)
+#pragma unroll
+      for (int g = 0; g < G; g++)
+        out[r][g] += m.kernel[ty * PER_THREAD + r][j] * m.values[j][V ? tx + SIDE * g : 0];
+}
+
+/* Sums that have run long enough in T go on in double. */
+template <typename T, int G>
+static __device__ __forceinline__ void flush_wide(T (&mass)[PER_THREAD], T (&out)[PER_THREAD][G],
+                                                  double (&mass_total)[PER_THREAD],
+                                                  double (&out_total)[PER_THREAD][G]) {
+  for (int r = 0; r < PER_THREAD; r++) {
+    mass_total[r] += (double)mass[r];
+    mass[r] = 0;
+    for (int g = 0; g < G; g++) out_total[r][g] += (double)out[r][g], out[r][g] = 0;
+  }
+}
+
+/* Sums of row r of a thread, its mass not yet added over the 16 threads, to their places. */
+template <typename T, int V, int G>
+static __device__ __forceinline__ void store_row(const struct fk_fma_task<T> &a, struct wide_values values,
+                                                 int64_t row, double total, const double (&out)[G]) {
+  int tx = threadIdx.x % SIDE;
+  for (int step = SIDE / 2; step > 0; step /= 2) {
+    double other = __shfl_xor_sync(~0u, total, step);
+    total = a.find_max ? fmax(total, other) : total + other;
+  }
+  if (row >= a.rows_here) return;
+  double *acc = a.acc + (int64_t)blockIdx.y * (1 + a.n_values) * a.ld_acc + row;
+  if (tx == 0 && values.first == 0) *acc = total;
+  for (int g = 0; g < G && V; g++) {
+    int v = tx + SIDE * g;
+    if (v < values.n) acc[(1 + values.first + v) * a.ld_acc] = out[g];
+  }
+}
+
 template <typename T, int V, enum kernel_code CODE>
 static __global__ void __launch_bounds__(SIDE *SIDE)
-    wide_kernel(const struct fk_fma_task<T> a, int first_value, int n_values) {
+    wide_kernel(const struct fk_fma_task<T> a, const struct wide_values values) {
   extern __shared__ double shared[];
   struct wide_memory<T, V> &m = *(struct wide_memory<T, V> *)shared;
   const int G = V ? V / SIDE : 1, depth = wide_shape<T>::depth;
@@ -231,21 +326,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
       load_slice<T>(m.rows, a.rows, a.ld_rows, row0, end_row, k0, a.d);
       load_slice<T>(m.cols, a.cols, a.ld_cols, col0, end, k0, a.d);
       __syncthreads();
-#pragma unroll
-      for (int k = 0; k < depth; k++) {
-        T y[PER_THREAD], x[PER_THREAD];
-#pragma unroll
-        for (int r = 0; r < PER_THREAD; r++) y[r] = m.rows[k][ty * PER_THREAD + r];
-#pragma unroll
-        for (int c = 0; c < PER_THREAD; c++) x[c] = m.cols[k][tx + SIDE * c];
-#pragma unroll
-        for (int r = 0; r < PER_THREAD; r++)
-#pragma unroll
-          for (int c = 0; c < PER_THREAD; c++) {
-            T z = y[r] - x[c];
-            t[r][c] -= z * z;
-          }
-      }
+      add_slice<T, V>(m, tx, ty, t);
     }
 #pragma unroll
     for (int c = 0; c < PER_THREAD; c++) {
@@ -265,42 +346,14 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
         if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
       }
     }
-    if (V) {
-      for (int i = threadIdx.x; i < TILE * V; i += SIDE * SIDE) {
-        int v = i / TILE, p = i % TILE;
-        m.values[p][v] =
-            v < n_values && col0 + p < end ? a.values[(first_value + v) * a.ld_cols + col0 + p] : (T)0;
-      }
-      __syncthreads();
-#pragma unroll 8
-      for (int j = 0; j < TILE; j++)
-#pragma unroll
-        for (int r = 0; r < PER_THREAD; r++)
-#pragma unroll
-          for (int g = 0; g < G; g++)
-            out[r][g] += m.kernel[ty * PER_THREAD + r][j] * m.values[j][V ? tx + SIDE * g : 0];
-    }
-    if (++tiles % FLUSH_TILES == 0 && !a.find_max)
-      for (int r = 0; r < PER_THREAD; r++) {
-        mass_total[r] += (double)mass[r];
-        mass[r] = 0;
-        for (int g = 0; g < G; g++) out_total[r][g] += (double)out[r][g], out[r][g] = 0;
-      }
+    if constexpr (V > 0) add_values<T, V, G>(a, values, col0, end, m, out);
+    if (++tiles % FLUSH_TILES == 0 && !a.find_max) flush_wide(mass, out, mass_total, out_total);
   }
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 - a.first_row + ty * PER_THREAD + r;
     double total = a.find_max ? (double)mass[r] : mass_total[r] + (double)mass[r];
-    for (int step = SIDE / 2; step > 0; step /= 2) {
-      double other = __shfl_xor_sync(~0u, total, step);
-      total = a.find_max ? fmax(total, other) : total + other;
-    }
-    if (i >= a.rows_here) continue;
-    double *acc = a.acc + (int64_t)blockIdx.y * (1 + a.n_values) * a.ld_acc + i;
-    if (tx == 0 && first_value == 0) *acc = total;
-    for (int g = 0; g < G && V; g++) {
-      int v = tx + SIDE * g;
-      if (v < n_values) acc[(1 + first_value + v) * a.ld_acc] = out_total[r][g] + (double)out[r][g];
-    }
+    for (int g = 0; g < G && V; g++) out_total[r][g] += (double)out[r][g];
+    store_row<T, V, G>(a, values, i, total, out_total[r]);
   }
 }
 
@@ -312,7 +365,7 @@ static cudaError_t launch_wide_part(const struct fk_fma_task<T> *a, int first_va
   cudaError_t code =
       cudaFuncSetAttribute(wide_kernel<T, V, CODE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
   if (code != cudaSuccess) return code;
-  wide_kernel<T, V, CODE><<<grid, SIDE * SIDE, bytes, stream>>>(*a, first_value, n_values);
+  wide_kernel<T, V, CODE><<<grid, SIDE * SIDE, bytes, stream>>>(*a, {first_value, n_values});
   return cudaGetLastError();
 }
 

@@ -13,9 +13,6 @@
  */
 #include "sums_wgmma.cuh"
 
-#include "mma.cuh"
-#include "wgmma.cuh"
-
 /* How to cut the columns. Blocks run in waves of one a multiprocessor, and a block begins and ends in the time of
  * a few hundred columns; of the cuts within 1 % of the best, that with the fewest slots, each a copy of the sums.
  * Counts on 132 multiprocessors whatever there are: sums have the same bits on any number of devices. */
@@ -36,315 +33,45 @@ void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *s
 
 #ifdef FK_CUDA_SM90A
 
+#include "wgmma_layout.cuh"
+#include "wgmma_tile.cuh"
+
 namespace {
-
-enum {
-  TILE_ROWS = 64,   /* of a warpgroup */
-  CORE_BYTES = 128, /* a core matrix: 8 columns of 8 halves */
-  SHARED_BYTES = 226 * 1024,
-  FLUSH_COLS = FK_TENSOR_VALUE_FLUSH,
-  MASS_FLUSH_COLS = 4096, /* a thread's own sums round, and are of a quarter of these */
-  COORDINATES = -1,       /* the width of the values where they are the coordinates */
-  UNSUPPORTED = -2,
-  NONE = -1000,
-  NEVER = -(1 << 20) /* as a distance to the diagonal */
-};
-
-/* What a kernel does beside the plain sum. All but PLAIN leave out the pair of a point with itself, where it has
- * to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; FACTOR: those, and a factor of
- * both. */
-enum extra { PLAIN, SELF, POLYNOMIAL, WEIGHT, FACTOR };
-__host__ __device__ constexpr bool has_weight(int extra) { return extra == WEIGHT || extra == FACTOR; }
-__host__ __device__ constexpr bool has_factor(int extra) { return extra == POLYNOMIAL || extra == FACTOR; }
-
-/* Products of halves: COARSE: without the low parts of columns and, where coordinates are summed, of rows and of
- * those coordinates; REST of the rounded kernels with values, too; LOW: and lo.lo. */
-enum precision { COARSE, ROUNDED, REST, LOW };
-__host__ __device__ constexpr int products_of(int width, int precision) {
-  return precision == LOW ? 4 : precision != COARSE ? 3 : width == 0 ? 2 : 1;
-}
-
-/* ---- Columns, packed as they lie in shared memory ---- */
-
-/* A stage is a row of blocks of 8 features, [block][column][8 halves], then floats of the columns. */
-struct layout {
-  int cols;                                      /* of a stage */
-  int ones, hi, lo, value_hi, value_lo, offsets; /* first blocks, or NONE; a block that none owns is zero */
-  int n_blocks, block_bytes, floats_at, bytes;
-  /* The product with the values: value_parts runs of value_n features from blocks value_at and value_at +
-   * value_step, added into the same accumulators; low halves of their own are `side` blocks on, or 0. */
-  int value_n, value_parts, value_at, value_step, side;
-};
-
-__host__ __device__ constexpr struct layout layout_of(int k, int width, int extra) {
-  struct layout l = {};
-  int kb = k / 8, wb = width / 8;
-  l.ones = l.lo = l.value_hi = l.value_lo = NONE, l.hi = 0;
-  /* Products of less than 26 features take the time of 26: low halves go beside the high ones while these are few,
-   * else into the same accumulators, to save registers. */
-  if (width == COORDINATES) {
-    bool few = k == 16;
-    l.ones = 0, l.hi = 1, l.lo = few ? 1 + kb : 2 + kb;
-    l.n_blocks = l.lo + kb;
-    l.value_n = few ? 8 + 2 * k : 8 + k, l.value_parts = few ? 1 : 2, l.value_step = 1 + kb, l.side = few ? kb : 0;
-  } else {
-    l.lo = kb;
-    l.n_blocks = 2 * kb;
-    if (width > 0) {
-      bool few = width <= 24;
-      l.value_at = l.value_hi = l.n_blocks, l.value_lo = l.value_hi + wb;
-      l.n_blocks += 2 * wb;
-      l.value_n = few ? 2 * width : width, l.value_parts = few ? 1 : 2, l.value_step = wb, l.side = few ? wb : 0;
-    }
-  }
-  l.offsets = l.n_blocks;
-  l.n_blocks += 2;
-  l.cols = l.n_blocks <= 8 ? 256 : l.n_blocks <= 16 ? 128 : 64;
-  l.block_bytes = 16 * l.cols;
-  l.floats_at = l.n_blocks * l.block_bytes;
-  l.bytes = l.floats_at + (has_weight(extra) + (extra == FACTOR)) * l.cols * (int)sizeof(float);
-  return l;
-}
-
-/* Packed alike, but coarse sums do without the low parts. */
-__host__ __device__ constexpr struct layout layout_of(int k, int width, int precision, int extra) {
-  struct layout l = layout_of(k, width, extra);
-  if (precision == COARSE && width == COORDINATES) l.value_n = 8 + k, l.value_parts = 1, l.side = 0;
-  return l;
-}
-
-struct pack_args {
-  struct layout layout;
-  struct fk_tensor_points cols;
-  struct fk_tensor_values values;
-  const float *weight, *factor;
-  char *packed;
-};
-
-enum { HALF_1 = 0x3c00, HALF_256 = 0x5c00 };
-
-/* An offset as 256 first + second + third; absent columns are far away, but no infinity meets a 0. */
-struct pieces {
-  uint32_t first, second, third;
-};
-
-__device__ __forceinline__ struct pieces pieces_of(float offset) {
-  offset = fmaxf(offset, -1.5e7f);
-  __half first = __float2half_rn(offset / 256.0f);
-  float rest = offset - 256.0f * __half2float(first);
-  __half second = __float2half_rn(rest), third = __float2half_rn(rest - __half2float(second));
-  struct pieces p = {__half_as_ushort(first), __half_as_ushort(second), __half_as_ushort(third)};
-  return p;
-}
-
-/* Row and column of the product that makes offsets: (256, 1, 1, r1, r2, r3) (c1, c2, c3, 256, 1, 1)' */
-__device__ __forceinline__ uint4 offset_features(struct pieces p, bool row) {
-  uint32_t a[3] = {HALF_256 | HALF_1 << 16, HALF_1 | p.first << 16, p.second | p.third << 16};
-  uint32_t b[3] = {p.first | p.second << 16, p.third | HALF_256 << 16, HALF_1 | HALF_1 << 16};
-  return row ? make_uint4(a[0], a[1], a[2], 0) : make_uint4(b[0], b[1], b[2], 0);
-}
-
-__device__ __forceinline__ uint4 block_of_column(const struct pack_args &a, int block, int64_t col) {
-  const struct layout &l = a.layout;
-  int kb = a.cols.k / 8;
-  bool present = col < a.cols.n_pad;
-  const __half *from = NULL;
-  if (block == l.ones) return make_uint4(0x3c003c00u, 0x3c003c00u, 0x3c003c00u, 0x3c003c00u);
-  if (block == l.offsets) return offset_features(pieces_of(present ? a.cols.offset[col] : -INFINITY), false);
-  if (block >= l.hi && block < l.hi + kb) from = a.cols.hi + col * a.cols.k + 8 * (block - l.hi);
-  if (block >= l.lo && block < l.lo + kb) from = a.cols.lo + col * a.cols.k + 8 * (block - l.lo);
-  if (l.value_hi != NONE && block >= l.value_hi && block < l.offsets) {
-    bool low = block >= l.value_lo;
-    int feature = 8 * (block - (low ? l.value_lo : l.value_hi));
-    if (feature < a.values.width) from = (low ? a.values.lo : a.values.hi) + col * a.values.width + feature;
-  }
-  return from && present ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
-}
-
-__global__ void pack_kernel(const __grid_constant__ struct pack_args a) {
-  const struct layout &l = a.layout;
-  char *stage = a.packed + (int64_t)blockIdx.x * l.bytes;
-  int64_t first = (int64_t)blockIdx.x * l.cols;
-  for (int i = threadIdx.x; i < l.n_blocks * l.cols; i += blockDim.x)
-    ((uint4 *)stage)[i] = block_of_column(a, i / l.cols, first + i % l.cols);
-  float *floats = (float *)(stage + l.floats_at);
-  for (int i = threadIdx.x; i < (l.bytes - l.floats_at) / (int)sizeof(float); i += blockDim.x) {
-    const float *from = i < l.cols ? a.weight : a.factor;
-    float absent = i < l.cols ? 1.0f : 0.0f;
-    int64_t col = first + i % l.cols;
-    floats[i] = from && col < a.cols.n_pad ? from[col] : absent;
-  }
-}
-
-/* ---- How a kernel is cut; measured ---- */
-
-struct shape {
-  int tile_cols, warpgroups, stages;
-  int on_fma; /* of 8 exponentials, those that the FMA pipe takes */
-};
-
-__host__ __device__ constexpr struct shape shape_of(int k, int width, int precision, int extra, struct layout l) {
-  struct shape s = {};
-  s.tile_cols = (k == 16 && width <= 0) || (k == 32 && width == 0) ? 128 : 64;
-  if (s.tile_cols > l.cols) s.tile_cols = l.cols;
-  s.warpgroups = k >= 48 && width != 0 ? 3 : 4;
-  s.stages = (SHARED_BYTES - l.value_n / 2 * 128 * s.warpgroups * (int)sizeof(float)) / l.bytes;
-  if (s.stages > 4) s.stages = 4;
-  s.on_fma = width != 0 ? 3 * (precision == COARSE) : 1 + (precision == COARSE && !has_factor(extra));
-  return s;
-}
-
-struct sums_args {
-  struct fk_tensor_points rows;
-  const float *row_factor;
-  const char *packed;
-  double *acc;
-  int64_t first_row, n_rows_pad, self;
-  int n_values, n_stages, slot_stages;
-  float factor1;
-};
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* ---- Tiles. A thread holds rows lane / 4 and 8 on, and of every 8 columns two: register 4 j + 2 h + i is row h,
- * column 8 j + 2 (lane % 4) + i. R: registers of a tile of exponents ---- */
-
-template <int K>
-struct row_tile {
-  uint32_t hi[K / 16][4], lo[K / 16][4], both[K / 16][4], offset[4]; /* A operands; both: hi + lo in one half */
-  float factor[2];
-};
-
-template <int K>
-__device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct sums_args &args, int64_t row,
-                                          int quad) {
-#pragma unroll
-  for (int h = 0; h < 2; h++) {
-    int64_t r = min(row + 8 * h, args.rows.n_pad - 1);
-    const uint32_t *hi = (const uint32_t *)(args.rows.hi + r * K), *lo = (const uint32_t *)(args.rows.lo + r * K);
-#pragma unroll
-    for (int i = 0; i < K / 8; i++) {
-      tile->hi[i / 2][i % 2 * 2 + h] = hi[4 * i + quad];
-      tile->lo[i / 2][i % 2 * 2 + h] = lo[4 * i + quad];
-      tile->both[i / 2][i % 2 * 2 + h] = add_halves(hi[4 * i + quad], lo[4 * i + quad]);
-    }
-    uint4 o = offset_features(pieces_of(args.rows.offset[r]), true);
-    tile->offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
-    tile->offset[2 + h] = 0;
-    tile->factor[h] = args.row_factor ? args.row_factor[r] : 0.0f;
-  }
-}
-
-/* s = exponents. Offsets first, then hi.hi, which cancels most of them, exactly; where lo.lo is not added, (hi +
- * lo).lo, rounded, holds most of it, which counts for points that meet themselves. tile16: address of the tile's
- * first block, in 16 bytes. */
-template <int K, int PRODUCTS, int R>
-__device__ __forceinline__ void start_exponents(float (&s)[R], const struct row_tile<K> &rows, uint32_t tile16,
-                                                const struct layout &l) {
-  pin(s);
-  wgmma_fence();
-  wgmma<2 * R, false, false>(s, rows.offset,
-                             descriptor(tile16 + l.offsets * (l.block_bytes / 16), l.block_bytes, CORE_BYTES));
-#pragma unroll
-  for (int product = 0; product < PRODUCTS; product++) {
-#pragma unroll
-    for (int k = 0; k < K / 16; k++) {
-      int block = (product < 2 ? l.hi : l.lo) + 2 * k;
-      const uint32_t *row = product % 2 ? rows.lo[k] : product == 2 && PRODUCTS == 3 ? rows.both[k] : rows.hi[k];
-      wgmma<2 * R, false>(s, row, descriptor(tile16 + block * (l.block_bytes / 16), l.block_bytes, CORE_BYTES));
-    }
-  }
-  wgmma_commit();
-}
-
-/* t += p values, p: 64 rows x 2 R columns of kernels */
-template <int N, int PARTS, int R>
-__device__ __forceinline__ void start_values(float (&t)[N / 2], const uint32_t (&p)[R], uint32_t tile16,
-                                             const struct layout &l) {
-  pin(t);
-  wgmma_fence();
-#pragma unroll
-  for (int part = 0; part < PARTS; part++) {
-    uint32_t from = tile16 + (l.value_at + part * l.value_step) * (l.block_bytes / 16);
-#pragma unroll
-    for (int k = 0; k < R / 4; k++)
-      wgmma<N, true>(t, p + 4 * k, descriptor(from + k * (2 * CORE_BYTES / 16), CORE_BYTES, l.block_bytes));
-  }
-  wgmma_commit();
-}
-
-/* Row h does not meet column diagonal + 8 h of the tile. */
-template <int R>
-__device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad) {
-#pragma unroll
-  for (int i = 0; i < R; i++) {
-    if (i / 4 * 8 + 2 * quad + i % 2 == diagonal + i / 2 % 2 * 8) s[i] = -1e4f;
-  }
-}
-
-/* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
-template <int K, int EXTRA, int R>
-__device__ __forceinline__ void exponentials(float (&s)[R], const struct row_tile<K> &rows, float factor1,
-                                             uint32_t factor) {
-#pragma unroll
-  for (int j = 0; j < R / 4; j++) {
-    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
-#pragma unroll
-    for (int i = 4 * j; i < 4 * j + 4; i++) {
-      float t = s[i];
-      s[i] = exp2_fast(t);
-      if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
-    }
-  }
-}
-
-/* mass += weight 2^s [factor] */
-template <int K, int EXTRA, int ON_FMA, int DEGREE, int R>
-__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const struct row_tile<K> &rows,
-                                         float factor1, uint32_t weight, uint32_t factor) {
-#pragma unroll
-  for (int j = 0; j < R / 4; j++) {
-    float2 w = has_weight(EXTRA) ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
-    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      float e[2], g[2] = {w.x, w.y};
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        float t = s[4 * j + 2 * h + i];
-        e[i] = (4 * j + 2 * h + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
-        if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, rows.factor[h] + (i ? f.y : f.x));
-      }
-      mass[h] = has_weight(EXTRA) || has_factor(EXTRA) ? fmaf(g[0], e[0], fmaf(g[1], e[1], mass[h]))
-                                                       : mass[h] + (e[0] + e[1]);
-    }
-  }
-}
-
-/* A thread's accumulators are, of 8 columns, what an A operand holds of 8 features. */
-template <int R>
-__device__ __forceinline__ void round_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
-#pragma unroll
-  for (int i = 0; i < R / 2; i++) p[i] = pack_halves(s[2 * i], s[2 * i + 1]);
-}
-
-/* p = 2^s, of few digits */
-template <int ON_FMA, int R>
-__device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
-#pragma unroll
-  for (int i = 0; i < R / 2; i++)
-    p[i] = i % 8 < ON_FMA ? exp2_halves(s[2 * i], s[2 * i + 1])
-                          : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
-}
-
-/* What that rounding took off. */
-template <int R>
-__device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s)[R]) {
-#pragma unroll
-  for (int i = 0; i < R / 2; i++) p[i] = pack_rest(s[2 * i], s[2 * i + 1], p[i]);
-}
-
 /* ---- The kernel ---- */
+
+/* A tile of columns; floats: shared address of its weights. */
+template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
+__device__ __forceinline__ void sum_tile(float (&s)[R], float (&sums)[SUMS], const struct row_tile<K> &rows,
+                                         uint32_t tile16, uint32_t floats, int diagonal, int lane, float factor1) {
+  constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
+  constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
+  start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
+  wgmma_wait(s);
+  if constexpr (EXTRA >= SELF)
+    if (diagonal > -16 && diagonal < SHAPE.tile_cols) leave_out(s, diagonal + lane / 4, lane % 4);
+  if constexpr (V == 0) {
+    add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, factor1, floats,
+                                                                  floats + 4 * L.cols);
+  } else {
+    uint32_t p[R / 2];
+    if constexpr (PRECISION == COARSE) {
+      coarse_kernels<SHAPE.on_fma>(p, s);
+    } else {
+      exponentials<K, EXTRA>(s, rows, factor1, floats + 4 * L.cols);
+      round_kernels(p, s);
+    }
+    start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
+    wgmma_wait(sums);
+    if constexpr (V > 0 && PRECISION >= REST) {
+      round_rest(p, s);
+      start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
+      wgmma_wait(sums);
+    }
+  }
+}
 
 template <int K, int V, int PRECISION, int EXTRA>
 __global__ void __launch_bounds__(
@@ -392,31 +119,8 @@ __global__ void __launch_bounds__(
     barrier_wait(full + 8 * slot, phase);
 #pragma unroll 1
     for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
-      start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
-      wgmma_wait(s);
-      if constexpr (EXTRA >= SELF) {
-        if (diagonal > -16 && diagonal < TILE_COLS) leave_out(s, diagonal + lane / 4, quad);
-        diagonal -= TILE_COLS;
-      }
-      if constexpr (V == 0) {
-        add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, args.factor1, floats,
-                                                                      floats + 4 * L.cols);
-      } else {
-        uint32_t p[R / 2];
-        if constexpr (PRECISION == COARSE) {
-          coarse_kernels<SHAPE.on_fma>(p, s);
-        } else {
-          exponentials<K, EXTRA>(s, rows, args.factor1, floats + 4 * L.cols);
-          round_kernels(p, s);
-        }
-        start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
-        wgmma_wait(sums);
-        if constexpr (V > 0 && PRECISION >= REST) {
-          round_rest(p, s);
-          start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
-          wgmma_wait(sums);
-        }
-      }
+      sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, diagonal, lane, args.factor1);
+      if constexpr (EXTRA >= SELF) diagonal -= TILE_COLS;
       tile16 += TILE_COLS / 8 * CORE_BYTES / 16, floats += 4 * TILE_COLS;
     }
 

@@ -4,10 +4,15 @@
 
 #include "job.cuh"
 
-/* Rows of a host matrix picked by index, for the few in the tails. */
-static enum fk_status upload_rows(struct fk_cuda_job *job, const struct fk_points *y, int64_t count, double *raw,
-                                  struct fk_error *err) {
-  struct fk_cuda_context *context = job->context;
+/* Rows picked by index, for the few in the tails. */
+static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
+  const int64_t *rows = job->rows + job->target_first;
+  FK_TRY(fk_cuda_room(job->context, &job->self_buffer, count, &job->self, err));
+  return fk_cuda_upload(job->context, (const double *)rows, count, 1, 0, count, (double *)job->self, count, err);
+}
+
+static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_points *y, int64_t count, double *out,
+                             struct fk_error *err) {
   const int64_t *rows = job->rows + job->target_first;
   double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
   if (!gathered)
@@ -15,33 +20,52 @@ static enum fk_status upload_rows(struct fk_cuda_job *job, const struct fk_point
                    8e-6 * (double)(count * y->d));
   for (int64_t k = 0; k < y->d; k++)
     for (int64_t i = 0; i < count; i++) gathered[k * count + i] = y->data[k * y->n + rows[i]];
-  enum fk_status status = fk_cuda_upload(context, gathered, count, y->d, 0, count, raw, count, err);
+  enum fk_status status = fk_cuda_upload(job->context, gathered, count, y->d, 0, count, out, count, err);
   free(gathered);
-  FK_TRY(status);
-  FK_TRY(fk_cuda_array(context, FK_SLOT_SELF, count, &job->self, err));
-  return fk_cuda_upload(context, (const double *)rows, count, 1, 0, count, (double *)job->self, count, err);
+  return status;
+}
+
+/* Targets that are the sources are there already, whitened. */
+static bool are_there(const struct fk_cuda_job *job) {
+  return !job->task->targets.data && job->source_chunk >= job->task->sources.n;
 }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_points *y = job->task->targets.data ? &job->task->targets : &job->task->sources;
-  struct fk_cuda_context *context = job->context;
-  bool here = !job->task->targets.data && !job->rows && job->resident;
-  job->targets_raw = here ? job->resident + first : NULL;
-  job->ld_targets_raw = here ? y->n : count;
+  double *raw;
   job->target_first = first;
-  job->targets.n = count;
-  job->targets.ld = fk_padded(count, FK_TENSOR_ROWS);
-  job->targets.d = (int)y->d;
-  if (!here) {
-    double *raw;
-    FK_TRY(fk_cuda_array(context, FK_SLOT_RAW_TARGETS, count * y->d, &raw, err));
-    job->targets_raw = raw;
-    if (job->rows)
-      FK_TRY(upload_rows(job, y, count, raw, err));
-    else
-      FK_TRY(fk_cuda_upload(context, y->data, y->n, y->d, first, count, raw, count, err));
-  }
-  return fk_cuda_array(context, FK_SLOT_WHITE_TARGETS, job->targets.ld * y->d, &job->targets.u, err);
+  job->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
+  if (job->rows) FK_TRY(send_rows(job, count, err));
+  if (are_there(job)) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_room(job->context, &job->raw_targets, count * y->d, &raw, err));
+  if (job->rows) return gather(job, y, count, raw, err);
+  return fk_cuda_upload(job->context, y->data, y->n, y->d, first, count, raw, count, err);
+}
+
+static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,
+                                   struct fk_cuda_points to) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= to.ld) return;
+  int64_t row = i >= to.n ? 0 : rows ? rows[i] : first + i;
+  for (int k = blockIdx.y; k < to.d; k += gridDim.y)
+    to.u[k * to.ld + i] = i < to.n ? from.u[k * from.ld + row] : 0;
+}
+
+enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  struct fk_cuda_points *y = &job->targets;
+  const struct fk_cuda_points *x = &job->sources->points;
+  bool all = are_there(job) && !job->rows && y->n == x->n;
+  y->u = x->u;
+  if (all) return FK_STATUS_OK;
+  FK_TRY(fk_job_whitening(job, err));
+  FK_TRY(fk_cuda_room(context, &job->white_targets, y->ld * y->d, &y->u, err));
+  if (!are_there(job))
+    return fk_cuda_whiten(context, &job->sources->whitening, (const double *)job->raw_targets.data, y->n, y, err);
+  dim3 grid(fk_blocks(y->ld, 256), (unsigned)fk_smaller(y->d, 64));
+  pick_kernel<<<grid, 256, 0, context->stream>>>(*x, job->rows ? job->self : NULL, job->target_first, *y);
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
 }
 
 template <typename T>
@@ -49,12 +73,12 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *y = &job->targets;
   T *data;
-  FK_TRY(fk_cuda_array(context, FK_SLOT_PACKED_TARGETS, y->ld * y->d, &data, err));
+  FK_TRY(fk_cuda_room(context, &job->packed_targets, y->ld * y->d, &data, err));
   FK_CUDA_TRY(fk_fma_pack(y->u, y->ld * y->d, job->form.scale, data, context->stream));
   f->rows = data;
   f->ld_rows = y->ld;
   f->exclude_self = job->task->exclude_self;
-  f->self = job->self;
+  f->self = job->rows ? job->self : NULL;
   f->self_offset = job->target_first;
   return FK_STATUS_OK;
 }
@@ -66,22 +90,24 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
   struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high};
   bool factor = fk_job_uses_factor(job, values);
-  int raise = !values        ? 0
-              : job->weights ? FK_TENSOR_RAISE - 1
-                             : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
+  int raise = !values                 ? 0
+              : job->sources->weights ? FK_TENSOR_RAISE - 1
+                                      : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
   if (values && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->form.factor[0]))));
   char *block;
-  FK_TRY(fk_cuda_workspace(context, FK_SLOT_PACKED_TARGETS, (size_t)(y->ld * (4 * t->cols.k + 8) + 4 * 256),
-                           (void **)&block, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_SCALE, y->ld, &job->undo, err));
+  FK_TRY(fk_cuda_room(context, &job->packed_targets, y->ld * (4 * t->cols.k + 8) + 4 * 256, &block, err));
+  FK_TRY(fk_cuda_room(context, &job->undo_buffer, y->ld, &job->undo, err));
   struct carver c = {block};
   __half *hi = carve<__half>(&c, y->ld * t->cols.k), *lo = carve<__half>(&c, y->ld * t->cols.k);
   float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
-  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, values && job->normalised ? job->mass : NULL, raise, job->form.factor,
-                                  hi, lo, offset, factor0, job->undo, y->ld, t->cols.k, context->stream));
+  struct fk_tensor_rows to = {hi, lo, offset, factor0, job->undo, y->ld, t->cols.k};
+  to.mass = values && job->normalised ? job->mass : NULL;
+  to.shift = raise;
+  for (int i = 0; i < 2; i++) to.factor[i] = job->form.factor[i];
+  FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, &to, context->stream));
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
   t->factor0 = factor0;
-  t->self = job->task->exclude_self ? job->target_first - job->source_first : INT64_MIN;
+  t->self = job->task->exclude_self ? job->target_first - job->sources->first : INT64_MIN;
   return FK_STATUS_OK;
 }
 

@@ -43,13 +43,13 @@ static __device__ __forceinline__ struct split split_in_halves(double x, const s
 }
 
 /* Eight coordinates of one point, k0 on, as 16 bytes each; returns their part of |x|^2, that of the halves. */
-static __device__ __forceinline__ double split_group(const double *u, int64_t ld, int64_t i, int64_t n, int k0,
-                                                     int d, const struct fk_tensor_pack &pack, bool with_low,
-                                                     __half *hi, __half *lo) {
+static __device__ __forceinline__ double split_group(const struct fk_cuda_points &points, int64_t i, int k0,
+                                                     const struct fk_tensor_pack &pack, bool with_low, __half *hi,
+                                                     __half *lo) {
   __align__(16) __half h[GROUP], l[GROUP];
   double square = 0;
   for (int k = 0; k < GROUP; k++) {
-    double x = i < n && k0 + k < d ? u[(k0 + k) * ld + i] * pack.grid.scale : 0;
+    double x = i < points.n && k0 + k < points.d ? points.u[(k0 + k) * points.ld + i] * pack.grid.scale : 0;
     struct split s = split_in_halves(x, pack);
     h[k] = s.hi;
     l[k] = with_low ? s.lo : __half(0.0f);
@@ -92,78 +92,68 @@ static __device__ __forceinline__ double settle(double half_square, int power, i
 
 /* ---- columns ---------------------------------------------------------------------------------- */
 
-static __global__ void cols_kernel(const double *u, int64_t n, int64_t ld, int d, struct fk_tensor_pack pack,
-                                   __half *hi, __half *lo, float *offset, float *weight, float *col_factor,
-                                   float factor1, int64_t n_pad, int k) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n_pad) return;
+static __global__ void cols_kernel(const struct fk_cuda_points points, struct fk_tensor_pack pack,
+                                   const struct fk_tensor_cols to) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = points.n;
+  if (i >= to.n_pad) return;
+  __half *hi = to.hi + i * to.k, *lo = to.lo + i * to.k;
   double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
-  for (int k0 = 0; k0 < k; k0 += GROUP)
-    square += split_group(u, ld, i, n, k0, d, pack, !pack.coarse, hi + i * k + k0, lo + i * k + k0);
-  if (pack.grid.norm <= SETTLED && !pack.coarse)
-    square = 2 * settle(square / 2, pack.grid.norm, k, hi + i * k, lo + i * k);
+  for (int k = 0; k < to.k; k += GROUP) square += split_group(points, i, k, pack, !pack.coarse, hi + k, lo + k);
+  if (pack.grid.norm <= SETTLED && !pack.coarse) square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
   bool counts = i < n && w != 0;
   double exact = -square / 2, kept = on_grid(exact, pack.grid.norm);
-  offset[i] = counts ? (float)(kept + exponent) : -INFINITY;
-  if (weight) weight[i] = (float)(w * exp2(exact - kept));
-  if (col_factor) col_factor[i] = counts ? -factor1 * (float)exponent : 0;
+  to.offset[i] = counts ? (float)(kept + exponent) : -INFINITY;
+  if (to.weight) to.weight[i] = (float)(w * exp2(exact - kept));
+  if (to.col_factor) to.col_factor[i] = counts ? -to.factor1 * (float)exponent : 0;
 }
 
-cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack, __half *hi,
-                                __half *lo, float *offset, float *weight, float *col_factor, float factor1,
-                                int64_t n_pad, int k, cudaStream_t stream) {
-  cols_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(
-      points->u, points->n, points->ld, points->d, *pack, hi, lo, offset, weight, col_factor, factor1, n_pad, k);
+cudaError_t fk_tensor_pack_cols(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
+                                const struct fk_tensor_cols *to, cudaStream_t stream) {
+  cols_kernel<<<fk_blocks(to->n_pad, THREADS), THREADS, 0, stream>>>(*points, *pack, *to);
   return cudaGetLastError();
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-static __global__ void rows_kernel(const double *u, int64_t n, int64_t ld, int d, struct fk_tensor_pack pack,
-                                   const double *mass, int shift, double f0, double f1, __half *hi, __half *lo,
-                                   float *offset, float *factor0, double *undo, int64_t n_pad, int k) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n_pad) return;
+static __global__ void rows_kernel(const struct fk_cuda_points points, struct fk_tensor_pack pack,
+                                   const struct fk_tensor_rows to) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, n = points.n;
+  if (i >= to.n_pad) return;
   double square = 0;
-  for (int k0 = 0; k0 < k; k0 += GROUP)
-    square += split_group(u, ld, i, n, k0, d, pack, true, hi + i * k + k0, lo + i * k + k0);
+  for (int k = 0; k < to.k; k += GROUP)
+    square += split_group(points, i, k, pack, true, to.hi + i * to.k + k, to.lo + i * to.k + k);
   bool inside = i < n && square <= pack.grid.row_limit; /* false for a half that overflowed */
   /* A whole number, so that the sums stay on the grid. An earlier mass of 0 leaves the row to the tail pass. */
   int exponent = 0;
-  if (mass && i < n && mass[i] > 0) frexp(mass[i], &exponent);
-  double exact = -square / 2, kept = on_grid(exact, pack.grid.norm), raise = shift - exponent;
-  offset[i] = inside ? (float)(kept + raise) : i < n ? -INFINITY : 0.0f;
-  undo[i] = inside ? exp2(exact - kept - raise) : NAN;
-  if (factor0) factor0[i] = (float)(f0 + f1 * (exact - kept - raise));
+  if (to.mass && i < n && to.mass[i] > 0) frexp(to.mass[i], &exponent);
+  double exact = -square / 2, kept = on_grid(exact, pack.grid.norm), raise = to.shift - exponent;
+  to.offset[i] = inside ? (float)(kept + raise) : i < n ? -INFINITY : 0.0f;
+  to.undo[i] = inside ? exp2(exact - kept - raise) : NAN;
+  if (to.factor0) to.factor0[i] = (float)(to.factor[0] + to.factor[1] * (exact - kept - raise));
 }
 
 cudaError_t fk_tensor_pack_rows(const struct fk_cuda_points *points, const struct fk_tensor_pack *pack,
-                                const double *mass, int shift, const double factor[3], __half *hi, __half *lo,
-                                float *offset, float *factor0, double *undo, int64_t n_pad, int k,
-                                cudaStream_t stream) {
-  rows_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(points->u, points->n, points->ld, points->d,
-                                                                 *pack, mass, shift, factor[0], factor[1], hi, lo,
-                                                                 offset, factor0, undo, n_pad, k);
+                                const struct fk_tensor_rows *to, cudaStream_t stream) {
+  rows_kernel<<<fk_blocks(to->n_pad, THREADS), THREADS, 0, stream>>>(*points, *pack, *to);
   return cudaGetLastError();
 }
 
 /* ---- values ----------------------------------------------------------------------------------- */
 
-static __global__ void values_kernel(const double *values, int64_t ld, double scale, int first_value,
-                                     struct fk_tensor_pack pack, int64_t n, int64_t n_pad,
+static __global__ void values_kernel(const struct fk_tensor_columns from, struct fk_tensor_pack pack,
                                      struct fk_tensor_values to) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n_pad) return;
+  if (i >= from.n_pad) return;
   int exponent;
-  double w = pack.weight && i < n ? frexp(pack.weight[i] / pack.weight_scale, &exponent) : 1;
+  double w = pack.weight && i < from.n ? frexp(pack.weight[i] / pack.weight_scale, &exponent) : 1;
   for (int v0 = 0; v0 < to.width; v0 += GROUP) {
     __align__(16) __half h[GROUP], l[GROUP];
     for (int v = 0; v < GROUP; v++) {
-      double value = i >= n || v0 + v > to.n_values ? 0
-                     : v0 + v == to.n_values        ? w
-                                                    : w * values[(first_value + v0 + v) * ld + i] * scale;
+      double value = i >= from.n || v0 + v > to.n_values ? 0
+                     : v0 + v == to.n_values             ? w
+                                             : w * from.values[(from.first + v0 + v) * from.ld + i] * from.scale;
       h[v] = __double2half(value);
       l[v] = __double2half(value - (double)__half2float(h[v]));
     }
@@ -172,10 +162,8 @@ static __global__ void values_kernel(const double *values, int64_t ld, double sc
   }
 }
 
-cudaError_t fk_tensor_pack_values(const double *values, int64_t ld, double scale, int first_value,
-                                  const struct fk_tensor_pack *pack, int64_t n, int64_t n_pad,
+cudaError_t fk_tensor_pack_values(const struct fk_tensor_columns *from, const struct fk_tensor_pack *pack,
                                   const struct fk_tensor_values *to, cudaStream_t stream) {
-  values_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, stream>>>(values, ld, scale, first_value, *pack, n, n_pad,
-                                                                   *to);
+  values_kernel<<<fk_blocks(from->n_pad, THREADS), THREADS, 0, stream>>>(*from, *pack, *to);
   return cudaGetLastError();
 }

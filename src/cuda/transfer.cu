@@ -2,7 +2,6 @@
  * one piece by the processor's threads meets the transfer of the one before. */
 #include <string.h>
 
-#include "../core/hash.h"
 #include "../core/threads.h"
 #include "common.cuh"
 
@@ -78,7 +77,7 @@ enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot s
   if (fk_cuda_held(context, slot, session, from, first, count, &ld)) return FK_STATUS_OK;
   FK_TRY(fk_cuda_array(context, slot, count * columns, &data, err));
   FK_TRY(fk_cuda_upload(context, from, n, columns, first, count, data, count, err));
-  struct fk_cuda_block *block = &context->workspace[slot];
+  struct fk_cuda_block *block = &context->room->block[slot];
   block->session = session;
   block->from = from;
   block->first = first;
@@ -88,71 +87,9 @@ enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot s
 
 const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
                            const double *from, int64_t first, int64_t count, int64_t *ld) {
-  const struct fk_cuda_block *block = &context->workspace[slot];
+  const struct fk_cuda_block *block = &context->room->block[slot];
   bool held = session && block->session == session && block->from == from && first >= block->first &&
               first + count <= block->first + block->count;
   *ld = block->count;
-  return held ? (const double *)block->data + (first - block->first) : NULL;
-}
-
-/* ---- the cache -------------------------------------------------------------------------------- */
-
-/* An eighth of the device: enough for a billion numbers on a large card. */
-static size_t cache_limit(const struct fk_cuda_context *context) {
-  return (size_t)fmin((double)context->memory_total, fk_cuda_memory_limit()) / 8;
-}
-
-static struct fk_cuda_cached *find(struct fk_cuda_context *context, const uint64_t key[2], size_t bytes) {
-  for (int i = 0; i < FK_CACHE_ENTRIES; i++) {
-    struct fk_cuda_cached *entry = &context->cache[i];
-    if (entry->data && entry->bytes == bytes && entry->key[0] == key[0] && entry->key[1] == key[1]) return entry;
-  }
-  return NULL;
-}
-
-/* A free entry, those used longest ago making room. */
-static struct fk_cuda_cached *make_room(struct fk_cuda_context *context, size_t bytes) {
-  for (;;) {
-    struct fk_cuda_cached *oldest = NULL, *empty = NULL;
-    size_t total = bytes;
-    for (int i = 0; i < FK_CACHE_ENTRIES; i++) {
-      struct fk_cuda_cached *entry = &context->cache[i];
-      total += entry->bytes;
-      if (!entry->data)
-        empty = entry;
-      else if (!oldest || entry->last_used < oldest->last_used)
-        oldest = entry;
-    }
-    if (empty && total <= cache_limit(context)) return empty;
-    if (!oldest) return NULL;
-    cudaFree(oldest->data);
-    memset(oldest, 0, sizeof *oldest);
-  }
-}
-
-enum fk_status fk_cuda_resident(struct fk_cuda_context *context, const double *from, int64_t count, int threads,
-                                const double **data, struct fk_error *err) {
-  size_t bytes = sizeof(double) * (size_t)count;
-  uint64_t key[2];
-  *data = NULL;
-  if (bytes > cache_limit(context)) return FK_STATUS_OK;
-  fk_hash(from, bytes, threads, key);
-  struct fk_cuda_cached *entry = find(context, key, bytes);
-  if (!entry) {
-    void *room = NULL;
-    entry = make_room(context, bytes);
-    if (!entry || cudaMalloc(&room, bytes) != cudaSuccess) {
-      cudaGetLastError();
-      return FK_STATUS_OK; /* the job sends it in chunks, then */
-    }
-    enum fk_status status = fk_cuda_upload(context, from, count, 1, 0, count, (double *)room, count, err);
-    if (status) {
-      cudaFree(room);
-      return status;
-    }
-    *entry = (struct fk_cuda_cached){{key[0], key[1]}, 0, bytes, room};
-  }
-  entry->last_used = ++context->clock;
-  *data = (const double *)entry->data;
-  return FK_STATUS_OK;
+  return held ? (const double *)block->buffer.data + (first - block->first) : NULL;
 }

@@ -1,12 +1,15 @@
-/* The fast engine by direct sums, all rows or some of them. */
+#include "by_direct.h"
+
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine.h"
+#include "../cpu/direct/direct.h"
+#include "columns.h"
+#include "sample.h"
 
 /* Both sides whitened, as the direct sums hold them anyway. */
-static enum fk_status create(struct fk_fast_job *job, double **u, double **v, struct fk_direct **direct,
-                             struct fk_error *err) {
+static enum fk_status create_direct(struct fk_fast_job *job, double **u, double **v, struct fk_direct **direct,
+                                    struct fk_error *err) {
   const struct fk_points *targets = fk_fast_targets(job);
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
   *direct = NULL;
@@ -77,15 +80,15 @@ static enum fk_status sum_rows(struct fk_fast_job *job, struct fk_direct *direct
 }
 
 /* All rows (rows NULL), by their own tolerance or that of all, or some. */
-static enum fk_status sum(struct fk_fast_job *job, bool by_rows, const int64_t *rows, int64_t n_rows, double floor,
-                          struct fk_error *err) {
+static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int64_t *rows, int64_t n_rows,
+                               double floor, struct fk_error *err) {
   const struct fk_task *task = job->task;
   struct fk_direct *direct = NULL;
   double *u = NULL, *v = NULL;
   int64_t m = job->m, d = job->d, sums = job->columns * m;
   struct results r = {.shift = malloc(sizeof(double) * (size_t)(m + job->columns))};
   double *known = r.shift + m;
-  enum fk_status status = create(job, &u, &v, &direct, err);
+  enum fk_status status = create_direct(job, &u, &v, &direct, err);
   r.out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
   if (!status && (!r.out || !r.shift))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
@@ -143,7 +146,7 @@ enum fk_status fk_fast_redo_heavy(struct fk_fast_job *job, struct fk_error *err)
 
 enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) {
   bool quotient = fk_fast_has_quotient(job), by_rows = fk_fast_pointwise(job) || (quotient && job->laplace != 0);
-  enum fk_status status = sum(job, by_rows, NULL, 0, 0, err);
+  enum fk_status status = sum_near(job, by_rows, NULL, 0, 0, err);
   if (status) return status;
   fk_fast_find_largest(job);
   if (quotient && !by_rows) status = redo_lost(job, err);
@@ -172,7 +175,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   if (own == 0) task.weights = job->b; /* on its scale */
   opts.precision = FK_PRECISION_DOUBLE;
   opts.poll.fn = NULL;
-  enum fk_status status = job->exact->sums(&task, &opts, &unused, err);
+  enum fk_status status = job->grid->exact->sums(&task, &opts, &unused, err);
   for (int64_t r = 0; r < n_rows && !status; r++) {
     int64_t i = rows[r];
     bool keep = job->task->shift || job->gradient; /* the row's scale; quotients need none */
@@ -197,5 +200,6 @@ enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_
   bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
   if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
   bool few = (double)n_rows * (double)job->columns * (0.5 + 0.1 * (double)job->d) < FEW_ROWS;
-  return many || (few && !self && !job->wide) ? sum_exactly(job, rows, n_rows, err) : sum(job, true, rows, n_rows, floor, err);
+  return many || (few && !self && !job->wide) ? sum_exactly(job, rows, n_rows, err)
+                                              : sum_near(job, true, rows, n_rows, floor, err);
 }

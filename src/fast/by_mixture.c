@@ -17,15 +17,18 @@
  *
  * and it may be tol_c where sum_c share_c tol_c is no more than the tolerance.
  */
+#include "by_mixture.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "../cuda/grid.h"
-#include "engine.h"
+#include "by_direct.h"
+#include "columns.h"
 #include "mixture.h"
 
 /* Of the tolerance, what the mixture may take: half of it would take 3 to 10 per cent more Gaussians. */
@@ -149,8 +152,7 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
 static enum fk_status choose_parts(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                                    const struct fk_grid_work *work, struct fk_fast_mixture *x,
                                    struct fk_error *err) {
-  bool on_device = job->terms == fk_fast_terms_cuda;
-  bool may_direct = !on_device && fk_fast_may_be("direct"), try_direct = true;
+  bool may_direct = job->grid->direct && fk_fast_may_be("direct"), try_direct = true;
   enum fk_status status = FK_STATUS_OK;
   struct part next = {.first = 0, .n = 1};
   cost_on_grid(&next, job, work, x);
@@ -168,13 +170,14 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
       cost_on_grid(&next, job, work, x);
       struct part both = part;
       both.n++;
-      joined = !part.direct && !on_device && rate_of(x, &part) <= WIDEST_SCALE * WIDEST_SCALE * rate_of(x, &next);
+      joined = !part.direct && job->grid->several &&
+               rate_of(x, &part) <= WIDEST_SCALE * WIDEST_SCALE * rate_of(x, &next);
       if (joined) cost_on_grid(&both, job, work, x);
       joined = joined && both.seconds < part.seconds + next.seconds;
       if (joined) part = both;
     }
     part.seconds += COMPONENT_SECONDS * part.n;
-    if (on_device && part.first > 0) part.seconds -= FK_CUDA_GRID_START; /* the device starts once */
+    if (part.first > 0) part.seconds -= job->grid->start;
     x->parts[x->n++] = part;
     x->seconds += part.seconds;
     if (!isfinite(x->seconds)) break;
@@ -363,6 +366,7 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
   int64_t d = job->d, numbers = job->m * job->columns;
   double *values = fk_aligned_alloc(sizeof(double) * (size_t)(numbers + d * d)), *chol = values + numbers;
   struct progress progress = {&job->opts->poll, 0, 0};
+  struct fk_grid_task whole = fk_fast_grid_task(job);
   enum fk_status status = FK_STATUS_OK;
   int grids = 0;
   if (!values)
@@ -381,8 +385,8 @@ enum fk_status fk_fast_by_mixture(struct fk_fast_job *job, const struct fk_fast_
     progress.to += part->seconds / x->seconds;
     if (job->opts->poll.fn) sub.opts.poll = (struct fk_poll){report, &progress};
     status = part->direct ? fk_fast_by_direct(&sub.job, err)
-                          : sub.job.terms(&sub.job, &part->work, &part->window, part->single, err);
-    if (!status) fk_fast_add(job, 0, job->m, part->direct ? x->sum.weight[part->first] : 1, p == 0, values);
+                          : fk_fast_terms(&sub.job, &part->work, &part->window, part->single, err);
+    if (!status) fk_grid_join(&whole, 0, job->m, part->direct ? x->sum.weight[part->first] : 1, p == 0, values);
     job->used_single = job->used_single || sub.job.used_single;
     grids += !part->direct;
   }

@@ -2,7 +2,9 @@
 #ifndef FK_FAST_CHOOSE_H
 #define FK_FAST_CHOOSE_H
 
-#include "engine.h"
+#include "by_mixture.h"
+#include "sample.h"
+#include "tolerance.h"
 
 enum fk_fast_method { FK_BY_GRID, FK_BY_DIRECT, FK_BY_MIXTURE, FK_BY_EXACT };
 

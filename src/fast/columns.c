@@ -1,4 +1,5 @@
-/* What is summed: the columns b, each on a scale of its own, and how sums join the task's results. */
+#include "columns.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,7 +7,6 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "engine.h"
 
 /* ---- columns ---------------------------------------------------------------------------------- */
 
@@ -104,44 +104,6 @@ void fk_fast_masses(const void *data, int64_t first, int64_t count, double *mass
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
-
-struct joined {
-  double *out;
-  const double *from, *u, *mass;
-  double scale;
-  bool first;
-};
-
-static void join(void *data, int64_t first, int64_t end, int slot) {
-  const struct joined *a = data;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) a->out[i] = (a->first ? 0 : a->out[i]) + a->scale * a->from[i];
-}
-
-void fk_fast_add(const struct fk_fast_job *job, int64_t at, int64_t count, double scale, bool first,
-                 const double *value) {
-  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
-  for (int64_t c = 0; c < job->columns; c++) {
-    struct joined a = {.out = fk_fast_out(job, c) + at, .from = value + c * count, .scale = scale, .first = first};
-    if (a.from != a.out) fk_parallel_for(threads, count, fk_step_for_bytes(24), join, &a);
-  }
-}
-
-static void join_coordinates(void *data, int64_t first, int64_t end, int slot) {
-  const struct joined *a = data;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) a->out[i] = a->scale * a->from[i] + a->u[i] * a->mass[i];
-}
-
-void fk_fast_set_coordinates(const struct fk_fast_job *job, int64_t at, int64_t count, double scale,
-                             const double *slope, int64_t ld, const double *u) {
-  int threads = fk_threads_for_bytes(job->opts->threads, 24.0 * (double)count);
-  for (int64_t k = 0; k < job->d; k++) {
-    struct joined a = {
-        job->task->sums + k * job->m + at, slope + k * ld, u + k * count, job->task->mass + at, scale, false};
-    fk_parallel_for(threads, count, fk_step_for_bytes(24), join_coordinates, &a);
-  }
-}
 
 struct own {
   double *out;

@@ -1,59 +1,15 @@
 /* The fast engines: sums of Gaussian kernels to a tolerance, in up to 7 dimensions, in time linear in the points.
- * By a sample of them they take the cheapest of the grid (grid.h, cuda/grid.h), of direct sums that leave out what
- * is far away (direct.h, on the CPU alone), and of the exact engine. Other kernels that are sums of few Gaussians
- * (mixture.h) take one of the first two for each.
+ * By a sample of them they take the cheapest of the grid (grid/backend.h), of direct sums that leave out what is
+ * far away (cpu/direct/direct.h, on the CPU alone), and of the exact engine. Other kernels that are sums of few
+ * Gaussians (mixture.h) take one of the first two for each.
  */
-#include "engine.h"
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "../core/count.h"
-#include "../core/pool.h"
-#include "../core/threads.h"
 #include "../fk_config.h"
+#include "by_direct.h"
 #include "choose.h"
+#include "columns.h"
 #include "mixture.h"
-
-/* ---- points ----------------------------------------------------------------------------------- */
-
-struct whitened {
-  const struct fk_whitening *w;
-  const struct fk_points *points;
-  struct fk_scratch scratch;
-  int64_t first, count, ld;
-  double *u;
-};
-
-static void whiten_blocks(void *data, int64_t first, int64_t end, int slot) {
-  const struct whitened *a = data;
-  int64_t d = a->w->d;
-  double *block = fk_scratch_at(&a->scratch, slot);
-  for (int64_t i = first; i < end; i++) {
-    int64_t at = i * FK_BLOCK, rows = fk_smaller(a->count - at, FK_BLOCK);
-    fk_whiten(a->w, a->points, NULL, a->first + at, rows, block, FK_BLOCK, block + FK_BLOCK * d);
-    for (int64_t k = 0; k < d; k++)
-      memcpy(a->u + k * a->ld + at, block + k * FK_BLOCK, sizeof(double) * (size_t)rows);
-  }
-}
-
-enum fk_status fk_fast_whiten_points(const struct fk_whitening *w, int threads, const struct fk_points *points,
-                                     int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err) {
-  struct whitened a = {.w = w, .points = points, .first = first, .count = count, .ld = ld, .u = u};
-  double bytes = 16.0 * (double)w->d;
-  threads = fk_threads_for_bytes(threads, bytes * (double)count);
-  if (!fk_scratch_init(&a.scratch, threads, sizeof(double) * 2 * FK_BLOCK * (size_t)w->d))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
-  fk_parallel_for(threads, fk_pieces(count, FK_BLOCK), fk_step_for_bytes(bytes * FK_BLOCK), whiten_blocks, &a);
-  fk_scratch_free(&a.scratch);
-  return FK_STATUS_OK;
-}
-
-enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
-                              int64_t count, double *u, int64_t ld, struct fk_error *err) {
-  return fk_fast_whiten_points(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
-}
 
 /* ---- what is summed --------------------------------------------------------------------------- */
 
@@ -64,13 +20,9 @@ static bool has_factor(const struct fk_task *task) {
   return task->values != FK_VALUES_COORDINATES || f[1] == 0 || (f[0] == 2 + d / 2 && f[1] == -1);
 }
 
-void fk_fast_find_largest(struct fk_fast_job *job) {
-  job->largest = fk_largest(job->task->mass, job->m, job->opts->threads);
-}
-
 /* ---- the engines ------------------------------------------------------------------------------ */
 
-static enum fk_status run(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err) {
+static enum fk_status sum_by_method(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err) {
   struct fk_stats *stats = job->stats;
   for (int64_t i = 0; i < job->m && job->task->shift; i++) job->task->shift[i] = 0;
   enum fk_status status = choice->method == FK_BY_GRID     ? fk_fast_by_plan(job, choice->plan, err)
@@ -87,9 +39,10 @@ static enum fk_status run(struct fk_fast_job *job, struct fk_fast_choice *choice
   return FK_STATUS_OK;
 }
 
-static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *terms, const struct fk_task *task,
+static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct fk_task *task,
                               const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
   static uint64_t sessions;
+  const struct fk_engine *exact = grid->exact;
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
   struct fk_fast_choice choice = {.method = FK_BY_EXACT};
@@ -97,8 +50,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   job.d = task->sources.d;
   job.same = !task->targets.data;
   job.tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
-  job.terms = terms;
-  job.exact = exact;
+  job.grid = grid;
   job.sample = &choice.sample;
   job.session = ++sessions;
   job.stats = stats;
@@ -113,7 +65,7 @@ static enum fk_status sums_on(const struct fk_engine *exact, fk_fast_terms *term
   if (!status) status = fk_fast_choose(&job, &choice, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
-    status = run(&job, &choice, err);
+    status = sum_by_method(&job, &choice, err);
     if (status == FK_STATUS_UNSUPPORTED) { /* a grid larger than was thought */
       *err = (struct fk_error){FK_STATUS_OK, ""};
       status = FK_STATUS_OK;
@@ -146,7 +98,7 @@ static void describe_as(const struct fk_engine *exact, const struct fk_opts *opt
 
 static enum fk_status sums_cpu(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                struct fk_error *err) {
-  return sums_on(&fk_engine_exact_cpu, fk_fast_terms_cpu, task, opts, stats, err);
+  return sums_on(&fk_grid_cpu, task, opts, stats, err);
 }
 
 static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error *err) {
@@ -187,7 +139,7 @@ const struct fk_engine fk_engine_fast_cpu = {
 
 static enum fk_status sums_cuda(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                                 struct fk_error *err) {
-  return sums_on(&fk_engine_exact_cuda, fk_fast_terms_cuda, task, opts, stats, err);
+  return sums_on(&fk_grid_cuda, task, opts, stats, err);
 }
 
 static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error *err) {

@@ -8,9 +8,11 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "check.h"
-#include "engine.h"
-#include "envelope.h"
+#include "../cpu/direct/check.h"
+#include "../cpu/direct/direct.h"
+#include "../cpu/grid/envelope.h"
+#include "check_rows.h"
+#include "guess.h"
 
 struct fk_stream {
   struct fk_opts opts;
@@ -27,7 +29,7 @@ struct fk_stream {
   int64_t d, columns, m;
   double n; /* sources so far */
   bool filtered, failed, single;
-  double *u; /* points whitened at a time, d x FK_FAST_CHUNK */
+  double *u; /* points whitened at a time, d x FK_GRID_CHUNK */
   int64_t u_rows;
 
   struct fk_check check;
@@ -119,7 +121,7 @@ static enum fk_status choose_window(const struct fk_stream *s, const struct fk_g
   if (!status) status = fk_envelope_expect(e, &targets, err);
   for (int trial = 0; trial < 4 && !status && error > s->opts.tol / 1.5; trial++) {
     grid->single = may;
-    status = fk_grid_choose(work, tol, fk_grid_seconds_alone, NULL, &grid->single, &grid->window, seconds, err);
+    status = fk_grid_choose(work, tol, fk_grid_seconds_alone, &grid->single, &grid->window, seconds, err);
     if (!status) status = error_of(e, &grid->window, grid->single, 0, &error, err);
     tol *= fmin(0.5, 0.5 * s->opts.tol / error);
   }
@@ -128,8 +130,8 @@ static enum fk_status choose_window(const struct fk_stream *s, const struct fk_g
 }
 
 /* The window, unless other engines are to be preferred. */
-static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_grid_spec *grid,
-                             bool *wanted, struct fk_error *err) {
+static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_spec *spec,
+                                  struct fk_grid_spec *grid, bool *wanted, struct fk_error *err) {
   const struct fk_opts *opts = &s->opts;
   bool forced = !fk_fast_may_be("direct");
   int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
@@ -143,9 +145,8 @@ static enum fk_status choose(struct fk_stream *s, const struct fk_stream_spec *s
   if (!u) return no_memory(err, "a sample");
   struct fk_points x = {u, n, d}, y = {u + n * d, m, d};
   struct fk_grid_points points = {u, n, n}, aims = {u + n * d, m, m};
-  enum fk_status status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
-  if (!status)
-    status = fk_fast_whiten_points(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
+  enum fk_status status = fk_grid_whiten(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
+  if (!status) status = fk_grid_whiten(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
   if (!status) status = fk_grid_survey(&points, spec->n, (int)d, &work, err);
   if (!status) status = choose_window(s, &points, &aims, &work, grid, &seconds, err);
   if (!status) status = fk_engine_select(opts, &size, &engine, &s->stats, err);
@@ -200,9 +201,9 @@ enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk
   s->columns = spec->columns;
   s->m = (int64_t)spec->m;
   grid.poll = (struct fk_poll){poll_call, s};
-  grid.most_bytes = fmin(spec->most_bytes, FK_FAST_MOST_BYTES);
+  grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.most_bytes);
   enum fk_status status = prepare(s, spec, err);
-  if (!status) status = choose(s, spec, &grid, &wanted, err);
+  if (!status) status = choose_grid(s, spec, &grid, &wanted, err);
   if (!status && wanted) status = start(s, spec, &grid, err);
   s->opts.poll = (struct fk_poll){NULL, NULL};
   s->stats.seconds = fk_seconds() - began;
@@ -242,7 +243,7 @@ typedef enum fk_status step_fn(struct fk_stream *s, const struct fk_grid_points 
 
 static enum fk_status each_step(struct fk_stream *s, const struct fk_points *points, step_fn *step, void *data,
                                 struct fk_error *err) {
-  int64_t size = fk_smaller(points->n, FK_FAST_CHUNK);
+  int64_t size = fk_smaller(points->n, FK_GRID_CHUNK);
   enum fk_status status = FK_STATUS_OK;
   if (size > s->u_rows) {
     fk_aligned_free(s->u);
@@ -256,15 +257,15 @@ static enum fk_status each_step(struct fk_stream *s, const struct fk_points *poi
     u.ld = u.n;
     s->done = (double)first / (double)points->n;
     s->share = (double)u.n / (double)points->n;
-    status = fk_fast_whiten_points(&s->whitening, s->opts.threads, points, first, u.n, s->u, u.n, err);
+    status = fk_grid_whiten(&s->whitening, s->opts.threads, points, first, u.n, s->u, u.n, err);
     if (!status) status = step(s, &u, first, data, err);
   }
   return status;
 }
 
 /* A call as a whole: with its poll, its seconds, and no other after one that failed. */
-static enum fk_status run(struct fk_stream *s, const struct fk_points *points, const struct fk_poll *poll,
-                          step_fn *step, void *data, struct fk_error *err) {
+static enum fk_status run_call(struct fk_stream *s, const struct fk_points *points, const struct fk_poll *poll,
+                               step_fn *step, void *data, struct fk_error *err) {
   double began = fk_seconds();
   if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
   s->poll = poll;
@@ -285,7 +286,7 @@ static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u
 
 enum fk_status fk_stream_expect(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
                                 struct fk_error *err) {
-  return run(s, targets, poll, expect, NULL, err);
+  return run_call(s, targets, poll, expect, NULL, err);
 }
 
 struct sources {
@@ -365,7 +366,7 @@ enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_points *points
                              const struct fk_poll *poll, struct fk_error *err) {
   struct sources sources = {b, points->n};
   s->filtered = false;
-  enum fk_status status = run(s, points, poll, add, &sources, err);
+  enum fk_status status = run_call(s, points, poll, add, &sources, err);
   if (status) return status;
   double began = fk_seconds();
   s->n += (double)points->n;
@@ -448,7 +449,7 @@ static void look_at(struct fk_stream *s, const struct sums *sums) {
 enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
                                   double *value, struct fk_stats *stats, struct fk_error *err) {
   struct sums sums = {value, targets->n};
-  enum fk_status status = run(s, targets, poll, evaluate, &sums, err);
+  enum fk_status status = run_call(s, targets, poll, evaluate, &sums, err);
   if (status) return status;
   look_at(s, &sums);
   s->stats.pairs += s->n * (double)targets->n;

@@ -1,6 +1,7 @@
-/* Sums of Gaussian kernels over sources that come a chunk at a time, at targets that do: one grid (grid.h) takes
- * all sources, is filtered once, and gives the sums of any number of pieces of targets, to the tolerance of the
- * options. On the CPU. Memory is that of the grid's blocks and of a few million points; time linear in the points.
+/* Sums of Gaussian kernels over sources that come a chunk at a time, at targets that do: one grid
+ * (cpu/grid/grid.h) takes all sources, is filtered once, and gives the sums of any number of pieces of targets, to
+ * the tolerance of the options. On the CPU. Memory is that of the grid's blocks and of a few million points; time
+ * linear in the points.
  *
  *   fk_stream_open [-> fk_stream_expect ...] -> fk_stream_add ... -> fk_stream_evaluate ... -> fk_stream_free
  *
@@ -16,7 +17,7 @@ struct fk_stream;
 
 struct fk_stream_spec {
   struct fk_points sources, targets; /* samples, by which window and centre are chosen */
-  struct fk_points checked;          /* the targets that fk_check_row() names, in its order (check.h) */
+  struct fk_points checked;          /* the targets that fk_check_row() names, in its order (check_rows.h) */
   double n, m;                       /* of all; n may be a guess */
   double chunks, pieces;             /* in how many parts of sources and targets other engines would sum them */
   double part_tol;                   /* and the tolerance of a part */

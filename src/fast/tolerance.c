@@ -2,6 +2,8 @@
  * can have where, and how large the sums are. A window is chosen by that, with the rows that direct sums would
  * have to do again counted in; after its sums are there, rows whose error is not proven are done again.
  */
+#include "tolerance.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +11,11 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "engine.h"
-#include "envelope.h"
+#include "../cpu/direct/direct.h"
+#include "../cpu/grid/envelope.h"
+#include "by_direct.h"
+#include "columns.h"
+#include "sample.h"
 
 struct fk_fast_plan {
   const struct fk_fast_samples *samples; /* while it is made */
@@ -21,9 +26,6 @@ struct fk_fast_plan {
   double seconds;
   bool bound_is_there; /* the envelope's is this window's */
 };
-
-/* A GPU's totals are whole numbers of at most 2^-59 sum |b|: that many of b's exponents go into its bound. */
-static double unit_of(const struct fk_fast_job *job) { return job->terms == fk_fast_terms_cuda ? 0x1p-60 : 0; }
 
 /* ---- the envelope ----------------------------------------------------------------------------- */
 
@@ -37,10 +39,21 @@ static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
 }
 
 /* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
-static bool on_gpu(const struct fk_fast_job *job) {
+static bool is_on_device(const struct fk_fast_job *job) {
   const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
-  if (job->terms != fk_fast_terms_cuda) return false;
+  if (!job->grid->cells) return false;
   return job->n + (job->same ? 0 : job->m) > 1 << 16 || (wish && strcmp(wish, "always") == 0);
+}
+
+static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,
+                                 struct fk_envelope *envelope, struct fk_error *err) {
+  struct fk_grid_task task = fk_fast_grid_task(job);
+  struct fk_grid_cells cells;
+  enum fk_status status = job->grid->cells(&task, spec->counted, spec->most_nodes, &cells, err);
+  if (status) return status;
+  status = fk_envelope_take(envelope, &cells, err);
+  free(cells.memory);
+  return status;
 }
 
 static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds,
@@ -51,12 +64,12 @@ static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_s
   spec.points = (double)job->n;
   spec.poll = job->opts->poll;
   spec.most_nodes = most_nodes(job, grid_seconds);
-  spec.counted = unit_of(job) > 0 && job->b;
+  spec.counted = job->grid->unit > 0 && job->b;
   enum fk_status status = fk_envelope_create(&spec, envelope, err);
   if (status) return status;
-  if (on_gpu(job)) {
+  if (is_on_device(job)) {
     struct fk_error why = {FK_STATUS_OK, ""};
-    status = fk_fast_envelope_cuda(job, spec.counted, spec.most_nodes, *envelope, &why);
+    status = take_cells(job, &spec, *envelope, &why);
     if (status == FK_STATUS_INTERRUPTED) return fk_fail(err, status, "%s", why.message);
     if (!status) return status;
     fk_envelope_free(*envelope); /* thin points, or no memory there: on the CPU */
@@ -73,15 +86,15 @@ static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_s
   return status;
 }
 
-/* The first targets of the cells with the largest sums, at most FK_DIRECT_GROUP. */
+/* The first targets of the cells with the largest sums, at most FK_CHECK_ROWS. */
 static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
   const struct fk_envelope_cell *cells;
   int64_t n = fk_envelope_cells(e, &cells), found = 0;
-  double sum[FK_DIRECT_GROUP];
+  double sum[FK_CHECK_ROWS];
   for (int64_t i = 0; i < n; i++) {
     int64_t at = found;
-    if (found == FK_DIRECT_GROUP && !(cells[i].sum > sum[found - 1])) continue;
-    for (at = found < FK_DIRECT_GROUP ? found++ : found - 1; at > 0 && sum[at - 1] < cells[i].sum; at--) {
+    if (found == FK_CHECK_ROWS && !(cells[i].sum > sum[found - 1])) continue;
+    for (at = found < FK_CHECK_ROWS ? found++ : found - 1; at > 0 && sum[at - 1] < cells[i].sum; at--) {
       sum[at] = sum[at - 1];
       rows[at] = rows[at - 1];
     }
@@ -121,7 +134,7 @@ static int bin_of(double ratio) {
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_envelope *e, struct trial *t,
                                  struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), unit_of(job), err);
+  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), job->grid->unit, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(e, &cells);
   t->rows = 0;
@@ -243,7 +256,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   double grid_seconds = *seconds;
   struct fk_fast_plan *p = *plan = calloc(1, sizeof *p);
   struct fk_error why = {FK_STATUS_OK, ""};
-  int64_t rows[FK_DIRECT_GROUP], n_rows = 0;
+  int64_t rows[FK_CHECK_ROWS], n_rows = 0;
   *seconds = INFINITY;
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
@@ -291,7 +304,7 @@ static enum fk_status sum_absolute(struct fk_fast_job *job, const struct fk_fast
   sub.plain = 1;
   sub.gradient = false;
   work.use = FK_WINDOW_VALUE;
-  enum fk_status status = job->terms(&sub, &work, &plan->window, plan->single, err);
+  enum fk_status status = fk_fast_terms(&sub, &work, &plan->window, plan->single, err);
   if (!status && job->task->exclude_self) fk_fast_leave_out(&sub);
   free(b);
   return status;
@@ -344,7 +357,7 @@ static int64_t find_rows(const struct proof *p, const double *error, int64_t fir
 static enum fk_status find_all(const struct proof *p, const struct fk_envelope *e, int64_t **rows, int64_t *found,
                                double *bound, struct fk_error *err) {
   const struct fk_fast_job *job = p->job;
-  int64_t chunk = fk_smaller(FK_FAST_CHUNK, job->m), capacity = 0;
+  int64_t chunk = fk_smaller(FK_GRID_CHUNK, job->m), capacity = 0;
   double *u = malloc(sizeof(double) * (size_t)(chunk * (job->d + 1))), *error = u + chunk * job->d;
   enum fk_status status = u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitened points");
   for (int64_t at = 0; at < job->m && !status; at += chunk) {
@@ -396,7 +409,8 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
   int64_t *rows = NULL, found = 0;
   enum fk_status status = FK_STATUS_OK;
   if (!plan->bound_is_there)
-    status = fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), unit_of(job), err);
+    status =
+        fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), job->grid->unit, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(plan->envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
@@ -422,7 +436,7 @@ static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *
 }
 
 enum fk_status fk_fast_by_plan(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
-  enum fk_status status = job->terms(job, &plan->work, &plan->window, plan->single, err);
+  enum fk_status status = fk_fast_terms(job, &plan->work, &plan->window, plan->single, err);
   if (status) return status;
   fk_fast_find_largest(job);
   if (job->task->exclude_self) fk_fast_leave_out(job);

@@ -5,11 +5,12 @@
 
 #include "glue.h"
 
-SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control);
-SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control);
-SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP names, SEXP control);
-SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
-SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control);
+SEXP ffi_plan(void);
+SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control);
+SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control);
+SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control);
+SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);
+SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
 SEXP ffi_stream_rows(SEXP n, SEXP m);
 SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control);
@@ -18,6 +19,7 @@ SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control);
 SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control);
 SEXP ffi_stream_close(SEXP stream);
 SEXP ffi_all_finite(SEXP x);
+SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d);
@@ -25,5 +27,6 @@ SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_gpu_info(void);
 SEXP ffi_gpu_release(void);
 SEXP ffi_fma_rate(SEXP seconds, SEXP single, SEXP threads);
+SEXP ffi_test(SEXP name, SEXP arguments);
 
 #endif

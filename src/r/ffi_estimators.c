@@ -4,30 +4,40 @@
 
 #include "../core/hash.h"
 #include "ffi.h"
+#include "operator.h"
 
 /* What every entry point takes and every call of the core needs. */
 struct call {
-  struct fk_points x, y; /* y.data NULL: x itself */
-  const double *weights, *chol;
-  int64_t m; /* number of targets */
+  struct r_operator operator;
+  struct fk_points x, y; /* x: what is known without fetching it; y.data NULL: x itself */
+  int64_t m;             /* number of targets */
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err;
 };
 
-static void begin(struct call *c, SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP control) {
-  c->x = r_points(x, "x");
-  c->y = r_targets(y, c->x.d);
-  c->m = c->y.data ? c->y.n : c->x.n;
-  c->weights = r_weights(weights, c->x.n);
-  c->chol = r_factor(chol, c->x.d);
+/* Protects one object. */
+static struct fk_operator *begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
   c->err = (struct fk_error){FK_STATUS_OK, ""};
   r_opts(control, &c->opts, &c->stats);
+  c->operator= r_open(sources);
+  PROTECT(c->operator.handle);
+  c->x = c->operator.op->x;
+  c->y = r_targets(y, c->x.d);
+  c->m = c->y.data ? c->y.n : c->x.n;
+  return c->operator.op;
 }
 
-SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control) {
+static void end(const struct call *c) {
+  r_close(&c->operator);
+  r_finish(&c->err);
+}
+
+SEXP ffi_plan(void) { return r_new_plan(); }
+
+SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) {
   struct call c;
-  begin(&c, x, y, R_NilValue, chol, control);
+  struct fk_operator *op = begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
   struct fk_points pb = {NULL, c.x.n, 1};
   if (!plain)
@@ -35,73 +45,84 @@ SEXP ffi_kernel_sum(SEXP x, SEXP y, SEXP b, SEXP chol, SEXP kernel, SEXP control
   else if (!Rf_isNull(b))
     pb.data = r_numbers(b, (R_xlen_t)c.x.n, "b");
   if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
-  enum fk_kernel k = r_kernel(kernel);
-  SEXP sums = PROTECT(plain ? r_vector(c.m) : r_matrix(c.m, pb.d, r_column_names(b)));
+  SEXP names = plain ? R_NilValue : r_column_names(b);
+  SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, pb.d, names));
 
-  fk_kernel_sum(k, &c.x, &c.y, pb.data, pb.d, c.chol, &c.opts, REAL(sums), &c.stats, &c.err);
+  fk_kernel_sum(op, &c.y, pb.data, pb.d, &c.opts, REAL(sums), &c.stats, &c.err);
 
-  r_finish(&c.err);
+  end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
-  UNPROTECT(1);
-  return result;
-}
-
-SEXP ffi_log_sum(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP factor, SEXP loo, SEXP control) {
-  struct call c;
-  begin(&c, x, y, weights, chol, control);
-  const double *f = r_numbers(factor, 3, "factor");
-  bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
-  SEXP log_abs = PROTECT(r_vector(c.m));
-  SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
-
-  fk_log_sum(&c.x, &c.y, c.weights, c.chol, f, without_self, &c.opts, REAL(log_abs),
-             is_signed ? LOGICAL(negative) : NULL, &c.stats, &c.err);
-
-  r_finish(&c.err);
-  SEXP result = r_result(&c.stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
   UNPROTECT(2);
   return result;
 }
 
-SEXP ffi_score(SEXP x, SEXP y, SEXP weights, SEXP chol, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
+SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   struct call c;
-  begin(&c, x, y, weights, chol, control);
-  bool corrected = r_flag(laplace), without_self = r_flag(loo);
+  struct fk_operator *op = begin(&c, sources, y, control);
+  const double *f = r_numbers(factor, 3, "factor");
+  bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
+  SEXP log_abs = PROTECT(r_vector(c.m));
+  SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
+  struct fk_logs out = {REAL(log_abs), is_signed ? LOGICAL(negative) : NULL};
+
+  fk_log_sum(op, &c.y, f, without_self, &c.opts, &out, &c.stats, &c.err);
+
+  end(&c);
+  SEXP result = r_result(&c.stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
+  UNPROTECT(3);
+  return result;
+}
+
+SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
+  struct call c;
+  struct fk_operator *op = begin(&c, sources, y, control);
+  struct fk_score_spec spec = {c.y, r_flag(laplace), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
-  fk_score(&c.x, &c.y, c.weights, c.chol, corrected, without_self, &c.opts, REAL(score), &c.stats, &c.err);
+  fk_score(op, &spec, &c.opts, REAL(score), &c.stats, &c.err);
 
-  r_finish(&c.err);
+  end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"score"}, (SEXP[]){score});
-  UNPROTECT(1);
+  UNPROTECT(2);
   return result;
 }
 
-SEXP ffi_debias(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
+/* Where they stay on a device, R gets them when it reads them. */
+SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   struct call c;
-  begin(&c, x, R_NilValue, weights, chol, control);
-  const double *L_score = r_factor(chol_score, c.x.d);
-  SEXP debiased = PROTECT(r_matrix(c.m, c.x.d, r_column_names(x)));
+  struct fk_operator *op = begin(&c, sources, R_NilValue, control);
+  const double *L = r_factor(chol, c.x.d);
+  SEXP names = r_column_names(r_element(sources, "points")), debiased;
+  struct fk_resident *there = NULL;
 
-  fk_debias(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(debiased), &c.stats, &c.err);
+  enum fk_status status = fk_debias_there(op, L, &c.opts, &there, &c.stats, &c.err);
 
-  r_finish(&c.err);
+  if (status != FK_STATUS_UNSUPPORTED || c.err.status) {
+    end(&c);
+    debiased = PROTECT(r_resident(there, names));
+  } else {
+    debiased = PROTECT(r_matrix(c.m, c.x.d, names));
+
+    fk_debias(op, L, &c.opts, REAL(debiased), &c.stats, &c.err);
+
+    end(&c);
+  }
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
-  UNPROTECT(1);
+  UNPROTECT(2);
   return result;
 }
 
-SEXP ffi_sdkde_loo(SEXP x, SEXP weights, SEXP chol, SEXP chol_score, SEXP control) {
+SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP control) {
   struct call c;
-  begin(&c, x, R_NilValue, weights, chol, control);
-  const double *L_score = r_factor(chol_score, c.x.d);
+  struct fk_operator *op = begin(&c, sources, R_NilValue, control);
+  const double *L = r_factor(chol, c.x.d);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
-  fk_sdkde_loo(&c.x, c.weights, c.chol, L_score, &c.opts, REAL(log_sum), &c.stats, &c.err);
+  fk_sdkde_loo(op, L, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
-  r_finish(&c.err);
+  end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
-  UNPROTECT(1);
+  UNPROTECT(2);
   return result;
 }
 
@@ -149,5 +170,15 @@ SEXP ffi_identity(SEXP x) {
 
 /* Of doubles; others are not looked at, and FALSE. */
 SEXP ffi_all_finite(SEXP x) {
-  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL(x), XLENGTH(x)));
+  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL_RO(x), XLENGTH(x)));
+}
+
+/* NULL where no column has one. */
+SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
+  struct fk_points points = r_points(x, "x");
+  const double *w = r_weights(weights, points.n), *limits = r_numbers(far, (R_xlen_t)points.d, "far");
+  SEXP centre = PROTECT(r_vector(points.d));
+  bool any = fk_far_centre(&points, w, limits, REAL(centre));
+  UNPROTECT(1);
+  return any ? centre : R_NilValue;
 }

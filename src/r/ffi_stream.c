@@ -1,6 +1,6 @@
 /* The .Call entry points of sums over points larger than memory (fast/stream.h), each in the three phases of
  * glue.h. R holds a stream by an external pointer, whose finalizer frees what R did not close. */
-#include "../fast/check.h"
+#include "../fast/check_rows.h"
 #include "../fast/stream.h"
 #include "ffi.h"
 

@@ -5,9 +5,9 @@
 
 #include "../core/aligned.h"
 
-static SEXP element(SEXP list, const char *name) {
+SEXP r_element(SEXP list, const char *name) {
   SEXP names = Rf_getAttrib(list, R_NamesSymbol);
-  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`control` must be a named list");
+  if (TYPEOF(list) != VECSXP || TYPEOF(names) != STRSXP) Rf_error("`%s`: a named list is needed", name);
   for (R_xlen_t i = 0; i < Rf_xlength(list); i++)
     if (strcmp(CHAR(STRING_ELT(names, i)), name) == 0) return VECTOR_ELT(list, i);
   return R_NilValue;
@@ -17,7 +17,7 @@ static SEXP element(SEXP list, const char *name) {
 struct fk_points r_points(SEXP x, const char *name) {
   if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x) || XLENGTH(x) == 0)
     Rf_error("`%s` must be a double matrix with rows and columns", name);
-  return (struct fk_points){REAL(x), Rf_nrows(x), Rf_ncols(x)};
+  return (struct fk_points){REAL_RO(x), Rf_nrows(x), Rf_ncols(x)};
 }
 
 struct fk_points r_targets(SEXP y, int64_t d) {
@@ -34,7 +34,7 @@ const double *r_weights(SEXP weights, int64_t n) {
 
 const double *r_numbers(SEXP x, R_xlen_t length, const char *name) {
   if (TYPEOF(x) != REALSXP || Rf_xlength(x) != length) Rf_error("`%s` must be %.0f doubles", name, (double)length);
-  return REAL(x);
+  return REAL_RO(x);
 }
 
 const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)(d * d), "L"); }
@@ -73,17 +73,19 @@ static void r_devices(SEXP devices, struct fk_opts *opts) {
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   memset(stats, 0, sizeof *stats);
   stats->backend = stats->engine = stats->method = stats->precision = stats->isa = "";
-  opts->backend = backend_of(CHAR(Rf_asChar(element(control, "backend"))));
-  opts->precision = precision_of(CHAR(Rf_asChar(element(control, "precision"))));
-  opts->threads = Rf_asInteger(element(control, "threads"));
-  r_devices(element(control, "devices"), opts);
-  opts->engine = engine_of(CHAR(Rf_asChar(element(control, "engine"))));
-  opts->tol = Rf_asReal(element(control, "tol"));
+  opts->backend = backend_of(CHAR(Rf_asChar(r_element(control, "backend"))));
+  opts->precision = precision_of(CHAR(Rf_asChar(r_element(control, "precision"))));
+  opts->threads = Rf_asInteger(r_element(control, "threads"));
+  r_devices(r_element(control, "devices"), opts);
+  opts->engine = engine_of(CHAR(Rf_asChar(r_element(control, "engine"))));
+  opts->tol = Rf_asReal(r_element(control, "tol"));
   if (!(opts->tol > 0)) opts->tol = 0;
-  bool pointwise = strcmp(CHAR(Rf_asChar(element(control, "tol_type"))), "pointwise") == 0;
+  bool pointwise = strcmp(CHAR(Rf_asChar(r_element(control, "tol_type"))), "pointwise") == 0;
   opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
+  SEXP kept = r_element(control, "device_memory");
+  opts->device_memory = Rf_isNumeric(kept) ? Rf_asReal(kept) : -1;
   opts->poll.fn = r_poll;
-  opts->poll.data = element(control, "progress");
+  opts->poll.data = r_element(control, "progress");
 }
 
 /* ---- interrupts and progress ------------------------------------------------------------------ */
@@ -124,24 +126,27 @@ SEXP r_vector(int64_t length) {
   return vector;
 }
 
+void r_set_column_names(SEXP matrix, SEXP names) {
+  if (Rf_isNull(names)) return;
+  SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
+  SET_VECTOR_ELT(both, 1, names);
+  Rf_setAttrib(matrix, R_DimNamesSymbol, both);
+  UNPROTECT(1);
+}
+
 SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
   SEXP matrix = PROTECT(Rf_allocMatrix(REALSXP, (int)rows, (int)columns));
   fk_large_pages(REAL(matrix), sizeof(double) * (size_t)(rows * columns));
-  if (!Rf_isNull(names)) {
-    SEXP both = PROTECT(Rf_allocVector(VECSXP, 2));
-    SET_VECTOR_ELT(both, 1, names);
-    Rf_setAttrib(matrix, R_DimNamesSymbol, both);
-    UNPROTECT(1);
-  }
+  r_set_column_names(matrix, names);
   UNPROTECT(1);
   return matrix;
 }
 
 SEXP r_stats(const struct fk_stats *s) {
   enum { STRINGS = 7, NUMBERS = 6 };
-  const char *names[] = {"backend",   "device",       "engine",  "method",  "precision",
-                         "isa",       "reason",       "pairs",   "seconds", "device_seconds",
-                         "tail_rows", "tol_achieved", "tol_bound", "threads", "devices", ""};
+  const char *names[] = {
+      "backend", "device",         "engine",    "method",       "precision", "isa",     "reason",  "pairs",
+      "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound", "threads", "devices", ""};
   const char *strings[STRINGS] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa, s->reason};
   double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows, s->tol_achieved, s->tol_bound};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), devices;

@@ -12,6 +12,7 @@
 
 #include "../fk.h"
 
+SEXP r_element(SEXP list, const char *name); /* NULL: there is none */
 struct fk_points r_points(SEXP x, const char *name);
 struct fk_points r_targets(SEXP y, int64_t d); /* NULL: no data */
 const double *r_numbers(SEXP x, R_xlen_t length, const char *name);
@@ -25,7 +26,8 @@ enum fk_kernel r_kernel(SEXP name);
 SEXP r_column_names(SEXP x);
 SEXP r_vector(int64_t length);
 SEXP r_matrix(int64_t rows, int64_t columns, SEXP names);
-SEXP r_stats(const struct fk_stats *stats); /* as a named list */
+void r_set_column_names(SEXP matrix, SEXP names); /* NULL: none */
+SEXP r_stats(const struct fk_stats *stats);       /* as a named list */
 /* A named list: the given values and, last, `stats`. */
 SEXP r_result(const struct fk_stats *stats, int n, const char *const *names, SEXP *values);
 /* Raises the R condition of a failure; returns where there is none. */

@@ -151,7 +151,7 @@ pick <- function(...) {
   values[sample.int(length(values), 1)]
 }
 
-# Node spacings of src/fast/window_table.c
+# Node spacings of src/grid/window_table.c
 NODE_SPACINGS <- c(0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 
 lattice_of <- function(n, d, step) {

@@ -89,22 +89,6 @@ test_that("one point, few points, ties and equal points are no special cases", {
   }
 })
 
-test_that("each method of the fast engine holds the tolerance by itself", {
-  set.seed(5)
-  x <- point_kinds$uniform(2000, 2)
-  b <- stats::rnorm(2000)
-  old <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
-  on.exit(if (is.na(old)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = old))
-  for (method in c("grid", "direct")) for (kernel in smooth_kernels) for (type in c("global", "pointwise")) {
-    Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
-    for (tol in c(1e-3, 1e-8)) {
-      error <- fast_error(x, x[1:200, ], b, 1 / 40, tol, type, kernel = kernel)
-      expect_identical(error$diagnostics$method, method)
-      expect_lte(error$relative, tol, label = paste(method, kernel, type, tol))
-    }
-  }
-})
-
 test_that("results have the same bits for any number of threads", {
   set.seed(6)
   x <- point_kinds$clustered(12000, 2)
@@ -148,7 +132,8 @@ test_that("progress goes from 0 to 1 over all Gaussians, and an interrupt stops 
   seen <- numeric()
   watch <- function(fraction) seen <<- c(seen, fraction)
   control <- replace(control_list("cpu", engine = "fast", tol = 1e-6), "progress", list(watch))
-  sum_once <- \() .Call(internal$ffi_kernel_sum, x, NULL, matrix(1, 20000, 1), diag(0.01, 2), "imq", control)
+  sources <- internal$sum_sources(x, NULL, diag(0.01, 2), "imq")
+  sum_once <- \() .Call(internal$ffi_kernel_sum, sources, NULL, matrix(1, 20000, 1), FALSE, control)
   sum_once()
   expect_true(all(seen >= 0 & seen <= 1))
   # each Gaussian has its share, the first of which end well before the end

@@ -102,24 +102,67 @@ test_that("results have the same bits for any number of threads", {
   }
 })
 
+# predict() by the fast engine and one of its methods: few points would be summed exactly, on both sides.
+fast_predict <- function(fit, at, type, method, tol, tol_type = "pointwise", loo = FALSE) {
+  before <- Sys.getenv("FLASHKERNEL_FAST_METHOD", NA)
+  on.exit(if (is.na(before)) Sys.unsetenv("FLASHKERNEL_FAST_METHOD") else Sys.setenv(FLASHKERNEL_FAST_METHOD = before))
+  Sys.setenv(FLASHKERNEL_FAST_METHOD = method)
+  done <- predict_with(fit, at, type, loo, control_list("cpu", engine = "fast", tol = tol, tol_type = tol_type))
+  expect_identical(done$stats[c("engine", "method")], list(engine = "fast", method = method))
+  done$got
+}
+
 test_that("all estimators predict densities, logs and scores to a tolerance", {
   set.seed(7)
-  x <- kinds$normal(6000, 2)
-  y <- rbind(x[1:500, ], matrix(stats::runif(200, -1.5, 1.5), 100))
-  for (estimator in c("kde", "sdkde", "laplace")) {
-    exact <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu")
-    fast <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu", tol = 1e-7, tol_type = "pointwise")
-    p <- predict(exact, y)
+  x <- kinds$normal(3000, 2)
+  y <- rbind(x[1:300, ], matrix(stats::runif(100, -1.5, 1.5), 50))
+  for (estimator in c("kde", "sdkde", "laplace")) for (method in c("grid", "direct")) {
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu")
+    label <- paste(estimator, method)
+    fast <- \(type, at = y, ...) fast_predict(fit, at, type, method, 1e-7, ...)
+    p <- predict(fit, y)
     # the size of the plain estimate, beside which a Laplace-corrected one may be small
-    size <- predict(flash_kde(x, "kde", bandwidth = 0.05, backend = "cpu"), y)
-    expect_lte(max(abs(predict(fast, y) - p) / (abs(p) + size)), 1e-6, label = estimator)
-    if (estimator != "laplace") {
-      log_error <- abs(predict(fast, y, type = "log_density") - predict(exact, y, type = "log_density"))
-      expect_lte(max(log_error), 1e-6, label = paste(estimator, "log density"))
-    }
-    near <- x[1:500, ]
-    score_error <- abs(predict(fast, near, type = "score") - predict(exact, near, type = "score"))
-    if (estimator != "laplace") expect_lte(max(score_error) * 0.05, 1e-5, label = paste(estimator, "score"))
+    plain_fit <- replace(fit, "estimator", if (estimator == "laplace") "kde" else estimator)
+    size <- abs(p) + predict(plain_fit, y)
+    expect_lte(max(abs(fast("density") - p) / size), 1e-6, label = label)
+    score_error <- abs(fast("score") - predict(fit, y, type = "score"))
+    # near its zero a Laplace-corrected estimate has no score to compare
+    clear <- abs(p) > size / 20
+    expect_gt(sum(clear), 200)
+    expect_lte(max(score_error[clear, ]) * 0.05, 1e-4, label = paste(label, "score"))
+    if (estimator == "laplace") next
+    log_error <- abs(fast("log_density") - predict(fit, y, type = "log_density"))
+    expect_lte(max(log_error), 1e-6, label = paste(label, "log density"))
+  }
+})
+
+test_that("scores at the points themselves, with weights and left out, are those of exact sums", {
+  set.seed(14)
+  x <- kinds$clustered(2000, 2)
+  w <- stats::rexp(2000)
+  for (estimator in c("kde", "laplace")) for (method in c("grid", "direct")) for (loo in c(FALSE, TRUE)) {
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, weights = w, backend = "cpu")
+    want <- predict(fit, type = "score", loo = loo)
+    got <- fast_predict(fit, NULL, "score", method, 1e-9, loo = loo)
+    size <- predict(replace(fit, "estimator", "kde"), loo = loo)
+    clear <- abs(predict(fit, loo = loo)) > size / 20
+    expect_lte(max(abs(got - want)[clear, ]) * 0.05, 1e-6, label = paste(estimator, method, if (loo) "left out"))
+  }
+})
+
+test_that("many points are debiased and predicted by the fast engine where there is a tolerance", {
+  set.seed(15)
+  x <- kinds$normal(60000, 2)
+  y <- rbind(x[1:19000, ] + 0.001, matrix(stats::runif(2000, -1.5, 1.5), 1000))
+  some <- seq(1, 20000, by = 67)
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(x, estimator, bandwidth = 0.05, backend = "cpu", tol = 1e-7, tol_type = "pointwise")
+    if (estimator == "sdkde") expect_identical(diagnostics(fit)$engine, "fast")
+    expect_identical(log_estimate(fit, y, FALSE, fit_control(fit))$stats$engine, "fast", label = estimator)
+    got <- predict(fit, y)[some]
+    want <- predict(fit, y[some, ], tol = 0)
+    size <- abs(want) + predict(replace(fit, "estimator", if (estimator == "laplace") "kde" else estimator), y[some, ], tol = 0)
+    expect_lte(max(abs(got - want) / size), 1e-6, label = estimator)
   }
 })
 
@@ -129,13 +172,14 @@ test_that("log densities in the tails hold, leave-one-out too, and a global tole
   far <- cbind(seq(1, 60, length.out = 50), 0)
   exact <- flash_kde(x, "kde", bandwidth = 0.1, backend = "cpu")
   want <- predict(exact, far, type = "log_density")
-  for (type in c("global", "pointwise")) {
-    got <- predict(exact, far, type = "log_density", tol = 1e-6, tol_type = type)
+  left_out <- predict(exact, type = "log_density", loo = TRUE)
+  for (type in c("global", "pointwise")) for (method in c("grid", "direct")) {
+    got <- fast_predict(exact, far, "log_density", method, 1e-6, type)
     expect_true(all(is.finite(got)))
-    bound <- if (type == "global") 1 else 1e-5
-    expect_lte(max(abs(got - want)), bound, label = type)
-    loo <- \(...) predict(exact, type = "log_density", loo = TRUE, ...)
-    expect_lte(max(abs(loo(tol = 1e-6, tol_type = type) - loo())), bound, label = paste("leave-one-out,", type))
+    bound <- if (type == "global") 0.011 else 1.1e-6
+    expect_lte(max(abs(got - want)), bound, label = paste(type, method))
+    loo <- fast_predict(exact, NULL, "log_density", method, 1e-6, type, loo = TRUE)
+    expect_lte(max(abs(loo - left_out)), bound, label = paste("leave-one-out,", type, method))
   }
 })
 

@@ -89,28 +89,6 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
   })
 }
 
-test_that("scores of the Laplace-corrected estimate, at queries and left out, are those of the CPU", {
-  skip_if_no_gpu()
-  for (d in c(1, 5, 40)) {
-    case <- engine_case(300, 65, d)
-    cpu <- cpu_fit(case, "laplace")
-    # near a zero of the estimate its score has no digits to compare
-    clear <- function(...) {
-      abs(predict(cpu, ...)) > predict(cpu_fit(case, "kde"), ...) / 10
-    }
-    for (precision in c("double", "single")) {
-      gpu <- on_gpu(cpu, precision)
-      compare <- function(...) {
-        rows <- clear(...)
-        scores <- \(fit) predict(fit, ..., type = "score")[rows, , drop = FALSE]
-        expect_score_near(scores(gpu) / 10, scores(cpu) / 10, case$H, precision, case$where)
-      }
-      compare(case$y)
-      compare(loo = TRUE)
-    }
-  }
-})
-
 test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
   skip_if_no_gpu()
   for (d in c(2, 16, 70)) {

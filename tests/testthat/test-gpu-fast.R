@@ -42,17 +42,32 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
   set.seed(9)
   x <- matrix(stats::rnorm(60000), 30000)
   y <- x[1:1000, ] + 0.01
-  for (estimator in c("kde", "sdkde", "laplace")) {
-    exact <- predict(flash_kde(x, estimator, bandwidth = 0.1, backend = "cpu"), y)
-    fit <- \() flash_kde(x, estimator, bandwidth = 0.1, backend = "cuda", precision = "double", tol = 1e-8)
-    fast <- predict(fit(), y)
-    expect_lte(max(abs(fast - exact)) / max(abs(exact)), 1e-6, label = estimator)
-    expect_identical(predict(fit(), y), fast)
+  # few targets: exact sums would be faster
+  control <- \(...) control_list("cuda", "double", engine = "fast", tol = 1e-8, ...)
+  predict_fast <- function(fit, at, type, control, loo = FALSE) {
+    done <- predict_with(fit, at, type, loo, control)
+    expect_identical(done$stats[c("backend", "engine", "method")], list(backend = "cuda", engine = "fast", method = "grid"))
+    done$got
   }
-  loo <- \(...) predict(flash_kde(x, "kde", bandwidth = 0.1, ...), type = "log_density", loo = TRUE)
-  expect_lte(
-    max(abs(loo(backend = "cuda", tol = 1e-8, tol_type = "pointwise") - loo(backend = "cpu"))), 1e-6
-  )
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(x, estimator, bandwidth = 0.1, backend = "cpu")
+    exact <- predict(fit, y)
+    fast <- predict_fast(fit, y, "density", control())
+    expect_lte(max(abs(fast - exact)) / max(abs(exact)), 1e-6, label = estimator)
+    expect_identical(predict_fast(fit, y, "density", control()), fast)
+    clear <- exact > max(exact) / 100
+    error <- abs(predict_fast(fit, y, "score", control()) - predict(fit, y, type = "score"))
+    expect_lte(max(error[clear, ]) * 0.1, 1e-5, label = paste(estimator, "score"))
+  }
+  kde <- flash_kde(x, "kde", bandwidth = 0.1, backend = "cpu")
+  for (type in c("log_density", "score")) {
+    want <- predict(kde, type = type, loo = TRUE)
+    got <- predict_fast(kde, NULL, type, control(tol_type = "pointwise"), loo = TRUE)
+    expect_lte(max(abs(got - want)) * if (type == "score") 0.1 else 1, 1e-6, label = type)
+  }
+  # "auto" takes it for many
+  sums <- kernel_matvec(x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8, backend = "cuda")
+  expect_identical(diagnostics(sums)$engine, "fast")
 })
 
 test_that("points too thin for a grid on the GPU are the CPU's where it may be either", {

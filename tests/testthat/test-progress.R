@@ -90,3 +90,44 @@ test_that("a job that a tolerance would make short says so once, and computes no
   expect_message(suggest(control, 1e6, 1e6, 2), "tol = 1e-6", class = "flashkernel_message_tolerance")
   expect_silent(suggest(control, 1e6, 1e6, 2))
 })
+
+test_that("one bar covers a search of many sums and never goes back", {
+  internal <- getNamespace("flashkernel")
+  control <- list(progress = internal$progress_closure(TRUE))
+  state <- environment(control$progress)
+  state$show <- \(fraction) NULL # no bar in here
+  internal$name_stage(control, "Searching")
+  furthest <- numeric()
+  for (i in 0:3) for (sum in 1:2) { # two sums a step, each from 0 to 1
+    internal$share_stage(control, i / 4, 1 / 4)
+    for (fraction in c(0, 0.5, 1)) control$progress(fraction)
+    furthest <- c(furthest, state$furthest)
+    expect_false(is.null(state$started)) # the end of a sum is not the end of the stage
+  }
+  expect_equal(furthest, rep(1:4 / 4, each = 2))
+  internal$close_progress(control)
+  expect_null(state$started)
+  for (fraction in c(0, 0.5, 1)) control$progress(fraction) # a stage of one sum ends with it
+  expect_null(state$started)
+})
+
+test_that("work is silent where nobody watches, and tells its progress in order", {
+  x <- example_points(40, 2)
+  expect_silent(predict(flash_kde(x, bandwidth = 0.5)))
+  seen <- numeric()
+  control <- list(
+    backend = "cpu", precision = "double", threads = 1L, devices = integer(),
+    progress = function(fraction) seen <<- c(seen, fraction)
+  )
+  log_sum <- get("ffi_log_sum", asNamespace("flashkernel"))
+  y <- x[rep(1:40, 250), ]
+  sources <- sum_sources(y + 1, NULL, diag(2))
+  with_progress <- .Call(log_sum, sources, y, c(1, 0, 0), FALSE, control)$log_abs
+  without <- .Call(
+    log_sum, sources, y, c(1, 0, 0), FALSE, replace(control, "progress", list(NULL))
+  )
+  expect_identical(with_progress, without$log_abs)
+  expect_gte(length(seen), 1)
+  expect_false(is.unsorted(seen))
+  expect_true(all(seen >= 0 & seen <= 1))
+})

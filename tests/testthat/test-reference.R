@@ -45,7 +45,7 @@ test_that("the log of the absolute Laplace sum is right where the density underf
     case <- read_case(name)
     d <- ncol(case$x)
     got <- .Call(
-      log_sum, case$x, case$y, case$weights, t(chol(case$H)), c(1 + d / 2, -1, 0), FALSE, control
+      log_sum, sum_sources(case$x, case$weights, t(chol(case$H))), case$y, c(1 + d / 2, -1, 0), FALSE, control
     )
     log_norm <- ref_log_norm(case$H, sum(ref_weights(case$x, case$weights)))
     expect_within(got$log_abs + log_norm, case$log_abs_laplace, bound_for(case, 1e-9), name)

@@ -65,6 +65,48 @@ test_that("estimates have the same bits for any number of threads", {
   }
 })
 
+test_that("the bits do not depend on the number of threads or on the run", {
+  x <- example_points(700, 5)
+  y <- example_points(333, 5, seed = 2)
+  H <- example_bandwidth(5)
+  w <- seq(0.5, 1.5, length.out = 700)
+  all_values <- function(threads, precision) {
+    fits <- lapply(c("kde", "sdkde", "laplace"), \(estimator) {
+      flash_kde(x,
+        estimator = estimator, bandwidth = H, weights = w, threads = threads,
+        precision = precision
+      )
+    })
+    list(
+      lapply(fits, predict, y), lapply(fits, predict), lapply(fits, predict, y, type = "score"),
+      lapply(fits, predict, loo = TRUE), fits[[2]]$debiased,
+      kernel_sum(x, y, cbind(1, x), bandwidth = H, threads = threads, precision = precision),
+      kernel_score(x, bandwidth = H, threads = threads, precision = precision)
+    )
+  }
+  for (precision in c("double", "single")) {
+    one <- all_values(1, precision)
+    expect_identical(all_values(1, precision), one)
+    expect_identical(all_values(2, precision), one)
+  }
+})
+
+test_that("the bits do not depend on the threads where there is work for many", {
+  x <- example_points(5000, 3)
+  b <- cbind(1, x)
+  for (precision in c("double", "single")) {
+    values <- lapply(1:2, \(threads) {
+      fit <- flash_kde(x, bandwidth = 0.4, threads = threads, precision = precision)
+      list(
+        fit$debiased, predict(fit), predict(fit, x[1:7, ]),
+        kernel_sum(x, b = b, bandwidth = 0.4, threads = threads, precision = precision),
+        kernel_sum(x, x[1:7, ], b, bandwidth = 0.4, threads = threads, precision = precision)
+      )
+    })
+    expect_identical(values[[2]], values[[1]])
+  }
+})
+
 test_that("a chosen bandwidth and a distribution function have the same bits for any number of threads", {
   x <- points(1500, 2)
   expect_same_bits(\(threads) {

@@ -1,0 +1,55 @@
+/* Operators: sources with what was prepared for them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "resident.h"
+
+enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk_operator **out,
+                                  struct fk_error *err) {
+  int64_t d = spec->x.d;
+  size_t factor = sizeof(double) * (size_t)(d * d);
+  struct fk_operator *op = calloc(1, sizeof *op);
+  double *chol = malloc(factor);
+  if (!op || !chol) {
+    free(op);
+    free(chol);
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a factor of %.0f dimensions", (double)d);
+  }
+  op->x = spec->x;
+  op->resident = spec->resident;
+  op->weights = spec->weights;
+  op->kernel = spec->kernel;
+  op->stays = spec->stays;
+  op->chol = memcpy(chol, spec->chol, factor);
+  fk_whitening_start(&op->whitening, op->chol, d);
+  *out = op;
+  return FK_STATUS_OK;
+}
+
+struct fk_operator *fk_task_keeper(const struct fk_task *task) {
+  struct fk_operator *op = task->op;
+  bool own = op && op->stays && task->whitening == &op->whitening && task->sources.data == op->x.data;
+  return own ? op : NULL;
+}
+
+void fk_operator_free(struct fk_operator *op) {
+  if (!op) return;
+  for (size_t i = 0; i < sizeof op->kept / sizeof *op->kept; i++)
+    if (op->kept[i].state) op->kept[i].free(op->kept[i].state);
+  fk_whitening_free(&op->whitening);
+  free(op->chol);
+  free(op);
+}
+
+enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_task *task, struct fk_error *err) {
+  if (!op->x.data) {
+    op->x.data = fk_resident_host(op->resident, err);
+    if (!op->x.data) return err->status;
+  }
+  if (!op->whitening.centre) {
+    enum fk_status status = fk_whitening_centre(&op->whitening, &op->x, op->weights, threads, err);
+    if (status) return status;
+  }
+  if (task) task->sources = op->x;
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,65 @@
+/* Matrices that stay on a device until somebody asks for them here. */
+#include "resident.h"
+
+#include <stdlib.h>
+
+#include "aligned.h"
+
+static struct fk_resident *first, *last;
+
+struct fk_resident *fk_resident_first(void) {
+  return first;
+}
+
+struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const struct fk_resident_ops *ops,
+                                       struct fk_error *err) {
+  struct fk_resident *x = calloc(1, sizeof *x);
+  if (!x) {
+    fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+    return NULL;
+  }
+  *x = (struct fk_resident){.n = n, .d = d, .device = device, .ops = ops, .before = last};
+  x->bytes = (int64_t)sizeof(double) * n * d;
+  *(last ? &last->next : &first) = x;
+  last = x;
+  return x;
+}
+
+int64_t fk_resident_rows(const struct fk_resident *x) { return x->n; }
+int64_t fk_resident_columns(const struct fk_resident *x) { return x->d; }
+bool fk_resident_is_here(const struct fk_resident *x) { return x->host != NULL; }
+
+const double *fk_resident_host(struct fk_resident *x, struct fk_error *err) {
+  if (x->host) return x->host;
+  if (!x->device) {
+    fk_fail(err, FK_STATUS_DEVICE, "numbers that were on a CUDA device were lost with it: fit again");
+    return NULL;
+  }
+  double *host = fk_aligned_alloc((size_t)x->bytes);
+  if (!host) {
+    fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points from a device", 1e-6 * (double)x->bytes);
+    return NULL;
+  }
+  if (x->ops->download(x, host, err)) {
+    fk_aligned_free(host);
+    return NULL;
+  }
+  return x->host = host;
+}
+
+void fk_resident_leave(struct fk_resident *x) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  if (!x->device) return;
+  fk_resident_host(x, &err);
+  x->ops->release(x);
+  x->device = NULL;
+}
+
+void fk_resident_free(struct fk_resident *x) {
+  if (!x) return;
+  if (x->device) x->ops->release(x);
+  *(x->before ? &x->before->next : &first) = x->next;
+  *(x->next ? &x->next->before : &last) = x->before;
+  fk_aligned_free(x->host);
+  free(x);
+}

@@ -1,0 +1,293 @@
+/* The CPU's grid, as grid/backend.h has it: all terms by spreading, filtering, interpolating, chunk by chunk. */
+#include "../../grid/backend.h"
+
+#include <stdlib.h>
+
+#include "../../core/aligned.h"
+#include "../../core/count.h"
+#include "../direct/check.h"
+#include "grid.h"
+
+/* Points that are both sources and targets are sorted once while they are few enough to be held a second time. */
+enum { SORTED_ONCE = 1 << 27 };
+
+/* One side's points, a chunk at a time, or all of them sorted. */
+struct side {
+  const struct fk_points *points;
+  double *u; /* d x size */
+  int64_t size;
+};
+
+static enum fk_status side_init(struct side *side, const struct fk_grid_task *task, const struct fk_points *points,
+                                int64_t size, struct fk_error *err) {
+  side->points = points;
+  side->size = fk_smaller(size, points->n);
+  side->u = fk_aligned_alloc(sizeof(double) * (size_t)(side->size * task->sources.d));
+  if (!side->u)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
+                   8e-6 * (double)side->size * (double)task->sources.d);
+  return FK_STATUS_OK;
+}
+
+/* The next of its points, whitened. */
+static enum fk_status side_fetch(const struct side *side, const struct fk_grid_task *task, int64_t at,
+                                 struct fk_grid_points *points, struct fk_error *err) {
+  int64_t count = fk_smaller(side->size, side->points->n - at);
+  *points = (struct fk_grid_points){side->u, count, count};
+  return fk_grid_whiten(task->whitening, task->opts->threads, side->points, at, count, side->u, count, err);
+}
+
+/* What an operator keeps: its points in the order of a grid, and that grid, of one window. */
+struct kept {
+  struct fk_window window;
+  bool single, once;
+  unsigned use;
+  int64_t columns;
+  int threads;
+  struct fk_sorted *sorted; /* of the window's spacing */
+  struct fk_grid *grid;     /* expects the sources themselves, `once`; NULL: there is none */
+};
+
+/* Beyond it an operator's points are sorted again for every sum. */
+#define KEPT_BYTES 0x1p30
+
+static void free_kept(void *state) {
+  struct kept *kept = state;
+  fk_sorted_free(kept->sorted);
+  fk_grid_free(kept->grid);
+  free(kept);
+}
+
+static struct kept *kept_of(const struct fk_grid_task *task) {
+  double bytes = (double)task->sources.n * (8.0 * (double)task->sources.d + 4);
+  if (!task->op || bytes > KEPT_BYTES) return NULL;
+  struct fk_kept *slot = &task->op->kept[FK_KEEPER_FAST_CPU];
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
+  return slot->state; /* NULL: no memory, nothing is kept */
+}
+
+struct pass {
+  const struct fk_grid_task *task;
+  struct side sources, targets;
+  bool once;                /* both sides are the same points, sorted once */
+  struct kept *kept;        /* NULL: nothing is */
+  struct fk_sorted *sorted; /* the sources, or NULL */
+  struct fk_grid *grid;
+  double *memory;
+  double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
+};
+
+static enum fk_status add_sources(struct pass *p, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  if (p->sorted) return fk_grid_add_sorted(p->grid, p->sorted, task->b, task->sources.n, err);
+  for (int64_t at = 0; at < task->sources.n && !status; at += p->sources.size) {
+    struct fk_grid_points points;
+    status = side_fetch(&p->sources, task, at, &points, err);
+    if (!status) status = fk_grid_add(p->grid, &points, task->b ? task->b + at : NULL, task->sources.n, err);
+  }
+  return status;
+}
+
+/* Only the blocks around targets are filtered. */
+static enum fk_status expect_targets(struct pass *p, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  if (p->once) return fk_grid_expect_sorted(p->grid, p->sorted, err);
+  for (int64_t at = 0; at < task->targets.n && !status; at += p->targets.size) {
+    struct fk_grid_points points;
+    status = side_fetch(&p->targets, task, at, &points, err);
+    if (!status) status = fk_grid_expect(p->grid, &points, err);
+  }
+  return status;
+}
+
+/* One term of the factor. Where there are coordinates it is the last that brings gradients. */
+struct term {
+  double scale;
+  bool first, gradient;
+};
+
+/* Values of the targets join the sums. */
+static enum fk_status evaluate_term(struct pass *p, const struct term *term, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  int64_t size = p->once ? task->targets.n : p->targets.size;
+  for (int64_t at = 0; at < task->targets.n && !status; at += size) {
+    int64_t count = fk_smaller(size, task->targets.n - at);
+    double *slope = term->gradient ? p->gradient : NULL;
+    if (p->once) {
+      status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
+    } else {
+      struct fk_grid_points points;
+      status = side_fetch(&p->targets, task, at, &points, err);
+      if (!status) status = fk_grid_evaluate(p->grid, &points, p->value, slope, count, err);
+    }
+    if (status) break;
+    fk_grid_join(task, at, count, term->scale, term->first, p->value);
+    if (slope) fk_grid_join_coordinates(task, at, count, term->scale, slope, count, p->targets.u);
+  }
+  return status;
+}
+
+/* The points in the grid's order, which an operator may have already. */
+static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t at = 0; at < task->sources.n && !status; at += p->sources.size) {
+    struct fk_grid_points points;
+    status = side_fetch(&p->sources, task, at, &points, err);
+    if (!status) status = fk_grid_sort(p->grid, &points, &p->sorted, err);
+  }
+  return status;
+}
+
+static bool is_same_window(const struct fk_window *a, const struct fk_window *b) {
+  return a->width == b->width && a->spacing == b->spacing && a->error == b->error;
+}
+
+/* The grid of the last sum, where it is of this kind. */
+static bool take_kept(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+  struct kept *kept = p->kept;
+  const struct fk_grid_task *task = p->task;
+  if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
+  p->sorted = kept->sorted;
+  kept->sorted = NULL;
+  bool same = kept->grid && p->once && kept->once && is_same_window(&kept->window, window) && kept->use == use &&
+              kept->columns == task->columns && kept->threads == fk_threads(task->opts->threads);
+  if (!same) return false;
+  p->grid = kept->grid;
+  kept->grid = NULL;
+  fk_grid_restart(p->grid, &task->opts->poll);
+  return true;
+}
+
+/* What is left after a sum is for the next. */
+static void keep(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
+  struct kept *kept = p->kept;
+  if (!kept) return;
+  fk_sorted_free(kept->sorted);
+  fk_grid_free(kept->grid);
+  *kept = (struct kept){*window, single, p->once, use, p->task->columns};
+  kept->threads = fk_threads(p->task->opts->threads);
+  kept->sorted = p->sorted;
+  kept->grid = p->grid;
+  p->sorted = NULL;
+  p->grid = NULL;
+}
+
+static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
+                                struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  if (take_kept(p, use, window, single)) return add_sources(p, err);
+  struct fk_grid_spec spec = {.d = (int)task->sources.d, .columns = task->columns, .use = use, .single = single};
+  spec.window = *window;
+  spec.threads = task->opts->threads;
+  spec.poll = task->opts->poll;
+  enum fk_status status = fk_grid_create(&spec, &p->grid, err);
+  if ((p->once || p->kept) && !p->sorted && !status) status = sort_sources(p, err);
+  if (!status) status = expect_targets(p, err);
+  if (!status) status = add_sources(p, err);
+  return status;
+}
+
+static enum fk_status filter_grid(struct pass *p, const struct fk_grid_work *work, struct fk_error *err) {
+  if (work->kernels < 2) return fk_grid_convolve(p->grid, 1, err);
+  return fk_grid_convolve_sum(p->grid, work->scales, work->weights, work->kernels, err);
+}
+
+/* All terms with one window. */
+static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work, const struct fk_window *window,
+                                bool single, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  enum fk_status status = FK_STATUS_OK;
+  bool last_is_laplace = task->laplace != 0;
+  if (task->plain != 0 || !last_is_laplace) {
+    struct term plain = {task->plain, true, task->gradient && !last_is_laplace};
+    unsigned use = plain.gradient ? FK_WINDOW_GRADIENT : FK_WINDOW_VALUE;
+    status = make_grid(p, use, window, single, err);
+    if (!status) status = filter_grid(p, work, err);
+    if (!status) status = evaluate_term(p, &plain, err);
+    if (!status && !last_is_laplace) keep(p, use, window, single);
+    fk_grid_free(p->grid);
+    p->grid = NULL;
+  }
+  if (!status && last_is_laplace) {
+    struct term laplace = {task->laplace, task->plain == 0, task->gradient};
+    unsigned use = FK_WINDOW_LAPLACE | (task->gradient ? FK_WINDOW_GRADIENT : 0);
+    status = make_grid(p, use, window, single, err);
+    if (!status) status = fk_grid_convolve(p->grid, 1, err);
+    if (!status) status = evaluate_term(p, &laplace, err);
+    if (!status) keep(p, use, window, single);
+    fk_grid_free(p->grid);
+    p->grid = NULL;
+  }
+  return status;
+}
+
+static enum fk_status pass_init(struct pass *p, struct fk_error *err) {
+  const struct fk_grid_task *task = p->task;
+  p->once = task->same && task->sources.n <= SORTED_ONCE;
+  p->kept = kept_of(task);
+  /* those who take gradients look at the points again */
+  int64_t size = p->once && task->gradient ? task->sources.n : FK_GRID_CHUNK;
+  enum fk_status status = side_init(&p->sources, task, &task->sources, size, err);
+  if (status) return status;
+  p->targets = p->sources;
+  if (!task->same) status = side_init(&p->targets, task, &task->targets, size, err);
+  bool in_place = p->once && task->columns == 1 && task->plain == 1 && task->laplace == 0;
+  int64_t rows = p->once ? task->targets.n : p->targets.size, values = in_place ? 0 : rows * task->columns;
+  int64_t slopes = task->gradient ? rows * task->sources.d : 0;
+  p->memory = fk_aligned_alloc(sizeof(double) * (size_t)(values + slopes));
+  p->value = in_place ? task->mass : p->memory;
+  p->gradient = p->memory + values;
+  if (!status && !p->memory)
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for values", 8e-6 * (double)(values + slopes));
+  return status;
+}
+
+static void pass_free(struct pass *p) {
+  if (p->targets.u != p->sources.u) fk_aligned_free(p->targets.u);
+  fk_aligned_free(p->sources.u);
+  fk_aligned_free(p->memory);
+  fk_sorted_free(p->sorted);
+  fk_grid_free(p->grid);
+}
+
+static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk_grid_work *work,
+                                const struct fk_window *window, bool single, struct fk_error *err) {
+  struct pass p = {.task = task};
+  enum fk_status status = pass_init(&p, err);
+  if (!status) status = run_terms(&p, work, window, single, err);
+  pass_free(&p);
+  return status;
+}
+
+/* ---- sums of some rows ------------------------------------------------------------------------ */
+
+static enum fk_status sum_some_rows(const struct fk_grid_task *task, const struct fk_points *rows,
+                                    const double factor[3], double *sums, double *absolute, struct fk_error *err) {
+  struct fk_check check;
+  int threads = task->opts->threads;
+  enum fk_status status = fk_check_init(&check, task->whitening, rows, task->columns, threads, err);
+  if (!status) status = fk_check_add(&check, task->whitening, factor, &task->sources, task->b, threads, err);
+  for (int64_t c = 0; c < task->columns && !status; c++)
+    for (int64_t r = 0; r < rows->n; r++) {
+      sums[c * rows->n + r] = check.sums[c * FK_CHECK_ROWS + r];
+      if (absolute) absolute[c * rows->n + r] = fk_check_absolute(&check, c)[r];
+    }
+  fk_check_free(&check);
+  return status;
+}
+
+const struct fk_grid_backend fk_grid_cpu = {
+    .exact = &fk_engine_exact_cpu,
+    .direct = true,
+    .several = true,
+    .same_points = 0.55, /* measured: each pair is computed once */
+    .most_bytes = 16e9,
+    .seconds = fk_grid_seconds_alone,
+    .bytes = fk_grid_bytes,
+    .terms = sum_terms,
+    .rows = sum_some_rows,
+};

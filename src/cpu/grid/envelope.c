@@ -1,0 +1,442 @@
+#include "envelope_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../core/aligned.h"
+#include "../../core/count.h"
+#include "../../core/pool.h"
+#include "../../core/threads.h"
+#include "../simd/unroll.h"
+
+enum { LOOK = 480 /* whole blocks of points */, CORNERS = 1 << FK_GRID_MAX_D };
+
+static enum fk_status no_memory(struct fk_error *err) {
+  return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
+}
+
+/* ---- layouts ---------------------------------------------------------------------------------- */
+
+static void lay_out(struct fk_layout *l, int d, bool single_cells) {
+  *l = (struct fk_layout){.d = d, .inverse_spacing = 1, .cells = 1};
+  l->bits = fk_grid_key_bits(d);
+  if (!single_cells) l->cells = fk_grid_sides(d, l->side);
+  for (int k = 0; k < d; k++) {
+    uint64_t half = (uint64_t)1 << (l->bits - 1);
+    if (single_cells) l->side[k] = 1;
+    l->shift[k] = FK_KEY_QUARTERS + k * l->bits;
+    l->bias += half << l->shift[k];
+    l->limit[k] = fmin(0x1p50, (double)(half - fk_smaller((int64_t)half / 8, 64)));
+  }
+}
+
+static int64_t coordinate(const struct fk_layout *l, uint64_t key, int k) {
+  uint64_t mask = ((uint64_t)1 << l->bits) - 1;
+  return (int64_t)(key >> l->shift[k] & mask) - ((int64_t)1 << (l->bits - 1));
+}
+
+/* The block of a node, and its place there. */
+static uint64_t node(const struct fk_layout *l, const int64_t *at, int64_t *place) {
+  uint64_t key = l->bias;
+  int64_t stride = 1;
+  *place = 0;
+  for (int k = 0; k < l->d; k++) {
+    int64_t side = l->side[k], block = at[k] >= 0 ? at[k] / side : -((side - 1 - at[k]) / side);
+    key += (uint64_t)block << l->shift[k];
+    *place += (at[k] - block * side) * stride;
+    stride *= side;
+  }
+  return key;
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
+                                  struct fk_error *err) {
+  struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
+  if (!e) return no_memory(err);
+  int d = spec->d;
+  size_t corners = (size_t)(1 + spec->counted) << d,
+         cell = sizeof(struct fk_envelope_filled) + corners * sizeof(double);
+  e->spec = *spec;
+  e->ops = fk_grid_ops(false);
+  e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
+  e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
+  /* each has a table, whose cells take 8 * 2^d bytes, and which is as dear as some 10^5 points */
+  e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
+  lay_out(&e->cells_layout, d, true);
+  lay_out(&e->layout, d, false);
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_init(&e->found[i], cell, true);
+  fk_blocks_init(&e->cells, cell, true);
+  size_t block = (size_t)e->layout.cells * sizeof(double);
+  fk_blocks_init(&e->nodes, (size_t)(1 + spec->counted) * block, true);
+  fk_blocks_init(&e->needed, 0, false);
+  fk_blocks_init(&e->result, (2 * (size_t)e->parts + spec->counted) * block, false);
+  fk_blocks_init(&e->between, (2 * (size_t)e->parts + spec->counted) * block, false);
+  if (spec->most_nodes > 0) {
+    int64_t most = 1 + (int64_t)(spec->most_nodes / (double)e->layout.cells);
+    e->nodes.most = e->result.most = e->between.most = most;
+  }
+  return FK_STATUS_OK;
+}
+
+void fk_envelope_free(struct fk_envelope *e) {
+  if (!e) return;
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_free(&e->found[i]);
+  fk_blocks_free(&e->cells);
+  fk_blocks_free(&e->nodes);
+  fk_blocks_free(&e->needed);
+  fk_blocks_free(&e->result);
+  fk_blocks_free(&e->between);
+  free(e->bounds);
+  free(e->cell_of);
+  free(e->at_corners);
+  free(e->bound_of);
+  free(e);
+}
+
+/* ---- points ----------------------------------------------------------------------------------- */
+
+/* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
+struct call {
+  struct fk_envelope *e;
+  const struct fk_envelope_points *points;
+  bool sources, targets;
+  int64_t first, n;
+  int pieces;
+  bool failed[FK_ENVELOPE_PIECES], outside[FK_ENVELOPE_PIECES];
+  double total[FK_ENVELOPE_PIECES];
+};
+
+static inline __attribute__((always_inline)) void add_hats(double *corner, const double *fraction, int64_t ld,
+                                                           const int d, double mass) {
+  double weight[CORNERS];
+  weight[0] = mass;
+  FK_UNROLL
+  for (int k = 0; k < d; k++) {
+    double f = fraction[k * ld];
+    FK_UNROLL
+    for (int c = 0; c < 1 << k; c++) {
+      weight[c + (1 << k)] = weight[c] * f;
+      weight[c] -= weight[c + (1 << k)];
+    }
+  }
+  FK_UNROLL
+  for (int c = 0; c < 1 << d; c++) corner[c] += weight[c];
+}
+
+static void add_mass(double *corner, const double *fraction, int64_t ld, int d, double mass) {
+  switch (d) { /* lengths that compilers know */
+    case 1: add_hats(corner, fraction, ld, 1, mass); break;
+    case 2: add_hats(corner, fraction, ld, 2, mass); break;
+    case 3: add_hats(corner, fraction, ld, 3, mass); break;
+    default: add_hats(corner, fraction, ld, d, mass);
+  }
+}
+
+/* Points of one piece, as many as are looked at together. */
+struct look {
+  double u[LOOK * FK_GRID_MAX_D], work[LOOK * FK_GRID_MAX_D], fractions[LOOK * FK_GRID_MAX_D], mass[LOOK];
+  uint64_t keys[LOOK];
+  struct fk_envelope_filled *cells[LOOK];
+};
+
+/* Keys and places in the cells, and masses. False: a point is too far out. */
+static bool locate(const struct call *c, int64_t first, int64_t count, struct look *l) {
+  const struct fk_envelope_points *p = c->points;
+  struct fk_grid_points whitened = {l->u, count, LOOK};
+  if (p->raw) fk_whiten(p->whitening, p->raw, NULL, first, count, l->u, LOOK, l->work);
+  if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
+  for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
+  return p->raw ? c->e->ops->locate(&c->e->cells_layout, &whitened, 0, count, l->keys, l->fractions, LOOK)
+                : c->e->ops->locate(&c->e->cells_layout, p->whitened, first, count, l->keys, l->fractions, LOOK);
+}
+
+static void add_piece(struct call *c, int64_t piece) {
+  const struct fk_envelope *e = c->e;
+  struct fk_blocks *found = &c->e->found[piece];
+  int64_t begin = c->first + c->n * piece / c->pieces, end = c->first + c->n * (piece + 1) / c->pieces;
+  struct look l;
+  double total = 0;
+  for (int64_t i = begin; i < end; i += LOOK) {
+    int64_t count = fk_smaller(LOOK, end - i);
+    c->outside[piece] = !locate(c, i, count, &l);
+    if (c->outside[piece]) return;
+    /* all cells are looked up first: most are not in the first caches */
+    for (int64_t r = 0; r < count; r++) {
+      int64_t at = fk_blocks_find(found, l.keys[r]);
+      if (at < 0) at = fk_blocks_insert(found, l.keys[r]);
+      c->failed[piece] = at < 0;
+      if (at < 0) return;
+      l.cells[r] = fk_blocks_at(found, at);
+      __builtin_prefetch(l.cells[r], 1);
+    }
+    for (int64_t r = 0; r < count; r++) {
+      double mass = l.mass[r], *corner = l.cells[r]->corner;
+      if (c->targets && l.cells[r]->targets++ == 0) l.cells[r]->row = i + r;
+      if (mass > 0) add_mass(corner, l.fractions + r, LOOK, e->spec.d, mass);
+      if (mass > 0 && e->spec.counted)
+        add_mass(corner + ((size_t)1 << e->spec.d), l.fractions + r, LOOK, e->spec.d, 1);
+      total += mass;
+    }
+  }
+  c->total[piece] = total;
+}
+
+static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
+  (void)slot;
+  for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
+}
+
+static enum fk_status add_some(struct call *c, struct fk_error *err) {
+  enum { LEAST = 1 << 14 };
+  struct fk_envelope *e = c->e;
+  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / LEAST));
+  int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(c->n << e->spec.d));
+  fk_parallel_for(threads, c->pieces, 1, add_pieces, c);
+  for (int i = 0; i < c->pieces; i++) {
+    if (c->outside[i])
+      return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                     "points are too far apart, in bandwidths, for a grid in %d dimensions", e->spec.d);
+    if (c->failed[i]) return no_memory(err);
+    e->mass += c->total[i];
+  }
+  return FK_STATUS_OK;
+}
+
+/* So many at a time that an interrupt is heard soon. */
+static enum fk_status add(struct call *c, struct fk_error *err) {
+  enum { CHUNK = 1 << 24 };
+  int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
+  const struct fk_poll *poll = &c->e->spec.poll;
+  enum fk_status status = FK_STATUS_OK;
+  c->e->merged = false;
+  for (c->first = 0; c->first < n && !status; c->first += CHUNK) {
+    c->n = fk_smaller(CHUNK, n - c->first);
+    status = add_some(c, err);
+    if (!status && poll->fn && poll->fn(poll->data, 0))
+      status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  }
+  return status;
+}
+
+enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_points *sources, bool targets_too,
+                               struct fk_error *err) {
+  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too};
+  return add(&c, err);
+}
+
+enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelope_points *targets,
+                                  struct fk_error *err) {
+  struct call c = {.e = e, .points = targets, .targets = true};
+  return add(&c, err);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------ */
+
+/* All pieces' cells in one table, in the order of the pieces. */
+static bool merge(struct fk_envelope *e) {
+  int corners = (1 + e->spec.counted) << e->spec.d;
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) {
+    for (int64_t j = 0; j < e->found[i].n; j++) {
+      const struct fk_envelope_filled *from = fk_blocks_at(&e->found[i], j);
+      int64_t at = fk_blocks_insert(&e->cells, e->found[i].keys[j]);
+      if (at < 0) return false;
+      struct fk_envelope_filled *to = fk_blocks_at(&e->cells, at);
+      if (from->targets && !to->targets) to->row = from->row;
+      to->targets += from->targets;
+      for (int c = 0; c < corners; c++) to->corner[c] += from->corner[c];
+    }
+    fk_blocks_clear(&e->found[i]);
+  }
+  return true;
+}
+
+struct fk_envelope_corners fk_envelope_corners_of(const struct fk_envelope *e, uint64_t cell) {
+  struct fk_envelope_corners c = {.apart = false};
+  int64_t stride = 1, rest = 0;
+  for (int k = 0; k < e->spec.d; k++) c.at[k] = coordinate(&e->cells_layout, cell, k);
+  c.key = node(&e->layout, c.at, &c.place);
+  rest = c.place;
+  for (int k = 0; k < e->spec.d; k++) {
+    stride = e->layout.side[k];
+    if (rest % stride == stride - 1) c.apart = true;
+    rest /= stride;
+  }
+  return c;
+}
+
+uint64_t fk_envelope_corner_key(const struct fk_envelope *e, const struct fk_envelope_corners *c, int corner,
+                                int64_t *place) {
+  int64_t at[FK_GRID_MAX_D], stride = 1;
+  if (c->apart) {
+    for (int k = 0; k < e->spec.d; k++) at[k] = c->at[k] + (corner >> k & 1);
+    return node(&e->layout, at, place);
+  }
+  *place = c->place;
+  for (int k = 0; k < e->spec.d; k++) {
+    *place += (corner >> k & 1) * stride;
+    stride *= e->layout.side[k];
+  }
+  return c->key;
+}
+
+static bool fill_nodes(struct fk_envelope *e) {
+  uint64_t key, last = 0;
+  int64_t place, block = -1;
+  fk_blocks_clear(&e->nodes);
+  fk_blocks_clear(&e->needed);
+  for (int64_t i = 0; i < e->cells.n; i++) {
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
+    struct fk_envelope_corners corners = fk_envelope_corners_of(e, e->cells.keys[i]);
+    for (int c = 0; c < 1 << e->spec.d; c++) {
+      key = fk_envelope_corner_key(e, &corners, c, &place);
+      if (cell->targets && (c == 0 || corners.apart) && fk_blocks_insert(&e->needed, key) < 0) return false;
+      if (cell->corner[c] == 0) continue;
+      if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
+      if (block < 0) return false;
+      last = key;
+      double *to = (double *)fk_blocks_at(&e->nodes, block) + place;
+      *to += cell->corner[c];
+      if (e->spec.counted) to[e->layout.cells] += cell->corner[c + (1 << e->spec.d)];
+    }
+  }
+  return true;
+}
+
+/* To the next place of a box of cells, or (more 1) of nodes. */
+static void step(const struct fk_envelope *e, const struct fk_grid_cells *box, int more, int64_t *at) {
+  for (int k = 0; k < e->spec.d; k++) {
+    if (++at[k] < box->low[k] + box->cells[k] + more) return;
+    at[k] = box->low[k];
+  }
+}
+
+static bool take_nodes(struct fk_envelope *e, const struct fk_grid_cells *box) {
+  int64_t at[FK_GRID_MAX_D], n = 1, place;
+  for (int k = 0; k < e->spec.d; k++) {
+    at[k] = box->low[k];
+    n *= box->cells[k] + 1;
+  }
+  for (int64_t i = 0; i < n; i++, step(e, box, 1, at)) {
+    if (box->mass[i] == 0) continue;
+    int64_t block = fk_blocks_insert(&e->nodes, node(&e->layout, at, &place));
+    if (block < 0) return false;
+    double *to = (double *)fk_blocks_at(&e->nodes, block) + place, mass = (double)box->mass[i] * box->unit;
+    *to = mass;
+    if (e->spec.counted) to[e->layout.cells] = (double)box->count[i] * box->unit;
+    e->mass += mass;
+  }
+  return true;
+}
+
+static bool take_cells(struct fk_envelope *e, const struct fk_grid_cells *box) {
+  int64_t at[FK_GRID_MAX_D], n = 1, place;
+  for (int k = 0; k < e->spec.d; k++) {
+    at[k] = box->low[k];
+    n *= box->cells[k];
+  }
+  for (int64_t i = 0; i < n; i++, step(e, box, 0, at)) {
+    if (box->targets[i] == 0) continue;
+    uint64_t key = e->cells_layout.bias;
+    for (int k = 0; k < e->spec.d; k++) key += (uint64_t)at[k] << e->cells_layout.shift[k];
+    int64_t number = fk_blocks_insert(&e->cells, key);
+    if (number < 0) return false;
+    struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, number);
+    cell->targets = (int64_t)box->targets[i];
+    cell->row = (int64_t)box->row[i];
+    struct fk_envelope_corners corners = fk_envelope_corners_of(e, key);
+    for (int c = 0; c < (corners.apart ? 1 << e->spec.d : 1); c++)
+      if (fk_blocks_insert(&e->needed, fk_envelope_corner_key(e, &corners, c, &place)) < 0) return false;
+  }
+  return true;
+}
+
+static bool list_bounds(struct fk_envelope *e) {
+  int64_t n = e->cells.n, corners = (int64_t)1 << e->spec.d;
+  free(e->bounds);
+  free(e->cell_of);
+  free(e->at_corners);
+  free(e->bound_of);
+  e->n_bounds = 0;
+  e->bound_of = malloc((size_t)(n + 1) * sizeof *e->bound_of);
+  for (int64_t i = 0; i < n && e->bound_of; i++) {
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
+    e->bound_of[i] = cell->targets ? e->n_bounds++ : -1;
+  }
+  e->bounds = malloc((size_t)(e->n_bounds + 1) * sizeof *e->bounds);
+  e->cell_of = malloc((size_t)(e->n_bounds + 1) * sizeof *e->cell_of);
+  e->at_corners = malloc((size_t)(e->n_bounds * corners + 1) * sizeof(double));
+  if (!e->bound_of || !e->bounds || !e->cell_of || !e->at_corners) return false;
+  for (int64_t i = 0; i < n; i++) {
+    const struct fk_envelope_filled *cell = fk_blocks_at(&e->cells, i);
+    if (!cell->targets) continue;
+    e->bounds[e->bound_of[i]] = (struct fk_envelope_cell){.targets = cell->targets, .row = cell->row};
+    e->cell_of[e->bound_of[i]] = i;
+  }
+  return true;
+}
+
+enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) {
+  if (e->merged) return FK_STATUS_OK;
+  if (!merge(e)) return no_memory(err);
+  bool fits = fill_nodes(e);
+  if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+  if (!fits || !list_bounds(e)) return no_memory(err);
+  e->merged = true;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cells *box, struct fk_error *err) {
+  for (int k = 0; k < e->spec.d; k++) {
+    double most = fmax(fabs((double)box->low[k]), fabs((double)(box->low[k] + box->cells[k])));
+    if (most >= e->cells_layout.limit[k])
+      return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too far apart for a grid in %d dimensions",
+                     e->spec.d);
+  }
+  bool fits = take_nodes(e, box);
+  if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
+  if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
+  e->merged = true;
+  return FK_STATUS_OK;
+}
+
+/* ---- at targets ------------------------------------------------------------------------------- */
+
+struct at {
+  const struct fk_envelope *e;
+  const struct fk_grid_points *targets;
+  double *error;
+};
+
+static void interpolate(void *data, int64_t first, int64_t end, int slot) {
+  const struct at *a = data;
+  const struct fk_envelope *e = a->e;
+  int64_t corners = (int64_t)1 << e->spec.d;
+  uint64_t keys[LOOK];
+  double fractions[LOOK * FK_GRID_MAX_D];
+  (void)slot;
+  for (int64_t i = first; i < end; i += LOOK) {
+    int64_t count = fk_smaller(LOOK, end - i);
+    bool inside = e->ops->locate(&e->cells_layout, a->targets, i, count, keys, fractions, LOOK);
+    for (int64_t r = 0; r < count; r++) {
+      double weight[CORNERS] = {0}, sum = 0;
+      int64_t cell = inside ? fk_blocks_find(&e->cells, keys[r]) : -1, at = cell < 0 ? -1 : e->bound_of[cell];
+      if (at >= 0) add_mass(weight, fractions + r, LOOK, e->spec.d, 1);
+      for (int64_t c = 0; at >= 0 && c < corners; c++) sum += weight[c] * e->at_corners[at * corners + c];
+      a->error[i + r] = at < 0 ? (double)INFINITY : sum * (1 + 1e-12);
+    }
+  }
+}
+
+enum fk_status fk_envelope_at(const struct fk_envelope *e, const struct fk_grid_points *targets, double *error,
+                              struct fk_error *err) {
+  struct at a = {e, targets, error};
+  if (!e->merged) return fk_fail(err, FK_STATUS_INVALID, "the bound of the grid's error is asked for too soon");
+  int threads = fk_threads_for_work(e->spec.threads, (double)(targets->n << e->spec.d) * 20);
+  fk_parallel_for(threads, targets->n, 8 * LOOK, interpolate, &a);
+  return FK_STATUS_OK;
+}

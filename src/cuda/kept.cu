@@ -1,0 +1,130 @@
+/* Sources that operators keep on devices. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sources.cuh"
+
+void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *context) {
+  memset(s, 0, sizeof *s);
+  s->context = context;
+  s->context_id = context->id;
+  s->device = context->device;
+  s->first = -1;
+  s->radius2 = -1;
+}
+
+enum { BUFFERS = 9 };
+static void buffers_of(struct fk_cuda_sources *s, struct fk_cuda_buffer *buffers[BUFFERS]) {
+  struct fk_cuda_buffer *all[BUFFERS] = {&s->whitening_buffer, &s->raw_buffer,    &s->weight_buffer,
+                                         &s->column_buffer,    &s->white_buffer,  &s->packed_buffer,
+                                         &s->value_buffer,     &s->tensor_buffer, &s->scale_buffer};
+  memcpy(buffers, all, sizeof all);
+}
+
+double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
+  double bytes = 0;
+  buffers_of((struct fk_cuda_sources *)s, buffers);
+  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
+  return bytes + fk_cuda_room_bytes(&s->room);
+}
+
+void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
+  struct fk_cuda_sources *next = s->next;
+  uint64_t used_at = s->used_at;
+  bool busy = s->busy;
+  buffers_of(s, buffers);
+  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(s->context, buffers[i]);
+  fk_cuda_room_empty(s->context, &s->room);
+  fk_cuda_sources_init(s, s->context);
+  s->next = next;
+  s->used_at = used_at;
+  s->busy = busy;
+}
+
+/* ---- those of an operator --------------------------------------------------------------------- */
+
+/* One for each device. */
+struct kept {
+  struct fk_cuda_sources *on[FK_MAX_DEVICES];
+};
+
+static void forget(struct fk_cuda_sources *s) {
+  struct fk_cuda_context *context = fk_cuda_context_in_use(s->device);
+  /* on a device that was given back, or that is the parent's of this process, nothing is there */
+  if (context && context->id == s->context_id) {
+    struct fk_cuda_sources **link = &context->kept;
+    int current = context->device;
+    while (*link && *link != s) link = &(*link)->next;
+    if (*link) *link = s->next;
+    if (cudaGetDevice(&current) == cudaSuccess && current != context->device) cudaSetDevice(context->device);
+    fk_cuda_sources_empty(s);
+  }
+  free(s);
+}
+
+static void free_kept(void *state) {
+  struct kept *kept = (struct kept *)state;
+  for (int i = 0; i < FK_MAX_DEVICES; i++)
+    if (kept->on[i]) forget(kept->on[i]);
+  free(kept);
+}
+
+enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
+                                  struct fk_cuda_sources **sources, struct fk_error *err) {
+  struct fk_kept *slot = &op->kept[FK_KEEPER_EXACT_CUDA];
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
+  struct kept *kept = (struct kept *)slot->state;
+  if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  struct fk_cuda_sources **own = &kept->on[context->device];
+  if (*own && (*own)->context_id != context->id) { /* of before the device was given back */
+    free(*own);
+    *own = NULL;
+  }
+  if (!*own) {
+    *own = (struct fk_cuda_sources *)malloc(sizeof **own);
+    if (!*own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+    fk_cuda_sources_init(*own, context);
+    (*own)->next = context->kept;
+    context->kept = *own;
+  }
+  (*own)->used_at = ++context->clock;
+  *sources = *own;
+  return FK_STATUS_OK;
+}
+
+void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
+  while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
+}
+
+enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                             struct fk_error *err) {
+  for (int i = 0; i < count; i++) {
+    struct fk_cuda_sources *kept = NULL;
+    if (op) FK_TRY(fk_cuda_sources_of(op, contexts[i], &kept, err));
+    contexts[i]->room = kept ? &kept->room : &contexts[i]->own;
+    if (kept) kept->busy = true;
+  }
+  return FK_STATUS_OK;
+}
+
+static bool is_in_use(const struct fk_cuda_context *context) {
+  for (int device = 0; device < FK_MAX_DEVICES; device++)
+    if (fk_cuda_context_in_use(device) == context) return true;
+  return false;
+}
+
+void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
+                   const struct fk_opts *opts) {
+  for (int i = 0; i < count; i++) {
+    struct fk_cuda_context *context = contexts[i];
+    struct fk_cuda_sources *kept;
+    struct fk_error err = {FK_STATUS_OK, ""};
+    if (!is_in_use(context)) continue; /* it was lost */
+    context->room = NULL;
+    if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
+    if (op && cudaSetDevice(context->device) == cudaSuccess)
+      fk_cuda_keep_within(context, fk_cuda_memory_to_keep(context, opts));
+  }
+}

@@ -1,0 +1,155 @@
+/* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "../core/resident.h"
+#include "resident.cuh"
+#include "sources.cuh"
+
+/* Freed memory stays in the pool, or each call would wait for the system. */
+enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_error *err) {
+  int supported = 0;
+  FK_CUDA_TRY(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, context->device));
+  if (!supported) return FK_STATUS_OK;
+  cudaMemPoolProps props = {};
+  uint64_t all = UINT64_MAX;
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location.type = cudaMemLocationTypeDevice;
+  props.location.id = context->device;
+  FK_CUDA_TRY(cudaMemPoolCreate(&context->pool, &props));
+  FK_CUDA_TRY(cudaMemPoolSetAttribute(context->pool, cudaMemPoolAttrReleaseThreshold, &all));
+  return FK_STATUS_OK;
+}
+
+/* Tests make the device look smaller. */
+static double memory_limit() {
+  const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
+  return value && *value ? atof(value) : 1e300;
+}
+
+void fk_cuda_trim(struct fk_cuda_context *context) {
+  cudaStreamSynchronize(context->stream);
+  if (context->pool) cudaMemPoolTrimTo(context->pool, 0);
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------- */
+
+void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer) {
+  if (buffer->data) {
+    if (context->pool)
+      cudaFreeAsync(buffer->data, context->stream);
+    else
+      cudaFree(buffer->data);
+    context->used -= (double)buffer->bytes;
+  }
+  buffer->data = NULL;
+  buffer->bytes = 0;
+}
+
+static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes) {
+  if (context->used + (double)bytes > memory_limit()) return cudaErrorMemoryAllocation;
+  cudaError_t code = context->pool ? cudaMallocFromPoolAsync(&buffer->data, bytes, context->pool, context->stream)
+                                   : cudaMalloc(&buffer->data, bytes);
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    buffer->data = NULL;
+    return code;
+  }
+  buffer->bytes = bytes;
+  context->used += (double)bytes;
+  return cudaSuccess;
+}
+
+enum fk_status fk_cuda_reserve(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes,
+                               struct fk_error *err) {
+  if (bytes <= buffer->bytes) return FK_STATUS_OK;
+  fk_cuda_drop(context, buffer);
+  cudaError_t code = allocate(context, buffer, bytes);
+  if (code == cudaErrorMemoryAllocation) { /* of other sizes than are asked for now, the pool may hold much */
+    fk_cuda_trim(context);
+    code = allocate(context, buffer, bytes);
+  }
+  while (code == cudaErrorMemoryAllocation && fk_cuda_give_way(context)) {
+    fk_cuda_trim(context);
+    code = allocate(context, buffer, bytes);
+  }
+  return code == cudaSuccess ? FK_STATUS_OK : fk_cuda_fail(err, code, "cudaMallocFromPoolAsync", context->device);
+}
+
+void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *arena) {
+  for (int i = 0; i < arena->count; i++) fk_cuda_drop(context, &arena->buffers[i]);
+  arena->count = 0;
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------- */
+
+bool fk_cuda_give_way(struct fk_cuda_context *context) {
+  struct fk_cuda_sources *oldest = NULL;
+  if (context->room != &context->own && fk_cuda_room_bytes(&context->own) > 0) {
+    fk_cuda_room_empty(context, &context->own);
+    return true;
+  }
+  for (struct fk_cuda_sources *s = context->kept; s; s = s->next)
+    if (!s->busy && fk_cuda_sources_bytes(s) > 0 && (!oldest || s->used_at < oldest->used_at)) oldest = s;
+  if (oldest) {
+    fk_cuda_sources_empty(oldest);
+    return true;
+  }
+  return fk_cuda_resident_leaves(context);
+}
+
+double fk_cuda_kept_bytes(const struct fk_cuda_context *context) {
+  double bytes = fk_cuda_resident_bytes(context);
+  for (const struct fk_cuda_sources *s = context->kept; s; s = s->next) bytes += fk_cuda_sources_bytes(s);
+  return bytes;
+}
+
+double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts) {
+  return opts->device_memory >= 0 ? opts->device_memory
+                                  : 0.5 * fmin((double)context->memory_total, memory_limit());
+}
+
+void fk_cuda_release_kept(struct fk_cuda_context *context) {
+  for (struct fk_cuda_sources *s = context->kept; s; s = s->next) fk_cuda_sources_empty(s);
+  while (fk_cuda_resident_leaves(context)) continue;
+  fk_cuda_trim(context);
+}
+
+/* A tenth of what is free stays so: other programs may use the device, and allocations are rounded up. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, double *bytes, struct fk_error *err) {
+  size_t free_bytes, total;
+  uint64_t reserved = 0;
+  FK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total));
+  if (context->pool)
+    FK_CUDA_TRY(cudaMemPoolGetAttribute(context->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
+  double pooled = fmax((double)reserved - context->used, 0), idle = 0;
+  if (context->room != &context->own) idle += fk_cuda_room_bytes(&context->own);
+  for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
+  *bytes = 0.9 * ((double)free_bytes + pooled) + idle + own;
+  *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
+  return FK_STATUS_OK;
+}
+
+/* ---- workspace of the grid -------------------------------------------------------------------- */
+
+enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
+                                 void **data, struct fk_error *err) {
+  struct fk_cuda_block *block = &context->room->block[slot];
+  block->session = 0;
+  FK_TRY(fk_cuda_reserve(context, &block->buffer, bytes, err));
+  *data = block->buffer.data;
+  return FK_STATUS_OK;
+}
+
+void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room) {
+  for (struct fk_cuda_block &block : room->block) {
+    fk_cuda_drop(context, &block.buffer);
+    block.session = 0;
+  }
+}
+
+double fk_cuda_room_bytes(const struct fk_cuda_room *room) {
+  double bytes = 0;
+  for (const struct fk_cuda_block &block : room->block) bytes += (double)block.buffer.bytes;
+  return bytes;
+}

@@ -1,0 +1,66 @@
+/* Sources on a device, a chunk of them or all: sent, whitened, and packed for a method and a pass. Those of an
+ * operator stay there for its next sums, until memory is short.
+ */
+#ifndef FK_CUDA_SOURCES_CUH
+#define FK_CUDA_SOURCES_CUH
+
+#include "steps.cuh"
+
+/* What sources are packed for; compared as bytes. */
+struct fk_cuda_packing {
+  enum fk_cuda_method method; /* as the points allow it, before a card's own */
+  enum fk_values values;
+  int first_value, single, coarse, factor, self;
+  int own; /* coordinates as they are packed are the values */
+  struct fk_kernel_form form;
+  double weight_scale;
+  uint64_t weights, columns; /* which were sent; 0: none */
+};
+
+struct fk_cuda_sources {
+  struct fk_cuda_context *context;
+  uint64_t context_id; /* as an address may come again */
+  int device;
+  struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, packed_buffer,
+      value_buffer, tensor_buffer, scale_buffer;
+  struct fk_cuda_whitening whitening;
+
+  int64_t first;     /* of the chunk; -1: none is there */
+  const double *raw; /* NULL: no longer there */
+  int64_t ld_raw;
+  const double *weights, *columns, *column_scale;
+  bool weights_own;                  /* the operator's */
+  uint64_t weights_job, columns_job; /* whose they are, else */
+  uint64_t weights_sent, columns_sent;
+  struct fk_cuda_points points;
+  bool whitened;
+  double radius2; /* < 0: not known */
+
+  bool packed;
+  struct fk_cuda_packing packed_as;
+  enum fk_cuda_method method;
+  struct fk_tensor_task tensor;
+  struct fk_fma_task<float> f32;
+  struct fk_fma_task<double> f64;
+  void *wgmma_columns;
+  int values_here; /* tensor cores sum so many columns at a time */
+
+  /* of an operator */
+  struct fk_cuda_room room; /* what its sums by a grid have there */
+  struct fk_cuda_sources *next;
+  uint64_t used_at;
+  bool busy;
+};
+
+void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *context);
+/* Gives the memory back; it can be filled again. */
+void fk_cuda_sources_empty(struct fk_cuda_sources *s);
+double fk_cuda_sources_bytes(const struct fk_cuda_sources *s);
+
+/* Those that an operator keeps on a device, made empty at first. */
+enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
+                                  struct fk_cuda_sources **sources, struct fk_error *err);
+/* What is kept on a device beyond a limit goes, that used longest ago first. */
+void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes);
+
+#endif

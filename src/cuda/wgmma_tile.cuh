@@ -1,0 +1,156 @@
+/* What a warpgroup of sums_wgmma.cu does with a tile: exponents, kernels, and their sums with values. For sm_90a.
+ */
+#ifndef FK_CUDA_WGMMA_TILE_CUH
+#define FK_CUDA_WGMMA_TILE_CUH
+
+#include "mma.cuh"
+#include "wgmma.cuh"
+#include "wgmma_layout.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+namespace {
+
+/* ---- Tiles. A thread holds rows lane / 4 and 8 on, and of every 8 columns two: register 4 j + 2 h + i is row h,
+ * column 8 j + 2 (lane % 4) + i. R: registers of a tile of exponents ---- */
+
+template <int K>
+struct row_tile {
+  uint32_t hi[K / 16][4], lo[K / 16][4], both[K / 16][4], offset[4]; /* A operands; both: hi + lo in one half */
+  float factor[2];
+};
+
+template <int K>
+__device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct sums_args &args, int64_t row,
+                                          int quad) {
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    int64_t r = min(row + 8 * h, args.rows.n_pad - 1);
+    const uint32_t *hi = (const uint32_t *)(args.rows.hi + r * K), *lo = (const uint32_t *)(args.rows.lo + r * K);
+#pragma unroll
+    for (int i = 0; i < K / 8; i++) {
+      tile->hi[i / 2][i % 2 * 2 + h] = hi[4 * i + quad];
+      tile->lo[i / 2][i % 2 * 2 + h] = lo[4 * i + quad];
+      tile->both[i / 2][i % 2 * 2 + h] = add_halves(hi[4 * i + quad], lo[4 * i + quad]);
+    }
+    uint4 o = offset_features(pieces_of(args.rows.offset[r]), true);
+    tile->offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
+    tile->offset[2 + h] = 0;
+    tile->factor[h] = args.row_factor ? args.row_factor[r] : 0.0f;
+  }
+}
+
+/* s = exponents. Offsets first, then hi.hi, which cancels most of them, exactly; where lo.lo is not added, (hi +
+ * lo).lo, rounded, holds most of it, which counts for points that meet themselves. tile16: address of the tile's
+ * first block, in 16 bytes. */
+template <int K, int PRODUCTS, int R>
+__device__ __forceinline__ void start_exponents(float (&s)[R], const struct row_tile<K> &rows, uint32_t tile16,
+                                                const struct layout &l) {
+  pin(s);
+  wgmma_fence();
+  wgmma<2 * R, false, false>(s, rows.offset,
+                             descriptor(tile16 + l.offsets * (l.block_bytes / 16), l.block_bytes, CORE_BYTES));
+#pragma unroll
+  for (int product = 0; product < PRODUCTS; product++) {
+#pragma unroll
+    for (int k = 0; k < K / 16; k++) {
+      int block = (product < 2 ? l.hi : l.lo) + 2 * k;
+      const uint32_t *row = product % 2 ? rows.lo[k] : product == 2 && PRODUCTS == 3 ? rows.both[k] : rows.hi[k];
+      wgmma<2 * R, false>(s, row, descriptor(tile16 + block * (l.block_bytes / 16), l.block_bytes, CORE_BYTES));
+    }
+  }
+  wgmma_commit();
+}
+
+/* t += p values, p: 64 rows x 2 R columns of kernels */
+template <int N, int PARTS, int R>
+__device__ __forceinline__ void start_values(float (&t)[N / 2], const uint32_t (&p)[R], uint32_t tile16,
+                                             const struct layout &l) {
+  pin(t);
+  wgmma_fence();
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) {
+    uint32_t from = tile16 + (l.value_at + part * l.value_step) * (l.block_bytes / 16);
+#pragma unroll
+    for (int k = 0; k < R / 4; k++)
+      wgmma<N, true>(t, p + 4 * k, descriptor(from + k * (2 * CORE_BYTES / 16), CORE_BYTES, l.block_bytes));
+  }
+  wgmma_commit();
+}
+
+/* Row h does not meet column diagonal + 8 h of the tile. */
+template <int R>
+__device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad) {
+#pragma unroll
+  for (int i = 0; i < R; i++) {
+    if (i / 4 * 8 + 2 * quad + i % 2 == diagonal + i / 2 % 2 * 8) s[i] = -1e4f;
+  }
+}
+
+/* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
+template <int K, int EXTRA, int R>
+__device__ __forceinline__ void exponentials(float (&s)[R], const struct row_tile<K> &rows, float factor1,
+                                             uint32_t factor) {
+#pragma unroll
+  for (int j = 0; j < R / 4; j++) {
+    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int i = 4 * j; i < 4 * j + 4; i++) {
+      float t = s[i];
+      s[i] = exp2_fast(t);
+      if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
+    }
+  }
+}
+
+/* mass += weight 2^s [factor] */
+template <int K, int EXTRA, int ON_FMA, int DEGREE, int R>
+__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const struct row_tile<K> &rows,
+                                         float factor1, uint32_t weight, uint32_t factor) {
+#pragma unroll
+  for (int j = 0; j < R / 4; j++) {
+    float2 w = has_weight(EXTRA) ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
+    float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float e[2], g[2] = {w.x, w.y};
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        float t = s[4 * j + 2 * h + i];
+        e[i] = (4 * j + 2 * h + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
+        if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, rows.factor[h] + (i ? f.y : f.x));
+      }
+      mass[h] = has_weight(EXTRA) || has_factor(EXTRA) ? fmaf(g[0], e[0], fmaf(g[1], e[1], mass[h]))
+                                                       : mass[h] + (e[0] + e[1]);
+    }
+  }
+}
+
+/* A thread's accumulators are, of 8 columns, what an A operand holds of 8 features. */
+template <int R>
+__device__ __forceinline__ void round_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
+#pragma unroll
+  for (int i = 0; i < R / 2; i++) p[i] = pack_halves(s[2 * i], s[2 * i + 1]);
+}
+
+/* p = 2^s, of few digits */
+template <int ON_FMA, int R>
+__device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
+#pragma unroll
+  for (int i = 0; i < R / 2; i++)
+    p[i] = i % 8 < ON_FMA ? exp2_halves(s[2 * i], s[2 * i + 1])
+                          : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
+}
+
+/* What that rounding took off. */
+template <int R>
+__device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s)[R]) {
+#pragma unroll
+  for (int i = 0; i < R / 2; i++) p[i] = pack_rest(s[2 * i], s[2 * i + 1], p[i]);
+}
+
+} // namespace
+
+#endif
+
+#endif

@@ -1,0 +1,85 @@
+#include "guess.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/count.h"
+#include "../cpu/direct/direct.h"
+
+/* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct".
+ */
+static const char *wish(void) {
+  const char *method = getenv("FLASHKERNEL_FAST_METHOD");
+  return method && *method ? method : NULL;
+}
+bool fk_fast_is_wished(void) { return wish() != NULL; }
+bool fk_fast_may_be(const char *method) { return !wish() || strcmp(wish(), method) == 0; }
+
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+/* The choice is to take a few percent of the time. */
+static int64_t sample_size(int64_t n) {
+  enum { LEAST = 1 << 13, MOST = 1 << 16 };
+  return fk_smaller(n, fk_smaller(fk_larger(n / 8, LEAST), MOST));
+}
+
+/* Rows spread evenly over all. */
+static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_points *points, int64_t count,
+                                double *u, struct fk_error *err) {
+  double *raw = malloc(sizeof(double) * (size_t)(count * job->d));
+  if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  for (int64_t k = 0; k < job->d; k++)
+    for (int64_t i = 0; i < count; i++)
+      raw[k * count + i] =
+          points->data[k * points->n + (int64_t)((double)i * ((double)points->n / (double)count))];
+  struct fk_points picked = {raw, count, job->d};
+  enum fk_status status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
+  free(raw);
+  return status;
+}
+
+enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *s,
+                                    struct fk_error *err) {
+  int64_t n = sample_size(job->n), m = job->same ? n : sample_size(job->m);
+  s->u = malloc(sizeof(double) * (size_t)((n + m) * job->d));
+  if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
+  s->x = (struct fk_points){s->u, n, job->d};
+  s->y = (struct fk_points){job->same ? NULL : s->u + n * job->d, m, job->d};
+  enum fk_status status = sample_of(job, &job->task->sources, n, s->u, err);
+  if (!status && !job->same) status = sample_of(job, fk_fast_targets(job), m, s->u + n * job->d, err);
+  return status;
+}
+
+/* ---- what methods would take ------------------------------------------------------------------ */
+
+void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                           bool *single, struct fk_window *window, double *seconds) {
+  struct fk_error why = {FK_STATUS_OK, ""};
+  *single = *single && job->single;
+  fk_grid_choose(work, tol, job->grid->seconds, single, window, seconds, &why);
+  if (isfinite(*seconds) && job->grid->bytes(work, window, *single) >= job->grid->most_bytes) *seconds = INFINITY;
+}
+
+enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
+                                      double *seconds, struct fk_error *err) {
+  struct fk_direct_options options = {job->single, 1, job->opts->poll};
+  struct fk_direct_question question = {.x = s->x, .targets = s->y, .n = (double)job->n, .m = (double)job->m};
+  struct fk_direct_cost cost = {0, INFINITY};
+  enum fk_status status = FK_STATUS_OK;
+  question.n_columns = job->columns;
+  question.gradient = job->gradient;
+  question.tol = job->tol;
+  question.by_rows = fk_fast_pointwise(job) || (fk_fast_has_quotient(job) && job->laplace != 0);
+  if (job->n < (int64_t)1 << 32 && fk_direct_least_seconds((double)job->n, (double)job->m, 1) < least)
+    status = fk_direct_guess(&question, &options, &cost, err);
+  *seconds = cost.seconds;
+  return status;
+}
+
+double fk_fast_exact_seconds(const struct fk_fast_job *job) {
+  struct fk_work size = fk_task_work(job->task);
+  struct fk_opts alone = job->exact_opts;
+  alone.threads = 1;
+  return (job->same ? job->grid->same_points : 1) * job->grid->exact->seconds(&size, &alone);
+}

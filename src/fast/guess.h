@@ -1,0 +1,29 @@
+/* What the methods would take, by samples of the points. */
+#ifndef FK_FAST_GUESS_H
+#define FK_FAST_GUESS_H
+
+#include "job.h"
+
+/* FLASHKERNEL_FAST_METHOD names one method: is there such a wish, and does it leave this one to be chosen? */
+bool fk_fast_is_wished(void);
+bool fk_fast_may_be(const char *method);
+
+/* What the choice goes by: samples of both sides, whitened. */
+struct fk_fast_samples {
+  double *u; /* the caller frees */
+  struct fk_points x, y;
+};
+enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *samples,
+                                    struct fk_error *err);
+
+/* The cheapest window with an error of at most tol sum |b|: infinite seconds where there is none. *single: whether
+ * floats may do on entry, and whether they shall. */
+void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,
+                           bool *single, struct fk_window *window, double *seconds);
+/* By direct sums, looked for only where it could be less than `least`. */
+enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
+                                      double *seconds, struct fk_error *err);
+/* By the exact engine of the same device. */
+double fk_fast_exact_seconds(const struct fk_fast_job *job);
+
+#endif

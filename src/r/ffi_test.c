@@ -1,0 +1,283 @@
+/* What the tests reach of the C units below, by name: .Call(flashkernel:::ffi_test, "name", list(arguments)).
+ * Nothing else calls it; tests/testthat/test-units.R says what is to hold. Each entry is as those of ffi.h: see
+ * glue.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/pool.h"
+#include "../core/triangular.h"
+#include "../cpu/tile.h"
+#include "../fast/mixture.h"
+#include "../cpu/direct/spatial_order.h"
+#include "../grid/window.h"
+#include "ffi.h"
+
+static SEXP argument(SEXP arguments, int i) {
+  if (TYPEOF(arguments) != VECSXP || i >= Rf_xlength(arguments)) Rf_error("too few arguments for a test");
+  return VECTOR_ELT(arguments, i);
+}
+
+static const double *numbers(SEXP arguments, int i) {
+  SEXP x = argument(arguments, i);
+  return r_numbers(x, Rf_xlength(x), "x");
+}
+
+static int64_t length(SEXP arguments, int i) { return Rf_xlength(argument(arguments, i)); }
+static int whole(SEXP arguments, int i) { return Rf_asInteger(argument(arguments, i)); }
+
+/* A list of doubles, of the given lengths; where their numbers lie goes to `to`. */
+static SEXP results(int n, const int64_t *lengths, double **to) {
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, n));
+  for (int i = 0; i < n; i++) {
+    SET_VECTOR_ELT(list, i, Rf_allocVector(REALSXP, (R_xlen_t)lengths[i]));
+    to[i] = REAL(VECTOR_ELT(list, i));
+  }
+  UNPROTECT(1);
+  return list;
+}
+
+/* ---- exponentials ----------------------------------------------------------------------------- */
+
+static const struct fk_isa *isa_of(SEXP name) {
+  for (int i = 0; i < fk_isa_count(); i++)
+    if (strcmp(fk_isa_at(i)->name, CHAR(Rf_asChar(name))) == 0) return fk_isa_at(i);
+  Rf_error("no such instruction set here");
+}
+
+/* (t, instruction set, single): 2^t of t <= 0, as the tiles compute it. A tile in which all points are at 0 has
+ * its exponents from the constants alone, and only row 0 has a weight. */
+static SEXP test_exp2(SEXP arguments) {
+  static const double zeros[2 * FK_TILE_COLS], one[FK_TILE_ROWS] = {1};
+  static const float one_f32[FK_TILE_ROWS] = {1};
+  const double *t = numbers(arguments, 0);
+  int64_t n = length(arguments, 0);
+  const struct fk_isa *isa = isa_of(argument(arguments, 1));
+  bool single = r_flag(argument(arguments, 2));
+  const struct fk_tile_ops *ops = single ? isa->f32 : isa->f64;
+  SEXP out = PROTECT(r_vector(n));
+  for (int64_t first = 0; first < n; first += FK_TILE_COLS) {
+    double f64[FK_TILE_COLS] = {0}, mass[FK_TILE_COLS] = {0};
+    float f32[FK_TILE_COLS] = {0};
+    int64_t count = n - first < FK_TILE_COLS ? n - first : FK_TILE_COLS;
+    for (int64_t i = 0; i < count; i++) f32[i] = (float)(f64[i] = t[first + i]);
+    struct fk_tile tile = {.d = 1,
+                           .n_rows = ops->row_step,
+                           .n_cols = FK_TILE_COLS,
+                           .rows = zeros,
+                           .cols = zeros,
+                           .row_const = zeros,
+                           .row_weight = single ? (const void *)one_f32 : one,
+                           .col_const = single ? (const void *)f32 : f64,
+                           .col_mass = mass};
+    ops->sums(&tile, 0);
+    memcpy(REAL(out) + first, mass, sizeof *mass * (size_t)count);
+  }
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- windows and mixtures --------------------------------------------------------------------- */
+
+/* (): how many windows there are. (number from 0): width, spacing and the four errors; both filters; the
+ * polynomials, one after the other for each power. */
+static SEXP test_window(SEXP arguments) {
+  if (Rf_xlength(arguments) == 0) return Rf_ScalarInteger(fk_window_count());
+  const int64_t lengths[] = {6, FK_WINDOW_REACH + 1, FK_WINDOW_REACH + 1,
+                             (FK_WINDOW_DEGREE + 1) * FK_WINDOW_WIDTH};
+  const struct fk_window *w = fk_window_at(whole(arguments, 0));
+  struct fk_error err = {FK_STATUS_OK, ""};
+  double *to[4];
+  int reach;
+  SEXP out = PROTECT(results(4, lengths, to));
+  memcpy(to[0],
+         (const double[]){w->width, w->spacing, w->error, w->error_gradient, w->error_laplace,
+                          w->error_laplace_gradient},
+         6 * sizeof *to[0]);
+  fk_window_taps(w, 1, to[1], to[2], &reach, &err);
+  for (int k = reach + 1; k <= FK_WINDOW_REACH; k++) to[1][k] = to[2][k] = 0;
+  fk_window_polynomial(w, (double(*)[FK_WINDOW_WIDTH])to[3]);
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* (kernel, largest squared distance, tol): rates, weights, and the error as measured. */
+static SEXP test_mixture(SEXP arguments) {
+  struct fk_mixture m;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  double *to[3];
+  enum fk_kernel kernel = r_kernel(argument(arguments, 0));
+  fk_mixture_init(&m, kernel, Rf_asReal(argument(arguments, 1)), Rf_asReal(argument(arguments, 2)), &err);
+  r_finish(&err);
+  SEXP out = PROTECT(results(3, (const int64_t[]){m.n, m.n, 1}, to));
+  memcpy(to[0], m.rate, sizeof *to[0] * (size_t)m.n);
+  memcpy(to[1], m.weight, sizeof *to[1] * (size_t)m.n);
+  *to[2] = m.error;
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- order ------------------------------------------------------------------------------------ */
+
+/* The places of items in their order, from 1. */
+static SEXP sorted(SEXP items, int64_t n, int threads) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  SEXP scratch = PROTECT(r_vector(n)), out = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)n));
+  fk_item *item = (fk_item *)REAL(items); /* 64 bits each */
+  fk_sort_items(item, (fk_item *)REAL(scratch), n, threads, &err);
+  for (int64_t i = 0; i < n; i++) INTEGER(out)[i] = (int)(uint32_t)item[i] + 1;
+  r_finish(&err);
+  UNPROTECT(2);
+  return out;
+}
+
+/* (keys, threads) */
+static SEXP test_sort(SEXP arguments) {
+  const double *keys = numbers(arguments, 0);
+  int64_t n = length(arguments, 0);
+  SEXP items = PROTECT(r_vector(n));
+  for (int64_t i = 0; i < n; i++) ((fk_item *)REAL(items))[i] = (fk_item)keys[i] << 32 | (fk_item)i;
+  SEXP out = sorted(items, n, whole(arguments, 1));
+  UNPROTECT(1);
+  return out;
+}
+
+/* (points, threads): along the curve; NULL where there is none. */
+static SEXP test_curve(SEXP arguments) {
+  struct fk_points x = r_points(argument(arguments, 0), "x");
+  if (x.d > FK_CURVE_MAX_DIM) Rf_error("a curve has at most %d dimensions", FK_CURVE_MAX_DIM);
+  uint32_t spread[FK_CURVE_MAX_DIM][4][256];
+  double low[FK_CURVE_MAX_DIM], high[FK_CURVE_MAX_DIM];
+  struct fk_curve curve;
+  for (int64_t k = 0; k < x.d; k++) fk_range(x.data + k * x.n, x.n, 1, &low[k], &high[k]);
+  if (!fk_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
+  SEXP items = PROTECT(r_vector(x.n));
+  for (int64_t i = 0; i < x.n; i++) ((fk_item *)REAL(items))[i] = fk_curve_item(&curve, x.data, x.n, (uint32_t)i);
+  SEXP out = sorted(items, x.n, whole(arguments, 1));
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- scans ------------------------------------------------------------------------------------ */
+
+/* (x, threads): all finite, any negative, largest |x|, range, least and largest size, largest |x| to divide by */
+static SEXP test_scan(SEXP arguments) {
+  const double *x = numbers(arguments, 0);
+  int64_t n = length(arguments, 0);
+  int threads = whole(arguments, 1);
+  SEXP out = PROTECT(r_vector(8));
+  double *to = REAL(out);
+  to[0] = fk_all_finite(x, n);
+  to[1] = fk_any_negative(x, n, threads);
+  to[2] = fk_largest(x, n, threads);
+  fk_range(x, n, threads, &to[3], &to[4]);
+  fk_sizes(x, n, threads, &to[5], &to[6]);
+  to[7] = fk_largest_absolute(x, n);
+  UNPROTECT(1);
+  return out;
+}
+
+/* (mass, threshold): which rows are below, from 1 */
+static SEXP test_rows_below(SEXP arguments) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  const double *mass = numbers(arguments, 0);
+  int64_t *rows, found, n = length(arguments, 0);
+  SEXP out = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)n));
+  fk_rows_below(mass, n, Rf_asReal(argument(arguments, 1)), &rows, &found, &err);
+  for (int64_t i = 0; i < found; i++) INTEGER(out)[i] = (int)rows[i] + 1;
+  free(rows);
+  r_finish(&err);
+  UNPROTECT(1);
+  return Rf_xlengthgets(out, (R_xlen_t)found);
+}
+
+/* ---- whitening -------------------------------------------------------------------------------- */
+
+/* (points, L, rows from 1 or NULL): whitened, and the centre */
+static SEXP test_whiten(SEXP arguments) {
+  struct fk_points x = r_points(argument(arguments, 0), "x");
+  const double *chol = r_factor(argument(arguments, 1), x.d);
+  SEXP picked = argument(arguments, 2);
+  int64_t *rows = NULL, count = Rf_isNull(picked) ? x.n : Rf_xlength(picked);
+  int64_t width = (count + FK_BLOCK_STEP - 1) / FK_BLOCK_STEP * FK_BLOCK_STEP;
+  struct fk_whitening w;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  double *to[2];
+  SEXP out = PROTECT(results(2, (const int64_t[]){x.d * width, x.d}, to));
+  if (!Rf_isNull(picked)) rows = (int64_t *)R_alloc((size_t)count, sizeof *rows);
+  for (int64_t i = 0; rows && i < count; i++) rows[i] = INTEGER(picked)[i] - 1;
+  if (fk_whitening_init(&w, chol, &x, NULL, 1, &err) == FK_STATUS_OK) {
+    fk_whiten(&w, &x, rows, 0, count, to[0], width, NULL);
+    memcpy(to[1], w.centre, sizeof *to[1] * (size_t)x.d);
+  }
+  fk_whitening_free(&w);
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* (L, L of the score): the axes, and lambda; no axes where L^-1 does */
+static SEXP test_common_axes(SEXP arguments) {
+  int64_t size = length(arguments, 0), d = Rf_nrows(argument(arguments, 0));
+  struct fk_whitening w = {.d = d};
+  struct fk_error err = {FK_STATUS_OK, ""};
+  double *to[3];
+  SEXP out = PROTECT(results(3, (const int64_t[]){size, d, size}, to));
+  fk_common_axes(r_factor(argument(arguments, 0), d), r_factor(argument(arguments, 1), d), d, to[0], to[1], to[2],
+                 &w, &err);
+  if (!w.dense) SET_VECTOR_ELT(out, 0, R_NilValue);
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- the pool --------------------------------------------------------------------------------- */
+
+struct visits {
+  double *count, *piece, *slot; /* of each index */
+};
+
+static void visit(void *data, int64_t first, int64_t end, int slot) {
+  const struct visits *v = data;
+  for (int64_t i = first; i < end; i++) {
+    v->count[i]++;
+    v->piece[i] = (double)first;
+    v->slot[i] = slot;
+  }
+}
+
+/* (threads, n, step): how often each index was visited, where its piece began, and in which slot */
+static SEXP test_pool(SEXP arguments) {
+  int64_t n = (int64_t)Rf_asReal(argument(arguments, 1)), step = (int64_t)Rf_asReal(argument(arguments, 2));
+  double *to[3];
+  SEXP out = PROTECT(results(3, (const int64_t[]){n, n, n}, to));
+  struct visits visits = {to[0], to[1], to[2]};
+  memset(to[0], 0, sizeof *to[0] * (size_t)n);
+  fk_parallel_for(whole(arguments, 0), n, step, visit, &visits);
+  UNPROTECT(1);
+  return out;
+}
+
+/* ---- by name ---------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  SEXP (*test)(SEXP arguments);
+} tests[] = {
+    {"exp2", test_exp2},
+    {"window", test_window},
+    {"mixture", test_mixture},
+    {"sort", test_sort},
+    {"curve", test_curve},
+    {"scan", test_scan},
+    {"rows_below", test_rows_below},
+    {"whiten", test_whiten},
+    {"common_axes", test_common_axes},
+    {"pool", test_pool},
+};
+
+SEXP ffi_test(SEXP name, SEXP arguments) {
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    if (strcmp(CHAR(Rf_asChar(name)), tests[i].name) == 0) return tests[i].test(arguments);
+  Rf_error("there is no such test");
+}

@@ -1,0 +1,90 @@
+/* Handles of operators. */
+#include "operator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a handle points at: the operator, and the R objects whose numbers it reads. */
+struct plan {
+  struct fk_operator *op;
+  SEXP points, weights;
+};
+
+static SEXP tag(void) { return Rf_install("flashkernel_plan"); }
+
+static void drop(SEXP handle) {
+  struct plan *plan = R_ExternalPtrAddr(handle);
+  if (!plan) return;
+  R_ClearExternalPtr(handle);
+  fk_operator_free(plan->op);
+  R_ReleaseObject(plan->points);
+  R_ReleaseObject(plan->weights);
+  free(plan);
+}
+
+SEXP r_new_plan(void) {
+  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
+  R_RegisterCFinalizerEx(handle, drop, FALSE);
+  UNPROTECT(1);
+  return handle;
+}
+
+static struct fk_operator_spec spec_of(SEXP sources) {
+  SEXP points = r_element(sources, "points");
+  struct fk_operator_spec spec = {.resident = r_resident_of(points),
+                                  .kernel = r_kernel(r_element(sources, "kernel"))};
+  if (spec.resident && !fk_resident_is_here(spec.resident))
+    spec.x = (struct fk_points){NULL, fk_resident_rows(spec.resident), fk_resident_columns(spec.resident)};
+  else
+    spec.x = r_points(points, "x");
+  spec.weights = r_weights(r_element(sources, "weights"), spec.x.n);
+  spec.chol = r_factor(r_element(sources, "L"), spec.x.d);
+  spec.stays = !Rf_isNull(r_element(sources, "plan"));
+  return spec;
+}
+
+/* The same objects: they are kept from changing, and their addresses from other use. */
+static bool is_of(const struct plan *plan, SEXP sources, const struct fk_operator_spec *spec) {
+  size_t factor = sizeof(double) * (size_t)(spec->x.d * spec->x.d);
+  return plan->points == r_element(sources, "points") && plan->weights == r_element(sources, "weights") &&
+         plan->op->kernel == spec->kernel && memcmp(plan->op->chol, spec->chol, factor) == 0;
+}
+
+static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct plan made = {NULL, r_element(sources, "points"), r_element(sources, "weights")};
+  R_PreserveObject(made.points);
+  R_PreserveObject(made.weights);
+  struct plan *plan = malloc(sizeof *plan);
+  if (!plan) fk_fail(&err, FK_STATUS_ALLOC, "out of memory");
+  if (plan && fk_operator_create(spec, &made.op, &err) == FK_STATUS_OK) {
+    *plan = made;
+    R_SetExternalPtrAddr(handle, plan);
+    return;
+  }
+  free(plan);
+  R_ReleaseObject(made.points);
+  R_ReleaseObject(made.weights);
+  r_finish(&err);
+}
+
+struct r_operator r_open(SEXP sources) {
+  SEXP handle = r_element(sources, "plan");
+  struct fk_operator_spec spec = spec_of(sources);
+  struct r_operator operator= {.stays = handle != R_NilValue};
+  if (!operator.stays) handle = r_new_plan();
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
+  PROTECT(handle);
+  const struct plan *plan = R_ExternalPtrAddr(handle);
+  if (plan && !is_of(plan, sources, &spec)) drop(handle);
+  if (!R_ExternalPtrAddr(handle)) fill(handle, sources, &spec);
+  plan = R_ExternalPtrAddr(handle);
+  operator.op = plan->op;
+  operator.handle = handle;
+  UNPROTECT(1);
+  return operator;
+}
+
+void r_close(const struct r_operator *operator) {
+  if (!operator->stays) drop(operator->handle);
+}

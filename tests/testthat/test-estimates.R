@@ -1,0 +1,72 @@
+# What the estimates are: their mass, their definitions, and the gradient.
+
+estimators <- c("kde", "sdkde", "laplace")
+
+test_that("each estimate integrates to one in one dimension", {
+  x <- faithful$eruptions
+  for (estimator in estimators) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = 0.3)
+    grid <- seq(min(x) - 4, max(x) + 4, length.out = 4001)
+    expect_equal(sum(predict(fit, grid)) * diff(grid[1:2]), 1, tolerance = 1e-10)
+  }
+})
+
+test_that("each estimate integrates to one in two dimensions, weights and full H included", {
+  x <- example_points(60, 2)
+  w <- seq(0, 2, length.out = 60)
+  H <- example_bandwidth(2)
+  side <- seq(-11, 11, length.out = 201)
+  grid <- as.matrix(expand.grid(side, side))
+  for (estimator in estimators) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
+    expect_equal(sum(predict(fit, grid)) * diff(side[1:2])^2, 1, tolerance = 1e-8)
+  }
+})
+
+test_that("the SD-KDE is the KDE of the points moved by half of H times the score", {
+  x <- example_points(60, 4)
+  y <- example_points(20, 4, seed = 2)
+  H <- example_bandwidth(4)
+  H_score <- H / 2
+  w <- seq(0.1, 2, length.out = 60)
+  fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, score_bandwidth = H_score, weights = w)
+  moved <- x + kernel_score(x, bandwidth = H_score, weights = w) %*% H / 2
+  expect_within(fit$debiased, moved, 1e-12)
+  kde <- flash_kde(moved, estimator = "kde", bandwidth = H, weights = w)
+  expect_within(predict(fit, y) / predict(kde, y), rep(1, 20), 1e-11)
+  want <- ref_log_sdkde(x, y, H, H_score, w)
+  expect_within(predict(fit, y, type = "log_density"), want, 1e-11)
+})
+
+test_that("with a wide score bandwidth the SD-KDE tends to the KDE of shrunk points", {
+  # score_{s^2 I}(x) = (mean - x) / s^2 + O(s^-4)
+  x <- example_points(50, 2)
+  H <- example_bandwidth(2)
+  toward_mean <- rep(colMeans(x), each = 50) - x
+  error <- vapply(c(20, 40, 80), \(s) {
+    fit <- flash_kde(x, estimator = "sdkde", bandwidth = H, score_bandwidth = s)
+    shrunk <- x + (toward_mean / s^2) %*% H / 2
+    kde <- flash_kde(shrunk, estimator = "kde", bandwidth = H)
+    expect_within(predict(fit, x), predict(kde, x), 2 / s^4)
+    max(abs(fit$debiased - shrunk))
+  }, 0)
+  expect_within(error[1:2] / error[2:3], c(16, 16), 0.05) # fourth order in 1 / s
+
+  # With H as wide the points go half the way to the mean.
+  fit <- flash_kde(x, estimator = "sdkde", bandwidth = 1e4)
+  expect_within(fit$debiased, x + toward_mean / 2, 1e-6)
+})
+
+test_that("the score is the gradient of the log density", {
+  x <- example_points(60, 3)
+  H <- example_bandwidth(3)
+  w <- seq(0.5, 2, length.out = 60)
+  y <- x[1:12, ] + 0.2
+  for (estimator in estimators) {
+    fit <- flash_kde(x, estimator = estimator, bandwidth = H, weights = w)
+    log_density <- function(at) log(abs(predict(fit, at)))
+    expect_within(
+      predict(fit, y, type = "score"), ref_gradient(log_density, y, 1e-5), 1e-7, estimator
+    )
+  }
+})

@@ -1,0 +1,68 @@
+#!/bin/sh
+# Sizes of src/: no file over 500 lines, no function over 60, none with more than 8 arguments, in C and in CUDA.
+# Goes by the layout of clang-format: what begins at the margin ends at a brace there, members of a struct or of a
+# namespace two columns on. Generated tables are exempt.
+set -eu
+cd "$(dirname "$0")/.."
+
+find src -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) ! -path src/grid/window_table.c \
+  ! -path src/fk_config.h | sort | while read -r file; do
+  awk -v file="$file" -v most_lines=500 -v most_of_function=60 -v most_arguments=8 '
+    # of a definition: its last parentheses at the first level hold the arguments, before them stands the name
+    function look_at(text,    i, c, depth) {
+      sub(/\) : [a-z].*/, ")", text) # what a constructor sets
+      many = 1
+      for (i = length(text); i > 0; i--) {
+        c = substr(text, i, 1)
+        if (c == ")") depth++
+        if (c == "," && depth == 1) many++
+        if (c == "(" && --depth == 0) break
+      }
+      if (substr(text, i) ~ /^\((void)?\)/) many = 0
+      name = substr(text, 1, i - 1)
+      sub(/.*[ *&]/, "", name)
+    }
+    {
+      code = $0
+      gsub(/\/\*[^*]*\*\//, "", code)
+      sub(/\/\/.*/, "", code)
+      sub(/ +$/, "", code)
+    }
+    /^ *#/ || in_directive { in_directive = /\\$/; next }
+    in_comment { if (/\*\//) in_comment = 0; next }
+    code ~ /^ *\/\*/ { in_comment = 1; next }
+    end != "" { # within a function
+      if (code == end || code == end ";") {
+        lines = NR - begin + 1
+        if (lines > most_of_function) printf "%s:%d: %s has %d lines\n", file, begin, name, lines
+        if (many > most_arguments) printf "%s:%d: %s takes %d arguments\n", file, begin, name, many
+        end = text = ""
+      }
+      next
+    }
+    code == "" || code ~ /^ *\}/ { text = ""; next }
+    text == "" {
+      if (code !~ /^(  )?[A-Za-z_~]/) next
+      begin = NR
+      margin = code ~ /^  / ? "  " : ""
+    }
+    {
+      text = text " " code
+      if (code ~ /\{$/) {
+        if (text ~ /\(/ && text !~ / = / && text !~ /^ *(struct|enum|union|class|namespace|extern "C"|typedef)[^(]*\{$/) {
+          end = margin "}"
+          look_at(text)
+        }
+        text = ""
+      } else if (code ~ /[;}:,]$/ && code !~ /,$/) text = ""
+    }
+    END { if (NR > most_lines) printf "%s: %d lines\n", file, NR }
+  ' "$file"
+done | {
+  status=0
+  while read -r line; do
+    echo "$line"
+    status=1
+  done
+  exit $status
+}
