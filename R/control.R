@@ -18,7 +18,7 @@
 #'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
-#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: what the GPU has.
+#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export

@@ -11,6 +11,7 @@
 #define ROUTINE(name, arguments)                                                                                  \
   { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
 
+/* clang-format off */
 static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_plan, 0),
     ROUTINE(ffi_kernel_sum, 5),
@@ -37,6 +38,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_test, 2),
     {NULL, NULL, 0},
 };
+/* clang-format on */
 
 void attribute_visible R_init_flashkernel(DllInfo *dll) {
   R_registerRoutines(dll, NULL, routines, NULL, NULL);
