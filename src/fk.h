@@ -113,8 +113,8 @@ enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_point
 enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
                                  const double *weights, int threads, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
-/* Points are whitened in blocks of FK_BLOCK, or of any multiple of FK_BLOCK_STEP. */
-enum { FK_BLOCK_STEP = 24, FK_BLOCK = 192 };
+/* Points are whitened in blocks of so many. */
+enum { FK_BLOCK = 192 };
 /* Rows first .. first + count - 1, picked through rows[] where it is not NULL, to u[k * width + r]; 0 from count
  * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
@@ -161,8 +161,8 @@ struct fk_task {
   double factor[3];  /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2 */
   bool exclude_self; /* drop i == j (targets are the sources) */
 
-  bool
-      rounded; /* sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift */
+  /* sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift */
+  bool rounded;
 
   double *mass;   /* m, always written */
   double *sums;   /* m x d or m x n_columns, NULL for FK_VALUES_NONE */
@@ -258,7 +258,7 @@ struct fk_kept {
   void *state;
   void (*free)(void *state);
 };
-enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_EXACT_CUDA, FK_KEEPER_FAST_CPU, FK_KEEPER_FAST_CUDA, FK_KEEPERS };
+enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_CUDA, FK_KEEPERS };
 
 /* Of an operator, for engines and estimators. */
 struct fk_operator {
@@ -271,6 +271,8 @@ struct fk_operator {
   double *chol;
   struct fk_kept kept[FK_KEEPERS];
 };
+/* Are the task's sources its operator's? */
+bool fk_task_own(const struct fk_task *task);
 /* The task's operator, where it is to keep what is prepared of the task's sources; NULL: it is not, or these are
  * not its own. */
 struct fk_operator *fk_task_keeper(const struct fk_task *task);
@@ -369,8 +371,14 @@ enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                             double *log_sum, struct fk_stats *stats, struct fk_error *err);
 /* sum_i w_i Phi((y - x_i)/h), d = 1, x ascending; laplace adds z phi(z)/2 to Phi. */
-enum fk_status fk_cdf(const double *x, const double *cumulative_weights, int64_t n, double h, const double *y,
-                      int64_t m, bool laplace, const struct fk_opts *opts, double *out, struct fk_error *err);
+struct fk_cdf_spec {
+  const double *x, *cumulative_weights; /* n each */
+  int64_t n;
+  double h;
+  bool laplace;
+};
+enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
+                      double *out, struct fk_error *err);
 
 bool fk_all_finite(const double *x, int64_t n);
 /* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.

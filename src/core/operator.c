@@ -26,10 +26,13 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
   return FK_STATUS_OK;
 }
 
+bool fk_task_own(const struct fk_task *task) {
+  const struct fk_operator *op = task->op;
+  return op && task->whitening == &op->whitening && task->sources.data == op->x.data;
+}
+
 struct fk_operator *fk_task_keeper(const struct fk_task *task) {
-  struct fk_operator *op = task->op;
-  bool own = op && op->stays && task->whitening == &op->whitening && task->sources.data == op->x.data;
-  return own ? op : NULL;
+  return fk_task_own(task) && task->op->stays ? task->op : NULL;
 }
 
 void fk_operator_free(struct fk_operator *op) {

@@ -28,9 +28,15 @@ enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, in
 }
 
 /* Some rows of one column: their targets apart, and the column as weights. */
-static enum fk_status redo_rows(const struct fk_task *task, const double *column, const int64_t *rows,
-                                int64_t count, double *sums, const struct fk_engine *engine,
-                                const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
+struct lost {
+  const double *column;
+  double *sums; /* of all rows */
+  int64_t *rows, count;
+};
+static enum fk_status redo_rows(const struct fk_task *task, const struct lost *lost,
+                                const struct fk_engine *engine, const struct fk_opts *opts, struct fk_error *err) {
+  int64_t count = lost->count;
+  const int64_t *rows = lost->rows;
   const struct fk_points *y = task->targets.data ? &task->targets : &task->sources;
   int64_t d = y->d;
   double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
@@ -42,7 +48,7 @@ static enum fk_status redo_rows(const struct fk_task *task, const double *column
   struct fk_stats unused = {0};
   struct fk_task own = *task;
   own.targets = (struct fk_points){targets, count, d};
-  own.weights = column;
+  own.weights = lost->column;
   own.values = FK_VALUES_NONE;
   own.mass = targets + count * d;
   own.sums = NULL;
@@ -51,9 +57,8 @@ static enum fk_status redo_rows(const struct fk_task *task, const double *column
   enum fk_status status = engine->sums(&own, opts, &unused, err);
   for (int64_t r = 0; r < count && !status; r++) {
     double root = exp(own.shift[r] / 2); /* twice, for what they make may be a number where exp(shift) is none */
-    sums[rows[r]] = own.mass[r] * root * root;
+    lost->sums[rows[r]] = own.mass[r] * root * root;
   }
-  stats->tail_rows += (double)count;
   free(targets);
   return status;
 }
@@ -67,13 +72,14 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
   bool others = task->values == FK_VALUES_COORDINATES || (columns && task->weights);
   if (task->tail_pass || task->exclude_self || reaches_far || others) return status;
   for (int64_t v = 0; v < count && !status; v++) {
-    const double *column = columns ? task->columns + v * n : task->weights;
-    double *sums = columns ? task->sums + v * m : task->mass, largest = fk_largest(column, n, opts->threads);
-    int64_t *rows = NULL, found = 0;
-    double lost = (double)n * FK_LOST * largest;
-    if (lost >= DBL_MIN) status = fk_rows_below(sums, m, lost, &rows, &found, err); /* else of no number's size */
-    if (!status && found) status = redo_rows(task, column, rows, found, sums, engine, opts, stats, err);
-    free(rows);
+    struct lost lost = {.column = columns ? task->columns + v * n : task->weights};
+    double threshold = (double)n * FK_LOST * fk_largest(lost.column, n, opts->threads);
+    lost.sums = columns ? task->sums + v * m : task->mass;
+    if (threshold >= DBL_MIN) /* else of no number's size */
+      status = fk_rows_below(lost.sums, m, threshold, &lost.rows, &lost.count, err);
+    if (!status && lost.count) status = redo_rows(task, &lost, engine, opts, err);
+    stats->tail_rows += (double)lost.count;
+    free(lost.rows);
   }
   return status;
 }

@@ -159,15 +159,16 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   struct loo s = {.task = task, .opts = opts};
   struct fk_points means = {task->means, task->points.n, task->points.d};
   int64_t n = task->points.n, d = task->points.d;
+  struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all;
+  all_means.x = &means;
   s.threads = fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(3 * d + 20));
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(FK_LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
   enum fk_status status = fk_packed_init(&s.points, &s.mode, n, d, 0, err);
   if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, 0, err);
-  if (!status)
-    status = fk_packed_fill(&s.points, &s.mode, &task->points, task->whitening, NULL, 0, n, s.threads, err);
-  if (!status) status = fk_packed_fill(&s.means, &s.mode, &means, task->whitening, NULL, 0, n, s.threads, err);
+  if (!status) status = fk_packed_fill(&s.points, &s.mode, &all, s.threads, err);
+  if (!status) status = fk_packed_fill(&s.means, &s.mode, &all_means, s.threads, err);
   if (!status) status = take_logs(&s, err);
   if (!status) status = run_with_tails(&s, stats, err);
   free(s.log_mass);

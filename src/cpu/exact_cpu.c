@@ -123,7 +123,7 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
 
 /* Of an operator's sources it is found once. */
 static enum fk_status radius2_of(const struct fk_task *task, int threads, double *radius2, struct fk_error *err) {
-  struct fk_kept *kept = task->op ? &task->op->kept[FK_KEEPER_EXACT_CPU] : NULL;
+  struct fk_kept *kept = fk_task_own(task) ? &task->op->kept[FK_KEEPER_EXACT_CPU] : NULL;
   if (kept && kept->state) {
     *radius2 = *(double *)kept->state;
     return FK_STATUS_OK;

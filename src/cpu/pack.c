@@ -153,33 +153,31 @@ static void store_panel(const struct fk_kernel_mode *mode, const double *u, int6
 struct fill {
   struct fk_packed *packed;
   const struct fk_kernel_mode *mode;
-  const struct fk_points *x;
-  const struct fk_whitening *whitening;
-  const int64_t *rows;
-  int64_t first, count;
+  const struct fk_picked *picked;
   struct fk_scratch panels; /* two each */
 };
 
 static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
   const struct fill *f = data;
+  const struct fk_picked *picked = f->picked;
   const struct fk_kernel_mode *mode = f->mode;
   struct fk_packed *p = f->packed;
   int panel = mode->ops->panel;
   int64_t d = p->d;
   double *u = fk_scratch_at(&f->panels, slot), square[WIDEST_PANEL];
   for (int64_t b = from; b < to; b++) {
-    int64_t start = b * panel, left = f->count - start, here = left < 0 ? 0 : left < panel ? left : panel;
-    fk_whiten(f->whitening, f->x, f->rows, f->first + start, here, u, panel, u + panel * d);
+    int64_t start = b * panel, left = picked->count - start, here = left < 0 ? 0 : left < panel ? left : panel;
+    fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + start, here, u, panel, u + panel * d);
     store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
     for (int lane = 0; lane < panel && p->constant; lane++)
       fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
   }
 }
 
-enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
-                              const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
-                              int threads, struct fk_error *err) {
-  struct fill fill = {p, mode, x, w, rows, first, count, {NULL, 0}};
+enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
+                              const struct fk_picked *picked, int threads, struct fk_error *err) {
+  int64_t count = picked->count;
+  struct fill fill = {p, mode, picked, {NULL, 0}};
   int panel = mode->ops->panel;
   size_t bytes = 2 * sizeof(double) * (size_t)panel * (size_t)p->d;
   p->n = count;

@@ -36,10 +36,16 @@ enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *
  * may be more than that of a REAL. */
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
                               unsigned parts, struct fk_error *err);
-/* Whitens rows first.. (picked through rows[] where given) into p; threads share the panels. */
-enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_points *x,
-                              const struct fk_whitening *w, const int64_t *rows, int64_t first, int64_t count,
-                              int threads, struct fk_error *err);
+/* Rows first .. first + count - 1 of the points, picked through rows[] where it is not NULL. */
+struct fk_picked {
+  const struct fk_points *x;
+  const struct fk_whitening *whitening;
+  const int64_t *rows;
+  int64_t first, count;
+};
+/* Whitens them into p; threads share the panels. */
+enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
+                              const struct fk_picked *picked, int threads, struct fk_error *err);
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);

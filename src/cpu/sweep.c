@@ -68,8 +68,8 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
   const struct fk_task *task = s->task;
   if (p->first == first && p->end == end) return FK_STATUS_OK; /* there already */
   p->first = p->end = -1;
-  enum fk_status status = fk_packed_fill(&p->points, &s->mode, &task->sources, task->whitening, NULL, first,
-                                         end - first, threads, err);
+  struct fk_picked picked = {&task->sources, task->whitening, NULL, first, end - first};
+  enum fk_status status = fk_packed_fill(&p->points, &s->mode, &picked, threads, err);
   if (status) return status;
   if (s->weighted) fk_packed_weights(&p->points, &s->mode, task->weights + first, s->weight_scale);
   p->first = first;
@@ -348,8 +348,8 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
                   (double)FK_TILE_COLS * (double)fk_smaller(chunk.split, task->sources.n));
   for (int64_t first = 0; first < m && !status; first += chunk.padded) {
     int64_t count = fk_smaller(chunk.padded, m - first);
-    status =
-        fk_packed_fill(&chunk.points, &s->mode, targets, task->whitening, rows, first, count, s->threads, err);
+    struct fk_picked picked = {targets, task->whitening, rows, first, count};
+    status = fk_packed_fill(&chunk.points, &s->mode, &picked, s->threads, err);
     if (status) break;
     for (int64_t j = 0; chunk.self && j < chunk.padded; j++)
       chunk.self[j] = j >= count ? -1 : rows ? rows[first + j] : first + j;

@@ -53,10 +53,10 @@ enum fk_cuda_slot {
 
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_BYTES = 16 << 20 };
 
-/* Device memory for a purpose, and what fk_cuda_hold() has put there. */
+/* Device memory for a purpose, and the rows of a matrix that are held there. */
 struct fk_cuda_block {
   struct fk_cuda_buffer buffer;
-  uint64_t session; /* 0: nothing that is known */
+  uint64_t session; /* a time in which the host's memory does not change; 0: nothing that is known */
   const double *from;
   int64_t first, count;
 };
@@ -151,19 +151,19 @@ double fk_cuda_room_bytes(const struct fk_cuda_room *room);
 
 /* ---- transfers -------------------------------------------------------------------------------- */
 
-/* Rows first .. first + count - 1 of a column-major n x columns matrix of doubles, to `columns` columns of
- * device memory, `ld` apart. The host's memory may change as soon as they return. */
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, int64_t n, int64_t columns,
-                              int64_t first, int64_t count, double *to, int64_t ld, struct fk_error *err);
-enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld, int64_t columns,
-                                int64_t first, int64_t count, double *to, int64_t n, struct fk_error *err);
-/* Rows first .. first + count - 1 in the memory of a slot, columns `count` apart, until somebody else asks for
- * that slot: a session is a time in which the host's memory does not change. */
-enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
-                            const double *from, int64_t n, int64_t columns, int64_t first, int64_t count,
-                            struct fk_error *err);
-/* Where such rows are held already, *ld apart; NULL: not all of them are. */
-const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
-                           const double *from, int64_t first, int64_t count, int64_t *ld);
+/* Rows first .. first + count - 1 of a column-major n x columns matrix of the host. */
+struct fk_cuda_rows {
+  int64_t n, columns, first, count;
+};
+static inline struct fk_cuda_rows fk_rows(int64_t n, int64_t columns, int64_t first, int64_t count) {
+  return {n, columns, first, count};
+}
+static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { return {n, columns, 0, n}; }
+
+/* To columns of device memory, `ld` apart, and back. The host's memory may change as soon as they return. */
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, struct fk_cuda_rows rows,
+                              double *to, int64_t ld, struct fk_error *err);
+enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
+                                struct fk_cuda_rows rows, double *to, struct fk_error *err);
 
 #endif

@@ -28,12 +28,26 @@ static __device__ void load_slice(double (*to)[TILE], const double *from, int64_
   }
 }
 
+/* |v|^2. 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
+static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
+  double f = 1 / fmax(1 - eps, 0x1p-60);
+  return f * (f * ee + 2 * ze) + zz;
+}
+
+/* Of the threads of a row. */
+static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
+  for (int step = SIDE / 2; step > 0; step /= 2) {
+    double other = __shfl_xor_sync(~0u, sum, step);
+    sum = find_max ? fmax(sum, other) : sum + other;
+  }
+  return sum;
+}
+
 static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo_task a) {
   __shared__ double rows[DEPTH][TILE], cols[DEPTH][TILE], means[DEPTH][TILE];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
-  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
-  int64_t end = begin + a.cols_per_slot < a.n ? begin + a.cols_per_slot : a.n;
+  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot, end = min(begin + a.cols_per_slot, a.n);
   double sum[PER_THREAD], shift[PER_THREAD], own_log_weight[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
@@ -78,18 +92,13 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
         double eps = exp(own_log_weight[r] - log_mass - s[r][c] / 2);
-        /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
-        double f = 1 / fmax(1 - eps, 0x1p-60), v2 = f * (f * ee[r][c] + 2 * ze[r][c]) + zz[r][c];
-        double t = log_weight - v2 / 2 - shift[r];
+        double t = log_weight - squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]) / 2 - shift[r];
         sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exp(t);
       }
     }
   }
   for (int r = 0; r < PER_THREAD; r++) {
-    for (int step = SIDE / 2; step > 0; step /= 2) {
-      double other = __shfl_xor_sync(~0u, sum[r], step);
-      sum[r] = a.find_max ? fmax(sum[r], other) : sum[r] + other;
-    }
+    sum[r] = join_lanes(sum[r], a.find_max);
     int64_t i = row0 + ty * PER_THREAD + r;
     if (tx == 0 && i < a.rows) a.acc[blockIdx.y * a.rows + i] = sum[r];
   }
@@ -158,13 +167,13 @@ static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t
   for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
   struct loo_rows wanted = {0, found, index, shift, 0};
   enum fk_status status =
-      fk_cuda_upload(context, (const double *)sources, found, 1, 0, found, (double *)index, found, err);
+      fk_cuda_upload(context, (const double *)sources, fk_all_rows(found, 1), (double *)index, found, err);
   if (!status) status = run_rows(on, &wanted, true, shift, err);
   if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
     status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
   if (!status) status = run_rows(on, &wanted, false, on->result, err);
-  if (!status) status = fk_cuda_download(context, on->result, found, 1, 0, found, host, found, err);
-  if (!status) status = fk_cuda_download(context, shift, found, 1, 0, found, host + found, found, err);
+  if (!status) status = fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err);
+  if (!status) status = fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err);
   for (int64_t r = 0; r < found && !status; r++) out[rows[r]] = log(host[r]) + host[found + r] + log_scale;
   free(host);
   return status;
@@ -174,7 +183,7 @@ static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t
 static enum fk_status send(struct loo_device *on, const double *from, int64_t n, int64_t columns, double **to,
                            struct fk_error *err) {
   FK_TRY(fk_cuda_take(on->context, &on->arena, n * columns, to, err));
-  return fk_cuda_upload(on->context, from, n, columns, 0, n, *to, n, err);
+  return fk_cuda_upload(on->context, from, fk_all_rows(n, columns), *to, n, err);
 }
 
 static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, double log_scale,
@@ -213,7 +222,7 @@ static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared
   FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
   FK_TRY(run_rows(on, &all, false, on->result, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_TRY(fk_cuda_download(context, on->result, count, 1, 0, count, out, count, err));
+  FK_TRY(fk_cuda_download(context, on->result, count, fk_all_rows(count, 1), out, err));
   FK_TRY(fk_cuda_elapsed(context, seconds, err));
 
   int64_t *rows = NULL, found = 0;
@@ -243,8 +252,8 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct loo_shared shared = {task, task->weights ? log(fk_largest(task->weights, task->points.n, 1)) : 0, {0}};
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   fk_cuda_describe(stats, contexts, count, "difference", "double");
-  FK_TRY(fk_cuda_on_devices(contexts, count, task->points.n, TILE, &opts->poll, loo_range, &shared,
-                            &stats->device_seconds, err));
+  struct fk_cuda_work work = {task->points.n, TILE, &opts->poll, loo_range, &shared};
+  FK_TRY(fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += (double)shared.tail_rows[i];
   stats->pairs += (double)task->points.n * (double)task->points.n;
   stats->seconds += fk_seconds() - start;

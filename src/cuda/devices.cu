@@ -96,9 +96,9 @@ static void watch(struct range *ranges, int count, const struct fk_poll *poll, i
   }
 }
 
-enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, int64_t m, int64_t step,
-                                  const struct fk_poll *poll, fk_cuda_range_fn fn, void *data,
+enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, const struct fk_cuda_work *work,
                                   double *device_seconds, struct fk_error *err) {
+  int64_t m = work->m;
   struct range ranges[FK_MAX_DEVICES] = {};
   pthread_t threads[FK_MAX_DEVICES];
   int stop = 0, used = 0, started = 0;
@@ -107,17 +107,17 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
   for (int i = 0; i < count; i++) total += speed(contexts, count, i);
   for (int i = 0; i < count && first < m; i++) {
     before += speed(contexts, count, i);
-    int64_t end = i + 1 == count ? m : fk_smaller(m, fk_padded((int64_t)((double)m * before / total), step));
+    int64_t end = i + 1 == count ? m : fk_smaller(m, fk_padded((int64_t)((double)m * before / total), work->step));
     if (end <= first) continue;
     struct range *r = &ranges[used++];
-    r->context = contexts[i], r->first = first, r->count = end - first, r->fn = fn, r->data = data;
+    r->context = contexts[i], r->first = first, r->count = end - first, r->fn = work->fn, r->data = work->data;
     r->progress.total = (double)r->count;
     r->progress.stop = &stop;
     first = end;
   }
   for (int i = 0; i < used; i++) ranges[i].context->copy_threads = (int)fk_larger(fk_threads(0) / used, 1);
   if (used == 1) {
-    ranges[0].progress.poll = poll;
+    ranges[0].progress.poll = work->poll;
     run_range(&ranges[0]);
   } else {
     for (int i = 0; i < used; i++) {
@@ -128,7 +128,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
       }
       started++;
     }
-    watch(ranges, started, poll, &stop);
+    watch(ranges, started, work->poll, &stop);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
   }
   double longest = 0;

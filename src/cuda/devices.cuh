@@ -23,11 +23,16 @@ enum fk_status fk_cuda_elapsed(struct fk_cuda_context *context, double *seconds,
 typedef enum fk_status (*fk_cuda_range_fn)(struct fk_cuda_context *context, int64_t first, int64_t count,
                                            void *data, struct fk_cuda_progress *progress, double *seconds,
                                            struct fk_error *err);
+struct fk_cuda_work {
+  int64_t m, step;
+  const struct fk_poll *poll;
+  fk_cuda_range_fn fn;
+  void *data;
+};
 /* fn on ranges that cover 0 .. m - 1, whose lengths go by the measured speeds of the devices, in multiples of
  * step. Memory is given back after a failure; what failed for want of memory is tried again, to use less.
  * device_seconds: the longest time of a device is added. */
-enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, int64_t m, int64_t step,
-                                  const struct fk_poll *poll, fk_cuda_range_fn fn, void *data,
+enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, const struct fk_cuda_work *work,
                                   double *device_seconds, struct fk_error *err);
 
 #endif

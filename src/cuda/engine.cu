@@ -56,14 +56,14 @@ static enum fk_status fetch_lost(struct fk_cuda_job *job, double threshold, doub
   *mass = NULL;
   FK_TRY(fk_cuda_room(context, &buffer, 1, &found, err));
   cudaError_t code = fk_finish_count_lost(job->move->mass, n, threshold, found, context->stream);
-  enum fk_status status =
-      code == cudaSuccess ? fk_cuda_download(context, (const double *)found, 1, 1, 0, 1, (double *)&count, 1, err)
-                          : fk_cuda_fail(err, code, "lost_kernel", context->device);
+  enum fk_status status = code == cudaSuccess ? fk_cuda_download(context, (const double *)found, 1,
+                                                                 fk_all_rows(1, 1), (double *)&count, err)
+                                              : fk_cuda_fail(err, code, "lost_kernel", context->device);
   fk_cuda_drop(context, &buffer);
   if (status || count == 0) return status;
   *mass = (double *)malloc(sizeof **mass * (size_t)n);
   if (!*mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
-  return fk_cuda_download(context, job->move->mass, n, 1, 0, n, *mass, n, err);
+  return fk_cuda_download(context, job->move->mass, n, fk_all_rows(n, 1), *mass, err);
 }
 
 static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
@@ -130,7 +130,7 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
   FK_TRY(fk_cuda_room(job->context, moved, n * d, &move->moved, err));
   move->A = there;
   job->move = move;
-  return fk_cuda_upload(job->context, A, d * d, 1, 0, d * d, there, d * d, err);
+  return fk_cuda_upload(job->context, A, fk_all_rows(d * d, 1), there, d * d, err);
 }
 
 static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared, struct fk_error *err) {
@@ -140,6 +140,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   const struct fk_points *x = &job->task->sources;
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
   if (!status) status = run_rows(job, 0, x->n, err);
+  shared->method = job->method;
   if (!status) status = redo_rows(job, 0, x->n, &shared->tail_rows[job->context->device], err);
   if (!status) status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
   fk_cuda_arena_free(job->context, &arena);
@@ -147,9 +148,10 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   return status;
 }
 
-/* Does the operator keep what is sent of this task's sources? */
-static bool is_kept(const struct fk_task *task) {
-  return task->op && task->whitening == &task->op->whitening && task->sources.data == task->op->x.data;
+/* Whoever gets sums of coordinates takes the targets' own off, by the centre that the host knows: sources for that
+ * are not those that are kept, whose centre was found on the device. */
+static bool is_kept(const struct shared *shared) {
+  return fk_task_own(shared->task) && (shared->task->values != FK_VALUES_COORDINATES || shared->A);
 }
 
 static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
@@ -157,13 +159,14 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   const struct fk_task *task = job->task;
   FK_TRY(plan_chunks(job, err));
   bool whole = job->source_chunk >= task->sources.n;
-  job->finds_centre = whole && is_kept(task) && (!task->op->weights || task->weights == task->op->weights);
+  job->finds_centre = whole && is_kept(shared) && (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
   if (shared->A) return move_points(job, shared, err);
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
+  shared->method = job->method; /* of all devices: the points decide */
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > 1e10) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -174,7 +177,7 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   struct shared *shared = (struct shared *)data;
   struct fk_cuda_job job = {};
   struct fk_cuda_sources own;
-  bool kept = is_kept(shared->task);
+  bool kept = is_kept(shared);
   fk_cuda_sources_init(&own, context);
   job.context = context;
   job.progress = progress;
@@ -185,12 +188,10 @@ static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first,
   job.sources->busy = true;
   enum fk_status status = run_job(&job, shared, first, count, err);
   job.sources->busy = false;
-  shared->method = job.method; /* of all devices: the points decide */
   if (!kept || status || job.source_chunk < shared->task->sources.n) fk_cuda_sources_empty(job.sources);
   fk_cuda_drop(context, &job.sources->raw_buffer);
   job.sources->raw = NULL;
   fk_job_free(&job);
-  fk_cuda_keep_within(context, fk_cuda_memory_to_keep(context, shared->opts));
   return status;
 }
 
@@ -241,6 +242,15 @@ static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context 
   return there ? FK_STATUS_OK : fk_operator_here(op, threads, task, err);
 }
 
+/* Before the devices' threads ask for them. */
+static enum fk_status keep_sources(const struct shared *shared, struct fk_cuda_context *const *contexts, int count,
+                                   struct fk_error *err) {
+  struct fk_cuda_sources *kept;
+  for (int i = 0; i < count && is_kept(shared); i++)
+    FK_TRY(fk_cuda_sources_of(shared->task->op, contexts[i], &kept, err));
+  return FK_STATUS_OK;
+}
+
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
   const char *methods[] = {"difference", "difference", "mma", "wgmma"};
@@ -252,9 +262,11 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   shared->weight_scale = shared->weight_scale > 0 ? fmax(shared->weight_scale, DBL_MIN) : 1;
   FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
   if (points) points->busy = true;
-  enum fk_status status = fk_cuda_on_devices(contexts, count, fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll,
-                                             sums_range, shared, &stats->device_seconds, err);
+  struct fk_cuda_work work = {fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll, sums_range, shared};
+  enum fk_status status = keep_sources(shared, contexts, count, err);
+  if (!status) status = fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err);
   if (points) points->busy = false;
+  fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);
   fk_cuda_describe(stats, contexts, count, methods[shared->method],
@@ -280,7 +292,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
     status = run_shared(&shared, contexts, count, stats, err);
   }
   FK_TRY(status);
-  if (opts->precision == FK_PRECISION_DOUBLE)
+  if (opts->precision == FK_PRECISION_DOUBLE && own.sources.data)
     FK_TRY(fk_redo_lost_sums(&own, &fk_engine_exact_cuda, opts, stats, err));
   stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;

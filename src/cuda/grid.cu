@@ -88,8 +88,8 @@ static enum fk_status gather_totals(struct fk_grid_job *job, struct fk_cuda_cont
   if (!own)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the grid of a device",
                    8e-6 * (double)numbers);
-  enum fk_status status = fk_cuda_download(context, (double *)job->state[context->device].grid.total, numbers, 1,
-                                           0, numbers, (double *)own, numbers, err);
+  enum fk_status status = fk_cuda_download(context, (double *)job->state[context->device].grid.total, numbers,
+                                           fk_all_rows(numbers, 1), (double *)own, err);
   pthread_mutex_lock(&job->lock);
   for (int64_t i = 0; i < numbers && !status; i++) job->total[i] += own[i];
   pthread_mutex_unlock(&job->lock);
@@ -130,7 +130,7 @@ static enum fk_status evaluate_range(struct fk_cuda_context *context, int64_t fi
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(make_grid(job, context, err));
   if (job->devices > 1 && grid->total)
-    FK_TRY(fk_cuda_upload(context, (const double *)job->total, numbers, 1, 0, numbers, (double *)grid->total,
+    FK_TRY(fk_cuda_upload(context, (const double *)job->total, fk_all_rows(numbers, 1), (double *)grid->total,
                           numbers, err));
   FK_TRY(fk_cuda_array(context, FK_SLOT_RESULT, all * fk_smaller(chunk, count), &value, err));
   for (int64_t i = fk_pieces(count, chunk) - 1; i >= 0; i--) { /* the last sorted first */
@@ -144,9 +144,10 @@ static enum fk_status evaluate_range(struct fk_cuda_context *context, int64_t fi
     FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
     FK_TRY(fk_cuda_tick(progress, context, (double)here, err));
     FK_TRY(fk_cuda_elapsed(context, seconds, err));
-    FK_TRY(fk_cuda_download(context, value, here, columns, from, here, task->value, m, err));
+    FK_TRY(fk_cuda_download(context, value, here, fk_rows(m, columns, from, here), task->value, err));
     if (gradient)
-      FK_TRY(fk_cuda_download(context, gradient, here, columns * job->d, from, here, task->gradient, m, err));
+      FK_TRY(fk_cuda_download(context, gradient, here, fk_rows(m, columns * job->d, from, here), task->gradient,
+                              err));
   }
   return FK_STATUS_OK;
 }

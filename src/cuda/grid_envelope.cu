@@ -135,7 +135,7 @@ static enum fk_status join_devices(struct envelope_job *e, struct fk_cuda_contex
   unsigned long long *own = (unsigned long long *)malloc(sizeof *own * (size_t)numbers);
   if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
   enum fk_status status =
-      fk_cuda_download(context, (const double *)all, numbers, 1, 0, numbers, (double *)own, numbers, err);
+      fk_cuda_download(context, (const double *)all, numbers, fk_all_rows(numbers, 1), (double *)own, err);
   pthread_mutex_lock(&e->job.lock);
   for (int64_t i = 0; i < numbers && !status; i++) {
     uint64_t *to = e->out->memory + i;

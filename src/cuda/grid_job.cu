@@ -35,6 +35,32 @@ struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
                                  SHARE_B,      job->task->session};
 }
 
+/* Where rows are held already, *ld apart; NULL: not all of them are. */
+static const double *held(const struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
+                          int64_t count, int64_t *ld) {
+  const struct fk_cuda_block *block = &context->room->block[x->slot];
+  bool here = x->session && block->session == x->session && block->from == x->from && first >= block->first &&
+              first + count <= block->first + block->count;
+  *ld = block->count;
+  return here ? (const double *)block->buffer.data + (first - block->first) : NULL;
+}
+
+/* Rows in the memory of their slot, columns `count` apart, until somebody else asks for that slot. */
+static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
+                           int64_t count, struct fk_error *err) {
+  double *data;
+  int64_t ld;
+  if (held(context, x, first, count, &ld)) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &data, err));
+  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), data, count, err));
+  struct fk_cuda_block *block = &context->room->block[x->slot];
+  block->session = x->session;
+  block->from = x->from;
+  block->first = first;
+  block->count = count;
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_context *context,
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, int64_t *step,
                             struct fk_error *err) {
@@ -43,7 +69,7 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
   FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &budget, err));
   if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
   *step = count;
-  return fk_cuda_hold(context, x->slot, x->session, x->from, x->n, x->columns, first, count, err);
+  return hold(context, x, first, count, err);
 }
 
 /* Rows to work on, at *data, *ld apart. */
@@ -51,10 +77,10 @@ static enum fk_status fetch(const struct fk_grid_job *job, struct fk_cuda_contex
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
                             int64_t *ld, struct fk_error *err) {
   double *room;
-  *data = fk_cuda_held(context, x->slot, x->session, x->from, first, count, ld);
+  *data = held(context, x, first, count, ld);
   if (*data) return FK_STATUS_OK;
   FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
-  FK_TRY(fk_cuda_upload(context, x->from, x->n, x->columns, first, count, room, count, err));
+  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), room, count, err));
   if (job->state) fk_cuda_grid_forget(&job->state[context->device].grid);
   *data = room;
   *ld = count;
@@ -141,8 +167,8 @@ enum fk_status fk_grid_run_phase(struct fk_grid_job *job, struct fk_cuda_context
   struct phase phase = {&job->opts->poll, from, to};
   struct fk_poll poll = {job->opts->poll.fn ? report : NULL, &phase};
   job->side = side;
-  return fk_cuda_on_devices(contexts, job->devices, job->points[side].n, job->spec.chunk, &poll, fn, job, seconds,
-                            err);
+  struct fk_cuda_work work = {job->points[side].n, job->spec.chunk, &poll, fn, job};
+  return fk_cuda_on_devices(contexts, job->devices, &work, seconds, err);
 }
 
 void fk_grid_job_init(struct fk_grid_job *job, const struct fk_cuda_grid_task *task, const struct fk_opts *opts,

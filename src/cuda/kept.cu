@@ -73,7 +73,7 @@ static void free_kept(void *state) {
 
 enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
                                   struct fk_cuda_sources **sources, struct fk_error *err) {
-  struct fk_kept *slot = &op->kept[FK_KEEPER_EXACT_CUDA];
+  struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
   if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
   struct kept *kept = (struct kept *)slot->state;
   if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
@@ -98,6 +98,18 @@ void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes) {
   while (fk_cuda_kept_bytes(context) > bytes && fk_cuda_give_way(context)) continue;
 }
 
+static bool is_in_use(const struct fk_cuda_context *context) {
+  for (int device = 0; device < FK_MAX_DEVICES; device++)
+    if (fk_cuda_context_in_use(device) == context) return true;
+  return false;
+}
+
+void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count, const struct fk_opts *opts) {
+  for (int i = 0; i < count; i++)
+    if (is_in_use(contexts[i]) && cudaSetDevice(contexts[i]->device) == cudaSuccess)
+      fk_cuda_keep_within(contexts[i], fk_cuda_memory_to_keep(contexts[i], opts));
+}
+
 enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                              struct fk_error *err) {
   for (int i = 0; i < count; i++) {
@@ -109,12 +121,6 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
   return FK_STATUS_OK;
 }
 
-static bool is_in_use(const struct fk_cuda_context *context) {
-  for (int device = 0; device < FK_MAX_DEVICES; device++)
-    if (fk_cuda_context_in_use(device) == context) return true;
-  return false;
-}
-
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts) {
   for (int i = 0; i < count; i++) {
@@ -124,7 +130,6 @@ void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contex
     if (!is_in_use(context)) continue; /* it was lost */
     context->room = NULL;
     if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
-    if (op && cudaSetDevice(context->device) == cudaSuccess)
-      fk_cuda_keep_within(context, fk_cuda_memory_to_keep(context, opts));
   }
+  if (op) fk_cuda_keep_all_within(contexts, count, opts);
 }

@@ -119,10 +119,10 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   int64_t m = fk_n_targets(task), first = job->target_first, count = job->targets.n;
   int v = job->n_values;
   if (!job->rows) {
-    FK_TRY(fk_cuda_download(context, job->result, job->ld_result, 1, first, count, task->mass, m, err));
+    FK_TRY(fk_cuda_download(context, job->result, job->ld_result, fk_rows(m, 1, first, count), task->mass, err));
     if (v)
-      FK_TRY(fk_cuda_download(context, job->result + job->ld_result, job->ld_result, v, first, count, task->sums,
-                              m, err));
+      FK_TRY(fk_cuda_download(context, job->result + job->ld_result, job->ld_result, fk_rows(m, v, first, count),
+                              task->sums, err));
     return FK_STATUS_OK;
   }
   double *host = (double *)malloc(sizeof(double) * (size_t)(count * (v + 2)));
@@ -130,10 +130,10 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails",
                    8e-6 * (double)(count * (v + 2)));
   enum fk_status status =
-      fk_cuda_download(context, job->result, job->ld_result, 1 + v, 0, count, host, count, err);
+      fk_cuda_download(context, job->result, job->ld_result, fk_all_rows(count, 1 + v), host, err);
   double *shift = host + count * (1 + v);
   if (!status && job->shifted && task->shift)
-    status = fk_cuda_download(context, job->shift, job->ld_result, 1, 0, count, shift, count, err);
+    status = fk_cuda_download(context, job->shift, job->ld_result, fk_all_rows(count, 1), shift, err);
   const int64_t *rows = job->rows + first;
   for (int64_t i = 0; i < count && !status; i++) {
     task->mass[rows[i]] = host[i];

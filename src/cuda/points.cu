@@ -15,7 +15,7 @@ enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk
   if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
   memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
   enum fk_status status = fk_cuda_room(context, buffer, numbers, &data, err);
-  if (!status) status = fk_cuda_upload(context, both, numbers, 1, 0, numbers, data, numbers, err);
+  if (!status) status = fk_cuda_upload(context, both, fk_all_rows(numbers, 1), data, numbers, err);
   free(both);
   FK_TRY(status);
   *whitening = (struct fk_cuda_whitening){host, data, data + d};
@@ -34,7 +34,9 @@ static __global__ void diagonal_kernel(const double *raw, int64_t ld_raw, const 
 
 /* A block holds `width` points in shared memory, [d][width]; 256 / width threads work on each. */
 static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *A,
-                                     bool solve, double *u, int64_t n, int64_t ld, int d, int width) {
+                                     bool solve, const struct fk_cuda_points to, int width) {
+  const int64_t n = to.n, ld = to.ld;
+  const int d = to.d;
   extern __shared__ double points[];
   int p = threadIdx.x % width, lane = threadIdx.x / width, lanes = blockDim.x / width;
   int64_t i = (int64_t)blockIdx.x * width + p;
@@ -52,7 +54,7 @@ static __global__ void matrix_kernel(const double *raw, int64_t ld_raw, const do
   for (int k = lane; k < d; k += lanes) {
     double sum = 0;
     for (int l = 0; !solve && l < d; l++) sum += A[k + (int64_t)l * d] * points[l * width + p];
-    u[k * ld + i] = solve ? points[k * width + p] : sum;
+    to.u[k * ld + i] = solve ? points[k * width + p] : sum;
   }
 }
 
@@ -64,7 +66,7 @@ static enum fk_status launch_matrix(struct fk_cuda_context *context, const struc
   size_t bytes = sizeof(double) * (size_t)(d * width);
   FK_CUDA_TRY(cudaFuncSetAttribute(matrix_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
   matrix_kernel<<<fk_blocks(points->ld, width), THREADS, bytes, context->stream>>>(
-      raw, ld_raw, whitening->centre, whitening->matrix, solve, points->u, points->n, points->ld, d, width);
+      raw, ld_raw, whitening->centre, whitening->matrix, solve, *points, width);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }

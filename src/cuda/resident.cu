@@ -5,14 +5,16 @@
 #include <stdlib.h>
 
 struct there {
-  struct fk_cuda_context *context;
+  int device;
+  uint64_t context_id; /* as an address may come again */
   struct fk_cuda_buffer data;
 };
 
+/* NULL: the device was given back or lost, or is the parent's of this process. */
 static struct fk_cuda_context *context_of(const struct fk_resident *x) {
   const struct there *there = (const struct there *)x->device;
-  struct fk_cuda_context *context = there ? fk_cuda_context_in_use(there->context->device) : NULL;
-  return there && context == there->context ? context : NULL;
+  struct fk_cuda_context *context = there ? fk_cuda_context_in_use(there->device) : NULL;
+  return context && context->id == there->context_id ? context : NULL;
 }
 
 static enum fk_status download(struct fk_resident *x, double *to, struct fk_error *err) {
@@ -23,7 +25,7 @@ static enum fk_status download(struct fk_resident *x, double *to, struct fk_erro
   FK_CUDA_TRY(cudaSetDevice(context->device));
   context->copy_threads = 0;
   const struct there *there = (const struct there *)x->device;
-  return fk_cuda_download(context, (const double *)there->data.data, x->n, x->d, 0, x->n, to, x->n, err);
+  return fk_cuda_download(context, (const double *)there->data.data, x->n, fk_all_rows(x->n, x->d), to, err);
 }
 
 static void release(struct fk_resident *x) {
@@ -50,7 +52,7 @@ enum fk_status fk_cuda_resident_create(struct fk_cuda_context *context, struct f
   pthread_once(&once, watch_forks);
   struct there *there = (struct there *)malloc(sizeof *there);
   if (!there) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  *there = (struct there){context, *data};
+  *there = (struct there){context->device, context->id, *data};
   *out = fk_resident_create(n, d, there, &ops, err);
   if (!*out) {
     free(there);
@@ -65,18 +67,26 @@ const double *fk_cuda_resident_data(const struct fk_cuda_context *context, const
   return (const double *)((const struct there *)x->device)->data.data;
 }
 
+/* Devices' threads that are short of memory may ask at once. */
+static pthread_mutex_t leaving = PTHREAD_MUTEX_INITIALIZER;
+
 bool fk_cuda_resident_leaves(struct fk_cuda_context *context) {
+  bool found = false;
+  pthread_mutex_lock(&leaving);
   for (struct fk_resident *x = fk_resident_first(); x; x = x->next)
-    if (x->device && !x->busy && context_of(x) == context) {
+    if (!found && x->device && !x->busy && context_of(x) == context) {
       fk_resident_leave(x);
-      return true;
+      found = true;
     }
-  return false;
+  pthread_mutex_unlock(&leaving);
+  return found;
 }
 
 double fk_cuda_resident_bytes(const struct fk_cuda_context *context) {
   double bytes = 0;
+  pthread_mutex_lock(&leaving);
   for (struct fk_resident *x = fk_resident_first(); x; x = x->next)
     if (x->device && context_of(x) == context) bytes += (double)x->bytes;
+  pthread_mutex_unlock(&leaving);
   return bytes;
 }

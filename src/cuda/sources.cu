@@ -19,7 +19,7 @@ static enum fk_status send_points(struct fk_cuda_job *job, int64_t first, int64_
   if (there) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &s->raw_buffer, count * x->d, &raw, err));
   s->raw = raw;
-  return fk_cuda_upload(context, x->data, x->n, x->d, first, count, raw, count, err);
+  return fk_cuda_upload(context, x->data, fk_rows(x->n, x->d, first, count), raw, count, err);
 }
 
 static bool is_own(const struct fk_task *task) { return task->op && task->weights == task->op->weights; }
@@ -35,7 +35,8 @@ static enum fk_status send_weights(struct fk_cuda_job *job, int64_t first, int64
   s->weights_job = job->id;
   s->weights_sent = ++job->context->clock;
   FK_TRY(fk_cuda_room(job->context, &s->weight_buffer, count, &weights, err));
-  FK_TRY(fk_cuda_upload(job->context, task->weights, task->sources.n, 1, first, count, weights, count, err));
+  FK_TRY(
+      fk_cuda_upload(job->context, task->weights, fk_rows(task->sources.n, 1, first, count), weights, count, err));
   s->weights = weights;
   return FK_STATUS_OK;
 }
@@ -49,10 +50,11 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
   if (s->columns_job == job->id) return FK_STATUS_OK;
   s->columns_sent = ++context->clock;
   FK_TRY(fk_cuda_room(context, &s->scale_buffer, v, &scale, err));
-  FK_TRY(fk_cuda_upload(context, job->column_scale, v, 1, 0, v, scale, v, err));
+  FK_TRY(fk_cuda_upload(context, job->column_scale, fk_all_rows(v, 1), scale, v, err));
   FK_TRY(fk_cuda_room(context, &s->column_buffer, ld * v, &columns, err));
   FK_CUDA_TRY(cudaMemsetAsync(columns, 0, sizeof(double) * (size_t)(ld * v), context->stream));
-  FK_TRY(fk_cuda_upload(context, job->task->columns, job->task->sources.n, v, first, count, columns, ld, err));
+  FK_TRY(fk_cuda_upload(context, job->task->columns, fk_rows(job->task->sources.n, v, first, count), columns, ld,
+                        err));
   FK_CUDA_TRY(fk_finish_scale(columns, (int)v, ld, count, 1, scale, true, context->stream));
   s->columns = columns;
   s->column_scale = scale;

@@ -62,5 +62,8 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
                                   struct fk_cuda_sources **sources, struct fk_error *err);
 /* What is kept on a device beyond a limit goes, that used longest ago first. */
 void fk_cuda_keep_within(struct fk_cuda_context *context, double bytes);
+/* The same for the limit of the options. On the thread that has waited for all devices: what goes to the host is
+ * known to all of them. */
+void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count, const struct fk_opts *opts);
 
 #endif

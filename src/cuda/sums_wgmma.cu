@@ -42,6 +42,32 @@ namespace {
 
 /* ---- The kernel ---- */
 
+/* Stages of columns go around in shared memory: copies fill one where its barrier `empty` lets them. */
+struct ring {
+  uint32_t at, full, empty; /* shared addresses; barriers are 8 bytes each */
+  const char *columns;
+  int n_stages;
+};
+
+template <int STAGES, int BYTES>
+__device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals) {
+  for (int i = 0; i < STAGES; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, arrivals);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  for (int i = 0; i < min(STAGES, ring.n_stages); i++)
+    bulk_copy(ring.at + i * BYTES, ring.columns + (int64_t)i * BYTES, BYTES, ring.full + 8 * i);
+}
+
+/* By one warp, after a stage: most left the stage before this long ago, and it is filled again. */
+template <int STAGES, int BYTES>
+__device__ __forceinline__ void refill(const struct ring &ring, int stage, int slot, int phase, int lane) {
+  if (stage == 0 || stage - 1 + STAGES >= ring.n_stages) return;
+  int old = slot == 0 ? STAGES - 1 : slot - 1;
+  barrier_wait(ring.empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
+  if (lane == 0)
+    bulk_copy(ring.at + old * BYTES, ring.columns + (int64_t)(stage - 1 + STAGES) * BYTES, BYTES,
+              ring.full + 8 * old);
+}
+
 /* A tile of columns; floats: shared address of its weights. */
 template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
 __device__ __forceinline__ void sum_tile(float (&s)[R], float (&sums)[SUMS], const struct row_tile<K> &rows,
@@ -73,6 +99,45 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], float (&sums)[SUMS], con
   }
 }
 
+__device__ __forceinline__ double *acc_of_slot(const struct sums_args &args) {
+  return args.acc + (int64_t)blockIdx.y * (args.n_values + 1) * args.n_rows_pad;
+}
+
+__device__ __forceinline__ void store_mass(const struct sums_args &args, double (&mass)[2], int64_t row,
+                                           int quad) {
+  double *acc = acc_of_slot(args);
+  for (int h = 0; h < 2; h++) {
+    mass[h] += __shfl_xor_sync(~0u, mass[h], 1);
+    mass[h] += __shfl_xor_sync(~0u, mass[h], 2);
+    if (quad == 0 && row + 8 * h < args.n_rows_pad) acc[row + 8 * h] = mass[h];
+  }
+}
+
+/* far_sums: [..][THREADS]; SIDE as layout.side. */
+template <int K, int V, int SIDE, int THREADS>
+__device__ __forceinline__ void store_values(const struct sums_args &args, const float *far_sums, int64_t row,
+                                             int quad) {
+  constexpr int ONES = V == COORDINATES ? 8 : 0, FEATURES = V == COORDINATES ? K : V; /* ones come before them */
+  double *acc = acc_of_slot(args);
+#pragma unroll
+  for (int i = 0; i < (ONES + FEATURES) / 2; i++) {
+    int feature = i / 4 * 8 + 2 * quad + i % 2 - ONES;
+    int64_t r = row + i / 2 % 2 * 8;
+    bool is_mass = V == COORDINATES ? feature == -ONES : feature == args.n_values;
+    double sum = (double)far_sums[i * THREADS];
+    if (SIDE > 0 && i >= ONES / 2) sum += (double)far_sums[(i + 4 * SIDE) * THREADS];
+    if (r < args.n_rows_pad && (is_mass || (feature >= 0 && feature < args.n_values)))
+      acc[(is_mass ? 0 : feature + 1) * args.n_rows_pad + r] = sum;
+  }
+}
+
+/* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
+__device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
+  int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;
+  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
+  return meets ? (int)to_diagonal : NEVER;
+}
+
 template <int K, int V, int PRECISION, int EXTRA>
 __global__ void __launch_bounds__(
     128 * shape_of(K, V, PRECISION, EXTRA, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
@@ -80,90 +145,58 @@ __global__ void __launch_bounds__(
   constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
   constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int THREADS = 128 * SHAPE.warpgroups, STAGES = SHAPE.stages, TILE_COLS = SHAPE.tile_cols;
-  constexpr int R = TILE_COLS / 2, SUMS = V == 0 ? 2 : L.value_n / 2;
+  constexpr int SUMS = V == 0 ? 2 : L.value_n / 2;
   constexpr int ARRIVALS = has_weight(EXTRA) ? 32 : 1; /* of a warp: floats are read by every lane */
+  constexpr int FLUSH = (V == 0 || PRECISION == COARSE ? MASS_FLUSH_COLS : FLUSH_COLS) / L.cols;
   extern __shared__ __align__(128) char shared[];
   __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
-  uint32_t ring = shared_address(shared), full = shared_address(barriers), empty = full + 8 * STAGES;
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
-  int first_stage = blockIdx.y * args.slot_stages;
-  int n_stages = max(0, min(args.slot_stages, args.n_stages - first_stage));
-  const char *columns = args.packed + (int64_t)first_stage * L.bytes;
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4,
+      first_stage = blockIdx.y * args.slot_stages;
+  struct ring ring = {shared_address(shared), shared_address(barriers), shared_address(barriers) + 8 * STAGES,
+                      args.packed + (int64_t)first_stage * L.bytes,
+                      max(0, min(args.slot_stages, args.n_stages - first_stage))};
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < STAGES; i++)
-      barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, THREADS / 32 * ARRIVALS);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    for (int i = 0; i < min(STAGES, n_stages); i++)
-      bulk_copy(ring + i * L.bytes, columns + (int64_t)i * L.bytes, L.bytes, full + 8 * i);
-  }
+  if (threadIdx.x == 0) start_ring<STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
   struct row_tile<K> rows;
   load_rows<K>(&rows, args, args.first_row + row, quad);
-  int64_t to_diagonal = args.first_row + warp_row + args.self - (int64_t)first_stage * L.cols;
-  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
-  int diagonal = meets ? (int)to_diagonal : NEVER; /* from the warp's first row, in columns of the tile */
+  int diagonal = first_diagonal(args, warp_row, (int64_t)first_stage * L.cols);
   __syncthreads();
 
-  float s[R], sums[SUMS] = {0.0f};
+  float s[TILE_COLS / 2], sums[SUMS] = {0.0f};
   double mass[2] = {0.0, 0.0};
   if constexpr (V != 0) {
 #pragma unroll
     for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] = 0.0f;
   }
   int slot = 0, phase = 0;
-  for (int stage = 0; stage < n_stages; stage++) {
-    uint32_t tile16 = (ring + slot * L.bytes) / 16, floats = ring + slot * L.bytes + L.floats_at + 8 * quad;
-    barrier_wait(full + 8 * slot, phase);
+  for (int stage = 0; stage < ring.n_stages; stage++) {
+    uint32_t tile16 = (ring.at + slot * L.bytes) / 16, floats = ring.at + slot * L.bytes + L.floats_at + 8 * quad;
+    barrier_wait(ring.full + 8 * slot, phase);
 #pragma unroll 1
     for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
       sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, diagonal, lane, args.factor1);
       if constexpr (EXTRA >= SELF) diagonal -= TILE_COLS;
       tile16 += TILE_COLS / 8 * CORE_BYTES / 16, floats += 4 * TILE_COLS;
     }
-
-    bool last = stage + 1 == n_stages;
-    if (lane % (32 / ARRIVALS) == 0) barrier_arrive(empty + 8 * slot);
-    if (warp == 0 && stage > 0 && stage - 1 + STAGES < n_stages) { /* most left the stage before this long ago */
-      int old = slot == 0 ? STAGES - 1 : slot - 1;
-      barrier_wait(empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
-      if (lane == 0)
-        bulk_copy(ring + old * L.bytes, columns + (int64_t)(stage - 1 + STAGES) * L.bytes, L.bytes,
-                  full + 8 * old);
-    }
-    if constexpr (V != 0) {
-      if ((stage + 1) % ((PRECISION == COARSE ? MASS_FLUSH_COLS : FLUSH_COLS) / L.cols) == 0 || last) {
+    if (lane % (32 / ARRIVALS) == 0) barrier_arrive(ring.empty + 8 * slot);
+    if (warp == 0) refill<STAGES, L.bytes>(ring, stage, slot, phase, lane);
+    if ((stage + 1) % FLUSH == 0 || stage + 1 == ring.n_stages) {
+      if constexpr (V != 0) {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
+      } else {
+        for (int h = 0; h < 2; h++) mass[h] += sums[h], sums[h] = 0.0f;
       }
-    } else if ((stage + 1) % (MASS_FLUSH_COLS / L.cols) == 0 || last) {
-      for (int h = 0; h < 2; h++) mass[h] += sums[h], sums[h] = 0.0f;
     }
     if (++slot == STAGES) slot = 0, phase ^= 1;
   }
-
-  double *acc = args.acc + (int64_t)blockIdx.y * (args.n_values + 1) * args.n_rows_pad;
-  if constexpr (V == 0) {
-    for (int h = 0; h < 2; h++) {
-      mass[h] += __shfl_xor_sync(~0u, mass[h], 1);
-      mass[h] += __shfl_xor_sync(~0u, mass[h], 2);
-      if (quad == 0 && row + 8 * h < args.n_rows_pad) acc[row + 8 * h] = mass[h];
-    }
-  } else {
-    constexpr int ONES = V == COORDINATES ? 8 : 0, FEATURES = V == COORDINATES ? K : V; /* ones come before them */
-#pragma unroll
-    for (int i = 0; i < (ONES + FEATURES) / 2; i++) {
-      int feature = i / 4 * 8 + 2 * quad + i % 2 - ONES;
-      int64_t r = row + i / 2 % 2 * 8;
-      bool is_mass = V == COORDINATES ? feature == -ONES : feature == args.n_values;
-      double sum = (double)far_sums[i * THREADS];
-      if (L.side > 0 && i >= ONES / 2) sum += (double)far_sums[(i + 4 * L.side) * THREADS];
-      if (r < args.n_rows_pad && (is_mass || (feature >= 0 && feature < args.n_values)))
-        acc[(is_mass ? 0 : feature + 1) * args.n_rows_pad + r] = sum;
-    }
-  }
+  if constexpr (V == 0)
+    store_mass(args, mass, row, quad);
+  else
+    store_values<K, V, L.side, THREADS>(args, far_sums, row, quad);
 }
 
 #else

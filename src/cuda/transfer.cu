@@ -27,13 +27,13 @@ static bool next_piece(struct piece *p, int64_t columns, int64_t rows) {
   return p->column < columns;
 }
 
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, int64_t n, int64_t columns,
-                              int64_t first, int64_t count, double *to, int64_t ld, struct fk_error *err) {
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, struct fk_cuda_rows rows,
+                              double *to, int64_t ld, struct fk_error *err) {
   struct piece p = {0, 0, 0, 0};
-  for (int turn = 0; next_piece(&p, columns, count); turn ^= 1) {
+  for (int turn = 0; next_piece(&p, rows.columns, rows.count); turn ^= 1) {
     double *staging = (double *)context->staging[turn];
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-    fk_copy_rows(from + p.column * n + first + p.row, n, staging, p.rows, p.rows, p.columns,
+    fk_copy_rows(from + p.column * rows.n + rows.first + p.row, rows.n, staging, p.rows, p.rows, p.columns,
                  context->copy_threads);
     size_t width = sizeof(double) * (size_t)p.rows;
     FK_CUDA_TRY(cudaMemcpy2DAsync(to + p.column * ld + p.row, sizeof(double) * (size_t)ld, staging, width, width,
@@ -43,17 +43,17 @@ enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *fro
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld, int64_t columns,
-                                int64_t first, int64_t count, double *to, int64_t n, struct fk_error *err) {
+enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
+                                struct fk_cuda_rows rows, double *to, struct fk_error *err) {
   struct piece pieces[2] = {{0, 0, 0, 0}, {0, 0, 0, 0}}, p = {0, 0, 0, 0};
-  bool more = next_piece(&p, columns, count), waiting[2] = {false, false};
+  bool more = next_piece(&p, rows.columns, rows.count), waiting[2] = {false, false};
   for (int turn = 0; more || waiting[0] || waiting[1]; turn ^= 1) {
     double *staging = (double *)context->staging[turn];
     if (waiting[turn]) { /* the piece sent two turns ago */
       const struct piece *done = &pieces[turn];
       FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-      fk_copy_rows(staging, done->rows, to + done->column * n + first + done->row, n, done->rows, done->columns,
-                   context->copy_threads);
+      fk_copy_rows(staging, done->rows, to + done->column * rows.n + rows.first + done->row, rows.n, done->rows,
+                   done->columns, context->copy_threads);
       waiting[turn] = false;
     }
     if (more) {
@@ -63,33 +63,8 @@ enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *f
       FK_CUDA_TRY(cudaEventRecord(context->staged[turn], context->stream));
       pieces[turn] = p;
       waiting[turn] = true;
-      more = next_piece(&p, columns, count);
+      more = next_piece(&p, rows.columns, rows.count);
     }
   }
   return FK_STATUS_OK;
-}
-
-enum fk_status fk_cuda_hold(struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
-                            const double *from, int64_t n, int64_t columns, int64_t first, int64_t count,
-                            struct fk_error *err) {
-  double *data;
-  int64_t ld;
-  if (fk_cuda_held(context, slot, session, from, first, count, &ld)) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, slot, count * columns, &data, err));
-  FK_TRY(fk_cuda_upload(context, from, n, columns, first, count, data, count, err));
-  struct fk_cuda_block *block = &context->room->block[slot];
-  block->session = session;
-  block->from = from;
-  block->first = first;
-  block->count = count;
-  return FK_STATUS_OK;
-}
-
-const double *fk_cuda_held(const struct fk_cuda_context *context, enum fk_cuda_slot slot, uint64_t session,
-                           const double *from, int64_t first, int64_t count, int64_t *ld) {
-  const struct fk_cuda_block *block = &context->room->block[slot];
-  bool held = session && block->session == session && block->from == from && first >= block->first &&
-              first + count <= block->first + block->count;
-  *ld = block->count;
-  return held ? (const double *)block->buffer.data + (first - block->first) : NULL;
 }

@@ -136,9 +136,10 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP
   r_opts(control, &opts, &stats);
   double sd = Rf_asReal(h);
   bool corrected = r_flag(laplace);
+  struct fk_cdf_spec spec = {points, weights, n, sd, corrected};
   SEXP out = PROTECT(r_vector(m));
 
-  fk_cdf(points, weights, n, sd, at, m, corrected, &opts, REAL(out), &err);
+  fk_cdf(&spec, at, m, &opts, REAL(out), &err);
 
   r_finish(&err);
   UNPROTECT(1);

@@ -199,7 +199,7 @@ static SEXP test_whiten(SEXP arguments) {
   const double *chol = r_factor(argument(arguments, 1), x.d);
   SEXP picked = argument(arguments, 2);
   int64_t *rows = NULL, count = Rf_isNull(picked) ? x.n : Rf_xlength(picked);
-  int64_t width = (count + FK_BLOCK_STEP - 1) / FK_BLOCK_STEP * FK_BLOCK_STEP;
+  int64_t width = (count + FK_BLOCK - 1) / FK_BLOCK * FK_BLOCK;
   struct fk_whitening w;
   struct fk_error err = {FK_STATUS_OK, ""};
   double *to[2];

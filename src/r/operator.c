@@ -10,12 +10,16 @@ struct plan {
   SEXP points, weights;
 };
 
+/* What a handle without an operator points at: one that was read from a file points nowhere, and has no finalizer
+ * yet. */
+static struct plan empty;
+
 static SEXP tag(void) { return Rf_install("flashkernel_plan"); }
 
 static void drop(SEXP handle) {
   struct plan *plan = R_ExternalPtrAddr(handle);
-  if (!plan) return;
-  R_ClearExternalPtr(handle);
+  if (!plan || plan == &empty) return;
+  R_SetExternalPtrAddr(handle, &empty);
   fk_operator_free(plan->op);
   R_ReleaseObject(plan->points);
   R_ReleaseObject(plan->weights);
@@ -23,7 +27,7 @@ static void drop(SEXP handle) {
 }
 
 SEXP r_new_plan(void) {
-  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
+  SEXP handle = PROTECT(R_MakeExternalPtr(&empty, tag(), R_NilValue));
   R_RegisterCFinalizerEx(handle, drop, FALSE);
   UNPROTECT(1);
   return handle;
@@ -75,9 +79,13 @@ struct r_operator r_open(SEXP sources) {
   if (!operator.stays) handle = r_new_plan();
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
   PROTECT(handle);
+  if (!R_ExternalPtrAddr(handle)) {
+    R_RegisterCFinalizerEx(handle, drop, FALSE);
+    R_SetExternalPtrAddr(handle, &empty);
+  }
   const struct plan *plan = R_ExternalPtrAddr(handle);
-  if (plan && !is_of(plan, sources, &spec)) drop(handle);
-  if (!R_ExternalPtrAddr(handle)) fill(handle, sources, &spec);
+  if (plan != &empty && !is_of(plan, sources, &spec)) drop(handle);
+  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &spec);
   plan = R_ExternalPtrAddr(handle);
   operator.op = plan->op;
   operator.handle = handle;

@@ -334,12 +334,77 @@ test_that("a fit from the GPU can be saved and read elsewhere", {
   read <- readRDS(file)
   expect_identical(read, fit)
   expect_identical(predict(read), predict(fit))
-  expect_false(any(rapply(unclass(fit), typeof, how = "unlist") == "externalptr"))
+  gpu_release()
+  expect_identical(predict(read), predict(fit))
 })
 
 # ---- memory -----------------------------------------------------------------------------------
 
 cached <- function() sum(gpu_info()$cached)
+
+test_that("debiased points stay on the device until they are read, and outlive it", {
+  skip_if_no_gpu()
+  x <- example_points(3000, 3)
+  y <- x[1:100, ] + 0.1
+  for (weights in list(NULL, rep(c(0.5, 2), 1500))) {
+    fit <- \() flash_kde(x, bandwidth = 0.4, weights = weights, backend = "cuda", precision = "double")
+    want <- flash_kde(x, bandwidth = 0.4, weights = weights, backend = "cpu")
+    a <- fit()
+    expect_within(a$debiased, want$debiased, 1e-10)
+    first <- predict(a, y)
+    expect_within(first, predict(want, y), 1e-10)
+    expect_identical(predict(a, y), first) # read by the host meanwhile
+    b <- fit()
+    gpu_release()
+    expect_identical(predict(b, y), first)
+    expect_identical(b$debiased + 0, a$debiased + 0)
+    changed <- b
+    changed$debiased[1, 1] <- 100
+    expect_identical(predict(b, y), first)
+    expect_false(identical(predict(changed, y), first))
+  }
+})
+
+test_that("a bandwidth matrix moves points as the CPU does", {
+  skip_if_no_gpu()
+  for (d in c(2, 5)) {
+    x <- example_points(800, d)
+    H <- example_bandwidth(d, 0.5)
+    fit <- \(backend) flash_kde(x, bandwidth = H, score_bandwidth = 1.5 * H, backend = backend, precision = "double")
+    expect_within(fit("cuda")$debiased, fit("cpu")$debiased, 1e-10)
+  }
+})
+
+test_that("what operators keep stays within device_memory, and gives way to what is used later", {
+  skip_if_no_gpu()
+  gpu_release()
+  x <- example_points(20000, 4)
+  v <- stats::rnorm(20000)
+  small <- flash_control(backend = "cuda", device_memory = 4e6, tol = 0)
+  ops <- lapply(1:5, \(i) kernel_operator(x + i, bandwidth = 1, control = small))
+  products <- lapply(ops, \(op) op %*% v)
+  expect_lte(cached(), 4e6)
+  expect_identical(lapply(ops, \(op) op %*% v), products)
+  free <- kernel_operator(x, bandwidth = 1, tol = 0, backend = "cuda")
+  first <- free %*% v
+  expect_gt(cached(), 1e6)
+  expect_identical(free %*% v, first)
+  rm(free)
+  gc()
+  expect_lte(cached(), 4e6)
+})
+
+test_that("operators by the grid keep apart, and have the bits of single sums", {
+  skip_if_no_gpu()
+  x <- example_points(100000, 3)
+  v <- stats::rnorm(100000)
+  ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(x, bandwidth = h, tol = 1e-6, backend = "cuda", engine = "fast"))
+  once <- lapply(c(0.05, 0.08), \(h) {
+    plain(kernel_matvec(x, b = v, bandwidth = h, tol = 1e-6, backend = "cuda", engine = "fast"))
+  })
+  for (i in c(1, 2, 1, 2)) expect_identical(as.vector(ops[[i]] %*% v), once[[i]])
+  expect_identical(as.vector(ops[[1]] %*% (-v)), -once[[1]])
+})
 
 test_that("points stay on the device between predictions, until they are released", {
   skip_if_no_gpu()

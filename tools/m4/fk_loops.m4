@@ -1,13 +1,11 @@
-# The files of inlined vector operations are two thirds of the package's compile time. Nearly a fifth of theirs goes
-# with passes that look for what was done by hand, and whose absence does not show in the benches (inst/bench/NOTES.md,
-# "Compile time"); -g is a quarter to a half of the rest, all of it for the places of variables that nobody looks at:
-# with -g1 debuggers, profilers and valgrind still name functions and lines.
-# Substitutes FK_LOOPS_FLAGS, which follows CFLAGS: what the compiler takes without a word, and -g1 where -g is there.
+# The files of inlined vector operations are two thirds of the package's compile time, and -g is a quarter to a half of
+# that, all of it for the places of variables that nobody looks at: with -g1 debuggers, profilers and valgrind still
+# name functions and lines. No pass of the compiler is turned off: without a dozen of them gcc 13.3 made a grid of
+# two dimensions that was wrong with AVX-512, though each alone did no harm (inst/bench/NOTES.md, "Compile time").
+# Substitutes FK_LOOPS_FLAGS, which follows CFLAGS: -g1 where -g is there and the compiler takes it without a word.
 AC_DEFUN([FK_LOOPS], [
   FK_LOOPS_FLAGS=
   AS_CASE([" ${CFLAGS} "], [*" -g "*], [FK_LOOPS_TRY([-g1])])
-  FK_LOOPS_TRY([-fno-tree-pre -fno-gcse -fno-code-hoisting -fno-tree-sink -fno-tree-dse -fno-store-merging dnl
--fno-tree-vrp -fno-tree-dominator-opts -fno-rerun-cse-after-loop -fno-peephole2 -fno-ipa-cp -fno-ipa-sra -fno-ipa-icf])
   AC_SUBST([FK_LOOPS_FLAGS])
 ])
 

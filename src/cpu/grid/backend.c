@@ -72,6 +72,7 @@ struct pass {
   bool once;                /* both sides are the same points, sorted once */
   struct kept *kept;        /* NULL: nothing is */
   struct fk_sorted *sorted; /* the sources, or NULL */
+  bool whitened;            /* all of them are in sources.u */
   struct fk_grid *grid;
   double *memory;
   double *value, *gradient; /* of a chunk of targets, or all; value may be where the sums go */
@@ -117,7 +118,11 @@ static enum fk_status evaluate_term(struct pass *p, const struct term *term, str
     int64_t count = fk_smaller(size, task->targets.n - at);
     double *slope = term->gradient ? p->gradient : NULL;
     if (p->once) {
-      status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
+      struct fk_grid_points all;
+      if (slope && !p->whitened)
+        status = side_fetch(&p->sources, task, 0, &all, err); /* kept ones were sorted before */
+      p->whitened = true;
+      if (!status) status = fk_grid_evaluate_sorted(p->grid, p->sorted, p->value, slope, count, err);
     } else {
       struct fk_grid_points points;
       status = side_fetch(&p->targets, task, at, &points, err);
@@ -134,6 +139,7 @@ static enum fk_status evaluate_term(struct pass *p, const struct term *term, str
 static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   enum fk_status status = FK_STATUS_OK;
+  p->whitened = p->sources.size >= task->sources.n;
   for (int64_t at = 0; at < task->sources.n && !status; at += p->sources.size) {
     struct fk_grid_points points;
     status = side_fetch(&p->sources, task, at, &points, err);
