@@ -5,6 +5,7 @@
  */
 #include <math.h>
 
+#include "../core/costs.h"
 #include "../fk_config.h"
 #include "by_direct.h"
 #include "choose.h"
@@ -87,7 +88,9 @@ static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
 }
 
 /* A sum of some ten Gaussians spreads the points on a few grids. */
-static double times_gaussian(const struct fk_work *work) { return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : 5; }
+static double times_gaussian(const struct fk_work *work, double mixture) {
+  return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : mixture;
+}
 
 /* On the device of the exact engine. */
 static void describe_as(const struct fk_engine *exact, const struct fk_opts *opts, struct fk_stats *stats) {
@@ -110,13 +113,14 @@ static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error 
  * but the CPU may do the work it is what few neighbours take in any dimension: where it turns out wrong, the CPU's
  * exact engine does the work all the same. Beside that engine the guess is for one thread, as in choose(). */
 static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts) {
+  const struct fk_fast_cpu_costs *c = &fk_costs.fast_cpu;
   struct fk_opts alone = *opts;
   alone.threads = 1;
   bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
-  double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
-  double look = work->d <= 3 ? 1e-3 : 3e-2,
-         fast = look + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
-  fast *= times_gaussian(work);
+  double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, c->growth_most);
+  double fast = (work->n + work->m) * c->point * pow(c->growth, growth) * (1 + c->value * work->n_values);
+  fast += c->look[work->d > c->low];
+  fast *= times_gaussian(work, c->mixture);
   return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }
 
@@ -149,9 +153,10 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
 /* The start, the transfer, and some passes over the points in the device's memory. */
 static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
+  const struct fk_fast_cuda_costs *c = &fk_costs.fast_cuda;
+  double points = (work->n + work->m) * c->point * pow(c->growth, work->d - 1);
   (void)opts;
-  double times = times_gaussian(work);
-  return 0.35 + times * (8 * numbers / 16e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1));
+  return c->start + times_gaussian(work, c->mixture) * (8 * numbers / c->host + points);
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {

@@ -201,7 +201,7 @@ enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk
   s->columns = spec->columns;
   s->m = (int64_t)spec->m;
   grid.poll = (struct fk_poll){poll_call, s};
-  grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.most_bytes);
+  grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.costs->most_bytes);
   enum fk_status status = prepare(s, spec, err);
   if (!status) status = choose_grid(s, spec, &grid, &wanted, err);
   if (!status && wanted) status = start(s, spec, &grid, err);
