@@ -161,6 +161,7 @@ const struct fk_engine fk_engine_exact_cpu = {
     .name = "exact",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_EXACT,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_DEBIASED_LOO),
     .available = available,
     .seconds = seconds,
     .describe = describe,

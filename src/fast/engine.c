@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "../core/costs.h"
+#include "../core/plan.h"
 #include "../fk_config.h"
 #include "by_direct.h"
 #include "choose.h"
@@ -47,7 +48,10 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
   struct fk_fast_choice choice = {.method = FK_BY_EXACT};
-  if (!has_factor(task)) return exact->sums(task, opts, stats, err);
+  if (!has_factor(task)) {
+    fk_plan_say(stats, "no fast sums with this factor");
+    return exact->sums(task, opts, stats, err);
+  }
   job.d = task->sources.d;
   job.same = !task->targets.data;
   job.tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
@@ -62,7 +66,7 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
   enum fk_status status = fk_fast_columns_init(&job, err);
   job.single = job.single && !job.wide;
   struct fk_work size = fk_task_work(task);
-  job.exact_opts = fk_engine_options(exact, opts, &size);
+  job.exact_opts = fk_plan_options(exact, opts, &size);
   if (!status) status = fk_fast_choose(&job, &choice, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
@@ -71,6 +75,7 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
       *err = (struct fk_error){FK_STATUS_OK, ""};
       status = FK_STATUS_OK;
       choice.method = FK_BY_EXACT;
+      fk_plan_say(stats, "a grid would take too much memory");
     }
   }
   fk_fast_choice_free(&choice);
@@ -83,7 +88,8 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
 }
 
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
-  bool has_kernel = work->kernel == FK_KERNEL_GAUSSIAN || fk_mixture_has(work->kernel);
+  bool gaussian = work->kernel == FK_KERNEL_GAUSSIAN, has_kernel = gaussian || fk_mixture_has(work->kernel);
+  if (work->operation == FK_OP_STREAM) has_kernel = gaussian && opts->tol_type == FK_TOL_GLOBAL;
   return opts->tol > 0 && has_kernel && work->d <= FK_GRID_MAX_D;
 }
 
@@ -132,6 +138,7 @@ const struct fk_engine fk_engine_fast_cpu = {
     .name = "fast",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_STREAM),
     .supports = supports,
     .available = available_cpu,
     .seconds = seconds_cpu,
@@ -167,6 +174,7 @@ const struct fk_engine fk_engine_fast_cuda = {
     .name = "fast",
     .backend = FK_BACKEND_CUDA,
     .kind = FK_ENGINE_FAST,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
     .supports = supports,
     .available = available_cuda,
     .seconds = seconds_cuda,
