@@ -42,12 +42,13 @@ sds_to_variances <- function(sds, d, arg, names) {
   rep_len(sds^2, d)
 }
 
-# diag() of base R takes longer than a small sum.
+# diag() and matrix() of base R take longer than a small sum.
 diagonal <- function(matrix) matrix[seq.int(1, length(matrix), nrow(matrix) + 1)]
 
 diagonal_matrix <- function(values, d) {
-  matrix <- matrix(0, d, d)
+  matrix <- numeric(d^2)
   matrix[seq.int(1, d^2, d + 1)] <- values
+  dim(matrix) <- c(d, d)
   matrix
 }
 

@@ -220,10 +220,12 @@ weighted_correlation <- function(x, weights) {
 
 rule_bandwidth <- function(data, rule, estimator, structure) {
   factor <- rule_factor(rule, data$n, data$d, estimator)
+  # an error while a method of tcrossprod() is chosen would lose its class
+  if (structure == "full") root <- covariance_root(data)
   switch(structure,
     diagonal = factor * data$sds,
     scalar = factor * scalar_spread(data$sds),
-    full = factor^2 * tcrossprod(covariance_root(data))
+    full = factor^2 * tcrossprod(root)
   )
 }
 

@@ -7,8 +7,9 @@
 # be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with.
 check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE) {
   points <- as_points(x, arg, d)
-  if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
-  if (ncol(points) == 0) stop_argument(arg, "must have at least one column: found none")
+  size <- dim(points)
+  if (size[1] == 0) stop_argument(arg, "must have at least one row: found none")
+  if (size[2] == 0) stop_argument(arg, "must have at least one column: found none")
   if (!is.null(d)) points <- match_columns(points, arg, d, names, like)
   if (!infinite) check_finite(points, arg)
   points
@@ -79,8 +80,8 @@ has_names <- function(names) {
 
 # Columns are matched by name where both sides have names, by position otherwise.
 match_columns <- function(points, arg, d, names, like = "the training points") {
+  if (is.null(dimnames(points)) && ncol(points) == d) return(points)
   found <- colnames(points)
-  if (is.null(found) && ncol(points) == d) return(points)
   by_name <- has_names(names) && has_names(found)
   lacking <- if (by_name) setdiff(names, found)
   if (length(lacking) > 0) {

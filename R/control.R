@@ -18,7 +18,7 @@
 #'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
-#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: what the GPU has.
+#' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -78,7 +78,10 @@ CONTROL_CHOICES <- list(
 )
 
 # What functions with all short names hand to settle_control() where none was given.
-LEFT_ALONE <- c(CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL), CONTROL_CHOICES[3:4])
+LEFT_ALONE <- c(
+  CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL),
+  CONTROL_CHOICES[c("engine", "tol_type")]
+)
 
 # What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
 # are for run_control() to check.
@@ -133,7 +136,7 @@ start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
   run <- run_control(asked)
   if (!is.null(run$progress)) {
     name_stage(run, stage)
-    at_end(call("close_progress", run), frame)
+    at_end(\() close_progress(run), frame)
   }
   run
 }
@@ -143,10 +146,10 @@ hold_limits <- function(asked, frame = parent.frame()) {
   if (is.null(asked$memory_limit) && is.null(asked$chunk_bytes)) return(invisible())
   limits <- list(flashkernel.memory_limit = asked$memory_limit, flashkernel.chunk_bytes = asked$chunk_bytes)
   before <- options(limits[lengths(limits) > 0])
-  at_end(call("options", before), frame)
+  at_end(\() options(before), frame)
 }
 
-at_end <- function(call, frame) do.call(on.exit, list(call, add = TRUE), envir = frame)
+at_end <- function(action, frame) do.call(on.exit, list(as.call(list(action)), add = TRUE), envir = frame)
 
 # ---- checks -----------------------------------------------------------------------------------
 

@@ -5,9 +5,11 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
-  suggest_for_fit(object, at, loo, control)
+  # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
+  by_stages <- loo && is_debiased(object)
+  if (!by_stages) suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
-  sums <- if (loo && is_debiased(object)) {
+  sums <- if (by_stages) {
     debiased_loo(object, control)
   } else {
     log_sum(sources, targets(object, at), factor, loo, control)
@@ -26,11 +28,8 @@ debiased_loo <- function(object, control) {
   list(log_abs = sums$log_sum, stats = sums$stats)
 }
 
-# Of an SD-KDE the leave-one-out sums are exact whatever the tolerance is.
-suggest_for_fit <- function(object, at, loo, control) {
-  debiased <- is_debiased(object)
-  if (loo && debiased) return(invisible())
-  own <- is.null(at) && !debiased
+suggest_for_fit <- function(object, at, control) {
+  own <- is.null(at) && !is_debiased(object)
   suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
 }
 
@@ -44,7 +43,7 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
-  suggest_for_fit(object, at, loo, control)
+  suggest_for_fit(object, at, control)
   score_sum(fit_sources(object), targets(object, at), estimator_of(object), loo, point_names(object), control)$score
 }
 

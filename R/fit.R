@@ -29,18 +29,16 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
 
 # The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record().
 new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL) {
-  asked <- control$asked
   main <- bandwidths$main
-  object <- list(
-    call = call, estimator = estimator, n = nrow(data$points), d = ncol(data$points), x = data$points,
-    names = colnames(data$points), weights = data$weights, bandwidth = main$H,
-    score_bandwidth = bandwidths$score$H, selector = main$selector, debiased = debias$debiased,
-    centred = debias$centred, terms = formula$terms, variables = formula$variables, na.action = data$omitted,
-    backend = control$backend, precision = control$precision, threads = asked$threads, devices = asked$devices,
-    engine = control$engine, tol = control$tol, tol_type = control$tol_type, memory_limit = asked$memory_limit,
-    chunk_bytes = asked$chunk_bytes, device_memory = asked$device_memory,
-    factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan()
+  size <- dim(data$points)
+  about <- list(
+    call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = colnames(data$points),
+    weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
+    debiased = debias$debiased, centred = debias$centred, terms = formula$terms, variables = formula$variables,
+    na.action = data$omitted
   )
+  kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
+  object <- c(about, control$asked, kept)
   class(object) <- "flash_kde"
   object
 }

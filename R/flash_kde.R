@@ -78,11 +78,11 @@
 #'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish first,
-#'   `"exact"` sums every pair whatever `tol` is, and `"fast"`, which needs `tol > 0`, is an error of class
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
+#'   first, `"exact"` sums every pair whatever `tol` is, and `"fast"`, which needs `tol > 0`, is an error of class
 #'   `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact stay so.
-#' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that is
-#'   given beside it counts before the same part of it.
+#' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
+#'   is given beside it counts before the same part of it.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -102,10 +102,10 @@
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
 #'     predictions go; else `NULL`.}
-#'   \item{`backend`, `precision`, `threads`, `devices`, `engine`, `tol`, `tol_type`, `memory_limit`, `chunk_bytes`,
-#'     `device_memory`}{as asked for, also by `control`; predictions go by them.}
-#'   \item{`factor`, `computed`}{for the methods: the Cholesky factor of `bandwidth`, and what was computed where, for
-#'     [diagnostics()].}
+#'   \item{`backend`, `precision`, `threads`, `devices`, `engine`, `tol`, `tol_type`, `memory_limit`,
+#'     `chunk_bytes`, `device_memory`}{as asked for, also by `control`; predictions go by them.}
+#'   \item{`factor`, `computed`}{for the methods: the Cholesky factor of `bandwidth`, and what was computed where,
+#'     for [diagnostics()].}
 #'   \item{`terms`, `variables`, `na.action`}{as in other R models; the first two for fits by formula,
 #'     `variables` being those that `newdata` must have. `terms` keeps the environment of the formula,
 #'     as in [stats::lm()]: a fit made inside a function is saved with all that the function held.}

@@ -9,7 +9,8 @@
 #' - **Memory**: points stay on the device between calls, so that repeated predictions from a fit
 #'   transfer them once. `gpu_release()` frees them, all other device memory of the package and its
 #'   page-locked buffers; the next computation takes what it needs again. So does unloading the package.
-#'   Fits hold nothing there: they can be saved, copied and sent elsewhere.
+#'   Debiased points that were computed there are fetched when somebody reads them, or before: fits can be saved,
+#'   copied and sent elsewhere.
 #' - **Forked processes** (`parallel::mclapply()` and others): CUDA does not survive a fork. In a child
 #'   of a process that uses it, `backend = "cuda"` is an error of class `flashkernel_error_forked`, and
 #'   `"auto"` computes on the CPU. Cluster workers (`parallel::makePSOCKcluster()`, packages callr and

@@ -84,7 +84,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   weights <- check_weights(weights, nrow(points))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   # an engine that cannot be had is an error here
-  resolve_control(run, nrow(points), nrow(if (is.null(at)) points else at), ncol(points))
+  resolve_control(run, nrow(points), nrow(if (is.null(at)) points else at), ncol(points), kernel)
   methods::new("kernel_operator",
     sources = sum_sources(points, NULL, L, kernel, new_plan()), at = at,
     targets = if (!is.null(at)) sum_sources(at, NULL, L, kernel, new_plan()),
@@ -179,16 +179,16 @@ methods::setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names 
 })
 
 #' @rdname kernel_operator
-#' @exportMethod "["
-methods::setMethod("[", "kernel_operator", function(x, i, j, ..., drop = TRUE) {
-  if (nargs() - !missing(drop) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
+#' @export
+`[.kernel_operator` <- function(x, i, j, drop = TRUE) {
+  if (nargs() - (!missing(drop)) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
   size <- dim(x)
   rows <- if (missing(i)) seq_len(size[1]) else pick(i, size[1], "i")
   columns <- if (missing(j)) seq_len(size[2]) else pick(j, size[2], "j")
   check_memory(8 * 3 * length(rows) * length(columns), "i")
   values <- if (x@transposed) t(matrix_part(x, columns, rows)) else matrix_part(x, rows, columns)
   if (drop && (length(rows) == 1 || length(columns) == 1)) as.vector(values) else values
-})
+}
 
 #' @rdname kernel_operator
 #' @export

@@ -22,8 +22,8 @@
 #'   matrix; matched by name where it and the columns of `x` have names.
 #' @param weights Non-negative weights of the source points, or `NULL`.
 #' @inheritParams flash_kde
-#' @param control A [flash_control()]; its `engine` and tolerance have no effect here. An argument that is given beside it
-#'   counts before the same part of it.
+#' @param control A [flash_control()]; its `engine` and tolerance have no effect here. An argument that is given beside
+#'   it counts before the same part of it.
 #' @returns `kernel_sum()`: a vector of length `m` where `b` is a vector or `NULL`, else an `m` x
 #'   `r` matrix with the column names of `b`. `kernel_score()`: an `m` x `d` matrix with the
 #'   columns of `x`, in inverse units of them.

@@ -1,8 +1,10 @@
 # The density of one variable: a line over a rug.
 
-plot_1d <- function(fit, n_grid, add, rug, col, lwd, lty, main, sub, xlab, ylab, xlim, ylim,
-                    axes = TRUE, frame.plot = axes, ...) {
-  colour <- if (is.null(col)) LINE_COLOUR else col
+# `look`: a list of col, lwd, lty, main, sub, xlab, ylab, xlim and ylim, as plot() takes them; `...`: its graphical
+# parameters.
+plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes, ...) {
+  xlim <- look$xlim
+  colour <- if (is.null(look$col)) LINE_COLOUR else look$col
   shown <- if (add && is.null(xlim)) {
     graphics::par("usr")[1:2]
   } else if (!is.null(xlim)) {
@@ -13,23 +15,23 @@ plot_1d <- function(fit, n_grid, add, rug, col, lwd, lty, main, sub, xlab, ylab,
   name <- variable_names(fit)
   if (!add) {
     if (is.null(xlim)) xlim <- range(grid$x)
-    if (is.null(ylim)) ylim <- range(0, grid$y)
+    ylim <- if (is.null(look$ylim)) range(0, grid$y) else look$ylim
     graphics::plot.default(
       xlim, ylim,
       type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,
-      xlab = if (is.null(xlab)) name else xlab, ylab = if (is.null(ylab)) "Density" else ylab, ...
+      xlab = if (is.null(look$xlab)) name else look$xlab, ylab = if (is.null(look$ylab)) "Density" else look$ylab, ...
     )
     if (axes) draw_axes(...)
     if (frame.plot) draw_frame(...)
     # of the curve's colour, as lines() may add curves of other samples
     draw_titles(
-      if (is.null(main)) paste("Density of", name) else main,
-      if (is.null(sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else sub,
-      col.sub = if (is.null(sub)) colour else "grey30", ...
+      if (is.null(look$main)) paste("Density of", name) else look$main,
+      if (is.null(look$sub)) fit_subtitle(fit, negative = shows_negative(grid$y)) else look$sub,
+      col.sub = if (is.null(look$sub)) colour else "grey30", ...
     )
     graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   }
-  draw_density_line(grid, col = colour, lwd = lwd, lty = lty)
+  draw_density_line(grid, col = colour, lwd = look$lwd, lty = look$lty)
   if (rug > 0) draw_rug(fit$x[thinned_rows(fit, rug), 1])
   invisible(grid)
 }

@@ -1,14 +1,18 @@
 # Highest-density regions of two variables.
 
-plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty, main, sub,
-                    xlab, ylab, xlim, ylim, ...) {
+# `shown`: a list of add, fill, points and labels, as plot() takes them; `look`: see plot_1d().
+plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
+  add <- shown$add
+  fill <- shown$fill
+  xlim <- look$xlim
+  ylim <- look$ylim
   if (add) {
     usr <- graphics::par("usr")
     if (is.null(xlim)) xlim <- usr[1:2]
     if (is.null(ylim)) ylim <- usr[3:4]
   }
   grid <- grid_2d(marginal(fit, to_tol = TRUE), n_grid, prob, xlim, ylim)
-  rows <- thinned_rows(fit, points)
+  rows <- thinned_rows(fit, shown$points)
   dots <- list(...)
   if (!add) {
     names <- variable_names(fit)
@@ -19,23 +23,23 @@ plot_2d <- function(fit, prob, n_grid, add, fill, points, labels, col, lwd, lty,
     frame <- list(
       xlim, ylim,
       type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "",
-      xlab = if (is.null(xlab)) names[1] else xlab, ylab = if (is.null(ylab)) names[2] else ylab,
+      xlab = if (is.null(look$xlab)) names[1] else look$xlab, ylab = if (is.null(look$ylab)) names[2] else look$ylab,
       frame.plot = FALSE, axes = FALSE
     )
     do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
     if (!isFALSE(dots$axes)) do.call(draw_axes, dots)
     negative <- fill && shows_negative(grid$z)
     draw_titles(
-      if (is.null(main)) paste("Density of", names[1], "and", names[2]) else main,
-      if (is.null(sub)) fit_subtitle(fit, negative = negative) else sub, ...
+      if (is.null(look$main)) paste("Density of", names[1], "and", names[2]) else look$main,
+      if (is.null(look$sub)) fit_subtitle(fit, negative = negative) else look$sub, ...
     )
   }
-  colours <- region_colours(length(prob), if (fill) col)
+  colours <- region_colours(length(prob), if (fill) look$col)
   if (fill) draw_regions(grid, colours)
   if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots$pch, cex = dots$cex)
-  line_colour <- if (!fill && !is.null(col)) col else contour_colour(colours)
-  contours <- draw_contours(grid, line_colour, lwd, lty)
-  if (labels) {
+  line_colour <- if (!fill && !is.null(look$col)) look$col else contour_colour(colours)
+  contours <- draw_contours(grid, line_colour, look$lwd, look$lty)
+  if (shown$labels) {
     placed <- draw_contour_labels(contours, names(grid$levels), line_colour, all_or_none = fill)
     if (!placed && fill) {
       contour <- unlist(contours, recursive = FALSE, use.names = FALSE)

@@ -1,7 +1,11 @@
 # Matrix of the one- and two-variable marginals of a fit with more than two variables.
 
-plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub, pch = NULL,
-                       cex = NULL, ...) {
+# `look`: see plot_1d().
+plot_pairs <- function(fit, prob, n_grid, dims, points, look, ...) {
+  dots <- list(...)
+  of_points <- names(dots) %in% c("pch", "cex")
+  main <- look$main
+  sub <- look$sub
   k <- length(dims)
   names <- variable_names(fit)
   grids <- pair_grids(fit, prob, n_grid, dims)
@@ -10,19 +14,23 @@ plot_pairs <- function(fit, prob, n_grid, dims, points, col, lwd, lty, main, sub
     negative <- any(vapply(grids$pairs, \(grid) shows_negative(grid$z), NA))
     sub <- fit_subtitle(fit, bandwidth = FALSE, negative = negative)
   }
-  colours <- region_colours(length(prob), col)
+  colours <- region_colours(length(prob), look$col)
   rows <- thinned_rows(fit, points)
   limits <- pair_limits(grids, fit$x[rows, dims, drop = FALSE], k)
+  figure <- c(
+    list(fit = fit, grids = grids, limits = limits, colours = colours, dims = dims, rows = rows),
+    look[c("lwd", "lty")], dots[of_points]
+  )
 
-  old <- pairs_layout(k, ...)
+  old <- do.call(pairs_layout, c(list(k), dots[!of_points]))
   on.exit(graphics::par(old))
   for (i in seq_len(k)) {
     for (j in seq_len(k)) {
       if (i == j) {
         grid <- grids$marginals[[i]]
-        draw_diagonal(grid, limits[[i]], fit, dims[i], names[dims[i]], colours, lwd, lty)
+        draw_diagonal(grid, limits[[i]], fit, dims[i], names[dims[i]], colours, look$lwd, look$lty)
       } else {
-        draw_off_diagonal(grids, i, j, limits, colours, fit, dims, rows, lwd, lty, pch, cex)
+        draw_off_diagonal(figure, i, j)
       }
       draw_pair_axes(i, j, k)
     }
@@ -123,19 +131,20 @@ corner_texts <- function(text, cex, font, most = 0.45) {
   )
 }
 
-draw_off_diagonal <- function(grids, i, j, limits, colours, fit, dims, rows, lwd, lty,
-                              pch, cex) {
+# `figure`: what plot_pairs() knows of all panels.
+draw_off_diagonal <- function(figure, i, j) {
   graphics::plot.default(
-    limits[[j]], limits[[i]],
+    figure$limits[[j]], figure$limits[[i]],
     type = "n", axes = FALSE, xlab = "", ylab = "", xaxs = "i", yaxs = "i"
   )
-  grid <- pair_grid(grids, i, j)
+  grid <- pair_grid(figure$grids, i, j)
   if (i > j) {
-    draw_regions(grid, colours)
-  } else if (length(rows) > 0) {
-    draw_points(fit, dims[c(j, i)], rows, pch = pch, cex = if (is.null(cex)) 0.8 else cex)
+    draw_regions(grid, figure$colours)
+  } else if (length(figure$rows) > 0) {
+    cex <- if (is.null(figure$cex)) 0.8 else figure$cex
+    draw_points(figure$fit, figure$dims[c(j, i)], figure$rows, pch = figure$pch, cex = cex)
   }
-  draw_contours(grid, contour_colour(colours), if (is.null(lwd)) 0.8 else lwd, lty)
+  draw_contours(grid, contour_colour(figure$colours), if (is.null(figure$lwd)) 0.8 else figure$lwd, figure$lty)
   graphics::box(col = "grey40")
 }
 

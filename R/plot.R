@@ -90,22 +90,23 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
   check_text(xlab, "xlab")
   check_text(ylab, "ylab")
   check_graphical(..., d = x$d)
+  look <- list(
+    col = col, lwd = lwd, lty = lty, main = main, sub = sub, xlab = xlab, ylab = ylab, xlim = xlim, ylim = ylim
+  )
   if (x$d == 1) {
-    plot_1d(
-      x, n_grid, add, most_shown(rug, "rug", 1000L), col, lwd, lty, main, sub, xlab, ylab, xlim,
-      ylim, ...
-    )
+    plot_1d(x, n_grid, add, most_shown(rug, "rug", 1000L), look, ...)
   } else if (x$d == 2) {
-    plot_2d(
-      x, prob, n_grid, add, check_flag(fill, "fill"), most_shown(points, "points", 2000L),
-      check_flag(labels, "labels"), col, lwd, lty, main, sub, xlab, ylab, xlim, ylim, ...
+    shown <- list(
+      add = add, fill = check_flag(fill, "fill"), points = most_shown(points, "points", 2000L),
+      labels = check_flag(labels, "labels")
     )
+    plot_2d(x, prob, n_grid, shown, look, ...)
   } else {
     if (add) stop_argument("add", "must be FALSE for more than two variables: found TRUE")
     check_unused(list(xlim = xlim, ylim = ylim, xlab = xlab, ylab = ylab))
     dims <- shown_dims(x, max_dims)
     points <- most_shown(points, "points", pair_points(dims))
-    plot_pairs(x, prob, n_grid, dims, points, col, lwd, lty, main, sub, ...)
+    plot_pairs(x, prob, n_grid, dims, points, look, ...)
   }
 }
 

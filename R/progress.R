@@ -5,7 +5,7 @@
 # interrupt. Whoever makes a control by run_control() closes it.
 # A stage is one call of C, or a part of several (share_stage()). `wanted`: see progress_style().
 progress_closure <- function(wanted = progress_style()) {
-  if (!isTRUE(wanted) && !identical(wanted, "lines")) return(NULL)
+  if (isFALSE(wanted)) return(NULL)
   label <- "Computing"
   bar <- NULL
   written <- NULL # seconds at the last line
@@ -30,16 +30,6 @@ progress_closure <- function(wanted = progress_style()) {
     share <<- 1
     furthest <<- 0
   }
-  show_bar <- function(fraction) {
-    if (is.null(bar)) {
-      # made early, but shown late
-      old <- options(cli.progress_show_after = 0.8)
-      on.exit(options(old))
-      format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
-      bar <<- cli::cli_progress_bar(label, total = 100, format = format, .auto_close = FALSE, .envir = here)
-    }
-    cli::cli_progress_update(set = 100 * fraction, id = bar, .envir = here)
-  }
   # after 2 s, and then ever more seldom
   show_line <- function(fraction) {
     seconds <- clock() - started
@@ -47,7 +37,7 @@ progress_closure <- function(wanted = progress_style()) {
     write(floor(100 * fraction), "% after ", time_label(seconds), left)
     written <<- seconds
   }
-  show <- if (isTRUE(wanted)) show_bar else show_line
+  show <- if (isTRUE(wanted)) \(fraction) show_bar(here, fraction) else show_line
   function(fraction) {
     now <- clock()
     if (is.null(started)) {
@@ -68,11 +58,29 @@ progress_closure <- function(wanted = progress_style()) {
   }
 }
 
+# `state`: the environment of a progress_closure().
+show_bar <- function(state, fraction) {
+  if (is.null(state$bar)) {
+    # made early, but shown late
+    old <- options(cli.progress_show_after = 0.8)
+    on.exit(options(old))
+    format <- "{label} {cli::pb_bar} {cli::pb_percent}{left}"
+    state$bar <- cli::cli_progress_bar(state$label, total = 100, format = format, .auto_close = FALSE, .envir = state)
+  }
+  cli::cli_progress_update(set = 100 * fraction, id = state$bar, .envir = state)
+}
+
 # TRUE: a bar, on a terminal or in a session that somebody watches. "lines": lines of text on stderr, for a log, only
 # where the option asks for them.
-progress_style <- function(watched = interactive() || isatty(stderr())) {
+progress_style <- function(watched = is_watched()) {
   wanted <- getOption("flashkernel.progress")
   if (watched) !isFALSE(wanted) else if (isTRUE(wanted)) "lines" else FALSE
+}
+
+# Found out once in a session: it takes as long as a small sum.
+is_watched <- function() {
+  if (is.null(session$watched)) session$watched <- interactive() || isatty(stderr())
+  session$watched
 }
 
 # A function(seconds, fraction) for the seconds left, NA at first. It never grows: it waits where the work slows down.

@@ -102,17 +102,13 @@ table_nodes <- function(object, h) {
   sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
 }
 
-# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them. Where F
-# is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
-# Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
-invert_cdf <- function(object, probs) {
-  control <- start_run(fit_asked(object), "Finding quantiles")
+# The tails by which invert_cdf() goes, for each probability the smaller one, which keeps its digits: 1 - p is exact where
+# p is above one half. list(probs, below_at, above_at, at, excess).
+smaller_tails <- function(object, probs, control) {
   below_at <- tail_function(object, control)
-  above_at <- if (any(probs > 0.5)) tail_function(object, control, upper = TRUE)
-  monotone <- !is_signed(object)
-  h <- sqrt(object$bandwidth[1, 1])
-  # by the smaller tail, which keeps its digits: 1 - p is exact where p is above one half
   upper_half <- probs > 0.5
+  above_at <- if (any(upper_half)) tail_function(object, control, upper = TRUE)
+  monotone <- !is_signed(object)
   tail <- ifelse(upper_half, 1 - probs, probs)
   # F - p for the probabilities `which`, by the probability in the tail. Far in a tail its logarithm is close to a
   # parabola, while F itself is all but flat.
@@ -130,10 +126,24 @@ invert_cdf <- function(object, probs) {
     if (any(up)) value[up] <- above_at(q[up])
     value
   }
+  list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess)
+}
+
+# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them. Where F
+# is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
+# Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
+invert_cdf <- function(object, probs) {
+  control <- start_run(fit_asked(object), "Finding quantiles")
+  tails <- smaller_tails(object, probs, control)
+  tail <- tails$probs
+  excess <- tails$excess
+  upper_half <- probs > 0.5
+  monotone <- !is_signed(object)
+  h <- sqrt(object$bandwidth[1, 1])
   nodes <- table_nodes(object, h)
   last <- length(nodes)
-  below_nodes <- c(0, below_at(nodes[-c(1, last)]), 1)
-  above_nodes <- if (any(upper_half)) c(1, above_at(nodes[-c(1, last)]), 0)
+  below_nodes <- c(0, tails$below_at(nodes[-c(1, last)]), 1)
+  above_nodes <- if (any(upper_half)) c(1, tails$above_at(nodes[-c(1, last)]), 0)
   right <- findInterval(tail, cummax(below_nodes), left.open = TRUE) + 1
   right[upper_half] <- last + 1 - findInterval(tail[upper_half], rev(cummin(above_nodes)))
   lower <- nodes[right - 1]
@@ -157,7 +167,7 @@ invert_cdf <- function(object, probs) {
       # beyond the root, as seen from the near end: what is left is no longer than `size`
       try <- try + ifelse(high - try > try - low, 0.4, -0.4) * size
     }
-    value <- excess(tail_at(try, open), open)
+    value <- excess(tails$at(try, open), open)
     below <- value < 0
     # Illinois: an end that stays twice counts half, or it would stay for ever
     twice <- below == was_below[open] & !is.na(was_below[open])

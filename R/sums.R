@@ -94,8 +94,8 @@ add_stats <- function(a, b) {
 }
 
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
-resolve_control <- function(control, n, m, d) {
-  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d))
+resolve_control <- function(control, n, m, d, kernel = "gaussian") {
+  .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
 # Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo"

@@ -1,9 +1,11 @@
 /* The internal interface of flashkernel: everything that one layer may know of another.
  *
- *   r/     R objects -> plain structs, errors -> R conditions   (the only code that includes R headers)
- *   core/  whitening, estimators, choice of the engine          (plain C, knows no R and no device)
- *   cpu/   the exact engine on the CPU
- *   cuda/  the exact engine on NVIDIA GPUs, where it is built  (C++ without exceptions, for nvcc)
+ *   r/     R objects -> plain structs, errors -> R conditions   (with init.c the only code that knows R)
+ *   core/  whitening, operators, estimators, choice of the engine, threads
+ *   fast/  sums to a tolerance: the method, and the proof       (knows grids by grid/backend.h)
+ *   cpu/   the exact engine on the CPU; in folders of its own a grid, direct sums, vector operations
+ *   cuda/  the exact engine and a grid on NVIDIA GPUs, where they are built  (C++ without exceptions, for nvcc)
+ *   grid/  what both grids share
  *
  * One operation carries every estimator, the kernel sum, here of the Gaussian kernel
  *

@@ -11,6 +11,7 @@
 #define ROUTINE(name, arguments)                                                                                  \
   { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
 
+/* clang-format off */
 static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_plan, 0),
     ROUTINE(ffi_kernel_sum, 5),
@@ -28,7 +29,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_all_finite, 1),
     ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_identity, 1),
-    ROUTINE(ffi_resolve, 4),
+    ROUTINE(ffi_resolve, 5),
     ROUTINE(ffi_can, 4),
     ROUTINE(ffi_hint, 6),
     ROUTINE(ffi_backend_info, 0),
@@ -38,6 +39,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_test, 2),
     {NULL, NULL, 0},
 };
+/* clang-format on */
 
 void attribute_visible R_init_flashkernel(DllInfo *dll) {
   R_registerRoutines(dll, NULL, routines, NULL, NULL);

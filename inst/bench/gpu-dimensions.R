@@ -47,8 +47,9 @@ measure <- function(d, task, precision) {
   fit <- flash_kde(x, "kde", bandwidth = sqrt(d / 8), backend = "cuda", precision = precision)
   control <- flashkernel:::fit_control(fit)
   run <- if (task == "density") \() log_density(fit, y)$stats else \() {
-    .Call(flashkernel:::ffi_score, flashkernel:::sum_sources(fit$x, NULL, flashkernel:::fit_factor(fit)), y, FALSE, FALSE,
-          flashkernel:::point_names(fit), control)$stats
+    sources <- flashkernel:::fit_sources(fit)
+    names <- flashkernel:::point_names(fit)
+    flashkernel:::score_sum(sources, y, flashkernel:::estimator_of(fit), FALSE, names, control)$stats
   }
   run()
   stats <- lapply(1:3, \(i) run())

@@ -26,14 +26,23 @@ const struct fk_engine *fk_engine_at(int i) { return engines[i]; }
 
 /* ---- what is asked ---------------------------------------------------------------------------- */
 
-static const char *const operations[] = {"sums", "logs", "coordinates", "shift", "debiased_loo", "stream"};
+static const struct {
+  const char *name, *words;
+} operations[] = {
+    {"sums", "sums"},
+    {"logs", "logarithms of sums"},
+    {"coordinates", "sums of coordinates"},
+    {"shift", "points that stay on the device"},
+    {"debiased_loo", "leave-one-out of debiased points"},
+    {"stream", "chunks on one grid"},
+};
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
-const char *fk_operation_name(enum fk_operation operation) { return operations[operation]; }
+const char *fk_operation_name(enum fk_operation operation) { return operations[operation].name; }
 
 bool fk_operation_of(const char *name, enum fk_operation *operation) {
   for (int i = 0; i < N_OPERATIONS; i++)
-    if (strcmp(name, operations[i]) == 0) {
+    if (strcmp(name, operations[i].name) == 0) {
       *operation = (enum fk_operation)i;
       return true;
     }
@@ -121,7 +130,7 @@ static void say_why_engine(struct fk_stats *stats, const struct fk_opts *opts, c
                            const struct fk_engine *engine, const double *least) {
   bool is_fast = engine->kind == FK_ENGINE_FAST;
   if (!any_fast_can(work->operation))
-    fk_plan_say(stats, "no fast engine for %s", fk_operation_name(work->operation));
+    fk_plan_say(stats, "no fast engine for %s", operations[work->operation].words);
   else if (opts->engine != FK_ENGINE_AUTO)
     fk_plan_say(stats, "as asked");
   else if (opts->tol == 0)

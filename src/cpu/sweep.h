@@ -12,7 +12,7 @@ struct fk_sweep {
   double weight_scale; /* packed weights are relative to it */
   void *columns;       /* packed columns; NULL: values are coordinates, if any */
   int64_t n_values;
-  double *value_scale; /* n_values: sums are in units of it */
+  double *value_scale;  /* n_values: sums are in units of it */
   bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
 };
 

@@ -1,7 +1,7 @@
 /* What all CUDA files share: checked calls and the contexts of the devices.
  *
  * The rules: every call is checked; nothing here throws, prints or jumps; a function that fails has filled
- * *err and leaves what it allocated to the context, which owns all device memory.
+ * *err, and what it allocated is in buffers of others, who free them.
  */
 #ifndef FK_CUDA_COMMON_CUH
 #define FK_CUDA_COMMON_CUH

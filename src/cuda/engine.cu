@@ -315,7 +315,8 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  double d = work->d, v = work->n_values, bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
+  double d = work->d, v = work->n_values,
+         bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
   double each = opts->precision == FK_PRECISION_DOUBLE ? (2 * d + v + c->kernel_f64) / c->f64
                 : work->kernel != FK_KERNEL_GAUSSIAN   ? (2 * d + v + c->kernel_f32) / c->f32
                                                        : fmax(1, (d + v) / c->tensor_width) / c->tensor;

@@ -106,8 +106,9 @@ double fk_cuda_kept_bytes(const struct fk_cuda_context *context) {
 }
 
 double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts) {
-  return opts->device_memory >= 0 ? opts->device_memory
-                                  : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit());
+  return opts->device_memory >= 0
+             ? opts->device_memory
+             : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit());
 }
 
 void fk_cuda_release_kept(struct fk_cuda_context *context) {

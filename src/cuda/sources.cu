@@ -83,7 +83,7 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 
 /* ---- whitened --------------------------------------------------------------------------------- */
 
-/* Tests run the methods of older cards: FLASHKERNEL_CUDA_METHOD is "mma" or "difference". */
+/* To try the methods of older cards: FLASHKERNEL_CUDA_METHOD is "mma" or "difference". */
 static bool is_lowered_to(const char *method) {
   const char *wish = getenv("FLASHKERNEL_CUDA_METHOD");
   return wish && strcmp(wish, method) == 0;

@@ -23,11 +23,11 @@ SEXP ffi_backend_info(void) {
 }
 
 /* Where a sum over n sources at m targets in d dimensions would run; an error where it cannot. */
-SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d) {
+SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
-  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d)};
+  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
   struct fk_plan_choice choice;
   r_opts(control, &opts, &stats);
   if (fk_plan_choose(&opts, &work, &choice, &stats, &err) == FK_STATUS_OK) choice.engine->describe(&opts, &stats);

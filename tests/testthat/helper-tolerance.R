@@ -566,8 +566,7 @@ run_prediction <- function(case) {
   report
 }
 
-# predict() takes no `engine`, so that few points are always summed exactly, and tells not what it ran: what it does
-# beneath, by a `control` that has an engine.
+# predict() tells not what it ran: what it does beneath.
 predict_with <- function(fit, at, type, loo, control) {
   if (type == "score") {
     done <- score_sum(fit_sources(fit), targets(fit, at), estimator_of(fit), loo, point_names(fit), control)

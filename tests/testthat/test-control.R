@@ -25,13 +25,15 @@ test_that("names may be abbreviated, as elsewhere", {
 
 test_that("every part of a control is checked when it is made", {
   wrong <- list(
-    backend = "gpu", precision = "half", threads = 0, devices = -1, engine = "fastest", tol = 2, tol_type = "local",
+    backend = "gpu", precision = "half", threads = 0, devices = -1, engine = "all", tol = 2, tol_type = "local",
     memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1
   )
   expect_setequal(names(wrong), names(formals(flash_control)))
   for (name in names(wrong)) expect_argument_error(do.call(flash_control, wrong[name]), name)
   expect_argument_error(flash_control(devices = integer()), "devices")
-  for (bytes in list(NA, Inf, c(1, 2), 0)) expect_argument_error(flash_control(memory_limit = bytes), "memory_limit")
+  for (bytes in list(NA, Inf, c(1, 2), 0)) {
+    expect_argument_error(flash_control(memory_limit = bytes), "memory_limit")
+  }
 })
 
 test_that("a control that was changed by hand is checked where it is used", {
@@ -67,7 +69,8 @@ test_that("a control is the same as its parts by their short names", {
   )
   for (sum in list(kernel_sum, kernel_score, kernel_matvec)) {
     expect_identical(
-      plain(sum(x, y, bandwidth = 1, control = control)), plain(sum(x, y, bandwidth = 1, backend = "cpu", precision = "single"))
+      plain(sum(x, y, bandwidth = 1, control = control)),
+      plain(sum(x, y, bandwidth = 1, backend = "cpu", precision = "single"))
     )
   }
   expect_identical(diagnostics(kernel_matvec(x, y, bandwidth = 1, tol = 0, control = control))$precision, "single")
@@ -171,7 +174,9 @@ test_that("a fast engine that there is not is an error at the fit", {
 })
 
 test_that("leave-one-out values of an SD-KDE are exact sums whatever its engine is", {
-  fits <- lapply(c("fast", "exact"), \(engine) flash_kde(x, bandwidth = 1, backend = "cpu", tol = 1e-3, engine = engine))
+  fits <- lapply(c("fast", "exact"), \(engine) {
+    flash_kde(x, bandwidth = 1, backend = "cpu", tol = 1e-3, engine = engine)
+  })
   expect_identical(predict(fits[[1]], loo = TRUE), predict(fits[[2]], loo = TRUE))
 })
 

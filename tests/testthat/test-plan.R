@@ -98,7 +98,7 @@ test_that("what no fast engine has is done exactly, whatever is asked for", {
   for (engine in c("auto", "exact", "fast")) {
     got <- plan(engine = engine, tol = 1e-3, size = c(1e6, 1e6, 2), operation = "debiased_loo")
     expect_identical(got$engine, "exact")
-    expect_identical(got$reason_engine, "no fast engine for debiased_loo")
+    expect_identical(got$reason_engine, "no fast engine for leave-one-out of debiased points")
   }
   x <- example_points(40, 2)
   loo <- \(...) logLik(flash_kde(x, "sdkde", bandwidth = 0.5, backend = "cpu", ...))

@@ -90,7 +90,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", of(x, NULL, L, plan = 1), x, plain, FALSE, control),
       native("ffi_log_sum", of(x, NULL, L, plan = stream), x, plain, FALSE, control),
       native("ffi_log_sum", x, x, plain, FALSE, control),
-      native("ffi_resolve", 1, 3, 3, 2),
+      native("ffi_resolve", 1, 3, 3, 2, "gaussian"),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), NULL, c(1, 2), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), NULL, matrix(0, 2, 1), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), matrix(0, 3, 1), matrix(0, 3, 1), FALSE, control),

@@ -60,8 +60,8 @@ struct fk_envelope_cell {
   int64_t targets, row; /* how many, and the first of them */
 };
 
-/* The error with a window whose arithmetic rounds to `rounding`, relative, and to `floor` besides. window NULL:
- * the sums alone. */
+/* The error with a window whose arithmetic rounds to `rounding`, relative, and each total to `unit` besides.
+ * window NULL: the sums alone. */
 enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_window *window, double rounding,
                                  double unit, struct fk_error *err);
 /* What it found, until it is called again. */

@@ -1,0 +1,144 @@
+# The literal matrix.
+operator_matrix <- function(x, y, h, kernel, weights = NULL) {
+  K <- ref_kernel_matrix(x, y, diag(h^2, ncol(x)), kernel)
+  if (is.null(weights)) K else K * rep(weights, each = nrow(y))
+}
+
+some_points <- function(n, d) matrix(stats::runif(n * d), n)
+
+test_that("products of every kernel are those of the matrix, either way, with weights or without", {
+  set.seed(1)
+  x <- some_points(70, 3)
+  y <- some_points(41, 3)
+  w <- stats::rexp(70)
+  v <- matrix(stats::rnorm(140), 70)
+  u <- matrix(stats::rnorm(82), 41)
+  for (kernel in names(ref_kernels)) for (weights in list(NULL, w)) {
+    op <- kernel_operator(x, y, 0.4, kernel, weights, tol = 0)
+    K <- operator_matrix(x, y, 0.4, kernel, weights)
+    expect_equal(op %*% v, K %*% v, tolerance = 1e-12, label = kernel)
+    expect_equal(op %*% v[, 1], K %*% v[, 1], tolerance = 1e-12)
+    expect_equal(crossprod(op, u), crossprod(K, u), tolerance = 1e-12)
+    expect_equal(t(op) %*% u, t(K) %*% u, tolerance = 1e-12)
+    expect_equal(u[, 1] %*% op, u[, 1] %*% K, tolerance = 1e-12)
+    expect_equal(t(u) %*% op, t(u) %*% K, tolerance = 1e-12)
+    expect_equal(tcrossprod(op, t(v)), K %*% v, tolerance = 1e-12)
+    expect_equal(as.matrix(op), K, tolerance = 1e-12)
+    expect_equal(as.matrix(t(op)), t(K), tolerance = 1e-12)
+    expect_equal(diag(op), diag(K), tolerance = 1e-12)
+  }
+})
+
+test_that("parts of the matrix are picked as those of any", {
+  set.seed(2)
+  x <- some_points(300, 2)
+  K <- operator_matrix(x, x, 0.3, "matern32")
+  op <- kernel_operator(x, bandwidth = 0.3, kernel = "matern32")
+  expect_identical(dim(op), c(300L, 300L))
+  expect_equal(op[3:1, c(5, 299)], K[3:1, c(5, 299)], tolerance = 1e-12)
+  expect_equal(op[7, ], K[7, ], tolerance = 1e-12)
+  expect_equal(op[, -(1:298), drop = FALSE], K[, 299:300], tolerance = 1e-12)
+  expect_equal(op[K[, 1] > 0.5, 2], K[K[, 1] > 0.5, 2], tolerance = 1e-12)
+  expect_identical(dim(op[integer(), 1:3]), c(0L, 3L))
+  expect_identical(diag(op), rep(1, 300))
+  expect_error(op[301, 1], "`i`", class = "flashkernel_error_argument")
+  expect_error(op[1, "a"], "`j`", class = "flashkernel_error_argument")
+  expect_error(op[1], "must both have a place", class = "flashkernel_error_argument")
+})
+
+test_that("products have the bits of kernel_matvec(), the first and all later ones", {
+  set.seed(3)
+  x <- some_points(30000, 2)
+  y <- some_points(500, 2)
+  v <- stats::rnorm(30000)
+  for (tol in c(0, 1e-6)) for (at in list(NULL, y)) {
+    if (tol == 0 && is.null(at)) next # 30,000^2 pairs
+    op <- kernel_operator(x, at, bandwidth = 0.02, tol = tol, backend = "cpu")
+    want <- plain(kernel_matvec(x, at, v, 0.02, tol = tol, backend = "cpu"))
+    for (i in 1:3) expect_identical(as.vector(op %*% v), want)
+    expect_identical(as.vector(op %*% (2 * v)), 2 * want)
+    engine <- diagnostics(op)$engine
+    if (tol > 0 && is.null(at)) expect_identical(engine, "fast")
+    expect_identical(diagnostics(op)$n, 30000L)
+  }
+})
+
+test_that("operators side by side, and sums at other places between products, do not disturb each other", {
+  set.seed(4)
+  x <- some_points(20000, 2)
+  ops <- list(
+    kernel_operator(x, bandwidth = 0.02, tol = 1e-5, backend = "cpu"),
+    kernel_operator(x, bandwidth = 0.03, tol = 1e-5, backend = "cpu"),
+    kernel_operator(x[1:9000, ], x[9001:20000, ], 0.02, tol = 1e-4, backend = "cpu")
+  )
+  vectors <- lapply(ops, \(op) stats::rnorm(ncol(op)))
+  alone <- Map(\(op, v) op %*% v, ops, vectors)
+  for (i in c(2, 1, 3, 3, 1)) {
+    expect_identical(crossprod(t(ops[[i]]), vectors[[i]]), alone[[i]])
+    crossprod(ops[[3]], rep(1, 11000))
+  }
+})
+
+test_that("an operator that was saved is prepared again, and one of a forked child works on the CPU", {
+  set.seed(5)
+  x <- some_points(500, 2)
+  v <- stats::rnorm(500)
+  op <- kernel_operator(x, bandwidth = 0.1, weights = stats::rexp(500), backend = "cpu")
+  before <- op %*% v
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(op, file)
+  again <- readRDS(file)
+  expect_identical(again %*% v, before)
+  gpu_release()
+  expect_identical(op %*% v, before)
+  skip_on_os("windows")
+  of_child <- parallel::mclapply(1:2, \(i) op %*% v, mc.cores = 2)
+  expect_identical(of_child, list(before, before))
+})
+
+test_that("mistakes are told by the argument's name", {
+  x <- some_points(20, 2)
+  op <- kernel_operator(x, bandwidth = 1)
+  argument <- "flashkernel_error_argument"
+  expect_error(kernel_operator(bandwidth = 1), "`x`", class = argument)
+  expect_error(kernel_operator(x), "`bandwidth`", class = argument)
+  expect_error(kernel_operator(x, bandwidth = 1, kernel = "sinc"), "`kernel`", class = argument)
+  expect_error(kernel_operator(\() x, bandwidth = 1), "must be in memory", class = argument)
+  expect_error(kernel_operator(x, x[, 1, drop = FALSE], 1), "`y`", class = argument)
+  expect_error(op %*% 1:3, "`b`", class = argument)
+  expect_error(op %*% c(NA, 1:19), "`b`", class = argument)
+  expect_error(crossprod(op), "must be given", class = argument)
+  expect_error(diagnostics(op), "no product yet", class = argument)
+  expect_error(
+    kernel_operator(x, bandwidth = 1, kernel = "laplacian", engine = "fast"), class = "flashkernel_error_unsupported"
+  )
+})
+
+test_that("print() says what it is and what the last product took", {
+  x <- some_points(20, 2)
+  op <- kernel_operator(x, x[1:3, ], bandwidth = 1, weights = rep(2, 20))
+  expect_output(print(op), "Kernel operator, 3 x 20: gaussian kernel in 2 dimensions, weighted")
+  expect_output(print(t(op)), "20 x 3.*transposed\nProducts: to a tolerance of 1e-06 .global., none so far")
+  op %*% rep(1, 20)
+  expect_output(print(op), "The last took")
+})
+
+test_that("conjugate gradients solve a ridge system with it", {
+  set.seed(6)
+  x <- some_points(2000, 2)
+  z <- sin(5 * x[, 1]) + stats::rnorm(2000, sd = 0.1)
+  op <- kernel_operator(x, bandwidth = 0.1, tol = 1e-9, backend = "cpu")
+  a <- numeric(2000)
+  p <- r <- z
+  for (i in 1:200) {
+    Ap <- as.vector(op %*% p) + p
+    step <- sum(r^2) / sum(p * Ap)
+    a <- a + step * p
+    before <- sum(r^2)
+    r <- r - step * Ap
+    p <- r + sum(r^2) / before * p
+    if (sum(r^2) < 1e-16) break
+  }
+  expect_equal(as.vector(operator_matrix(x, x, 0.1, "gaussian") %*% a) + a, z, tolerance = 1e-6)
+})
