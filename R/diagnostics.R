@@ -24,7 +24,7 @@
 #' @param ... Not used; anything here is an error.
 #' @returns A list of class `flash_kde_diagnostics`: `estimator`, `n`, `d`; `backend`, `device`,
 #'   `engine`, `precision`, `isa`, `threads`, `devices` (numbers of the GPUs, none on the CPU) and
-#'   `reason` (why this back end) of the last stage that summed kernels, or where no stage did, what
+#'   `reason` (why this back end) and `reason_engine` (why this engine, and which of its methods) of the last stage that summed kernels, or where no stage did, what
 #'   predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
 #'   frame with the columns `stage`, `pairs`, `seconds`, `device_seconds` (`NA` on the CPU),
 #'   `pairs_per_second` and `tail_rows`;
@@ -36,7 +36,7 @@
 #'   of that prediction.
 #'
 #'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
-#'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason`
+#'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
@@ -95,7 +95,7 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
   cat("Computed: ", x$kernel, " kernel, ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,
     ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
-  if (x$backend == "cuda") cat("Back end: ", x$backend, ", ", x$reason, "\n", sep = "")
+  print_why(x)
   if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_bound, x)
   invisible(x)
 }
@@ -142,7 +142,7 @@ fit_record <- function(object) {
       ),
       backend = last$backend, device = last$device, engine = last$engine,
       precision = last$precision, isa = last$isa, threads = last$threads, devices = last$devices,
-      reason = last$reason,
+      reason = last$reason, reason_engine = last$reason_engine,
       stages = list2DF(list(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
         device_seconds = ifelse(on_device, field("device_seconds", NA_real_), NA_real_),
@@ -162,7 +162,7 @@ shown_stages <- function(stages) {
   stages
 }
 
-# One line: what was computed where; on a GPU a second one says why there.
+# One line: what was computed where; the next ones say why there, on a GPU, and why by this engine.
 print_where <- function(record) {
   stages <- record$stages
   done <- if (nrow(stages) > 0) {
@@ -171,7 +171,14 @@ print_where <- function(record) {
   }
   when <- if (all(is.na(stages$pairs))) "no sums yet, predict() will run them on " else "sums on "
   cat("Computed: ", done, when, where_label(record), "\n", sep = "")
+  print_why(record)
+}
+
+# Fits of earlier versions do not know why by this engine.
+print_why <- function(record) {
   if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
+  why <- record$reason_engine
+  if (!is.null(why) && nzchar(why)) cat("Engine: ", record$engine, ", ", why, "\n", sep = "")
 }
 
 device_share <- function(stages) {

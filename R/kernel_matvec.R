@@ -178,7 +178,7 @@ sum_record <- function(result, kernel, control) {
       kernel = kernel, n = result$n, m = result$m, d = result$d,
       backend = stats$backend, device = stats$device, engine = stats$engine, method = stats$method,
       precision = stats$precision, isa = stats$isa, threads = stats$threads, devices = stats$devices,
-      reason = stats$reason, pairs = stats$pairs, seconds = stats$seconds,
+      reason = stats$reason, reason_engine = stats$reason_engine, pairs = stats$pairs, seconds = stats$seconds,
       device_seconds = if (on_device) stats$device_seconds else NA_real_,
       pairs_per_second = if (stats$seconds > 0) stats$pairs / stats$seconds else NA_real_,
       tol = control$tol, tol_type = control$tol_type,

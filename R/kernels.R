@@ -1,13 +1,12 @@
 # The kernels by their names in R and C, in the order in which messages list them; kernel_matvec() has the formulas.
-# - streams: can C keep the sums of chunks on one grid (src/fast/stream.h)?
 # - others: what other programs call it, letters and digits alone.
 KERNELS <- list(
-  gaussian = list(streams = TRUE, others = c("gauss", "rbf")),
-  laplacian = list(streams = FALSE, others = c("exponential", "matern12")),
-  matern32 = list(streams = FALSE),
-  matern52 = list(streams = FALSE),
-  cauchy = list(streams = FALSE),
-  imq = list(streams = FALSE)
+  gaussian = list(others = c("gauss", "rbf")),
+  laplacian = list(others = c("exponential", "matern12")),
+  matern32 = list(),
+  matern52 = list(),
+  cauchy = list(),
+  imq = list()
 )
 
 check_kernel <- function(kernel) check_choice(kernel, names(KERNELS), "kernel")

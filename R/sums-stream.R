@@ -5,8 +5,7 @@
 # By the arguments; C decides by the points.
 may_stream <- function(job, control) {
   in_parts <- job$once || job$chunks * length(job$pieces) > 1
-  in_parts && KERNELS[[job$kernel]]$streams && job$d <= 7 && control$tol > 0 && control$tol_type == "global" &&
-    control$engine != "exact" && control$backend != "cuda"
+  in_parts && can_do(control, "stream", job$d, job$kernel)
 }
 
 # list(stats, n), and the sink has all sums. NULL where they have to be had in another way: the sink may have those

@@ -82,7 +82,7 @@ struct fk_opts {
 /* What was computed where; calls add to pairs, seconds, device_seconds and tail_rows. */
 struct fk_stats {
   const char *backend, *engine, *method, *precision, *isa;
-  char device[128], reason[96]; /* why this back end */
+  char device[128], reason[96], reason_engine[128]; /* why this back end, and why this engine and method */
   int threads;
   int devices[FK_MAX_DEVICES], n_devices;
   double pairs, seconds, device_seconds, tail_rows;
@@ -281,18 +281,31 @@ enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_t
 
 /* ---- engines ---------------------------------------------------------------------------------- */
 
-/* The size of a job, by which "auto" chooses. */
+/* What is asked of an engine; names are in core/plan.c. */
+enum fk_operation {
+  FK_OP_SUMS,         /* of kernels */
+  FK_OP_LOGS,         /* the same with a scale for each row, so that none underflows */
+  FK_OP_COORDINATES,  /* of kernels times coordinates: scores, debiasing */
+  FK_OP_SHIFT,        /* points moved by these, which stay on the device */
+  FK_OP_DEBIASED_LOO, /* leave-one-out of score-debiased points */
+  FK_OP_STREAM        /* sums over sources that come in chunks, on one grid (fast/stream.h) */
+};
+#define FK_CAN(operation) (1u << (operation))
+
+/* The size of a job and what is asked, by which the planner (core/plan.h) chooses. */
 struct fk_work {
   double n, m, d, n_values; /* n_values: columns summed beside the mass */
   enum fk_kernel kernel;
+  enum fk_operation operation;
 };
 struct fk_work fk_task_work(const struct fk_task *task);
 
-/* An engine knows nothing of R nor of densities: it sums kernels on whitened points. */
+/* An engine knows nothing of R: it sums kernels on whitened points. */
 struct fk_engine {
   const char *name;
   enum fk_backend backend;
   enum fk_engine_kind kind;
+  unsigned operations; /* FK_CAN() of each that it has */
   /* Can it do this work to the tolerance of the options? NULL: any work, exactly. */
   bool (*supports)(const struct fk_work *work, const struct fk_opts *opts);
   enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
@@ -301,25 +314,16 @@ struct fk_engine {
   enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                          struct fk_error *err);
   enum fk_status (*debiased_loo)(const struct fk_loo_task *task, const struct fk_opts *opts,
-                                 struct fk_stats *stats, struct fk_error *err); /* of exact engines */
+                                 struct fk_stats *stats, struct fk_error *err);
   bool sends_points; /* an operator's may be on the device alone, and their centre unknown */
   /* The points x_j + A (V_j / S_j - u_j), V and S the sums of the task's coordinates and of their kernels, u_j the
-   * whitened x_j; they stay on the device. NULL: none do. FK_STATUS_UNSUPPORTED: not these, and nothing was done.
+   * whitened x_j; they stay on the device. FK_STATUS_UNSUPPORTED: not these, and nothing was done.
    */
   enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                           struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
-
-/* Of the engines that the options allow and that can do the work, the one that should finish first. Says why in
- * stats. */
-enum fk_status fk_engine_select(const struct fk_opts *opts, const struct fk_work *work,
-                                const struct fk_engine **engine, struct fk_stats *stats, struct fk_error *err);
-
-/* The options for an engine that was selected. */
-struct fk_opts fk_engine_options(const struct fk_engine *engine, const struct fk_opts *opts,
-                                 const struct fk_work *work);
 
 /* ---- GPUs ------------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "aligned.h"
 #include "../fk.h"
 #include "count.h"
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 #include "triangular.h"
@@ -28,13 +29,11 @@ static struct fk_task task_of(struct fk_operator *op, const struct fk_points *y)
 /* On the engine that the options ask for. */
 static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                           struct fk_error *err) {
-  const struct fk_engine *engine;
+  struct fk_plan_choice choice;
   struct fk_work work = fk_task_work(task);
-  enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
-  if (!status && !engine->sends_points) status = fk_operator_here(task->op, opts->threads, task, err);
-  if (status) return status;
-  struct fk_opts own = fk_engine_options(engine, opts, &work);
-  return engine->sums(task, &own, stats, err);
+  enum fk_status status = fk_plan_choose(opts, &work, &choice, stats, err);
+  if (!status && !choice.engine->sends_points) status = fk_operator_here(task->op, opts->threads, task, err);
+  return status ? status : choice.engine->sums(task, &choice.opts, stats, err);
 }
 
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
@@ -233,19 +232,15 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
 
 enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                                struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err) {
-  const struct fk_engine *engine;
+  struct fk_plan_choice choice;
   int64_t d = op->x.d;
   double *A = malloc(2 * sizeof *A * (size_t)(d * d));
   if (!A) return out_of_memory(err, 16.0 * (double)d * (double)d);
   struct fk_task task = debias_task(op, chol, A, A + d * d);
   struct fk_work work = fk_task_work(&task);
-  enum fk_status status = fk_engine_select(opts, &work, &engine, stats, err);
-  if (!status && engine->shift) {
-    struct fk_opts own = fk_engine_options(engine, opts, &work);
-    status = engine->shift(&task, A, &own, debiased, stats, err);
-  } else if (!status) {
-    status = FK_STATUS_UNSUPPORTED;
-  }
+  enum fk_status status = fk_plan_choose(opts, &work, &choice, stats, err);
+  if (!status && !fk_engine_can(choice.engine, FK_OP_SHIFT)) status = FK_STATUS_UNSUPPORTED;
+  if (!status) status = choice.engine->shift(&task, A, &choice.opts, debiased, stats, err);
   free(A);
   return status;
 }
@@ -257,7 +252,7 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
                             double *log_sum, struct fk_stats *stats, struct fk_error *err) {
   const struct fk_points own = {.data = NULL, .d = op->x.d};
   int64_t n = op->x.n, d = op->x.d;
-  const struct fk_engine *engine;
+  struct fk_plan_choice choice;
   struct fk_whitening whitening = {.centre = NULL};
   double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(2 * d + 1));
   double *work = fk_aligned_alloc((size_t)bytes);
@@ -271,12 +266,11 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
   task.shift = shift;
   task.sums = means;
   task.tail_pass = op->weights != NULL;
-  struct fk_work size = fk_task_work(&task);
-  struct fk_opts exact = *opts; /* the others have no leave-one-out */
-  exact.engine = FK_ENGINE_EXACT;
-  enum fk_status status = fk_engine_select(&exact, &size, &engine, stats, err);
+  struct fk_work asked = fk_task_work(&task);
+  asked.operation = FK_OP_DEBIASED_LOO;
+  enum fk_status status = fk_plan_choose(opts, &asked, &choice, stats, err);
   if (!status) status = fk_operator_here(op, opts->threads, &task, err);
-  if (!status) status = engine->sums(&task, &exact, stats, err);
+  if (!status) status = choice.engine->sums(&task, &choice.opts, stats, err);
   if (!status) {
     /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
     struct shift_map map = {.targets = &op->x,
@@ -292,7 +286,7 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
     struct logs log_mass = {mass, shift, NULL};
     take_logs(&log_mass, 0, n, 0);
     struct fk_loo_task loo = {op->x, means, mass, op->weights, lambda, &whitening, log_sum};
-    status = engine->debiased_loo(&loo, &exact, stats, err);
+    status = choice.engine->debiased_loo(&loo, &choice.opts, stats, err);
   }
   fk_whitening_free(&whitening);
   fk_aligned_free(work);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #endif
 
+#include "costs.h"
 #include "count.h"
 #include "pool.h"
 #include "threads.h"
@@ -65,18 +66,19 @@ int fk_threads(int requested) {
   return fk_forked() ? 1 : threads;
 }
 
-/* A thread takes tens of microseconds to wake, and far longer where the cores are busy: 3e7 multiply-adds,
- * about a millisecond, is the least to share. */
+/* A thread takes tens of microseconds to wake, and far longer where the cores are busy. */
 int fk_threads_for_work(int requested, double work) {
   int threads = fk_threads(requested);
-  return work < 3e7 * threads ? at_most(threads, 1 + (int)(work / 3e7)) : threads;
+  double least = fk_costs.threads.work;
+  return work < least * threads ? at_most(threads, 1 + (int)(work / least)) : threads;
 }
 
 /* Work that is one pass through memory: more threads than fill its bus would only have to be woken, which takes as
  * long as a few megabytes, and the more of them the longer. */
 int fk_threads_for_bytes(int requested, double bytes) {
-  int threads = at_most(fk_threads(requested), bytes < 1e9 ? 8 : 16);
-  return at_most(threads, 1 + (int)fmin(bytes / 8e6, 1000));
+  const struct fk_thread_costs *c = &fk_costs.threads;
+  int threads = at_most(fk_threads(requested), bytes < c->beyond ? c->most : c->most_beyond);
+  return at_most(threads, 1 + (int)fmin(bytes / c->bytes, 1000));
 }
 
 /* A clock that nobody sets. */

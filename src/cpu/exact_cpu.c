@@ -5,28 +5,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
 /* Rounding of the exponent x'y - |x|^2/2 - |y|^2/2 grows with |x|^2, that of -|x - y|^2/2 hardly. The limits
- * on the largest |x|^2 keep its error under about 1e-11 (double) and 3e-5 (single, measured in
- * tests/testthat/test-reference.R); past the last one, single precision would lose its promise and double is
- * used. */
-#define GRAM_LIMIT_DOUBLE 3e4
-#define GRAM_LIMIT_SINGLE 250
-#define DIFFERENCE_LIMIT_SINGLE 1e4
-/* Up to this dimension differences cost next to nothing more. */
-enum { DIFFERENCE_DIMENSION = 4 };
-
-/* Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
+ * on the largest |x|^2 (core/costs.c) keep its error under about 1e-11 (double) and 3e-5 (single); past the last
+ * one, single precision would lose its promise and double is used. In few dimensions differences cost next to
+ * nothing more.
+ *
+ * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
  * differences keep its digits. */
 static void choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode) {
+  const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
   mode->form = *form;
-  mode->single = single && radius2 <= DIFFERENCE_LIMIT_SINGLE;
-  mode->difference = form->type != FK_FORM_GAUSSIAN || d <= DIFFERENCE_DIMENSION ||
-                     radius2 > (mode->single ? GRAM_LIMIT_SINGLE : GRAM_LIMIT_DOUBLE);
+  mode->single = single && radius2 <= limits->difference_f32;
+  mode->difference = form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
+                     radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64);
   mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
   mode->scale = mode->difference ? form->scale : sqrt(FK_LOG2E);
 }
@@ -63,7 +60,7 @@ void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, 
 static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   struct fk_kernel_mode mode;
   const struct fk_kernel_form gaussian = {.type = FK_FORM_GAUSSIAN};
-  choose_mode(opts->precision, &gaussian, 0, DIFFERENCE_DIMENSION + 1, &mode);
+  choose_mode(opts->precision, &gaussian, 0, fk_costs.limits.difference_dimension + 1, &mode);
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
@@ -73,17 +70,12 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
   return FK_STATUS_OK;
 }
 
-/* Multiply-adds of a pair, as counted in inst/bench/common.R, at 0.7 of what the units could do. A division takes
- * the time of 5, a square root that of 15. */
+/* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
-  double lanes = strcmp(fk_isa()->name, "avx512") == 0 ? 16 : strcmp(fk_isa()->name, "avx2") == 0 ? 8 : 2;
-  double rate = 0.7 * 4e9 * lanes * (single ? 2 : 1);
-  double kernel = 26;
-  if (work->kernel == FK_KERNEL_GAUSSIAN) kernel = 11;
-  if (work->kernel == FK_KERNEL_CAUCHY) kernel = 5;
-  if (work->kernel == FK_KERNEL_IMQ) kernel = 16;
-  double operations = work->n * work->m * (work->d + kernel + work->n_values);
+  const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
+  double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
+  double operations = work->n * work->m * (work->d + c->kernel[work->kernel] + work->n_values);
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
@@ -169,6 +161,7 @@ const struct fk_engine fk_engine_exact_cpu = {
     .name = "exact",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_EXACT,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_DEBIASED_LOO),
     .available = available,
     .seconds = seconds,
     .describe = describe,

@@ -77,6 +77,7 @@ struct fk_tile_ops {
 struct fk_isa {
   const char *name;
   const struct fk_tile_ops *f64, *f32;
+  int per_cycle; /* multiply-adds of doubles that a core could begin in a cycle */
 };
 
 extern const struct fk_isa fk_isa_portable;

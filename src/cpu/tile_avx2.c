@@ -8,6 +8,6 @@
 #define FK_BODY "../tile_body.h"
 #include "simd/avx2.h"
 
-const struct fk_isa fk_isa_avx2 = {"avx2", &ops_avx2_f64, &ops_avx2_f32};
+const struct fk_isa fk_isa_avx2 = {"avx2", &ops_avx2_f64, &ops_avx2_f32, 8};
 
 #endif

@@ -8,6 +8,6 @@
 #define FK_BODY "../tile_body.h"
 #include "simd/avx512.h"
 
-const struct fk_isa fk_isa_avx512 = {"avx512", &ops_avx512_f64, &ops_avx512_f32};
+const struct fk_isa fk_isa_avx512 = {"avx512", &ops_avx512_f64, &ops_avx512_f32, 16};
 
 #endif

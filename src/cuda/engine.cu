@@ -25,13 +25,14 @@ struct shared {
 
 /* How many sources and targets fit, with their packed forms. */
 static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err) {
+  const struct fk_cuda_memory_shares *share = &fk_costs.cuda_memory;
   const struct fk_task *task = job->task;
   double bytes, d = (double)task->sources.d, v = job->n_values, k = 16 * ceil(d / 16);
   double per_source = 8 * (3 * d + 2 * v + 3) + 8 * k + 16, per_target = 8 * (3 * d + v + 6) + 4 * k;
   FK_TRY(fk_cuda_budget(job->context, fk_cuda_sources_bytes(job->sources), &bytes, err));
   bytes = (bytes - 8 * d * d) / (1 << (2 * job->progress->attempt));
-  double sources = 0.6 * bytes / per_source, targets = 0.25 * bytes / per_target;
-  job->partial_bytes = 0.1 * bytes;
+  double sources = share->sources * bytes / per_source, targets = share->targets * bytes / per_target;
+  job->partial_bytes = share->partials * bytes;
   if (sources < FK_TENSOR_COLS || targets < FK_TENSOR_ROWS)
     return fk_fail(err, FK_STATUS_ALLOC,
                    "out of memory on CUDA device %d: %.2g MB are not enough for %.0f dimensions",
@@ -168,7 +169,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method; /* of all devices: the points decide */
   double pairs = (double)count * (double)task->sources.n;
-  if (pairs > 1e10) job->context->pairs_per_second = pairs / *job->seconds;
+  if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
 }
 
@@ -324,16 +325,14 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
   return fk_cuda_contexts(opts, contexts, &count, err);
 }
 
-/* Constants of an H200 (inst/bench/NOTES.md), which a smaller card reaches by a factor that matters little beside
- * the distance to the CPU. The start of CUDA counts always: the same call is to give the same numbers, also after
- * another has started it. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
-  double start = 0.3;
-  double bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
-  double operations = opts->precision == FK_PRECISION_DOUBLE ? (2 * work->d + work->n_values + 30) / 1e13
-                      : work->kernel != FK_KERNEL_GAUSSIAN   ? (2 * work->d + work->n_values + 16) / 2e13
-                                                             : fmax(1, (work->d + work->n_values) / 32) / 2.5e12;
-  return start + bytes / 8e9 + work->n * work->m * operations;
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
+  double d = work->d, v = work->n_values,
+         bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
+  double each = opts->precision == FK_PRECISION_DOUBLE ? (2 * d + v + c->kernel_f64) / c->f64
+                : work->kernel != FK_KERNEL_GAUSSIAN   ? (2 * d + v + c->kernel_f32) / c->f32
+                                                       : fmax(1, (d + v) / c->tensor_width) / c->tensor;
+  return c->start + bytes / c->host + work->n * work->m * each;
 }
 
 static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
@@ -348,6 +347,8 @@ const struct fk_engine fk_engine_exact_cuda = {
     .name = "exact",
     .backend = FK_BACKEND_CUDA,
     .kind = FK_ENGINE_EXACT,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_SHIFT) |
+                  FK_CAN(FK_OP_DEBIASED_LOO),
     .available = available,
     .seconds = seconds,
     .describe = describe,

@@ -41,7 +41,6 @@ enum fk_status fk_cuda_grid_envelope(const struct fk_cuda_grid_task *task, const
                                      struct fk_error *err);
 
 /* A guess of the seconds from call to result, and of the grid's bytes, which touches no device. */
-#define FK_CUDA_GRID_START 0.3 /* of these seconds, of the first call alone */
 double fk_cuda_grid_seconds(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 double fk_cuda_grid_bytes(const struct fk_grid_work *work, const struct fk_window *window, bool single);
 

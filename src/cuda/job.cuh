@@ -4,14 +4,9 @@
 #ifndef FK_CUDA_JOB_CUH
 #define FK_CUDA_JOB_CUH
 
+#include "../core/costs.h"
 #include "devices.cuh"
 #include "sources.cuh"
-
-/* As on the CPU: differences in FP32 are good up to this |u|^2. */
-#define DIFFERENCE_LIMIT_SINGLE 1e4
-/* Kernels rounded to 2^-12 move a point that has few neighbours by some 1e-5 of a bandwidth; where that saves less
- * than half a millisecond it is not done. */
-#define EXACT_PAIRS 5e8
 
 /* What is summed over all sources for a chunk of targets:
  *   mass      first of two, where sums beside the mass go through halves: it tells how far each row can be raised
@@ -77,7 +72,7 @@ static inline bool fk_is_plain(const double factor[3]) {
   return factor[0] == 1 && factor[1] == 0 && factor[2] == 0;
 }
 static inline bool fk_job_is_large(const struct fk_cuda_job *job) {
-  return (double)job->task->sources.n * (double)fk_n_targets(job->task) > EXACT_PAIRS;
+  return (double)job->task->sources.n * (double)fk_n_targets(job->task) > fk_costs.exact_cuda.coarse_pairs;
 }
 static inline bool fk_job_is_coarse(const struct fk_cuda_job *job) {
   return job->precision == FK_PRECISION_FAST && fk_job_is_large(job);

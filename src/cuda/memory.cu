@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/costs.h"
 #include "../core/resident.h"
 #include "resident.cuh"
 #include "sources.cuh"
@@ -105,8 +106,9 @@ double fk_cuda_kept_bytes(const struct fk_cuda_context *context) {
 }
 
 double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts) {
-  return opts->device_memory >= 0 ? opts->device_memory
-                                  : 0.5 * fmin((double)context->memory_total, memory_limit());
+  return opts->device_memory >= 0
+             ? opts->device_memory
+             : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit());
 }
 
 void fk_cuda_release_kept(struct fk_cuda_context *context) {
@@ -115,7 +117,7 @@ void fk_cuda_release_kept(struct fk_cuda_context *context) {
   fk_cuda_trim(context);
 }
 
-/* A tenth of what is free stays so: other programs may use the device, and allocations are rounded up. */
+/* Some of what is free stays so: other programs may use the device, and allocations are rounded up. */
 enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, double *bytes, struct fk_error *err) {
   size_t free_bytes, total;
   uint64_t reserved = 0;
@@ -125,7 +127,7 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, doubl
   double pooled = fmax((double)reserved - context->used, 0), idle = 0;
   if (context->room != &context->own) idle += fk_cuda_room_bytes(&context->own);
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
-  *bytes = 0.9 * ((double)free_bytes + pooled) + idle + own;
+  *bytes = fk_costs.cuda_memory.of_free * ((double)free_bytes + pooled) + idle + own;
   *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
   return FK_STATUS_OK;
 }

@@ -24,14 +24,15 @@ static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols
   *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
 }
 
-/* Some 50 ms, after which an interrupt is seen, and what partial sums fit. */
+/* Until an interrupt is seen, and what partial sums fit. */
 static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots, int widths) {
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   const struct fk_cuda_points *x = &job->sources->points;
   double d = x->d, v = widths - 1, n = (double)x->n;
-  double rate = fk_on_tensor_cores(job->method)   ? 2.5e12 / fmax(1, (d + v) / 32)
-                : job->method == FK_METHOD_SINGLE ? 2e13 / (2 * d + v + 8)
-                                                  : 1e13 / (2 * d + v + 30);
-  double by_time = 0.05 * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
+  double rate = fk_on_tensor_cores(job->method)   ? c->tensor / fmax(1, (d + v) / c->tensor_width)
+                : job->method == FK_METHOD_SINGLE ? c->f32 / (2 * d + v + c->gaussian_f32)
+                                                  : c->f64 / (2 * d + v + c->kernel_f64);
+  double by_time = c->launch * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
   int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   return fk_smaller(fk_larger(most, FK_TENSOR_ROWS), fk_padded(rows, FK_TENSOR_ROWS));
 }

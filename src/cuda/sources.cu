@@ -119,7 +119,7 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
                 fk_tensor_grid_choose(s->radius2, s->points.d, job->precision != FK_PRECISION_FAST, &job->grid);
   if (tensor)
     job->method = FK_METHOD_MMA;
-  else if (s->radius2 <= DIFFERENCE_LIMIT_SINGLE)
+  else if (s->radius2 <= fk_costs.limits.difference_f32)
     job->method = FK_METHOD_SINGLE;
   return FK_STATUS_OK;
 }

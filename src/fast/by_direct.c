@@ -193,13 +193,13 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
 }
 
 /* Few rows are not worth a tree, and one has only so many points; exact sums have one scale for all b. */
-enum { FEW_ROWS = 100 };
-
 enum fk_status fk_fast_rows(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows, double floor,
                             struct fk_error *err) {
   bool many = job->n >= (int64_t)1 << 32, self = job->task->exclude_self;
   if (many && self) return fk_fail(err, FK_STATUS_UNSUPPORTED, "too many points for rows by themselves");
-  bool few = (double)n_rows * (double)job->columns * (0.5 + 0.1 * (double)job->d) < FEW_ROWS;
+  const struct fk_fast_choice_costs *c = &fk_costs.choice;
+  double each = c->few_row + c->few_row_coordinate * (double)job->d;
+  bool few = (double)n_rows * (double)job->columns * each < c->few_rows;
   return many || (few && !self && !job->wide) ? sum_exactly(job, rows, n_rows, err)
                                               : sum_near(job, true, rows, n_rows, floor, err);
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "../core/aligned.h"
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
@@ -39,8 +40,6 @@
 #define ERROR_OF_SCALES 1.9
 /* Errors of most are not looked for. */
 #define COARSEST 0.3
-/* Its taps and the choice of its window; measured 0.5 to 0.8 ms. */
-#define COMPONENT_SECONDS 6e-4
 
 /* Components that are summed together. */
 struct part {
@@ -161,7 +160,8 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
     direct.seconds = INFINITY;
     if (may_direct && (try_direct || !isfinite(part.seconds)))
       status = cost_of_direct(&direct, job, s, part.seconds, x, err);
-    if (direct.seconds > 4 * part.seconds) try_direct = false; /* for wider ones all the more */
+    if (direct.seconds > fk_costs.choice.direct_hopeless * part.seconds)
+      try_direct = false; /* for wider ones all the more */
     if (direct.seconds < part.seconds) part = direct;
     for (bool joined = true; joined;) {
       int at = part.first + part.n;
@@ -176,8 +176,8 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
       joined = joined && both.seconds < part.seconds + next.seconds;
       if (joined) part = both;
     }
-    part.seconds += COMPONENT_SECONDS * part.n;
-    if (part.first > 0) part.seconds -= job->grid->start;
+    part.seconds += fk_costs.choice.component * part.n;
+    if (part.first > 0) part.seconds -= job->grid->costs->start;
     x->parts[x->n++] = part;
     x->seconds += part.seconds;
     if (!isfinite(x->seconds)) break;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/plan.h"
 #include "../cpu/grid/grid.h"
 
 static enum fk_status survey(const struct fk_fast_job *job, const struct fk_fast_samples *s,
@@ -22,6 +23,18 @@ static int least_of(const double *seconds) {
   for (int i = FK_BY_GRID; i <= FK_BY_MIXTURE; i++)
     if (seconds[i] < seconds[least]) least = i;
   return least;
+}
+
+/* In the order of enum fk_fast_method. */
+static void say_why(const struct fk_fast_job *job, enum fk_fast_method method, const double *seconds) {
+  const char *names[] = {"grid", "direct sums", "sums of Gaussians", "exact"};
+  bool none = true;
+  for (int i = FK_BY_GRID; i <= FK_BY_MIXTURE; i++) none = none && !isfinite(seconds[i]);
+  if (method == FK_BY_EXACT) names[method] = NULL;
+  if (none)
+    fk_plan_say(job->stats, "no fast method for these points");
+  else
+    fk_plan_say_seconds(job->stats, method, 4, names, seconds);
 }
 
 /* The cheapest by what samples tell; where that is the grid, once more by what proving its error takes. */
@@ -54,6 +67,7 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
       by[FK_BY_EXACT] = fk_fast_exact_seconds(job);
   }
   choice->method = (enum fk_fast_method)least_of(by);
+  if (!status) say_why(job, choice->method, by);
   if (!status && choice->method == FK_BY_DIRECT && !choice->sample.check.targets) {
     status = fk_fast_check_init(job, NULL, 0, &choice->sample, err);
     job->least = status ? 0 : fk_fast_check_least(job, &choice->sample);

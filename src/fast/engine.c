@@ -5,6 +5,8 @@
  */
 #include <math.h>
 
+#include "../core/costs.h"
+#include "../core/plan.h"
 #include "../fk_config.h"
 #include "by_direct.h"
 #include "choose.h"
@@ -46,7 +48,10 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
   double start = fk_seconds(), d = (double)task->sources.d;
   struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
   struct fk_fast_choice choice = {.method = FK_BY_EXACT};
-  if (!has_factor(task)) return exact->sums(task, opts, stats, err);
+  if (!has_factor(task)) {
+    fk_plan_say(stats, "no fast sums with this factor");
+    return exact->sums(task, opts, stats, err);
+  }
   job.d = task->sources.d;
   job.same = !task->targets.data;
   job.tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
@@ -61,7 +66,7 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
   enum fk_status status = fk_fast_columns_init(&job, err);
   job.single = job.single && !job.wide;
   struct fk_work size = fk_task_work(task);
-  job.exact_opts = fk_engine_options(exact, opts, &size);
+  job.exact_opts = fk_plan_options(exact, opts, &size);
   if (!status) status = fk_fast_choose(&job, &choice, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
@@ -70,6 +75,7 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
       *err = (struct fk_error){FK_STATUS_OK, ""};
       status = FK_STATUS_OK;
       choice.method = FK_BY_EXACT;
+      fk_plan_say(stats, "a grid would take too much memory");
     }
   }
   fk_fast_choice_free(&choice);
@@ -82,12 +88,15 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
 }
 
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
-  bool has_kernel = work->kernel == FK_KERNEL_GAUSSIAN || fk_mixture_has(work->kernel);
+  bool gaussian = work->kernel == FK_KERNEL_GAUSSIAN, has_kernel = gaussian || fk_mixture_has(work->kernel);
+  if (work->operation == FK_OP_STREAM) has_kernel = gaussian && opts->tol_type == FK_TOL_GLOBAL;
   return opts->tol > 0 && has_kernel && work->d <= FK_GRID_MAX_D;
 }
 
 /* A sum of some ten Gaussians spreads the points on a few grids. */
-static double times_gaussian(const struct fk_work *work) { return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : 5; }
+static double times_gaussian(const struct fk_work *work, double mixture) {
+  return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : mixture;
+}
 
 /* On the device of the exact engine. */
 static void describe_as(const struct fk_engine *exact, const struct fk_opts *opts, struct fk_stats *stats) {
@@ -110,13 +119,14 @@ static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error 
  * but the CPU may do the work it is what few neighbours take in any dimension: where it turns out wrong, the CPU's
  * exact engine does the work all the same. Beside that engine the guess is for one thread, as in choose(). */
 static double seconds_cpu(const struct fk_work *work, const struct fk_opts *opts) {
+  const struct fk_fast_cpu_costs *c = &fk_costs.fast_cpu;
   struct fk_opts alone = *opts;
   alone.threads = 1;
   bool may_be_elsewhere = FK_WITH_CUDA && opts->backend == FK_BACKEND_AUTO;
-  double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, 2);
-  double look = work->d <= 3 ? 1e-3 : 3e-2,
-         fast = look + (work->n + work->m) * 4e-8 * pow(2.5, growth) * (1 + work->n_values / 2);
-  fast *= times_gaussian(work);
+  double growth = may_be_elsewhere ? work->d - 1 : fmin(work->d - 1, c->growth_most);
+  double fast = (work->n + work->m) * c->point * pow(c->growth, growth) * (1 + c->value * work->n_values);
+  fast += c->look[work->d > c->low];
+  fast *= times_gaussian(work, c->mixture);
   return fast * (fk_engine_exact_cpu.seconds(work, opts) / fk_engine_exact_cpu.seconds(work, &alone));
 }
 
@@ -128,6 +138,7 @@ const struct fk_engine fk_engine_fast_cpu = {
     .name = "fast",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_STREAM),
     .supports = supports,
     .available = available_cpu,
     .seconds = seconds_cpu,
@@ -149,9 +160,10 @@ static enum fk_status available_cuda(const struct fk_opts *opts, struct fk_error
 /* The start, the transfer, and some passes over the points in the device's memory. */
 static double seconds_cuda(const struct fk_work *work, const struct fk_opts *opts) {
   double numbers = work->n * (work->d + work->n_values) + work->m * (work->d + 1 + work->n_values);
+  const struct fk_fast_cuda_costs *c = &fk_costs.fast_cuda;
+  double points = (work->n + work->m) * c->point * pow(c->growth, work->d - 1);
   (void)opts;
-  double times = times_gaussian(work);
-  return 0.35 + times * (8 * numbers / 16e9 + (work->n + work->m) * 2e-10 * pow(3, work->d - 1));
+  return c->start + times_gaussian(work, c->mixture) * (8 * numbers / c->host + points);
 }
 
 static void describe_cuda(const struct fk_opts *opts, struct fk_stats *stats) {
@@ -162,6 +174,7 @@ const struct fk_engine fk_engine_fast_cuda = {
     .name = "fast",
     .backend = FK_BACKEND_CUDA,
     .kind = FK_ENGINE_FAST,
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
     .supports = supports,
     .available = available_cuda,
     .seconds = seconds_cuda,

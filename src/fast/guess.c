@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../cpu/direct/direct.h"
 
@@ -20,8 +21,8 @@ bool fk_fast_may_be(const char *method) { return !wish() || strcmp(wish(), metho
 
 /* The choice is to take a few percent of the time. */
 static int64_t sample_size(int64_t n) {
-  enum { LEAST = 1 << 13, MOST = 1 << 16 };
-  return fk_smaller(n, fk_smaller(fk_larger(n / 8, LEAST), MOST));
+  const struct fk_fast_choice_costs *c = &fk_costs.choice;
+  return fk_smaller(n, fk_smaller(fk_larger(n / c->sample_share, c->sample_least), c->sample_most));
 }
 
 /* Rows spread evenly over all. */
@@ -58,7 +59,8 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
   struct fk_error why = {FK_STATUS_OK, ""};
   *single = *single && job->single;
   fk_grid_choose(work, tol, job->grid->seconds, single, window, seconds, &why);
-  if (isfinite(*seconds) && job->grid->bytes(work, window, *single) >= job->grid->most_bytes) *seconds = INFINITY;
+  if (isfinite(*seconds) && job->grid->bytes(work, window, *single) >= job->grid->costs->most_bytes)
+    *seconds = INFINITY;
 }
 
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
@@ -81,5 +83,5 @@ double fk_fast_exact_seconds(const struct fk_fast_job *job) {
   struct fk_work size = fk_task_work(job->task);
   struct fk_opts alone = job->exact_opts;
   alone.threads = 1;
-  return (job->same ? job->grid->same_points : 1) * job->grid->exact->seconds(&size, &alone);
+  return (job->same ? job->grid->costs->same_points : 1) * job->grid->exact->seconds(&size, &alone);
 }

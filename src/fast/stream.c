@@ -6,6 +6,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/plan.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "../cpu/direct/check.h"
@@ -67,7 +68,7 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
   struct fk_opts alone = s->opts;
   double n = fmax(1, spec->n / spec->chunks), m = fmax(1, spec->m / spec->pieces);
   double calls = spec->chunks * spec->pieces;
-  struct fk_work work = {n, m, (double)s->d, n_values(s), FK_KERNEL_GAUSSIAN};
+  struct fk_work work = {n, m, (double)s->d, n_values(s), FK_KERNEL_GAUSSIAN, FK_OP_SUMS};
   alone.threads = 1;
   if (engine->backend == FK_BACKEND_CUDA) {
     *seconds = calls * engine->seconds(&work, &s->opts);
@@ -135,9 +136,9 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   const struct fk_opts *opts = &s->opts;
   bool forced = !fk_fast_may_be("direct");
   int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
-  struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), FK_KERNEL_GAUSSIAN};
+  struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), FK_KERNEL_GAUSSIAN, FK_OP_SUMS};
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
-  const struct fk_engine *engine;
+  struct fk_plan_choice choice;
   double seconds, by_parts = INFINITY;
   *wanted = false;
   if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
@@ -149,11 +150,14 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   if (!status) status = fk_grid_whiten(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
   if (!status) status = fk_grid_survey(&points, spec->n, (int)d, &work, err);
   if (!status) status = choose_window(s, &points, &aims, &work, grid, &seconds, err);
-  if (!status) status = fk_engine_select(opts, &size, &engine, &s->stats, err);
-  if (!status && engine->backend == FK_BACKEND_CUDA)
+  if (!status) status = fk_plan_choose(opts, &size, &choice, &s->stats, err);
+  if (!status && choice.engine->backend == FK_BACKEND_CUDA)
     seconds = fk_grid_seconds(&work, &grid->window, grid->single, opts->threads);
-  if (!status && !forced) status = seconds_by_parts(s, spec, &x, &y, engine, &by_parts, err);
+  if (!status && !forced) status = seconds_by_parts(s, spec, &x, &y, choice.engine, &by_parts, err);
   free(u);
+  if (!status)
+    fk_plan_say_seconds(&s->stats, 0, 2, (const char *[]){"one grid", "chunks by themselves"},
+                        (const double[]){seconds, by_parts});
   *wanted = !status && seconds < by_parts && fk_grid_bytes(&work, &grid->window, grid->single) < grid->most_bytes;
   return status;
 }
@@ -201,7 +205,7 @@ enum fk_status fk_stream_open(const struct fk_stream_spec *spec, const struct fk
   s->columns = spec->columns;
   s->m = (int64_t)spec->m;
   grid.poll = (struct fk_poll){poll_call, s};
-  grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.most_bytes);
+  grid.most_bytes = fmin(spec->most_bytes, fk_grid_cpu.costs->most_bytes);
   enum fk_status status = prepare(s, spec, err);
   if (!status) status = choose_grid(s, spec, &grid, &wanted, err);
   if (!status && wanted) status = start(s, spec, &grid, err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
@@ -32,17 +33,19 @@ struct fk_fast_plan {
 /* Nodes are to take a part of the grid's seconds, and of the memory: points thin for a grid are so for nodes.
  * Where the grid is wished for, they may take some seconds. */
 static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
+  const struct fk_fast_choice_costs *c = &fk_costs.choice;
   bool wished = job->opts->engine == FK_ENGINE_FAST || !fk_fast_may_be("direct");
   double planes = 2.0 * (job->gradient ? 2 : 1) * (job->laplace != 0 ? 2 : 1);
-  double each = 15e-9 * planes * (double)job->d, least = wished ? 1 << 24 : 1 << 20;
-  return fmin(fmax(least, 0.5 * grid_seconds / each), 2e9 / (16 * planes));
+  double each = c->node * planes * (double)job->d, least = wished ? c->nodes_wished : c->nodes_least;
+  return fmin(fmax(least, c->nodes_share * grid_seconds / each), c->nodes_bytes / (16 * planes));
 }
 
 /* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
 static bool is_on_device(const struct fk_fast_job *job) {
   const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
   if (!job->grid->cells) return false;
-  return job->n + (job->same ? 0 : job->m) > 1 << 16 || (wish && strcmp(wish, "always") == 0);
+  double points = (double)job->n + (job->same ? 0 : (double)job->m);
+  return points > fk_costs.choice.device_points || (wish && strcmp(wish, "always") == 0);
 }
 
 static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,
@@ -159,12 +162,11 @@ static double ratio_but_for(const struct trial *t, double targets) {
 /* A cell's first target stands for all of them. */
 static enum fk_status take_unproven(const struct fk_fast_job *job, const struct fk_envelope *e,
                                     struct fk_points *taken, struct fk_error *err) {
-  enum { MOST = 1 << 13 };
   const struct fk_points *from = fk_fast_targets(job);
   const struct fk_envelope_cell *cells;
   int64_t n = fk_envelope_cells(e, &cells), found = 0, kept = 0, d = job->d;
   for (int64_t i = 0; i < n; i++) found += !(cells[i].error <= limit_of(job, &cells[i]));
-  int64_t step = fk_pieces(found, MOST), count = fk_pieces(found, step), at = 0;
+  int64_t step = fk_pieces(found, fk_costs.choice.unproven), count = fk_pieces(found, step), at = 0;
   double *raw = malloc(sizeof(double) * (size_t)(count * d)), *u = malloc(sizeof(double) * (size_t)(count * d));
   enum fk_status status =
       raw && u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
@@ -183,14 +185,14 @@ static enum fk_status take_unproven(const struct fk_fast_job *job, const struct 
 /* Of the rows that a trial leaves to direct sums: by all pairs where these are few, else by a guess. */
 static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struct fk_fast_plan *plan, double rows,
                                       double *seconds, struct fk_error *err) {
-  const double guess_seconds = 3e-3;
-  double pair = (0.3 + 0.1 * (double)job->d) * 1e-9 * (double)job->columns;
+  const struct fk_fast_choice_costs *c = &fk_costs.choice;
+  double pair = (c->pair + c->pair_coordinate * (double)job->d) * 1e-9 * (double)job->columns;
   struct fk_direct_options options = {.threads = 1};
   struct fk_direct_question question = {.x = plan->samples->x, .n = (double)job->n, .m = rows};
   struct fk_direct_cost cost;
   struct fk_points taken = {NULL, 0, job->d};
   *seconds = rows * (double)job->n * pair;
-  if (*seconds < guess_seconds || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
+  if (*seconds < c->guess || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
   enum fk_status status = take_unproven(job, plan->envelope, &taken, err);
   question.targets = taken;
   question.n_columns = job->columns;
@@ -211,7 +213,8 @@ static bool is_same(const struct trial *t, const struct fk_window *window, bool 
 /* From the window that a guess allows, to finer ones while rows are left over, or to coarser ones. */
 static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
   enum { TRIALS = 5 };
-  double m = (double)job->m, few = fmax(8, 1e-3 * m), least_error = INFINITY;
+  double m = (double)job->m, few = fmax(fk_costs.choice.rows_least, fk_costs.choice.rows_share * m),
+         least_error = INFINITY;
   double tol = job->tol / (fk_fast_pointwise(job) || fk_fast_has_quotient(job) ? 16 : 3), coarsest = INFINITY;
   enum fk_status status = FK_STATUS_OK;
   struct trial t = {.rows = 0}, last = {.rows = 0};

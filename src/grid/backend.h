@@ -3,6 +3,7 @@
 #ifndef FK_GRID_BACKEND_H
 #define FK_GRID_BACKEND_H
 
+#include "../core/costs.h"
 #include "points.h"
 #include "work.h"
 
@@ -49,9 +50,7 @@ struct fk_grid_backend {
   const struct fk_engine *exact; /* of the same device */
   bool direct;                   /* direct sums run there, too */
   bool several;                  /* one grid may serve a sum of kernels */
-  double same_points; /* of the exact engine's guess, what is left of it where the targets are the sources */
-  double start;       /* of the seconds below, those of the first call alone */
-  double most_bytes;  /* larger grids are left to other methods */
+  const struct fk_grid_device_costs *costs;
   /* Half of what totals are multiples of, relative to sum |b|, for those in fixed point: it goes into the bound of
    * their error. 0: totals are doubles. */
   double unit;

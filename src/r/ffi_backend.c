@@ -1,4 +1,5 @@
 /* The .Call entry points about the machine and the build. */
+#include "../core/plan.h"
 #include "../core/pool.h"
 #include "../cpu/tile.h"
 #include "../fk_config.h"
@@ -27,23 +28,31 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
   struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
-  const struct fk_engine *engine;
+  struct fk_plan_choice choice;
   r_opts(control, &opts, &stats);
-  if (fk_engine_select(&opts, &work, &engine, &stats, &err) == FK_STATUS_OK) engine->describe(&opts, &stats);
+  if (fk_plan_choose(&opts, &work, &choice, &stats, &err) == FK_STATUS_OK) choice.engine->describe(&opts, &stats);
   r_finish(&err);
   return r_stats(&stats);
 }
 
-/* The seconds that such a sum takes by the guess of its engine; NA where there is none. */
-SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
+/* Is there an engine for the operation of this name in d dimensions? Touches no driver. */
+SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel) {
   struct fk_opts opts;
   struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
-  const struct fk_engine *engine;
+  struct fk_work work = {.d = Rf_asReal(d), .kernel = r_kernel(kernel)};
+  if (!fk_operation_of(CHAR(Rf_asChar(operation)), &work.operation)) Rf_error("there is no such operation");
   r_opts(control, &opts, &stats);
-  bool found = fk_engine_select(&opts, &work, &engine, &stats, &err) == FK_STATUS_OK;
-  return Rf_ScalarReal(found ? engine->seconds(&work, &opts) : NA_REAL);
+  return Rf_ScalarLogical(fk_plan_has(&opts, &work));
+}
+
+/* The seconds of such sums where a tolerance would make them short, else NA. */
+SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
+  r_opts(control, &opts, &stats);
+  double seconds = fk_plan_hint(&opts, &work, r_flag(own));
+  return Rf_ScalarReal(seconds > 0 ? seconds : NA_REAL);
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------- */

@@ -1,9 +1,11 @@
 /* What the tests reach of the C units below, by name: .Call(flashkernel:::ffi_test, "name", list(arguments)).
  * Nothing else calls it; tests/testthat/test-units.R says what is to hold. Each entry is as those of ffi.h: see
  * glue.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/plan.h"
 #include "../core/pool.h"
 #include "../core/triangular.h"
 #include "../cpu/tile.h"
@@ -258,6 +260,57 @@ static SEXP test_pool(SEXP arguments) {
   return out;
 }
 
+/* ---- the planner ------------------------------------------------------------------------------ */
+
+/* (): of each engine and operation, named by both, whether it has it, and whether it has the functions for it */
+static SEXP test_engines(SEXP arguments) {
+  enum { OPERATIONS = FK_OP_STREAM + 1 };
+  int n = fk_engine_count();
+  SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
+  SEXP rows = Rf_allocVector(STRSXP, n), columns;
+  SET_VECTOR_ELT(names, 0, rows);
+  SET_VECTOR_ELT(names, 1, columns = Rf_allocVector(STRSXP, OPERATIONS));
+  (void)arguments;
+  for (int i = 0; i < n; i++) {
+    const struct fk_engine *engine = fk_engine_at(i);
+    char name[64];
+    snprintf(name, sizeof name, "%s %s", engine->name, engine->backend == FK_BACKEND_CPU ? "cpu" : "cuda");
+    SET_STRING_ELT(rows, i, Rf_mkChar(name));
+    for (int k = 0; k < OPERATIONS; k++) LOGICAL(out)[i + k * n] = fk_engine_can(engine, (enum fk_operation)k);
+    if (fk_engine_can(engine, FK_OP_SHIFT) != (engine->shift != NULL) ||
+        fk_engine_can(engine, FK_OP_DEBIASED_LOO) != (engine->debiased_loo != NULL))
+      Rf_error("%s: what it says it can do is not what it does", name);
+  }
+  for (int k = 0; k < OPERATIONS; k++)
+    SET_STRING_ELT(columns, k, Rf_mkChar(fk_operation_name((enum fk_operation)k)));
+  Rf_setAttrib(out, R_DimNamesSymbol, names);
+  UNPROTECT(2);
+  return out;
+}
+
+/* (control, c(n, m, d, values), kernel, operation): the engine and its precision, why, and its guess */
+static SEXP test_plan(SEXP arguments) {
+  const char *names[] = {"engine", "precision", "reason", "reason_engine", "seconds", ""};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_plan_choice choice;
+  const double *size = r_numbers(argument(arguments, 1), 4, "size");
+  struct fk_work work = {size[0], size[1], size[2], size[3], r_kernel(argument(arguments, 2)), FK_OP_SUMS};
+  if (!fk_operation_of(CHAR(Rf_asChar(argument(arguments, 3))), &work.operation)) Rf_error("no such operation");
+  r_opts(argument(arguments, 0), &opts, &stats);
+  fk_plan_choose(&opts, &work, &choice, &stats, &err);
+  r_finish(&err);
+  SEXP out = PROTECT(Rf_mkNamed(VECSXP, names));
+  SET_VECTOR_ELT(out, 0, Rf_mkString(choice.engine->name));
+  SET_VECTOR_ELT(out, 1, Rf_mkString(choice.opts.precision == FK_PRECISION_DOUBLE ? "double" : "other"));
+  SET_VECTOR_ELT(out, 2, Rf_mkString(stats.reason));
+  SET_VECTOR_ELT(out, 3, Rf_mkString(stats.reason_engine));
+  SET_VECTOR_ELT(out, 4, Rf_ScalarReal(choice.seconds));
+  UNPROTECT(1);
+  return out;
+}
+
 /* ---- by name ---------------------------------------------------------------------------------- */
 
 static const struct {
@@ -274,6 +327,8 @@ static const struct {
     {"whiten", test_whiten},
     {"common_axes", test_common_axes},
     {"pool", test_pool},
+    {"engines", test_engines},
+    {"plan", test_plan},
 };
 
 SEXP ffi_test(SEXP name, SEXP arguments) {

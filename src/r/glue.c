@@ -143,11 +143,13 @@ SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
 }
 
 SEXP r_stats(const struct fk_stats *s) {
-  enum { STRINGS = 7, NUMBERS = 6 };
+  enum { STRINGS = 8, NUMBERS = 6 };
   const char *names[] = {
-      "backend", "device",         "engine",    "method",       "precision", "isa",     "reason",  "pairs",
-      "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound", "threads", "devices", ""};
-  const char *strings[STRINGS] = {s->backend, s->device, s->engine, s->method, s->precision, s->isa, s->reason};
+      "backend",       "device",  "engine",  "method",         "precision", "isa",          "reason",
+      "reason_engine", "pairs",   "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound",
+      "threads",       "devices", ""};
+  const char *strings[STRINGS] = {s->backend,   s->device, s->engine, s->method,
+                                  s->precision, s->isa,    s->reason, s->reason_engine};
   double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows, s->tol_achieved, s->tol_bound};
   SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), devices;
   for (int i = 0; i < STRINGS; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));

@@ -4,29 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../core/costs.h"
 #include "../../core/count.h"
 #include "../../core/threads.h"
 #include "direct_parts.h"
-
-/* Groups that are counted: so many, but only a share of the work. */
-enum { COUNTED = 64, COUNTED_LEAST = 4, SHARE = 16, GUESS_SOURCES = 1 << 15, GUESS_TARGETS = 1 << 13 };
 
 /* For one group, on average. */
 struct counts {
   double visited, packed, pairs, single, shifted;
 };
 
-/* Nanoseconds on one core (Zen 5, AVX-512); for other processors only their ratio to those of the other engines
- * matters. A Xeon with AVX-512 takes 3 times as long, as for the exact engine's pairs (November 2026). */
-enum { GROUP_NS = 1800, ORDER_NS = 50 };
-
 static double seconds_of(const struct counts *each, double groups, double ordered, double d, double columns,
                          bool gradient, int threads) {
+  const struct fk_direct_costs *c = &fk_costs.direct;
   double values = columns - 1 + (gradient ? d : 0), narrow = each->single, wide = each->pairs - each->single;
-  double ns = GROUP_NS + each->visited * (2 + 0.7 * d) + each->packed * 0.75 * (d + columns);
-  ns += narrow * (0.10 + 0.028 * d + 0.03 * values) + wide * (0.22 + 0.045 * d + 0.06 * values);
-  ns += each->shifted * 0.1;
-  return 1e-9 * (groups * ns / threads + ordered * ORDER_NS * (0.4 + 0.6 / threads));
+  double ns = c->group + each->visited * (c->visit + c->visit_coordinate * d);
+  ns += each->packed * c->pack * (d + columns);
+  ns += narrow * (c->f32 + c->f32_coordinate * d + c->f32_value * values) +
+        wide * (c->f64 + c->f64_coordinate * d + c->f64_value * values);
+  ns += each->shifted * c->shifted;
+  return 1e-9 * (groups * ns / threads + ordered * c->order * (c->order_serial + (1 - c->order_serial) / threads));
 }
 
 double fk_direct_least_seconds(double n, double m, int threads) {
@@ -109,8 +106,9 @@ static bool guess_group(struct guess *g, struct fk_direct_group *group, int64_t 
 }
 
 static enum fk_status guess_groups(struct guess *g, struct fk_error *err) {
-  int64_t share = (int64_t)(g->question->m / (SHARE * FK_DIRECT_GROUP));
-  int64_t sample = fk_smaller(fk_larger(share, COUNTED_LEAST), fk_smaller(COUNTED, g->work.groups.n));
+  const struct fk_direct_costs *c = &fk_costs.direct;
+  int64_t share = (int64_t)(g->question->m / (c->groups_share * FK_DIRECT_GROUP));
+  int64_t sample = fk_smaller(fk_larger(share, c->groups_least), fk_smaller(c->groups, g->work.groups.n));
   struct fk_direct *s = g->work.direct;
   struct fk_direct_group group;
   bool failed = !fk_direct_group_init(&group, s, g->work.job);
@@ -143,7 +141,7 @@ static void price(const struct guess *g, const struct fk_direct_options *options
   int threads = fk_threads_for_work(options->threads, 10 * each.pairs * groups);
   cost->pairs = times * each.pairs * groups;
   cost->seconds = times * seconds_of(&each, groups, 0, (double)q->x.d, columns, q->gradient, threads);
-  cost->seconds += 1e-9 * GROUP_NS * times * groups * (g->parts - 1) / threads;
+  cost->seconds += 1e-9 * fk_costs.direct.group * times * groups * (g->parts - 1) / threads;
   static const struct counts none;
   cost->seconds += seconds_of(&none, 0, q->n + (q->targets.data ? q->m : 0), 1, 1, false, threads);
 }
@@ -177,8 +175,8 @@ enum fk_status fk_direct_guess(const struct fk_direct_question *q, const struct 
   struct fk_direct_options quick = {.single = options->single, .threads = 1};
   struct guess g = {.question = q, .least = 0};
   enum fk_status status = FK_STATUS_OK;
-  if (!thin_out(&q->x, GUESS_SOURCES, &sources) ||
-      !thin_out(q->targets.data ? &q->targets : &q->x, GUESS_TARGETS, &aims))
+  if (!thin_out(&q->x, fk_costs.direct.sample_sources, &sources) ||
+      !thin_out(q->targets.data ? &q->targets : &q->x, fk_costs.direct.sample_targets, &aims))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a sample of the points");
   struct fk_direct_job job = {.targets = aims, .self_first = -1, .factor = {1, 0, 0}, .tol = q->tol, .ld = aims.n};
   if (!status) status = fk_direct_create(&sources, NULL, 1, &quick, &g.work.direct, err);

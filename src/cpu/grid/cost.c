@@ -1,8 +1,7 @@
-/* What a sum on the CPU's grid costs, by a model of the time.
- *
- * Constants are nanoseconds on one core of an AMD EPYC 9005 (AVX-512), gcc 12 -O2, November 2026. */
+/* What a sum on the CPU's grid costs, by a model of the time with the constants of core/costs.c. */
 #include <math.h>
 
+#include "../../core/costs.h"
 #include "../../core/threads.h"
 #include "grid.h"
 
@@ -37,35 +36,37 @@ double fk_grid_bytes(const struct fk_grid_work *w, const struct fk_window *windo
 
 /* Of all filters, for a cell and a dimension. */
 static double filter_cost(const struct fk_grid_work *w, const struct fk_window *window, bool floats) {
-  double sum = 0, start = floats ? 1.8 : 2.8, tap = floats ? 0.022 : 0.036;
+  const struct fk_grid_cpu_costs *costs = &fk_costs.grid_cpu;
+  double sum = 0, start = costs->filter[floats], tap = costs->filter_tap[floats];
   for (int c = 1; c < w->kernels; c++) { /* reaches of wider ones: 5 to 7 of their bandwidths */
     double reach = fmin(6.5 * w->scales[c] / window->spacing, FK_WINDOW_REACH);
-    sum += start + (2 * reach + 4) * tap + (floats ? 1 : 2) / (double)w->d;
+    sum += start + (2 * reach + 4) * tap + costs->filter_kernel[floats] / (double)w->d;
   }
   return sum + start + (2 * window->reach + 4) * tap;
 }
 
 double fk_grid_seconds(const struct fk_grid_work *w, const struct fk_window *window, bool single, int threads) {
+  const struct fk_grid_cpu_costs *c = &fk_costs.grid_cpu;
   struct model m = model_of(w, window);
   bool floats = single && w->d > 1;
   double d = w->d, width = window->width, rows = pow(width, d - 1), reads = rows, passes = d;
   /* a scratch beyond the first two caches is slower to touch */
-  double far = m.scratch * (floats ? 4 : 8) > 5e5 ? 2 : 1;
-  double sort = (floats ? 3 : 4) + (floats ? 3 : 5) * d;
+  double far = m.scratch * (floats ? 4 : 8) > c->near_bytes ? c->far : 1;
+  double sort = c->sort[floats] + c->sort_coordinate[floats] * d;
   /* of a row: one vector up to 8 nodes, then two or three */
-  double add = floats ? 0.6 : width <= 4 ? 0.7 : width <= 8 ? 1.0 : 1.25;
-  double read = floats ? 0.28 : width <= 8 ? 0.35 : 0.77;
-  double spread = 8 + rows * add * far, interpolate = 8 + reads * read * far;
-  if (w->use & FK_WINDOW_GRADIENT) interpolate *= 2;
+  int nodes = width <= 4 ? 0 : width <= 8 ? 1 : 2;
+  double add = floats ? c->add_f32 : c->add[nodes], read = floats ? c->read_f32 : c->read[nodes];
+  double spread = c->point + rows * add * far, interpolate = c->point + reads * read * far;
+  if (w->use & FK_WINDOW_GRADIENT) interpolate *= c->gradient;
   if (w->use & FK_WINDOW_LAPLACE) passes = 2 * d + 1;
   /* blocks are visited at least once for each batch; where points are few, only the cells around them are */
   double touched = fmin(m.scratch, 2 * rows * width * w->n / fmax(m.occupied, 1));
-  double visits = fmax(m.occupied * fmax(1, w->n / 4e6), w->n / 8192);
-  double each = w->n * spread + w->m * interpolate + visits * (300 + (floats ? 1.5 : 2.2) * touched) +
+  double visits = fmax(m.occupied * fmax(1, w->n / c->batch), w->n / c->scratch_points);
+  double each = w->n * spread + w->m * interpolate + visits * (c->visit + c->visit_cell[floats] * touched) +
                 m.cells * passes * filter_cost(w, window, floats);
   double nanoseconds = (w->same_points ? w->n : w->n + w->m) * sort + (double)w->columns * each;
   double used = fk_threads_for_work(threads, nanoseconds);
-  return 2e-5 + nanoseconds * 1e-9 / (1 + 0.9 * (used - 1));
+  return c->start + nanoseconds * 1e-9 / (1 + c->thread * (used - 1));
 }
 
 double fk_grid_seconds_alone(const struct fk_grid_work *work, const struct fk_window *window, bool single) {

@@ -1,0 +1,155 @@
+/* What was measured, with which script of inst/bench (NOTES.md tells the story), where and when.
+ *
+ *   EPYC    AMD EPYC 9005 (Zen 5), 2 cores, AVX-512, gcc 12 -O2
+ *   H200    one NVIDIA H200
+ *
+ * all in November 2026. For other machines only ratios matter: a Xeon with AVX-512 takes 2 to 3 times as long with
+ * any engine; a smaller card's factor is little beside the distance to the CPU. */
+#include "costs.h"
+
+#include <math.h>
+
+const struct fk_costs fk_costs = {
+    /* threads.R on the EPYC: a thread takes tens of microseconds to wake, far longer where the cores are busy, so
+     * that about a millisecond is the least to share; more than fill the memory's bus only have to be woken. The
+     * 16: host-to-host passes of gpu.R and gpu-fast.R, 16 cores beside an H200. */
+    .threads = {.work = 3e7, .bytes = 8e6, .most = 8, .most_beyond = 16, .beyond = 1e9},
+
+    /* Errors of the exponent in tests/testthat/test-reference.R (accuracy.R): under about 1e-11 in double and 3e-5
+     * in single. The dimension: dimensions.R on the EPYC. */
+    .limits = {.gram_f64 = 3e4, .gram_f32 = 250, .difference_f32 = 1e4, .difference_dimension = 4},
+
+    /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. Other kernels:
+     * fast_kernels.R, a division takes the time of 5, a square root that of 15. */
+    .exact_cpu =
+        {
+            .share = 0.7,
+            .clock = 4e9,
+            .kernel = {[FK_KERNEL_GAUSSIAN] = 11,
+                       [FK_KERNEL_LAPLACIAN] = 26,
+                       [FK_KERNEL_MATERN32] = 26,
+                       [FK_KERNEL_MATERN52] = 26,
+                       [FK_KERNEL_CAUCHY] = 5,
+                       [FK_KERNEL_IMQ] = 16},
+        },
+
+    /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
+     * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
+     * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
+     * millisecond (gpu.R). .launch and .measured_pairs: no script. */
+    .exact_cuda = {.start = 0.3,
+                   .host = 8e9,
+                   .f64 = 1e13,
+                   .f32 = 2e13,
+                   .kernel_f64 = 30,
+                   .kernel_f32 = 16,
+                   .gaussian_f32 = 8,
+                   .tensor = 2.5e12,
+                   .tensor_width = 32,
+                   .launch = 0.05,
+                   .coarse_pairs = 5e8,
+                   .measured_pairs = 1e10},
+
+    /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and
+     * of a target. */
+    .cuda_memory = {.of_free = 0.9, .kept = 0.5, .sources = 0.6, .targets = 0.25, .partials = 0.1},
+
+    /* tolerance.R --time on the EPYC, where "auto" is not to take longer than exact sums; fast.R. */
+    .fast_cpu = {.look = {1e-3, 3e-2},
+                 .low = 3,
+                 .point = 4e-8,
+                 .growth = 2.5,
+                 .growth_most = 2,
+                 .value = 0.5,
+                 .mixture = 5 /* fast_kernels.R */},
+
+    /* gpu-fast.R on the H200, roughly; .mixture: no script. */
+    .fast_cuda = {.start = 0.35, .host = 16e9, .point = 2e-10, .growth = 3, .mixture = 5},
+
+    /* fast.R on the EPYC, one thread; loops by themselves under perf. .same_points: tolerance.R --time (each pair
+     * is computed once). .most_bytes: no script. */
+    .grid_cpu =
+        {
+            .device = {.start = 0, .most_bytes = 16e9, .same_points = 0.55},
+            .sort = {4, 3},
+            .sort_coordinate = {5, 3},
+            .point = 8,
+            .add = {0.7, 1.0, 1.25},
+            .add_f32 = 0.6,
+            .read = {0.35, 0.35, 0.77},
+            .read_f32 = 0.28,
+            .gradient = 2,
+            .near_bytes = 5e5, /* the first two caches */
+            .far = 2,
+            .visit = 300,
+            .visit_cell = {2.2, 1.5},
+            .batch = 4e6,
+            .scratch_points = 8192,
+            .filter = {2.8, 1.8},
+            .filter_tap = {0.036, 0.022},
+            .filter_kernel = {2, 1}, /* fast_kernels.R */
+            .start = 2e-5,
+            .thread = 0.9, /* threads.R */
+        },
+
+    /* Arithmetic for an H200, no script: 132 processors at 1.75 GHz, each of which brings a warp's load of shared
+     * memory or a first-level hit a cycle and four multiply-adds. gpu-fast.R measures the sums as a whole. Devices
+     * tell how large a grid may be when they are asked. */
+    .grid_cuda = {.device = {.start = 0.3, .most_bytes = INFINITY, .same_points = 1},
+                  .memory = 4.2e12,
+                  .host = 16e9,
+                  .processors = 132,
+                  .clock = 1.75e9,
+                  .sort = 1e-10,
+                  .atomics = 5e10,
+                  .point = 0.2,
+                  .apart = 16,
+                  .launches = 5e-4},
+
+    /* fast.R and tolerance.R --time on the EPYC, one thread. Samples: tolerance.R --time; the choice is to take a
+     * few percent of the time. */
+    .direct = {.group = 1800,
+               .order = 50,
+               .order_serial = 0.4, /* threads.R */
+               .visit = 2,
+               .visit_coordinate = 0.7,
+               .pack = 0.75,
+               .f32 = 0.10,
+               .f32_coordinate = 0.028,
+               .f32_value = 0.03,
+               .f64 = 0.22,
+               .f64_coordinate = 0.045,
+               .f64_value = 0.06,
+               .shifted = 0.1,
+               .groups = 64,
+               .groups_least = 4,
+               .groups_share = 16,
+               .sample_sources = 1 << 15,
+               .sample_targets = 1 << 13},
+
+    /* tolerance.R --time and fast.R on the EPYC, unless it is said. */
+    .choice = {.sample_least = 1 << 13,
+               .sample_most = 1 << 16,
+               .sample_share = 8,
+               .node = 15e-9,
+               .nodes_least = 1 << 20,
+               .nodes_wished = 1 << 24,
+               .nodes_share = 0.5,
+               .nodes_bytes = 2e9,       /* no script */
+               .device_points = 1 << 16, /* gpu-fast.R on the H200 */
+               .pair = 0.3,
+               .pair_coordinate = 0.1,
+               .guess = 3e-3,
+               .unproven = 1 << 13,
+               .rows_least = 8,
+               .rows_share = 1e-3,
+               .component = 6e-4,    /* fast_kernels.R: 0.5 to 0.8 ms */
+               .direct_hopeless = 4, /* fast_kernels.R */
+               .few_rows = 100,
+               .few_row = 0.5,
+               .few_row_coordinate = 0.1},
+
+    /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
+     * more than .low dimensions. */
+    .hint = {.work = 1e10, .exact = 5, .fast = 1, .tol = 1e-6, .growth = 2.5, .low = 3, .own = 0.5},
+};

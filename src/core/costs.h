@@ -1,0 +1,157 @@
+/* Every tuned number by which the package decides where and how to compute, in one table: costs.c says what each
+ * was measured with. What is mathematics or a promise about errors stands where it is used, and so do the steps of
+ * a search. Arrays of two are of doubles and of floats; kernels are in the order of enum fk_kernel.
+ */
+#ifndef FK_CORE_COSTS_H
+#define FK_CORE_COSTS_H
+
+#include "../fk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a thread is woken for. */
+struct fk_thread_costs {
+  double work;           /* multiply-adds */
+  double bytes;          /* of a pass through memory */
+  int most, most_beyond; /* threads for such a pass, and for one of more than so many bytes */
+  double beyond;
+};
+
+/* How far points may reach, |u|^2 of the whitened ones at most. */
+struct fk_exact_limits {
+  double gram_f64, gram_f32, difference_f32;
+  int difference_dimension; /* differences cost nothing up to here */
+};
+
+struct fk_exact_cpu_costs {
+  double share, clock;              /* of what the units could do; cycles a second */
+  double kernel[FK_KERNEL_IMQ + 1]; /* multiply-adds beside those of the coordinates and values */
+};
+
+struct fk_exact_cuda_costs {
+  double start;                                /* seconds of the first call alone */
+  double host;                                 /* bytes a second */
+  double f64, f32;                             /* multiply-adds a second */
+  double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
+  double tensor;                               /* pairs a second ... */
+  double tensor_width;                         /* ... of so many coordinates and values */
+  double launch;                               /* seconds, after which an interrupt is seen */
+  double coarse_pairs;                         /* fewer have no kernels rounded to halves */
+  double measured_pairs;                       /* more tell how fast a device is beside others */
+};
+
+/* Shares of a device's memory. */
+struct fk_cuda_memory_shares {
+  double of_free, kept;              /* of what is free; of all, for operators */
+  double sources, targets, partials; /* of what a job may take */
+};
+
+/* The fast engines' seconds, before they have looked at the points. */
+struct fk_fast_cpu_costs {
+  double look[2]; /* seconds, up to `low` dimensions and in more */
+  int low;
+  double point;          /* seconds */
+  double growth;         /* with each dimension after the first */
+  double growth_most;    /* dimensions, where the CPU alone may do the work */
+  double value, mixture; /* for each column; of a sum of Gaussians, times those of one */
+};
+struct fk_fast_cuda_costs {
+  double start, host; /* seconds; bytes a second */
+  double point, growth, mixture;
+};
+
+/* Of a back end's grids. */
+struct fk_grid_device_costs {
+  double start;       /* seconds of the first call alone */
+  double most_bytes;  /* larger grids are left to other methods */
+  double same_points; /* of the exact engine's guess, what is left of it where the targets are the sources */
+};
+
+/* Nanoseconds of one core. */
+struct fk_grid_cpu_costs {
+  struct fk_grid_device_costs device;
+  double sort[2], sort_coordinate[2]; /* a point */
+  double point;                       /* beside its rows of nodes */
+  double add[3], add_f32;             /* such a row: up to 4 nodes, up to 8, more */
+  double read[3], read_f32;
+  double gradient;                 /* times, of reading */
+  double near_bytes, far;          /* of a scratch; times, where it is larger */
+  double visit, visit_cell[2];     /* a block, and its cells that are touched */
+  double batch, scratch_points;    /* points, after which a block is visited again */
+  double filter[2], filter_tap[2]; /* a cell and dimension, and each tap of its filter */
+  double filter_kernel[2];         /* a cell and wider kernel */
+  double start;                    /* seconds */
+  double thread;                   /* of what another thread could do */
+};
+
+struct fk_grid_cuda_costs {
+  struct fk_grid_device_costs device;
+  double memory, host;      /* bytes a second */
+  double processors, clock; /* cycles a second of each */
+  double sort;              /* seconds a pair and 32 bits */
+  double atomics;           /* a second */
+  double point;             /* warp's cycles, a column */
+  double apart;             /* times, of reads at most, where targets are alone in their cells */
+  double launches;          /* seconds */
+};
+
+/* Nanoseconds of one core. */
+struct fk_direct_costs {
+  double group, order, order_serial;     /* a group of targets; a point, and its share on one thread */
+  double visit, visit_coordinate;        /* a cell */
+  double pack;                           /* a number of a source */
+  double f32, f32_coordinate, f32_value; /* a pair */
+  double f64, f64_coordinate, f64_value;
+  double shifted;                         /* a pair in the log domain */
+  int groups, groups_least, groups_share; /* that are counted: at most, at least, one of so many */
+  int sample_sources, sample_targets;     /* points */
+};
+
+/* How the fast engines choose by the points. */
+struct fk_fast_choice_costs {
+  int sample_least, sample_most, sample_share; /* points: from, to, one of so many */
+  double node;                                 /* seconds of a node of the envelope, a plane and dimension */
+  double nodes_least, nodes_wished;            /* nodes that there may be; where the grid is asked for */
+  double nodes_share, nodes_bytes;             /* of the grid's seconds; bytes */
+  double device_points;                        /* more have their envelope on the device */
+  double pair, pair_coordinate;                /* nanoseconds of a pair of a row done again */
+  double guess;                                /* seconds below which no guess is worth while */
+  int unproven;                                /* rows that it goes by, at most */
+  double rows_least, rows_share;               /* rows left over that are few: so many, of all */
+  double component;                            /* seconds of each Gaussian of a sum */
+  double direct_hopeless; /* times a grid, after which direct sums are not tried for wider ones */
+  double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
+};
+
+/* When to tell that a tolerance would be faster. */
+struct fk_hint_costs {
+  double work;        /* multiply-adds, fewer of which are short on any machine */
+  double exact, fast; /* seconds: from, and below */
+  double tol;
+  double growth, low; /* the guess times so much for each dimension beyond so many */
+  double own;         /* of the exact engine's time, where the targets are the sources */
+};
+
+struct fk_costs {
+  struct fk_thread_costs threads;
+  struct fk_exact_limits limits;
+  struct fk_exact_cpu_costs exact_cpu;
+  struct fk_exact_cuda_costs exact_cuda;
+  struct fk_cuda_memory_shares cuda_memory;
+  struct fk_fast_cpu_costs fast_cpu;
+  struct fk_fast_cuda_costs fast_cuda;
+  struct fk_grid_cpu_costs grid_cpu;
+  struct fk_grid_cuda_costs grid_cuda;
+  struct fk_direct_costs direct;
+  struct fk_fast_choice_costs choice;
+  struct fk_hint_costs hint;
+};
+extern const struct fk_costs fk_costs;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

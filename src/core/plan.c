@@ -1,0 +1,230 @@
+/* The engines of this build and the choice among them. */
+#include "plan.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../fk_config.h"
+#include "costs.h"
+
+static const struct fk_engine *const engines[] = {
+    &fk_engine_exact_cpu,
+#if FK_WITH_CUDA
+    &fk_engine_exact_cuda,
+#endif
+    &fk_engine_fast_cpu,
+#if FK_WITH_CUDA
+    &fk_engine_fast_cuda,
+#endif
+};
+enum { N_ENGINES = sizeof engines / sizeof *engines };
+
+int fk_engine_count(void) { return N_ENGINES; }
+const struct fk_engine *fk_engine_at(int i) { return engines[i]; }
+
+/* ---- what is asked ---------------------------------------------------------------------------- */
+
+static const struct {
+  const char *name, *words;
+} operations[] = {
+    {"sums", "sums"},
+    {"logs", "logarithms of sums"},
+    {"coordinates", "sums of coordinates"},
+    {"shift", "points that stay on the device"},
+    {"debiased_loo", "leave-one-out of debiased points"},
+    {"stream", "chunks on one grid"},
+};
+enum { N_OPERATIONS = sizeof operations / sizeof *operations };
+
+const char *fk_operation_name(enum fk_operation operation) { return operations[operation].name; }
+
+bool fk_operation_of(const char *name, enum fk_operation *operation) {
+  for (int i = 0; i < N_OPERATIONS; i++)
+    if (strcmp(name, operations[i].name) == 0) {
+      *operation = (enum fk_operation)i;
+      return true;
+    }
+  return false;
+}
+
+struct fk_work fk_task_work(const struct fk_task *task) {
+  return (struct fk_work){
+      .n = (double)task->sources.n,
+      .m = (double)fk_n_targets(task),
+      .d = (double)task->sources.d,
+      .n_values = (double)fk_n_values(task),
+      .kernel = task->kernel,
+      .operation = task->values == FK_VALUES_COORDINATES ? FK_OP_COORDINATES
+                   : task->shift                         ? FK_OP_LOGS
+                                                         : FK_OP_SUMS,
+  };
+}
+
+/* ---- what engines can do ---------------------------------------------------------------------- */
+
+bool fk_engine_can(const struct fk_engine *engine, enum fk_operation operation) {
+  return engine->operations >> operation & 1;
+}
+
+static bool is_built(enum fk_backend backend) {
+  for (int i = 0; i < N_ENGINES; i++)
+    if (engines[i]->backend == backend) return true;
+  return false;
+}
+
+static bool any_fast_can(enum fk_operation operation) {
+  for (int i = 0; i < N_ENGINES; i++)
+    if (engines[i]->kind == FK_ENGINE_FAST && fk_engine_can(engines[i], operation)) return true;
+  return false;
+}
+
+static bool is_able(const struct fk_engine *engine, const struct fk_opts *opts, const struct fk_work *work) {
+  return fk_engine_can(engine, work->operation) && (!engine->supports || engine->supports(work, opts));
+}
+
+static bool is_candidate(const struct fk_engine *engine, const struct fk_opts *opts, const struct fk_work *work) {
+  bool no_fast = opts->engine == FK_ENGINE_FAST && !any_fast_can(work->operation);
+  return (opts->backend == FK_BACKEND_AUTO || engine->backend == opts->backend) &&
+         (opts->engine == FK_ENGINE_AUTO || no_fast || engine->kind == opts->engine) &&
+         is_able(engine, opts, work);
+}
+
+bool fk_plan_has(const struct fk_opts *opts, const struct fk_work *work) {
+  for (int i = 0; i < N_ENGINES; i++)
+    if (is_candidate(engines[i], opts, work)) return true;
+  return false;
+}
+
+/* ---- why -------------------------------------------------------------------------------------- */
+
+static void say_why(struct fk_stats *stats, const char *why) {
+  snprintf(stats->reason, sizeof stats->reason, "%.*s", (int)sizeof stats->reason - 1, why);
+}
+
+void fk_plan_say(struct fk_stats *stats, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(stats->reason_engine, sizeof stats->reason_engine, format, arguments);
+  va_end(arguments);
+}
+
+void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *const *names,
+                         const double *seconds) {
+  char *text = stats->reason_engine;
+  size_t size = sizeof stats->reason_engine;
+  const char *name = names[chosen];
+  fk_plan_say(stats, "%s%sby estimate: %.2g s", name ? name : "", name ? " " : "", seconds[chosen]);
+  for (int i = 0; i < n; i++) {
+    size_t length = strlen(text);
+    if (i != chosen && isfinite(seconds[i]))
+      snprintf(text + length, size - length, ", %s %.2g s", names[i], seconds[i]);
+  }
+}
+
+static const char *plural(double d) { return d == 1 ? "dimension" : "dimensions"; }
+
+/* least: the seconds of exact and of fast engines. */
+static void say_why_engine(struct fk_stats *stats, const struct fk_opts *opts, const struct fk_work *work,
+                           const struct fk_engine *engine, const double *least) {
+  bool is_fast = engine->kind == FK_ENGINE_FAST;
+  if (!any_fast_can(work->operation))
+    fk_plan_say(stats, "no fast engine for %s", operations[work->operation].words);
+  else if (opts->engine != FK_ENGINE_AUTO)
+    fk_plan_say(stats, "as asked");
+  else if (opts->tol == 0)
+    fk_plan_say(stats, "no tolerance");
+  else if (!isfinite(least[1]))
+    fk_plan_say(stats, "no fast engine for the %s kernel in %.0f %s", fk_kernel_name(work->kernel), work->d,
+                plural(work->d));
+  else
+    fk_plan_say_seconds(stats, is_fast, 2,
+                        is_fast ? (const char *[]){"exact", NULL} : (const char *[]){NULL, "fast"}, least);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------- */
+
+/* The CPU's exact engine can do anything: only the wish for a fast one is left without any. */
+static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_work *work, struct fk_error *err) {
+  const char *on = opts->backend == FK_BACKEND_CPU    ? " on the CPU"
+                   : opts->backend == FK_BACKEND_CUDA ? " on the GPU"
+                                                      : "";
+  return fk_fail(err, FK_STATUS_UNSUPPORTED,
+                 "no fast engine for the %s kernel in %.0f %s with tol = %g%s: use engine = \"auto\" or \"exact\"",
+                 fk_kernel_name(work->kernel), work->d, plural(work->d), opts->tol, on);
+}
+
+/* Gaussian sums far from all points leave the range of floats, which keep 1e-6 of others: where a tolerance
+ * counts, exact sums in place of fast ones are in double. */
+struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_opts *opts,
+                               const struct fk_work *work) {
+  struct fk_opts own = *opts;
+  bool counts = false, beyond = work->kernel == FK_KERNEL_GAUSSIAN || opts->tol < 1e-6;
+  for (int i = 0; i < N_ENGINES; i++)
+    if (engines[i]->kind == FK_ENGINE_FAST && is_able(engines[i], opts, work)) counts = true;
+  if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts && beyond)
+    own.precision = FK_PRECISION_DOUBLE;
+  return own;
+}
+
+/* An engine is asked whether it works, which may start a driver, only where it would be faster by its guess than
+ * those before it; the first engine, the CPU's, always does. One of a back end that was asked for has to work. */
+enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *work,
+                              struct fk_plan_choice *choice, struct fk_stats *stats, struct fk_error *err) {
+  bool asked = opts->backend != FK_BACKEND_AUTO;
+  double least[2] = {INFINITY, INFINITY};
+  if (asked && !is_built(opts->backend))
+    return fk_fail(err, FK_STATUS_NO_DEVICE,
+                   "backend \"cuda\" is not available: this build of flashkernel has no CUDA engine; use "
+                   "backend = \"auto\" or \"cpu\"");
+  *choice = (struct fk_plan_choice){.engine = NULL, .seconds = INFINITY};
+  say_why(stats, asked                       ? "as asked"
+                 : is_built(FK_BACKEND_CUDA) ? "fastest by estimate"
+                                             : "the only back end of this build");
+  for (int i = 0; i < N_ENGINES; i++) {
+    struct fk_error why = {FK_STATUS_OK, ""};
+    if (!is_candidate(engines[i], opts, work)) continue;
+    struct fk_plan_choice next = {engines[i], fk_plan_options(engines[i], opts, work), 0};
+    double *of_kind = &least[engines[i]->kind == FK_ENGINE_FAST];
+    next.seconds = engines[i]->seconds(work, &next.opts);
+    bool slower = choice->engine && next.seconds >= choice->seconds;
+    enum fk_status status = slower ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
+    if (status && asked) return status;
+    if (status) say_why(stats, why.message);
+    if (!status) *of_kind = fmin(*of_kind, next.seconds);
+    if (!status && !slower) *choice = next;
+  }
+  if (!choice->engine) return no_candidate(opts, work, err);
+  say_why_engine(stats, opts, work, choice->engine, least);
+  return FK_STATUS_OK;
+}
+
+/* INFINITY where nothing can do it. */
+static double seconds_with(const struct fk_opts *opts, enum fk_engine_kind engine, double tol,
+                           const struct fk_work *work) {
+  struct fk_opts own = *opts;
+  struct fk_plan_choice choice;
+  struct fk_stats stats;
+  struct fk_error why = {FK_STATUS_OK, ""};
+  own.engine = engine;
+  own.tol = tol;
+  return fk_plan_choose(&own, work, &choice, &stats, &why) ? INFINITY : choice.seconds;
+}
+
+double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own) {
+  const struct fk_hint_costs *c = &fk_costs.hint;
+  double least = work->n * work->m * (work->d + fk_costs.exact_cpu.kernel[FK_KERNEL_GAUSSIAN]);
+  if (least < c->work || opts->tol > 0 || opts->engine == FK_ENGINE_EXACT) return 0;
+  double exact = seconds_with(opts, FK_ENGINE_EXACT, 0, work) * (own ? c->own : 1);
+  double fast = seconds_with(opts, FK_ENGINE_FAST, c->tol, work) * pow(c->growth, fmax(0, work->d - c->low));
+  return isfinite(exact) && exact > c->exact && fast < c->fast ? exact : 0;
+}
+
+#if !FK_WITH_CUDA
+void fk_gpu_info(struct fk_gpu_info *info) {
+  memset(info, 0, sizeof *info);
+  snprintf(info->status, sizeof info->status, "this build of flashkernel has no CUDA engine");
+}
+void fk_gpu_release(void) {}
+#endif
