@@ -4,17 +4,6 @@
 #include <stdlib.h>
 
 #include "../core/plan.h"
-#include "../cpu/grid/grid.h"
-
-static enum fk_status survey(const struct fk_fast_job *job, const struct fk_fast_samples *s,
-                             struct fk_grid_work *work, struct fk_error *err) {
-  struct fk_grid_points points = {s->x.data, s->x.n, s->x.n};
-  *work = (struct fk_grid_work){.n = (double)job->n, .m = (double)job->m, .d = (int)job->d};
-  work->columns = job->columns;
-  work->use = (job->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (job->gradient ? FK_WINDOW_GRADIENT : 0);
-  work->same_points = job->same;
-  return fk_grid_survey(&points, work->n, (int)job->d, work, err);
-}
 
 /* ---- the choice ------------------------------------------------------------------------------- */
 
@@ -47,7 +36,7 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
   struct fk_grid_work work;
   struct fk_window window;
   bool single = job->single, forced = job->opts->engine == FK_ENGINE_FAST || fk_fast_is_wished();
-  enum fk_status status = survey(job, s, &work, err);
+  enum fk_status status = fk_fast_survey(job, s, &work, err);
   if (!status && !gaussian) {
     status = fk_fast_check_init(job, NULL, 0, &choice->sample, err);
     job->least = status ? 0 : fk_fast_check_least(job, &choice->sample);

@@ -7,6 +7,7 @@
 #include "../core/costs.h"
 #include "../core/count.h"
 #include "../cpu/direct/direct.h"
+#include "../cpu/grid/grid.h"
 
 /* Benchmarks and tests run one method where the other is cheaper: FLASHKERNEL_FAST_METHOD is "grid" or "direct".
  */
@@ -40,15 +41,67 @@ static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_p
   return status;
 }
 
+struct fk_fast_kept {
+  double *x;
+  bool surveyed;
+  double extent[FK_GRID_MAX_D], boxes[FK_GRID_LEVELS];
+};
+
+static void free_kept(void *state) {
+  struct fk_fast_kept *kept = state;
+  free(kept->x);
+  free(kept);
+}
+
+/* A copy of the samples for the sums to come. Without memory for it nothing is kept. */
+static struct fk_fast_kept *keep(const struct fk_fast_job *job, const double *x, int64_t n) {
+  struct fk_operator *op = fk_task_keeper(job->task);
+  struct fk_fast_kept *kept = op ? calloc(1, sizeof *kept) : NULL;
+  size_t bytes = sizeof *x * (size_t)(n * job->d);
+  if (!kept || !(kept->x = malloc(bytes))) {
+    free(kept);
+    return NULL;
+  }
+  memcpy(kept->x, x, bytes);
+  op->kept[FK_KEEPER_SAMPLES] = (struct fk_kept){kept, free_kept};
+  return kept;
+}
+
 enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *s,
                                     struct fk_error *err) {
-  int64_t n = sample_size(job->n), m = job->same ? n : sample_size(job->m);
-  s->u = malloc(sizeof(double) * (size_t)((n + m) * job->d));
+  int64_t n = sample_size(job->n), m = job->same ? 0 : sample_size(job->m), d = job->d;
+  const struct fk_operator *op = fk_task_keeper(job->task);
+  s->kept = op ? op->kept[FK_KEEPER_SAMPLES].state : NULL;
+  int64_t own = s->kept ? 0 : n;
+  s->u = malloc(sizeof(double) * (size_t)((own + m) * d + 1));
   if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
-  s->x = (struct fk_points){s->u, n, job->d};
-  s->y = (struct fk_points){job->same ? NULL : s->u + n * job->d, m, job->d};
-  enum fk_status status = sample_of(job, &job->task->sources, n, s->u, err);
-  if (!status && !job->same) status = sample_of(job, fk_fast_targets(job), m, s->u + n * job->d, err);
+  s->x = (struct fk_points){s->kept ? s->kept->x : s->u, n, d};
+  s->y = (struct fk_points){job->same ? NULL : s->u + own * d, job->same ? n : m, d};
+  enum fk_status status = FK_STATUS_OK;
+  if (own) status = sample_of(job, &job->task->sources, n, s->u, err);
+  if (own && !status) s->kept = keep(job, s->u, n);
+  if (!status && m) status = sample_of(job, fk_fast_targets(job), m, s->u + own * d, err);
+  return status;
+}
+
+enum fk_status fk_fast_survey(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+                              struct fk_grid_work *work, struct fk_error *err) {
+  struct fk_grid_points points = {s->x.data, s->x.n, s->x.n};
+  struct fk_fast_kept *kept = s->kept;
+  enum fk_status status = FK_STATUS_OK;
+  *work = (struct fk_grid_work){.n = (double)job->n, .m = (double)job->m, .d = (int)job->d};
+  work->columns = job->columns;
+  work->use = (job->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (job->gradient ? FK_WINDOW_GRADIENT : 0);
+  work->same_points = job->same;
+  if (!kept || !kept->surveyed) status = fk_grid_survey(&points, work->n, (int)job->d, work, err);
+  if (status || !kept) return status;
+  if (!kept->surveyed) {
+    memcpy(kept->extent, work->extent, sizeof kept->extent);
+    memcpy(kept->boxes, work->boxes, sizeof kept->boxes);
+  }
+  kept->surveyed = true;
+  memcpy(work->extent, kept->extent, sizeof kept->extent);
+  memcpy(work->boxes, kept->boxes, sizeof kept->boxes);
   return status;
 }
 

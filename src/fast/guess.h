@@ -8,13 +8,18 @@
 bool fk_fast_is_wished(void);
 bool fk_fast_may_be(const char *method);
 
-/* What the choice goes by: samples of both sides, whitened. */
+/* What the choice goes by: samples of both sides, whitened. An operator keeps those of its points, and what a
+ * survey of them tells. */
+struct fk_fast_kept;
 struct fk_fast_samples {
-  double *u; /* the caller frees */
+  double *u; /* the caller frees: those that are not kept */
   struct fk_points x, y;
+  struct fk_fast_kept *kept; /* NULL: nothing is */
 };
 enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *samples,
                                     struct fk_error *err);
+enum fk_status fk_fast_survey(const struct fk_fast_job *job, const struct fk_fast_samples *samples,
+                              struct fk_grid_work *work, struct fk_error *err);
 
 /* The cheapest window with an error of at most tol sum |b|: infinite seconds where there is none. *single: whether
  * floats may do on entry, and whether they shall. */
