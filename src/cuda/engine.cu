@@ -19,6 +19,7 @@ struct shared {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
+  double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_resident *moved; /* those */
 };
@@ -116,6 +117,7 @@ static void init_job(struct fk_cuda_job *job, const struct shared *shared) {
   job->normalised = job->form.type == FK_FORM_GAUSSIAN && job->n_values > 0 &&
                     job->precision != FK_PRECISION_DOUBLE &&
                     (task->targets.data || task->weights || task->exclude_self);
+  job->source_end = task->sources.n;
   job->progress_per_pair = 1.0 / ((double)task->sources.n * (job->normalised ? 2 : 1));
 }
 
@@ -159,7 +161,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
                               struct fk_error *err) {
   const struct fk_task *task = job->task;
   FK_TRY(plan_chunks(job, err));
-  bool whole = job->source_chunk >= task->sources.n;
+  bool whole = job->source_chunk >= job->source_end - job->source_begin;
   job->finds_centre = whole && is_kept(shared) && (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
@@ -173,27 +175,93 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
 }
 
+/* On sources that are kept, or (NULL) on some for this job alone. */
+static enum fk_status run_on(struct fk_cuda_job *job, struct fk_cuda_sources *kept, struct shared *shared,
+                             int64_t first, int64_t count, struct fk_error *err) {
+  struct fk_cuda_sources own;
+  fk_cuda_sources_init(&own, job->context);
+  job->sources = kept ? kept : &own;
+  job->sources->busy = true;
+  enum fk_status status = run_job(job, shared, first, count, err);
+  job->sources->busy = false;
+  if (!kept || status || job->source_chunk < job->source_end - job->source_begin)
+    fk_cuda_sources_empty(job->sources);
+  fk_cuda_drop(job->context, &job->sources->raw_buffer);
+  job->sources->raw = NULL;
+  fk_job_free(job);
+  return status;
+}
+
 static enum fk_status sums_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
                                  struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
   struct shared *shared = (struct shared *)data;
   struct fk_cuda_job job = {};
-  struct fk_cuda_sources own;
-  bool kept = is_kept(shared);
-  fk_cuda_sources_init(&own, context);
+  struct fk_cuda_sources *kept = NULL;
   job.context = context;
   job.progress = progress;
   job.seconds = seconds;
-  job.sources = &own;
   init_job(&job, shared);
-  if (kept) FK_TRY(fk_cuda_sources_of(shared->task->op, context, &job.sources, err));
-  job.sources->busy = true;
-  enum fk_status status = run_job(&job, shared, first, count, err);
-  job.sources->busy = false;
-  if (!kept || status || job.source_chunk < shared->task->sources.n) fk_cuda_sources_empty(job.sources);
-  fk_cuda_drop(context, &job.sources->raw_buffer);
-  job.sources->raw = NULL;
-  fk_job_free(&job);
-  return status;
+  if (is_kept(shared)) FK_TRY(fk_cuda_sources_of(shared->task->op, context, &kept, err));
+  return run_on(&job, kept, shared, first, count, err);
+}
+
+/* ---- few targets ------------------------------------------------------------------------------ */
+
+/* Where targets are too few to be shared among devices, sources are: in shards whose number goes by that of the
+ * points alone. Their sums are added in order, so that the bits are the same for any number of devices. */
+enum { SHARD_TARGETS = 1024, LEAST_SHARD = 1 << 22 };
+
+static int64_t shard_length(const struct fk_task *task) {
+  int64_t shards = fk_smaller(FK_CUDA_SHARDS, task->sources.n / LEAST_SHARD);
+  bool few = task->targets.data && task->targets.n <= SHARD_TARGETS && task->sources.data;
+  bool plain = task->values == FK_VALUES_NONE && !task->exclude_self;
+  return few && plain && shards > 1 ? fk_padded(fk_pieces(task->sources.n, shards), FK_TENSOR_FLUSH) : 0;
+}
+
+/* Shards first .. first + count - 1, each to sums of its own. */
+static enum fk_status shards_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                                   struct fk_cuda_progress *progress, double *seconds, struct fk_error *err) {
+  struct shared *shared = (struct shared *)data;
+  const struct fk_task *task = shared->task;
+  int64_t m = task->targets.n, length = shard_length(task);
+  for (int64_t shard = first; shard < first + count; shard++) {
+    struct fk_task part = *task;
+    struct shared own = *shared;
+    struct fk_cuda_job job = {};
+    struct fk_cuda_sources *kept = NULL;
+    part.mass = shared->parts + shard * m;
+    part.shift = NULL;
+    part.tail_pass = false;
+    own.task = &part;
+    job.context = context;
+    job.progress = progress;
+    job.seconds = seconds;
+    init_job(&job, &own);
+    job.source_begin = shard * length;
+    job.source_end = fk_smaller(task->sources.n, job.source_begin + length);
+    job.progress_per_pair = 1.0 / ((double)m * (double)(job.source_end - job.source_begin));
+    if (is_kept(shared)) FK_TRY(fk_cuda_shard_of(task->op, context, (int)shard, &kept, err));
+    FK_TRY(run_on(&job, kept, &own, 0, m, err));
+    if (shard == 0) shared->method = own.method;
+  }
+  return FK_STATUS_OK;
+}
+
+/* True where some sum has lost terms, and all have to be done in another way. */
+static bool join_shards(const struct shared *shared, int64_t shards) {
+  const struct fk_task *task = shared->task;
+  int64_t m = task->targets.n;
+  double lost =
+      fk_lost_below(shared->opts->precision != FK_PRECISION_DOUBLE, task->sources.n, shared->weight_scale);
+  bool any = false;
+  for (int64_t j = 0; j < m; j++) {
+    double sum = 0;
+    for (int64_t s = 0; s < shards; s++) sum += shared->parts[s * m + j];
+    task->mass[j] = sum;
+    if (task->shift) task->shift[j] = 0;
+    any |= task->tail_pass && !(fabs(sum) >= lost);
+  }
+  return any;
 }
 
 /* ---- the engine ------------------------------------------------------------------------------- */
@@ -252,6 +320,28 @@ static enum fk_status keep_sources(const struct shared *shared, struct fk_cuda_c
   return FK_STATUS_OK;
 }
 
+/* *lost: some sums have lost terms. */
+static enum fk_status sum_shards(struct shared *shared, struct fk_cuda_context **contexts, int count,
+                                 double *seconds, bool *lost, struct fk_error *err) {
+  const struct fk_task *task = shared->task;
+  int64_t shards = fk_pieces(task->sources.n, shard_length(task));
+  struct fk_cuda_work work = {shards, 1, &shared->opts->poll, shards_range, shared};
+  shared->parts = (double *)calloc((size_t)(shards * task->targets.n), sizeof *shared->parts);
+  if (!shared->parts) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of shards");
+  enum fk_status status = fk_cuda_on_devices(contexts, count, &work, seconds, err);
+  *lost = !status && join_shards(shared, shards);
+  free(shared->parts);
+  return status;
+}
+
+static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_context **contexts, int count,
+                                     double *seconds, struct fk_error *err) {
+  struct fk_cuda_work work = {fk_n_targets(shared->task), FK_TENSOR_ROWS, &shared->opts->poll, sums_range, shared};
+  bool lost = true;
+  if (!shared->A && shard_length(shared->task)) FK_TRY(sum_shards(shared, contexts, count, seconds, &lost, err));
+  return lost ? fk_cuda_on_devices(contexts, count, &work, seconds, err) : FK_STATUS_OK;
+}
+
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
   const char *methods[] = {"difference", "difference", "mma", "wgmma"};
@@ -263,9 +353,8 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   shared->weight_scale = shared->weight_scale > 0 ? fmax(shared->weight_scale, DBL_MIN) : 1;
   FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
   if (points) points->busy = true;
-  struct fk_cuda_work work = {fk_n_targets(task), FK_TENSOR_ROWS, &opts->poll, sums_range, shared};
   enum fk_status status = keep_sources(shared, contexts, count, err);
-  if (!status) status = fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err);
+  if (!status) status = sum_on_devices(shared, contexts, count, &stats->device_seconds, err);
   if (points) points->busy = false;
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);

@@ -33,6 +33,7 @@ struct fk_cuda_job {
   const struct fk_cuda_move *move; /* results are points that move; NULL: sums for the host */
 
   struct fk_cuda_sources *sources;
+  int64_t source_begin, source_end; /* all of them, or those of a shard */
   int64_t source_chunk;
   int first_value; /* of the columns that are summed next */
   enum fk_cuda_method method;

@@ -45,9 +45,9 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
 
 /* ---- those of an operator --------------------------------------------------------------------- */
 
-/* One for each device. */
+/* For each device, and for each shard, which may be on any. */
 struct kept {
-  struct fk_cuda_sources *on[FK_MAX_DEVICES];
+  struct fk_cuda_sources *on[FK_MAX_DEVICES], *shard[FK_CUDA_SHARDS];
 };
 
 static void forget(struct fk_cuda_sources *s) {
@@ -68,18 +68,15 @@ static void free_kept(void *state) {
   struct kept *kept = (struct kept *)state;
   for (int i = 0; i < FK_MAX_DEVICES; i++)
     if (kept->on[i]) forget(kept->on[i]);
+  for (int i = 0; i < FK_CUDA_SHARDS; i++)
+    if (kept->shard[i]) forget(kept->shard[i]);
   free(kept);
 }
 
-enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
-                                  struct fk_cuda_sources **sources, struct fk_error *err) {
-  struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
-  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
-  struct kept *kept = (struct kept *)slot->state;
-  if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  struct fk_cuda_sources **own = &kept->on[context->device];
-  if (*own && (*own)->context_id != context->id) { /* of before the device was given back */
-    free(*own);
+/* At *own, made where there is none, or one of another device or of before this one was given back. */
+static enum fk_status find(struct fk_cuda_sources **own, struct fk_cuda_context *context, struct fk_error *err) {
+  if (*own && (*own)->context_id != context->id) {
+    forget(*own);
     *own = NULL;
   }
   if (!*own) {
@@ -90,7 +87,25 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
     context->kept = *own;
   }
   (*own)->used_at = ++context->clock;
-  *sources = *own;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
+                                  struct fk_cuda_sources **sources, struct fk_error *err) {
+  struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
+  struct kept *kept = (struct kept *)slot->state;
+  if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  FK_TRY(find(&kept->on[context->device], context, err));
+  *sources = kept->on[context->device];
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_cuda_shard_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
+                                struct fk_cuda_sources **sources, struct fk_error *err) {
+  struct kept *kept = (struct kept *)op->kept[FK_KEEPER_CUDA].state;
+  FK_TRY(find(&kept->shard[shard], context, err));
+  *sources = kept->shard[shard];
   return FK_STATUS_OK;
 }
 

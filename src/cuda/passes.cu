@@ -18,7 +18,7 @@ static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols
   const int64_t tile = fk_on_tensor_cores(job->method) ? FK_TENSOR_ROWS : 64, blocks = 132 * 16;
   int64_t rows = job->rows ? tile : fk_n_targets(job->task), tiles = (rows + tile - 1) / tile;
   int64_t wanted = (blocks + tiles - 1) / tiles, least = fk_on_tensor_cores(job->method) ? 1024 : 512;
-  int64_t cols = (job->task->sources.n + wanted - 1) / wanted;
+  int64_t cols = (job->source_end - job->source_begin + wanted - 1) / wanted;
   *cols_per_slot = fk_larger(fk_padded(cols, least), least);
   if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_padded(*cols_per_slot, FK_TENSOR_FLUSH);
   *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
@@ -69,7 +69,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   finish.undo = tensor ? job->undo : NULL;
   finish.value_scale = !coordinates ? 1 : 1 / (tensor ? job->grid.scale : job->form.scale);
   finish.largest = pass == FK_PASS_LARGEST;
-  finish.first = job->sources->first == 0;
+  finish.first = job->sources->first == job->source_begin;
   finish.result = result;
   finish.ld_result = job->ld_result;
   for (int64_t first = 0; first < rows; first += rows_per_launch) {
@@ -100,7 +100,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
 static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                struct fk_error *err) {
   bool values = pass == FK_PASS_SUMS && job->n_values > 0;
-  for (int64_t first = 0; first < job->task->sources.n; first += job->source_chunk) {
+  for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
     job->first_value = 0;
     do {
       FK_TRY(fk_job_prepare_sources(job, first, values, err));
@@ -172,14 +172,14 @@ static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct 
 
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  bool one_chunk = job->source_chunk >= job->task->sources.n;
+  bool one_chunk = job->source_chunk >= job->source_end - job->source_begin;
   job->ld_result = fk_padded(count, FK_TENSOR_ROWS);
   FK_TRY(fk_cuda_room(context, &job->result_buffer, job->ld_result * (1 + job->n_values), &job->result, err));
-  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, 0, err));
+  if (one_chunk) FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
   FK_TRY(fk_job_fetch_targets(job, first, count, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   if (one_chunk) {
-    FK_TRY(fk_job_whiten_sources(job, 0, err));
+    FK_TRY(fk_job_whiten_sources(job, job->source_begin, err));
     job->normalised &= fk_on_tensor_cores(job->method); /* other sums need not be raised */
   }
   FK_TRY(fk_job_whiten_targets(job, err));

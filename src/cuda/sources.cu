@@ -65,7 +65,7 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   const struct fk_points *x = &job->task->sources;
   struct fk_cuda_sources *s = job->sources;
-  int64_t count = fk_smaller(job->source_chunk, x->n - first);
+  int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {
     s->first = -1;
     s->whitened = s->packed = false;
