@@ -91,6 +91,11 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", of(x, NULL, L, plan = stream), x, plain, FALSE, control),
       native("ffi_log_sum", x, x, plain, FALSE, control),
       native("ffi_resolve", 1, 3, 3, 2, "gaussian"),
+      native("ffi_can", 1, "sums", 2, "gaussian"),
+      native("ffi_can", control, "divination", 2, "gaussian"),
+      native("ffi_can", control, "sums", 2, "sinc"),
+      native("ffi_hint", 1, 3, 3, 2, "gaussian", FALSE),
+      native("ffi_hint", control, 3, 3, 2, "sinc", FALSE),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), NULL, c(1, 2), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), NULL, matrix(0, 2, 1), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, "gaussian"), matrix(0, 3, 1), matrix(0, 3, 1), FALSE, control),
@@ -136,6 +141,9 @@ test_that("every routine is called in one place, and those that sum in the files
     stats::setNames(unlist(found), rep(basename(file), length(unlist(found))))
   }))
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
-  sums <- c("ffi_kernel_sum", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve")
+  sums <- c(
+    "ffi_kernel_sum", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve",
+    "ffi_can", "ffi_hint"
+  )
   expect_identical(unique(names(calls)[calls %in% sums]), "sums.R")
 })
