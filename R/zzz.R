@@ -3,5 +3,7 @@
 .onUnload <- function(libpath) {
   # device memory outlives the library otherwise, for as long as the process does
   tryCatch(gpu_release(), error = \(e) NULL)
-  library.dynam.unload("flashkernel", libpath)
+  # finalizers of plans are code of the library: it stays as long as there are fits or operators
+  gc()
+  if (.Call(ffi_handles) == 0) library.dynam.unload("flashkernel", libpath)
 }

@@ -16,16 +16,13 @@ struct call {
   struct fk_error err;
 };
 
-/* Protects one object. */
-static struct fk_operator *begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
+static void begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
   c->err = (struct fk_error){FK_STATUS_OK, ""};
   r_opts(control, &c->opts, &c->stats);
   c->operator= r_open(sources);
-  PROTECT(c->operator.handle);
-  c->x = c->operator.op->x;
+  c->x = c->operator.spec.x;
   c->y = r_targets(y, c->x.d);
   c->m = c->y.data ? c->y.n : c->x.n;
-  return c->operator.op;
 }
 
 static void end(const struct call *c) {
@@ -35,9 +32,12 @@ static void end(const struct call *c) {
 
 SEXP ffi_plan(void) { return r_new_plan(); }
 
+/* Objects whose finalizers are code of the library. */
+SEXP ffi_handles(void) { return Rf_ScalarInteger(r_handles()); }
+
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) {
   struct call c;
-  struct fk_operator *op = begin(&c, sources, y, control);
+  begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
   struct fk_points pb = {NULL, c.x.n, 1};
   if (!plain)
@@ -48,81 +48,89 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   SEXP names = plain ? R_NilValue : r_column_names(b);
   SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, pb.d, names));
 
-  fk_kernel_sum(op, &c.y, pb.data, pb.d, &c.opts, REAL(sums), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  if (op) fk_kernel_sum(op, &c.y, pb.data, pb.d, &c.opts, REAL(sums), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
-  UNPROTECT(2);
+  UNPROTECT(1);
   return result;
 }
 
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   struct call c;
-  struct fk_operator *op = begin(&c, sources, y, control);
+  begin(&c, sources, y, control);
   const double *f = r_numbers(factor, 3, "factor");
   bool is_signed = f[0] < 0 || f[1] != 0 || f[2] != 0, without_self = r_flag(loo);
   SEXP log_abs = PROTECT(r_vector(c.m));
   SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
   struct fk_logs out = {REAL(log_abs), is_signed ? LOGICAL(negative) : NULL};
 
-  fk_log_sum(op, &c.y, f, without_self, &c.opts, &out, &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  if (op) fk_log_sum(op, &c.y, f, without_self, &c.opts, &out, &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 2, (const char *const[]){"log_abs", "negative"}, (SEXP[]){log_abs, negative});
-  UNPROTECT(3);
+  UNPROTECT(2);
   return result;
 }
 
 SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
   struct call c;
-  struct fk_operator *op = begin(&c, sources, y, control);
+  begin(&c, sources, y, control);
   struct fk_score_spec spec = {c.y, r_flag(laplace), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
-  fk_score(op, &spec, &c.opts, REAL(score), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  if (op) fk_score(op, &spec, &c.opts, REAL(score), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"score"}, (SEXP[]){score});
-  UNPROTECT(2);
+  UNPROTECT(1);
   return result;
 }
 
 /* Where they stay on a device, R gets them when it reads them. */
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   struct call c;
-  struct fk_operator *op = begin(&c, sources, R_NilValue, control);
+  begin(&c, sources, R_NilValue, control);
   const double *L = r_factor(chol, c.x.d);
   SEXP names = r_column_names(r_element(sources, "points")), debiased;
   struct fk_resident *there = NULL;
 
-  enum fk_status status = fk_debias_there(op, L, &c.opts, &there, &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  enum fk_status status = op ? fk_debias_there(op, L, &c.opts, &there, &c.stats, &c.err) : c.err.status;
 
   if (status != FK_STATUS_UNSUPPORTED || c.err.status) {
     end(&c);
     debiased = PROTECT(r_resident(there, names));
   } else {
+    r_close(&c.operator); /* nothing is held while R allocates */
+    c.operator= r_open(sources);
     debiased = PROTECT(r_matrix(c.m, c.x.d, names));
 
-    fk_debias(op, L, &c.opts, REAL(debiased), &c.stats, &c.err);
+    op = r_start(&c.operator, & c.err);
+    if (op) fk_debias(op, L, &c.opts, REAL(debiased), &c.stats, &c.err);
 
     end(&c);
   }
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"debiased"}, (SEXP[]){debiased});
-  UNPROTECT(2);
+  UNPROTECT(1);
   return result;
 }
 
 SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP control) {
   struct call c;
-  struct fk_operator *op = begin(&c, sources, R_NilValue, control);
+  begin(&c, sources, R_NilValue, control);
   const double *L = r_factor(chol, c.x.d);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
-  fk_sdkde_loo(op, L, &c.opts, REAL(log_sum), &c.stats, &c.err);
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  if (op) fk_sdkde_loo(op, L, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
-  UNPROTECT(2);
+  UNPROTECT(1);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include "../fast/check_rows.h"
 #include "../fast/stream.h"
 #include "ffi.h"
+#include "operator.h"
 
 /* The numbers, from 1, of the targets by which a stream checks itself. */
 SEXP ffi_stream_rows(SEXP n, SEXP m) {
@@ -20,6 +21,11 @@ static SEXP tag(void) { return Rf_install("flashkernel_stream"); }
 static void close_handle(SEXP handle) {
   fk_stream_free(R_ExternalPtrAddr(handle));
   R_ClearExternalPtr(handle);
+}
+
+static void finalize(SEXP handle) {
+  close_handle(handle);
+  r_count_handle(-1);
 }
 
 static struct fk_stream *stream_of(SEXP handle) {
@@ -52,7 +58,8 @@ SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP
     Rf_error("`checked` must be the targets that the stream checks");
   r_opts(control, &opts, &stats);
   SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
-  R_RegisterCFinalizerEx(handle, close_handle, FALSE);
+  R_RegisterCFinalizerEx(handle, finalize, FALSE);
+  r_count_handle(1);
 
   fk_stream_open(&spec, &opts, &stream, &err);
   R_SetExternalPtrAddr(handle, stream);

@@ -26,9 +26,23 @@ static void drop(SEXP handle) {
   free(plan);
 }
 
+static int handles;
+void r_count_handle(int by) { handles += by; }
+int r_handles(void) { return handles; }
+
+static void finalize(SEXP handle) {
+  drop(handle);
+  r_count_handle(-1);
+}
+
+static void watch(SEXP handle) {
+  R_RegisterCFinalizerEx(handle, finalize, FALSE);
+  r_count_handle(1);
+}
+
 SEXP r_new_plan(void) {
   SEXP handle = PROTECT(R_MakeExternalPtr(&empty, tag(), R_NilValue));
-  R_RegisterCFinalizerEx(handle, drop, FALSE);
+  watch(handle);
   UNPROTECT(1);
   return handle;
 }
@@ -74,25 +88,26 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
 
 struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
-  struct fk_operator_spec spec = spec_of(sources);
-  struct r_operator operator= {.stays = handle != R_NilValue};
-  if (!operator.stays) handle = r_new_plan();
+  struct r_operator operator= {NULL, spec_of(sources)};
+  if (Rf_isNull(handle)) return operator;
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
-  PROTECT(handle);
   if (!R_ExternalPtrAddr(handle)) {
-    R_RegisterCFinalizerEx(handle, drop, FALSE);
+    watch(handle);
     R_SetExternalPtrAddr(handle, &empty);
   }
   const struct plan *plan = R_ExternalPtrAddr(handle);
-  if (plan != &empty && !is_of(plan, sources, &spec)) drop(handle);
-  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &spec);
+  if (plan != &empty && !is_of(plan, sources, &operator.spec)) drop(handle);
+  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &operator.spec);
   plan = R_ExternalPtrAddr(handle);
   operator.op = plan->op;
-  operator.handle = handle;
-  UNPROTECT(1);
   return operator;
 }
 
+struct fk_operator *r_start(struct r_operator *operator, struct fk_error * err) {
+  if (!operator->op) fk_operator_create(&operator->spec, &operator->op, err);
+  return operator->op;
+}
+
 void r_close(const struct r_operator *operator) {
-  if (!operator->stays) drop(operator->handle);
+  if (!operator->spec.stays) fk_operator_free(operator->op);
 }

@@ -11,6 +11,7 @@ static struct fk_resident *resident(SEXP x) { return R_ExternalPtrAddr(R_altrep_
 static void finalize(SEXP handle) {
   fk_resident_free(R_ExternalPtrAddr(handle));
   R_ClearExternalPtr(handle);
+  r_count_handle(-1);
 }
 
 static R_xlen_t length(SEXP x) {
@@ -48,6 +49,7 @@ void r_init_resident(DllInfo *dll) {
 SEXP r_resident(struct fk_resident *x, SEXP names) {
   SEXP handle = PROTECT(R_MakeExternalPtr(x, R_NilValue, R_NilValue));
   R_RegisterCFinalizerEx(handle, finalize, FALSE);
+  r_count_handle(1);
   SEXP matrix = PROTECT(R_new_altrep(class, handle, R_NilValue)), dim = PROTECT(Rf_allocVector(INTSXP, 2));
   INTEGER(dim)[0] = (int)fk_resident_rows(x);
   INTEGER(dim)[1] = (int)fk_resident_columns(x);
