@@ -1,16 +1,16 @@
 # Several GPUs of one machine against one: the million-point SD-KDE, sums to a tolerance of 10^8 points (--large: and of
 # 10^9), and whether the bits depend on the number of GPUs.
 #
-#   Rscript inst/bench/gpu-scaling.R [--quick] [--large] [--save] [exact|fast]     --quick: n = 131,072, and 10^6
+#   Rscript inst/bench/gpu-scaling.R [--quick] [--large] [--save] [exact|fast|few]     --quick: n = 131,072, and 10^6
 #
-# exact, fast: that part alone.
+# exact, fast, few: that part alone; few: 64 targets of many points, exactly, which are shared by their sources.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 gpu_start("gpu-scaling.R", "Scaling with the number of GPUs")
 
 arguments <- commandArgs(TRUE)
-parts <- intersect(c("exact", "fast"), arguments)
-if (length(parts) == 0) parts <- c("exact", "fast")
+parts <- intersect(c("exact", "fast", "few"), arguments)
+if (length(parts) == 0) parts <- c("exact", "fast", "few")
 n <- if ("--quick" %in% arguments) 131072 else 1048576
 m <- n / 8
 h <- 0.8053 * (n / 1048576)^(-1 / 20)
@@ -86,4 +86,32 @@ for (n in if ("fast" %in% parts) c(if ("--quick" %in% arguments) 1e6 else 1e8, i
     check.names = FALSE
   ))
   rm(x, b, results)
+}
+
+# 64 targets, predicted by a fit whose points are on the devices.
+if ("few" %in% parts) {
+  n <- if ("--quick" %in% arguments) 1e7 else 1e8
+  x <- rep_len(uniform, 3 * n)
+  dim(x) <- c(n, 3)
+  y <- x[1:64, ] + 0.01
+  measure_few <- function(count) {
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "single", devices = seq_len(count) - 1)
+    first <- wall_seconds(\() log_density(fit, y))
+    result <- NULL
+    seconds <- replicate(9, {
+      wall <- wall_seconds(\() result <<- log_density(fit, y))
+      c(device = result$stats$device_seconds, wall = wall)
+    })
+    list(seconds = c(apply(seconds, 1, stats::median), first = first), values = result$log_abs)
+  }
+  results <- lapply(counts, measure_few)
+  seconds <- vapply(results, \(result) result$seconds, numeric(3))
+  cat(sprintf("n = %s, m = 64, d = 3, exactly: milliseconds, and speedup (x) over one device\n", format_count(n)))
+  show_table(data.frame(
+    devices = counts, first = format_ms(seconds["first", ]), device = format_ms(seconds["device", ]),
+    x = sprintf("%.2f", seconds["device", 1] / seconds["device", ]),
+    wall = format_ms(seconds["wall", ]), x = sprintf("%.2f", seconds["wall", 1] / seconds["wall", ]),
+    `same bits` = ifelse(vapply(results, \(result) identical(result$values, results[[1]]$values), NA), "yes", "NO"),
+    check.names = FALSE
+  ))
 }

@@ -25,6 +25,17 @@ struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const
   return x;
 }
 
+struct fk_resident *fk_resident_on_host(int64_t n, int64_t d, double **host, struct fk_error *err) {
+  double *numbers = fk_aligned_alloc(sizeof *numbers * (size_t)(n * d));
+  struct fk_resident *x = numbers ? fk_resident_create(n, d, NULL, NULL, err) : NULL;
+  if (!numbers) fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points", 8e-6 * (double)n * (double)d);
+  if (x)
+    x->host = *host = numbers;
+  else
+    fk_aligned_free(numbers);
+  return x;
+}
+
 int64_t fk_resident_rows(const struct fk_resident *x) { return x->n; }
 int64_t fk_resident_columns(const struct fk_resident *x) { return x->d; }
 bool fk_resident_is_here(const struct fk_resident *x) { return x->host != NULL; }

@@ -28,6 +28,8 @@ struct fk_resident {
 /* Takes over what is on the device. */
 struct fk_resident *fk_resident_create(int64_t n, int64_t d, void *device, const struct fk_resident_ops *ops,
                                        struct fk_error *err);
+/* Numbers that come here at once, to *host. */
+struct fk_resident *fk_resident_on_host(int64_t n, int64_t d, double **host, struct fk_error *err);
 /* Brings it here, and gives the device's memory back; where that fails it is lost. */
 void fk_resident_leave(struct fk_resident *x);
 /* The first of all, in the order in which they were made. */

@@ -21,7 +21,8 @@ struct shared {
   enum fk_cuda_method method;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
-  struct fk_resident *moved; /* those */
+  struct fk_resident *moved; /* those, */
+  double *host;              /* or where they go from several devices */
 };
 
 /* How many sources and targets fit, with their packed forms. */
@@ -49,15 +50,16 @@ static enum fk_status run_rows(struct fk_cuda_job *job, int64_t first, int64_t e
   return FK_STATUS_OK;
 }
 
-/* The masses of points that move, where any of them are lost: they are on the device. */
-static enum fk_status fetch_lost(struct fk_cuda_job *job, double threshold, double **mass, struct fk_error *err) {
+/* The masses of points that move, `count` of them, where any are lost: they are on the device. */
+static enum fk_status fetch_lost(struct fk_cuda_job *job, int64_t first, int64_t n, double threshold,
+                                 double **mass, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_buffer buffer = {};
-  int64_t n = job->task->sources.n;
+  const double *there = job->move->mass + first;
   unsigned long long *found, count = 0;
   *mass = NULL;
   FK_TRY(fk_cuda_room(context, &buffer, 1, &found, err));
-  cudaError_t code = fk_finish_count_lost(job->move->mass, n, threshold, found, context->stream);
+  cudaError_t code = fk_finish_count_lost(there, n, threshold, found, context->stream);
   enum fk_status status = code == cudaSuccess ? fk_cuda_download(context, (const double *)found, 1,
                                                                  fk_all_rows(1, 1), (double *)&count, err)
                                               : fk_cuda_fail(err, code, "lost_kernel", context->device);
@@ -65,7 +67,7 @@ static enum fk_status fetch_lost(struct fk_cuda_job *job, double threshold, doub
   if (status || count == 0) return status;
   *mass = (double *)malloc(sizeof **mass * (size_t)n);
   if (!*mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
-  return fk_cuda_download(context, job->move->mass, n, fk_all_rows(n, 1), *mass, err);
+  return fk_cuda_download(context, there, n, fk_all_rows(n, 1), *mass, err);
 }
 
 static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
@@ -76,7 +78,7 @@ static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t 
   if (!job->move) return fk_rows_below(task->mass + first, count, threshold, rows, found, err);
   *rows = NULL;
   *found = 0;
-  enum fk_status status = fetch_lost(job, threshold, &mass, err);
+  enum fk_status status = fetch_lost(job, first, count, threshold, &mass, err);
   if (!status && mass) status = fk_rows_below(mass, count, threshold, rows, found, err);
   free(mass);
   return status;
@@ -136,16 +138,22 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
   return fk_cuda_upload(job->context, A, fk_all_rows(d * d, 1), there, d * d, err);
 }
 
-static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared, struct fk_error *err) {
+/* Those of a range stay on the device where they are all, or else come to the host. */
+static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
+                                  struct fk_error *err) {
   struct fk_cuda_arena arena = {};
   struct fk_cuda_buffer moved = {};
   struct fk_cuda_move move = {};
   const struct fk_points *x = &job->task->sources;
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
-  if (!status) status = run_rows(job, 0, x->n, err);
+  if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;
-  if (!status) status = redo_rows(job, 0, x->n, &shared->tail_rows[job->context->device], err);
-  if (!status) status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
+  if (!status) status = redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
+  if (!status && shared->host)
+    status = fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count),
+                              shared->host, err);
+  else if (!status)
+    status = fk_cuda_resident_create(job->context, &moved, x->n, x->d, &shared->moved, err);
   fk_cuda_arena_free(job->context, &arena);
   fk_cuda_drop(job->context, &moved);
   return status;
@@ -166,7 +174,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
-  if (shared->A) return move_points(job, shared, err);
+  if (shared->A) return move_points(job, shared, first, count, err);
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method; /* of all devices: the points decide */
@@ -388,7 +396,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   return FK_STATUS_OK;
 }
 
-/* On one device, where the points fit. */
+/* Where the points fit. Of one device they stay there. */
 static enum fk_status shift(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                             struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
@@ -397,10 +405,14 @@ static enum fk_status shift(const struct fk_task *task, const double *A, const s
   double start = fk_seconds();
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
-  if (count > 1) return FK_STATUS_UNSUPPORTED;
   shared.A = A;
   FK_TRY(bring_points(&own, contexts, count, opts->threads, err));
+  if (count > 1) {
+    shared.moved = fk_resident_on_host(task->sources.n, task->sources.d, &shared.host, err);
+    if (!shared.moved) return err->status;
+  }
   enum fk_status status = run_shared(&shared, contexts, count, stats, err);
+  if (status) fk_resident_free(shared.moved);
   if (status == FK_STATUS_UNSUPPORTED) *err = (struct fk_error){FK_STATUS_OK, ""};
   FK_TRY(status);
   *moved = shared.moved;
