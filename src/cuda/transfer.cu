@@ -11,8 +11,14 @@ struct piece {
   int64_t column, columns, row, rows;
 };
 
+/* Numbers of a piece: small enough that the first is soon under way, large enough to be worth a start. */
+static int64_t piece_size(int64_t numbers) {
+  enum { LEAST = 1 << 17, MOST = FK_STAGING_BYTES / sizeof(double) };
+  return fk_smaller(fk_larger(numbers / 8, LEAST), MOST);
+}
+
 static bool next_piece(struct piece *p, int64_t columns, int64_t rows) {
-  const int64_t capacity = FK_STAGING_BYTES / (int64_t)sizeof(double);
+  const int64_t capacity = piece_size(columns * rows);
   if (p->columns == 0) {
     p->rows = fk_smaller(rows, capacity);
   } else {
