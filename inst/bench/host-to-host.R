@@ -6,7 +6,7 @@
 #
 # PATH is a checkout of github.com/Elliotepsteino/Flash-SD-KDE, as gpu-baselines.py takes it; without it, or where Python
 # (PYTHON, or python3) has no PyTorch, there are no times of that code. --quick: n = 4,096 only; --backend cpu: to try
-# the script without a GPU. Medians of as many runs as two seconds take, five at least. On the device: by events.
+# the script without a GPU. Medians, of runs in a row on either side. On the device: by events.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 
@@ -24,17 +24,14 @@ if ("--quick" %in% arguments) sizes <- sizes[1, ]
 sizes$h <- round(0.9574 * (sizes$n / 32768)^(-1 / 20), 4) # that of gpu.R, at the rate of a KDE
 estimators <- c(KDE = "kde", `SD-KDE` = "sdkde")
 
-# Seconds of task(points), median; points are made anew, and garbage is gone, before each run.
-median_seconds <- function(points, task, budget = 2, least = 5) {
-  seconds <- numeric()
-  started <- Sys.time()
-  task(lapply(points, renew))
-  while (length(seconds) < least || difftime(Sys.time(), started, units = "secs") < budget) {
-    points <- lapply(points, renew)
-    gc(FALSE)
-    seconds <- c(seconds, wall_seconds(\() task(points)))
-  }
-  stats::median(seconds)
+# Seconds of task(points), median of runs one after the other, each with points of its own, which are made before: as
+# many as take 2 GB, 5 to 101.
+median_seconds <- function(points, task) {
+  runs <- max(5, min(101, floor(2e9 / as.numeric(utils::object.size(points)))))
+  fresh <- lapply(seq_len(runs), \(i) lapply(points, renew))
+  for (i in 1:3) task(lapply(points, renew))
+  gc(FALSE)
+  stats::median(vapply(fresh, \(points) wall_seconds(\() task(points)), 0))
 }
 
 fit <- function(points, estimator, h) {
