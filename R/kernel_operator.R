@@ -35,6 +35,7 @@
 #' @returns An object of (S4) class `kernel_operator`.
 #' @inheritSection flash_kde Errors
 #' @seealso [kernel_matvec()] for a single product, and for points larger than memory.
+#' @importFrom methods new setClass setMethod signature
 #' @export
 #' @examples
 #' op <- kernel_operator(faithful, bandwidth = c(0.3, 5))
@@ -85,7 +86,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   # an engine that cannot be had is an error here
   resolve_control(run, nrow(points), nrow(if (is.null(at)) points else at), ncol(points), kernel)
-  methods::new("kernel_operator",
+  new("kernel_operator",
     sources = sum_sources(points, NULL, L, kernel, new_plan()), at = at,
     targets = if (!is.null(at)) sum_sources(at, NULL, L, kernel, new_plan()),
     weights = weights, transposed = FALSE, asked = asked, state = new.env(parent = emptyenv())
@@ -94,7 +95,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
 
 # `sources` and, where they are others, `targets` (NULL: the sources), as sum_sources() has them, each with a plan;
 # `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: of the last product.
-methods::setClass("kernel_operator", representation(
+setClass("kernel_operator", representation(
   sources = "list", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
   state = "environment"
 ))
@@ -125,29 +126,29 @@ ncol_of <- function(op, transposed) {
 }
 
 #' @rdname kernel_operator
-#' @param u,v Vectors or matrices of numbers.
-#' @param op,i,j,drop,... See Details.
-#' @name kernel_operator-methods
+#' @usage NULL
 #' @aliases %*%,kernel_operator,ANY-method %*%,ANY,kernel_operator-method
 #' @exportMethod "%*%"
-methods::setMethod("%*%", methods::signature("kernel_operator", "ANY"), function(x, y) multiply(x, y, x@transposed))
+setMethod("%*%", signature("kernel_operator", "ANY"), function(x, y) multiply(x, y, x@transposed))
 
-methods::setMethod("%*%", methods::signature("ANY", "kernel_operator"), function(x, y) {
+setMethod("%*%", signature("ANY", "kernel_operator"), function(x, y) {
   t(multiply(y, if (is.null(dim(x))) x else t(x), !y@transposed))
 })
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @aliases crossprod,kernel_operator,ANY-method
 #' @exportMethod crossprod
-methods::setMethod("crossprod", methods::signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
+setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
   if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
   multiply(x, y, !x@transposed)
 })
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @aliases tcrossprod,kernel_operator,ANY-method
 #' @exportMethod tcrossprod
-methods::setMethod("tcrossprod", methods::signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
+setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
   if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
   multiply(x, if (is.null(dim(y))) matrix(y, ncol = 1) else t(y), x@transposed)
 })
@@ -155,21 +156,24 @@ methods::setMethod("tcrossprod", methods::signature("kernel_operator", "ANY"), f
 # ---- as a matrix ------------------------------------------------------------------------------
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @exportMethod t
-methods::setMethod("t", "kernel_operator", function(x) {
+setMethod("t", "kernel_operator", function(x) {
   x@transposed <- !x@transposed
   x
 })
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @exportMethod dim
-methods::setMethod("dim", "kernel_operator", function(x) {
+setMethod("dim", "kernel_operator", function(x) {
   c(ncol_of(x, !x@transposed), ncol_of(x, x@transposed))
 })
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @exportMethod diag
-methods::setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
+setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
   size <- min(dim(x))
   # kernels are 1 at distance 0
   values <- if (is.null(x@at)) rep(1, size) else {
@@ -179,6 +183,7 @@ methods::setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names 
 })
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @export
 `[.kernel_operator` <- function(x, i, j, drop = TRUE) {
   if (nargs() - (!missing(drop)) != 3) stop_argument("i", "and `j` must both have a place, as in op[i, ] or op[, j]")
@@ -191,6 +196,7 @@ methods::setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names 
 }
 
 #' @rdname kernel_operator
+#' @usage NULL
 #' @export
 as.matrix.kernel_operator <- function(x, ...) {
   check_dots_empty(...)
@@ -234,9 +240,9 @@ blocks_of <- function(n, size = 256) {
 # ---- what it is -------------------------------------------------------------------------------
 
 #' @rdname kernel_operator
-#' @param object An operator.
+#' @usage NULL
 #' @exportMethod show
-methods::setMethod("show", "kernel_operator", function(object) {
+setMethod("show", "kernel_operator", function(object) {
   size <- dim(object)
   d <- ncol(object@sources$points)
   cat("Kernel operator, ", whole(size[1]), " x ", whole(size[2]), ": ", object@sources$kernel, " kernel in ", d,
