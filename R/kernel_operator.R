@@ -157,18 +157,16 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
 
 #' @rdname kernel_operator
 #' @usage NULL
-#' @exportMethod t
-setMethod("t", "kernel_operator", function(x) {
+#' @export
+t.kernel_operator <- function(x) {
   x@transposed <- !x@transposed
   x
-})
+}
 
 #' @rdname kernel_operator
 #' @usage NULL
-#' @exportMethod dim
-setMethod("dim", "kernel_operator", function(x) {
-  c(ncol_of(x, !x@transposed), ncol_of(x, x@transposed))
-})
+#' @export
+dim.kernel_operator <- function(x) c(ncol_of(x, !x@transposed), ncol_of(x, x@transposed))
 
 #' @rdname kernel_operator
 #' @usage NULL

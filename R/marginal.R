@@ -45,7 +45,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
-  out$sources <- sum_sources(out$x, out$weights, lower)
+  out$sources <- sum_sources(out$x, out$weights, lower, plan = new_plan())
   out
 }
 
