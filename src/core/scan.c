@@ -14,18 +14,32 @@ struct scan {
   _Atomic double largest, least;
 };
 
+/* Nothing but reading, of what the cache may not hold: a thread a megabyte. */
 static void run(struct scan *scan, int64_t n, int threads, fk_body body) {
-  fk_parallel_for(fk_threads_for_bytes(threads, 8.0 * (double)n), n, PIECE, body, scan);
+  fk_parallel_for(fk_threads_for_bytes(threads, 64.0 * (double)n), n, PIECE, body, scan);
+}
+
+/* Numbers are looked at LANES side by side: one would wait for itself. */
+enum { LANES = 4 };
+
+static void raise_to(_Atomic double *most, double value) {
+  double so_far = *most;
+  while (value > so_far && !atomic_compare_exchange_weak(most, &so_far, value)) continue;
+}
+
+static void lower_to(_Atomic double *least, double value) {
+  double so_far = *least;
+  while (value < so_far && !atomic_compare_exchange_weak(least, &so_far, value)) continue;
 }
 
 static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
-  double sum[4] = {0, 0, 0, 0}; /* side by side: one would wait for itself */
+  double sum[LANES] = {0};
   (void)slot;
   /* 0 x is 0, or NaN where x is not finite: the sum needs no branch */
-  for (; first + 4 <= end; first += 4)
-    for (int lane = 0; lane < 4; lane++) sum[lane] += 0 * x[first + lane];
+  for (; first + LANES <= end; first += LANES)
+    for (int lane = 0; lane < LANES; lane++) sum[lane] += 0 * x[first + lane];
   for (; first < end; first++) sum[0] += 0 * x[first];
   if (!((sum[0] + sum[1]) + (sum[2] + sum[3]) == 0)) scan->found = true;
 }
@@ -33,8 +47,7 @@ static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
 /* At the speed of memory, for R asks it of all points. */
 bool fk_all_finite(const double *x, int64_t n) {
   struct scan scan = {.x = x};
-  /* nothing but reading, of what the cache may not hold: a thread a megabyte */
-  fk_parallel_for(fk_threads_for_bytes(0, 64.0 * (double)n), n, PIECE, find_not_finite, &scan);
+  run(&scan, n, 0, find_not_finite);
   return !scan.found;
 }
 
@@ -56,10 +69,15 @@ bool fk_any_negative(const double *x, int64_t n, int threads) {
 static void find_largest(void *data, int64_t first, int64_t end, int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
-  double largest = 0, so_far = scan->largest;
+  double most[LANES] = {0};
   (void)slot;
-  for (int64_t i = first; i < end; i++) largest = fabs(x[i]) > largest ? fabs(x[i]) : largest;
-  while (largest > so_far && !atomic_compare_exchange_weak(&scan->largest, &so_far, largest)) continue;
+  for (; first + LANES <= end; first += LANES)
+    for (int lane = 0; lane < LANES; lane++) {
+      double size = fabs(x[first + lane]);
+      most[lane] = size > most[lane] ? size : most[lane];
+    }
+  for (; first < end; first++) most[0] = fabs(x[first]) > most[0] ? fabs(x[first]) : most[0];
+  for (int lane = 0; lane < LANES; lane++) raise_to(&scan->largest, most[lane]);
 }
 
 double fk_largest(const double *x, int64_t n, int threads) {
@@ -71,14 +89,20 @@ double fk_largest(const double *x, int64_t n, int threads) {
 static void find_range(void *data, int64_t first, int64_t end, int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
-  double high = x[first], low = x[first], most = scan->largest, least = scan->least;
+  double high[LANES], low[LANES];
   (void)slot;
-  for (int64_t i = first; i < end; i++) {
-    high = x[i] > high ? x[i] : high;
-    low = x[i] < low ? x[i] : low;
+  for (int lane = 0; lane < LANES; lane++) high[lane] = -INFINITY, low[lane] = INFINITY;
+  for (; first + LANES <= end; first += LANES)
+    for (int lane = 0; lane < LANES; lane++) {
+      double value = x[first + lane];
+      high[lane] = value > high[lane] ? value : high[lane];
+      low[lane] = value < low[lane] ? value : low[lane];
+    }
+  for (; first < end; first++) {
+    high[0] = x[first] > high[0] ? x[first] : high[0];
+    low[0] = x[first] < low[0] ? x[first] : low[0];
   }
-  while (high > most && !atomic_compare_exchange_weak(&scan->largest, &most, high)) continue;
-  while (low < least && !atomic_compare_exchange_weak(&scan->least, &least, low)) continue;
+  for (int lane = 0; lane < LANES; lane++) raise_to(&scan->largest, high[lane]), lower_to(&scan->least, low[lane]);
 }
 
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high) {
@@ -91,15 +115,15 @@ void fk_range(const double *x, int64_t n, int threads, double *low, double *high
 static void find_sizes(void *data, int64_t first, int64_t end, int slot) {
   struct scan *scan = data;
   const double *x = scan->x;
-  double high = 0, low = INFINITY, most = scan->largest, least = scan->least;
+  double high = 0, low = INFINITY;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     double size = fabs(x[i]);
     high = size > high ? size : high;
     low = size > 0 && size < low ? size : low;
   }
-  while (high > most && !atomic_compare_exchange_weak(&scan->largest, &most, high)) continue;
-  while (low < least && !atomic_compare_exchange_weak(&scan->least, &least, low)) continue;
+  raise_to(&scan->largest, high);
+  lower_to(&scan->least, low);
 }
 
 void fk_sizes(const double *x, int64_t n, int threads, double *least, double *largest) {
