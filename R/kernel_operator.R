@@ -35,7 +35,7 @@
 #' @returns An object of (S4) class `kernel_operator`.
 #' @inheritSection flash_kde Errors
 #' @seealso [kernel_matvec()] for a single product, and for points larger than memory.
-#' @importFrom methods new setClass setMethod signature
+#' @importFrom methods new setClass setMethod show signature
 #' @export
 #' @examples
 #' op <- kernel_operator(faithful, bandwidth = c(0.3, 5))
