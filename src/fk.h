@@ -393,7 +393,8 @@ double fk_largest(const double *x, int64_t n, int threads); /* of absolute value
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
 /* The least and the largest |x| but for 0; Inf and 0 where all are. */
 void fk_sizes(const double *x, int64_t n, int threads, double *least, double *largest);
-double fk_largest_absolute(const double *x, int64_t n); /* it only divides: 1 where all are 0, else no subnormal */
+/* Of absolute values, to divide by: 1 where all are 0, else no subnormal. */
+double fk_largest_absolute(const double *x, int64_t n, int threads);
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 

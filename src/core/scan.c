@@ -133,8 +133,8 @@ void fk_sizes(const double *x, int64_t n, int threads, double *least, double *la
   *largest = scan.largest;
 }
 
-double fk_largest_absolute(const double *x, int64_t n) {
-  double largest = fk_largest(x, n, 1);
+double fk_largest_absolute(const double *x, int64_t n, int threads) {
+  double largest = fk_largest(x, n, threads);
   return largest > 0 ? fmax(largest, DBL_MIN) : 1;
 }
 

@@ -212,7 +212,7 @@ enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *
   memset(*panels, 0, bytes);
   for (int64_t v = 0; v < r; v++) {
     const double *column = columns + v * n;
-    scale[v] = fk_largest_absolute(column, n);
+    scale[v] = fk_largest_absolute(column, n, 1);
     for (int64_t i = 0; i < n; i++)
       fk_real_set(mode, *panels, ((i / panel) * r + v) * panel + i % panel, column[i] / scale[v]);
   }

@@ -34,7 +34,7 @@ enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, con
   s->threads = threads;
   s->weighted = task->weights != NULL;
   s->tails = tails;
-  s->weight_scale = s->weighted && !tails ? fk_largest_absolute(task->weights, x->n) : 1;
+  s->weight_scale = s->weighted && !tails ? fk_largest_absolute(task->weights, x->n, threads) : 1;
   if (task->values == FK_VALUES_NONE) return FK_STATUS_OK;
 
   s->n_values = task->values == FK_VALUES_COORDINATES ? x->d : task->n_columns;

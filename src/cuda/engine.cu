@@ -3,7 +3,6 @@
  * cores, FP32 or FP64. Rows that underflow or lie outside a method's range are done again in FP64. Twin of
  * cpu/exact_cpu.c.
  */
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +109,6 @@ static void init_job(struct fk_cuda_job *job, const struct shared *shared) {
   job->task = task;
   job->id = ++job->context->clock;
   job->precision = opts->precision == FK_PRECISION_AUTO ? FK_PRECISION_SINGLE : opts->precision;
-  job->threads = fk_threads(opts->threads);
   job->weight_scale = shared->weight_scale;
   job->column_scale = shared->column_scale;
   job->n_values = (int)fk_n_values(task);
@@ -123,7 +121,7 @@ static void init_job(struct fk_cuda_job *job, const struct shared *shared) {
   job->progress_per_pair = 1.0 / ((double)task->sources.n * (job->normalised ? 2 : 1));
 }
 
-/* A, zeros, and room for what moves. */
+/* A, and room for what moves. */
 static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct fk_cuda_arena *arena,
                                 struct fk_cuda_buffer *moved, struct fk_cuda_move *move, struct fk_error *err) {
   int64_t n = job->task->sources.n, d = job->task->sources.d;
@@ -303,10 +301,8 @@ static enum fk_status scale_columns(const struct fk_task *task, int threads, dou
   *scale = (double *)malloc(sizeof **scale * (size_t)task->n_columns);
   if (!*scale) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   int64_t n = task->sources.n;
-  for (int64_t v = 0; v < task->n_columns; v++) {
-    double largest = fk_largest(task->columns + v * n, n, threads);
-    (*scale)[v] = largest > 0 ? fmax(largest, DBL_MIN) : 1;
-  }
+  for (int64_t v = 0; v < task->n_columns; v++)
+    (*scale)[v] = fk_largest_absolute(task->columns + v * n, n, threads);
   return FK_STATUS_OK;
 }
 
@@ -357,8 +353,7 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
   struct fk_resident *points = task->op ? task->op->resident : NULL;
-  shared->weight_scale = task->weights ? fk_largest(task->weights, n, opts->threads) : 1;
-  shared->weight_scale = shared->weight_scale > 0 ? fmax(shared->weight_scale, DBL_MIN) : 1;
+  shared->weight_scale = task->weights ? fk_largest_absolute(task->weights, n, opts->threads) : 1;
   FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
   if (points) points->busy = true;
   enum fk_status status = keep_sources(shared, contexts, count, err);

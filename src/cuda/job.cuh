@@ -21,7 +21,6 @@ struct fk_cuda_job {
   const struct fk_task *task;
   uint64_t id; /* of no other on this device */
   enum fk_precision precision;
-  int threads;
   double *seconds; /* of the device */
   struct fk_cuda_progress *progress;
   double progress_per_pair;
@@ -62,7 +61,7 @@ void fk_job_free(struct fk_cuda_job *job);
 
 /* Points x + A (V / S - u), in place of sums, on the device. */
 struct fk_cuda_move {
-  const double *A, *zeros; /* d x d, and d */
+  const double *A; /* d x d */
   bool diagonal;
   double *moved, *mass; /* n x d, and n */
 };

@@ -174,7 +174,7 @@ static SEXP test_scan(SEXP arguments) {
   to[2] = fk_largest(x, n, threads);
   fk_range(x, n, threads, &to[3], &to[4]);
   fk_sizes(x, n, threads, &to[5], &to[6]);
-  to[7] = fk_largest_absolute(x, n);
+  to[7] = fk_largest_absolute(x, n, threads);
   UNPROTECT(1);
   return out;
 }
