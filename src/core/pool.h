@@ -4,9 +4,15 @@
 #ifndef FK_CORE_POOL_H
 #define FK_CORE_POOL_H
 
+#ifndef __cplusplus
 #include <stdatomic.h>
+#endif
 
 #include "../fk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Does items first .. end - 1 of a loop. slot: of the thread that does it, 0 .. threads - 1, 0 the caller's; no
  * two threads have the same at a time, so that it names memory to work in. */
@@ -21,12 +27,14 @@ void fk_parallel_for(int threads, int64_t n, int64_t step, fk_body body, void *d
 int64_t fk_step_for_work(double work);
 int64_t fk_step_for_bytes(double bytes);
 
+#ifndef __cplusplus
 /* Pieces that have to come one after the other where they meet: each waits until it is its turn. What it waits for
  * must be in a piece before it. */
 void fk_turn_wait(atomic_uint *now, unsigned turn);
 static inline void fk_turn_end(atomic_uint *now, unsigned turn) {
   atomic_store_explicit(now, turn + 1, memory_order_release);
 }
+#endif
 
 /* Memory for each slot of a loop, on cache lines of its own; false: there is none. */
 struct fk_scratch {
@@ -41,5 +49,9 @@ static inline void *fk_scratch_at(const struct fk_scratch *scratch, int slot) {
 
 /* Before the library is unloaded: ends the threads. The next loop would start others. */
 void fk_pool_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -90,6 +90,10 @@ double fk_seconds(void) {
 
 enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
 
+int fk_threads_to_copy(int requested, int64_t numbers) {
+  return fk_threads_for_bytes(requested, 128.0 * (double)numbers);
+}
+
 struct copy {
   const double *from;
   double *to;
@@ -107,9 +111,7 @@ static void copy_piece(void *data, int64_t i, int64_t end, int slot) {
 void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
                   int threads) {
   struct copy c = {from, to, from_ld, to_ld, rows, fk_pieces(rows, PIECE)};
-  /* one piece of many mostly: the threads are awake */
-  threads = fk_threads_for_bytes(threads, 128.0 * (double)rows * (double)columns);
-  fk_parallel_for(threads, c.pieces * columns, 1, copy_piece, &c);
+  fk_parallel_for(fk_threads_to_copy(threads, rows * columns), c.pieces * columns, 1, copy_piece, &c);
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */

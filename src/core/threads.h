@@ -25,6 +25,8 @@ void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int thread
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
 
+/* For a copy of so many numbers in memory, of many that follow each other: the threads are awake. */
+int fk_threads_to_copy(int requested, int64_t numbers);
 /* Copies a block of a column-major matrix on several threads (0: all), as one cannot fill the memory's bus. */
 void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
                   int threads);

@@ -51,7 +51,7 @@ enum fk_cuda_slot {
   FK_SLOT_COUNT
 };
 
-enum { FK_STAGING_BUFFERS = 2, FK_STAGING_BYTES = 16 << 20 };
+enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
 
 /* Device memory for a purpose, and the rows of a matrix that are held there. */
 struct fk_cuda_block {
@@ -73,6 +73,7 @@ struct fk_cuda_context {
   size_t memory_total;
   cudaMemPool_t pool; /* NULL: the device has none */
   double used;        /* bytes of all buffers */
+  double available;   /* what they could be in all, as far as is known; 0: it is not */
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
@@ -125,8 +126,9 @@ void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *a
 bool fk_cuda_give_way(struct fk_cuda_context *context);
 /* Memory that no buffer has goes back to the system. */
 void fk_cuda_trim(struct fk_cuda_context *context);
-/* Bytes that a job may use beside `own`, which it has already. */
-enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, double *bytes, struct fk_error *err);
+/* Bytes that a job may use, `own` among them, which it has already. needed: what it would take, roughly. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, double own, double *bytes,
+                              struct fk_error *err);
 /* Bytes of what is kept for operators. */
 double fk_cuda_kept_bytes(const struct fk_cuda_context *context);
 /* How many of them may stay there: what the options say, or half of the device. */

@@ -64,10 +64,10 @@ static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid
 enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_context *context,
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, int64_t *step,
                             struct fk_error *err) {
-  double budget;
+  double budget, bytes = 8.0 * (double)count * (double)x->columns;
   *step = job->spec.chunk;
-  FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &budget, err));
-  if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_budget(context, bytes, fk_cuda_room_bytes(context->room), &budget, err));
+  if (bytes > x->share * budget) return FK_STATUS_OK;
   *step = count;
   return hold(context, x, first, count, err);
 }
@@ -138,8 +138,9 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   const struct fk_cuda_grid_task *task = job->task;
   int64_t m = job->points[FK_GRID_TARGETS].n, most = fk_larger(task->sources.n, m);
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
+  double needed = (double)(task->sources.n + m) * (8 * job->d + 2 * each);
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &job->budget, err));
+  FK_TRY(fk_cuda_budget(context, needed, fk_cuda_room_bytes(context->room), &job->budget, err));
   int64_t *chunk = &job->spec.chunk;
   *chunk = CHUNK_LEAST;
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;

@@ -125,11 +125,21 @@ void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count,
       fk_cuda_keep_within(contexts[i], fk_cuda_memory_to_keep(contexts[i], opts));
 }
 
+static void leave_room(struct fk_operator *op, struct fk_cuda_context *context) {
+  struct fk_cuda_sources *kept;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  context->room = NULL;
+  if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
+}
+
 enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                              struct fk_error *err) {
   for (int i = 0; i < count; i++) {
     struct fk_cuda_sources *kept = NULL;
-    if (op) FK_TRY(fk_cuda_sources_of(op, contexts[i], &kept, err));
+    if (op && fk_cuda_sources_of(op, contexts[i], &kept, err)) {
+      while (i > 0) leave_room(op, contexts[--i]);
+      return err->status;
+    }
     contexts[i]->room = kept ? &kept->room : &contexts[i]->own;
     if (kept) kept->busy = true;
   }
@@ -138,13 +148,7 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
 
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts) {
-  for (int i = 0; i < count; i++) {
-    struct fk_cuda_context *context = contexts[i];
-    struct fk_cuda_sources *kept;
-    struct fk_error err = {FK_STATUS_OK, ""};
-    if (!is_in_use(context)) continue; /* it was lost */
-    context->room = NULL;
-    if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
-  }
+  for (int i = 0; i < count; i++)
+    if (is_in_use(contexts[i])) leave_room(op, contexts[i]); /* else it was lost */
   if (op) fk_cuda_keep_all_within(contexts, count, opts);
 }

@@ -54,6 +54,7 @@ static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buff
   if (code != cudaSuccess) {
     cudaGetLastError();
     buffer->data = NULL;
+    context->available = 0;
     return code;
   }
   buffer->bytes = bytes;
@@ -117,17 +118,28 @@ void fk_cuda_release_kept(struct fk_cuda_context *context) {
   fk_cuda_trim(context);
 }
 
-/* Some of what is free stays so: other programs may use the device, and allocations are rounded up. */
-enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double own, double *bytes, struct fk_error *err) {
+/* All that our buffers could take, as the driver said when it was asked last. To ask takes as long as a small sum:
+ * it is done where that is little, or not known since an allocation failed. */
+static enum fk_status find_available(struct fk_cuda_context *context, double needed, struct fk_error *err) {
+  enum { LITTLE = 16 };
   size_t free_bytes, total;
   uint64_t reserved = 0;
+  if (LITTLE * needed < context->available) return FK_STATUS_OK;
   FK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &total));
   if (context->pool)
     FK_CUDA_TRY(cudaMemPoolGetAttribute(context->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
-  double pooled = fmax((double)reserved - context->used, 0), idle = 0;
+  context->available = (double)free_bytes + fmax((double)reserved, context->used);
+  return FK_STATUS_OK;
+}
+
+/* Some of what is free stays so: other programs may use the device, and allocations are rounded up. */
+enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, double own, double *bytes,
+                              struct fk_error *err) {
+  double idle = 0;
+  FK_TRY(find_available(context, needed, err));
   if (context->room != &context->own) idle += fk_cuda_room_bytes(&context->own);
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
-  *bytes = fk_costs.cuda_memory.of_free * ((double)free_bytes + pooled) + idle + own;
+  *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
   *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
   return FK_STATUS_OK;
 }
