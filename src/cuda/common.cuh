@@ -36,33 +36,22 @@ struct fk_cuda_buffer {
   size_t bytes;
 };
 
-/* Workspace of the grid by purpose. An operator has a set of its own, a room, which stays for its next sums. */
-enum fk_cuda_slot {
-  FK_SLOT_RAW_SOURCES,
-  FK_SLOT_RAW_TARGETS,
-  FK_SLOT_COLUMNS,
-  FK_SLOT_PARTIAL,
-  FK_SLOT_RESULT,
-  FK_SLOT_GRID_SORT,
-  FK_SLOT_GRID_TABLES,
-  FK_SLOT_GRID_TOTAL,
-  FK_SLOT_GRID_FILTER,
-  FK_SLOT_GRID_OUT,
-  FK_SLOT_COUNT
-};
-
 enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 8 * FK_STAGING_NUMBERS };
 
-/* Device memory for a purpose, and the rows of a matrix that are held there. */
-struct fk_cuda_block {
+/* Rows of a matrix of the host, on the device. */
+struct fk_cuda_held {
   struct fk_cuda_buffer buffer;
   uint64_t session; /* a time in which the host's memory does not change; 0: nothing that is known */
   const double *from;
   int64_t first, count;
 };
 
-struct fk_cuda_room {
-  struct fk_cuda_block block[FK_SLOT_COUNT];
+/* What a grid's sums have on a device: the matrices that they read, and the memory that their steps work in. An
+ * operator has one of its own, which stays for its next sums. */
+struct fk_grid_memory {
+  struct fk_cuda_held sources, targets, b;
+  struct fk_cuda_buffer survey, result;                      /* of a step over points */
+  struct fk_cuda_buffer sort, tables, totals, filter, nodes; /* of the grid */
 };
 
 struct fk_cuda_sources;
@@ -77,8 +66,8 @@ struct fk_cuda_context {
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
   char *staging[FK_STAGING_BUFFERS]; /* pinned */
-  struct fk_cuda_room own,
-      *room;                    /* own: of sums of no operator; room: of the grid under way, NULL: there is none */
+  struct fk_grid_memory own,
+      *grid;                    /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
   int copy_threads;             /* of the host, for transfers; 0: all */
   struct fk_cuda_sources *kept; /* those of operators, as they were made */
   uint64_t id, clock;           /* id: of no other context, before or after */
@@ -136,20 +125,13 @@ double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struc
 /* All that is kept on a device goes, and matrices that are nowhere else come to the host. */
 void fk_cuda_release_kept(struct fk_cuda_context *context);
 
-/* For a grid's sums: an operator's room, or the context's own; and when they are done. */
+/* For a grid's sums: an operator's memory, or the context's own; and when they are done. */
 enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                              struct fk_error *err);
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts);
-enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
-                                 void **data, struct fk_error *err);
-template <typename T>
-enum fk_status fk_cuda_array(struct fk_cuda_context *context, enum fk_cuda_slot slot, int64_t count, T **data,
-                             struct fk_error *err) {
-  return fk_cuda_workspace(context, slot, sizeof(T) * (size_t)count, (void **)data, err);
-}
-void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room);
-double fk_cuda_room_bytes(const struct fk_cuda_room *room);
+void fk_grid_memory_empty(struct fk_cuda_context *context, struct fk_grid_memory *memory);
+double fk_grid_memory_bytes(const struct fk_grid_memory *memory);
 
 /* ---- transfers -------------------------------------------------------------------------------- */
 

@@ -55,7 +55,7 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
 
 static void stop(struct fk_cuda_context *context) {
   if (cudaSetDevice(context->device) == cudaSuccess) {
-    fk_cuda_room_empty(context, &context->own);
+    fk_grid_memory_empty(context, &context->own);
     fk_cuda_release_kept(context);
     if (context->stream) cudaStreamSynchronize(context->stream);
     if (context->pool) cudaMemPoolDestroy(context->pool);

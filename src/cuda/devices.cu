@@ -47,7 +47,7 @@ static void run_once(struct range *r, int attempt) {
   r->seconds = r->progress.done = 0;
   r->err.status = FK_STATUS_OK;
   r->status = r->fn(r->context, r->first, r->count, r->data, &r->progress, &r->seconds, &r->err);
-  if (r->status && r->context->room) fk_cuda_room_empty(r->context, r->context->room);
+  if (r->status && r->context->grid) fk_grid_memory_empty(r->context, r->context->grid);
   if (r->status == FK_STATUS_ALLOC) fk_cuda_release_kept(r->context);
 }
 

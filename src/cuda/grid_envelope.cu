@@ -156,7 +156,7 @@ static enum fk_status hats_range(struct fk_cuda_context *context, int64_t first,
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
   if (a.sources && b.from) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
-  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, numbers, &a.mass, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->survey, numbers, &a.mass, err));
   a.count = a.count ? a.mass + a.n_nodes : NULL;
   a.targets = a.mass + nodes;
   a.row = a.targets + a.n_cells;

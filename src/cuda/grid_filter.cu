@@ -92,7 +92,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
       else
         ((double *)taps)[f * length + i] = tap;
     }
-  enum fk_status status = fk_cuda_array(context, FK_SLOT_GRID_TABLES, all, &on_device, err);
+  enum fk_status status = fk_cuda_room(context, &context->grid->tables, all, &on_device, err);
   if (!status) status = fk_cuda_upload(context, host, fk_all_rows(all, 1), on_device, all, err);
   free(host);
   FK_TRY(status);
@@ -123,9 +123,10 @@ enum fk_status fk_cuda_grid_create(struct fk_cuda_context *context, const struct
   while (grid->tile < 512 && (int64_t)grid->tile * 8192 < spec->n) grid->tile *= 2;
   int64_t total = (int64_t)grid->source.nodes * spec->columns, out = (int64_t)grid->target.nodes * spec->columns;
   if (!total || !out) return FK_STATUS_OK; /* nothing comes near anything */
-  FK_TRY(fk_cuda_array(context, FK_SLOT_GRID_TOTAL, total, &grid->total, err));
-  FK_TRY(
-      fk_cuda_workspace(context, FK_SLOT_GRID_OUT, (size_t)(number_bytes(spec) * (double)out), &grid->out, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->totals, total, &grid->total, err));
+  char *nodes;
+  FK_TRY(fk_cuda_room(context, &context->grid->nodes, (int64_t)number_bytes(spec) * out, &nodes, err));
+  grid->out = nodes;
   FK_CUDA_TRY(cudaMemsetAsync(grid->total, 0, sizeof *grid->total * (size_t)total, context->stream));
   return FK_STATUS_OK;
 }
@@ -223,7 +224,7 @@ static enum fk_status convolve(struct fk_cuda_grid *grid, struct fk_error *err) 
   int d = grid->spec.map.d, two = planes(&grid->spec);
   int64_t plane = fk_padded(grid->between, 64);
   T *memory;
-  FK_TRY(fk_cuda_array(context, FK_SLOT_GRID_FILTER, plane * 2 * two, &memory, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->filter, plane * 2 * two, &memory, err));
   for (int64_t q = 0; q < grid->spec.columns; q++) {
     T *a = memory, *b = NULL, *spare_a = memory + plane * two, *spare_b = spare_a + plane;
     int64_t nodes = grid->source.nodes;

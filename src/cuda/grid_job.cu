@@ -22,42 +22,50 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
   return FK_STATUS_OK;
 }
 
-/* An operator's room is of its points alone: they are the same in all sessions. */
+/* An operator's memory is of its points alone: they are the same in all sessions. */
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
   const struct fk_points *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
   return side == FK_GRID_SOURCES
-             ? (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES, of_points}
-             : (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_TARGETS, SHARE_TARGETS, session};
+             ? (struct fk_grid_matrix){x->data, x->n, x->d, &fk_grid_memory::sources, SHARE_SOURCES, of_points}
+             : (struct fk_grid_matrix){x->data, x->n, x->d, &fk_grid_memory::targets, SHARE_TARGETS, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
-  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, FK_SLOT_COLUMNS,
+  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, &fk_grid_memory::b,
                                  SHARE_B,      job->task->session};
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
 static const double *held(const struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                           int64_t count, int64_t *ld) {
-  const struct fk_cuda_block *block = &context->room->block[x->slot];
-  bool here = x->session && block->session == x->session && block->from == x->from && first >= block->first &&
-              first + count <= block->first + block->count;
-  *ld = block->count;
-  return here ? (const double *)block->buffer.data + (first - block->first) : NULL;
+  const struct fk_cuda_held *h = &(context->grid->*x->held);
+  bool here = x->session && h->session == x->session && h->from == x->from && first >= h->first &&
+              first + count <= h->first + h->count;
+  *ld = h->count;
+  return here ? (const double *)h->buffer.data + (first - h->first) : NULL;
 }
 
-/* Rows in the memory of their slot, columns `count` apart, until somebody else asks for that slot. */
+/* Rows to the memory of their matrix, columns `count` apart; what it held is gone. */
+static enum fk_status send(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
+                           int64_t count, double **data, struct fk_error *err) {
+  struct fk_cuda_held *h = &(context->grid->*x->held);
+  h->session = 0;
+  FK_TRY(fk_cuda_room(context, &h->buffer, count * x->columns, data, err));
+  return fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), *data, count, err);
+}
+
+/* The same, until others are sent there. */
 static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                            int64_t count, struct fk_error *err) {
+  struct fk_cuda_held *h = &(context->grid->*x->held);
   double *data;
   int64_t ld;
   if (held(context, x, first, count, &ld)) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &data, err));
-  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), data, count, err));
-  struct fk_cuda_block *block = &context->room->block[x->slot];
-  block->session = x->session;
-  block->from = x->from;
-  block->first = first;
-  block->count = count;
+  FK_TRY(send(context, x, first, count, &data, err));
+  h->session = x->session;
+  h->from = x->from;
+  h->first = first;
+  h->count = count;
   return FK_STATUS_OK;
 }
 
@@ -66,7 +74,7 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
                             struct fk_error *err) {
   double budget, bytes = 8.0 * (double)count * (double)x->columns;
   *step = job->spec.chunk;
-  FK_TRY(fk_cuda_budget(context, bytes, fk_cuda_room_bytes(context->room), &budget, err));
+  FK_TRY(fk_cuda_budget(context, bytes, fk_grid_memory_bytes(context->grid), &budget, err));
   if (bytes > x->share * budget) return FK_STATUS_OK;
   *step = count;
   return hold(context, x, first, count, err);
@@ -76,13 +84,12 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
 static enum fk_status fetch(const struct fk_grid_job *job, struct fk_cuda_context *context,
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, const double **data,
                             int64_t *ld, struct fk_error *err) {
-  double *room;
+  double *sent;
   *data = held(context, x, first, count, ld);
   if (*data) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
-  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), room, count, err));
+  FK_TRY(send(context, x, first, count, &sent, err));
   if (job->state) fk_cuda_grid_forget(&job->state[context->device].grid);
-  *data = room;
+  *data = sent;
   *ld = count;
   return FK_STATUS_OK;
 }
@@ -140,7 +147,7 @@ enum fk_status fk_grid_plan_chunk(struct fk_grid_job *job, struct fk_cuda_contex
   double each = 8 * (double)task->columns * (task->gradient ? 1 + job->d : 1);
   double needed = (double)(task->sources.n + m) * (8 * job->d + 2 * each);
   FK_CUDA_TRY(cudaSetDevice(context->device));
-  FK_TRY(fk_cuda_budget(context, needed, fk_cuda_room_bytes(context->room), &job->budget, err));
+  FK_TRY(fk_cuda_budget(context, needed, fk_grid_memory_bytes(context->grid), &job->budget, err));
   int64_t *chunk = &job->spec.chunk;
   *chunk = CHUNK_LEAST;
   while (*chunk < FK_GRID_CHUNK_MOST && *chunk * 8 < task->sources.n) *chunk *= 2;

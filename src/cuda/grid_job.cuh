@@ -38,7 +38,7 @@ struct fk_grid_job {
 struct fk_grid_matrix {
   const double *from;
   int64_t n, columns;
-  enum fk_cuda_slot slot;
+  struct fk_cuda_held fk_grid_memory::*held;
   double share;
   uint64_t session;
 };

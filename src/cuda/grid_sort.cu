@@ -104,7 +104,7 @@ enum fk_status fk_cuda_grid_sort(struct fk_cuda_grid *grid, const struct fk_grid
          records = (size_t)most * fk_grid_record(grid->spec.map.d) * (single ? sizeof(float) : sizeof(double));
   FK_CUDA_TRY(cub::DeviceRadixSort::SortPairs(NULL, temporary, keys, indices, (int)most, 0, 32, context->stream));
   char *block;
-  FK_TRY(fk_cuda_workspace(context, FK_SLOT_GRID_SORT, numbers + records + temporary, (void **)&block, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->sort, (int64_t)(numbers + records + temporary), &block, err));
   unsigned *key = (unsigned *)block, *index = key + 2 * most;
   void *fractions = block + numbers;
   keys = cub::DoubleBuffer<unsigned>(key, key + most);

@@ -112,7 +112,7 @@ enum fk_status fk_grid_mark(struct fk_cuda_context *context, const struct fk_gri
   size_t bytes = (size_t)d * (size_t)bins->bins;
   unsigned char *on_device;
   if (points->n == 0) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_workspace(context, FK_SLOT_PARTIAL, bytes, (void **)&on_device, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->survey, (int64_t)bytes, &on_device, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_CUDA_TRY(cudaMemsetAsync(on_device, 0, bytes, context->stream));
   switch (d) {
@@ -158,7 +158,7 @@ enum fk_status fk_grid_exponents(struct fk_cuda_context *context, const double *
   unsigned blocks = (unsigned)fk_smaller(fk_blocks(n, THREADS), 4 * context->multiprocessors);
   unsigned long long *on_device;
   if (n == 0) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, FK_SLOT_PARTIAL, most * FK_GRID_EXPONENTS, &on_device, err));
+  FK_TRY(fk_cuda_room(context, &context->grid->survey, most * FK_GRID_EXPONENTS, &on_device, err));
   for (int64_t first = 0; first < columns; first += most) {
     int64_t here = fk_smaller(most, columns - first), items = here * FK_GRID_EXPONENTS;
     size_t bytes = sizeof *on_device * (size_t)items;

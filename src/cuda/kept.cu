@@ -26,7 +26,7 @@ double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
   double bytes = 0;
   buffers_of((struct fk_cuda_sources *)s, buffers);
   for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
-  return bytes + fk_cuda_room_bytes(&s->room);
+  return bytes + fk_grid_memory_bytes(&s->grid);
 }
 
 void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
@@ -36,7 +36,7 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
   bool busy = s->busy;
   buffers_of(s, buffers);
   for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(s->context, buffers[i]);
-  fk_cuda_room_empty(s->context, &s->room);
+  fk_grid_memory_empty(s->context, &s->grid);
   fk_cuda_sources_init(s, s->context);
   s->next = next;
   s->used_at = used_at;
@@ -125,10 +125,10 @@ void fk_cuda_keep_all_within(struct fk_cuda_context *const *contexts, int count,
       fk_cuda_keep_within(contexts[i], fk_cuda_memory_to_keep(contexts[i], opts));
 }
 
-static void leave_room(struct fk_operator *op, struct fk_cuda_context *context) {
+static void leave(struct fk_operator *op, struct fk_cuda_context *context) {
   struct fk_cuda_sources *kept;
   struct fk_error err = {FK_STATUS_OK, ""};
-  context->room = NULL;
+  context->grid = NULL;
   if (op && fk_cuda_sources_of(op, context, &kept, &err) == FK_STATUS_OK) kept->busy = false;
 }
 
@@ -137,10 +137,10 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
   for (int i = 0; i < count; i++) {
     struct fk_cuda_sources *kept = NULL;
     if (op && fk_cuda_sources_of(op, contexts[i], &kept, err)) {
-      while (i > 0) leave_room(op, contexts[--i]);
+      while (i > 0) leave(op, contexts[--i]);
       return err->status;
     }
-    contexts[i]->room = kept ? &kept->room : &contexts[i]->own;
+    contexts[i]->grid = kept ? &kept->grid : &contexts[i]->own;
     if (kept) kept->busy = true;
   }
   return FK_STATUS_OK;
@@ -149,6 +149,6 @@ enum fk_status fk_cuda_enter(struct fk_operator *op, struct fk_cuda_context *con
 void fk_cuda_leave(struct fk_operator *op, struct fk_cuda_context *const *contexts, int count,
                    const struct fk_opts *opts) {
   for (int i = 0; i < count; i++)
-    if (is_in_use(contexts[i])) leave_room(op, contexts[i]); /* else it was lost */
+    if (is_in_use(contexts[i])) leave(op, contexts[i]); /* else it was lost */
   if (op) fk_cuda_keep_all_within(contexts, count, opts);
 }

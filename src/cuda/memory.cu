@@ -1,6 +1,7 @@
 /* Memory of a device: buffers out of a pool of the driver's, and what is kept there from call to call. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../core/costs.h"
 #include "../core/resident.h"
@@ -87,8 +88,8 @@ void fk_cuda_arena_free(struct fk_cuda_context *context, struct fk_cuda_arena *a
 
 bool fk_cuda_give_way(struct fk_cuda_context *context) {
   struct fk_cuda_sources *oldest = NULL;
-  if (context->room != &context->own && fk_cuda_room_bytes(&context->own) > 0) {
-    fk_cuda_room_empty(context, &context->own);
+  if (context->grid != &context->own && fk_grid_memory_bytes(&context->own) > 0) {
+    fk_grid_memory_empty(context, &context->own);
     return true;
   }
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next)
@@ -137,33 +138,34 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
                               struct fk_error *err) {
   double idle = 0;
   FK_TRY(find_available(context, needed, err));
-  if (context->room != &context->own) idle += fk_cuda_room_bytes(&context->own);
+  if (context->grid != &context->own) idle += fk_grid_memory_bytes(&context->own);
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
   *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
   *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
   return FK_STATUS_OK;
 }
 
-/* ---- workspace of the grid -------------------------------------------------------------------- */
+/* ---- of grids --------------------------------------------------------------------------------- */
 
-enum fk_status fk_cuda_workspace(struct fk_cuda_context *context, enum fk_cuda_slot slot, size_t bytes,
-                                 void **data, struct fk_error *err) {
-  struct fk_cuda_block *block = &context->room->block[slot];
-  block->session = 0;
-  FK_TRY(fk_cuda_reserve(context, &block->buffer, bytes, err));
-  *data = block->buffer.data;
-  return FK_STATUS_OK;
+enum { BUFFERS = 10 };
+static void buffers_of(struct fk_grid_memory *m, struct fk_cuda_buffer *buffers[BUFFERS]) {
+  struct fk_cuda_buffer *all[BUFFERS] = {&m->sources.buffer, &m->targets.buffer, &m->b.buffer, &m->survey,
+                                         &m->result,         &m->sort,           &m->tables,   &m->totals,
+                                         &m->filter,         &m->nodes};
+  memcpy(buffers, all, sizeof all);
 }
 
-void fk_cuda_room_empty(struct fk_cuda_context *context, struct fk_cuda_room *room) {
-  for (struct fk_cuda_block &block : room->block) {
-    fk_cuda_drop(context, &block.buffer);
-    block.session = 0;
-  }
+void fk_grid_memory_empty(struct fk_cuda_context *context, struct fk_grid_memory *memory) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
+  buffers_of(memory, buffers);
+  for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(context, buffers[i]);
+  memory->sources.session = memory->targets.session = memory->b.session = 0;
 }
 
-double fk_cuda_room_bytes(const struct fk_cuda_room *room) {
+double fk_grid_memory_bytes(const struct fk_grid_memory *memory) {
+  struct fk_cuda_buffer *buffers[BUFFERS];
   double bytes = 0;
-  for (const struct fk_cuda_block &block : room->block) bytes += (double)block.buffer.bytes;
+  buffers_of((struct fk_grid_memory *)memory, buffers);
+  for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
   return bytes;
 }

@@ -46,7 +46,7 @@ struct fk_cuda_sources {
   int values_here; /* tensor cores sum so many columns at a time */
 
   /* of an operator */
-  struct fk_cuda_room room; /* what its sums by a grid have there */
+  struct fk_grid_memory grid; /* what its sums by a grid have there */
   struct fk_cuda_sources *next;
   uint64_t used_at;
   bool busy;
