@@ -2,6 +2,7 @@
 #include "window.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,14 +46,14 @@ double fk_window_value(const struct fk_window *w, double t) {
   return bessel_i0(w->beta * sqrt(fmax(square, 0))) / (w->width * sinh_over(w->beta * w->beta));
 }
 
-enum fk_status fk_window_taps(const struct fk_window *w, double scale, double gauss[FK_WINDOW_REACH + 1],
-                              double laplace[FK_WINDOW_REACH + 1], int *reach, struct fk_error *err) {
-  double h = scale / w->spacing, beta = sinh_over(w->beta * w->beta);
+/* ---- filters ---------------------------------------------------------------------------------- */
+
+static void make_taps(const struct fk_window *w, double h, double gauss[FK_WINDOW_REACH + 1],
+                      double laplace[FK_WINDOW_REACH + 1], int *reach) {
+  double beta = sinh_over(w->beta * w->beta);
   double hat[2][PERIOD / 2 + 1], cosine[PERIOD], *out[2] = {gauss, laplace};
   int filters = laplace ? 2 : 1, frequencies = PERIOD / 2;
   *reach = 0;
-  if (!(h > 0) || FK_WINDOW_SDS * h > FK_WINDOW_REACH)
-    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
   for (int j = 0; j < PERIOD; j++) cosine[j] = cos(2 * PI * j / PERIOD);
   for (int j = 0; j <= PERIOD / 2; j++) {
     double sum = 0, num[2] = {0, 0};
@@ -83,6 +84,52 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
     while (last > 1 && (tail += 2 * fabs(out[f][last])) < allowed) last--;
     if (last > *reach) *reach = last;
   }
+}
+
+/* To make them takes a millisecond, and the same window serves one sum after the other: the last few are kept. */
+struct taps {
+  struct fk_window window;
+  double h;
+  bool laplace;
+  int reach;
+  double taps[2][FK_WINDOW_REACH + 1];
+};
+enum { KEPT = 8 };
+static struct {
+  pthread_mutex_t lock;
+  struct taps at[KEPT];
+  int next;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool is_kept(const struct taps *t, const struct fk_window *w, double h, bool laplace) {
+  const struct fk_window *own = &t->window;
+  return t->h == h && t->laplace == laplace && own->family == w->family && own->width == w->width &&
+         own->spacing == w->spacing && own->beta == w->beta && own->error == w->error;
+}
+
+static const struct taps *taps_of(const struct fk_window *w, double h, bool laplace) {
+  for (int i = 0; i < KEPT; i++)
+    if (is_kept(&kept.at[i], w, h, laplace)) return &kept.at[i];
+  struct taps *t = &kept.at[kept.next++ % KEPT];
+  t->window = *w;
+  t->h = h;
+  t->laplace = laplace;
+  make_taps(w, h, t->taps[0], laplace ? t->taps[1] : NULL, &t->reach);
+  return t;
+}
+
+enum fk_status fk_window_taps(const struct fk_window *w, double scale, double gauss[FK_WINDOW_REACH + 1],
+                              double laplace[FK_WINDOW_REACH + 1], int *reach, struct fk_error *err) {
+  double h = scale / w->spacing;
+  *reach = 0;
+  if (!(h > 0) || FK_WINDOW_SDS * h > FK_WINDOW_REACH)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a bandwidth of %.0f grid nodes is too wide for the filter", h);
+  pthread_mutex_lock(&kept.lock);
+  const struct taps *t = taps_of(w, h, laplace != NULL);
+  memcpy(gauss, t->taps[0], sizeof t->taps[0]);
+  if (laplace) memcpy(laplace, t->taps[1], sizeof t->taps[1]);
+  *reach = t->reach;
+  pthread_mutex_unlock(&kept.lock);
   return FK_STATUS_OK;
 }
 
