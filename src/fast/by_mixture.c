@@ -139,6 +139,7 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
   scaled.u = malloc(sizeof(double) * (size_t)numbers);
   if (!scaled.u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
   for (int64_t i = 0; i < numbers; i++) scaled.u[i] = s->u[i] * by;
+  scaled.kept = NULL; /* these are other points */
   scaled.x.data = scaled.u;
   if (s->y.data) scaled.y.data = scaled.u + s->x.n * job->d;
   enum fk_status status = fk_fast_direct_seconds(&sub.job, &scaled, least, &part->seconds, err);

@@ -45,7 +45,21 @@ struct fk_fast_kept {
   double *x;
   bool surveyed;
   double extent[FK_GRID_MAX_D], boxes[FK_GRID_LEVELS];
+  bool has_last, has_direct, direct_single;
+  struct fk_fast_last last;
+  struct fk_direct_question direct; /* the last one, and its answer */
+  double direct_seconds;
 };
+
+const struct fk_fast_last *fk_fast_last_of(const struct fk_fast_samples *s) {
+  return s->kept && s->kept->has_last ? &s->kept->last : NULL;
+}
+
+void fk_fast_remember(const struct fk_fast_samples *s, const struct fk_window *window, bool single) {
+  if (!s->kept) return;
+  s->kept->last = (struct fk_fast_last){*window, single};
+  s->kept->has_last = true;
+}
 
 static void free_kept(void *state) {
   struct fk_fast_kept *kept = state;
@@ -116,19 +130,34 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
     *seconds = INFINITY;
 }
 
+/* Of the points and this alone. */
+static bool is_same_question(const struct fk_direct_question *a, const struct fk_direct_question *b) {
+  return a->n == b->n && a->m == b->m && a->n_columns == b->n_columns && a->gradient == b->gradient &&
+         a->by_rows == b->by_rows && a->tol == b->tol;
+}
+
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err) {
   struct fk_direct_options options = {job->single, 1, job->opts->poll};
   struct fk_direct_question question = {.x = s->x, .targets = s->y, .n = (double)job->n, .m = (double)job->m};
   struct fk_direct_cost cost = {0, INFINITY};
-  enum fk_status status = FK_STATUS_OK;
+  struct fk_fast_kept *kept = job->same ? s->kept : NULL;
+  *seconds = INFINITY;
+  if (job->n >= (int64_t)1 << 32 || !(fk_direct_least_seconds(question.n, question.m, 1) < least))
+    return FK_STATUS_OK;
   question.n_columns = job->columns;
   question.gradient = job->gradient;
   question.tol = job->tol;
   question.by_rows = fk_fast_pointwise(job) || (fk_fast_has_quotient(job) && job->laplace != 0);
-  if (job->n < (int64_t)1 << 32 && fk_direct_least_seconds((double)job->n, (double)job->m, 1) < least)
-    status = fk_direct_guess(&question, &options, &cost, err);
-  *seconds = cost.seconds;
+  bool known =
+      kept && kept->has_direct && kept->direct_single == job->single && is_same_question(&kept->direct, &question);
+  enum fk_status status = known ? FK_STATUS_OK : fk_direct_guess(&question, &options, &cost, err);
+  *seconds = known ? kept->direct_seconds : cost.seconds;
+  if (status || !kept) return status;
+  kept->has_direct = true;
+  kept->direct = question;
+  kept->direct_single = job->single;
+  kept->direct_seconds = *seconds;
   return status;
 }
 

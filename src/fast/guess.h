@@ -21,6 +21,14 @@ enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fas
 enum fk_status fk_fast_survey(const struct fk_fast_job *job, const struct fk_fast_samples *samples,
                               struct fk_grid_work *work, struct fk_error *err);
 
+/* The window of the operator's last sum on a grid; NULL: there was none, or nothing is kept. */
+struct fk_fast_last {
+  struct fk_window window;
+  bool single;
+};
+const struct fk_fast_last *fk_fast_last_of(const struct fk_fast_samples *samples);
+void fk_fast_remember(const struct fk_fast_samples *samples, const struct fk_window *window, bool single);
+
 /* The cheapest window with an error of at most tol sum |b|: infinite seconds where there is none. *single: whether
  * floats may do on entry, and whether they shall. */
 void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_work *work, double tol,

@@ -25,7 +25,9 @@ struct fk_fast_plan {
   struct fk_window window;
   bool single;
   double seconds;
-  bool bound_is_there; /* the envelope's is this window's */
+  /* Whose errors the envelope tells now; none: its sums alone. */
+  struct fk_window bounded;
+  bool bounded_single, is_bounded;
 };
 
 /* ---- the envelope ----------------------------------------------------------------------------- */
@@ -129,17 +131,35 @@ struct trial {
   double count[BINS];
 };
 
+/* Of the ratio's logarithm, rounded up. */
 static int bin_of(double ratio) {
-  int exponent = ratio > 0 ? (int)fmin(fmax(ceil(log2(ratio)), -BINS), BINS) + BINS / 2 : 0;
+  int exponent = -BINS;
+  if (ratio > 0 && ratio < exp2(BINS)) exponent -= frexp(ratio, &exponent) == 0.5;
+  if (ratio >= exp2(BINS)) exponent = BINS;
+  exponent += BINS / 2;
   return exponent < 0 ? 0 : exponent >= BINS ? BINS - 1 : exponent;
 }
 
-static enum fk_status try_window(const struct fk_fast_job *job, struct fk_envelope *e, struct trial *t,
+static bool is_same(const struct fk_window *a, bool a_single, const struct fk_window *b, bool b_single) {
+  return a->error == b->error && a->spacing == b->spacing && a_single == b_single;
+}
+
+/* The envelope's errors with a window, unless they are there. */
+static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast_plan *p,
+                                   const struct fk_window *window, bool single, struct fk_error *err) {
+  if (p->is_bounded && is_same(&p->bounded, p->bounded_single, window, single)) return FK_STATUS_OK;
+  p->bounded = *window;
+  p->bounded_single = single;
+  p->is_bounded = true;
+  return fk_envelope_bound(p->envelope, window, FK_FAST_ROUNDING(single), job->grid->unit, err);
+}
+
+static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,
                                  struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, &t->window, FK_FAST_ROUNDING(t->single), job->grid->unit, err);
+  enum fk_status status = bound_errors(job, plan, &t->window, t->single, err);
   if (status) return status;
-  int64_t n = fk_envelope_cells(e, &cells);
+  int64_t n = fk_envelope_cells(plan->envelope, &cells);
   t->rows = 0;
   for (int i = 0; i < BINS; i++) t->count[i] = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -206,10 +226,6 @@ static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struc
   return status;
 }
 
-static bool is_same(const struct trial *t, const struct fk_window *window, bool single) {
-  return t->window.error == window->error && t->window.spacing == window->spacing && t->single == single;
-}
-
 /* From the window that a guess allows, to finer ones while rows are left over, or to coarser ones. */
 static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
   enum { TRIALS = 5 };
@@ -226,10 +242,10 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
     tol = fmax(tol, 1.001 * least_error);
     fk_fast_choose_window(job, &plan->work, tol, &t.single, &t.window, &t.seconds);
     double error = fk_window_error(&t.window, (int)job->d, plan->work.use);
-    bool again = trial > 0 && is_same(&t, &last.window, last.single);
+    bool again = trial > 0 && is_same(&t.window, t.single, &last.window, last.single);
     if (!isfinite(t.seconds) || again || t.seconds >= plan->seconds) break;
     double of_rows = 0;
-    status = try_window(job, plan->envelope, &t, err);
+    status = try_window(job, plan, &t, err);
     if (!status) status = seconds_of_rows(job, plan, t.rows, &of_rows, err);
     if (!status && t.seconds + of_rows < plan->seconds) {
       plan->window = t.window;
@@ -237,7 +253,6 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
       plan->seconds = t.seconds + of_rows;
     }
     last = t;
-    plan->bound_is_there = is_same(&t, &plan->window, plan->single);
     double ratio = ratio_but_for(&t, few);
     if (t.rows > few) {
       coarsest = fmin(coarsest, error);
@@ -253,6 +268,14 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 
 /* ---- the plan --------------------------------------------------------------------------------- */
 
+/* The sums in the cells: with the errors of the window that served the operator's last sum, and mostly will again.
+ */
+static enum fk_status bound_sums(const struct fk_fast_job *job, struct fk_fast_plan *p, struct fk_error *err) {
+  const struct fk_fast_last *last = fk_fast_last_of(p->samples);
+  if (last) return bound_errors(job, p, &last->window, last->single, err);
+  return fk_envelope_bound(p->envelope, NULL, 0, 0, err);
+}
+
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,
                                  const struct fk_grid_work *work, struct fk_fast_sample *sample,
                                  struct fk_fast_plan **plan, double *seconds, struct fk_error *err) {
@@ -265,7 +288,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   p->work = *work;
   p->samples = samples;
   enum fk_status status = make_envelope(job, grid_seconds, &p->envelope, &why);
-  if (!status) status = fk_envelope_bound(p->envelope, NULL, 0, 0, &why);
+  if (!status) status = bound_sums(job, p, &why);
   if (!status) n_rows = heaviest_rows(p->envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
   if (!status) job->least = fk_fast_check_least(job, sample);
@@ -273,6 +296,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   if (status == FK_STATUS_UNSUPPORTED) return FK_STATUS_OK; /* too far apart, or too thin, for a grid */
   if (status) return fk_fail(err, status, "%s", why.message);
   *seconds = p->seconds > 0 ? p->seconds : INFINITY;
+  if (isfinite(*seconds)) fk_fast_remember(samples, &p->window, p->single);
   return FK_STATUS_OK;
 }
 
@@ -405,15 +429,12 @@ static double largest_sum(const struct fk_fast_job *job, double error) {
   return isfinite(least) ? fmax(job->least, least - error) : job->least;
 }
 
-static enum fk_status prove(struct fk_fast_job *job, const struct fk_fast_plan *plan, struct fk_error *err) {
+static enum fk_status prove(struct fk_fast_job *job, struct fk_fast_plan *plan, struct fk_error *err) {
   const struct fk_envelope_cell *cells;
   struct proof p = {.job = job};
   double error = 0, *absolute = NULL;
   int64_t *rows = NULL, found = 0;
-  enum fk_status status = FK_STATUS_OK;
-  if (!plan->bound_is_there)
-    status =
-        fk_envelope_bound(plan->envelope, &plan->window, FK_FAST_ROUNDING(plan->single), job->grid->unit, err);
+  enum fk_status status = bound_errors(job, plan, &plan->window, plan->single, err);
   if (status) return status;
   int64_t n = fk_envelope_cells(plan->envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);

@@ -314,15 +314,18 @@ static void step(const struct fk_envelope *e, const struct fk_grid_cells *box, i
 }
 
 static bool take_nodes(struct fk_envelope *e, const struct fk_grid_cells *box) {
-  int64_t at[FK_GRID_MAX_D], n = 1, place;
+  int64_t at[FK_GRID_MAX_D], n = 1, place, block = -1;
+  uint64_t last = 0;
   for (int k = 0; k < e->spec.d; k++) {
     at[k] = box->low[k];
     n *= box->cells[k] + 1;
   }
   for (int64_t i = 0; i < n; i++, step(e, box, 1, at)) {
     if (box->mass[i] == 0) continue;
-    int64_t block = fk_blocks_insert(&e->nodes, node(&e->layout, at, &place));
+    uint64_t key = node(&e->layout, at, &place);
+    if (block < 0 || key != last) block = fk_blocks_insert(&e->nodes, key);
     if (block < 0) return false;
+    last = key;
     double *to = (double *)fk_blocks_at(&e->nodes, block) + place, mass = (double)box->mass[i] * box->unit;
     *to = mass;
     if (e->spec.counted) to[e->layout.cells] = (double)box->count[i] * box->unit;
@@ -333,6 +336,7 @@ static bool take_nodes(struct fk_envelope *e, const struct fk_grid_cells *box) {
 
 static bool take_cells(struct fk_envelope *e, const struct fk_grid_cells *box) {
   int64_t at[FK_GRID_MAX_D], n = 1, place;
+  uint64_t last = 0;
   for (int k = 0; k < e->spec.d; k++) {
     at[k] = box->low[k];
     n *= box->cells[k];
@@ -347,8 +351,11 @@ static bool take_cells(struct fk_envelope *e, const struct fk_grid_cells *box) {
     cell->targets = (int64_t)box->targets[i];
     cell->row = (int64_t)box->row[i];
     struct fk_envelope_corners corners = fk_envelope_corners_of(e, key);
-    for (int c = 0; c < (corners.apart ? 1 << e->spec.d : 1); c++)
-      if (fk_blocks_insert(&e->needed, fk_envelope_corner_key(e, &corners, c, &place)) < 0) return false;
+    for (int c = 0; c < (corners.apart ? 1 << e->spec.d : 1); c++) {
+      uint64_t block = fk_envelope_corner_key(e, &corners, c, &place);
+      if ((e->needed.n == 0 || block != last) && fk_blocks_insert(&e->needed, block) < 0) return false;
+      last = block;
+    }
   }
   return true;
 }

@@ -61,7 +61,8 @@ struct fk_envelope_cell {
 };
 
 /* The error with a window whose arithmetic rounds to `rounding`, relative, and each total to `unit` besides.
- * window NULL: the sums alone. */
+ * window NULL: the sums alone, whose
+ * errors are of no meaning. */
 enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_window *window, double rounding,
                                  double unit, struct fk_error *err);
 /* What it found, until it is called again. */

@@ -124,12 +124,35 @@ static double error_at(const struct reading *r, const double *f, const double *e
   return most + r->unit * (e->spec.counted ? count : all[0]);
 }
 
+/* Of whole blocks of nodes, each of which is a corner of several cells: the error at a node takes the place of the
+ * plane of its first part. */
+static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
+  const struct reading *r = data;
+  const struct fk_envelope *e = r->e;
+  int64_t cells = e->layout.cells;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    double *planes = fk_blocks_at(&e->result, i), *errors = planes + e->parts * cells;
+    const double *count = errors + e->parts * cells;
+    for (int64_t at = 0; at < cells; at++) {
+      double f[FK_ENVELOPE_PARTS], error[FK_ENVELOPE_PARTS];
+      for (int p = 0; p < e->parts; p++) {
+        f[p] = planes[p * cells + at];
+        error[p] = errors[p * cells + at];
+      }
+      errors[at] = error_at(r, f, error, e->spec.counted ? count[at] : 0);
+    }
+  }
+}
+
 static void read_cells(void *data, int64_t first, int64_t end, int slot) {
+  static const double none[FK_ENVELOPE_PARTS] = {0};
   const struct reading *r = data;
   struct fk_envelope *e = r->e;
   int corners = 1 << e->spec.d;
-  int64_t place, block = -1;
+  int64_t place, block = -1, cells = e->layout.cells;
   uint64_t key, last = 0;
+  double nowhere = error_at(r, none, none, 0), rest = 1e-18 * e->spec.d * e->mass;
   (void)slot;
   for (int64_t i = first; i < end; i++) {
     struct fk_envelope_cell *bound = &e->bounds[i];
@@ -137,19 +160,13 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
     bound->error = bound->sum = 0;
     for (int c = 0; c < corners; c++) {
       key = fk_envelope_corner_key(e, &where, c, &place);
-      double f[FK_ENVELOPE_PARTS] = {0}, error[FK_ENVELOPE_PARTS] = {0}, count = 0;
       if (block < 0 || key != last) block = fk_blocks_find(&e->result, key);
       last = key;
-      for (int p = 0; block >= 0 && p < e->parts; p++) {
-        const double *planes = (const double *)fk_blocks_at(&e->result, block) + place;
-        f[p] = planes[p * e->layout.cells];
-        if (r->errors) error[p] = planes[(e->parts + p) * e->layout.cells];
-        if (e->spec.counted) count = planes[e->parts * (r->errors ? 2 : 1) * e->layout.cells];
-      }
-      double at = error_at(r, f, error, count);
-      e->at_corners[i * corners + c] = at;
-      bound->error = fmax(bound->error, at);
-      bound->sum = fmax(bound->sum, f[0] + 1e-18 * e->spec.d * e->mass);
+      const double *sum = block < 0 ? none : (const double *)fk_blocks_at(&e->result, block) + place;
+      double error = block < 0 || !r->errors ? nowhere : sum[e->parts * cells];
+      e->at_corners[i * corners + c] = error;
+      bound->error = fmax(bound->error, error);
+      bound->sum = fmax(bound->sum, sum[0] + rest);
     }
   }
 }
@@ -165,8 +182,12 @@ enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *
     r.unit = unit * e->mass * pow(1.5 * window->width, e->spec.d) / (e->spec.gradient ? window->spacing : 1);
   }
   beyond(e, window, r.beyond);
-  int threads = fk_threads_for_work(e->spec.threads, (double)(e->n_bounds << e->spec.d) * 100);
-  fk_parallel_for(threads, e->n_bounds, fk_step_for_work((double)(100 << e->spec.d)), read_cells, &r);
+  double node = 20 * e->parts, corner = 20 << e->spec.d;
+  int threads = fk_threads_for_work(e->spec.threads, node * (double)(e->result.n * e->layout.cells));
+  if (window)
+    fk_parallel_for(threads, e->result.n, fk_step_for_work(node * (double)e->layout.cells), fill_errors, &r);
+  threads = fk_threads_for_work(e->spec.threads, corner * (double)e->n_bounds);
+  fk_parallel_for(threads, e->n_bounds, fk_step_for_work(corner), read_cells, &r);
   return FK_STATUS_OK;
 }
 
