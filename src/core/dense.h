@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-enum fk_type { FK_TYPE_DOUBLE, FK_TYPE_FLOAT };
+enum fk_type { FK_DOUBLE, FK_FLOAT };
 
 struct fk_dense {
   void *data;
@@ -77,12 +77,10 @@ const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error
 
 /* n x d doubles of the host, one column after the other. */
 static inline struct fk_dense fk_dense_of(const double *data, int64_t n, int64_t d) {
-  struct fk_dense A = {(void *)data, FK_TYPE_DOUBLE, n, d, n > 1 ? n : 1};
+  struct fk_dense A = {(void *)data, FK_DOUBLE, n, d, n > 1 ? n : 1};
   return A;
 }
-static inline size_t fk_type_size(enum fk_type type) {
-  return type == FK_TYPE_DOUBLE ? sizeof(double) : sizeof(float);
-}
+static inline size_t fk_type_size(enum fk_type type) { return type == FK_DOUBLE ? sizeof(double) : sizeof(float); }
 /* n x d of it, from a row and a column on. */
 static inline struct fk_dense fk_dense_part(const struct fk_dense *A, int64_t row, int64_t column, int64_t n,
                                             int64_t d) {

@@ -29,7 +29,7 @@ struct view {
 };
 
 static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct fk_error *err) {
-  if (A->type != FK_TYPE_DOUBLE)
+  if (A->type != FK_DOUBLE)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "the host has dense operations in double precision alone");
   if (A->ld > INT_MAX || A->d > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is more than BLAS can count", (double)A->n,

@@ -118,7 +118,7 @@ FOR_BOTH(trsm)
 /* call() with a number of the matrix' type. */
 template <typename F>
 static cublasStatus_t by_type(const struct fk_dense *A, F call) {
-  return A->type == FK_TYPE_DOUBLE ? call(0.0) : call(0.0f);
+  return A->type == FK_DOUBLE ? call(0.0) : call(0.0f);
 }
 
 static enum fk_status device_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
@@ -230,7 +230,7 @@ static enum fk_status read_info(const struct solver *solver, int *info, struct f
 }
 
 static cudaDataType number_type(const struct fk_dense *A) {
-  return A->type == FK_TYPE_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
+  return A->type == FK_DOUBLE ? CUDA_R_64F : CUDA_R_32F;
 }
 
 /* The first number on the diagonal, from 1, that is not positive: NaN need not show in info. */
@@ -261,8 +261,8 @@ static enum fk_status factor(struct solver *solver, unsigned flags, const struct
                                     type, solver->there, solver->bytes_there, solver->here, solver->bytes_here,
                                     solver->info));
   FK_CUDA_TRY(cudaMemsetAsync(solver->pivot, 0xff, sizeof first, context->stream));
-  FK_CUDA_TRY(A->type == FK_TYPE_DOUBLE ? find_pivot((const double *)A->data, A, solver)
-                                        : find_pivot((const float *)A->data, A, solver));
+  FK_CUDA_TRY(A->type == FK_DOUBLE ? find_pivot((const double *)A->data, A, solver)
+                                   : find_pivot((const float *)A->data, A, solver));
   FK_CUDA_TRY(cudaMemcpyAsync(&first, solver->pivot, sizeof first, cudaMemcpyDeviceToHost, context->stream));
   FK_TRY(read_info(solver, &info, err));
   if (info > 0)
@@ -317,7 +317,7 @@ static enum fk_status multiply(struct solver *solver, unsigned flags, const stru
                                struct fk_error *err) {
   struct fk_cuda_context *context = solver->context;
   const int n = (int)A->n, ld = (int)A->ld;
-  const bool is_double = A->type == FK_TYPE_DOUBLE;
+  const bool is_double = A->type == FK_DOUBLE;
   double *f64 = (double *)A->data;
   float *f32 = (float *)A->data;
   int numbers = 0, info = 0;

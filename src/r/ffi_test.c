@@ -291,7 +291,7 @@ static SEXP test_dense(SEXP arguments) {
     if (single) {
       float *rounded = (float *)R_alloc((size_t)Rf_length(x), sizeof *rounded);
       for (int i = 0; i < Rf_length(x); i++) rounded[i] = (float)REAL(x)[i];
-      t.here[t.n].data = rounded, t.here[t.n].type = FK_TYPE_FLOAT;
+      t.here[t.n].data = rounded, t.here[t.n].type = FK_FLOAT;
     }
     t.there[t.n] = t.here[t.n];
     t.there[t.n].data = NULL;
