@@ -66,13 +66,13 @@ circle files <"$scratch/includes" >"$scratch/circles"
 sed -E -e '/ fk(_config)?\.h$/d' -e 's|^([^/ ]*) |./\1 |' -e 's|/[^/ ]*( .*)/[^/]*$|\1|' "$scratch/includes" |
   awk '$1 != $2' | sort -u | circle folders >>"$scratch/circles"
 
-# ---- R, printing, ending: comments may name what the code may not use; R's BLAS and LAPACK are for whitening
+# ---- R, printing, ending: comments may name what the code may not use; R's BLAS and LAPACK are for core/dense_host.c
 
 grep -vE '^(r/|init\.c$)' "$scratch/files" | while read -r file; do
   sed -e 's|//.*$||' -e 's|/\*.*\*/||' -e 's|^ *\* .*||' "$file" |
     grep -nE '#include *[<"](R|Rinternals|Rmath|Rdefines|R_ext/[A-Za-z]+|iostream)[>."]|Rf_|R_alloc|SEXP|(^|[^a-z_])(f?printf|f?puts|perror|_?exit|abort|assert)\(' |
     sed "s|^|$file:|" || true
-done | { grep -v '^core/triangular\.c:.*R_ext/\(BLAS\|Lapack\)\.h' || true; } >>"$scratch/complaints"
+done | { grep -v '^core/dense_host\.c:.*R_ext/\(BLAS\|Lapack\)\.h' || true; } >>"$scratch/complaints"
 
 sed 's|^|src/|' "$scratch/complaints"
 cat "$scratch/circles"

@@ -1,24 +1,11 @@
-/* Small dense algebra on the factors of bandwidth matrices, by the BLAS and LAPACK that come with R. Nothing
- * else of R is used below src/r; arguments are valid, so that their error handler, which would jump, is never
- * called. */
+/* Factors of bandwidth matrices. They are d x d, in double and on the host, where dense operations on such
+ * matrices cannot fail, but for eigenvalues. */
 #include "triangular.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#ifndef USE_FC_LEN_T
-#define USE_FC_LEN_T
-#endif
-#include <R_ext/BLAS.h>
-#include <R_ext/Lapack.h>
-#ifndef FCONE
-#define FCONE
-#endif
-#define BLAS_DTRSM F77_CALL(dtrsm)
-#define BLAS_DTRMM F77_CALL(dtrmm)
-#define BLAS_DSYRK F77_CALL(dsyrk)
-#define LAPACK_DSYEV F77_CALL(dsyev)
+#include "dense.h"
 
 bool fk_is_diagonal(const double *chol, int64_t d) {
   for (int64_t k = 0; k < d; k++)
@@ -29,24 +16,25 @@ bool fk_is_diagonal(const double *chol, int64_t d) {
 
 static void copy(const double *from, int64_t d, double *to) { memcpy(to, from, sizeof *to * (size_t)(d * d)); }
 
-/* B := L^-1 B or L^-T B, from the left; B L^-1 from the right. */
-static void solve(const char *side, const char *transposed, const double *chol, int64_t d, double *B) {
-  int order = (int)d;
-  double one = 1;
-  BLAS_DTRSM(side, "L", transposed, "N", &order, &order, &one, chol, &order, B, &order FCONE FCONE FCONE FCONE);
+/* B := L^-1 B, or as flags say */
+static void solve(unsigned flags, const double *chol, int64_t d, double *B) {
+  struct fk_error none = {FK_STATUS_OK, ""};
+  struct fk_dense L = fk_dense_of(chol, d, d), X = fk_dense_of(B, d, d);
+  fk_dense_host.trsm(0, flags, 1, &L, &X, &none);
 }
 
-/* B := factor L B or factor L' B */
-static void multiply(const char *transposed, const double *chol, int64_t d, double factor, double *B) {
-  int order = (int)d;
-  BLAS_DTRMM("L", "L", transposed, "N", &order, &order, &factor, chol, &order, B, &order FCONE FCONE FCONE FCONE);
+/* B := factor L B, or as flags say */
+static void multiply(unsigned flags, const double *chol, int64_t d, double factor, double *B) {
+  struct fk_error none = {FK_STATUS_OK, ""};
+  struct fk_dense L = fk_dense_of(chol, d, d), X = fk_dense_of(B, d, d);
+  fk_dense_host.trmm(0, flags, factor, &L, &X, &none);
 }
 
 void fk_inverse_transposed(const double *chol, int64_t d, double *out) {
   bool diagonal = fk_is_diagonal(chol, d);
   memset(out, 0, sizeof *out * (size_t)(d * d));
   for (int64_t k = 0; k < d; k++) out[k + k * d] = diagonal ? 1 / chol[k + k * d] : 1;
-  if (!diagonal) solve("L", "T", chol, d, out);
+  if (!diagonal) solve(FK_TRANSPOSED, chol, d, out);
 }
 
 void fk_variance_times(const double *chol, const double *B, int64_t d, double factor, double *out) {
@@ -56,8 +44,8 @@ void fk_variance_times(const double *chol, const double *B, int64_t d, double fa
       for (int64_t k = 0; k < d; k++) out[k + c * d] *= factor * chol[k + k * d] * chol[k + k * d];
     return;
   }
-  multiply("T", chol, d, 1, out);
-  multiply("N", chol, d, factor, out);
+  multiply(FK_TRANSPOSED, chol, d, 1, out);
+  multiply(0, chol, d, factor, out);
 }
 
 /* chol = factor * chol_score, to rounding? */
@@ -77,18 +65,15 @@ enum fk_status fk_common_axes(const double *chol, const double *chol_score, int6
     return FK_STATUS_OK;
   }
   /* M = L_s^-1 L; M'M = Q diag(lambda) Q'; the axes are Q' L^-1. */
-  int order = (int)d, lwork = 4 * order, info = 0;
-  double one = 1, zero = 0, *work = malloc(sizeof(double) * (size_t)lwork);
-  if (!work) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  struct fk_dense M = fk_dense_of(scratch, d, d), Q = fk_dense_of(dense, d, d), values = fk_dense_of(lambda, d, 1);
   copy(chol, d, scratch);
-  solve("L", "N", chol_score, d, scratch);
-  BLAS_DSYRK("U", "T", &order, &order, &one, scratch, &order, &zero, dense, &order FCONE FCONE);
-  LAPACK_DSYEV("V", "U", &order, dense, &order, lambda, work, &lwork, &info FCONE FCONE);
-  free(work);
-  if (info) return fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues of the bandwidths did not converge");
+  solve(0, chol_score, d, scratch);
+  enum fk_status status = fk_dense_host.syrk(0, FK_UPPER | FK_TRANSPOSED, 1, &M, 0, &Q, err);
+  if (!status) status = fk_dense_host.syev(0, FK_UPPER, &Q, &values, err);
+  if (status) return status;
   for (int64_t a = 0; a < d; a++)
     for (int64_t c = 0; c < d; c++) scratch[a + c * d] = dense[c + a * d];
-  solve("R", "N", chol, d, scratch);
+  solve(FK_RIGHT, chol, d, scratch);
   copy(scratch, d, dense);
   whitening->dense = dense;
   whitening->diagonal = false;

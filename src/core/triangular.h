@@ -1,4 +1,4 @@
-/* Small dense algebra on d x d factors, column-major. */
+/* Factors of bandwidth matrices, d x d, column-major. */
 #ifndef FK_CORE_TRIANGULAR_H
 #define FK_CORE_TRIANGULAR_H
 

@@ -55,6 +55,7 @@ struct fk_grid_memory {
 };
 
 struct fk_cuda_sources;
+struct fk_cuda_libraries;
 
 struct fk_cuda_context {
   int device, multiprocessors, capability; /* capability: 90 for 9.0 */
@@ -70,8 +71,9 @@ struct fk_cuda_context {
       *grid;                    /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
   int copy_threads;             /* of the host, for transfers; 0: all */
   struct fk_cuda_sources *kept; /* those of operators, as they were made */
-  uint64_t id, clock;           /* id: of no other context, before or after */
-  double pairs_per_second;      /* of the last large job, 0: not known; splits work over devices */
+  struct fk_cuda_libraries *libraries; /* handles of cuBLAS and cuSOLVER; NULL: not used yet */
+  uint64_t id, clock;                  /* id: of no other context, before or after */
+  double pairs_per_second;             /* of the last large job, 0: not known; splits work over devices */
 };
 
 /* The devices that the options ask for, started; at least one. */
@@ -82,6 +84,7 @@ struct fk_cuda_context *fk_cuda_context_in_use(int device);
 enum fk_status fk_cuda_check_forked(struct fk_error *err);
 /* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. */
 void fk_cuda_recover(struct fk_cuda_context *context);
+void fk_cuda_libraries_free(struct fk_cuda_context *context); /* libraries.cuh */
 
 /* ---- memory (memory.cu) ----------------------------------------------------------------------- */
 

@@ -55,6 +55,7 @@ static enum fk_status start(struct fk_cuda_context *context, struct fk_error *er
 
 static void stop(struct fk_cuda_context *context) {
   if (cudaSetDevice(context->device) == cudaSuccess) {
+    fk_cuda_libraries_free(context);
     fk_grid_memory_empty(context, &context->own);
     fk_cuda_release_kept(context);
     if (context->stream) cudaStreamSynchronize(context->stream);
@@ -142,6 +143,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
 /* After an error of a kernel all later calls fail, until the device is reset; what was on it is lost. */
 void fk_cuda_recover(struct fk_cuda_context *context) {
   if (cudaStreamSynchronize(context->stream) == cudaSuccess) return;
+  fk_cuda_libraries_free(context);
   fk_cuda_release_kept(context);
   contexts[context->device] = NULL;
   free(context);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/dense.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
 #include "../core/triangular.h"
@@ -233,6 +234,84 @@ static SEXP test_common_axes(SEXP arguments) {
   return out;
 }
 
+/* ---- dense operations ------------------------------------------------------------------------- */
+
+enum { DENSE_MATRICES = 3 };
+
+/* Matrices of the host, and with them where they are computed on. */
+struct dense_test {
+  const struct fk_dense_ops *ops;
+  int device, n;
+  struct fk_dense here[DENSE_MATRICES], there[DENSE_MATRICES];
+};
+
+static enum fk_status dense_move(struct dense_test *t, bool back, struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  for (int i = 0; i < t->n && !status; i++)
+    status = back ? t->ops->fetch(t->device, &t->there[i], &t->here[i], err)
+                  : t->ops->alloc(t->device, &t->there[i], err);
+  for (int i = 0; i < t->n && !status && !back; i++)
+    status = t->ops->send(t->device, &t->here[i], &t->there[i], err);
+  return status;
+}
+
+static enum fk_status dense_do(const struct dense_test *t, const char *what, unsigned flags, const double *factors,
+                               int64_t padding, int64_t *pivot, struct fk_error *err) {
+  const struct fk_dense_ops *ops = t->ops;
+  struct fk_dense x[DENSE_MATRICES];
+  for (int i = 0; i < DENSE_MATRICES; i++)
+    x[i] = fk_dense_part(&t->there[i], padding, 0, t->there[i].n - 2 * padding, t->there[i].d);
+#define DENSE_IS(name) (strcmp(what, name) == 0)
+  if (DENSE_IS("gemm")) return ops->gemm(t->device, flags, factors[0], &x[0], &x[1], factors[1], &x[2], err);
+  if (DENSE_IS("syrk")) return ops->syrk(t->device, flags, factors[0], &x[0], factors[1], &x[1], err);
+  if (DENSE_IS("trmm")) return ops->trmm(t->device, flags, factors[0], &x[0], &x[1], err);
+  if (DENSE_IS("trsm")) return ops->trsm(t->device, flags, factors[0], &x[0], &x[1], err);
+  if (DENSE_IS("potrf")) return ops->potrf(t->device, flags, &x[0], pivot, err);
+  if (DENSE_IS("lauum")) return ops->lauum(t->device, flags, &x[0], err);
+  if (DENSE_IS("syev")) return ops->syev(t->device, flags, &x[0], &x[1], err);
+  return fk_fail(err, FK_STATUS_INTERNAL, "no such operation");
+#undef DENSE_IS
+}
+
+/* (operation, device or -1 for the host, flags, c(alpha, beta), matrices, padding, single): the matrices after it,
+ * which has so many of their first and last rows left out, and potrf's pivot as an attribute */
+static SEXP test_dense(SEXP arguments) {
+  const char *what = CHAR(Rf_asChar(argument(arguments, 0)));
+  const double *factors = numbers(arguments, 3);
+  const unsigned flags = (unsigned)whole(arguments, 2);
+  const int64_t padding = whole(arguments, 5);
+  bool single = r_flag(argument(arguments, 6));
+  struct dense_test t = {.device = whole(arguments, 1)};
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int64_t pivot = 0;
+  SEXP out = PROTECT(Rf_duplicate(argument(arguments, 4)));
+  for (; t.n < Rf_length(out) && t.n < DENSE_MATRICES; t.n++) {
+    SEXP x = VECTOR_ELT(out, t.n);
+    t.here[t.n] = fk_dense_of(REAL(x), Rf_nrows(x), Rf_ncols(x));
+    if (single) {
+      float *rounded = (float *)R_alloc((size_t)Rf_length(x), sizeof *rounded);
+      for (int i = 0; i < Rf_length(x); i++) rounded[i] = (float)REAL(x)[i];
+      t.here[t.n].data = rounded, t.here[t.n].type = FK_FLOAT;
+    }
+    t.there[t.n] = t.here[t.n];
+    t.there[t.n].data = NULL;
+  }
+  t.ops = fk_dense_ops(t.device < 0 ? FK_BACKEND_CPU : FK_BACKEND_CUDA, &err);
+  if (t.ops) {
+    enum fk_status status = dense_move(&t, false, &err);
+    if (!status) status = dense_do(&t, what, flags, factors, padding, &pivot, &err);
+    if (!status) dense_move(&t, true, &err);
+    for (int i = 0; i < t.n; i++) t.ops->free(t.device, &t.there[i]);
+  }
+  r_finish(&err);
+  for (int k = 0; k < t.n && single; k++)
+    for (int i = 0; i < Rf_length(VECTOR_ELT(out, k)); i++)
+      REAL(VECTOR_ELT(out, k))[i] = ((float *)t.here[k].data)[i];
+  Rf_setAttrib(out, Rf_install("pivot"), Rf_ScalarReal((double)pivot));
+  UNPROTECT(1);
+  return out;
+}
+
 /* ---- the pool --------------------------------------------------------------------------------- */
 
 struct visits {
@@ -326,6 +405,7 @@ static const struct {
     {"rows_below", test_rows_below},
     {"whiten", test_whiten},
     {"common_axes", test_common_axes},
+    {"dense", test_dense},
     {"pool", test_pool},
     {"engines", test_engines},
     {"plan", test_plan},

@@ -49,7 +49,7 @@ AC_DEFUN([FK_CUDA], [
       [AC_MSG_ERROR([CUDA was asked for (${with_cuda}), but ${fk_cuda_why}])])
     FK_WITH_CUDA=0
     FK_CUDA_OBJECTS=
-    fk_nvcc= fk_nvcc_flags= fk_cuda_archs= fk_cuda_toolkit= fk_cuda_libs=
+    fk_nvcc= fk_nvcc_flags= fk_cuda_archs= fk_cuda_toolkit= fk_cuda_libs= fk_cuda_libdir=
     fk_cuda="${fk_cuda_why}: CPU only"
   ])
   AC_SUBST([FK_WITH_CUDA])
@@ -57,6 +57,7 @@ AC_DEFUN([FK_CUDA], [
   AC_SUBST([FK_CUDA_ARCHS], [${fk_cuda_archs}])
   AC_SUBST([FK_CUDA_TOOLKIT], [${fk_cuda_toolkit}])
   AC_SUBST([FK_CUDA_LIBS], [${fk_cuda_libs}])
+  AC_SUBST([FK_CUDA_LIBDIR], [${fk_cuda_libdir}])
   AC_SUBST([NVCC], [${fk_nvcc}])
   AC_SUBST([NVCC_FLAGS], [${fk_nvcc_flags}])
 ])
@@ -113,7 +114,7 @@ AC_DEFUN([FK_CUDA_ARCHS], [
     ["  "], [fk_cuda_why="${fk_nvcc} knows no architecture that flashkernel is built for"])
 ])
 
-# Compiles and links a kernel. Sets fk_cuda_libs and completes fk_nvcc_flags.
+# Compiles and links a kernel. Sets fk_cuda_libs and fk_cuda_libdir, and completes fk_nvcc_flags.
 AC_DEFUN([FK_CUDA_TRY], [
   cat >conftest.cu <<'_FK_END'
 #include <cuda_fp16.h>
@@ -126,10 +127,12 @@ extern "C" int probe_launch(float *x) {
 _FK_END
 
   # The static runtime is where nvcc itself would look for it, else left for the linker to find.
-  fk_cuda_libs=-lcudart_static
+  fk_cuda_libs=-lcudart_static fk_cuda_libdir=
   for fk_dir in `"${fk_nvcc}" --dryrun -o conftest conftest.cu 2>&1 |
       sed -n 's/^.* LIBRARIES=//p' | tr -d '"' | sed 's/-L//g'`; do
-    AS_IF([test -f "${fk_dir}/libcudart_static.a"], [fk_cuda_libs="${fk_dir}/libcudart_static.a"])
+    AS_IF([test -f "${fk_dir}/libcudart_static.a"],
+      [fk_cuda_libdir=`cd "${fk_dir}" && pwd -P`
+       fk_cuda_libs="${fk_cuda_libdir}/libcudart_static.a"])
   done
   fk_cuda_libs="${fk_cuda_libs} -ldl -lrt -lpthread"
 

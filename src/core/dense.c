@@ -1,0 +1,78 @@
+/* What the tables of dense operations have in common: the choice of one, and whether matrices go together. */
+#include "dense.h"
+
+#include "../fk_config.h"
+#include "count.h"
+
+const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err) {
+  if (backend != FK_BACKEND_CUDA) return &fk_dense_host;
+#if FK_WITH_CUDA
+  if (fk_dense_cuda.gemm) return &fk_dense_cuda;
+  fk_fail(err, FK_STATUS_UNSUPPORTED,
+          "flashkernel was built with a CUDA toolkit that has no headers of cuBLAS and cuSOLVER");
+#else
+  fk_fail(err, FK_STATUS_UNSUPPORTED, "flashkernel was built without CUDA");
+#endif
+  return NULL;
+}
+
+enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk_error *err) {
+  double all = (double)A->ld * (double)A->d * (double)fk_type_size(A->type);
+  *bytes = 0;
+  if (A->n < 0 || A->d < 0 || A->ld < A->n)
+    return fk_fail(err, FK_STATUS_INTERNAL, "no matrix has %.0f x %.0f numbers", (double)A->n, (double)A->d);
+  if (all > 0.5 * (double)PTRDIFF_MAX)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a matrix of %.0f x %.0f", (double)A->n, (double)A->d);
+  *bytes = (size_t)(A->ld * A->d) * fk_type_size(A->type);
+  return FK_STATUS_OK;
+}
+
+/* ---- do they go together? --------------------------------------------------------------------- */
+
+/* The sizes that an operation wants of a matrix, and the type of all. */
+static bool is_a(const struct fk_dense *A, int64_t n, int64_t d, enum fk_type type) {
+  return A->type == type && A->n == n && A->d == d && n >= 0 && d >= 0 && A->ld >= fk_larger(n, 1);
+}
+
+static enum fk_status verdict(bool fine, const char *operation, const struct fk_dense *A, const struct fk_dense *B,
+                              struct fk_error *err) {
+  if (fine) return FK_STATUS_OK;
+  return fk_fail(err, FK_STATUS_INTERNAL,
+                 "%s: matrices of %.0f x %.0f and %.0f x %.0f, or their types, do not go together", operation,
+                 (double)A->n, (double)A->d, (double)B->n, (double)B->d);
+}
+
+enum fk_status fk_dense_check_copy(const struct fk_dense *from, const struct fk_dense *to, struct fk_error *err) {
+  bool fine = is_a(from, from->n, from->d, to->type) && is_a(to, from->n, from->d, to->type);
+  return verdict(fine, "copy", from, to, err);
+}
+
+enum fk_status fk_dense_check_gemm(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
+                                   const struct fk_dense *C, struct fk_error *err) {
+  bool transposed = flags & FK_TRANSPOSED, transposed_b = flags & FK_TRANSPOSED_B;
+  int64_t inner = transposed ? A->n : A->d;
+  bool fine = is_a(A, transposed ? inner : C->n, transposed ? C->n : inner, C->type) &&
+              is_a(B, transposed_b ? C->d : inner, transposed_b ? inner : C->d, C->type) &&
+              is_a(C, C->n, C->d, C->type);
+  return verdict(fine, "gemm", A, B, err);
+}
+
+enum fk_status fk_dense_check_syrk(unsigned flags, const struct fk_dense *A, const struct fk_dense *C,
+                                   struct fk_error *err) {
+  bool transposed = flags & FK_TRANSPOSED;
+  bool fine = is_a(A, transposed ? A->n : C->n, transposed ? C->n : A->d, C->type) && is_a(C, C->n, C->n, C->type);
+  return verdict(fine, "syrk", A, C, err);
+}
+
+enum fk_status fk_dense_check_triangle(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
+                                       struct fk_error *err) {
+  int64_t order = flags & FK_RIGHT ? B->d : B->n;
+  bool fine = is_a(A, order, order, B->type) && is_a(B, B->n, B->d, B->type);
+  return verdict(fine, "trmm or trsm", A, B, err);
+}
+
+enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
+                                     struct fk_error *err) {
+  bool fine = is_a(A, A->n, A->n, A->type) && (!values || is_a(values, A->n, 1, A->type));
+  return verdict(fine, "potrf, lauum or syev", A, values ? values : A, err);
+}

@@ -1,0 +1,112 @@
+/* Operations on dense matrices, those of BLAS and LAPACK: a table for the host and one for CUDA devices.
+ *
+ *   ops = fk_dense_ops(backend, err)
+ *   ops->alloc(device, &A, err) -> send -> potrf, trsm, ... -> fetch -> free
+ *
+ * Matrices are column-major, column k at data + k * ld, in double or in float (on the host in double alone: R has
+ * no other BLAS). `device` is a CUDA device's number; the host does not look at it. What a device does, it does
+ * one after the other: fetch, potrf and syev wait for it. The same bits for the same matrices, machine and
+ * libraries.
+ */
+#ifndef FK_CORE_DENSE_H
+#define FK_CORE_DENSE_H
+
+#include "../fk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum fk_type { FK_DOUBLE, FK_FLOAT };
+
+struct fk_dense {
+  void *data;
+  enum fk_type type;
+  int64_t n, d, ld; /* rows, columns, from one column to the next */
+};
+
+/* None of them: the lower triangle, from the left, not transposed. */
+enum fk_dense_flag {
+  FK_UPPER = 1,
+  FK_RIGHT = 2,
+  FK_TRANSPOSED = 4,  /* A is */
+  FK_TRANSPOSED_B = 8 /* of gemm */
+};
+
+/* The matrix that is named last is overwritten. Of a triangle, the other one is neither read nor written, but by
+ * syev: so A's lower and B's upper triangle of order n fit into one of n x (n + 1), B from its second column on.
+ */
+struct fk_dense_ops {
+  const char *name;
+
+  /* A of the given n, d and type: its data and ld, nothing that is set yet. It is freed before R has control
+   * again; NULL is fine, and so is a matrix that was lost with its device. */
+  enum fk_status (*alloc)(int device, struct fk_dense *A, struct fk_error *err);
+  void (*free)(int device, struct fk_dense *A);
+  /* From the host's memory and back, between matrices of one type and size. */
+  enum fk_status (*send)(int device, const struct fk_dense *from, const struct fk_dense *to, struct fk_error *err);
+  enum fk_status (*fetch)(int device, const struct fk_dense *from, const struct fk_dense *to,
+                          struct fk_error *err);
+
+  /* C = alpha A B + beta C, either of A and B transposed; beta 0: C is not read. */
+  enum fk_status (*gemm)(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                         const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
+  /* A triangle of C = alpha A A' + beta C; FK_TRANSPOSED: of A'A. */
+  enum fk_status (*syrk)(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
+                         const struct fk_dense *C, struct fk_error *err);
+  /* A a triangle: B = alpha A B, FK_RIGHT: alpha B A; and B = alpha A^-1 B or alpha B A^-1. */
+  enum fk_status (*trmm)(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                         const struct fk_dense *B, struct fk_error *err);
+  enum fk_status (*trsm)(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                         const struct fk_dense *B, struct fk_error *err);
+  /* L of A = L L', FK_UPPER: R of A = R'R. *pivot 0, or the order of the first leading minor that is not positive
+   * (NaN is not); A is lost then. That is no failure: add to the diagonal and come again. */
+  enum fk_status (*potrf)(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                          struct fk_error *err);
+  /* The same triangle of L'L, FK_UPPER: of R R'. */
+  enum fk_status (*lauum)(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err);
+  /* Eigenvalues of a symmetric A, of which one triangle is read, ascending, to the n x 1 matrix `values`;
+   * eigenvectors to the columns of A. */
+  enum fk_status (*syev)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
+                         struct fk_error *err);
+};
+
+extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
+/* Those of a back end; FK_BACKEND_AUTO: of the host. NULL: this build has none. */
+const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err);
+
+/* n x d doubles of the host, one column after the other. */
+static inline struct fk_dense fk_dense_of(const double *data, int64_t n, int64_t d) {
+  struct fk_dense A = {(void *)data, FK_DOUBLE, n, d, n > 1 ? n : 1};
+  return A;
+}
+static inline size_t fk_type_size(enum fk_type type) { return type == FK_DOUBLE ? sizeof(double) : sizeof(float); }
+/* n x d of it, from a row and a column on. */
+static inline struct fk_dense fk_dense_part(const struct fk_dense *A, int64_t row, int64_t column, int64_t n,
+                                            int64_t d) {
+  struct fk_dense part = {(char *)A->data + (size_t)(row + column * A->ld) * fk_type_size(A->type), A->type, n, d,
+                          A->ld};
+  return part;
+}
+
+/* ---- for the tables: FK_STATUS_INTERNAL where matrices do not go together ---------------------- */
+
+enum fk_status fk_dense_check_copy(const struct fk_dense *from, const struct fk_dense *to, struct fk_error *err);
+enum fk_status fk_dense_check_gemm(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
+                                   const struct fk_dense *C, struct fk_error *err);
+enum fk_status fk_dense_check_syrk(unsigned flags, const struct fk_dense *A, const struct fk_dense *C,
+                                   struct fk_error *err);
+/* Of trmm and trsm. */
+enum fk_status fk_dense_check_triangle(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
+                                       struct fk_error *err);
+/* Of potrf and lauum, and of syev; values NULL: there are none. */
+enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
+                                     struct fk_error *err);
+/* Bytes of A with its ld; FK_STATUS_ALLOC where they are more than there can be. */
+enum fk_status fk_dense_bytes(const struct fk_dense *A, size_t *bytes, struct fk_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,203 @@
+/* Dense operations by the BLAS and LAPACK that come with R. Nothing else of R is used below src/r; their arguments
+ * are valid, so that the error handler, which would jump, is never called. */
+#include "dense.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "aligned.h"
+#include "count.h"
+#include "threads.h"
+
+#ifndef USE_FC_LEN_T
+#define USE_FC_LEN_T
+#endif
+#include <R_ext/BLAS.h>
+#include <R_ext/Lapack.h>
+#ifndef FCONE
+#define FCONE
+#endif
+
+static const char *side(unsigned flags) { return flags & FK_RIGHT ? "R" : "L"; }
+static const char *triangle(unsigned flags) { return flags & FK_UPPER ? "U" : "L"; }
+static const char *transposed(unsigned flags, unsigned flag) { return flags & flag ? "T" : "N"; }
+
+/* As BLAS wants a matrix, whose numbers are ints. */
+struct view {
+  double *data;
+  int n, d, ld;
+};
+
+static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct fk_error *err) {
+  if (A->type != FK_DOUBLE)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "the host has dense operations in double precision alone");
+  if (A->ld > INT_MAX || A->d > INT_MAX)
+    return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is more than BLAS can count", (double)A->n,
+                   (double)A->d);
+  *out = (struct view){A->data, (int)A->n, (int)A->d, (int)A->ld};
+  return FK_STATUS_OK;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static enum fk_status host_alloc(int device, struct fk_dense *A, struct fk_error *err) {
+  size_t bytes;
+  (void)device;
+  A->data = NULL;
+  A->ld = fk_larger(A->n, 1);
+  enum fk_status status = fk_dense_bytes(A, &bytes, err);
+  if (status) return status;
+  A->data = fk_aligned_alloc(bytes);
+  return A->data ? FK_STATUS_OK
+                 : fk_fail(err, FK_STATUS_ALLOC, "out of memory for a matrix of %.0f x %.0f", (double)A->n,
+                           (double)A->d);
+}
+
+static void host_free(int device, struct fk_dense *A) {
+  (void)device;
+  fk_aligned_free(A->data);
+  A->data = NULL;
+}
+
+static enum fk_status host_copy(int device, const struct fk_dense *from, const struct fk_dense *to,
+                                struct fk_error *err) {
+  struct view x, y;
+  (void)device;
+  enum fk_status status = fk_dense_check_copy(from, to, err);
+  if (!status) status = view_of(from, &x, err);
+  if (!status) status = view_of(to, &y, err);
+  if (!status) fk_copy_rows(x.data, x.ld, y.data, y.ld, x.n, x.d, 0);
+  return status;
+}
+
+/* ---- BLAS ------------------------------------------------------------------------------------- */
+
+static enum fk_status host_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                const struct fk_dense *B, double beta, const struct fk_dense *C,
+                                struct fk_error *err) {
+  struct view a, b, c;
+  (void)device;
+  enum fk_status status = fk_dense_check_gemm(flags, A, B, C, err);
+  if (!status) status = view_of(A, &a, err);
+  if (!status) status = view_of(B, &b, err);
+  if (!status) status = view_of(C, &c, err);
+  if (status) return status;
+  F77_CALL(dgemm)
+  (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
+   flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
+  return FK_STATUS_OK;
+}
+
+static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
+                                const struct fk_dense *C, struct fk_error *err) {
+  struct view a, c;
+  (void)device;
+  enum fk_status status = fk_dense_check_syrk(flags, A, C, err);
+  if (!status) status = view_of(A, &a, err);
+  if (!status) status = view_of(C, &c, err);
+  if (status) return status;
+  F77_CALL(dsyrk)
+  (triangle(flags), transposed(flags, FK_TRANSPOSED), &c.n, flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data,
+   &a.ld, &beta, c.data, &c.ld FCONE FCONE);
+  return FK_STATUS_OK;
+}
+
+static enum fk_status triangle_and(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
+                                   struct view *a, struct view *b, struct fk_error *err) {
+  enum fk_status status = fk_dense_check_triangle(flags, A, B, err);
+  if (!status) status = view_of(A, a, err);
+  if (!status) status = view_of(B, b, err);
+  return status;
+}
+
+static enum fk_status host_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                const struct fk_dense *B, struct fk_error *err) {
+  struct view a, b;
+  (void)device;
+  enum fk_status status = triangle_and(flags, A, B, &a, &b, err);
+  if (status) return status;
+  F77_CALL(dtrmm)
+  (side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED), "N", &b.n, &b.d, &alpha, a.data, &a.ld, b.data,
+   &b.ld FCONE FCONE FCONE FCONE);
+  return FK_STATUS_OK;
+}
+
+static enum fk_status host_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                const struct fk_dense *B, struct fk_error *err) {
+  struct view a, b;
+  (void)device;
+  enum fk_status status = triangle_and(flags, A, B, &a, &b, err);
+  if (status) return status;
+  F77_CALL(dtrsm)
+  (side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED), "N", &b.n, &b.d, &alpha, a.data, &a.ld, b.data,
+   &b.ld FCONE FCONE FCONE FCONE);
+  return FK_STATUS_OK;
+}
+
+/* ---- LAPACK ----------------------------------------------------------------------------------- */
+
+/* What cannot be: arguments are valid. */
+static enum fk_status refused(const char *routine, int info, struct fk_error *err) {
+  return fk_fail(err, FK_STATUS_INTERNAL, "LAPACK's %s refused argument %d", routine, -info);
+}
+
+static enum fk_status host_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                                 struct fk_error *err) {
+  struct view a;
+  int info = 0;
+  (void)device;
+  *pivot = 0;
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  if (!status) status = view_of(A, &a, err);
+  if (status) return status;
+  F77_CALL(dpotrf)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
+  if (info < 0) return refused("dpotrf", info, err);
+  *pivot = info;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status host_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  struct view a;
+  int info = 0;
+  (void)device;
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  if (!status) status = view_of(A, &a, err);
+  if (status) return status;
+  F77_CALL(dlauum)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
+  return info ? refused("dlauum", info, err) : FK_STATUS_OK;
+}
+
+static enum fk_status host_syev(int device, unsigned flags, const struct fk_dense *A,
+                                const struct fk_dense *values, struct fk_error *err) {
+  struct view a, w;
+  int info = 0, ask = -1;
+  double best = 0;
+  (void)device;
+  enum fk_status status = fk_dense_check_square(A, values, err);
+  if (!status) status = view_of(A, &a, err);
+  if (!status) status = view_of(values, &w, err);
+  if (status || a.n == 0) return status;
+  F77_CALL(dsyev)("V", triangle(flags), &a.n, a.data, &a.ld, w.data, &best, &ask, &info FCONE FCONE);
+  int numbers = (int)best;
+  double *work = malloc(sizeof *work * (size_t)numbers);
+  if (!work) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a vector of length %d", numbers);
+  F77_CALL(dsyev)("V", triangle(flags), &a.n, a.data, &a.ld, w.data, work, &numbers, &info FCONE FCONE);
+  free(work);
+  if (info < 0) return refused("dsyev", info, err);
+  return info ? fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues did not converge") : FK_STATUS_OK;
+}
+
+const struct fk_dense_ops fk_dense_host = {
+    .name = "host",
+    .alloc = host_alloc,
+    .free = host_free,
+    .send = host_copy,
+    .fetch = host_copy,
+    .gemm = host_gemm,
+    .syrk = host_syrk,
+    .trmm = host_trmm,
+    .trsm = host_trsm,
+    .potrf = host_potrf,
+    .lauum = host_lauum,
+    .syev = host_syev,
+};

@@ -1,0 +1,125 @@
+# Dense operations of a place (a CUDA device, or -1 for the host) against R's own matrix algebra. Matrices lie between
+# rows of NaN, which stay, and of a triangle the other one is NaN.
+
+UPPER <- 1
+RIGHT <- 2
+TRANSPOSED <- 4
+TRANSPOSED_B <- 8
+
+# The matrices after the operation; attribute "pivot".
+run_dense <- function(what, matrices, flags = 0, factors = c(1, 0), device = -1, single = FALSE, padding = 1) {
+  padded <- lapply(matrices, \(x) {
+    storage.mode(x) <- "double"
+    rows <- matrix(NaN, padding, ncol(x))
+    rbind(rows, x, rows)
+  })
+  out <- .Call(ffi_test, "dense", list(what, device, flags, factors, padded, padding, single))
+  inner <- lapply(out, \(x) x[seq_len(nrow(x) - 2 * padding) + padding, , drop = FALSE])
+  for (i in seq_along(out)) {
+    outer <- out[[i]][-(seq_len(nrow(inner[[i]])) + padding), ]
+    if (!all(is.nan(outer))) testthat::fail(paste(what, "wrote beside a matrix"))
+  }
+  structure(inner, pivot = attr(out, "pivot"))
+}
+
+random_matrix <- function(n, d) matrix(stats::rnorm(n * d), n, d)
+# Triangles far from singular, so that solutions have the digits that products have.
+random_triangle <- function(n) random_matrix(n, n) / max(n, 1) + diag(2, n)
+other_triangle <- function(A, flags) if (bitwAnd(flags, UPPER) > 0) lower.tri(A) else upper.tri(A)
+only_triangle <- function(A, flags, other = 0) replace(A, other_triangle(A, flags), other)
+transpose_if <- function(A, flags, flag = TRANSPOSED) if (bitwAnd(flags, flag) > 0) t(A) else A
+
+# Failures alone are told: each of thousands of successes would take longer than its operation.
+expect_untouched <- function(got, flags, label) {
+  if (!all(is.nan(got[other_triangle(got, flags)]))) testthat::fail(paste(label, "wrote to the other triangle"))
+}
+
+# Relative to the largest number; rounding adds up with the order.
+expect_matrix <- function(got, want, single, label) {
+  stopifnot(identical(dim(got), dim(want)))
+  if (length(want) == 0) return(invisible())
+  error <- max(abs(got - want))
+  bound <- (if (single) 2^-22 else 2^-51) * max(50, dim(want)) * max(abs(want))
+  if (!isTRUE(error <= bound)) testthat::fail(sprintf("%s: error %.3g is above %.3g.", label, error, bound))
+}
+
+expect_gemm <- function(sizes, ...) {
+  n <- sizes[1]
+  d <- sizes[2]
+  inner <- sizes[3]
+  single <- isTRUE(list(...)$single)
+  for (flags in c(0, TRANSPOSED, TRANSPOSED_B, TRANSPOSED + TRANSPOSED_B)) for (beta in c(0, -0.5)) {
+    label <- paste("gemm", paste(sizes, collapse = " x "), "flags", flags, "beta", beta)
+    A <- random_matrix(n, inner)
+    B <- random_matrix(inner, d)
+    C <- random_matrix(n, d)
+    before <- if (beta == 0) C * NaN else C # is not read
+    parts <- list(transpose_if(A, flags), transpose_if(B, flags, TRANSPOSED_B), before)
+    got <- run_dense("gemm", parts, flags, c(2, beta), ...)
+    expect_matrix(got[[3]], 2 * A %*% B + beta * C, single, label)
+  }
+}
+
+expect_syrk <- function(n, inner, ...) {
+  single <- isTRUE(list(...)$single)
+  for (flags in c(0, UPPER, TRANSPOSED, UPPER + TRANSPOSED)) for (beta in c(0, 3)) {
+    label <- paste("syrk", n, "x", inner, "flags", flags, "beta", beta)
+    A <- random_matrix(n, inner)
+    C <- only_triangle(random_matrix(n, n), flags, NaN)
+    got <- run_dense("syrk", list(transpose_if(A, flags), if (beta == 0) C * NaN else C), flags, c(-1, beta), ...)[[2]]
+    expect_untouched(got, flags, label)
+    want <- -tcrossprod(A) + beta * only_triangle(C, flags)
+    expect_matrix(only_triangle(got, flags), only_triangle(want, flags), single, label)
+  }
+}
+
+# trmm and trsm
+expect_triangle <- function(n, d, ...) {
+  single <- isTRUE(list(...)$single)
+  for (flags in 0:7) for (what in c("trmm", "trsm")) {
+    label <- paste(what, n, "x", d, "flags", flags)
+    right <- bitwAnd(flags, RIGHT) > 0
+    A <- random_triangle(n)
+    B <- if (right) random_matrix(d, n) else random_matrix(n, d)
+    M <- transpose_if(only_triangle(A, flags), flags)
+    if (what == "trsm" && n > 0) M <- solve(M)
+    got <- run_dense(what, list(only_triangle(A, flags, NaN), B), flags, c(-2, 0), ...)
+    expect_matrix(got[[2]], -2 * if (right) B %*% M else M %*% B, single, label)
+  }
+}
+
+# potrf, lauum and syev
+expect_symmetric <- function(n, ...) {
+  single <- isTRUE(list(...)$single)
+  for (flags in c(0, UPPER)) {
+    label <- paste("of order", n, "flags", flags)
+    A <- if (n == 0) matrix(0, 0, 0) else tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
+    R <- if (n == 0) A else chol(A)
+    L <- if (flags == 0) t(R) else R
+    got <- run_dense("potrf", list(only_triangle(A, flags, NaN)), flags, ...)
+    expect_identical(attr(got, "pivot"), 0, label = label)
+    expect_untouched(got[[1]], flags, label)
+    expect_matrix(only_triangle(got[[1]], flags), L, single, paste("potrf", label))
+
+    got <- run_dense("lauum", list(only_triangle(L, flags, NaN)), flags, ...)[[1]]
+    expect_untouched(got, flags, label)
+    want <- if (flags == 0) crossprod(L) else tcrossprod(L)
+    expect_matrix(only_triangle(got, flags), only_triangle(want, flags), single, paste("lauum", label))
+
+    got <- run_dense("syev", list(only_triangle(A, flags, NaN), matrix(0, n, 1)), flags, ...)
+    values <- if (n == 0) numeric() else rev(eigen(A, TRUE, only.values = TRUE)$values)
+    expect_matrix(got[[2]], matrix(values, n, 1), single, paste("syev", label))
+    expect_matrix(crossprod(got[[1]]), diag(n), single, paste("syev", label))
+    expect_matrix(A %*% got[[1]], got[[1]] %*% diag(as.vector(got[[2]]), n), single, paste("syev", label))
+  }
+}
+
+expect_pivots <- function(...) {
+  for (n in c(1, 3, 70, 300)) for (at in unique(c(1, ceiling(n / 2), n))) for (flags in c(0, UPPER)) {
+    A <- tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
+    for (value in c(-1, NaN)) {
+      got <- run_dense("potrf", list(replace(A, (at - 1) * n + at, value)), flags, ...)
+      expect_identical(attr(got, "pivot"), at, label = paste("the pivot of order", n, "at", at, "for", value))
+    }
+  }
+}

@@ -1,0 +1,90 @@
+# Dense operations on a GPU, by cuBLAS and cuSOLVER, in double and single precision.
+
+# Where the libraries are not installed there is one error, and nothing else to test.
+skip_if_no_libraries <- function() {
+  skip_if_no_gpu()
+  told <- tryCatch(
+    {
+      run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0)
+      run_dense("potrf", list(diag(1)), device = 0)
+      NULL
+    },
+    flashkernel_error_unsupported = conditionMessage
+  )
+  if (!is.null(told)) skip(told)
+}
+
+for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 1025)) {
+  test_that(paste("dense operations of a GPU are R's matrix algebra: order", n, if (single) "single" else "double"), {
+    skip_if_no_libraries()
+    set.seed(n)
+    for (d in c(0, 1, 3, 40)) for (inner in c(0, 1, 17)) expect_gemm(c(n, d, inner), device = 0, single = single)
+    for (d in c(0, 1, 3, 40)) expect_syrk(n, d, device = 0, single = single)
+    for (d in c(0, 1, 3, 40)) expect_triangle(n, d, device = 0, single = single, padding = d %% 3)
+    expect_symmetric(n, device = 0, single = single)
+    succeed()
+  })
+}
+
+test_that("a matrix that is not positive definite on a GPU is no failure: its pivot is told", {
+  skip_if_no_libraries()
+  set.seed(1)
+  for (single in c(FALSE, TRUE)) expect_pivots(device = 0, single = single)
+})
+
+test_that("dense operations of a GPU have the same bits each time, also on fresh handles", {
+  skip_if_no_libraries()
+  set.seed(3)
+  n <- 1500
+  A <- random_matrix(n, n)
+  S <- tcrossprod(A) / n + diag(n)
+  b <- random_matrix(n, 7)
+  all_of_them <- function() {
+    list(
+      run_dense("gemm", list(A, A, A), device = 0), run_dense("syrk", list(A, S), device = 0),
+      run_dense("trsm", list(S, b), device = 0), run_dense("trmm", list(S, A), UPPER, device = 0),
+      run_dense("potrf", list(S), device = 0), run_dense("lauum", list(S), device = 0),
+      run_dense("syev", list(S, b[, 1, drop = FALSE]), device = 0)
+    )
+  }
+  first <- all_of_them()
+  expect_identical(all_of_them(), first)
+  gpu_release()
+  expect_identical(all_of_them(), first)
+})
+
+test_that("matrices that do not go together are refused on a GPU, too, and those that do not fit", {
+  skip_if_no_libraries()
+  refused <- function(...) expect_error(run_dense(..., device = 0), class = "flashkernel_error_internal")
+  refused("gemm", list(diag(3), diag(2), diag(3)))
+  refused("potrf", list(matrix(0, 3, 2)))
+  Sys.setenv(FLASHKERNEL_CUDA_MEMORY = "1e6")
+  on.exit(Sys.unsetenv("FLASHKERNEL_CUDA_MEMORY"))
+  large <- list(diag(400), diag(400), diag(400))
+  expect_error(run_dense("gemm", large, device = 0), class = "flashkernel_error_alloc")
+})
+
+test_that("giving the GPU back takes the libraries' handles and their memory, too", {
+  skip_if_no_libraries()
+  cycle <- function() {
+    run_dense("gemm", list(diag(9), diag(9), diag(9)), device = 0)
+    run_dense("potrf", list(diag(9)), device = 0)
+    gpu_release()
+    gpu_info()$memory_free[1]
+  }
+  before <- cycle() # the libraries' code is there from now on
+  for (i in 1:8) after <- cycle()
+  expect_gt(after, before - 64e6) # others may use the device, too
+})
+
+test_that("a forked child has no dense operations of its parent's GPU", {
+  skip_on_os("windows")
+  skip_if_no_libraries()
+  outcomes <- parallel::mclapply(1:2, \(i) {
+    class(tryCatch(run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0), error = identity))[1]
+  }, mc.cores = 2)
+  expect_identical(outcomes, list("flashkernel_error_forked", "flashkernel_error_forked"))
+})
+
+# so that "auto" counts the start of CUDA again in the files that follow
+gpu_release()
