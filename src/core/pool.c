@@ -88,6 +88,20 @@ static struct loop *enter(int64_t *piece, int *slot) {
   return NULL;
 }
 
+/* To wake a thread takes whoever does it some ten microseconds, more than a small piece: the caller wakes two, and
+ * each that comes to a loop two more, if they would find a piece. Under the lock; the threads to be woken after
+ * it. */
+static int to_wake(const struct loop *loop) {
+  enum { EACH = 2 };
+  int64_t pieces = loop->pieces - atomic_load_explicit(&loop->next, memory_order_relaxed);
+  int64_t most = fk_smaller(fk_smaller(loop->slots - loop->taken, pool.asleep), EACH);
+  return (int)fk_smaller(most, pieces);
+}
+
+static void wake(int threads) {
+  for (int i = 0; i < threads; i++) pthread_cond_signal(&pool.posted);
+}
+
 static void leave(struct loop *loop) {
   if (atomic_fetch_sub_explicit(&loop->inside, 1, memory_order_release) == 1) pthread_cond_signal(&loop->left);
 }
@@ -121,7 +135,9 @@ static void *work(void *unused) {
   while (!pool.stop) {
     unsigned seen = atomic_load(&pool.posts);
     while ((loop = enter(&piece, &slot))) {
+      int more = to_wake(loop);
       pthread_mutex_unlock(&pool.lock);
+      wake(more);
       move_away(loop->processor);
       run_pieces(loop, piece, slot);
       pthread_mutex_lock(&pool.lock);
@@ -181,19 +197,16 @@ void fk_pool_stop(void) {
 /* ---- the caller ------------------------------------------------------------------------------- */
 
 static void open_loop(struct loop *loop) {
-  int others = loop->slots - 1, wanted = others;
+  int wanted = loop->slots - 1;
   pthread_mutex_lock(&pool.lock);
   for (const struct loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
   while (pool.started < wanted && start_one()) continue;
   loop->after = pool.loops;
   pool.loops = loop;
   atomic_fetch_add(&pool.posts, 1);
-  int asleep = pool.asleep;
+  int more = to_wake(loop);
   pthread_mutex_unlock(&pool.lock);
-  if (others >= asleep && asleep > 1)
-    pthread_cond_broadcast(&pool.posted);
-  else
-    for (int i = 0; i < others && i < asleep; i++) pthread_cond_signal(&pool.posted);
+  wake(more);
 }
 
 static void close_loop(struct loop *loop) {
