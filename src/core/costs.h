@@ -17,6 +17,8 @@ struct fk_thread_costs {
   double bytes;          /* of a pass through memory */
   int most, most_beyond; /* threads for such a pass, and for one of more than so many bytes */
   double beyond;
+  double patience[2]; /* seconds for which one without work looks for more: of few, and of at least so `many` */
+  int many;
 };
 
 /* How far points may reach, |u|^2 of the whitened ones at most. */

@@ -22,12 +22,9 @@
 #endif
 
 #include "aligned.h"
+#include "costs.h"
 #include "count.h"
 #include "threads.h"
-
-/* Seconds for which a thread looks for the next loop before it sleeps, and a caller for the last piece: loops
- * often follow each other closely, and to be woken takes about as long. Set by inst/bench/threads.R. */
-#define PATIENCE 5e-5
 
 struct loop {
   fk_body body;
@@ -48,6 +45,7 @@ static struct {
   struct loop *loops;
   pthread_t *threads;
   int started, capacity, asleep;
+  double patience; /* seconds for which a thread looks for the next loop before it sleeps, 0: not known */
   bool stop;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .posted = PTHREAD_COND_INITIALIZER};
 
@@ -122,7 +120,7 @@ static void move_away(int from) { (void)from; }
 #endif
 
 static void look_for_post(unsigned seen) {
-  double end = fk_seconds() + PATIENCE;
+  double end = fk_seconds() + pool.patience;
   while (atomic_load_explicit(&pool.posts, memory_order_relaxed) == seen && fk_seconds() < end) relax();
 }
 
@@ -199,6 +197,7 @@ void fk_pool_stop(void) {
 static void open_loop(struct loop *loop) {
   int wanted = loop->slots - 1;
   pthread_mutex_lock(&pool.lock);
+  if (pool.patience == 0) pool.patience = fk_costs.threads.patience[fk_threads(0) >= fk_costs.threads.many];
   for (const struct loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
   while (pool.started < wanted && start_one()) continue;
   loop->after = pool.loops;
@@ -212,7 +211,7 @@ static void open_loop(struct loop *loop) {
 static void close_loop(struct loop *loop) {
   double end = 0;
   while (atomic_load_explicit(&loop->inside, memory_order_relaxed) > 0) {
-    if (end == 0) end = fk_seconds() + PATIENCE;
+    if (end == 0) end = fk_seconds() + pool.patience;
     if (fk_seconds() > end) break;
     relax();
   }

@@ -14,7 +14,7 @@ skip_if_no_libraries <- function() {
   if (!is.null(told)) skip(told)
 }
 
-for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 1025)) {
+for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 520)) {
   test_that(paste("dense operations of a GPU are R's matrix algebra: order", n, if (single) "single" else "double"), {
     skip_if_no_libraries()
     set.seed(n)
