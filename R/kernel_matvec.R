@@ -1,19 +1,16 @@
 #' Products of a kernel matrix and vectors
 #'
-#' Sums of one of `r length(kernel_table())` kernels over all source points, at every target: the product of the `m` x `n`
+#' Sums of kernels over all source points, at every target: the product of the `m` x `n`
 #' kernel matrix with `b`, which is never stored. Points and results may be larger than memory.
 #'
 #' @details
 #' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Kernels are functions of
 #' \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji = |L^-1 (y_j - x_i)|}, \eqn{H = LL'}{H = L L'} the bandwidth
-#' matrix: distances in units of the bandwidth. They are 1 at distance 0, not normalised. The last three are functions of
-#' the product x'y of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y} (with `bandwidth = 1`,
-#' of the points as they are), with parameters that [kernel_spec()] sets: `r kernel_parameters()`.
+#' matrix: distances in units of the bandwidth, where they are 1 at distance 0, not normalised. Or they are functions of
+#' x'y, the product of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}: with `bandwidth = 1`, of
+#' the points as they are. [kernel_spec()] sets their parameters, which else are `r kernel_parameters()`.
 #'
 #' `r kernel_formulas()`
-#'
-#' Others call the Laplacian kernel exponential or Matern 1/2, `"cauchy"` a rational quadratic kernel; `"imq"` is the
-#' inverse multiquadric.
 #'
 #' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
 #' is left out), to the rounding of `precision`, with no regard to `tol`. `"fast"` takes time linear in

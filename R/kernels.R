@@ -96,8 +96,9 @@ kernel_names <- function() paste0('`"', names(kernel_table()), '"`', collapse = 
 
 kernel_formulas <- function() {
   table <- kernel_table()
-  rows <- paste0('| `"', names(table), '"` | `', vapply(table, `[[`, "", "formula"), "` |")
-  paste(c("| `kernel` | |", "|---|---|", rows), collapse = "\n")
+  others <- gsub(" ", ", ", vapply(table, `[[`, "", "others"), fixed = TRUE)
+  rows <- paste0('| `"', names(table), '"` | `', vapply(table, `[[`, "", "formula"), "` | ", others, " |")
+  paste(c("| `kernel` | | elsewhere |", "|---|---|---|", rows), collapse = "\n")
 }
 
 # "`gamma` (1) and `coef0` (0) of `\"linear\"`; ..."

@@ -75,6 +75,7 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
+  single = single && fk_kernel_is_radial(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
   double operations = work->n * work->m * (work->d + fk_kernel_info(work->kernel.id)->cost + work->n_values);
