@@ -201,7 +201,7 @@ check_choice <- function(value, choices, arg) {
   choices[found]
 }
 
-# What other programs call a choice, letters and digits alone (kernels: see KERNELS).
+# What other programs call a choice, letters and digits alone (kernels: see kernel_table()).
 OTHER_NAMES <- c(
   gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
   hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",

@@ -92,7 +92,7 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
 #' @export
 print.kernel_matvec_diagnostics <- function(x, ...) {
   seconds <- format(x$seconds, digits = 2)
-  cat("Computed: ", x$kernel, " kernel, ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,
+  cat("Computed: ", kernel_label(x$kernel, x$parameters), ", ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,
     ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
   print_why(x)

@@ -1,21 +1,16 @@
 #' Products of a kernel matrix and vectors
 #'
-#' Sums of one of six kernels over all source points, at every target: the product of the `m` x `n`
+#' Sums of kernels over all source points, at every target: the product of the `m` x `n`
 #' kernel matrix with `b`, which is never stored. Points and results may be larger than memory.
 #'
 #' @details
-#' The result is \eqn{V_{jr} = \sum_i w_i k(r_{ji}) b_{ir}}{V_jr = sum_i w_i k(r_ji) b_ir} with
+#' The result is \eqn{V_{jr} = \sum_i w_i k_{ji} b_{ir}}{V_jr = sum_i w_i k_ji b_ir}. Kernels are functions of
 #' \eqn{r_{ji} = |L^{-1}(y_j - x_i)|}{r_ji = |L^-1 (y_j - x_i)|}, \eqn{H = LL'}{H = L L'} the bandwidth
-#' matrix: distances in units of the bandwidth. Kernels are 1 at distance 0, not normalised.
+#' matrix: distances in units of the bandwidth, where they are 1 at distance 0, not normalised. Or they are functions of
+#' x'y, the product of points in these units, \eqn{L^{-1} x}{L^-1 x} and \eqn{L^{-1} y}{L^-1 y}: with `bandwidth = 1`, of
+#' the points as they are. [kernel_spec()] sets their parameters, which else are `r kernel_parameters()`.
 #'
-#' | `kernel` | \eqn{k(r)} |
-#' |---|---|
-#' | `"gaussian"` | \eqn{\exp(-r^2/2)}{exp(-r^2 / 2)} |
-#' | `"laplacian"` (exponential, Matern 1/2) | \eqn{\exp(-r)}{exp(-r)} |
-#' | `"matern32"` | \eqn{(1 + \sqrt{3} r) \exp(-\sqrt{3} r)}{(1 + sqrt(3) r) exp(-sqrt(3) r)} |
-#' | `"matern52"` | \eqn{(1 + \sqrt{5} r + 5 r^2 / 3) \exp(-\sqrt{5} r)}{(1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)} |
-#' | `"cauchy"` (rational quadratic) | \eqn{1 / (1 + r^2)}{1 / (1 + r^2)} |
-#' | `"imq"` (inverse multiquadric) | \eqn{1 / \sqrt{1 + r^2}}{1 / sqrt(1 + r^2)} |
+#' `r kernel_formulas()`
 #'
 #' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
 #' is left out), to the rounding of `precision`, with no regard to `tol`. `"fast"` takes time linear in
@@ -43,7 +38,8 @@
 #' distance (Beylkin and Monzon 2010): for points within a hundred bandwidths 13 or 14 for a `tol` of 1e-3, 21 to 24 for
 #' 1e-6, 31 or 32 for 1e-9. Each is summed as above, several on one grid where that is cheaper. These kernels decay so slowly that
 #' `tol_type = "pointwise"` needs no second look at any target. The Laplacian and Matern kernels
-#' are not smooth at distance 0, where they would need ever narrower Gaussians: they are summed exactly.
+#' are not smooth at distance 0, where they would need ever narrower Gaussians: they are summed exactly. So are kernels
+#' of x'y, always in double precision: their sums are as exact as those of products of matrices, where terms cancel, too.
 #'
 #' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
 #' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in
@@ -78,7 +74,7 @@
 #' @param bandwidth The length scale in units of the points: one for all columns, one for each, or a
 #'   `d` x `d` **matrix of squares** \eqn{H} (for the Gaussian kernel: one kernel sd, `d` of them or
 #'   the variance matrix). Matched by name where it and the columns have names.
-#' @param kernel Which kernel, by its name in the table above.
+#' @param kernel Which kernel, by its name in the table above, or with parameters of [kernel_spec()].
 #' @param tol Largest error of the fast engine, relative as `tol_type` says; 0: none but rounding.
 #' @param tol_type What an error is relative to: `"global"`, the largest of all targets' sums of
 #'   absolute terms \eqn{\sum_i |w_i b_{ir}| k(r_{ji})}{sum_i |w_i b_ir| k(r_ji)}; `"pointwise"`,
@@ -175,7 +171,7 @@ sum_record <- function(result, kernel, control) {
   structure(
     class = "kernel_matvec_diagnostics",
     list(
-      kernel = kernel, n = result$n, m = result$m, d = result$d,
+      kernel = kernel$name, parameters = kernel$parameters, n = result$n, m = result$m, d = result$d,
       backend = stats$backend, device = stats$device, engine = stats$engine, method = stats$method,
       precision = stats$precision, isa = stats$isa, threads = stats$threads, devices = stats$devices,
       reason = stats$reason, reason_engine = stats$reason_engine, pairs = stats$pairs, seconds = stats$seconds,

@@ -5,8 +5,8 @@
 #' iterations are made of such products.
 #'
 #' @details
-#' The operator stands for the `m` x `n` matrix \eqn{K_{ji} = w_i k(r_{ji})}{K_ji = w_i k(r_ji)} of the targets `y` and
-#' the sources `x`, with the kernels and the distances of [kernel_matvec()]. With `op` such an operator:
+#' The operator stands for the `m` x `n` matrix \eqn{K_{ji} = w_i k_{ji}}{K_ji = w_i k_ji} of the targets `y` and
+#' the sources `x`, with the kernels of [kernel_matvec()]. With `op` such an operator:
 #'
 #' | | |
 #' |---|---|
@@ -173,8 +173,8 @@ dim.kernel_operator <- function(x) c(ncol_of(x, !x@transposed), ncol_of(x, x@tra
 #' @exportMethod diag
 setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
   size <- min(dim(x))
-  # kernels are 1 at distance 0
-  values <- if (is.null(x@at)) rep(1, size) else {
+  # kernels of r are 1 at distance 0
+  values <- if (is.null(x@at) && is_radial(x@sources$kernel)) rep(1, size) else {
     unlist(lapply(blocks_of(size), \(rows) diag(kernel_values(x, rows, rows))))
   }
   if (is.null(x@weights)) values else values * x@weights[seq_len(size)]
@@ -243,7 +243,8 @@ blocks_of <- function(n, size = 256) {
 setMethod("show", "kernel_operator", function(object) {
   size <- dim(object)
   d <- ncol(object@sources$points)
-  cat("Kernel operator, ", whole(size[1]), " x ", whole(size[2]), ": ", object@sources$kernel, " kernel in ", d,
+  label <- kernel_label(object@sources$kernel$name, object@sources$kernel$parameters)
+  cat("Kernel operator, ", whole(size[1]), " x ", whole(size[2]), ": ", label, " in ", d,
     ngettext(d, " dimension", " dimensions"), if (!is.null(object@weights)) ", weighted",
     if (object@transposed) ", transposed", "\n", sep = "")
   asked <- object@asked

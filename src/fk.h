@@ -126,18 +126,63 @@ void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t widt
 
 /* ---- the task of an engine -------------------------------------------------------------------- */
 
-/* As functions of r = |L^-1 (y - x)|. */
-enum fk_kernel {
-  FK_KERNEL_GAUSSIAN,  /* exp(-r^2 / 2) */
-  FK_KERNEL_LAPLACIAN, /* exp(-r) */
-  FK_KERNEL_MATERN32,  /* (1 + a) exp(-a), a = sqrt(3) r */
-  FK_KERNEL_MATERN52,  /* (1 + a + a^2 / 3) exp(-a), a = sqrt(5) r */
-  FK_KERNEL_CAUCHY,    /* 1 / (1 + r^2) */
-  FK_KERNEL_IMQ        /* 1 / sqrt(1 + r^2), the inverse multiquadric */
+/* Kernels; core/kernels.c has the table of what is known of each. */
+enum fk_kernel_id {
+  FK_KERNEL_GAUSSIAN,
+  FK_KERNEL_LAPLACIAN,
+  FK_KERNEL_MATERN32,
+  FK_KERNEL_MATERN52,
+  FK_KERNEL_CAUCHY,
+  FK_KERNEL_IMQ,
+  FK_KERNEL_LINEAR,
+  FK_KERNEL_POLYNOMIAL,
+  FK_KERNEL_SIGMOID,
+  FK_KERNELS
+};
+enum { FK_KERNEL_PARAMETERS = 3 };
+struct fk_kernel {
+  enum fk_kernel_id id;
+  double parameters[FK_KERNEL_PARAMETERS]; /* in the order of the table */
 };
 
-const char *fk_kernel_name(enum fk_kernel kernel);
-bool fk_kernel_of(const char *name, enum fk_kernel *kernel); /* false: there is none of this name */
+/* How engines compute a kernel: from t = -|scale L^-1 (y - x)|^2, from its root s = -sqrt(-t), or from the product
+ * p = (L^-1 x)'(L^-1 y) of points that are not centred. */
+enum fk_form_type {
+  FK_FORM_GAUSSIAN, /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
+  FK_FORM_ROOT,     /* the same of s */
+  FK_FORM_CAUCHY,   /* 1 / (1 - t) */
+  FK_FORM_IMQ,      /* 1 / sqrt(1 - t) */
+  FK_FORM_POWER,    /* (factor[0] + factor[1] p)^factor[2] */
+  FK_FORM_TANH      /* tanh(factor[0] + factor[1] p) */
+};
+static inline bool fk_form_is_product(enum fk_form_type type) { return type >= FK_FORM_POWER; }
+
+/* A value is above `above`, at most `most`, and whole where it has to be. */
+struct fk_kernel_parameter {
+  const char *name; /* NULL: there are no more */
+  double otherwise, above, most;
+  bool whole;
+};
+struct fk_kernel_info {
+  const char *name, *others; /* others: what other programs call it, letters and digits alone, apart by spaces */
+  const char *formula;       /* of r = |L^-1 (y - x)|, or of x'y with whitened points */
+  enum fk_form_type form;
+  double rate, factor[3]; /* of FK_FORM_ROOT: exp(-a) (factor[0] + factor[1] a + factor[2] a^2), a = rate r */
+  bool smooth;            /* at r = 0: else no few Gaussians add up to it */
+  bool underflows;        /* it falls exponentially, so that sums far away lose terms */
+  double mixture;         /* p, where it is (1 + r^2)^-p, a sum of few Gaussians (fast/mixture.h); else 0 */
+  double cost;            /* multiply-adds of a pair beside those of the coordinates and values */
+  struct fk_kernel_parameter parameters[FK_KERNEL_PARAMETERS];
+};
+const struct fk_kernel_info *fk_kernel_info(enum fk_kernel_id id);
+int fk_kernel_n_parameters(enum fk_kernel_id id);
+bool fk_kernel_of(const char *name,
+                  struct fk_kernel *kernel); /* with no others' parameters; false: there is none */
+bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b);
+/* The Gaussian itself. */
+bool fk_kernel_is_gaussian(const struct fk_kernel *kernel);
+/* A function of r; else of x'y, which means other points once they are centred. */
+bool fk_kernel_is_radial(const struct fk_kernel *kernel);
 
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
@@ -153,8 +198,8 @@ struct fk_task {
   struct fk_operator *op;
   struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
-  enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates */
-  const double *weights; /* n, NULL: ones */
+  struct fk_kernel kernel; /* other than the Gaussian: no factor, no coordinates */
+  const double *weights;   /* n, NULL: ones */
   enum fk_values values;
   const double *columns; /* n x n_columns */
   int64_t n_columns;
@@ -180,13 +225,6 @@ static inline int64_t fk_n_values(const struct fk_task *task) {
                                                : 0;
 }
 
-/* How engines compute a kernel from t = -|scale L^-1 (y - x)|^2, or from its root s = -sqrt(-t). */
-enum fk_form_type {
-  FK_FORM_GAUSSIAN, /* 2^t (factor[0] + factor[1] t + factor[2] t^2) */
-  FK_FORM_ROOT,     /* the same of s */
-  FK_FORM_CAUCHY,   /* 1 / (1 - t) */
-  FK_FORM_IMQ       /* 1 / sqrt(1 - t) */
-};
 struct fk_kernel_form {
   enum fk_form_type type;
   double scale, factor[3];
@@ -246,7 +284,7 @@ struct fk_operator_spec {
   struct fk_resident *resident; /* where the points are, or NULL */
   const double *weights;        /* of a density, which give it a centre; NULL: ones */
   const double *chol;           /* d x d, copied */
-  enum fk_kernel kernel;
+  struct fk_kernel kernel;
   bool stays; /* there will be other sums: what takes much memory is kept, too */
 };
 enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk_operator **op,
@@ -265,7 +303,7 @@ struct fk_operator {
   struct fk_points x; /* data NULL: not on the host yet, see fk_operator_here() */
   struct fk_resident *resident;
   const double *weights;
-  enum fk_kernel kernel;
+  struct fk_kernel kernel;
   bool stays;
   struct fk_whitening whitening; /* centre NULL: not known yet */
   double *chol;
@@ -295,7 +333,7 @@ enum fk_operation {
 /* The size of a job and what is asked, by which the planner (core/plan.h) chooses. */
 struct fk_work {
   double n, m, d, n_values; /* n_values: columns summed beside the mass */
-  enum fk_kernel kernel;
+  struct fk_kernel kernel;
   enum fk_operation operation;
 };
 struct fk_work fk_task_work(const struct fk_task *task);

@@ -30,6 +30,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_all_finite, 1),
     ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_identity, 1),
+    ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),
     ROUTINE(ffi_can, 4),
     ROUTINE(ffi_hint, 6),

@@ -26,19 +26,8 @@ const struct fk_costs fk_costs = {
      * in single. The dimension: dimensions.R on the EPYC. */
     .limits = {.gram_f64 = 3e4, .gram_f32 = 250, .difference_f32 = 1e4, .difference_dimension = 4},
 
-    /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. Other kernels:
-     * fast_kernels.R, a division takes the time of 5, a square root that of 15. */
-    .exact_cpu =
-        {
-            .share = 0.7,
-            .clock = 4e9,
-            .kernel = {[FK_KERNEL_GAUSSIAN] = 11,
-                       [FK_KERNEL_LAPLACIAN] = 26,
-                       [FK_KERNEL_MATERN32] = 26,
-                       [FK_KERNEL_MATERN52] = 26,
-                       [FK_KERNEL_CAUCHY] = 5,
-                       [FK_KERNEL_IMQ] = 16},
-        },
+    /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. */
+    .exact_cpu = {.share = 0.7, .clock = 4e9},
 
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has

@@ -1,6 +1,6 @@
 /* Every tuned number by which the package decides where and how to compute, in one table: costs.c says what each
  * was measured with. What is mathematics or a promise about errors stands where it is used, and so do the steps of
- * a search. Arrays of two are of doubles and of floats; kernels are in the order of enum fk_kernel.
+ * a search. Arrays of two are of doubles and of floats. What a kernel costs stands in the table of kernels.c.
  */
 #ifndef FK_CORE_COSTS_H
 #define FK_CORE_COSTS_H
@@ -28,8 +28,7 @@ struct fk_exact_limits {
 };
 
 struct fk_exact_cpu_costs {
-  double share, clock;              /* of what the units could do; cycles a second */
-  double kernel[FK_KERNEL_IMQ + 1]; /* multiply-adds beside those of the coordinates and values */
+  double share, clock; /* of what the units could do; cycles a second */
 };
 
 struct fk_exact_cuda_costs {

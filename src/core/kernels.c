@@ -1,51 +1,165 @@
-/* The kernels, as the engines compute them. */
+/* The kernels: the table of what is known of each, and the form in which engines compute it. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "../fk.h"
 
+#define GAMMA                                                                                                     \
+  { .name = "gamma", .otherwise = 1, .above = 0, .most = DBL_MAX }
+#define COEF0(value)                                                                                              \
+  { .name = "coef0", .otherwise = value, .above = -INFINITY, .most = DBL_MAX }
+
+/* Costs: dimensions.R on the EPYC (core/costs.c) for the Gaussian, fast_kernels.R for other kernels of r, where a
+ * division takes the time of 5 multiply-adds, a square root that of 15; kernels.R on a Xeon with AVX-512 for those
+ * of x'y. */
+static const struct fk_kernel_info table[FK_KERNELS] = {
+    [FK_KERNEL_GAUSSIAN] =
+        {
+            .name = "gaussian",
+            .others = "gauss rbf",
+            .formula = "exp(-r^2 / 2)",
+            .form = FK_FORM_GAUSSIAN,
+            .smooth = true,
+            .underflows = true,
+            .cost = 11,
+        },
+    [FK_KERNEL_LAPLACIAN] =
+        {
+            .name = "laplacian",
+            .others = "exponential matern12",
+            .formula = "exp(-r)",
+            .form = FK_FORM_ROOT,
+            .rate = 1,
+            .factor = {1, 0, 0},
+            .underflows = true,
+            .cost = 26,
+        },
+    [FK_KERNEL_MATERN32] =
+        {
+            .name = "matern32",
+            .others = "",
+            .formula = "(1 + sqrt(3) r) exp(-sqrt(3) r)",
+            .form = FK_FORM_ROOT,
+            .rate = 1.7320508075688772,
+            .factor = {1, 1, 0},
+            .underflows = true,
+            .cost = 26,
+        },
+    [FK_KERNEL_MATERN52] =
+        {
+            .name = "matern52",
+            .others = "",
+            .formula = "(1 + sqrt(5) r + 5 r^2 / 3) exp(-sqrt(5) r)",
+            .form = FK_FORM_ROOT,
+            .rate = 2.23606797749979,
+            .factor = {1, 1, 1.0 / 3},
+            .underflows = true,
+            .cost = 26,
+        },
+    [FK_KERNEL_CAUCHY] =
+        {
+            .name = "cauchy",
+            .others = "rationalquadratic",
+            .formula = "1 / (1 + r^2)",
+            .form = FK_FORM_CAUCHY,
+            .smooth = true,
+            .mixture = 1,
+            .cost = 5,
+        },
+    [FK_KERNEL_IMQ] =
+        {
+            .name = "imq",
+            .others = "inversemultiquadric",
+            .formula = "1 / sqrt(1 + r^2)",
+            .form = FK_FORM_IMQ,
+            .smooth = true,
+            .mixture = 0.5,
+            .cost = 16,
+        },
+    [FK_KERNEL_LINEAR] =
+        {
+            .name = "linear",
+            .others = "dot vanilladot",
+            .formula = "gamma x'y + coef0",
+            .form = FK_FORM_POWER,
+            .smooth = true,
+            .cost = 10,
+            .parameters = {GAMMA, COEF0(0)},
+        },
+    [FK_KERNEL_POLYNOMIAL] =
+        {
+            .name = "polynomial",
+            .others = "poly polydot",
+            .formula = "(gamma x'y + coef0)^degree",
+            .form = FK_FORM_POWER,
+            .smooth = true,
+            .cost = 11,
+            .parameters = {GAMMA,
+                           COEF0(1),
+                           {.name = "degree", .otherwise = 3, .above = 0, .most = 64, .whole = true}},
+        },
+    [FK_KERNEL_SIGMOID] =
+        {
+            .name = "sigmoid",
+            .others = "tanh tanhdot",
+            .formula = "tanh(gamma x'y + coef0)",
+            .form = FK_FORM_TANH,
+            .smooth = true,
+            .cost = 30,
+            .parameters = {GAMMA, COEF0(1)},
+        },
+};
+
+const struct fk_kernel_info *fk_kernel_info(enum fk_kernel_id id) { return &table[id]; }
+
+int fk_kernel_n_parameters(enum fk_kernel_id id) {
+  int n = 0;
+  while (n < FK_KERNEL_PARAMETERS && table[id].parameters[n].name) n++;
+  return n;
+}
+
+bool fk_kernel_of(const char *name, struct fk_kernel *kernel) {
+  for (int id = 0; id < FK_KERNELS; id++) {
+    if (strcmp(name, table[id].name) != 0) continue;
+    kernel->id = (enum fk_kernel_id)id;
+    for (int p = 0; p < FK_KERNEL_PARAMETERS; p++) kernel->parameters[p] = table[id].parameters[p].otherwise;
+    return true;
+  }
+  return false;
+}
+
+bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b) {
+  bool equal = a->id == b->id;
+  for (int p = 0; p < FK_KERNEL_PARAMETERS; p++) equal = equal && a->parameters[p] == b->parameters[p];
+  return equal;
+}
+
+bool fk_kernel_is_gaussian(const struct fk_kernel *kernel) { return table[kernel->id].form == FK_FORM_GAUSSIAN; }
+
+bool fk_kernel_is_radial(const struct fk_kernel *kernel) { return !fk_form_is_product(table[kernel->id].form); }
+
 struct fk_kernel_form fk_task_form(const struct fk_task *task) {
-  /* The exponents -a of the Matern kernels are -s ln 2 in base 2. */
-  struct fk_kernel_form form = {FK_FORM_ROOT, FK_LOG2E, {1, 0, 0}};
-  switch (task->kernel) {
-    case FK_KERNEL_GAUSSIAN: /* q/2 = -t ln 2 */
-      form.type = FK_FORM_GAUSSIAN;
-      form.scale = sqrt(FK_LOG2E / 2);
-      form.factor[0] = task->factor[0];
-      form.factor[1] = -FK_LN2 * task->factor[1];
-      form.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
+  const struct fk_kernel_info *info = &table[task->kernel.id];
+  const double *own = task->kernel.parameters;
+  const double *factor = info->form == FK_FORM_GAUSSIAN ? task->factor : info->factor;
+  struct fk_kernel_form form = {info->form, 1, {1, 0, 0}};
+  switch (info->form) {
+    case FK_FORM_GAUSSIAN: /* q/2 = -t ln 2 */
+    case FK_FORM_ROOT:     /* a = -s ln 2 */
+      form.scale = info->form == FK_FORM_ROOT ? FK_LOG2E * info->rate : sqrt(FK_LOG2E / 2);
+      form.factor[0] = factor[0];
+      form.factor[1] = -FK_LN2 * factor[1];
+      form.factor[2] = FK_LN2 * FK_LN2 * factor[2];
       break;
-    case FK_KERNEL_LAPLACIAN: break;
-    case FK_KERNEL_MATERN32:
-      form.scale = FK_LOG2E * sqrt(3);
-      form.factor[1] = -FK_LN2;
-      break;
-    case FK_KERNEL_MATERN52:
-      form.scale = FK_LOG2E * sqrt(5);
-      form.factor[1] = -FK_LN2;
-      form.factor[2] = FK_LN2 * FK_LN2 / 3;
-      break;
-    case FK_KERNEL_CAUCHY:
-      form.type = FK_FORM_CAUCHY;
-      form.scale = 1;
-      break;
-    case FK_KERNEL_IMQ:
-      form.type = FK_FORM_IMQ;
-      form.scale = 1;
+    case FK_FORM_CAUCHY:
+    case FK_FORM_IMQ: break;
+    case FK_FORM_POWER:
+    case FK_FORM_TANH:
+      form.factor[0] = own[1];
+      form.factor[1] = own[0];
+      form.factor[2] = info->parameters[2].name ? own[2] : 1;
       break;
   }
   return form;
-}
-
-static const char *const names[] = {"gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq"};
-
-const char *fk_kernel_name(enum fk_kernel kernel) { return names[kernel]; }
-
-bool fk_kernel_of(const char *name, enum fk_kernel *kernel) {
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(name, names[i]) == 0) {
-      *kernel = (enum fk_kernel)i;
-      return true;
-    }
-  return false;
 }

@@ -9,10 +9,13 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
   int64_t d = spec->x.d;
   size_t factor = sizeof(double) * (size_t)(d * d);
   struct fk_operator *op = calloc(1, sizeof *op);
-  double *chol = malloc(factor);
-  if (!op || !chol) {
+  double *chol = malloc(factor), *origin = NULL;
+  bool radial = fk_kernel_is_radial(&spec->kernel);
+  if (!radial) origin = calloc((size_t)d, sizeof *origin);
+  if (!op || !chol || (!radial && !origin)) {
     free(op);
     free(chol);
+    free(origin);
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a factor of %.0f dimensions", (double)d);
   }
   op->x = spec->x;
@@ -22,6 +25,7 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
   op->stays = spec->stays;
   op->chol = memcpy(chol, spec->chol, factor);
   fk_whitening_start(&op->whitening, op->chol, d);
+  op->whitening.centre = origin; /* NULL: found by the first sum that needs it */
   *out = op;
   return FK_STATUS_OK;
 }

@@ -123,12 +123,24 @@ void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *
   }
 }
 
-static const char *plural(double d) { return d == 1 ? "dimension" : "dimensions"; }
+/* What there is no fast engine for. */
+static const char *describe_kernel(const struct fk_work *work, char *text, size_t size) {
+  const struct fk_kernel_info *kernel = fk_kernel_info(work->kernel.id);
+  if (!fk_kernel_is_radial(&work->kernel))
+    snprintf(text, size, "the %s kernel (of x'y)", kernel->name);
+  else if (!kernel->smooth)
+    snprintf(text, size, "the %s kernel (not smooth at 0)", kernel->name);
+  else
+    snprintf(text, size, "the %s kernel in %.0f %s", kernel->name, work->d,
+             work->d == 1 ? "dimension" : "dimensions");
+  return text;
+}
 
 /* least: the seconds of exact and of fast engines. */
 static void say_why_engine(struct fk_stats *stats, const struct fk_opts *opts, const struct fk_work *work,
                            const struct fk_engine *engine, const double *least) {
   bool is_fast = engine->kind == FK_ENGINE_FAST;
+  char kernel[80];
   if (!any_fast_can(work->operation))
     fk_plan_say(stats, "no fast engine for %s", operations[work->operation].words);
   else if (opts->engine != FK_ENGINE_AUTO)
@@ -136,8 +148,7 @@ static void say_why_engine(struct fk_stats *stats, const struct fk_opts *opts, c
   else if (opts->tol == 0)
     fk_plan_say(stats, "no tolerance");
   else if (!isfinite(least[1]))
-    fk_plan_say(stats, "no fast engine for the %s kernel in %.0f %s", fk_kernel_name(work->kernel), work->d,
-                plural(work->d));
+    fk_plan_say(stats, "no fast engine for %s", describe_kernel(work, kernel, sizeof kernel));
   else
     fk_plan_say_seconds(stats, is_fast, 2,
                         is_fast ? (const char *[]){"exact", NULL} : (const char *[]){NULL, "fast"}, least);
@@ -150,9 +161,10 @@ static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_w
   const char *on = opts->backend == FK_BACKEND_CPU    ? " on the CPU"
                    : opts->backend == FK_BACKEND_CUDA ? " on the GPU"
                                                       : "";
+  char kernel[80];
   return fk_fail(err, FK_STATUS_UNSUPPORTED,
-                 "no fast engine for the %s kernel in %.0f %s with tol = %g%s: use engine = \"auto\" or \"exact\"",
-                 fk_kernel_name(work->kernel), work->d, plural(work->d), opts->tol, on);
+                 "no fast engine for %s with tol = %g%s: use engine = \"auto\" or \"exact\"",
+                 describe_kernel(work, kernel, sizeof kernel), opts->tol, on);
 }
 
 /* Gaussian sums far from all points leave the range of floats, which keep 1e-6 of others: where a tolerance
@@ -160,7 +172,7 @@ static enum fk_status no_candidate(const struct fk_opts *opts, const struct fk_w
 struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_opts *opts,
                                const struct fk_work *work) {
   struct fk_opts own = *opts;
-  bool counts = false, beyond = work->kernel == FK_KERNEL_GAUSSIAN || opts->tol < 1e-6;
+  bool counts = false, beyond = fk_kernel_is_gaussian(&work->kernel) || opts->tol < 1e-6;
   for (int i = 0; i < N_ENGINES; i++)
     if (engines[i]->kind == FK_ENGINE_FAST && is_able(engines[i], opts, work)) counts = true;
   if (engine->kind == FK_ENGINE_EXACT && opts->engine != FK_ENGINE_EXACT && counts && beyond)
@@ -214,7 +226,7 @@ static double seconds_with(const struct fk_opts *opts, enum fk_engine_kind engin
 
 double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own) {
   const struct fk_hint_costs *c = &fk_costs.hint;
-  double least = work->n * work->m * (work->d + fk_costs.exact_cpu.kernel[FK_KERNEL_GAUSSIAN]);
+  double least = work->n * work->m * (work->d + fk_kernel_info(FK_KERNEL_GAUSSIAN)->cost);
   if (least < c->work || opts->tol > 0 || opts->engine == FK_ENGINE_EXACT) return 0;
   double exact = seconds_with(opts, FK_ENGINE_EXACT, 0, work) * (own ? c->own : 1);
   double fast = seconds_with(opts, FK_ENGINE_FAST, c->tol, work) * pow(c->growth, fmax(0, work->d - c->low));

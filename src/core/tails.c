@@ -65,12 +65,11 @@ static enum fk_status redo_rows(const struct fk_task *task, const struct lost *l
 
 enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_engine *engine,
                                  const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
-  bool columns = task->values == FK_VALUES_COLUMNS,
-       reaches_far = task->kernel == FK_KERNEL_CAUCHY || task->kernel == FK_KERNEL_IMQ;
+  bool columns = task->values == FK_VALUES_COLUMNS, underflows = fk_kernel_info(task->kernel.id)->underflows;
   int64_t n = task->sources.n, m = fk_n_targets(task), count = columns ? task->n_columns : task->weights ? 1 : 0;
   enum fk_status status = FK_STATUS_OK;
   bool others = task->values == FK_VALUES_COORDINATES || (columns && task->weights);
-  if (task->tail_pass || task->exclude_self || reaches_far || others) return status;
+  if (task->tail_pass || task->exclude_self || !underflows || others) return status;
   for (int64_t v = 0; v < count && !status; v++) {
     struct lost lost = {.column = columns ? task->columns + v * n : task->weights};
     double threshold = (double)n * FK_LOST * fk_largest(lost.column, n, opts->threads);

@@ -15,17 +15,19 @@
  * nothing more.
  *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
- * differences keep its digits. */
+ * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
+ * single precision makes of them. */
 static void choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
+  bool product = fk_form_is_product(form->type);
   mode->form = *form;
-  mode->single = single && radius2 <= limits->difference_f32;
-  mode->difference = form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
-                     radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64);
+  mode->single = single && !product && radius2 <= limits->difference_f32;
+  mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
+                                  radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64));
   mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
-  mode->scale = mode->difference ? form->scale : sqrt(FK_LOG2E);
+  mode->scale = fk_mode_is_gram(mode) ? sqrt(FK_LOG2E) : form->scale;
 }
 
 static const char *cpu_name(void) {
@@ -50,7 +52,7 @@ static const char *cpu_name(void) {
 void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, int threads) {
   stats->backend = "cpu";
   stats->engine = "exact";
-  stats->method = mode->difference ? "difference" : "gram";
+  stats->method = mode->difference ? "difference" : fk_mode_is_gram(mode) ? "gram" : "product";
   stats->precision = mode->single ? "single" : "double";
   stats->isa = fk_isa()->name;
   stats->threads = threads;
@@ -73,9 +75,10 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 /* By the multiply-adds of a pair. */
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   bool single = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST;
+  single = single && fk_kernel_is_radial(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
-  double operations = work->n * work->m * (work->d + c->kernel[work->kernel] + work->n_values);
+  double operations = work->n * work->m * (work->d + fk_kernel_info(work->kernel.id)->cost + work->n_values);
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 

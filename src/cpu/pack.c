@@ -170,7 +170,7 @@ static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
     fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + start, here, u, panel, u + panel * d);
     store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
     for (int lane = 0; lane < panel && p->constant; lane++)
-      fk_real_set(mode, p->constant, start + lane, mode->difference ? 0 : -square[lane] / 2);
+      fk_real_set(mode, p->constant, start + lane, -square[lane] / 2);
   }
 }
 

@@ -23,6 +23,11 @@ struct fk_packed {
 };
 enum fk_packed_parts { FK_PACKED_CONSTANT = 1, FK_PACKED_WEIGHT = 2, FK_PACKED_EXPONENT = 4 };
 
+/* Exponents are x'y - |x|^2 / 2 - |y|^2 / 2. */
+static inline bool fk_mode_is_gram(const struct fk_kernel_mode *mode) {
+  return !mode->difference && !fk_form_is_product(mode->form.type);
+}
+
 size_t fk_real_size(const struct fk_kernel_mode *mode);
 double fk_real_get(const struct fk_kernel_mode *mode, const void *array, int64_t i);
 void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, double value);

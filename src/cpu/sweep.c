@@ -57,7 +57,7 @@ void fk_sweep_free(struct fk_sweep *s) {
 
 enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity,
                                struct fk_error *err) {
-  unsigned parts = (s->mode.difference ? 0u : FK_PACKED_CONSTANT) | (s->weighted ? FK_PACKED_WEIGHT : 0u) |
+  unsigned parts = (fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0u) | (s->weighted ? FK_PACKED_WEIGHT : 0u) |
                    (s->weighted && s->tails ? FK_PACKED_EXPONENT : 0u);
   p->first = p->end = -1;
   return fk_packed_init(&p->points, &s->mode, capacity, s->task->sources.d, parts, err);
@@ -101,9 +101,11 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
   static const unsigned forms[] = {[FK_FORM_GAUSSIAN] = 0,
                                    [FK_FORM_ROOT] = FK_TILE_ROOT | FK_TILE_FACTOR,
                                    [FK_FORM_CAUCHY] = FK_TILE_CAUCHY,
-                                   [FK_FORM_IMQ] = FK_TILE_IMQ};
+                                   [FK_FORM_IMQ] = FK_TILE_IMQ,
+                                   [FK_FORM_POWER] = FK_TILE_POWER,
+                                   [FK_FORM_TANH] = FK_TILE_TANH};
   const double *f = s->mode.form.factor;
-  bool factor = f[0] != 1 || f[1] != 0 || f[2] != 0;
+  bool factor = !fk_form_is_product(s->mode.form.type) && (f[0] != 1 || f[1] != 0 || f[2] != 0);
   return forms[s->mode.form.type] | (s->mode.difference ? FK_TILE_DIFFERENCE : 0u) |
          (factor ? FK_TILE_FACTOR : 0u) | (store ? FK_TILE_STORE : 0u) | (symmetric ? FK_TILE_SYMMETRIC : 0u);
 }
@@ -316,7 +318,7 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   chunk->group = fk_smaller(fk_pieces(n, chunk->split), group);
   bool self = s->task->exclude_self;
 
-  unsigned parts = s->mode.difference ? 0 : FK_PACKED_CONSTANT;
+  unsigned parts = fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0;
   enum fk_status status = fk_packed_init(&chunk->points, &s->mode, size, d, parts, err);
   if (!status) status = fk_sources_init(&chunk->sources, s, fk_smaller(n, chunk->group * chunk->split), err);
   if (!status) {

@@ -21,7 +21,11 @@ enum fk_tile_flags {
   FK_TILE_ROOT = 16, /* with FK_TILE_FACTOR */
   FK_TILE_CAUCHY = 32,
   FK_TILE_IMQ = 64,
-  FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ
+  FK_TILE_RATIONAL = FK_TILE_CAUCHY | FK_TILE_IMQ,
+  /* kernels of products x'y, double only; they are always stored */
+  FK_TILE_POWER = 128,
+  FK_TILE_TANH = 256,
+  FK_TILE_PRODUCT = FK_TILE_POWER | FK_TILE_TANH
 };
 
 struct fk_tile {
@@ -34,7 +38,7 @@ struct fk_tile {
   const int64_t
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
-  double factor[3]; /* polynomial of the exponent in base 2, or of its root */
+  double factor[3]; /* polynomial of the exponent in base 2, or of its root; of products see enum fk_form_type */
   void *kernel;     /* n_rows x FK_TILE_COLS */
   double *col_mass; /* n_cols, added to: sum over rows of row_weight * k */
   double *row_mass; /* n_rows, added to: sum over columns of col_weight * k */

@@ -128,6 +128,10 @@ INLINE void FN(sums_body)(const struct fk_tile *a, const unsigned flags, const i
     for (int r = 0; r < a->n_rows; r += V_LANES) V_SUMS(a->row_mass + r, row_mass + r);
 }
 
+#ifndef FK_SINGLE
+#include "tile_product.h"
+#endif
+
 /* One copy of the body for each combination that is used; conditions on constants vanish. Whether kernels are
  * stored, and whether a root is taken, is asked as the loops run: copies for that take twice as long to compile.
  */
@@ -150,6 +154,9 @@ static void FN(sums)(const struct fk_tile *a, unsigned flags) {
     SUMS_CASES(0, 1, 1)
     SUMS_CASES(FK_TILE_ROOT, 1, 1)
     SUMS_CASES(FK_TILE_RATIONAL, 1, 0)
+#ifndef FK_SINGLE
+    default: FN(product_sums)(a, flags);
+#endif
   }
 }
 

@@ -169,7 +169,8 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   const struct fk_task *task = job->task;
   FK_TRY(plan_chunks(job, err));
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
-  job->finds_centre = whole && is_kept(shared) && (!task->op->weights || task->weights == task->op->weights);
+  job->finds_centre = whole && is_kept(shared) && fk_kernel_is_radial(&task->kernel) &&
+                      (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
@@ -363,7 +364,8 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);
-  fk_cuda_describe(stats, contexts, count, methods[shared->method],
+  bool radial = fk_kernel_is_radial(&task->kernel);
+  fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",
                    shared->method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared->tail_rows[i];
   stats->pairs += (double)n * (double)fk_n_targets(task);
@@ -426,9 +428,10 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, v = work->n_values,
          bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
-  double each = opts->precision == FK_PRECISION_DOUBLE ? (2 * d + v + c->kernel_f64) / c->f64
-                : work->kernel != FK_KERNEL_GAUSSIAN   ? (2 * d + v + c->kernel_f32) / c->f32
-                                                       : fmax(1, (d + v) / c->tensor_width) / c->tensor;
+  bool in_double = opts->precision == FK_PRECISION_DOUBLE || !fk_kernel_is_radial(&work->kernel);
+  double each = in_double                               ? (2 * d + v + c->kernel_f64) / c->f64
+                : !fk_kernel_is_gaussian(&work->kernel) ? (2 * d + v + c->kernel_f32) / c->f32
+                                                        : fmax(1, (d + v) / c->tensor_width) / c->tensor;
   return c->start + bytes / c->host + work->n * work->m * each;
 }
 

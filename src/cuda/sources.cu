@@ -112,7 +112,8 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   job->method = FK_METHOD_DOUBLE;
-  if (job->in_double || job->precision == FK_PRECISION_DOUBLE) return FK_STATUS_OK;
+  bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
+  if (job->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !is_lowered_to("difference") &&

@@ -64,7 +64,7 @@ struct fk_fma_task {
   const T *weight; /* of the columns, NULL: ones */
   const T *values; /* [n_values][ld_cols] */
   int n_values;
-  double factor[3];               /* polynomial of t or its root */
+  double factor[3];               /* polynomial of t or its root; of products see enum fk_form_type */
   const double *shift;            /* of the rows, taken off the exponent; NULL: none */
   bool find_max;                  /* the largest exponent of a term in the place of the mass */
   bool tails;                     /* weights of any range: they go into the exponents */

@@ -1,6 +1,7 @@
 /* Kernel sums on CUDA cores, in float (sums_fma_f32.cu) or double (sums_fma_f64.cu): differences, so no
- * cancellation however far the points reach. For d <= 4 a thread keeps its targets in registers; else a block
- * multiplies tiles of 64 targets by 64 sources as a matrix product does. Twin of cpu/tile_body.h.
+ * cancellation however far the points reach, or products, in double alone. For d <= 4 a thread keeps its targets
+ * in registers; else a block multiplies tiles of 64 targets by 64 sources as a matrix product does. Twin of
+ * cpu/tile_body.h.
  *
  * Sums in float go over into FP64 every FLUSH sources.
  */
@@ -26,8 +27,9 @@ __device__ __forceinline__ int64_t own_column(const struct fk_fma_task<T> &a, in
   return (a.self ? a.self[row] : row + a.self_offset) - a.first_col;
 }
 
-/* What a kernel is computed with: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. */
-enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ };
+/* What a kernel is computed with: Gaussians PLAIN, or GENERAL with shift or polynomial, or another form. One for
+ * all of products. */
+enum kernel_code { PLAIN, GENERAL, ROOT, CAUCHY, IMQ, PRODUCT };
 
 /* Only sums in double are shifted. */
 template <typename T, enum kernel_code CODE>
@@ -42,12 +44,26 @@ __device__ __forceinline__ T split_weight(const struct fk_fma_task<T> &a, int64_
   return (T)exponent;
 }
 
+template <typename T>
+__device__ __forceinline__ T kernel_of_product(const struct fk_fma_task<T> &a, T product) {
+  T t = (T)a.factor[0] + (T)a.factor[1] * product;
+  if (a.form == FK_FORM_TANH) return tanh(t);
+  int exponent = (int)a.factor[2];
+  T power = exponent & 1 ? t : (T)1;
+  while (exponent >>= 1) {
+    t *= t;
+    if (exponent & 1) power *= t;
+  }
+  return power;
+}
+
 /* One kernel value from t. */
 template <typename T, enum kernel_code CODE>
 __device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, double shift) {
   if (CODE == PLAIN) return exp2_of<T>(t);
   if (CODE == CAUCHY) return 1 / (1 - t);
   if (CODE == IMQ) return 1 / sqrt(1 - t);
+  if (CODE == PRODUCT) return kernel_of_product(a, t);
   if (CODE == ROOT) t = -sqrt(-t);
   /* Sources of weight 0 may be nearer than the nearest: no overflow from them. */
   T kernel = exp2_of<T>(is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
@@ -62,6 +78,8 @@ static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
     case FK_FORM_ROOT: return ROOT;
     case FK_FORM_CAUCHY: return CAUCHY;
     case FK_FORM_IMQ: return IMQ;
+    case FK_FORM_POWER:
+    case FK_FORM_TANH: return PRODUCT;
     case FK_FORM_GAUSSIAN: break;
   }
   return a->shift || a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0 ? GENERAL : PLAIN;
@@ -87,15 +105,22 @@ static __device__ __forceinline__ void load_columns(const struct fk_fma_task<T> 
   }
 }
 
-/* A row's distance from a column, squared and negative. */
-template <typename T, int D>
+/* What a coordinate of a row and a column adds to t: to their distance, squared and negative, or to their product.
+ */
+template <enum kernel_code CODE, typename T>
+__device__ __forceinline__ void add_coordinate(T y, T x, T &t) {
+  T z = y - x;
+  if (CODE == PRODUCT)
+    t += y * x;
+  else
+    t -= z * z;
+}
+
+template <enum kernel_code CODE, typename T, int D>
 __device__ __forceinline__ T exponent_of(const T (&row)[D], const T (&x)[D]) {
   T t = 0;
 #pragma unroll
-  for (int k = 0; k < D; k++) {
-    T z = row[k] - x[k];
-    t -= z * z;
-  }
+  for (int k = 0; k < D; k++) add_coordinate<CODE>(row[k], x[k], t);
   return t;
 }
 
@@ -152,7 +177,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
         for (int r = 0; r < R; r++) {
           T kernel = (look.value && c == own_here[r] ? (T)0 : weight) *
-                     kernel_of<T, CODE>(a, exponent_of(row[r], x), shift[r] - exponent);
+                     kernel_of<T, CODE>(a, exponent_of<CODE>(row[r], x), shift[r] - exponent);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
@@ -191,6 +216,9 @@ static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t st
     case ROOT: narrow_kernel<T, D, false, ROOT><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
     case CAUCHY: narrow_kernel<T, D, false, CAUCHY><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
     case IMQ: narrow_kernel<T, D, false, IMQ><<<grid, NARROW_THREADS, 0, stream>>>(*a); break;
+    case PRODUCT:
+      if constexpr (sizeof(T) == sizeof(double))
+        narrow_kernel<T, D, false, PRODUCT><<<grid, NARROW_THREADS, 0, stream>>>(*a);
   }
   return cudaGetLastError();
 }
@@ -222,7 +250,7 @@ static __device__ void load_slice(T (*to)[TILE], const T *from, int64_t ld, int6
 }
 
 /* Exponents of a thread's rows and columns, from a slice of both. */
-template <typename T, int V>
+template <enum kernel_code CODE, typename T, int V>
 static __device__ __forceinline__ void add_slice(const struct wide_memory<T, V> &m, int tx, int ty,
                                                  T (&t)[PER_THREAD][PER_THREAD]) {
 #pragma unroll
@@ -235,10 +263,7 @@ static __device__ __forceinline__ void add_slice(const struct wide_memory<T, V> 
 #pragma unroll
     for (int r = 0; r < PER_THREAD; r++)
 #pragma unroll
-      for (int c = 0; c < PER_THREAD; c++) {
-        T z = y[r] - x[c];
-        t[r][c] -= z * z;
-      }
+      for (int c = 0; c < PER_THREAD; c++) add_coordinate<CODE>(y[r], x[c], t[r][c]);
   }
 }
 
@@ -326,7 +351,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
       load_slice<T>(m.rows, a.rows, a.ld_rows, row0, end_row, k0, a.d);
       load_slice<T>(m.cols, a.cols, a.ld_cols, col0, end, k0, a.d);
       __syncthreads();
-      add_slice<T, V>(m, tx, ty, t);
+      add_slice<CODE, T, V>(m, tx, ty, t);
     }
 #pragma unroll
     for (int c = 0; c < PER_THREAD; c++) {
@@ -397,8 +422,11 @@ static cudaError_t launch(const struct fk_fma_task<T> *a, cudaStream_t stream) {
     case GENERAL: return launch_wide<T, GENERAL>(a, stream);
     case ROOT: return launch_wide<T, ROOT>(a, stream);
     case CAUCHY: return launch_wide<T, CAUCHY>(a, stream);
-    default: return launch_wide<T, IMQ>(a, stream);
+    case IMQ: return launch_wide<T, IMQ>(a, stream);
+    case PRODUCT:
+      if constexpr (sizeof(T) == sizeof(double)) return launch_wide<T, PRODUCT>(a, stream);
   }
+  return cudaErrorInvalidValue;
 }
 
 /* ---- packing ---------------------------------------------------------------------------------- */

@@ -84,7 +84,7 @@ static void sub_init(struct sub *sub, const struct fk_fast_job *job, const struc
   sub->job.laplace = 0;
   sub->job.plain = part->n == 1 && !part->direct ? x->sum.weight[part->first] : 1;
   sub->job.bound = 0;
-  sub->task.kernel = FK_KERNEL_GAUSSIAN;
+  sub->task.kernel = (struct fk_kernel){.id = FK_KERNEL_GAUSSIAN};
   sub->task.exclude_self = sub->task.tail_pass = false;
   sub->task.shift = NULL;
 }
@@ -336,7 +336,8 @@ enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct 
   *seconds = INFINITY;
   if (!x) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sum of Gaussians");
   enum fk_status status = farthest(job, &square, &mean, err), found = FK_STATUS_OK;
-  if (!status) found = fk_mixture_init(&x->sum, job->task->kernel, square, MIXTURE_PART * job->tol, &why);
+  double power = fk_kernel_info(job->task->kernel.id)->mixture;
+  if (!status) found = fk_mixture_init(&x->sum, power, square, MIXTURE_PART * job->tol, &why);
   if (!status && found && found != FK_STATUS_UNSUPPORTED) status = fk_fail(err, found, "%s", why.message);
   if (!status && !found) find_least(job, mean, x);
   if (!status && !found) status = choose_parts(job, s, work, x, err);

@@ -30,7 +30,7 @@ static void say_why(const struct fk_fast_job *job, enum fk_fast_method method, c
 static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fast_samples *s,
                                     struct fk_fast_choice *choice, struct fk_error *err) {
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
-  bool gaussian = job->task->kernel == FK_KERNEL_GAUSSIAN;
+  bool gaussian = fk_kernel_is_gaussian(&job->task->kernel);
   /* points too thin for a device's grid can be for the CPU, where that may do the work */
   bool may_direct = (job->grid->direct || job->opts->backend == FK_BACKEND_AUTO) && fk_fast_may_be("direct");
   struct fk_grid_work work;

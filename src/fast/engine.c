@@ -88,14 +88,15 @@ static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct f
 }
 
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
-  bool gaussian = work->kernel == FK_KERNEL_GAUSSIAN, has_kernel = gaussian || fk_mixture_has(work->kernel);
+  bool gaussian = fk_kernel_is_gaussian(&work->kernel);
+  bool has_kernel = gaussian || fk_kernel_info(work->kernel.id)->mixture > 0;
   if (work->operation == FK_OP_STREAM) has_kernel = gaussian && opts->tol_type == FK_TOL_GLOBAL;
   return opts->tol > 0 && has_kernel && work->d <= FK_GRID_MAX_D;
 }
 
 /* A sum of some ten Gaussians spreads the points on a few grids. */
 static double times_gaussian(const struct fk_work *work, double mixture) {
-  return work->kernel == FK_KERNEL_GAUSSIAN ? 1 : mixture;
+  return fk_kernel_is_gaussian(&work->kernel) ? 1 : mixture;
 }
 
 /* On the device of the exact engine. */

@@ -19,8 +19,6 @@
 
 enum { MOST_GAUSS = 12, PER_STEP = 16 /* places s for each step, in log(1 + s) */ };
 
-bool fk_mixture_has(enum fk_kernel kernel) { return kernel == FK_KERNEL_CAUCHY || kernel == FK_KERNEL_IMQ; }
-
 double fk_mixture_share(const struct fk_mixture *m, int c) {
   double rate = m->rate[c]; /* the slope of its log is -rate + p / (1 + s) */
   double s = fmin(fmax(m->power / rate - 1, 0), m->largest);
@@ -239,15 +237,14 @@ static enum fk_status build(struct fk_mixture *m, double tol, struct fk_error *e
   return status;
 }
 
-enum fk_status fk_mixture_init(struct fk_mixture *m, enum fk_kernel kernel, double largest, double tol,
+enum fk_status fk_mixture_init(struct fk_mixture *m, double power, double largest, double tol,
                                struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
-  m->power = kernel == FK_KERNEL_CAUCHY ? 1 : 0.5;
+  m->power = power;
   m->largest = largest;
   m->error = INFINITY;
-  if (fk_mixture_has(kernel) && largest >= 0 && largest < 1e40 && tol > 1e-14)
+  if (power > 0 && largest >= 0 && largest < 1e40 && tol > 1e-14)
     for (int i = 0; i < 3 && !status && !(m->error <= tol); i++) status = build(m, tol * (1 - 0.3 * i), err);
   if (status || m->error <= tol) return status;
-  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians for the %s kernel to %.1e",
-                 fk_kernel_name(kernel), tol);
+  return fk_fail(err, FK_STATUS_UNSUPPORTED, "no sum of Gaussians for (1 + r^2)^-%g to %.1e", power, tol);
 }

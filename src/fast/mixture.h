@@ -21,9 +21,8 @@ struct fk_mixture {
   double error; /* the largest of |kernel - sum| / kernel there, measured */
 };
 
-bool fk_mixture_has(enum fk_kernel kernel);
 /* With error <= tol for all s from 0 to `largest`; FK_STATUS_UNSUPPORTED where that takes too many. */
-enum fk_status fk_mixture_init(struct fk_mixture *mixture, enum fk_kernel kernel, double largest, double tol,
+enum fk_status fk_mixture_init(struct fk_mixture *mixture, double power, double largest, double tol,
                                struct fk_error *err);
 /* The largest share of a component in the kernel, weight[c] exp(-rate[c] s) / kernel, over all s. */
 double fk_mixture_share(const struct fk_mixture *mixture, int c);

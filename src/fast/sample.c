@@ -87,7 +87,7 @@ enum fk_status fk_fast_check_init(struct fk_fast_job *job, const int64_t *first,
   struct fk_points rows = {raw, count, d};
   struct fk_check *check = &s->check;
   enum fk_status status = fk_check_init(check, job->task->whitening, &rows, job->columns, job->opts->threads, err);
-  if (!status && job->task->kernel != FK_KERNEL_GAUSSIAN)
+  if (!status && !fk_kernel_is_gaussian(&job->task->kernel))
     status = sum_exactly(job, &rows, check, err);
   else if (!status)
     status = sum_on_grids_device(job, &rows, check, err);

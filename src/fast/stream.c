@@ -68,7 +68,7 @@ static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct f
   struct fk_opts alone = s->opts;
   double n = fmax(1, spec->n / spec->chunks), m = fmax(1, spec->m / spec->pieces);
   double calls = spec->chunks * spec->pieces;
-  struct fk_work work = {n, m, (double)s->d, n_values(s), FK_KERNEL_GAUSSIAN, FK_OP_SUMS};
+  struct fk_work work = {n, m, (double)s->d, n_values(s), {.id = FK_KERNEL_GAUSSIAN}, FK_OP_SUMS};
   alone.threads = 1;
   if (engine->backend == FK_BACKEND_CUDA) {
     *seconds = calls * engine->seconds(&work, &s->opts);
@@ -136,7 +136,7 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   const struct fk_opts *opts = &s->opts;
   bool forced = !fk_fast_may_be("direct");
   int64_t n = spec->sources.n, m = spec->targets.n, d = s->d;
-  struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), FK_KERNEL_GAUSSIAN, FK_OP_SUMS};
+  struct fk_work size = {spec->n, spec->m, (double)d, n_values(s), {.id = FK_KERNEL_GAUSSIAN}, FK_OP_SUMS};
   struct fk_grid_work work = {.n = spec->n, .m = spec->m, .d = (int)d, .columns = s->columns};
   struct fk_plan_choice choice;
   double seconds, by_parts = INFINITY;

@@ -23,6 +23,7 @@ SEXP ffi_all_finite(SEXP x);
 SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
+SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own);

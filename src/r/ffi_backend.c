@@ -1,4 +1,6 @@
 /* The .Call entry points about the machine and the build. */
+#include <string.h>
+
 #include "../core/plan.h"
 #include "../core/pool.h"
 #include "../cpu/tile.h"
@@ -20,6 +22,40 @@ SEXP ffi_backend_info(void) {
   SET_VECTOR_ELT(info, 6, Rf_mkString(FK_VERSION));
   UNPROTECT(1);
   return info;
+}
+
+/* c(otherwise, above, most, whole) of each parameter, by name. */
+static SEXP parameters_of(enum fk_kernel_id id) {
+  int n = fk_kernel_n_parameters(id);
+  SEXP list = PROTECT(Rf_allocVector(VECSXP, n)), names = PROTECT(Rf_allocVector(STRSXP, n)), numbers;
+  for (int i = 0; i < n; i++) {
+    const struct fk_kernel_parameter *p = &fk_kernel_info(id)->parameters[i];
+    SET_STRING_ELT(names, i, Rf_mkChar(p->name));
+    SET_VECTOR_ELT(list, i, numbers = Rf_allocVector(REALSXP, 4));
+    memcpy(REAL(numbers), (const double[]){p->otherwise, p->above, p->most, p->whole}, 4 * sizeof(double));
+  }
+  Rf_setAttrib(list, R_NamesSymbol, names);
+  UNPROTECT(2);
+  return list;
+}
+
+/* The table of core/kernels.c: a list for each kernel, by name. */
+SEXP ffi_kernels(void) {
+  const char *fields[] = {"others", "formula", "radial", "parameters", ""};
+  SEXP all = PROTECT(Rf_allocVector(VECSXP, FK_KERNELS)), names = PROTECT(Rf_allocVector(STRSXP, FK_KERNELS)), one;
+  for (int i = 0; i < FK_KERNELS; i++) {
+    struct fk_kernel kernel = {.id = (enum fk_kernel_id)i};
+    const struct fk_kernel_info *info = fk_kernel_info(kernel.id);
+    SET_STRING_ELT(names, i, Rf_mkChar(info->name));
+    SET_VECTOR_ELT(all, i, one = Rf_mkNamed(VECSXP, fields));
+    SET_VECTOR_ELT(one, 0, Rf_mkString(info->others));
+    SET_VECTOR_ELT(one, 1, Rf_mkString(info->formula));
+    SET_VECTOR_ELT(one, 2, Rf_ScalarLogical(fk_kernel_is_radial(&kernel)));
+    SET_VECTOR_ELT(one, 3, parameters_of(kernel.id));
+  }
+  Rf_setAttrib(all, R_NamesSymbol, names);
+  UNPROTECT(2);
+  return all;
 }
 
 /* Where a sum over n sources at m targets in d dimensions would run; an error where it cannot. */

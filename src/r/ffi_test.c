@@ -109,8 +109,8 @@ static SEXP test_mixture(SEXP arguments) {
   struct fk_mixture m;
   struct fk_error err = {FK_STATUS_OK, ""};
   double *to[3];
-  enum fk_kernel kernel = r_kernel(argument(arguments, 0));
-  fk_mixture_init(&m, kernel, Rf_asReal(argument(arguments, 1)), Rf_asReal(argument(arguments, 2)), &err);
+  double power = fk_kernel_info(r_kernel(argument(arguments, 0)).id)->mixture;
+  fk_mixture_init(&m, power, Rf_asReal(argument(arguments, 1)), Rf_asReal(argument(arguments, 2)), &err);
   r_finish(&err);
   SEXP out = PROTECT(results(3, (const int64_t[]){m.n, m.n, 1}, to));
   memcpy(to[0], m.rate, sizeof *to[0] * (size_t)m.n);

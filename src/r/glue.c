@@ -41,10 +41,15 @@ const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)
 
 bool r_flag(SEXP x) { return Rf_asLogical(x) == TRUE; }
 
-enum fk_kernel r_kernel(SEXP name) {
-  enum fk_kernel kernel;
-  if (!fk_kernel_of(CHAR(Rf_asChar(name)), &kernel)) Rf_error("`kernel` must be the name of a kernel");
-  return kernel;
+struct fk_kernel r_kernel(SEXP kernel) {
+  struct fk_kernel own;
+  bool has_parameters = TYPEOF(kernel) == VECSXP;
+  SEXP name = has_parameters ? r_element(kernel, "name") : kernel;
+  if (!fk_kernel_of(CHAR(Rf_asChar(name)), &own)) Rf_error("`kernel` must be the name of a kernel");
+  int count = fk_kernel_n_parameters(own.id);
+  const double *given = has_parameters ? r_numbers(r_element(kernel, "parameters"), count, "parameters") : NULL;
+  for (int p = 0; p < count && given; p++) own.parameters[p] = given[p];
+  return own;
 }
 
 static enum fk_backend backend_of(const char *name) {

@@ -20,7 +20,8 @@ const double *r_weights(SEXP weights, int64_t n); /* NULL: NULL */
 const double *r_factor(SEXP chol, int64_t d);
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats);
 bool r_flag(SEXP x);
-enum fk_kernel r_kernel(SEXP name);
+/* A name, or an object of class flashkernel_kernel: list(name, parameters). */
+struct fk_kernel r_kernel(SEXP kernel);
 
 /* Column names are set here, for R would copy the matrix. */
 SEXP r_column_names(SEXP x);

@@ -65,7 +65,7 @@ static struct fk_operator_spec spec_of(SEXP sources) {
 static bool is_of(const struct plan *plan, SEXP sources, const struct fk_operator_spec *spec) {
   size_t factor = sizeof(double) * (size_t)(spec->x.d * spec->x.d);
   return plan->points == r_element(sources, "points") && plan->weights == r_element(sources, "weights") &&
-         plan->op->kernel == spec->kernel && memcmp(plan->op->chol, spec->chol, factor) == 0;
+         fk_kernel_equal(&plan->op->kernel, &spec->kernel) && memcmp(plan->op->chol, spec->chol, factor) == 0;
 }
 
 static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec) {

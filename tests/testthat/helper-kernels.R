@@ -9,6 +9,37 @@ ref_kernels <- list(
   imq = \(r) 1 / sqrt(1 + r^2)
 )
 
+# Of the product p of two points, gamma (g), coef0 (c) and degree
+ref_product_kernels <- list(
+  linear = \(p, g, c, degree) g * p + c,
+  polynomial = \(p, g, c, degree) (g * p + c)^degree,
+  sigmoid = \(p, g, c, degree) tanh(g * p + c)
+)
+
+# One of each, with parameters of their own
+some_product_kernels <- function() {
+  list(
+    kernel_spec("linear", gamma = 0.7, coef0 = -0.4), kernel_spec("polynomial", gamma = 0.3, coef0 = 0.6, degree = 5),
+    kernel_spec("sigmoid", gamma = 0.2, coef0 = -0.3)
+  )
+}
+
+# The m x n matrix of one of these, and what its terms are made of: K where nothing cancels in a product.
+ref_product_matrix <- function(x, y, H, kernel) {
+  L <- t(chol(H))
+  u <- forwardsolve(L, t(x))
+  v <- forwardsolve(L, t(y))
+  values <- as.list(kernel$parameters)
+  of <- \(p, c) ref_product_kernels[[kernel$name]](p, values$gamma, c, values$degree)
+  list(K = of(crossprod(v, u), values$coef0), size = of(crossprod(abs(v), abs(u)), abs(values$coef0)))
+}
+
+# Their largest error relative to the sums of what the terms are made of
+product_error <- function(got, x, y, H, kernel, b) {
+  ref <- ref_product_matrix(x, y, H, kernel)
+  max(abs(as.matrix(got) - ref$K %*% b) / (ref$size %*% abs(b)))
+}
+
 # The m x n matrix of kernels, by differences
 ref_kernel_matrix <- function(x, y, H, kernel) {
   row <- \(j) ref_kernels[[kernel]](sqrt(ref_distance2(x, y[j, ], H)))

@@ -30,3 +30,32 @@ test_that("a kernel is 1 at its own point on the GPU too", {
     expect_identical(plain(sum), 1, label = kernel)
   }
 })
+
+test_that("kernels of products on the GPU are those of plain R, in double whatever is asked for", {
+  skip_if_no_gpu()
+  for (d in c(1, 4, 5, 33)) for (n in c(2, 65, 700)) {
+    x <- example_points(n, d) + 2
+    y <- example_points(130, d, seed = 2)
+    H <- example_bandwidth(d)
+    b <- matrix(cos(seq_len(70 * n)), n)
+    for (kernel in some_product_kernels()) for (targets in list(NULL, y)) for (precision in c("double", "auto", "fast")) {
+      at <- if (is.null(targets)) x else targets
+      label <- paste(kernel$name, precision, "n =", n, "d =", d)
+      sums <- \(b) kernel_matvec(x, targets, b, H, kernel, precision = precision, backend = "cuda")
+      one <- sums(b[, 1])
+      expect_identical(diagnostics(one)[c("precision", "method")], list(precision = "double", method = "product"))
+      expect_lt(product_error(one, x, at, H, kernel, b[, 1]), 1e-14, label = label)
+      expect_lt(product_error(sums(b), x, at, H, kernel, b), 1e-14, label = label)
+    }
+  }
+})
+
+test_that("an operator of products on the GPU keeps points that are not centred", {
+  skip_if_no_gpu()
+  x <- example_points(300, 3) + 5
+  v <- cos(1:300)
+  for (kernel in some_product_kernels()) {
+    op <- kernel_operator(x, bandwidth = 1, kernel = kernel, backend = "cuda")
+    for (i in 1:3) expect_lt(product_error(op %*% v, x, x, diag(3), kernel, v), 1e-14, label = kernel$name)
+  }
+})

@@ -168,7 +168,7 @@ test_that("without a fast engine for the work, asking for one is an error of its
     class = "flashkernel_error_unsupported"
   )
   expect_error(fast(x[, 1:2], kernel = "matern52", backend = "cpu"),
-    "matern52 kernel in 2 dimensions .* on the CPU",
+    "matern52 kernel \\(not smooth at 0\\) with tol = 1e-06 on the CPU",
     class = "flashkernel_error_unsupported"
   )
   expect_argument_error(fast(x[, 1:2], tol = 0), "tol")

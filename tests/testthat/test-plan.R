@@ -25,7 +25,7 @@ DECISIONS <- utils::read.table(header = TRUE, text = "
     500   100 6  gaussian       0.001 0   exact difference   no.tolerance
     500   100 6  gaussian       1.0 1e-6  exact       gram   by.estimate:.+,.fast
    2000  2000 9  gaussian       1.0 1e-6  exact       gram   no.fast.engine.for.the.gaussian.kernel.in.9.dimensions
-   2000  2000 1 laplacian       1.0 1e-6  exact difference   no.fast.engine.for.the.laplacian.kernel.in.1.dimension$
+   2000  2000 1 laplacian       1.0 1e-6  exact difference   no.fast.engine.for.the.laplacian.kernel..not.smooth.at.0.$
      50    20 6    cauchy       1.0 0     exact difference   no.tolerance
   30000     0 1  gaussian       0.3 1e-6  fast        grid   grid.by.estimate:.+,.exact
   30000 30000 2  gaussian       0.3 1e-3  fast        grid   grid.by.estimate:.+,.exact
