@@ -92,7 +92,7 @@ struct fk_stats {
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */
 
-struct fk_points {
+struct fk_matrix {
   const double *data; /* n x d, column-major; NULL: the points of the other side */
   int64_t n, d;
 };
@@ -108,16 +108,16 @@ struct fk_whitening {
 
 /* Without a centre, which takes a pass over the points; then with it. */
 void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d);
-enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matrix *x, const double *weights,
                                    int threads, struct fk_error *err);
-enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_matrix *x,
                                  const double *weights, int threads, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
 /* Points are whitened in blocks of so many. */
 enum { FK_BLOCK = 192 };
 /* Rows first .. first + count - 1, picked through rows[] where it is not NULL, to u[k * width + r]; 0 from count
  * to width. work: d x width, NULL where w->dense is. */
-void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
+void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
 
 /* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
@@ -151,7 +151,7 @@ struct fk_operator;
 struct fk_task {
   /* Whose sources, whitening and kernel these are: it keeps what is prepared for them; NULL: nothing is kept. */
   struct fk_operator *op;
-  struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
+  struct fk_matrix sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
   enum fk_kernel kernel; /* other than Gaussian ones: no factor, no coordinates */
   const double *weights; /* n, NULL: ones */
@@ -214,7 +214,7 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
  *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 -
  * eps_ij) elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
 struct fk_loo_task {
-  struct fk_points points;
+  struct fk_matrix points;
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
   const double *log_mass; /* n, log S_j, S_j = sum_i w_i k_ij under the score bandwidth */
   const double *weights;
@@ -242,7 +242,7 @@ void fk_resident_free(struct fk_resident *x);
  *
  * Points and weights stay the caller's and must not change. */
 struct fk_operator_spec {
-  struct fk_points x;           /* data NULL: `resident` */
+  struct fk_matrix x;           /* data NULL: `resident` */
   struct fk_resident *resident; /* where the points are, or NULL */
   const double *weights;        /* of a density, which give it a centre; NULL: ones */
   const double *chol;           /* d x d, copied */
@@ -262,7 +262,7 @@ enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_SAMPLES, FK_
 
 /* Of an operator, for engines and estimators. */
 struct fk_operator {
-  struct fk_points x; /* data NULL: not on the host yet, see fk_operator_here() */
+  struct fk_matrix x; /* data NULL: not on the host yet, see fk_operator_here() */
   struct fk_resident *resident;
   const double *weights;
   enum fk_kernel kernel;
@@ -345,7 +345,7 @@ void fk_gpu_release(void);
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
 /* y: where; data NULL: at the operator's own points. b: n x n_columns, NULL: ones (one column). */
-enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
+enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
@@ -354,12 +354,12 @@ struct fk_logs {
   double *log_abs;
   int *negative;
 };
-enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, const double factor[3], bool loo,
+enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, const double factor[3], bool loo,
                           const struct fk_opts *opts, const struct fk_logs *out, struct fk_stats *stats,
                           struct fk_error *err);
 /* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
 struct fk_score_spec {
-  struct fk_points y;
+  struct fk_matrix y;
   bool laplace, loo;
 };
 enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
@@ -387,7 +387,7 @@ enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m
 bool fk_all_finite(const double *x, int64_t n);
 /* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
  * Rows of weight 0 do not count. Is any of them not 0? */
-bool fk_far_centre(const struct fk_points *x, const double *weights, const double *far, double *centre);
+bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);

@@ -149,7 +149,7 @@ static double far_nearest(const double *x, const double *weights, int64_t n, dou
   return nearest;
 }
 
-bool fk_far_centre(const struct fk_points *x, const double *weights, const double *far, double *centre) {
+bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre) {
   bool any = false;
   for (int64_t k = 0; k < x->d; k++) {
     centre[k] = far_nearest(x->data + k * x->n, weights, x->n, far[k]);

@@ -37,7 +37,7 @@ static enum fk_status redo_rows(const struct fk_task *task, const struct lost *l
                                 const struct fk_engine *engine, const struct fk_opts *opts, struct fk_error *err) {
   int64_t count = lost->count;
   const int64_t *rows = lost->rows;
-  const struct fk_points *y = task->targets.data ? &task->targets : &task->sources;
+  const struct fk_matrix *y = task->targets.data ? &task->targets : &task->sources;
   int64_t d = y->d;
   double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
   if (!targets)
@@ -47,7 +47,7 @@ static enum fk_status redo_rows(const struct fk_task *task, const struct lost *l
     for (int64_t r = 0; r < count; r++) targets[k * count + r] = y->data[k * y->n + rows[r]];
   struct fk_stats unused = {0};
   struct fk_task own = *task;
-  own.targets = (struct fk_points){targets, count, d};
+  own.targets = (struct fk_matrix){targets, count, d};
   own.weights = lost->column;
   own.values = FK_VALUES_NONE;
   own.mass = targets + count * d;

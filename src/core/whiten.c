@@ -57,7 +57,7 @@ static double centre_of(const double *column, int64_t n, const struct extent *pa
 }
 
 struct survey {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   const double *weights;
   double scale;
   struct extent *extents; /* [column][part] */
@@ -75,7 +75,7 @@ void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d) {
   *w = (struct fk_whitening){.d = d, .chol = chol, .diagonal = fk_is_diagonal(chol, d)};
 }
 
-enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matrix *x, const double *weights,
                                    int threads, struct fk_error *err) {
   int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
   double *centre = malloc((size_t)d * sizeof *centre);
@@ -100,7 +100,7 @@ enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_point
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_matrix *x,
                                  const double *weights, int threads, struct fk_error *err) {
   fk_whitening_start(w, chol, x->d);
   return fk_whitening_centre(w, x, weights, threads, err);
@@ -111,7 +111,7 @@ void fk_whitening_free(struct fk_whitening *w) {
   w->centre = NULL;
 }
 
-void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
+void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work) {
   double *centred = w->dense ? work : u;
   for (int64_t k = 0; k < w->d; k++) {

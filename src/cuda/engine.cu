@@ -142,7 +142,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   struct fk_cuda_arena arena = {};
   struct fk_cuda_buffer moved = {};
   struct fk_cuda_move move = {};
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
   if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;

@@ -24,7 +24,7 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
 
 /* An operator's room is of its points alone: they are the same in all sessions. */
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
-  const struct fk_points *x = &job->points[side];
+  const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
   return side == FK_GRID_SOURCES
              ? (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES, of_points}

@@ -19,7 +19,7 @@ struct fk_grid_device {
 struct fk_grid_job {
   const struct fk_cuda_grid_task *task;
   const struct fk_opts *opts;
-  struct fk_points points[2];
+  struct fk_matrix points[2];
   bool same; /* targets are the sources */
   int devices, attempt, d;
   double budget; /* bytes of the first device */

@@ -9,7 +9,7 @@
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
 static enum fk_status send_points(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const double *there = job->task->op ? fk_cuda_resident_data(context, job->task->op->resident) : NULL;
@@ -63,7 +63,7 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
 }
 
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   struct fk_cuda_sources *s = job->sources;
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {

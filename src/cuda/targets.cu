@@ -12,7 +12,7 @@ static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct f
                         err);
 }
 
-static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_points *y, int64_t count, double *out,
+static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count, double *out,
                              struct fk_error *err) {
   const int64_t *rows = job->rows + job->target_first;
   double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
@@ -32,7 +32,7 @@ static bool are_there(const struct fk_cuda_job *job) {
 }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
-  const struct fk_points *y = job->task->targets.data ? &job->task->targets : &job->task->sources;
+  const struct fk_matrix *y = job->task->targets.data ? &job->task->targets : &job->task->sources;
   double *raw;
   job->target_first = first;
   job->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};

@@ -194,7 +194,7 @@ struct box {
 /* What a thread works with, followed by two blocks of points. */
 struct search {
   const struct fk_fast_job *job;
-  const struct fk_points *points;
+  const struct fk_matrix *points;
   struct fk_scratch boxes;
 };
 
@@ -215,7 +215,7 @@ static void widen_box(void *data, int64_t from, int64_t to, int slot) {
   }
 }
 
-static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_points *points, struct box *box,
+static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_matrix *points, struct box *box,
                                struct fk_error *err) {
   struct search s = {job, points, {NULL, 0}};
   int64_t d = job->d;

@@ -29,7 +29,7 @@ enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work 
   return job->grid->terms(&task, work, window, single, err);
 }
 
-enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
+enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err) {
   return fk_grid_whiten(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
 }

@@ -161,8 +161,8 @@ static double ratio_but_for(const struct trial *t, double targets) {
 
 /* A cell's first target stands for all of them. */
 static enum fk_status take_unproven(const struct fk_fast_job *job, const struct fk_envelope *e,
-                                    struct fk_points *taken, struct fk_error *err) {
-  const struct fk_points *from = fk_fast_targets(job);
+                                    struct fk_matrix *taken, struct fk_error *err) {
+  const struct fk_matrix *from = fk_fast_targets(job);
   const struct fk_envelope_cell *cells;
   int64_t n = fk_envelope_cells(e, &cells), found = 0, kept = 0, d = job->d;
   for (int64_t i = 0; i < n; i++) found += !(cells[i].error <= limit_of(job, &cells[i]));
@@ -175,10 +175,10 @@ static enum fk_status take_unproven(const struct fk_fast_job *job, const struct 
     for (int64_t k = 0; k < d; k++) raw[k * count + kept] = from->data[k * from->n + cells[i].row];
     kept++;
   }
-  struct fk_points picked = {raw, count, d};
+  struct fk_matrix picked = {raw, count, d};
   if (!status) status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
   free(raw);
-  *taken = (struct fk_points){u, count, d};
+  *taken = (struct fk_matrix){u, count, d};
   return status;
 }
 
@@ -190,7 +190,7 @@ static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struc
   struct fk_direct_options options = {.threads = 1};
   struct fk_direct_question question = {.x = plan->samples->x, .n = (double)job->n, .m = rows};
   struct fk_direct_cost cost;
-  struct fk_points taken = {NULL, 0, job->d};
+  struct fk_matrix taken = {NULL, 0, job->d};
   *seconds = rows * (double)job->n * pair;
   if (*seconds < c->guess || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
   enum fk_status status = take_unproven(job, plan->envelope, &taken, err);

@@ -9,7 +9,7 @@
 /* What every entry point takes and every call of the core needs. */
 struct call {
   struct r_operator operator;
-  struct fk_points x, y; /* x: what is known without fetching it; y.data NULL: x itself */
+  struct fk_matrix x, y; /* x: what is known without fetching it; y.data NULL: x itself */
   int64_t m;             /* number of targets */
   struct fk_opts opts;
   struct fk_stats stats;
@@ -39,7 +39,7 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   struct call c;
   begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
-  struct fk_points pb = {NULL, c.x.n, 1};
+  struct fk_matrix pb = {NULL, c.x.n, 1};
   if (!plain)
     pb = r_points(b, "b");
   else if (!Rf_isNull(b))
@@ -184,7 +184,7 @@ SEXP ffi_all_finite(SEXP x) {
 
 /* NULL where no column has one. */
 SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
-  struct fk_points points = r_points(x, "x");
+  struct fk_matrix points = r_points(x, "x");
   const double *w = r_weights(weights, points.n), *limits = r_numbers(far, (R_xlen_t)points.d, "far");
   SEXP centre = PROTECT(r_vector(points.d));
   bool any = fk_far_centre(&points, w, limits, REAL(centre));

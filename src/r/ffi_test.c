@@ -146,7 +146,7 @@ static SEXP test_sort(SEXP arguments) {
 
 /* (points, threads): along the curve; NULL where there is none. */
 static SEXP test_curve(SEXP arguments) {
-  struct fk_points x = r_points(argument(arguments, 0), "x");
+  struct fk_matrix x = r_points(argument(arguments, 0), "x");
   if (x.d > FK_CURVE_MAX_DIM) Rf_error("a curve has at most %d dimensions", FK_CURVE_MAX_DIM);
   uint32_t spread[FK_CURVE_MAX_DIM][4][256];
   double low[FK_CURVE_MAX_DIM], high[FK_CURVE_MAX_DIM];
@@ -197,7 +197,7 @@ static SEXP test_rows_below(SEXP arguments) {
 
 /* (points, L, rows from 1 or NULL): whitened, and the centre */
 static SEXP test_whiten(SEXP arguments) {
-  struct fk_points x = r_points(argument(arguments, 0), "x");
+  struct fk_matrix x = r_points(argument(arguments, 0), "x");
   const double *chol = r_factor(argument(arguments, 1), x.d);
   SEXP picked = argument(arguments, 2);
   int64_t *rows = NULL, count = Rf_isNull(picked) ? x.n : Rf_xlength(picked);

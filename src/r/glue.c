@@ -14,14 +14,14 @@ SEXP r_element(SEXP list, const char *name) {
 }
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
-struct fk_points r_points(SEXP x, const char *name) {
+struct fk_matrix r_points(SEXP x, const char *name) {
   if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x) || XLENGTH(x) == 0)
     Rf_error("`%s` must be a double matrix with rows and columns", name);
-  return (struct fk_points){REAL_RO(x), Rf_nrows(x), Rf_ncols(x)};
+  return (struct fk_matrix){REAL_RO(x), Rf_nrows(x), Rf_ncols(x)};
 }
 
-struct fk_points r_targets(SEXP y, int64_t d) {
-  struct fk_points points = {NULL, 0, d};
+struct fk_matrix r_targets(SEXP y, int64_t d) {
+  struct fk_matrix points = {NULL, 0, d};
   if (Rf_isNull(y)) return points;
   points = r_points(y, "y");
   if (points.d != d) Rf_error("`y` must have %.0f columns", (double)d);

@@ -52,7 +52,7 @@ static struct fk_operator_spec spec_of(SEXP sources) {
   struct fk_operator_spec spec = {.resident = r_resident_of(points),
                                   .kernel = r_kernel(r_element(sources, "kernel"))};
   if (spec.resident && !fk_resident_is_here(spec.resident))
-    spec.x = (struct fk_points){NULL, fk_resident_rows(spec.resident), fk_resident_columns(spec.resident)};
+    spec.x = (struct fk_matrix){NULL, fk_resident_rows(spec.resident), fk_resident_columns(spec.resident)};
   else
     spec.x = r_points(points, "x");
   spec.weights = r_weights(r_element(sources, "weights"), spec.x.n);

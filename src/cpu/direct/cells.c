@@ -10,7 +10,7 @@
 #include "../../core/threads.h"
 
 struct build {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   struct fk_cells *cells;
   fk_item *items, *scratch;
   uint32_t (*spread)[4][256];
@@ -41,7 +41,7 @@ static void column_range(const double *x, int64_t n, double *low, double *high) 
 
 /* Of each column, on each thread: low[d], high[d]. */
 struct ranges {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   int64_t pieces;
   struct fk_scratch found;
 };
@@ -57,7 +57,7 @@ static void find_range(void *data, int64_t i, int64_t end, int slot) {
   high[column] = fmax(high[column], h);
 }
 
-static bool find_ranges(const struct fk_points *x, int threads, double *low, double *high) {
+static bool find_ranges(const struct fk_matrix *x, int threads, double *low, double *high) {
   struct ranges r = {x, fk_pieces(x->n, PIECE), {NULL, 0}};
   int64_t d = x->d;
   if (!fk_scratch_init(&r.found, threads, sizeof(double) * 2 * (size_t)d)) return false;
@@ -98,7 +98,7 @@ static void find_keys(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
@@ -110,7 +110,7 @@ static enum fk_status order_all(struct build *b, struct fk_error *err) {
 }
 
 static void box_of(const struct build *b, int64_t first, int64_t end, double *low, double *high) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   for (int64_t k = 0; k < x->d; k++) {
     const double *column = x->data + k * x->n;
     low[k] = high[k] = column[index_of(b->items[first])];
@@ -133,7 +133,7 @@ static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
 /* Points of one key, in order along a finer curve of their own; false where they are all in one place. */
 static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   box_of(b, first, end, low, high);
@@ -257,7 +257,7 @@ static enum fk_status build(struct build *b, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, int leaf, int threads,
+enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err) {
   memset(cells, 0, sizeof *cells);
   cells->n = x->n;
