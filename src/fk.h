@@ -92,10 +92,35 @@ struct fk_stats {
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */
 
+enum fk_type { FK_DOUBLE, FK_FLOAT };
+
+/* A view of n x d numbers, column-major, columns `ld` apart: it may be rows of a larger matrix. Points are read
+ * through it as they came; those in whitened coordinates are doubles. */
 struct fk_matrix {
-  const double *data; /* n x d, column-major; NULL: the points of the other side */
-  int64_t n, d;
+  const void *data; /* NULL: not on the host; of targets: the points of the other side */
+  enum fk_type type;
+  int64_t n, d, ld;
+  struct fk_resident *resident; /* where a device computed all of these; NULL: none did */
 };
+
+static inline struct fk_matrix fk_doubles(const double *data, int64_t n, int64_t d) {
+  struct fk_matrix x = {data, FK_DOUBLE, n, d, n, NULL};
+  return x;
+}
+/* Of doubles. */
+static inline const double *fk_column(const struct fk_matrix *x, int64_t k) {
+  return (const double *)x->data + k * x->ld;
+}
+struct fk_matrix fk_part(const struct fk_matrix *x, int64_t row, int64_t rows, int64_t column, int64_t columns);
+/* Are these the same numbers, in the same place? */
+bool fk_is_same(const struct fk_matrix *a, const struct fk_matrix *b);
+/* As doubles: row rows[r] to to[k * ld + r]; `count` rows spread evenly over all, to[k * count + r]; numbers first
+ * .. first + count - 1 of column k. */
+void fk_gather(const struct fk_matrix *x, const int64_t *rows, int64_t count, double *to, int64_t ld);
+void fk_thin_out(const struct fk_matrix *x, int64_t count, double *to);
+void fk_read(const struct fk_matrix *x, int64_t k, int64_t first, int64_t count, double *to);
+/* All of it, to[k * ld + i], on several threads (0: all), as one cannot fill the memory's bus. */
+void fk_copy_rows(const struct fk_matrix *from, double *to, int64_t ld, int threads);
 
 /* u = L^-1 (x - centre): unit bandwidth, numbers of moderate size. */
 struct fk_whitening {
@@ -170,9 +195,10 @@ struct fk_task {
   double *shift;  /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
 
-static inline int64_t fk_n_targets(const struct fk_task *task) {
-  return task->targets.data ? task->targets.n : task->sources.n;
+static inline const struct fk_matrix *fk_task_targets(const struct fk_task *task) {
+  return task->targets.data ? &task->targets : &task->sources;
 }
+static inline int64_t fk_n_targets(const struct fk_task *task) { return fk_task_targets(task)->n; }
 /* Columns summed beside the mass. */
 static inline int64_t fk_n_values(const struct fk_task *task) {
   return task->values == FK_VALUES_COORDINATES ? task->sources.d
@@ -225,7 +251,7 @@ struct fk_loo_task {
 
 /* ---- matrices that stay where they were computed ---------------------------------------------- */
 
-/* n x d, column-major. On the host from the first time that somebody asks for it there. */
+/* n x d, column-major. On the host, as doubles, from the first time that somebody asks for it there. */
 struct fk_resident;
 int64_t fk_resident_rows(const struct fk_resident *x);
 int64_t fk_resident_columns(const struct fk_resident *x);
@@ -242,10 +268,9 @@ void fk_resident_free(struct fk_resident *x);
  *
  * Points and weights stay the caller's and must not change. */
 struct fk_operator_spec {
-  struct fk_matrix x;           /* data NULL: `resident` */
-  struct fk_resident *resident; /* where the points are, or NULL */
-  const double *weights;        /* of a density, which give it a centre; NULL: ones */
-  const double *chol;           /* d x d, copied */
+  struct fk_matrix x;
+  const double *weights; /* of a density, which give it a centre; NULL: ones */
+  const double *chol;    /* d x d, copied */
   enum fk_kernel kernel;
   bool stays; /* there will be other sums: what takes much memory is kept, too */
 };
@@ -263,7 +288,6 @@ enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_SAMPLES, FK_
 /* Of an operator, for engines and estimators. */
 struct fk_operator {
   struct fk_matrix x; /* data NULL: not on the host yet, see fk_operator_here() */
-  struct fk_resident *resident;
   const double *weights;
   enum fk_kernel kernel;
   bool stays;
@@ -384,7 +408,7 @@ struct fk_cdf_spec {
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);
 
-bool fk_all_finite(const double *x, int64_t n);
+bool fk_all_finite(const struct fk_matrix *x);
 /* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
  * Rows of weight 0 do not count. Is any of them not 0? */
 bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);

@@ -118,9 +118,10 @@ static void map_block(const struct shift_map *map, int64_t first, int64_t count,
       to[r] = scale * (out[k * m + first + r] - S[first + r] * to[r]) / D[first + r];
   }
   if (!map->A_diagonal) fk_block_multiply(map->A, d, u, FK_BLOCK, shift);
+  double *moved = map->A_diagonal ? u : shift, *target = map->A_diagonal ? shift : u;
   for (int64_t k = 0; k < d; k++) {
-    const double *target = map->targets->data + k * m + first,
-                 *from = (map->A_diagonal ? u : shift) + k * FK_BLOCK;
+    const double *from = moved + k * FK_BLOCK;
+    if (map->add_target) fk_read(map->targets, k, first, count, target);
     for (int64_t r = 0; r < count; r++) out[k * m + first + r] = from[r] + (map->add_target ? target[r] : 0);
   }
 }

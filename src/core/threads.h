@@ -25,10 +25,6 @@ void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int thread
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
 
-/* Copies a block of a column-major matrix on several threads (0: all), as one cannot fill the memory's bus. */
-void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
-                  int threads);
-
 #ifdef __cplusplus
 }
 #endif

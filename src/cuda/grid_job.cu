@@ -26,20 +26,20 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
   const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
-  return side == FK_GRID_SOURCES
-             ? (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_SOURCES, SHARE_SOURCES, of_points}
-             : (struct fk_grid_matrix){x->data, x->n, x->d, FK_SLOT_RAW_TARGETS, SHARE_TARGETS, session};
+  return side == FK_GRID_SOURCES ? (struct fk_grid_matrix){*x, FK_SLOT_RAW_SOURCES, SHARE_SOURCES, of_points}
+                                 : (struct fk_grid_matrix){*x, FK_SLOT_RAW_TARGETS, SHARE_TARGETS, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
-  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, FK_SLOT_COLUMNS,
-                                 SHARE_B,      job->task->session};
+  const struct fk_cuda_grid_task *task = job->task;
+  struct fk_matrix b = fk_doubles(task->b, task->sources.n, task->columns);
+  return (struct fk_grid_matrix){b, FK_SLOT_COLUMNS, SHARE_B, task->session};
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
 static const double *held(const struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                           int64_t count, int64_t *ld) {
   const struct fk_cuda_block *block = &context->room->block[x->slot];
-  bool here = x->session && block->session == x->session && block->from == x->from && first >= block->first &&
+  bool here = x->session && block->session == x->session && block->from == x->x.data && first >= block->first &&
               first + count <= block->first + block->count;
   *ld = block->count;
   return here ? (const double *)block->buffer.data + (first - block->first) : NULL;
@@ -51,11 +51,11 @@ static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid
   double *data;
   int64_t ld;
   if (held(context, x, first, count, &ld)) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &data, err));
-  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), data, count, err));
+  FK_TRY(fk_cuda_array(context, x->slot, count * x->x.d, &data, err));
+  FK_TRY(fk_cuda_upload(context, fk_part(&x->x, first, count, 0, x->x.d), data, count, err));
   struct fk_cuda_block *block = &context->room->block[x->slot];
   block->session = x->session;
-  block->from = x->from;
+  block->from = x->x.data;
   block->first = first;
   block->count = count;
   return FK_STATUS_OK;
@@ -67,7 +67,7 @@ enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_contex
   double budget;
   *step = job->spec.chunk;
   FK_TRY(fk_cuda_budget(context, fk_cuda_room_bytes(context->room), &budget, err));
-  if (8.0 * (double)count * (double)x->columns > x->share * budget) return FK_STATUS_OK;
+  if (8.0 * (double)count * (double)x->x.d > x->share * budget) return FK_STATUS_OK;
   *step = count;
   return hold(context, x, first, count, err);
 }
@@ -79,8 +79,8 @@ static enum fk_status fetch(const struct fk_grid_job *job, struct fk_cuda_contex
   double *room;
   *data = held(context, x, first, count, ld);
   if (*data) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_array(context, x->slot, count * x->columns, &room, err));
-  FK_TRY(fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), room, count, err));
+  FK_TRY(fk_cuda_array(context, x->slot, count * x->x.d, &room, err));
+  FK_TRY(fk_cuda_upload(context, fk_part(&x->x, first, count, 0, x->x.d), room, count, err));
   if (job->state) fk_cuda_grid_forget(&job->state[context->device].grid);
   *data = room;
   *ld = count;
@@ -100,7 +100,7 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
   struct fk_grid_matrix x = fk_grid_b_of(job);
   *b = NULL;
   *ld = 0;
-  return x.from ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
+  return x.x.data ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
 }
 
 /* ---- how far points reach ---------------------------------------------------------------------- */
@@ -176,8 +176,7 @@ void fk_grid_job_init(struct fk_grid_job *job, const struct fk_cuda_grid_task *t
   *job = (struct fk_grid_job){};
   job->task = task;
   job->opts = opts;
-  job->same = !task->targets.data || task->targets.data == task->sources.data;
-  job->same = job->same && (!task->targets.data || task->targets.n == task->sources.n);
+  job->same = !task->targets.data || fk_is_same(&task->targets, &task->sources);
   job->points[FK_GRID_SOURCES] = task->sources;
   job->points[FK_GRID_TARGETS] = job->same ? task->sources : task->targets;
   job->devices = devices;

@@ -36,8 +36,7 @@ struct fk_grid_job {
 
 /* A matrix of the host, where its rows go, and the share of the device that they may take all at once. */
 struct fk_grid_matrix {
-  const double *from;
-  int64_t n, columns;
+  struct fk_matrix x;
   enum fk_cuda_slot slot;
   double share;
   uint64_t session;

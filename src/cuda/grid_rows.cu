@@ -51,7 +51,7 @@ static __global__ void rows_kernel(const __grid_constant__ struct fk_grid_map ma
 static void place(const struct fk_grid_map *map, const struct fk_matrix *rows, int64_t r, double *y) {
   for (int k = 0; k < map->d; k++) {
     y[k] = 0;
-    for (int l = 0; l < map->d; l++) y[k] += map->matrix[k][l] * (rows->data[l * rows->n + r] - map->centre[l]);
+    for (int l = 0; l < map->d; l++) y[k] += map->matrix[k][l] * (fk_column(rows, l)[r] - map->centre[l]);
   }
 }
 
@@ -109,7 +109,7 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   struct fk_grid_matrix x = fk_grid_points_of(job, FK_GRID_SOURCES), b = fk_grid_b_of(job);
   int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
-  if (b.from) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
+  if (b.x.data) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
   double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
   if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   enum fk_status status = FK_STATUS_OK;

@@ -2,7 +2,6 @@
  * one piece by the processor's threads meets the transfer of the one before. */
 #include <string.h>
 
-#include "../core/threads.h"
 #include "common.cuh"
 
 /* A piece is whole columns' parts: `rows` rows of one column at a time would be short transfers for small d, so a
@@ -33,14 +32,14 @@ static bool next_piece(struct piece *p, int64_t columns, int64_t rows) {
   return p->column < columns;
 }
 
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, struct fk_cuda_rows rows,
-                              double *to, int64_t ld, struct fk_error *err) {
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err) {
   struct piece p = {0, 0, 0, 0};
-  for (int turn = 0; next_piece(&p, rows.columns, rows.count); turn ^= 1) {
+  for (int turn = 0; next_piece(&p, from.d, from.n); turn ^= 1) {
     double *staging = (double *)context->staging[turn];
+    struct fk_matrix part = fk_part(&from, p.row, p.rows, p.column, p.columns);
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-    fk_copy_rows(from + p.column * rows.n + rows.first + p.row, rows.n, staging, p.rows, p.rows, p.columns,
-                 context->copy_threads);
+    fk_copy_rows(&part, staging, p.rows, context->copy_threads);
     size_t width = sizeof(double) * (size_t)p.rows;
     FK_CUDA_TRY(cudaMemcpy2DAsync(to + p.column * ld + p.row, sizeof(double) * (size_t)ld, staging, width, width,
                                   (size_t)p.columns, cudaMemcpyHostToDevice, context->stream));
@@ -58,8 +57,8 @@ enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *f
     if (waiting[turn]) { /* the piece sent two turns ago */
       const struct piece *done = &pieces[turn];
       FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-      fk_copy_rows(staging, done->rows, to + done->column * rows.n + rows.first + done->row, rows.n, done->rows,
-                   done->columns, context->copy_threads);
+      struct fk_matrix part = fk_doubles(staging, done->rows, done->columns);
+      fk_copy_rows(&part, to + done->column * rows.n + rows.first + done->row, rows.n, context->copy_threads);
       waiting[turn] = false;
     }
     if (more) {

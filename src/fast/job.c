@@ -3,7 +3,7 @@
 struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {
   return (struct fk_grid_task){
       .sources = job->task->sources,
-      .targets = *fk_fast_targets(job),
+      .targets = *fk_task_targets(job->task),
       .same = job->same,
       .whitening = job->task->whitening,
       .b = job->b,

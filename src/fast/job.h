@@ -44,9 +44,6 @@ struct fk_fast_job {
   int64_t tail_rows;
 };
 
-static inline const struct fk_matrix *fk_fast_targets(const struct fk_fast_job *job) {
-  return job->same ? &job->task->sources : &job->task->targets;
-}
 /* Where column c of the sums goes. */
 static inline double *fk_fast_out(const struct fk_fast_job *job, int64_t c) {
   return c == job->columns - 1 ? job->task->mass : job->task->sums + c * job->m;

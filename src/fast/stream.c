@@ -144,7 +144,7 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
   if (!u) return no_memory(err, "a sample");
-  struct fk_matrix x = {u, n, d}, y = {u + n * d, m, d};
+  struct fk_matrix x = fk_doubles(u, n, d), y = fk_doubles(u + n * d, m, d);
   struct fk_grid_points points = {u, n, n}, aims = {u + n * d, m, m};
   enum fk_status status = fk_grid_whiten(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
   if (!status) status = fk_grid_whiten(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);

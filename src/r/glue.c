@@ -15,13 +15,17 @@ SEXP r_element(SEXP list, const char *name) {
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
 struct fk_matrix r_points(SEXP x, const char *name) {
-  if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x) || XLENGTH(x) == 0)
-    Rf_error("`%s` must be a double matrix with rows and columns", name);
-  return (struct fk_matrix){REAL_RO(x), Rf_nrows(x), Rf_ncols(x)};
+  bool single = Rf_inherits(x, "float32");
+  SEXP data = single ? R_do_slot(x, Rf_install("Data")) : x;
+  if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
+    Rf_error("`%s` must be a double or a float32 matrix with rows and columns", name);
+  struct fk_matrix points = fk_doubles(single ? NULL : REAL_RO(data), Rf_nrows(data), Rf_ncols(data));
+  if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT; /* their bits are in integers */
+  return points;
 }
 
 struct fk_matrix r_targets(SEXP y, int64_t d) {
-  struct fk_matrix points = {NULL, 0, d};
+  struct fk_matrix points = fk_doubles(NULL, 0, d);
   if (Rf_isNull(y)) return points;
   points = r_points(y, "y");
   if (points.d != d) Rf_error("`y` must have %.0f columns", (double)d);

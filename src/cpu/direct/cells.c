@@ -52,7 +52,7 @@ static void find_range(void *data, int64_t i, int64_t end, int slot) {
   int64_t n = r->x->n, d = r->x->d, column = i / r->pieces, first = i % r->pieces * PIECE;
   double *low = fk_scratch_at(&r->found, slot), *high = low + d, l, h;
   (void)end;
-  column_range(r->x->data + column * n + first, fk_smaller(PIECE, n - first), &l, &h);
+  column_range(fk_column(r->x, column) + first, fk_smaller(PIECE, n - first), &l, &h);
   low[column] = fmin(low[column], l);
   high[column] = fmax(high[column], h);
 }
@@ -94,7 +94,7 @@ static void find_keys(void *data, int64_t first, int64_t end, int slot) {
   const struct build *b = keys->build;
   (void)slot;
   for (int64_t i = first; i < end; i++)
-    b->items[i] = keys->curve ? fk_curve_item(keys->curve, b->x->data, b->x->n, (uint32_t)i) : (fk_item)i;
+    b->items[i] = keys->curve ? fk_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
 }
 
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
@@ -112,7 +112,7 @@ static enum fk_status order_all(struct build *b, struct fk_error *err) {
 static void box_of(const struct build *b, int64_t first, int64_t end, double *low, double *high) {
   const struct fk_matrix *x = b->x;
   for (int64_t k = 0; k < x->d; k++) {
-    const double *column = x->data + k * x->n;
+    const double *column = fk_column(x, k);
     low[k] = high[k] = column[index_of(b->items[first])];
     for (int64_t i = first; i < end; i++) {
       double at = column[index_of(b->items[i])];
@@ -138,7 +138,8 @@ static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_sta
   struct fk_curve curve;
   box_of(b, first, end, low, high);
   if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
-  for (int64_t i = first; i < end; i++) b->items[i] = fk_curve_item(&curve, x->data, x->n, index_of(b->items[i]));
+  for (int64_t i = first; i < end; i++)
+    b->items[i] = fk_curve_item(&curve, fk_column(x, 0), x->ld, index_of(b->items[i]));
   *status = fk_sort_items(b->items + first, b->scratch, end - first, b->threads, err);
   return true;
 }
@@ -236,7 +237,7 @@ static void gather_points(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t j = first; j < end; j++) {
     uint32_t row = index_of(b->items[j]);
     t->rows[j] = row;
-    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = b->x->data[k * t->n + row];
+    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = fk_column(b->x, k)[row];
   }
 }
 

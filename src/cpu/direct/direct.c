@@ -181,7 +181,7 @@ enum fk_status fk_direct_one_column(const struct fk_direct *s, int64_t column, s
                                     struct fk_error *err) {
   int64_t n = s->cells.n;
   double *x = given_points(s, 0), *b = malloc(sizeof(double) * (size_t)(n + 1));
-  struct fk_matrix points = {x, n, s->d};
+  struct fk_matrix points = fk_doubles(x, n, s->d);
   const double *from = s->raw ? s->raw + column * n : s->columns ? s->columns + column * n : NULL;
   int exponent = s->raw ? 0 : s->exponent[column];
   enum fk_status status = x && b ? FK_STATUS_OK : out_of_memory(err, 8.0 * (double)n * s->d);
@@ -213,7 +213,7 @@ enum fk_status fk_direct_in_logs(struct fk_direct *s, struct fk_direct **by, str
   if (!s->raw) return FK_STATUS_OK;
   if (!s->logs) {
     double *x = given_points(s, 1), *b = malloc(sizeof(double) * (size_t)(n + 1));
-    struct fk_matrix points = {x, n, s->d + 1};
+    struct fk_matrix points = fk_doubles(x, n, s->d + 1);
     enum fk_status status = x && b ? FK_STATUS_OK : out_of_memory(err, 8.0 * (double)n * s->d);
     if (!status) {
       given_order(s, s->raw, b);
@@ -248,7 +248,7 @@ static double *gather_rows(const struct fk_direct *s, const struct fk_direct_job
   for (int64_t k = 0; k < s->d && x; k++)
     for (int64_t r = 0; r < n_rows; r++) {
       int64_t row = rows ? rows[r] : r;
-      x[k * n_rows + r] = y->data ? y->data[k * y->n + row] : s->cells.x[k * s->cells.n + s->position[row]];
+      x[k * n_rows + r] = y->data ? fk_column(y, k)[row] : s->cells.x[k * s->cells.n + s->position[row]];
     }
   return x;
 }
@@ -275,7 +275,7 @@ enum fk_status fk_direct_groups_init(struct fk_direct_groups *g, struct fk_direc
     if (!rows) n_rows = m;
     gathered = gather_rows(s, job, rows, n_rows);
     if (!gathered) return out_of_memory(err, 8.0 * (double)n_rows * s->cells.d);
-    targets = (struct fk_matrix){gathered, n_rows, s->cells.d};
+    targets = fk_doubles(gathered, n_rows, s->cells.d);
     g->rows = rows;
   }
   status = fk_cells_init(&g->own, &targets, FK_DIRECT_GROUP, s->options.threads, err);
