@@ -174,12 +174,12 @@ SEXP ffi_identity(SEXP x) {
   return identity;
 }
 
-/* Of doubles, and of points in floats; others are not looked at, and FALSE. */
+/* Of doubles, and of points that are floats; others are not looked at, and FALSE. */
 SEXP ffi_all_finite(SEXP x) {
   struct fk_matrix numbers = fk_doubles(NULL, 0, 1);
   if (TYPEOF(x) == REALSXP)
     numbers = fk_doubles(REAL_RO(x), XLENGTH(x), 1);
-  else if (Rf_inherits(x, "float32"))
+  else if (Rf_inherits(x, "single_points"))
     numbers = r_points(x, "x");
   return Rf_ScalarLogical(numbers.data && fk_all_finite(&numbers));
 }

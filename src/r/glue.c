@@ -15,12 +15,12 @@ SEXP r_element(SEXP list, const char *name) {
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
 struct fk_matrix r_points(SEXP x, const char *name) {
-  bool single = Rf_inherits(x, "float32");
-  SEXP data = single ? R_do_slot(x, Rf_install("Data")) : x;
+  bool single = Rf_inherits(x, "single_points"); /* R/single.R */
+  SEXP data = single ? r_element(x, "bits") : x;
   if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
-    Rf_error("`%s` must be a double or a float32 matrix with rows and columns", name);
+    Rf_error("`%s` must be a matrix of doubles or floats with rows and columns", name);
   struct fk_matrix points = fk_doubles(single ? NULL : REAL_RO(data), Rf_nrows(data), Rf_ncols(data));
-  if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT; /* their bits are in integers */
+  if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT;
   return points;
 }
 
