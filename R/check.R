@@ -24,7 +24,7 @@ as_points <- function(x, arg, d = NULL) {
   # plain_matrix() would say the same
   if (is.double(x) && identical(names(attributes(x)), "dim") && length(dim(x)) == 2) return(x)
   if (is_float32(x)) x <- as_single(x)
-  if (inherits(x, "single_points")) return(widen(x))
+  if (inherits(x, "single_points")) return(widen(x, arg))
   if (is.data.frame(x)) {
     check_numeric_columns(x, arg)
     check_memory(8 * prod(dim(x)), arg)
@@ -112,7 +112,7 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
 check_finite <- function(x, arg, missing = FALSE) {
   # on all threads, without a logical copy as large as x
   if (all_finite(x)) return(invisible(x))
-  if (inherits(x, "single_points")) x <- widen(x)
+  if (inherits(x, "single_points")) x <- widen(x, arg)
   bad <- if (missing) is.infinite(x) else !is.finite(x)
   if (!any(bad)) return(invisible(x))
   at <- which(bad)[1]

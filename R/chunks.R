@@ -1,8 +1,8 @@
 # Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
 # kernel_matvec().
 #
-# A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose rows are
-# checked as they are read. Sources may also come from a function that yields chunks.
+# A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose
+# rows are checked as they are read. Sources may also come from a function that yields chunks.
 
 # Of points in memory at a time.
 chunk_bytes <- function() {

@@ -10,9 +10,9 @@ single_points <- function(bits) structure(list(bits = bits), class = "single_poi
 as_single <- function(x) single_points(if (is.matrix(x@Data)) x@Data else matrix(x@Data, ncol = 1))
 
 # Column by column, as writeBin() takes no more than 2^31 bytes.
-widen <- function(points) {
+widen <- function(points, arg) {
   bits <- points$bits
-  check_memory(8 * length(bits), "x")
+  check_memory(8 * length(bits), arg)
   n <- nrow(bits)
   columns <- vapply(seq_len(ncol(bits)), \(k) readBin(writeBin(bits[, k], raw()), "double", n, size = 4), numeric(n))
   matrix(columns, n, ncol(bits), dimnames = if (!is.null(colnames(bits))) list(NULL, colnames(bits)))

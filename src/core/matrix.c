@@ -17,8 +17,8 @@ struct fk_matrix fk_part(const struct fk_matrix *x, int64_t row, int64_t rows, i
 }
 
 bool fk_is_same(const struct fk_matrix *a, const struct fk_matrix *b) {
-  return a->data == b->data && a->resident == b->resident && a->type == b->type && a->n == b->n && a->d == b->d &&
-         a->ld == b->ld;
+  bool there = a->data == b->data && (a->data || a->resident == b->resident);
+  return there && a->type == b->type && a->n == b->n && a->d == b->d && a->ld == b->ld;
 }
 
 /* ---- rows as doubles -------------------------------------------------------------------------- */

@@ -32,9 +32,9 @@ test_that("sums over floats are those over the same doubles, which are not made"
   points <- check_points(x, "x", single = TRUE)
   expect_s3_class(points, "single_points")
   expect_identical(dim(points), dim(case$x))
-  expect_identical(widen(points), case$x)
-  expect_identical(1 / widen(points)[1, 1], -Inf)
-  expect_identical(widen(points[2:3, , drop = FALSE]), case$x[2:3, ])
+  expect_identical(widen(points, "x"), case$x)
+  expect_identical(1 / widen(points, "x")[1, 1], -Inf)
+  expect_identical(widen(points[2:3, , drop = FALSE], "x"), case$x[2:3, ])
 })
 
 test_that("an operator of floats multiplies as one of doubles does, and gives its parts", {
