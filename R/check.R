@@ -4,9 +4,11 @@
 # ---- points -----------------------------------------------------------------------------------
 
 # A double matrix, one row per point, without row names. `d` and `names`: what the columns have to
-# be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with.
-check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE) {
-  points <- as_points(x, arg, d)
+# be (those of `like`); `infinite`: whether values that are not finite may stay in, for others to deal with; `single`:
+# whether floats may stay what they are, a single_points() in place of the matrix.
+check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE,
+                         single = FALSE) {
+  points <- if (single && is_float32(x)) as_single(x) else as_points(x, arg, d)
   size <- dim(points)
   if (size[1] == 0) stop_argument(arg, "must have at least one row: found none")
   if (size[2] == 0) stop_argument(arg, "must have at least one column: found none")
@@ -21,6 +23,8 @@ is_number <- function(x) is.numeric(x) && !inherits(x, "integer64")
 as_points <- function(x, arg, d = NULL) {
   # plain_matrix() would say the same
   if (is.double(x) && identical(names(attributes(x)), "dim") && length(dim(x)) == 2) return(x)
+  if (is_float32(x)) x <- as_single(x)
+  if (inherits(x, "single_points")) return(widen(x, arg))
   if (is.data.frame(x)) {
     check_numeric_columns(x, arg)
     check_memory(8 * prod(dim(x)), arg)
@@ -108,6 +112,7 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
 check_finite <- function(x, arg, missing = FALSE) {
   # on all threads, without a logical copy as large as x
   if (all_finite(x)) return(invisible(x))
+  if (inherits(x, "single_points")) x <- widen(x, arg)
   bad <- if (missing) is.infinite(x) else !is.finite(x)
   if (!any(bad)) return(invisible(x))
   at <- which(bad)[1]
@@ -123,7 +128,7 @@ check_finite <- function(x, arg, missing = FALSE) {
   )
 }
 
-# Of doubles; anything else is FALSE.
+# Of doubles and of floats; anything else is FALSE.
 all_finite <- function(x) .Call(ffi_all_finite, x)
 
 is_unnamed_column <- function(x) ncol(x) == 1 && is.null(colnames(x))

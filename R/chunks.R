@@ -1,8 +1,8 @@
 # Tables that need not fit into memory, read a piece at a time: the sources, coefficients and targets of
 # kernel_matvec().
 #
-# A table is a matrix as check_points() gives it, which is one piece, or a big.matrix, whose rows are
-# checked as they are read. Sources may also come from a function that yields chunks.
+# A table is a matrix as check_points() gives it, of doubles or floats, which is one piece, or a big.matrix, whose
+# rows are checked as they are read. Sources may also come from a function that yields chunks.
 
 # Of points in memory at a time.
 chunk_bytes <- function() {
@@ -12,7 +12,7 @@ chunk_bytes <- function() {
 is_big <- function(x) inherits(x, "big.matrix")
 
 check_table <- function(x, arg, d = NULL, names = NULL) {
-  if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names)
+  if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names, single = TRUE)
 }
 
 check_big <- function(x, arg) {
@@ -134,7 +134,7 @@ called_chunks <- function(x, d, names) {
       if (is.null(chunk$x) || !all(names(chunk) %in% c("x", "b"))) {
         stop_argument("x", "must yield matrices or lists of `x` and `b`: found ", describe_list(chunk))
       }
-      list(points = check_points(chunk$x, "x", d, names, like = "`y`"), b = chunk$b, where = where)
+      list(points = check_points(chunk$x, "x", d, names, like = "`y`", single = TRUE), b = chunk$b, where = where)
     })
   }
 }

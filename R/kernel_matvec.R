@@ -41,6 +41,10 @@
 #' are not smooth at distance 0, where they would need ever narrower Gaussians: they are summed exactly. So are kernels
 #' of x'y, always in double precision: their sums are as exact as those of products of matrices, where terms cancel, too.
 #'
+#' **Points in single precision**, `float32` matrices of the package float, take half the memory: they
+#' are summed as they are, chunks that a function yields as well, with the numbers that their copy
+#' in double precision would give. Other functions of this package take them, too, and make that copy.
+#'
 #' **Points larger than memory.** `x`, `y` and `b` may be `big.matrix` objects of the package
 #' bigmemory, of any type and file-backed or not, of which `chunk_rows` rows at a time are in
 #' memory. `x` may also be a function without arguments. Each call returns the next chunk of
@@ -65,10 +69,10 @@
 #' Either way the result is the same for any number of threads, and that of all points in one matrix but for
 #' rounding and `tol`.
 #'
-#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a vector for one
-#'   dimension, a `big.matrix`, or a function that yields chunks.
-#' @param y The `m` target points, with the columns of `x`: a matrix, data frame, vector or
-#'   `big.matrix`. `x` itself where it is left out or `NULL`.
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix
+#'   of the package float, a vector for one dimension, a `big.matrix`, or a function that yields chunks.
+#' @param y The `m` target points, with the columns of `x`: any of these but a function. `x` itself
+#'   where it is left out or `NULL`.
 #' @param b Coefficients: a vector of length `n`, an `n` x `r` matrix or `big.matrix`. `NULL`: ones, or
 #'   those that the chunks of `x` bring along.
 #' @param bandwidth The length scale in units of the points: one for all columns, one for each, or a
@@ -154,6 +158,7 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
 
 # An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not known.
 check_coefficients <- function(b, n) {
+  if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, "b") else as.vector(as_points(b, "b"))
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0
   columns <- if (is_plain) b else if (is_big(b)) check_big(b, "b") else as_points(b, "b")
   if (is.null(dim(b))) columns <- as.vector(columns)

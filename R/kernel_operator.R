@@ -29,7 +29,8 @@
 #' a GPU is an error of class `flashkernel_error_forked`; on the CPU it works.
 #'
 #' @inheritParams kernel_matvec
-#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, or a vector for one dimension.
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
+#'   float, or a vector for one dimension.
 #' @param y The `m` target points, with the columns of `x`. `x` itself where it is left out or `NULL`.
 #' @param weights Non-negative weights of the source points, which multiply the columns, or `NULL`.
 #' @returns An object of (S4) class `kernel_operator`.
@@ -80,8 +81,10 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   if (is_big(x) || is.function(x)) {
     stop_argument("x", "must be in memory: kernel_matvec() takes a big.matrix or a function, for one product")
   }
-  points <- check_points(x, "x")
-  at <- if (!missing(y) && !is.null(y)) check_points(y, "y", ncol(points), colnames(points), like = "`x`")
+  points <- check_points(x, "x", single = TRUE)
+  at <- if (!missing(y) && !is.null(y)) {
+    check_points(y, "y", ncol(points), colnames(points), like = "`x`", single = TRUE)
+  }
   weights <- check_weights(weights, nrow(points))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   # an engine that cannot be had is an error here

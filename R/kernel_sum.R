@@ -14,8 +14,8 @@
 #' Cost: \eqn{O(nm(d + r))} for `r` columns of `b`, in one pass; half where `y` is `NULL`
 #' (symmetric).
 #'
-#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, or a vector
-#'   for one dimension.
+#' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32`
+#'   matrix of the package float, or a vector for one dimension.
 #' @param y,at The `m` target points, with the columns of `x`; `NULL`: `x` itself.
 #' @param b Coefficients: a vector of length `n` or an `n` x `r` matrix. `NULL`: ones.
 #' @param bandwidth One kernel standard deviation, `d` of them, or a `d` x `d` **variance**
@@ -63,8 +63,8 @@ kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   given <- list(backend = backend, precision = precision, threads = threads, devices = devices)
   run <- start_run(exactly(settle_control(control, given)), "Computing scores")
-  points <- check_points(x, "x")
-  targets <- if (!is.null(at)) check_points(at, "at", ncol(points), colnames(points))
+  points <- check_points(x, "x", single = TRUE)
+  targets <- if (!is.null(at)) check_points(at, "at", ncol(points), colnames(points), single = TRUE)
   weights <- common_scale(check_weights(weights, nrow(points)))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")

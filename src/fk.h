@@ -92,10 +92,35 @@ struct fk_stats {
 
 /* ---- points and bandwidth --------------------------------------------------------------------- */
 
-struct fk_points {
-  const double *data; /* n x d, column-major; NULL: the points of the other side */
-  int64_t n, d;
+enum fk_type { FK_DOUBLE, FK_FLOAT };
+
+/* A view of n x d numbers, column-major, columns `ld` apart: it may be rows of a larger matrix. Points are read
+ * through it as they came; those in whitened coordinates are doubles. */
+struct fk_matrix {
+  const void *data; /* NULL: not on the host; of targets: the points of the other side */
+  enum fk_type type;
+  int64_t n, d, ld;
+  struct fk_resident *resident; /* where a device computed all of these; NULL: none did */
 };
+
+static inline struct fk_matrix fk_doubles(const double *data, int64_t n, int64_t d) {
+  struct fk_matrix x = {data, FK_DOUBLE, n, d, n, NULL};
+  return x;
+}
+/* Of doubles. */
+static inline const double *fk_column(const struct fk_matrix *x, int64_t k) {
+  return (const double *)x->data + k * x->ld;
+}
+struct fk_matrix fk_part(const struct fk_matrix *x, int64_t row, int64_t rows, int64_t column, int64_t columns);
+/* Are these the same numbers, in the same place? */
+bool fk_is_same(const struct fk_matrix *a, const struct fk_matrix *b);
+/* As doubles: row rows[r] to to[k * ld + r]; `count` rows spread evenly over all, to[k * count + r]; numbers first
+ * .. first + count - 1 of column k. */
+void fk_gather(const struct fk_matrix *x, const int64_t *rows, int64_t count, double *to, int64_t ld);
+void fk_thin_out(const struct fk_matrix *x, int64_t count, double *to);
+void fk_read(const struct fk_matrix *x, int64_t k, int64_t first, int64_t count, double *to);
+/* All of it, to[k * ld + i], on several threads (0: all), as one cannot fill the memory's bus. */
+void fk_copy_rows(const struct fk_matrix *from, double *to, int64_t ld, int threads);
 
 /* u = L^-1 (x - centre): unit bandwidth, numbers of moderate size. */
 struct fk_whitening {
@@ -108,16 +133,16 @@ struct fk_whitening {
 
 /* Without a centre, which takes a pass over the points; then with it. */
 void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d);
-enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matrix *x, const double *weights,
                                    int threads, struct fk_error *err);
-enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_matrix *x,
                                  const double *weights, int threads, struct fk_error *err);
 void fk_whitening_free(struct fk_whitening *w);
 /* Points are whitened in blocks of so many. */
 enum { FK_BLOCK = 192 };
 /* Rows first .. first + count - 1, picked through rows[] where it is not NULL, to u[k * width + r]; 0 from count
  * to width. work: d x width, NULL where w->dense is. */
-void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
+void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
 
 /* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
@@ -196,7 +221,7 @@ struct fk_operator;
 struct fk_task {
   /* Whose sources, whitening and kernel these are: it keeps what is prepared for them; NULL: nothing is kept. */
   struct fk_operator *op;
-  struct fk_points sources, targets; /* targets.data NULL: the sources, every pair computed once */
+  struct fk_matrix sources, targets; /* targets.data NULL: the sources, every pair computed once */
   const struct fk_whitening *whitening;
   struct fk_kernel kernel; /* other than the Gaussian: no factor, no coordinates */
   const double *weights;   /* n, NULL: ones */
@@ -215,9 +240,10 @@ struct fk_task {
   double *shift;  /* m, 0 but for those rows; NULL: of no interest, as where only sums / mass counts */
 };
 
-static inline int64_t fk_n_targets(const struct fk_task *task) {
-  return task->targets.data ? task->targets.n : task->sources.n;
+static inline const struct fk_matrix *fk_task_targets(const struct fk_task *task) {
+  return task->targets.data ? &task->targets : &task->sources;
 }
+static inline int64_t fk_n_targets(const struct fk_task *task) { return fk_task_targets(task)->n; }
 /* Columns summed beside the mass. */
 static inline int64_t fk_n_values(const struct fk_task *task) {
   return task->values == FK_VALUES_COORDINATES ? task->sources.d
@@ -252,7 +278,7 @@ enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_eng
  *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 -
  * eps_ij) elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
 struct fk_loo_task {
-  struct fk_points points;
+  struct fk_matrix points;
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
   const double *log_mass; /* n, log S_j, S_j = sum_i w_i k_ij under the score bandwidth */
   const double *weights;
@@ -263,7 +289,7 @@ struct fk_loo_task {
 
 /* ---- matrices that stay where they were computed ---------------------------------------------- */
 
-/* n x d, column-major. On the host from the first time that somebody asks for it there. */
+/* n x d, column-major. On the host, as doubles, from the first time that somebody asks for it there. */
 struct fk_resident;
 int64_t fk_resident_rows(const struct fk_resident *x);
 int64_t fk_resident_columns(const struct fk_resident *x);
@@ -280,10 +306,9 @@ void fk_resident_free(struct fk_resident *x);
  *
  * Points and weights stay the caller's and must not change. */
 struct fk_operator_spec {
-  struct fk_points x;           /* data NULL: `resident` */
-  struct fk_resident *resident; /* where the points are, or NULL */
-  const double *weights;        /* of a density, which give it a centre; NULL: ones */
-  const double *chol;           /* d x d, copied */
+  struct fk_matrix x;
+  const double *weights; /* of a density, which give it a centre; NULL: ones */
+  const double *chol;    /* d x d, copied */
   struct fk_kernel kernel;
   bool stays; /* there will be other sums: what takes much memory is kept, too */
 };
@@ -300,8 +325,7 @@ enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_SAMPLES, FK_
 
 /* Of an operator, for engines and estimators. */
 struct fk_operator {
-  struct fk_points x; /* data NULL: not on the host yet, see fk_operator_here() */
-  struct fk_resident *resident;
+  struct fk_matrix x; /* data NULL: not on the host yet, see fk_operator_here() */
   const double *weights;
   struct fk_kernel kernel;
   bool stays;
@@ -383,7 +407,7 @@ void fk_gpu_release(void);
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
 /* y: where; data NULL: at the operator's own points. b: n x n_columns, NULL: ones (one column). */
-enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
+enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
@@ -392,12 +416,12 @@ struct fk_logs {
   double *log_abs;
   int *negative;
 };
-enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, const double factor[3], bool loo,
+enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, const double factor[3], bool loo,
                           const struct fk_opts *opts, const struct fk_logs *out, struct fk_stats *stats,
                           struct fk_error *err);
 /* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
 struct fk_score_spec {
-  struct fk_points y;
+  struct fk_matrix y;
   bool laplace, loo;
 };
 enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
@@ -422,10 +446,10 @@ struct fk_cdf_spec {
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);
 
-bool fk_all_finite(const double *x, int64_t n);
+bool fk_all_finite(const struct fk_matrix *x);
 /* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
  * Rows of weight 0 do not count. Is any of them not 0? */
-bool fk_far_centre(const struct fk_points *x, const double *weights, const double *far, double *centre);
+bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);
 bool fk_any_negative(const double *x, int64_t n, int threads);
 double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
 void fk_range(const double *x, int64_t n, int threads, double *low, double *high);

@@ -17,8 +17,6 @@
 extern "C" {
 #endif
 
-enum fk_type { FK_DOUBLE, FK_FLOAT };
-
 struct fk_dense {
   void *data;
   enum fk_type type;

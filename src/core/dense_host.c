@@ -66,7 +66,10 @@ static enum fk_status host_copy(int device, const struct fk_dense *from, const s
   enum fk_status status = fk_dense_check_copy(from, to, err);
   if (!status) status = view_of(from, &x, err);
   if (!status) status = view_of(to, &y, err);
-  if (!status) fk_copy_rows(x.data, x.ld, y.data, y.ld, x.n, x.d, 0);
+  if (status) return status;
+  struct fk_matrix rows = fk_doubles(x.data, x.n, x.d);
+  rows.ld = x.ld;
+  fk_copy_rows(&rows, y.data, y.ld, 0);
   return status;
 }
 

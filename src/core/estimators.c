@@ -18,7 +18,7 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
 }
 
 /* A task of the operator's, at its own points or others. */
-static struct fk_task task_of(struct fk_operator *op, const struct fk_points *y) {
+static struct fk_task task_of(struct fk_operator *op, const struct fk_matrix *y) {
   struct fk_task task = {.op = op, .sources = op->x, .targets = *y, .whitening = &op->whitening};
   task.kernel = op->kernel;
   task.weights = op->weights;
@@ -36,7 +36,7 @@ static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, stru
   return status ? status : choice.engine->sums(task, &choice.opts, stats, err);
 }
 
-enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_points *y, const double *b, int64_t n_columns,
+enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err) {
   struct fk_task task = task_of(op, y);
@@ -74,7 +74,7 @@ static void take_logs(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, const double factor[3], bool loo,
+enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, const double factor[3], bool loo,
                           const struct fk_opts *opts, const struct fk_logs *out, struct fk_stats *stats,
                           struct fk_error *err) {
   struct fk_task task = task_of(op, y);
@@ -98,7 +98,7 @@ enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_points *y, con
 /* out_j = A (V_j - S_j u_j) / D_j, plus y_j with add_target: u_j the whitened target y_j, S and D sums of
  * kernels (D = S but for the Laplace-corrected estimate). V comes in out. */
 struct shift_map {
-  const struct fk_points *targets;
+  const struct fk_matrix *targets;
   const struct fk_whitening *whitening;
   const double *A; /* d x d, column-major */
   bool A_diagonal, add_target;
@@ -118,9 +118,10 @@ static void map_block(const struct shift_map *map, int64_t first, int64_t count,
       to[r] = scale * (out[k * m + first + r] - S[first + r] * to[r]) / D[first + r];
   }
   if (!map->A_diagonal) fk_block_multiply(map->A, d, u, FK_BLOCK, shift);
+  double *moved = map->A_diagonal ? u : shift, *target = map->A_diagonal ? shift : u;
   for (int64_t k = 0; k < d; k++) {
-    const double *target = map->targets->data + k * m + first,
-                 *from = (map->A_diagonal ? u : shift) + k * FK_BLOCK;
+    const double *from = moved + k * FK_BLOCK;
+    if (map->add_target) fk_read(map->targets, k, first, count, target);
     for (int64_t r = 0; r < count; r++) out[k * m + first + r] = from[r] + (map->add_target ? target[r] : 0);
   }
 }
@@ -196,7 +197,7 @@ enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec
 /* The sums at the points themselves, and A with (H/2) H_s^-1 (m - x) = (H/2) L_s^-T (V/S - u) = A (V/S - u).
  * scratch: d x d. */
 static struct fk_task debias_task(struct fk_operator *op, const double *chol, double *A, double *scratch) {
-  const struct fk_points own = {.data = NULL, .d = op->x.d};
+  const struct fk_matrix own = {.data = NULL, .d = op->x.d};
   struct fk_task task = task_of(op, &own);
   task.values = FK_VALUES_COORDINATES;
   task.rounded = true;
@@ -250,7 +251,7 @@ enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const
 /* The mean a_j around each point is the debiased point for H = 2 H_s: x + H_s score = a. */
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                             double *log_sum, struct fk_stats *stats, struct fk_error *err) {
-  const struct fk_points own = {.data = NULL, .d = op->x.d};
+  const struct fk_matrix own = {.data = NULL, .d = op->x.d};
   int64_t n = op->x.n, d = op->x.d;
   struct fk_plan_choice choice;
   struct fk_whitening whitening = {.centre = NULL};

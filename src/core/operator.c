@@ -19,7 +19,6 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a factor of %.0f dimensions", (double)d);
   }
   op->x = spec->x;
-  op->resident = spec->resident;
   op->weights = spec->weights;
   op->kernel = spec->kernel;
   op->stays = spec->stays;
@@ -32,7 +31,7 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
 
 bool fk_task_own(const struct fk_task *task) {
   const struct fk_operator *op = task->op;
-  return op && task->whitening == &op->whitening && task->sources.data == op->x.data;
+  return op && task->whitening == &op->whitening && fk_is_same(&task->sources, &op->x);
 }
 
 struct fk_operator *fk_task_keeper(const struct fk_task *task) {
@@ -50,7 +49,7 @@ void fk_operator_free(struct fk_operator *op) {
 
 enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_task *task, struct fk_error *err) {
   if (!op->x.data) {
-    op->x.data = fk_resident_host(op->resident, err);
+    op->x.data = fk_resident_host(op->x.resident, err);
     if (!op->x.data) return err->status;
   }
   if (!op->whitening.centre) {

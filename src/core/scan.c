@@ -2,14 +2,15 @@
 #include <float.h>
 #include <math.h>
 
-#include "../fk.h"
+#include "matrix.h"
 #include "pool.h"
 #include "threads.h"
 
 enum { PIECE = 1 << 16 };
 
 struct scan {
-  const double *x;
+  const void *x; /* doubles, but where `type` says otherwise */
+  enum fk_type type;
   atomic_bool found;
   _Atomic double largest, least;
 };
@@ -32,22 +33,31 @@ static void lower_to(_Atomic double *least, double value) {
   while (value < so_far && !atomic_compare_exchange_weak(least, &so_far, value)) continue;
 }
 
-static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
-  struct scan *scan = data;
-  const double *x = scan->x;
+FK_EACH_TYPE bool are_finite(const void *x, enum fk_type type, int64_t first, int64_t end) {
   double sum[LANES] = {0};
-  (void)slot;
   /* 0 x is 0, or NaN where x is not finite: the sum needs no branch */
   for (; first + LANES <= end; first += LANES)
-    for (int lane = 0; lane < LANES; lane++) sum[lane] += 0 * x[first + lane];
-  for (; first < end; first++) sum[0] += 0 * x[first];
-  if (!((sum[0] + sum[1]) + (sum[2] + sum[3]) == 0)) scan->found = true;
+    for (int lane = 0; lane < LANES; lane++) sum[lane] += 0 * fk_number(x, type, first + lane);
+  for (; first < end; first++) sum[0] += 0 * fk_number(x, type, first);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]) == 0;
+}
+
+static void find_not_finite(void *data, int64_t first, int64_t end, int slot) {
+  struct scan *scan = data;
+  (void)slot;
+  bool finite = scan->type == FK_FLOAT ? are_finite(scan->x, FK_FLOAT, first, end)
+                                       : are_finite(scan->x, FK_DOUBLE, first, end);
+  if (!finite) scan->found = true;
 }
 
 /* At the speed of memory, for R asks it of all points. */
-bool fk_all_finite(const double *x, int64_t n) {
-  struct scan scan = {.x = x};
-  run(&scan, n, 0, find_not_finite);
+bool fk_all_finite(const struct fk_matrix *x) {
+  struct scan scan = {.type = x->type};
+  bool one_block = x->ld == x->n;
+  for (int64_t k = 0; k < (one_block ? 1 : x->d); k++) {
+    scan.x = fk_number_at(x->data, x->type, k * x->ld);
+    run(&scan, one_block ? x->n * x->d : x->n, 0, find_not_finite);
+  }
   return !scan.found;
 }
 
@@ -139,20 +149,21 @@ double fk_largest_absolute(const double *x, int64_t n, int threads) {
 }
 
 /* Stops at the first number that tells, mostly the first of all. */
-static double far_nearest(const double *x, const double *weights, int64_t n, double far) {
+static double far_nearest(const struct fk_matrix *x, int64_t k, const double *weights, double far) {
   double nearest = 0;
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < x->n; i++) {
+    double value = fk_number(x->data, x->type, k * x->ld + i);
     if (weights && !(weights[i] > 0)) continue;
-    if (!(fabs(x[i]) > far) || (nearest != 0 && (x[i] > 0) != (nearest > 0))) return 0;
-    if (nearest == 0 || fabs(x[i]) < fabs(nearest)) nearest = x[i];
+    if (!(fabs(value) > far) || (nearest != 0 && (value > 0) != (nearest > 0))) return 0;
+    if (nearest == 0 || fabs(value) < fabs(nearest)) nearest = value;
   }
   return nearest;
 }
 
-bool fk_far_centre(const struct fk_points *x, const double *weights, const double *far, double *centre) {
+bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre) {
   bool any = false;
   for (int64_t k = 0; k < x->d; k++) {
-    centre[k] = far_nearest(x->data + k * x->n, weights, x->n, far[k]);
+    centre[k] = far_nearest(x, k, weights, far[k]);
     any |= centre[k] != 0;
   }
   return any;

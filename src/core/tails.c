@@ -37,17 +37,16 @@ static enum fk_status redo_rows(const struct fk_task *task, const struct lost *l
                                 const struct fk_engine *engine, const struct fk_opts *opts, struct fk_error *err) {
   int64_t count = lost->count;
   const int64_t *rows = lost->rows;
-  const struct fk_points *y = task->targets.data ? &task->targets : &task->sources;
+  const struct fk_matrix *y = fk_task_targets(task);
   int64_t d = y->d;
   double *targets = malloc(sizeof(double) * (size_t)(count * (d + 2)));
   if (!targets)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails",
                    8e-6 * (double)(count * (d + 2)));
-  for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < count; r++) targets[k * count + r] = y->data[k * y->n + rows[r]];
+  fk_gather(y, rows, count, targets, count);
   struct fk_stats unused = {0};
   struct fk_task own = *task;
-  own.targets = (struct fk_points){targets, count, d};
+  own.targets = fk_doubles(targets, count, d);
   own.weights = lost->column;
   own.values = FK_VALUES_NONE;
   own.mass = targets + count * d;

@@ -88,30 +88,8 @@ double fk_seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum { PIECE = 1 << 15 }; /* numbers, 256 kB */
-
 int fk_threads_to_copy(int requested, int64_t numbers) {
   return fk_threads_for_bytes(requested, 128.0 * (double)numbers);
-}
-
-struct copy {
-  const double *from;
-  double *to;
-  int64_t from_ld, to_ld, rows, pieces;
-};
-
-static void copy_piece(void *data, int64_t i, int64_t end, int slot) {
-  const struct copy *c = data;
-  int64_t column = i / c->pieces, row = i % c->pieces * PIECE;
-  (void)end, (void)slot;
-  memcpy(c->to + column * c->to_ld + row, c->from + column * c->from_ld + row,
-         sizeof(double) * (size_t)fk_smaller(PIECE, c->rows - row));
-}
-
-void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
-                  int threads) {
-  struct copy c = {from, to, from_ld, to_ld, rows, fk_pieces(rows, PIECE)};
-  fk_parallel_for(fk_threads_to_copy(threads, rows * columns), c.pieces * columns, 1, copy_piece, &c);
 }
 
 /* ---- chunks ----------------------------------------------------------------------------------- */

@@ -27,9 +27,6 @@ enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_erro
 
 /* For a copy of so many numbers in memory, of many that follow each other: the threads are awake. */
 int fk_threads_to_copy(int requested, int64_t numbers);
-/* Copies a block of a column-major matrix on several threads (0: all), as one cannot fill the memory's bus. */
-void fk_copy_rows(const double *from, int64_t from_ld, double *to, int64_t to_ld, int64_t rows, int64_t columns,
-                  int threads);
 
 #ifdef __cplusplus
 }

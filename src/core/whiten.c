@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "count.h"
+#include "matrix.h"
 #include "pool.h"
 #include "threads.h"
 #include "triangular.h"
@@ -23,12 +24,13 @@ enum { PART = 1 << 16 };
 
 /* Four side by side: one would wait for itself. Weights are divided first, so that the sum of large coordinates
  * does not overflow. */
-static struct extent extent_of(const double *x, const double *weights, int64_t n, double scale) {
+FK_EACH_TYPE struct extent extent_of(const void *x, enum fk_type type, const double *weights, int64_t n,
+                                     double scale) {
   double sum[4] = {0, 0, 0, 0}, low[4], high[4];
-  for (int lane = 0; lane < 4; lane++) low[lane] = high[lane] = x[0];
+  for (int lane = 0; lane < 4; lane++) low[lane] = high[lane] = fk_number(x, type, 0);
   for (int64_t i = 0; i < n; i += 4)
     for (int lane = 0; lane < 4 && i + lane < n; lane++) {
-      double value = x[i + lane];
+      double value = fk_number(x, type, i + lane);
       sum[lane] += (weights ? weights[i + lane] * scale : scale) * value;
       low[lane] = value < low[lane] ? value : low[lane];
       high[lane] = value > high[lane] ? value : high[lane];
@@ -38,14 +40,17 @@ static struct extent extent_of(const double *x, const double *weights, int64_t n
   return all;
 }
 
-static double least_absolute(const double *x, int64_t n) {
-  double least = x[0];
-  for (int64_t i = 1; i < n; i++)
-    if (fabs(x[i]) < fabs(least)) least = x[i];
+static double least_absolute(const struct fk_matrix *x, int64_t k) {
+  double least = fk_number(x->data, x->type, k * x->ld);
+  for (int64_t i = 1; i < x->n; i++) {
+    double value = fk_number(x->data, x->type, k * x->ld + i);
+    if (fabs(value) < fabs(least)) least = value;
+  }
   return least;
 }
 
-static double centre_of(const double *column, int64_t n, const struct extent *parts, double distance) {
+static double centre_of(const struct fk_matrix *x, int64_t k, const struct extent *parts, double distance) {
+  int64_t n = x->n;
   struct extent all = parts[0];
   for (int64_t i = 1; i < fk_pieces(n, PART); i++) {
     all.sum += parts[i].sum;
@@ -53,11 +58,11 @@ static double centre_of(const double *column, int64_t n, const struct extent *pa
     all.high = fmax(all.high, parts[i].high);
   }
   bool near = all.sum - all.low <= distance && all.high - all.sum <= distance;
-  return near ? all.sum : least_absolute(column, n);
+  return near ? all.sum : least_absolute(x, k);
 }
 
 struct survey {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   const double *weights;
   double scale;
   struct extent *extents; /* [column][part] */
@@ -65,17 +70,20 @@ struct survey {
 
 static void survey_part(void *data, int64_t i, int64_t end, int slot) {
   const struct survey *s = data;
-  int64_t n = s->x->n, parts = fk_pieces(n, PART), first = i % parts * PART;
+  const struct fk_matrix *x = s->x;
+  int64_t parts = fk_pieces(x->n, PART), first = i % parts * PART, count = fk_smaller(PART, x->n - first);
+  const void *from = fk_number_at(x->data, x->type, i / parts * x->ld + first);
+  const double *weights = s->weights ? s->weights + first : NULL;
   (void)end, (void)slot;
-  s->extents[i] = extent_of(s->x->data + i / parts * n + first, s->weights ? s->weights + first : NULL,
-                            fk_smaller(PART, n - first), s->scale);
+  s->extents[i] = x->type == FK_FLOAT ? extent_of(from, FK_FLOAT, weights, count, s->scale)
+                                      : extent_of(from, FK_DOUBLE, weights, count, s->scale);
 }
 
 void fk_whitening_start(struct fk_whitening *w, const double *chol, int64_t d) {
   *w = (struct fk_whitening){.d = d, .chol = chol, .diagonal = fk_is_diagonal(chol, d)};
 }
 
-enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_points *x, const double *weights,
+enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_matrix *x, const double *weights,
                                    int threads, struct fk_error *err) {
   int64_t d = x->d, n = x->n, parts = fk_pieces(n, PART);
   double *centre = malloc((size_t)d * sizeof *centre);
@@ -93,14 +101,14 @@ enum fk_status fk_whitening_centre(struct fk_whitening *w, const struct fk_point
   for (int64_t k = 0; k < d; k++) {
     double variance = 0; /* of the kernel, in column k */
     for (int64_t l = 0; l <= k; l++) variance += w->chol[k + l * d] * w->chol[k + l * d];
-    centre[k] = centre_of(x->data + k * n, n, extents + k * parts, WIDE * sqrt(variance));
+    centre[k] = centre_of(x, k, extents + k * parts, WIDE * sqrt(variance));
   }
   free(extents);
   w->centre = centre;
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_points *x,
+enum fk_status fk_whitening_init(struct fk_whitening *w, const double *chol, const struct fk_matrix *x,
                                  const double *weights, int threads, struct fk_error *err) {
   fk_whitening_start(w, chol, x->d);
   return fk_whitening_centre(w, x, weights, threads, err);
@@ -111,17 +119,25 @@ void fk_whitening_free(struct fk_whitening *w) {
   w->centre = NULL;
 }
 
-void fk_whiten(const struct fk_whitening *w, const struct fk_points *x, const int64_t *rows, int64_t first,
+FK_EACH_TYPE void centre_column(const void *column, enum fk_type type, const int64_t *rows, int64_t count,
+                                double centre, double scale, double *restrict to) {
+  if (rows)
+    for (int64_t r = 0; r < count; r++) to[r] = (fk_number(column, type, rows[r]) - centre) * scale;
+  else
+    for (int64_t r = 0; r < count; r++) to[r] = (fk_number(column, type, r) - centre) * scale;
+}
+
+void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work) {
   double *centred = w->dense ? work : u;
   for (int64_t k = 0; k < w->d; k++) {
-    const double *column = x->data + k * x->n;
-    double *restrict to = centred + k * width, centre = w->centre[k],
-                     scale = w->diagonal ? 1 / w->chol[k + k * w->d] : 1;
-    if (rows)
-      for (int64_t r = 0; r < count; r++) to[r] = (column[rows[first + r]] - centre) * scale;
+    const void *column = fk_number_at(x->data, x->type, k * x->ld + (rows ? 0 : first));
+    const int64_t *picked = rows ? rows + first : NULL;
+    double *to = centred + k * width, centre = w->centre[k], scale = w->diagonal ? 1 / w->chol[k + k * w->d] : 1;
+    if (x->type == FK_FLOAT)
+      centre_column(column, FK_FLOAT, picked, count, centre, scale, to);
     else
-      for (int64_t r = 0; r < count; r++) to[r] = (column[first + r] - centre) * scale;
+      centre_column(column, FK_DOUBLE, picked, count, centre, scale, to);
     for (int64_t r = count; r < width; r++) to[r] = 0;
   }
   if (w->dense)

@@ -157,7 +157,7 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
                                    struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds();
   struct loo s = {.task = task, .opts = opts};
-  struct fk_points means = {task->means, task->points.n, task->points.d};
+  struct fk_matrix means = fk_doubles(task->means, task->points.n, task->points.d);
   int64_t n = task->points.n, d = task->points.d;
   struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all;
   all_means.x = &means;

@@ -35,7 +35,7 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
 static double work_of(int64_t d) { return (double)d * (double)(d + 10); }
 
 struct radius {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   const struct fk_whitening *whitening;
   struct fk_scratch blocks;
   _Atomic double square;
@@ -57,7 +57,7 @@ static void measure(void *data, int64_t from, int64_t to, int slot) {
   while (largest > so_far && !atomic_compare_exchange_weak(&radius->square, &so_far, largest)) continue;
 }
 
-enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
+enum fk_status fk_radius2(const struct fk_matrix *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err) {
   struct radius radius = {.x = x, .whitening = w};
   size_t bytes = sizeof(double) * FK_BLOCK * (size_t)x->d;

@@ -34,7 +34,7 @@ void fk_real_set(const struct fk_kernel_mode *mode, void *array, int64_t i, doub
 void *fk_real_at(const struct fk_kernel_mode *mode, const void *array, int64_t i);
 
 /* Largest |u|^2 over the points. */
-enum fk_status fk_radius2(const struct fk_points *x, const struct fk_whitening *w, int threads, double *radius2,
+enum fk_status fk_radius2(const struct fk_matrix *x, const struct fk_whitening *w, int threads, double *radius2,
                           struct fk_error *err);
 
 /* parts: gram needs the constants; weights are allocated where they are not all 1, and exponents where their range
@@ -43,7 +43,7 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
                               unsigned parts, struct fk_error *err);
 /* Rows first .. first + count - 1 of the points, picked through rows[] where it is not NULL. */
 struct fk_picked {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   const struct fk_whitening *whitening;
   const int64_t *rows;
   int64_t first, count;

@@ -26,7 +26,7 @@ enum {
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err) {
-  const struct fk_points *x = &task->sources;
+  const struct fk_matrix *x = &task->sources;
   memset(s, 0, sizeof *s);
   s->task = task;
   s->opts = opts;
@@ -338,7 +338,7 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  const struct fk_points *targets = task->targets.data ? &task->targets : &task->sources;
+  const struct fk_matrix *targets = fk_task_targets(task);
   bool shifted = shift2 && !find_max;
   struct chunk chunk;
   enum fk_status status = chunk_init(s, m, shifted, find_max, &chunk, err);

@@ -42,7 +42,7 @@ enum { FK_STAGING_BUFFERS = 2, FK_STAGING_NUMBERS = 1 << 21, FK_STAGING_BYTES = 
 struct fk_cuda_held {
   struct fk_cuda_buffer buffer;
   uint64_t session; /* a time in which the host's memory does not change; 0: nothing that is known */
-  const double *from;
+  const void *from;
   int64_t first, count;
 };
 
@@ -147,9 +147,10 @@ static inline struct fk_cuda_rows fk_rows(int64_t n, int64_t columns, int64_t fi
 }
 static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { return {n, columns, 0, n}; }
 
-/* To columns of device memory, `ld` apart, and back. The host's memory may change as soon as they return. */
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, struct fk_cuda_rows rows,
-                              double *to, int64_t ld, struct fk_error *err);
+/* To columns of device memory, `ld` apart, as doubles, and back. The host's memory may change as soon as they
+ * return. */
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err);
 enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
                                 struct fk_cuda_rows rows, double *to, struct fk_error *err);
 

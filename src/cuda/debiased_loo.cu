@@ -167,7 +167,7 @@ static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t
   for (int64_t r = 0; r < found; r++) sources[r] = first + rows[r];
   struct loo_rows wanted = {0, found, index, shift, 0};
   enum fk_status status =
-      fk_cuda_upload(context, (const double *)sources, fk_all_rows(found, 1), (double *)index, found, err);
+      fk_cuda_upload(context, fk_doubles((const double *)sources, found, 1), (double *)index, found, err);
   if (!status) status = run_rows(on, &wanted, true, shift, err);
   if (!status && fk_finish_shift(shift, found, context->stream) != cudaSuccess)
     status = fk_cuda_fail(err, cudaGetLastError(), "shift_kernel", context->device);
@@ -179,11 +179,9 @@ static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t
   return status;
 }
 
-/* A host matrix, n x columns, to the device. */
-static enum fk_status send(struct loo_device *on, const double *from, int64_t n, int64_t columns, double **to,
-                           struct fk_error *err) {
-  FK_TRY(fk_cuda_take(on->context, &on->arena, n * columns, to, err));
-  return fk_cuda_upload(on->context, from, fk_all_rows(n, columns), *to, n, err);
+static enum fk_status send(struct loo_device *on, struct fk_matrix from, double **to, struct fk_error *err) {
+  FK_TRY(fk_cuda_take(on->context, &on->arena, from.n * from.d, to, err));
+  return fk_cuda_upload(on->context, from, *to, from.n, err);
 }
 
 static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, double log_scale,
@@ -195,11 +193,11 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   double *raw, *raw_means, *mass, *weight = NULL, *lambda, *acc;
   struct loo_task *a = &on->task;
   FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
-  FK_TRY(send(on, task->points.data, n, d, &raw, err));
-  FK_TRY(send(on, task->means, n, d, &raw_means, err));
-  FK_TRY(send(on, task->log_mass, n, 1, &mass, err));
-  FK_TRY(send(on, task->lambda, d, 1, &lambda, err));
-  if (task->weights) FK_TRY(send(on, task->weights, n, 1, &weight, err));
+  FK_TRY(send(on, task->points, &raw, err));
+  FK_TRY(send(on, fk_doubles(task->means, n, d), &raw_means, err));
+  FK_TRY(send(on, fk_doubles(task->log_mass, n, 1), &mass, err));
+  FK_TRY(send(on, fk_doubles(task->lambda, d, 1), &lambda, err));
+  if (task->weights) FK_TRY(send(on, fk_doubles(task->weights, n, 1), &weight, err));
   a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
   a->slots = (int)fk_blocks(n, a->cols_per_slot);
   FK_TRY(fk_cuda_take(context, &on->arena, (int64_t)a->slots * ROWS_PER_LAUNCH, &acc, err));

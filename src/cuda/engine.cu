@@ -134,7 +134,7 @@ static enum fk_status make_move(struct fk_cuda_job *job, const double *A, struct
   FK_TRY(fk_cuda_room(job->context, moved, n * d, &move->moved, err));
   move->A = there;
   job->move = move;
-  return fk_cuda_upload(job->context, A, fk_all_rows(d * d, 1), there, d * d, err);
+  return fk_cuda_upload(job->context, fk_doubles(A, d * d, 1), there, d * d, err);
 }
 
 /* Those of a range stay on the device where they are all, or else come to the host. */
@@ -143,7 +143,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   struct fk_cuda_arena arena = {};
   struct fk_cuda_buffer moved = {};
   struct fk_cuda_move move = {};
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
   if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;
@@ -313,7 +313,7 @@ static enum fk_status bring_points(struct fk_task *task, struct fk_cuda_context 
                                    int threads, struct fk_error *err) {
   struct fk_operator *op = task->op;
   if (!op || task->sources.data) return FK_STATUS_OK;
-  bool there = count == 1 && fk_cuda_resident_data(contexts[0], op->resident);
+  bool there = count == 1 && fk_cuda_resident_data(contexts[0], task->sources.resident);
   return there ? FK_STATUS_OK : fk_operator_here(op, threads, task, err);
 }
 
@@ -354,7 +354,7 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
-  struct fk_resident *points = task->op ? task->op->resident : NULL;
+  struct fk_resident *points = task->sources.resident;
   shared->weight_scale = task->weights ? fk_largest_absolute(task->weights, n, opts->threads) : 1;
   FK_TRY(scale_columns(task, opts->threads, &shared->column_scale, err));
   if (points) points->busy = true;

@@ -130,7 +130,7 @@ static enum fk_status evaluate_range(struct fk_cuda_context *context, int64_t fi
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(make_grid(job, context, err));
   if (job->devices > 1 && grid->total)
-    FK_TRY(fk_cuda_upload(context, (const double *)job->total, fk_all_rows(numbers, 1), (double *)grid->total,
+    FK_TRY(fk_cuda_upload(context, fk_doubles((const double *)job->total, numbers, 1), (double *)grid->total,
                           numbers, err));
   FK_TRY(fk_cuda_room(context, &context->grid->result, all * fk_smaller(chunk, count), &value, err));
   for (int64_t i = fk_pieces(count, chunk) - 1; i >= 0; i--) { /* the last sorted first */

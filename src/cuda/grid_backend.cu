@@ -73,7 +73,7 @@ static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk
 
 /* ---- some rows, and cells --------------------------------------------------------------------- */
 
-static enum fk_status sum_some_rows(const struct fk_grid_task *from, const struct fk_points *rows,
+static enum fk_status sum_some_rows(const struct fk_grid_task *from, const struct fk_matrix *rows,
                                     const double factor[3], double *sums, double *absolute, struct fk_error *err) {
   static const double plain[3] = {1, 0, 0};
   struct fk_cuda_grid_task task = task_of(from);

@@ -155,7 +155,7 @@ static enum fk_status hats_range(struct fk_cuda_context *context, int64_t first,
   int64_t nodes = a.n_nodes * (a.count ? 2 : 1), numbers = nodes + 2 * a.n_cells, step, step_b;
   FK_TRY(fk_grid_no_second_attempt(progress, err));
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
-  if (a.sources && b.from) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
+  if (a.sources && b.x.data) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
   FK_TRY(fk_cuda_room(context, &context->grid->survey, numbers, &a.mass, err));
   a.count = a.count ? a.mass + a.n_nodes : NULL;
   a.targets = a.mass + nodes;

@@ -93,7 +93,7 @@ static enum fk_status send_tables(struct fk_cuda_grid *grid, const struct fk_gri
         ((double *)taps)[f * length + i] = tap;
     }
   enum fk_status status = fk_cuda_room(context, &context->grid->tables, all, &on_device, err);
-  if (!status) status = fk_cuda_upload(context, host, fk_all_rows(all, 1), on_device, all, err);
+  if (!status) status = fk_cuda_upload(context, fk_doubles(host, all, 1), on_device, all, err);
   free(host);
   FK_TRY(status);
   const struct fk_grid_segment *there = (const struct fk_grid_segment *)on_device;

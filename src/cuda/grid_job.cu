@@ -24,22 +24,22 @@ enum fk_status fk_grid_no_second_attempt(const struct fk_cuda_progress *progress
 
 /* An operator's memory is of its points alone: they are the same in all sessions. */
 struct fk_grid_matrix fk_grid_points_of(const struct fk_grid_job *job, enum fk_grid_side side) {
-  const struct fk_points *x = &job->points[side];
+  const struct fk_matrix *x = &job->points[side];
   uint64_t session = job->task->session, of_points = job->task->op ? UINT64_MAX : session;
-  return side == FK_GRID_SOURCES
-             ? (struct fk_grid_matrix){x->data, x->n, x->d, &fk_grid_memory::sources, SHARE_SOURCES, of_points}
-             : (struct fk_grid_matrix){x->data, x->n, x->d, &fk_grid_memory::targets, SHARE_TARGETS, session};
+  return side == FK_GRID_SOURCES ? (struct fk_grid_matrix){*x, &fk_grid_memory::sources, SHARE_SOURCES, of_points}
+                                 : (struct fk_grid_matrix){*x, &fk_grid_memory::targets, SHARE_TARGETS, session};
 }
 struct fk_grid_matrix fk_grid_b_of(const struct fk_grid_job *job) {
-  return (struct fk_grid_matrix){job->task->b, job->task->sources.n, job->task->columns, &fk_grid_memory::b,
-                                 SHARE_B,      job->task->session};
+  const struct fk_cuda_grid_task *task = job->task;
+  struct fk_matrix b = fk_doubles(task->b, task->sources.n, task->columns);
+  return (struct fk_grid_matrix){b, &fk_grid_memory::b, SHARE_B, task->session};
 }
 
 /* Where rows are held already, *ld apart; NULL: not all of them are. */
 static const double *held(const struct fk_cuda_context *context, const struct fk_grid_matrix *x, int64_t first,
                           int64_t count, int64_t *ld) {
   const struct fk_cuda_held *h = &(context->grid->*x->held);
-  bool here = x->session && h->session == x->session && h->from == x->from && first >= h->first &&
+  bool here = x->session && h->session == x->session && h->from == x->x.data && first >= h->first &&
               first + count <= h->first + h->count;
   *ld = h->count;
   return here ? (const double *)h->buffer.data + (first - h->first) : NULL;
@@ -50,8 +50,8 @@ static enum fk_status send(struct fk_cuda_context *context, const struct fk_grid
                            int64_t count, double **data, struct fk_error *err) {
   struct fk_cuda_held *h = &(context->grid->*x->held);
   h->session = 0;
-  FK_TRY(fk_cuda_room(context, &h->buffer, count * x->columns, data, err));
-  return fk_cuda_upload(context, x->from, fk_rows(x->n, x->columns, first, count), *data, count, err);
+  FK_TRY(fk_cuda_room(context, &h->buffer, count * x->x.d, data, err));
+  return fk_cuda_upload(context, fk_part(&x->x, first, count, 0, x->x.d), *data, count, err);
 }
 
 /* The same, until others are sent there. */
@@ -63,7 +63,7 @@ static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid
   if (held(context, x, first, count, &ld)) return FK_STATUS_OK;
   FK_TRY(send(context, x, first, count, &data, err));
   h->session = x->session;
-  h->from = x->from;
+  h->from = x->x.data;
   h->first = first;
   h->count = count;
   return FK_STATUS_OK;
@@ -72,7 +72,7 @@ static enum fk_status hold(struct fk_cuda_context *context, const struct fk_grid
 enum fk_status fk_grid_hold(const struct fk_grid_job *job, struct fk_cuda_context *context,
                             const struct fk_grid_matrix *x, int64_t first, int64_t count, int64_t *step,
                             struct fk_error *err) {
-  double budget, bytes = 8.0 * (double)count * (double)x->columns;
+  double budget, bytes = 8.0 * (double)count * (double)x->x.d;
   *step = job->spec.chunk;
   FK_TRY(fk_cuda_budget(context, bytes, fk_grid_memory_bytes(context->grid), &budget, err));
   if (bytes > x->share * budget) return FK_STATUS_OK;
@@ -107,7 +107,7 @@ enum fk_status fk_grid_fetch_b(struct fk_grid_job *job, struct fk_cuda_context *
   struct fk_grid_matrix x = fk_grid_b_of(job);
   *b = NULL;
   *ld = 0;
-  return x.from ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
+  return x.x.data ? fetch(job, context, &x, first, count, b, ld, err) : FK_STATUS_OK;
 }
 
 /* ---- how far points reach ---------------------------------------------------------------------- */
@@ -184,8 +184,7 @@ void fk_grid_job_init(struct fk_grid_job *job, const struct fk_cuda_grid_task *t
   *job = (struct fk_grid_job){};
   job->task = task;
   job->opts = opts;
-  job->same = !task->targets.data || task->targets.data == task->sources.data;
-  job->same = job->same && (!task->targets.data || task->targets.n == task->sources.n);
+  job->same = !task->targets.data || fk_is_same(&task->targets, &task->sources);
   job->points[FK_GRID_SOURCES] = task->sources;
   job->points[FK_GRID_TARGETS] = job->same ? task->sources : task->targets;
   job->devices = devices;

@@ -19,7 +19,7 @@ struct fk_grid_device {
 struct fk_grid_job {
   const struct fk_cuda_grid_task *task;
   const struct fk_opts *opts;
-  struct fk_points points[2];
+  struct fk_matrix points[2];
   bool same; /* targets are the sources */
   int devices, attempt, d;
   double budget; /* bytes of the first device */
@@ -36,8 +36,7 @@ struct fk_grid_job {
 
 /* A matrix of the host, where its rows go, and the share of the device that they may take all at once. */
 struct fk_grid_matrix {
-  const double *from;
-  int64_t n, columns;
+  struct fk_matrix x;
   struct fk_cuda_held fk_grid_memory::*held;
   double share;
   uint64_t session;

@@ -48,10 +48,10 @@ static __global__ void rows_kernel(const __grid_constant__ struct fk_grid_map ma
 }
 
 /* y of row r: matrix (row - centre) */
-static void place(const struct fk_grid_map *map, const struct fk_points *rows, int64_t r, double *y) {
+static void place(const struct fk_grid_map *map, const struct fk_matrix *rows, int64_t r, double *y) {
   for (int k = 0; k < map->d; k++) {
     y[k] = 0;
-    for (int l = 0; l < map->d; l++) y[k] += map->matrix[k][l] * (rows->data[l * rows->n + r] - map->centre[l]);
+    for (int l = 0; l < map->d; l++) y[k] += map->matrix[k][l] * (fk_column(rows, l)[r] - map->centre[l]);
   }
 }
 
@@ -61,7 +61,7 @@ static void place(const struct fk_grid_map *map, const struct fk_points *rows, i
  */
 struct rows_job {
   struct fk_grid_job job;
-  const struct fk_points *rows;
+  const struct fk_matrix *rows;
   const double *factor;
   double *sums, *absolute;
 };
@@ -71,7 +71,7 @@ static enum fk_status add_rows(struct fk_cuda_context *context, const struct row
                                const struct fk_grid_raw *points, const double *b, double *sums, double *absolute,
                                struct fk_error *err) {
   const struct fk_grid_map *map = &job->job.spec.map;
-  const struct fk_points *rows = job->rows;
+  const struct fk_matrix *rows = job->rows;
   int blocks = (int)fk_smaller(fk_blocks(points->n, THREADS), 4 * context->multiprocessors);
   double *of_block = (double *)context->staging[0];
   double3 f = {job->factor[0], job->factor[1], job->factor[2]};
@@ -109,7 +109,7 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   struct fk_grid_matrix x = fk_grid_points_of(job, FK_GRID_SOURCES), b = fk_grid_b_of(job);
   int64_t step, step_b, numbers = job->task->columns * rows->rows->n;
   FK_TRY(fk_grid_hold(job, context, &x, first, count, &step, err));
-  if (b.from) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
+  if (b.x.data) FK_TRY(fk_grid_hold(job, context, &b, first, count, &step_b, err));
   double *own = (double *)calloc(2 * (size_t)numbers, sizeof *own);
   if (!own) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   enum fk_status status = FK_STATUS_OK;
@@ -135,7 +135,7 @@ static enum fk_status rows_range(struct fk_cuda_context *context, int64_t first,
   return status;
 }
 
-enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_matrix *rows,
                                  const double factor[3], const struct fk_opts *opts, double *sums,
                                  double *absolute, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];

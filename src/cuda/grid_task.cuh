@@ -12,7 +12,7 @@
 
 /* All in the host's memory, points as they are (not whitened). */
 struct fk_cuda_grid_task {
-  struct fk_points sources, targets; /* targets.data NULL: the sources */
+  struct fk_matrix sources, targets; /* targets.data NULL: the sources */
   const struct fk_whitening *whitening;
   const double *b; /* n x columns; NULL: ones, one column */
   int64_t columns;
@@ -31,7 +31,7 @@ enum fk_status fk_cuda_grid_sums(const struct fk_cuda_grid_task *task, const str
 
 /* Sums of all pairs in double at some rows, row r of column c to sums[c * rows->n + r], and the same of |b|, with
  * any factor[0] + factor[1] (q/2) + factor[2] (q/2)^2. Of the task its sources count, and b. */
-enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_points *rows,
+enum fk_status fk_cuda_grid_rows(const struct fk_cuda_grid_task *task, const struct fk_matrix *rows,
                                  const double factor[3], const struct fk_opts *opts, double *sums,
                                  double *absolute, struct fk_error *err);
 

@@ -15,7 +15,7 @@ enum fk_status fk_cuda_whitening_init(struct fk_cuda_context *context, struct fk
   if (host->centre) memcpy(both, host->centre, sizeof *both * (size_t)d);
   memcpy(both + d, host->dense ? host->dense : host->chol, sizeof *both * (size_t)(d * d));
   enum fk_status status = fk_cuda_room(context, buffer, numbers, &data, err);
-  if (!status) status = fk_cuda_upload(context, both, fk_all_rows(numbers, 1), data, numbers, err);
+  if (!status) status = fk_cuda_upload(context, fk_doubles(both, numbers, 1), data, numbers, err);
   free(both);
   FK_TRY(status);
   *whitening = (struct fk_cuda_whitening){host, data, data + d};

@@ -9,17 +9,17 @@
 /* ---- what is sent ----------------------------------------------------------------------------- */
 
 static enum fk_status send_points(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
-  const double *there = job->task->op ? fk_cuda_resident_data(context, job->task->op->resident) : NULL;
+  const double *there = fk_cuda_resident_data(context, x->resident);
   double *raw;
   s->ld_raw = there ? x->n : count;
   s->raw = there ? there + first : NULL;
   if (there) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &s->raw_buffer, count * x->d, &raw, err));
   s->raw = raw;
-  return fk_cuda_upload(context, x->data, fk_rows(x->n, x->d, first, count), raw, count, err);
+  return fk_cuda_upload(context, fk_part(x, first, count, 0, x->d), raw, count, err);
 }
 
 static bool is_own(const struct fk_task *task) { return task->op && task->weights == task->op->weights; }
@@ -35,8 +35,7 @@ static enum fk_status send_weights(struct fk_cuda_job *job, int64_t first, int64
   s->weights_job = job->id;
   s->weights_sent = ++job->context->clock;
   FK_TRY(fk_cuda_room(job->context, &s->weight_buffer, count, &weights, err));
-  FK_TRY(
-      fk_cuda_upload(job->context, task->weights, fk_rows(task->sources.n, 1, first, count), weights, count, err));
+  FK_TRY(fk_cuda_upload(job->context, fk_doubles(task->weights + first, count, 1), weights, count, err));
   s->weights = weights;
   return FK_STATUS_OK;
 }
@@ -47,14 +46,14 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
   struct fk_cuda_context *context = job->context;
   double *columns, *scale;
   int64_t ld = s->points.ld, v = job->n_values;
+  struct fk_matrix all = fk_doubles(job->task->columns, job->task->sources.n, v);
   if (s->columns_job == job->id) return FK_STATUS_OK;
   s->columns_sent = ++context->clock;
   FK_TRY(fk_cuda_room(context, &s->scale_buffer, v, &scale, err));
-  FK_TRY(fk_cuda_upload(context, job->column_scale, fk_all_rows(v, 1), scale, v, err));
+  FK_TRY(fk_cuda_upload(context, fk_doubles(job->column_scale, v, 1), scale, v, err));
   FK_TRY(fk_cuda_room(context, &s->column_buffer, ld * v, &columns, err));
   FK_CUDA_TRY(cudaMemsetAsync(columns, 0, sizeof(double) * (size_t)(ld * v), context->stream));
-  FK_TRY(fk_cuda_upload(context, job->task->columns, fk_rows(job->task->sources.n, v, first, count), columns, ld,
-                        err));
+  FK_TRY(fk_cuda_upload(context, fk_part(&all, first, count, 0, v), columns, ld, err));
   FK_CUDA_TRY(fk_finish_scale(columns, (int)v, ld, count, 1, scale, true, context->stream));
   s->columns = columns;
   s->column_scale = scale;
@@ -63,7 +62,7 @@ static enum fk_status send_columns(struct fk_cuda_job *job, int64_t first, int64
 }
 
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
-  const struct fk_points *x = &job->task->sources;
+  const struct fk_matrix *x = &job->task->sources;
   struct fk_cuda_sources *s = job->sources;
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {

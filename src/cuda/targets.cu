@@ -8,20 +8,18 @@
 static enum fk_status send_rows(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   const int64_t *rows = job->rows + job->target_first;
   FK_TRY(fk_cuda_room(job->context, &job->self_buffer, count, &job->self, err));
-  return fk_cuda_upload(job->context, (const double *)rows, fk_all_rows(count, 1), (double *)job->self, count,
-                        err);
+  return fk_cuda_upload(job->context, fk_doubles((const double *)rows, count, 1), (double *)job->self, count, err);
 }
 
-static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_points *y, int64_t count, double *out,
+static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_matrix *y, int64_t count, double *out,
                              struct fk_error *err) {
   const int64_t *rows = job->rows + job->target_first;
   double *gathered = (double *)malloc(sizeof(double) * (size_t)(count * y->d));
   if (!gathered)
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for points in the tails",
                    8e-6 * (double)(count * y->d));
-  for (int64_t k = 0; k < y->d; k++)
-    for (int64_t i = 0; i < count; i++) gathered[k * count + i] = y->data[k * y->n + rows[i]];
-  enum fk_status status = fk_cuda_upload(job->context, gathered, fk_all_rows(count, y->d), out, count, err);
+  fk_gather(y, rows, count, gathered, count);
+  enum fk_status status = fk_cuda_upload(job->context, fk_doubles(gathered, count, y->d), out, count, err);
   free(gathered);
   return status;
 }
@@ -32,7 +30,7 @@ static bool are_there(const struct fk_cuda_job *job) {
 }
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
-  const struct fk_points *y = job->task->targets.data ? &job->task->targets : &job->task->sources;
+  const struct fk_matrix *y = fk_task_targets(job->task);
   double *raw;
   job->target_first = first;
   job->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
@@ -40,7 +38,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   if (are_there(job)) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(job->context, &job->raw_targets, count * y->d, &raw, err));
   if (job->rows) return gather(job, y, count, raw, err);
-  return fk_cuda_upload(job->context, y->data, fk_rows(y->n, y->d, first, count), raw, count, err);
+  return fk_cuda_upload(job->context, fk_part(y, first, count, 0, y->d), raw, count, err);
 }
 
 static __global__ void pick_kernel(const struct fk_cuda_points from, const int64_t *rows, int64_t first,

@@ -34,8 +34,7 @@ static bool next_piece(struct piece *p, int64_t columns, int64_t rows, int64_t c
 enum { STRIP = 1 << 16, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
 struct sending {
   struct fk_cuda_context *context;
-  const double *from;
-  int64_t n;
+  struct fk_matrix from;
   double *staging, *to;
   int64_t ld;
   struct piece piece;
@@ -78,16 +77,16 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
   struct sending *s = (struct sending *)data;
   struct piece strip = strip_of(s, i);
   for (int64_t k = strip.column; k < strip.column + strip.columns; k++)
-    memcpy(s->staging + k * s->piece.rows + strip.row,
-           s->from + (s->piece.column + k) * s->n + s->piece.row + strip.row, sizeof(double) * (size_t)strip.rows);
+    fk_read(&s->from, s->piece.column + k, s->piece.row + strip.row, strip.rows,
+            s->staging + k * s->piece.rows + strip.row);
   __atomic_store_n(&s->ready[i], true, __ATOMIC_RELEASE);
   if (slot == 0) send_ready(s);
 }
 
-enum fk_status fk_cuda_upload(struct fk_cuda_context *context, const double *from, struct fk_cuda_rows rows,
-                              double *to, int64_t ld, struct fk_error *err) {
-  struct sending s = {context, from + rows.first, rows.n, NULL, to, ld, {0, 0, 0, 0}};
-  for (int turn = 0; next_piece(&s.piece, rows.columns, rows.count, FK_STAGING_NUMBERS); turn ^= 1) {
+enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
+                              struct fk_error *err) {
+  struct sending s = {context, from, NULL, to, ld, {0, 0, 0, 0}};
+  for (int turn = 0; next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS); turn ^= 1) {
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
     s.staging = (double *)context->staging[turn];
     cut(&s);
@@ -118,8 +117,8 @@ enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *f
     if (waiting[turn]) { /* the piece sent two turns ago */
       const struct piece *done = &pieces[turn];
       FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
-      fk_copy_rows(staging, done->rows, to + done->column * rows.n + rows.first + done->row, rows.n, done->rows,
-                   done->columns, context->copy_threads);
+      struct fk_matrix part = fk_doubles(staging, done->rows, done->columns);
+      fk_copy_rows(&part, to + done->column * rows.n + rows.first + done->row, rows.n, context->copy_threads);
       waiting[turn] = false;
     }
     if (more) {

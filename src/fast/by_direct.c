@@ -10,7 +10,7 @@
 /* Both sides whitened, as the direct sums hold them anyway. */
 static enum fk_status create_direct(struct fk_fast_job *job, double **u, double **v, struct fk_direct **direct,
                                     struct fk_error *err) {
-  const struct fk_points *targets = fk_fast_targets(job);
+  const struct fk_matrix *targets = fk_task_targets(job->task);
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
   *direct = NULL;
   *u = malloc(sizeof(double) * (size_t)(job->n * job->d));
@@ -20,7 +20,7 @@ static enum fk_status create_direct(struct fk_fast_job *job, double **u, double 
                    8e-6 * (double)(job->n + (job->same ? 0 : job->m)) * (double)job->d);
   enum fk_status status = fk_fast_whiten(job, &job->task->sources, 0, job->n, *u, job->n, err);
   if (!status && !job->same) status = fk_fast_whiten(job, targets, 0, job->m, *v, job->m, err);
-  struct fk_points x = {*u, job->n, job->d};
+  struct fk_matrix x = fk_doubles(*u, job->n, job->d);
   return status ? status : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
 }
 
@@ -93,8 +93,11 @@ static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int6
   if (!status && (!r.out || !r.shift))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
   if (!status) {
-    r.ask = (struct fk_direct_job){
-        .targets = {v, m, d}, .self_first = task->exclude_self ? 0 : -1, .tol = job->tol, .sums = r.out, .ld = m};
+    r.ask = (struct fk_direct_job){.targets = fk_doubles(v, m, d),
+                                   .self_first = task->exclude_self ? 0 : -1,
+                                   .tol = job->tol,
+                                   .sums = r.out,
+                                   .ld = m};
     r.ask.gradient = job->gradient ? r.out + sums : NULL;
     for (int i = 0; i < 3; i++) r.ask.factor[i] = task->factor[i];
     for (int64_t c = 0; c < job->columns; c++) known[c] = job->least * job->size[c];
@@ -158,16 +161,15 @@ enum fk_status fk_fast_by_direct(struct fk_fast_job *job, struct fk_error *err) 
 /* By the exact engine. */
 static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, int64_t n_rows,
                                   struct fk_error *err) {
-  const struct fk_points *targets = fk_fast_targets(job);
+  const struct fk_matrix *targets = fk_task_targets(job->task);
   struct fk_opts opts = *job->opts;
   struct fk_stats unused = {0};
   struct fk_task task = *job->task;
   int64_t d = job->d, values = fk_n_values(&task), own = job->gradient ? 0 : values;
   double *memory = malloc(sizeof(double) * (size_t)(n_rows * (d + values + 2))), *x = memory;
   if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for single rows");
-  for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < n_rows; r++) x[k * n_rows + r] = targets->data[k * targets->n + rows[r]];
-  task.targets = (struct fk_points){x, n_rows, d};
+  fk_gather(targets, rows, n_rows, x, n_rows);
+  task.targets = fk_doubles(x, n_rows, d);
   task.mass = x + n_rows * d;
   task.sums = values ? task.mass + n_rows : NULL;
   task.shift = task.mass + n_rows * (1 + values);

@@ -138,10 +138,15 @@ static enum fk_status cost_of_direct(struct part *part, const struct fk_fast_job
   sub_init(&sub, job, x, part);
   scaled.u = malloc(sizeof(double) * (size_t)numbers);
   if (!scaled.u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
-  for (int64_t i = 0; i < numbers; i++) scaled.u[i] = s->u[i] * by;
   scaled.kept = NULL; /* these are other points */
-  scaled.x.data = scaled.u;
-  if (s->y.data) scaled.y.data = scaled.u + s->x.n * job->d;
+  double *to = scaled.u;
+  struct fk_matrix *sides[] = {&scaled.x, &scaled.y}; /* an operator may keep the one, and not the other */
+  for (int i = 0; i < 2 && sides[i]->data; i++) {
+    int64_t count = sides[i]->n * job->d;
+    for (int64_t k = 0; k < count; k++) to[k] = fk_column(sides[i], 0)[k] * by;
+    sides[i]->data = to;
+    to += count;
+  }
   enum fk_status status = fk_fast_direct_seconds(&sub.job, &scaled, least, &part->seconds, err);
   free(scaled.u);
   return status;
@@ -195,7 +200,7 @@ struct box {
 /* What a thread works with, followed by two blocks of points. */
 struct search {
   const struct fk_fast_job *job;
-  const struct fk_points *points;
+  const struct fk_matrix *points;
   struct fk_scratch boxes;
 };
 
@@ -216,7 +221,7 @@ static void widen_box(void *data, int64_t from, int64_t to, int slot) {
   }
 }
 
-static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_points *points, struct box *box,
+static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_matrix *points, struct box *box,
                                struct fk_error *err) {
   struct search s = {job, points, {NULL, 0}};
   int64_t d = job->d;

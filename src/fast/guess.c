@@ -27,15 +27,12 @@ static int64_t sample_size(int64_t n) {
 }
 
 /* Rows spread evenly over all. */
-static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_points *points, int64_t count,
+static enum fk_status sample_of(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t count,
                                 double *u, struct fk_error *err) {
   double *raw = malloc(sizeof(double) * (size_t)(count * job->d));
   if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
-  for (int64_t k = 0; k < job->d; k++)
-    for (int64_t i = 0; i < count; i++)
-      raw[k * count + i] =
-          points->data[k * points->n + (int64_t)((double)i * ((double)points->n / (double)count))];
-  struct fk_points picked = {raw, count, job->d};
+  fk_thin_out(points, count, raw);
+  struct fk_matrix picked = fk_doubles(raw, count, job->d);
   enum fk_status status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
   free(raw);
   return status;
@@ -89,18 +86,18 @@ enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fas
   int64_t own = s->kept ? 0 : n;
   s->u = malloc(sizeof(double) * (size_t)((own + m) * d + 1));
   if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");
-  s->x = (struct fk_points){s->kept ? s->kept->x : s->u, n, d};
-  s->y = (struct fk_points){job->same ? NULL : s->u + own * d, job->same ? n : m, d};
+  s->x = fk_doubles(s->kept ? s->kept->x : s->u, n, d);
+  s->y = fk_doubles(job->same ? NULL : s->u + own * d, job->same ? n : m, d);
   enum fk_status status = FK_STATUS_OK;
   if (own) status = sample_of(job, &job->task->sources, n, s->u, err);
   if (own && !status) s->kept = keep(job, s->u, n);
-  if (!status && m) status = sample_of(job, fk_fast_targets(job), m, s->u + own * d, err);
+  if (!status && m) status = sample_of(job, fk_task_targets(job->task), m, s->u + own * d, err);
   return status;
 }
 
 enum fk_status fk_fast_survey(const struct fk_fast_job *job, const struct fk_fast_samples *s,
                               struct fk_grid_work *work, struct fk_error *err) {
-  struct fk_grid_points points = {s->x.data, s->x.n, s->x.n};
+  struct fk_grid_points points = {fk_column(&s->x, 0), s->x.n, s->x.ld};
   struct fk_fast_kept *kept = s->kept;
   enum fk_status status = FK_STATUS_OK;
   *work = (struct fk_grid_work){.n = (double)job->n, .m = (double)job->m, .d = (int)job->d};

@@ -13,7 +13,7 @@ bool fk_fast_may_be(const char *method);
 struct fk_fast_kept;
 struct fk_fast_samples {
   double *u; /* the caller frees: those that are not kept */
-  struct fk_points x, y;
+  struct fk_matrix x, y;
   struct fk_fast_kept *kept; /* NULL: nothing is */
 };
 enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *samples,

@@ -3,7 +3,7 @@
 struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {
   return (struct fk_grid_task){
       .sources = job->task->sources,
-      .targets = *fk_fast_targets(job),
+      .targets = *fk_task_targets(job->task),
       .same = job->same,
       .whitening = job->task->whitening,
       .b = job->b,
@@ -29,7 +29,7 @@ enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work 
   return job->grid->terms(&task, work, window, single, err);
 }
 
-enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
+enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err) {
   return fk_grid_whiten(job->task->whitening, job->opts->threads, points, first, count, u, ld, err);
 }

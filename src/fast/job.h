@@ -44,9 +44,6 @@ struct fk_fast_job {
   int64_t tail_rows;
 };
 
-static inline const struct fk_points *fk_fast_targets(const struct fk_fast_job *job) {
-  return job->same ? &job->task->sources : &job->task->targets;
-}
 /* Where column c of the sums goes. */
 static inline double *fk_fast_out(const struct fk_fast_job *job, int64_t c) {
   return c == job->columns - 1 ? job->task->mass : job->task->sums + c * job->m;
@@ -77,7 +74,7 @@ struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job);
 enum fk_status fk_fast_terms(struct fk_fast_job *job, const struct fk_grid_work *work,
                              const struct fk_window *window, bool single, struct fk_error *err);
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
-enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_points *points, int64_t first,
+enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_matrix *points, int64_t first,
                               int64_t count, double *u, int64_t ld, struct fk_error *err);
 /* Sets job->largest from the masses. */
 void fk_fast_find_largest(struct fk_fast_job *job);

@@ -9,7 +9,7 @@
 #include "check_rows.h"
 
 /* Of other kernels than the Gaussian, by the exact engine. */
-static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk_points *rows,
+static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk_matrix *rows,
                                   struct fk_check *check, struct fk_error *err) {
   struct fk_opts opts = *job->opts;
   struct fk_stats unused = {0};
@@ -38,7 +38,7 @@ static enum fk_status sum_exactly(const struct fk_fast_job *job, const struct fk
 }
 
 /* Of the Gaussian, where the grid would sum. */
-static enum fk_status sum_on_grids_device(const struct fk_fast_job *job, const struct fk_points *rows,
+static enum fk_status sum_on_grids_device(const struct fk_fast_job *job, const struct fk_matrix *rows,
                                           struct fk_check *check, struct fk_error *err) {
   const double *factor = job->task->factor;
   struct fk_grid_task task = fk_fast_grid_task(job);
@@ -76,15 +76,14 @@ double fk_fast_check_least(const struct fk_fast_job *job, const struct fk_fast_s
 
 enum fk_status fk_fast_check_init(struct fk_fast_job *job, const int64_t *first, int64_t n_first,
                                   struct fk_fast_sample *s, struct fk_error *err) {
-  const struct fk_points *targets = fk_fast_targets(job);
+  const struct fk_matrix *targets = fk_task_targets(job->task);
   int64_t count = fk_check_size((double)job->n, job->m), d = job->d;
   double *raw = malloc(sizeof(double) * (size_t)(count * d + 1));
   if (!raw) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
   n_first = fk_smaller(n_first, count / 2);
   for (int64_t r = 0; r < count; r++) s->row[r] = r < n_first ? first[r] : fk_check_row(job->m, r);
-  for (int64_t k = 0; k < d; k++)
-    for (int64_t r = 0; r < count; r++) raw[k * count + r] = targets->data[k * targets->n + s->row[r]];
-  struct fk_points rows = {raw, count, d};
+  fk_gather(targets, s->row, count, raw, count);
+  struct fk_matrix rows = fk_doubles(raw, count, d);
   struct fk_check *check = &s->check;
   enum fk_status status = fk_check_init(check, job->task->whitening, &rows, job->columns, job->opts->threads, err);
   if (!status && !fk_kernel_is_gaussian(&job->task->kernel))

@@ -63,7 +63,7 @@ static double n_values(const struct fk_stream *s) { return s->columns > 1 ? (dou
 /* Seconds of the same sums part by part, by the engine that would take them. Methods differ in their last bits,
  * which are not to depend on the threads: on the CPU all is for one. */
 static enum fk_status seconds_by_parts(const struct fk_stream *s, const struct fk_stream_spec *spec,
-                                       const struct fk_points *x, const struct fk_points *y,
+                                       const struct fk_matrix *x, const struct fk_matrix *y,
                                        const struct fk_engine *engine, double *seconds, struct fk_error *err) {
   struct fk_opts alone = s->opts;
   double n = fmax(1, spec->n / spec->chunks), m = fmax(1, spec->m / spec->pieces);
@@ -144,7 +144,7 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
   if (!fk_fast_may_be("grid")) return FK_STATUS_OK;
   double *u = malloc(sizeof(double) * (size_t)((n + m) * d));
   if (!u) return no_memory(err, "a sample");
-  struct fk_points x = {u, n, d}, y = {u + n * d, m, d};
+  struct fk_matrix x = fk_doubles(u, n, d), y = fk_doubles(u + n * d, m, d);
   struct fk_grid_points points = {u, n, n}, aims = {u + n * d, m, m};
   enum fk_status status = fk_grid_whiten(&s->whitening, opts->threads, &spec->sources, 0, n, u, n, err);
   if (!status) status = fk_grid_whiten(&s->whitening, opts->threads, &spec->targets, 0, m, u + n * d, m, err);
@@ -245,7 +245,7 @@ int64_t fk_stream_columns(const struct fk_stream *stream) { return stream->colum
 typedef enum fk_status step_fn(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err);
 
-static enum fk_status each_step(struct fk_stream *s, const struct fk_points *points, step_fn *step, void *data,
+static enum fk_status each_step(struct fk_stream *s, const struct fk_matrix *points, step_fn *step, void *data,
                                 struct fk_error *err) {
   int64_t size = fk_smaller(points->n, FK_GRID_CHUNK);
   enum fk_status status = FK_STATUS_OK;
@@ -268,7 +268,7 @@ static enum fk_status each_step(struct fk_stream *s, const struct fk_points *poi
 }
 
 /* A call as a whole: with its poll, its seconds, and no other after one that failed. */
-static enum fk_status run_call(struct fk_stream *s, const struct fk_points *points, const struct fk_poll *poll,
+static enum fk_status run_call(struct fk_stream *s, const struct fk_matrix *points, const struct fk_poll *poll,
                                step_fn *step, void *data, struct fk_error *err) {
   double began = fk_seconds();
   if (s->failed) return fk_fail(err, FK_STATUS_INVALID, "the stream has failed before");
@@ -288,7 +288,7 @@ static enum fk_status expect(struct fk_stream *s, const struct fk_grid_points *u
   return fk_grid_expect(s->grid, u, err);
 }
 
-enum fk_status fk_stream_expect(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
+enum fk_status fk_stream_expect(struct fk_stream *s, const struct fk_matrix *targets, const struct fk_poll *poll,
                                 struct fk_error *err) {
   return run_call(s, targets, poll, expect, NULL, err);
 }
@@ -366,7 +366,7 @@ static enum fk_status add(struct fk_stream *s, const struct fk_grid_points *u, i
   return status ? status : fk_grid_add(s->grid, u, s->b, u->n, err);
 }
 
-enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_points *points, const double *b,
+enum fk_status fk_stream_add(struct fk_stream *s, const struct fk_matrix *points, const double *b,
                              const struct fk_poll *poll, struct fk_error *err) {
   struct sources sources = {b, points->n};
   s->filtered = false;
@@ -450,7 +450,7 @@ static void look_at(struct fk_stream *s, const struct sums *sums) {
   s->stats.tol_achieved = error;
 }
 
-enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_points *targets, const struct fk_poll *poll,
+enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_matrix *targets, const struct fk_poll *poll,
                                   double *value, struct fk_stats *stats, struct fk_error *err) {
   struct sums sums = {value, targets->n};
   enum fk_status status = run_call(s, targets, poll, evaluate, &sums, err);

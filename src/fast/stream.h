@@ -16,8 +16,8 @@
 struct fk_stream;
 
 struct fk_stream_spec {
-  struct fk_points sources, targets; /* samples, by which window and centre are chosen */
-  struct fk_points checked;          /* the targets that fk_check_row() names, in its order (check_rows.h) */
+  struct fk_matrix sources, targets; /* samples, by which window and centre are chosen */
+  struct fk_matrix checked;          /* the targets that fk_check_row() names, in its order (check_rows.h) */
   double n, m;                       /* of all; n may be a guess */
   double chunks, pieces;             /* in how many parts of sources and targets other engines would sum them */
   double part_tol;                   /* and the tolerance of a part */
@@ -33,14 +33,14 @@ void fk_stream_free(struct fk_stream *stream);
 
 /* Targets that will come. Without it all blocks that sources reach are filtered; with it, all targets have to be
  * announced. Worth it where that is cheap, or d > 3. */
-enum fk_status fk_stream_expect(struct fk_stream *stream, const struct fk_points *targets,
+enum fk_status fk_stream_expect(struct fk_stream *stream, const struct fk_matrix *targets,
                                 const struct fk_poll *poll, struct fk_error *err);
 /* b: points->n x columns; NULL: ones (one column). FK_STATUS_UNSUPPORTED where the grid is too large or the points
  * are too far apart for it. */
-enum fk_status fk_stream_add(struct fk_stream *stream, const struct fk_points *points, const double *b,
+enum fk_status fk_stream_add(struct fk_stream *stream, const struct fk_matrix *points, const double *b,
                              const struct fk_poll *poll, struct fk_error *err);
 /* The next targets; sums: targets->n x columns. stats: of all calls so far. */
-enum fk_status fk_stream_evaluate(struct fk_stream *stream, const struct fk_points *targets,
+enum fk_status fk_stream_evaluate(struct fk_stream *stream, const struct fk_matrix *targets,
                                   const struct fk_poll *poll, double *sums, struct fk_stats *stats,
                                   struct fk_error *err);
 

@@ -85,7 +85,7 @@ static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_s
   struct fk_envelope_points targets = sources;
   sources.mass = job->b ? fk_fast_masses : NULL;
   sources.data = job;
-  targets.raw = fk_fast_targets(job);
+  targets.raw = fk_task_targets(job->task);
   status = fk_envelope_add(*envelope, &sources, job->same, err);
   if (!status && !job->same) status = fk_envelope_expect(*envelope, &targets, err);
   return status;
@@ -181,24 +181,24 @@ static double ratio_but_for(const struct trial *t, double targets) {
 
 /* A cell's first target stands for all of them. */
 static enum fk_status take_unproven(const struct fk_fast_job *job, const struct fk_envelope *e,
-                                    struct fk_points *taken, struct fk_error *err) {
-  const struct fk_points *from = fk_fast_targets(job);
+                                    struct fk_matrix *taken, struct fk_error *err) {
+  const struct fk_matrix *from = fk_task_targets(job->task);
   const struct fk_envelope_cell *cells;
   int64_t n = fk_envelope_cells(e, &cells), found = 0, kept = 0, d = job->d;
   for (int64_t i = 0; i < n; i++) found += !(cells[i].error <= limit_of(job, &cells[i]));
   int64_t step = fk_pieces(found, fk_costs.choice.unproven), count = fk_pieces(found, step), at = 0;
   double *raw = malloc(sizeof(double) * (size_t)(count * d)), *u = malloc(sizeof(double) * (size_t)(count * d));
+  int64_t *rows = malloc(sizeof *rows * (size_t)(count + 1));
   enum fk_status status =
-      raw && u ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
-  for (int64_t i = 0; i < n && !status; i++) {
-    if (cells[i].error <= limit_of(job, &cells[i]) || at++ % step != 0) continue;
-    for (int64_t k = 0; k < d; k++) raw[k * count + kept] = from->data[k * from->n + cells[i].row];
-    kept++;
-  }
-  struct fk_points picked = {raw, count, d};
+      raw && u && rows ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  for (int64_t i = 0; i < n && !status; i++)
+    if (!(cells[i].error <= limit_of(job, &cells[i])) && at++ % step == 0) rows[kept++] = cells[i].row;
+  struct fk_matrix picked = fk_doubles(raw, count, d);
+  if (!status) fk_gather(from, rows, count, raw, count);
   if (!status) status = fk_fast_whiten(job, &picked, 0, count, u, count, err);
+  free(rows);
   free(raw);
-  *taken = (struct fk_points){u, count, d};
+  *taken = fk_doubles(u, count, d);
   return status;
 }
 
@@ -210,7 +210,7 @@ static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struc
   struct fk_direct_options options = {.threads = 1};
   struct fk_direct_question question = {.x = plan->samples->x, .n = (double)job->n, .m = rows};
   struct fk_direct_cost cost;
-  struct fk_points taken = {NULL, 0, job->d};
+  struct fk_matrix taken = fk_doubles(NULL, 0, job->d);
   *seconds = rows * (double)job->n * pair;
   if (*seconds < c->guess || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
   enum fk_status status = take_unproven(job, plan->envelope, &taken, err);
@@ -397,7 +397,7 @@ static enum fk_status find_all(const struct proof *p, const struct fk_envelope *
         status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for rows", 8e-6 * (double)capacity);
       if (more) *rows = more;
     }
-    if (!status) status = fk_fast_whiten(job, fk_fast_targets(job), at, count, u, count, err);
+    if (!status) status = fk_fast_whiten(job, fk_task_targets(job->task), at, count, u, count, err);
     if (!status) status = fk_envelope_at(e, &points, error, err);
     if (!status) *found += find_rows(p, error, at, count, *rows + *found, bound);
   }

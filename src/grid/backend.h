@@ -14,7 +14,7 @@ extern "C" {
 /* What is summed, f = laplace (1 + d/2 - q/2) + plain, and where it goes. Points are as they came, not whitened.
  */
 struct fk_grid_task {
-  struct fk_points sources, targets; /* both with their data */
+  struct fk_matrix sources, targets; /* both with their data */
   bool same;                         /* targets are the sources */
   const struct fk_whitening *whitening;
   const double *b; /* n x columns; NULL: one column of ones */
@@ -65,7 +65,7 @@ struct fk_grid_backend {
   /* Sums of all pairs in double at some rows, row r of column c to sums[c * rows->n + r], with the factor[0] +
    * factor[1] (q/2) + factor[2] (q/2)^2; absolute: of |b| without it; NULL: not wanted. Of the task its sources
    * and b count. */
-  enum fk_status (*rows)(const struct fk_grid_task *task, const struct fk_points *rows, const double factor[3],
+  enum fk_status (*rows)(const struct fk_grid_task *task, const struct fk_matrix *rows, const double factor[3],
                          double *sums, double *absolute, struct fk_error *err);
   /* Of the task its points and b count. FK_STATUS_UNSUPPORTED where the box has more nodes, or the task many
    * columns. NULL: there is no such thing. */

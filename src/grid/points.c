@@ -8,7 +8,7 @@
 
 struct whitened {
   const struct fk_whitening *w;
-  const struct fk_points *points;
+  const struct fk_matrix *points;
   struct fk_scratch scratch;
   int64_t first, count, ld;
   double *u;
@@ -26,7 +26,7 @@ static void whiten_blocks(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_points *points,
+enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
                               int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err) {
   struct whitened a = {.w = w, .points = points, .first = first, .count = count, .ld = ld, .u = u};
   double bytes = 16.0 * (double)w->d;

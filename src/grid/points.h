@@ -16,7 +16,7 @@ struct fk_grid_points {
 
 enum { FK_GRID_CHUNK = 1 << 20 }; /* points whitened at a time */
 /* Rows first .. first + count - 1, whitened, to u[k * ld + r]. */
-enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_points *points,
+enum fk_status fk_grid_whiten(const struct fk_whitening *w, int threads, const struct fk_matrix *points,
                               int64_t first, int64_t count, double *u, int64_t ld, struct fk_error *err);
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@
 /* What every entry point takes and every call of the core needs. */
 struct call {
   struct r_operator operator;
-  struct fk_points x, y; /* x: what is known without fetching it; y.data NULL: x itself */
+  struct fk_matrix x, y; /* x: what is known without fetching it; y.data NULL: x itself */
   int64_t m;             /* number of targets */
   struct fk_opts opts;
   struct fk_stats stats;
@@ -39,17 +39,14 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   struct call c;
   begin(&c, sources, y, control);
   bool plain = !Rf_isMatrix(b); /* a vector of one column, or NULL for ones */
-  struct fk_points pb = {NULL, c.x.n, 1};
-  if (!plain)
-    pb = r_points(b, "b");
-  else if (!Rf_isNull(b))
-    pb.data = r_numbers(b, (R_xlen_t)c.x.n, "b");
-  if (pb.n != c.x.n) Rf_error("`b` must have as many rows as `x`");
+  int64_t columns = plain ? 1 : Rf_ncols(b);
+  if (!plain && (Rf_nrows(b) != c.x.n || columns == 0)) Rf_error("`b` must have as many rows as `x`, and columns");
+  const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(c.x.n * columns), "b");
   SEXP names = plain ? R_NilValue : r_column_names(b);
-  SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, pb.d, names));
+  SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, columns, names));
 
   struct fk_operator *op = r_start(&c.operator, & c.err);
-  if (op) fk_kernel_sum(op, &c.y, pb.data, pb.d, &c.opts, REAL(sums), &c.stats, &c.err);
+  if (op) fk_kernel_sum(op, &c.y, numbers, columns, &c.opts, REAL(sums), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
@@ -177,14 +174,19 @@ SEXP ffi_identity(SEXP x) {
   return identity;
 }
 
-/* Of doubles; others are not looked at, and FALSE. */
+/* Of doubles, and of points that are floats; others are not looked at, and FALSE. */
 SEXP ffi_all_finite(SEXP x) {
-  return Rf_ScalarLogical(TYPEOF(x) == REALSXP && fk_all_finite(REAL_RO(x), XLENGTH(x)));
+  struct fk_matrix numbers = fk_doubles(NULL, 0, 1);
+  if (TYPEOF(x) == REALSXP)
+    numbers = fk_doubles(REAL_RO(x), XLENGTH(x), 1);
+  else if (Rf_inherits(x, "single_points"))
+    numbers = r_points(x, "x");
+  return Rf_ScalarLogical(numbers.data && fk_all_finite(&numbers));
 }
 
 /* NULL where no column has one. */
 SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
-  struct fk_points points = r_points(x, "x");
+  struct fk_matrix points = r_points(x, "x");
   const double *w = r_weights(weights, points.n), *limits = r_numbers(far, (R_xlen_t)points.d, "far");
   SEXP centre = PROTECT(r_vector(points.d));
   bool any = fk_far_centre(&points, w, limits, REAL(centre));

@@ -79,7 +79,7 @@ SEXP ffi_stream_close(SEXP stream) {
 
 struct call {
   struct fk_stream *stream;
-  struct fk_points points;
+  struct fk_matrix points;
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err;

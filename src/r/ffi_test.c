@@ -11,6 +11,7 @@
 #include "../core/triangular.h"
 #include "../cpu/tile.h"
 #include "../fast/mixture.h"
+#include "../fast/stream.h"
 #include "../cpu/direct/spatial_order.h"
 #include "../grid/window.h"
 #include "ffi.h"
@@ -147,15 +148,16 @@ static SEXP test_sort(SEXP arguments) {
 
 /* (points, threads): along the curve; NULL where there is none. */
 static SEXP test_curve(SEXP arguments) {
-  struct fk_points x = r_points(argument(arguments, 0), "x");
+  struct fk_matrix x = r_points(argument(arguments, 0), "x");
   if (x.d > FK_CURVE_MAX_DIM) Rf_error("a curve has at most %d dimensions", FK_CURVE_MAX_DIM);
   uint32_t spread[FK_CURVE_MAX_DIM][4][256];
   double low[FK_CURVE_MAX_DIM], high[FK_CURVE_MAX_DIM];
   struct fk_curve curve;
-  for (int64_t k = 0; k < x.d; k++) fk_range(x.data + k * x.n, x.n, 1, &low[k], &high[k]);
+  for (int64_t k = 0; k < x.d; k++) fk_range(fk_column(&x, k), x.n, 1, &low[k], &high[k]);
   if (!fk_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
   SEXP items = PROTECT(r_vector(x.n));
-  for (int64_t i = 0; i < x.n; i++) ((fk_item *)REAL(items))[i] = fk_curve_item(&curve, x.data, x.n, (uint32_t)i);
+  for (int64_t i = 0; i < x.n; i++)
+    ((fk_item *)REAL(items))[i] = fk_curve_item(&curve, fk_column(&x, 0), x.ld, (uint32_t)i);
   SEXP out = sorted(items, x.n, whole(arguments, 1));
   UNPROTECT(1);
   return out;
@@ -170,7 +172,8 @@ static SEXP test_scan(SEXP arguments) {
   int threads = whole(arguments, 1);
   SEXP out = PROTECT(r_vector(8));
   double *to = REAL(out);
-  to[0] = fk_all_finite(x, n);
+  struct fk_matrix column = fk_doubles(x, n, 1);
+  to[0] = fk_all_finite(&column);
   to[1] = fk_any_negative(x, n, threads);
   to[2] = fk_largest(x, n, threads);
   fk_range(x, n, threads, &to[3], &to[4]);
@@ -194,11 +197,117 @@ static SEXP test_rows_below(SEXP arguments) {
   return Rf_xlengthgets(out, (R_xlen_t)found);
 }
 
+/* ---- views ------------------------------------------------------------------------------------ */
+
+/* list(of, first, n, single): n rows from row `first`, counted from 1, of a matrix, or of its copy in floats. */
+static struct fk_matrix view_of(SEXP list) {
+  struct fk_matrix all = r_points(r_element(list, "of"), "of");
+  int64_t first = Rf_asInteger(r_element(list, "first")) - 1, n = Rf_asInteger(r_element(list, "n"));
+  if (first < 0 || n < 1 || first + n > all.n) Rf_error("a view must have rows of its matrix");
+  if (r_flag(r_element(list, "single"))) {
+    float *narrow = (float *)R_alloc((size_t)(all.n * all.d), sizeof *narrow);
+    for (int64_t i = 0; i < all.n * all.d; i++) narrow[i] = (float)((const double *)all.data)[i];
+    all.data = narrow;
+    all.type = FK_FLOAT;
+  }
+  return fk_part(&all, first, n, 0, all.d);
+}
+static struct fk_matrix targets_of(SEXP list, int64_t d) {
+  return Rf_isNull(list) ? fk_doubles(NULL, 0, d) : view_of(list);
+}
+
+/* (x, y or NULL, L, kernel, b or NULL, control, what): sums with b, or with b for weights logarithms, scores,
+ * debiased points or their leave-one-out sums, of views as view_of() makes them */
+static SEXP test_sums(SEXP arguments) {
+  struct fk_operator_spec spec = {.x = view_of(argument(arguments, 0)),
+                                  .kernel = r_kernel(argument(arguments, 3))};
+  int64_t d = spec.x.d;
+  struct fk_score_spec score = {.y = targets_of(argument(arguments, 1), d)};
+  SEXP b = argument(arguments, 4);
+  const char *what = CHAR(Rf_asChar(argument(arguments, 6)));
+  int64_t columns = Rf_isMatrix(b) ? Rf_ncols(b) : 1, m = score.y.data ? score.y.n : spec.x.n;
+  const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)(spec.x.n * columns), "b");
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_operator *op;
+  spec.chol = r_factor(argument(arguments, 2), d);
+  if (strcmp(what, "sums") != 0) spec.weights = numbers;
+  r_opts(argument(arguments, 5), &opts, &stats);
+  SEXP out = PROTECT(r_vector(m * (columns > d ? columns : d)));
+  double *to = memset(REAL(out), 0, sizeof *to * (size_t)XLENGTH(out));
+  if (fk_operator_create(&spec, &op, &err) == FK_STATUS_OK) {
+    struct fk_logs logs = {to, NULL};
+    if (strcmp(what, "sums") == 0) fk_kernel_sum(op, &score.y, numbers, columns, &opts, to, &stats, &err);
+    if (strcmp(what, "logs") == 0)
+      fk_log_sum(op, &score.y, (const double[]){1, 0, 0}, false, &opts, &logs, &stats, &err);
+    if (strcmp(what, "scores") == 0) fk_score(op, &score, &opts, to, &stats, &err);
+    if (strcmp(what, "debiased") == 0) fk_debias(op, spec.chol, &opts, to, &stats, &err);
+    if (strcmp(what, "debiased_loo") == 0) fk_sdkde_loo(op, spec.chol, &opts, to, &stats, &err);
+    fk_operator_free(op);
+  }
+  r_finish(&err);
+  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, (SEXP[]){out});
+  UNPROTECT(1);
+  return result;
+}
+
+/* (x, y, rows of y that are checked, L, b or NULL, control): sums by one grid, of views; NULL: not by one */
+static SEXP test_stream(SEXP arguments) {
+  struct fk_stream_spec spec = {.sources = view_of(argument(arguments, 0)),
+                                .targets = view_of(argument(arguments, 1)),
+                                .checked = view_of(argument(arguments, 2)),
+                                .chunks = 4,
+                                .pieces = 4,
+                                .columns = 1,
+                                .most_bytes = 1e9};
+  SEXP b = argument(arguments, 4);
+  const double *numbers = Rf_isNull(b) ? NULL : r_numbers(b, (R_xlen_t)spec.sources.n, "b");
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_stream *stream;
+  r_opts(argument(arguments, 5), &opts, &stats);
+  spec.n = (double)spec.sources.n;
+  spec.m = (double)spec.targets.n;
+  spec.part_tol = opts.tol / 4;
+  spec.chol = r_factor(argument(arguments, 3), spec.sources.d);
+  SEXP out = PROTECT(r_vector(spec.targets.n));
+  if (fk_stream_open(&spec, &opts, &stream, &err) == FK_STATUS_OK && stream &&
+      fk_stream_add(stream, &spec.sources, numbers, &opts.poll, &err) == FK_STATUS_OK)
+    fk_stream_evaluate(stream, &spec.targets, &opts.poll, REAL(out), &stats, &err);
+  bool streamed = stream != NULL;
+  fk_stream_free(stream);
+  r_finish(&err);
+  UNPROTECT(1);
+  return streamed ? out : R_NilValue;
+}
+
+/* (x, far, rows from 1): is all finite, the far centre, these rows, a third of all, column 1 but for its first,
+ * all */
+static SEXP test_view(SEXP arguments) {
+  struct fk_matrix x = view_of(argument(arguments, 0));
+  const double *far = r_numbers(argument(arguments, 1), (R_xlen_t)x.d, "far");
+  int64_t count = length(arguments, 2), third = x.n / 3, *rows = (int64_t *)R_alloc((size_t)count, sizeof *rows);
+  double *to[6];
+  SEXP out = PROTECT(results(6, (const int64_t[]){1, x.d, count * x.d, third * x.d, x.n - 1, x.n * x.d}, to));
+  for (int64_t i = 0; i < count; i++) rows[i] = INTEGER(argument(arguments, 2))[i] - 1;
+  *to[0] = fk_all_finite(&x);
+  fk_far_centre(&x, NULL, far, to[1]);
+  fk_gather(&x, rows, count, to[2], count);
+  fk_thin_out(&x, third, to[3]);
+  fk_read(&x, 0, 1, x.n - 1, to[4]);
+  fk_copy_rows(&x, to[5], x.n, 2);
+  UNPROTECT(1);
+  return out;
+}
+
 /* ---- whitening -------------------------------------------------------------------------------- */
 
-/* (points, L, rows from 1 or NULL): whitened, and the centre */
+/* (points or a view, L, rows from 1 or NULL): whitened, and the centre */
 static SEXP test_whiten(SEXP arguments) {
-  struct fk_points x = r_points(argument(arguments, 0), "x");
+  SEXP points = argument(arguments, 0);
+  struct fk_matrix x = TYPEOF(points) == VECSXP ? view_of(points) : r_points(points, "x");
   const double *chol = r_factor(argument(arguments, 1), x.d);
   SEXP picked = argument(arguments, 2);
   int64_t *rows = NULL, count = Rf_isNull(picked) ? x.n : Rf_xlength(picked);
@@ -403,6 +512,9 @@ static const struct {
     {"curve", test_curve},
     {"scan", test_scan},
     {"rows_below", test_rows_below},
+    {"view", test_view},
+    {"sums", test_sums},
+    {"stream", test_stream},
     {"whiten", test_whiten},
     {"common_axes", test_common_axes},
     {"dense", test_dense},

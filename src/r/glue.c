@@ -14,14 +14,18 @@ SEXP r_element(SEXP list, const char *name) {
 }
 
 /* R/ has checked every argument already; these keep a mistake there from reading foreign memory. */
-struct fk_points r_points(SEXP x, const char *name) {
-  if (TYPEOF(x) != REALSXP || !Rf_isMatrix(x) || XLENGTH(x) == 0)
-    Rf_error("`%s` must be a double matrix with rows and columns", name);
-  return (struct fk_points){REAL_RO(x), Rf_nrows(x), Rf_ncols(x)};
+struct fk_matrix r_points(SEXP x, const char *name) {
+  bool single = Rf_inherits(x, "single_points"); /* R/single.R */
+  SEXP data = single ? r_element(x, "bits") : x;
+  if (TYPEOF(data) != (single ? INTSXP : REALSXP) || !Rf_isMatrix(data) || XLENGTH(data) == 0)
+    Rf_error("`%s` must be a matrix of doubles or floats with rows and columns", name);
+  struct fk_matrix points = fk_doubles(single ? NULL : REAL_RO(data), Rf_nrows(data), Rf_ncols(data));
+  if (single) points.data = INTEGER_RO(data), points.type = FK_FLOAT;
+  return points;
 }
 
-struct fk_points r_targets(SEXP y, int64_t d) {
-  struct fk_points points = {NULL, 0, d};
+struct fk_matrix r_targets(SEXP y, int64_t d) {
+  struct fk_matrix points = fk_doubles(NULL, 0, d);
   if (Rf_isNull(y)) return points;
   points = r_points(y, "y");
   if (points.d != d) Rf_error("`y` must have %.0f columns", (double)d);

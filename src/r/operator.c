@@ -49,12 +49,13 @@ SEXP r_new_plan(void) {
 
 static struct fk_operator_spec spec_of(SEXP sources) {
   SEXP points = r_element(sources, "points");
-  struct fk_operator_spec spec = {.resident = r_resident_of(points),
-                                  .kernel = r_kernel(r_element(sources, "kernel"))};
-  if (spec.resident && !fk_resident_is_here(spec.resident))
-    spec.x = (struct fk_points){NULL, fk_resident_rows(spec.resident), fk_resident_columns(spec.resident)};
+  struct fk_resident *there = r_resident_of(points);
+  struct fk_operator_spec spec = {.kernel = r_kernel(r_element(sources, "kernel"))};
+  if (there && !fk_resident_is_here(there)) /* it is not fetched for the sake of knowing where it will be */
+    spec.x = fk_doubles(NULL, fk_resident_rows(there), fk_resident_columns(there));
   else
     spec.x = r_points(points, "x");
+  spec.x.resident = there;
   spec.weights = r_weights(r_element(sources, "weights"), spec.x.n);
   spec.chol = r_factor(r_element(sources, "L"), spec.x.d);
   spec.stays = !Rf_isNull(r_element(sources, "plan"));

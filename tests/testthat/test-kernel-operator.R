@@ -63,6 +63,18 @@ test_that("products have the bits of kernel_matvec(), the first and all later on
   }
 })
 
+test_that("later products of a sum of Gaussians are thought to take as long as the first", {
+  set.seed(3)
+  x <- some_points(6000, 3) * 200
+  op <- kernel_operator(x, bandwidth = 1, kernel = "cauchy", tol = 1e-3, engine = "fast", threads = 1)
+  estimates <- vapply(1:3, \(i) {
+    op %*% x[, 1]
+    diagnostics(op)$reason_engine
+  }, "")
+  expect_match(estimates, "sums of Gaussians by estimate")
+  expect_identical(unique(estimates), estimates[1])
+})
+
 test_that("operators side by side, and sums at other places between products, do not disturb each other", {
   set.seed(4)
   x <- some_points(20000, 2)

@@ -77,6 +77,8 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", of(x, NULL, L), matrix(0, 3, 1), plain, FALSE, control),
       native("ffi_log_sum", of(x, NULL, L), matrix(0, 3, 5), plain, FALSE, control),
       native("ffi_log_sum", of(NULL, NULL, L), x, plain, FALSE, control),
+      native("ffi_log_sum", of(single_points(x), NULL, L), x, plain, FALSE, control),
+      native("ffi_log_sum", of(structure(1, class = "single_points"), NULL, L), x, plain, FALSE, control),
       native("ffi_log_sum", of(x, NULL, NULL), x, plain, FALSE, control),
       native("ffi_log_sum", of(x, NULL, diag(3)), x, plain, FALSE, control),
       native("ffi_log_sum", of(x, NULL, L), x, NULL, FALSE, control),

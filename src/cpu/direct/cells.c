@@ -10,7 +10,7 @@
 #include "../../core/threads.h"
 
 struct build {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   struct fk_cells *cells;
   fk_item *items, *scratch;
   uint32_t (*spread)[4][256];
@@ -41,7 +41,7 @@ static void column_range(const double *x, int64_t n, double *low, double *high) 
 
 /* Of each column, on each thread: low[d], high[d]. */
 struct ranges {
-  const struct fk_points *x;
+  const struct fk_matrix *x;
   int64_t pieces;
   struct fk_scratch found;
 };
@@ -52,12 +52,12 @@ static void find_range(void *data, int64_t i, int64_t end, int slot) {
   int64_t n = r->x->n, d = r->x->d, column = i / r->pieces, first = i % r->pieces * PIECE;
   double *low = fk_scratch_at(&r->found, slot), *high = low + d, l, h;
   (void)end;
-  column_range(r->x->data + column * n + first, fk_smaller(PIECE, n - first), &l, &h);
+  column_range(fk_column(r->x, column) + first, fk_smaller(PIECE, n - first), &l, &h);
   low[column] = fmin(low[column], l);
   high[column] = fmax(high[column], h);
 }
 
-static bool find_ranges(const struct fk_points *x, int threads, double *low, double *high) {
+static bool find_ranges(const struct fk_matrix *x, int threads, double *low, double *high) {
   struct ranges r = {x, fk_pieces(x->n, PIECE), {NULL, 0}};
   int64_t d = x->d;
   if (!fk_scratch_init(&r.found, threads, sizeof(double) * 2 * (size_t)d)) return false;
@@ -94,11 +94,11 @@ static void find_keys(void *data, int64_t first, int64_t end, int slot) {
   const struct build *b = keys->build;
   (void)slot;
   for (int64_t i = first; i < end; i++)
-    b->items[i] = keys->curve ? fk_curve_item(keys->curve, b->x->data, b->x->n, (uint32_t)i) : (fk_item)i;
+    b->items[i] = keys->curve ? fk_curve_item(keys->curve, fk_column(b->x, 0), b->x->ld, (uint32_t)i) : (fk_item)i;
 }
 
 static enum fk_status order_all(struct build *b, struct fk_error *err) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   if (!find_ranges(x, b->threads, low, high)) return out_of_memory(err, 0);
@@ -110,9 +110,9 @@ static enum fk_status order_all(struct build *b, struct fk_error *err) {
 }
 
 static void box_of(const struct build *b, int64_t first, int64_t end, double *low, double *high) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   for (int64_t k = 0; k < x->d; k++) {
-    const double *column = x->data + k * x->n;
+    const double *column = fk_column(x, k);
     low[k] = high[k] = column[index_of(b->items[first])];
     for (int64_t i = first; i < end; i++) {
       double at = column[index_of(b->items[i])];
@@ -133,12 +133,13 @@ static bool fits_leaf(const struct build *b, int64_t first, int64_t end) {
 /* Points of one key, in order along a finer curve of their own; false where they are all in one place. */
 static bool order_again(struct build *b, int64_t first, int64_t end, enum fk_status *status,
                         struct fk_error *err) {
-  const struct fk_points *x = b->x;
+  const struct fk_matrix *x = b->x;
   double low[FK_CELLS_MAX_DIM], high[FK_CELLS_MAX_DIM];
   struct fk_curve curve;
   box_of(b, first, end, low, high);
   if (!fk_curve_init(&curve, (int)x->d, low, high, b->spread)) return false;
-  for (int64_t i = first; i < end; i++) b->items[i] = fk_curve_item(&curve, x->data, x->n, index_of(b->items[i]));
+  for (int64_t i = first; i < end; i++)
+    b->items[i] = fk_curve_item(&curve, fk_column(x, 0), x->ld, index_of(b->items[i]));
   *status = fk_sort_items(b->items + first, b->scratch, end - first, b->threads, err);
   return true;
 }
@@ -236,7 +237,7 @@ static void gather_points(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t j = first; j < end; j++) {
     uint32_t row = index_of(b->items[j]);
     t->rows[j] = row;
-    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = b->x->data[k * t->n + row];
+    for (int64_t k = 0; k < t->d; k++) t->x[k * t->n + j] = fk_column(b->x, k)[row];
   }
 }
 
@@ -257,7 +258,7 @@ static enum fk_status build(struct build *b, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
-enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, int leaf, int threads,
+enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err) {
   memset(cells, 0, sizeof *cells);
   cells->n = x->n;

@@ -32,7 +32,7 @@ struct fk_cells {
 #define FK_CELLS_WIDEST 16384.0
 
 /* Leaves of at most `leaf` points. */
-enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_points *x, int leaf, int threads,
+enum fk_status fk_cells_init(struct fk_cells *cells, const struct fk_matrix *x, int leaf, int threads,
                              struct fk_error *err);
 void fk_cells_free(struct fk_cells *cells);
 

@@ -24,7 +24,7 @@ struct addition {
   const struct fk_check *check;
   const struct fk_whitening *whitening;
   const double *factor;
-  const struct fk_points *points;
+  const struct fk_matrix *points;
   const double *b;
   int64_t pieces, numbers; /* of b's sums */
   double *sums;            /* [piece][column][FK_DIRECT_GROUP], of b and then of |b| without the factor */
@@ -81,7 +81,7 @@ static void sum_pieces(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t piece = first; piece < end; piece++) a->failed[piece] = !sum_piece(a, piece);
 }
 
-enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
+enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_matrix *rows,
                              int64_t columns, int threads, struct fk_error *err) {
   int64_t d = rows->d, sums = columns * FK_DIRECT_GROUP;
   *check = (struct fk_check){.rows = (int)rows->n, .d = (int)d, .columns = columns};
@@ -100,7 +100,7 @@ void fk_check_free(struct fk_check *check) {
 }
 
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
-                            const struct fk_points *points, const double *b, int threads, struct fk_error *err) {
+                            const struct fk_matrix *points, const double *b, int threads, struct fk_error *err) {
   int64_t numbers = check->columns * FK_DIRECT_GROUP;
   struct addition a = {check, w, factor, points, b, .numbers = numbers};
   bool has_factor = factor[0] != 1 || factor[1] != 0 || factor[2] != 0, failed = false;

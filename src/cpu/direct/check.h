@@ -16,12 +16,12 @@ struct fk_check {
 };
 
 /* rows: at most FK_CHECK_ROWS. */
-enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_points *rows,
+enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_matrix *rows,
                              int64_t columns, int threads, struct fk_error *err);
 void fk_check_free(struct fk_check *check);
 /* Sources with b, n x columns; NULL: one column of ones. */
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
-                            const struct fk_points *points, const double *b, int threads, struct fk_error *err);
+                            const struct fk_matrix *points, const double *b, int threads, struct fk_error *err);
 /* Of |b| k, of each row. */
 const double *fk_check_absolute(const struct fk_check *check, int64_t column);
 /* The largest error of a column's sums got[row], but where they are NAN. Relative to each row's own sum of |b|, or

@@ -17,7 +17,7 @@ static enum fk_status out_of_memory(struct fk_error *err, double bytes) {
 /* ---- sources ---------------------------------------------------------------------------------- */
 
 /* lifted: the last coordinate of the points is that of the logarithms. */
-static enum fk_status create(const struct fk_points *x, bool lifted, const double *b, int64_t n_columns,
+static enum fk_status create(const struct fk_matrix *x, bool lifted, const double *b, int64_t n_columns,
                              const struct fk_direct_options *options, struct fk_direct **direct,
                              struct fk_error *err) {
   struct fk_direct *s = *direct = calloc(1, sizeof *s);
@@ -36,7 +36,7 @@ static enum fk_status create(const struct fk_points *x, bool lifted, const doubl
   return status;
 }
 
-enum fk_status fk_direct_create(const struct fk_points *x, const double *b, int64_t n_columns,
+enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int64_t n_columns,
                                 const struct fk_direct_options *options, struct fk_direct **direct,
                                 struct fk_error *err) {
   *direct = NULL;
@@ -181,7 +181,7 @@ enum fk_status fk_direct_one_column(const struct fk_direct *s, int64_t column, s
                                     struct fk_error *err) {
   int64_t n = s->cells.n;
   double *x = given_points(s, 0), *b = malloc(sizeof(double) * (size_t)(n + 1));
-  struct fk_points points = {x, n, s->d};
+  struct fk_matrix points = fk_doubles(x, n, s->d);
   const double *from = s->raw ? s->raw + column * n : s->columns ? s->columns + column * n : NULL;
   int exponent = s->raw ? 0 : s->exponent[column];
   enum fk_status status = x && b ? FK_STATUS_OK : out_of_memory(err, 8.0 * (double)n * s->d);
@@ -213,7 +213,7 @@ enum fk_status fk_direct_in_logs(struct fk_direct *s, struct fk_direct **by, str
   if (!s->raw) return FK_STATUS_OK;
   if (!s->logs) {
     double *x = given_points(s, 1), *b = malloc(sizeof(double) * (size_t)(n + 1));
-    struct fk_points points = {x, n, s->d + 1};
+    struct fk_matrix points = fk_doubles(x, n, s->d + 1);
     enum fk_status status = x && b ? FK_STATUS_OK : out_of_memory(err, 8.0 * (double)n * s->d);
     if (!status) {
       given_order(s, s->raw, b);
@@ -243,12 +243,12 @@ enum fk_status fk_direct_check(const struct fk_direct *s, const struct fk_direct
 /* Rows of the targets, in as many dimensions as the cells have: the coordinate more is 0. */
 static double *gather_rows(const struct fk_direct *s, const struct fk_direct_job *job, const int64_t *rows,
                            int64_t n_rows) {
-  const struct fk_points *y = &job->targets;
+  const struct fk_matrix *y = &job->targets;
   double *x = calloc((size_t)(n_rows * s->cells.d + 1), sizeof(double));
   for (int64_t k = 0; k < s->d && x; k++)
     for (int64_t r = 0; r < n_rows; r++) {
       int64_t row = rows ? rows[r] : r;
-      x[k * n_rows + r] = y->data ? y->data[k * y->n + row] : s->cells.x[k * s->cells.n + s->position[row]];
+      x[k * n_rows + r] = y->data ? fk_column(y, k)[row] : s->cells.x[k * s->cells.n + s->position[row]];
     }
   return x;
 }
@@ -268,14 +268,14 @@ enum fk_status fk_direct_groups_init(struct fk_direct_groups *g, struct fk_direc
     g->n = s->n_groups;
     return FK_STATUS_OK;
   }
-  struct fk_points targets = job->targets;
+  struct fk_matrix targets = job->targets;
   double *gathered = NULL;
   if (!targets.data || rows || s->lifted) {
     int64_t m = targets.data ? targets.n : s->cells.n;
     if (!rows) n_rows = m;
     gathered = gather_rows(s, job, rows, n_rows);
     if (!gathered) return out_of_memory(err, 8.0 * (double)n_rows * s->cells.d);
-    targets = (struct fk_points){gathered, n_rows, s->cells.d};
+    targets = fk_doubles(gathered, n_rows, s->cells.d);
     g->rows = rows;
   }
   status = fk_cells_init(&g->own, &targets, FK_DIRECT_GROUP, s->options.threads, err);

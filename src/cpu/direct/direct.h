@@ -30,7 +30,7 @@ struct fk_direct_options {
 
 /* x: n x d, whitened, 1 <= d <= FK_DIRECT_MAX_DIM, n < 2^32; copied, as b (n x n_columns; NULL: one column of
  * ones). n = 0 is fine. */
-enum fk_status fk_direct_create(const struct fk_points *x, const double *b, int64_t n_columns,
+enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int64_t n_columns,
                                 const struct fk_direct_options *options, struct fk_direct **direct,
                                 struct fk_error *err);
 /* Other columns for the same points, as a solver needs for every product. */
@@ -40,7 +40,7 @@ void fk_direct_destroy(struct fk_direct *direct); /* NULL is fine */
 
 /* What is summed at which targets. */
 struct fk_direct_job {
-  struct fk_points targets; /* m x d, whitened; data NULL: the sources */
+  struct fk_matrix targets; /* m x d, whitened; data NULL: the sources */
   int64_t self_first; /* target i is source self_first + i and leaves that pair out; -1: no pair is left out */
   double factor[3];   /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2; {1, 0, 0}: the kernel alone */
   double tol;
@@ -81,7 +81,7 @@ double fk_direct_least_seconds(double n, double m, int threads);
 /* What is asked. n, m: sizes of the whole sets, of which x and targets may be samples (rows drawn at random or
  * evenly); targets.data NULL: the sources. */
 struct fk_direct_question {
-  struct fk_points x, targets;
+  struct fk_matrix x, targets;
   double n, m;
   int64_t n_columns;
   bool gradient;

@@ -32,13 +32,11 @@ double fk_direct_least_seconds(double n, double m, int threads) {
 }
 
 /* At most `most` points, evenly spaced among the rows. */
-static bool thin_out(const struct fk_points *from, int64_t most, struct fk_points *to) {
+static bool thin_out(const struct fk_matrix *from, int64_t most, struct fk_matrix *to) {
   int64_t n = fk_smaller(from->n, most);
   double *x = malloc(sizeof(double) * (size_t)(n * from->d + 1));
-  *to = (struct fk_points){x, n, from->d};
-  for (int64_t k = 0; k < from->d && x; k++)
-    for (int64_t i = 0; i < n; i++)
-      x[k * n + i] = from->data[k * from->n + (int64_t)((double)i * ((double)from->n / (double)n))];
+  *to = fk_doubles(x, n, from->d);
+  if (x) fk_thin_out(from, n, x);
   return x != NULL;
 }
 
@@ -131,7 +129,7 @@ static enum fk_status guess_groups(struct guess *g, struct fk_error *err) {
 
 static void price(const struct guess *g, const struct fk_direct_options *options, struct fk_direct_cost *cost) {
   const struct fk_direct_question *q = g->question;
-  const struct fk_points *aims = &g->work.job->targets;
+  const struct fk_matrix *aims = &g->work.job->targets;
   double per_group = aims->n > 0 ? (double)aims->n / (double)g->work.groups.n : 1, groups = q->m / per_group;
   double columns = q->by_rows ? 1 : (double)q->n_columns, times = q->by_rows ? (double)q->n_columns : 1;
   struct counts each = g->each;
@@ -171,7 +169,7 @@ static enum fk_status guess(struct guess *g, const struct fk_direct_options *opt
 
 enum fk_status fk_direct_guess(const struct fk_direct_question *q, const struct fk_direct_options *options,
                                struct fk_direct_cost *cost, struct fk_error *err) {
-  struct fk_points sources = {NULL, 0, q->x.d}, aims = {NULL, 0, q->x.d};
+  struct fk_matrix sources = fk_doubles(NULL, 0, q->x.d), aims = sources;
   struct fk_direct_options quick = {.single = options->single, .threads = 1};
   struct guess g = {.question = q, .least = 0};
   enum fk_status status = FK_STATUS_OK;

@@ -13,12 +13,12 @@ enum { SORTED_ONCE = 1 << 27 };
 
 /* One side's points, a chunk at a time, or all of them sorted. */
 struct side {
-  const struct fk_points *points;
+  const struct fk_matrix *points;
   double *u; /* d x size */
   int64_t size;
 };
 
-static enum fk_status side_init(struct side *side, const struct fk_grid_task *task, const struct fk_points *points,
+static enum fk_status side_init(struct side *side, const struct fk_grid_task *task, const struct fk_matrix *points,
                                 int64_t size, struct fk_error *err) {
   side->points = points;
   side->size = fk_smaller(size, points->n);
@@ -271,7 +271,7 @@ static enum fk_status sum_terms(const struct fk_grid_task *task, const struct fk
 
 /* ---- sums of some rows ------------------------------------------------------------------------ */
 
-static enum fk_status sum_some_rows(const struct fk_grid_task *task, const struct fk_points *rows,
+static enum fk_status sum_some_rows(const struct fk_grid_task *task, const struct fk_matrix *rows,
                                     const double factor[3], double *sums, double *absolute, struct fk_error *err) {
   struct fk_check check;
   int threads = task->opts->threads;

@@ -37,7 +37,7 @@ void fk_envelope_free(struct fk_envelope *envelope);
 
 /* Points as they are, or whitened already (raw NULL). mass writes the |b| of `count` of them; NULL: ones. */
 struct fk_envelope_points {
-  const struct fk_points *raw;
+  const struct fk_matrix *raw;
   const struct fk_whitening *whitening;
   const struct fk_grid_points *whitened;
   void (*mass)(const void *data, int64_t first, int64_t count, double *mass);
