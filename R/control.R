@@ -71,16 +71,10 @@ CONTROL_DEFAULTS <- list(
 # The same of functions that go by a tolerance unless they are told not to.
 TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
 
-# As the arguments have them that were left alone.
+# As the arguments have them that were left alone; the others are NULL then.
 CONTROL_CHOICES <- list(
   backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
-)
-
-# What functions with all short names hand to settle_control() where none was given.
-LEFT_ALONE <- c(
-  CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL),
-  CONTROL_CHOICES[c("engine", "tol_type")]
 )
 
 # What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
@@ -90,16 +84,9 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
     check_control(control)
     for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
   }
-  # as nearly always
-  if (identical(given, LEFT_ALONE)) return(defaults)
   for (name in names(given)) {
     value <- given[[name]]
-    left_alone <- switch(name,
-      threads = , devices = is.null(value),
-      tol = FALSE,
-      identical(value, CONTROL_CHOICES[[name]])
-    )
-    if (!left_alone) defaults[name] <- list(value)
+    if (!identical(value, CONTROL_CHOICES[[name]])) defaults[name] <- list(value)
   }
   defaults
 }
@@ -112,8 +99,12 @@ check_control <- function(control) {
 
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
 run_control <- function(asked) {
-  # whose checks would take longer than all else
-  if (!identical(asked, CONTROL_DEFAULTS)) asked <- check_asked(asked)
+  # most calls ask as the last one did, and checks would take longer than all else
+  if (!identical(asked, session$asked)) {
+    session$checked <- check_asked(asked)
+    session$asked <- asked
+  }
+  asked <- session$checked
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,

@@ -162,7 +162,7 @@
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
   # data |> flash_kde(formula = ~ a), as lm() takes it
-  if ("formula" %in% ...names()) {
+  if (any(...names() == "formula", na.rm = TRUE)) {
     call <- name_data(match.call())
     if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
     return(fit_named_formula(call, parent.frame(), data = x, ...))
@@ -181,9 +181,10 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)))
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
+    tol = if (!missing(tol)) tol
+  ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
   points <- check_points(x, "x", infinite = TRUE)
@@ -233,9 +234,10 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), control = NULL, ...) {
   check_fit_dots(...)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)))
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
+    tol = if (!missing(tol)) tol
+  ))
   list(estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, asked = asked)
 }
 

@@ -73,9 +73,10 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
+    tol = if (!missing(tol)) tol
+  ), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   if (is_big(x) || is.function(x)) {
     stop_argument("x", "must be in memory: kernel_matvec() takes a big.matrix or a function, for one product")
