@@ -19,6 +19,8 @@
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
 #' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
+#' @param host_memory Bytes of the machine's memory that what the CPU prepares of points may occupy between calls: the
+#'   points as its engines read them, trees and grids. `NULL`: 1 GiB.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -29,7 +31,8 @@
 #' # one part of it otherwise
 #' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
-                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL) {
+                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+                          host_memory = NULL) {
   control <- mget(names(CONTROL_DEFAULTS))
   for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
   structure(control, class = "flash_control")
@@ -65,7 +68,8 @@ drop_nulls <- function(list) if (!is.null(unlist(list))) list[!vapply(list, is.n
 # What counts where nothing is said.
 CONTROL_DEFAULTS <- list(
   backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
-  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL
+  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+  host_memory = NULL
 )
 
 # The same of functions that go by a tolerance unless they are told not to.
@@ -108,7 +112,7 @@ run_control <- function(asked) {
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
-    device_memory = asked$device_memory, progress = progress_closure(), asked = asked
+    device_memory = asked$device_memory, host_memory = asked$host_memory, progress = progress_closure(), asked = asked
   )
 }
 
@@ -153,6 +157,7 @@ check_setting <- function(name, value) {
     memory_limit = return(check_bytes(value, name)),
     chunk_bytes = return(check_bytes(value, name, min = 8)),
     device_memory = return(check_bytes(value, name)),
+    host_memory = return(check_bytes(value, name, min = 0)),
     return(check_choice(value, CONTROL_CHOICES[[name]], name))
   )
   value

@@ -22,10 +22,10 @@
 #' [kernel_matvec()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
 #' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
 #'
-#' **What is kept** belongs to the operator and goes with it, when R collects it. On a GPU that is at most
-#' `device_memory` bytes for all operators and fits together ([flash_control()]), where those used longest ago give way;
-#' [gpu_release()] frees all of it. An operator that was saved with [saveRDS()], or that gave way, is prepared again by
-#' its next product. In a forked child of a process that has used CUDA, as of `parallel::mclapply()`, a product on
+#' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
+#' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
+#' where those used longest ago give way; [gpu_release()] frees what is on GPUs. An operator that was saved with
+#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used CUDA, as of `parallel::mclapply()`, a product on
 #' a GPU is an error of class `flashkernel_error_forked`; on the CPU it works.
 #'
 #' @inheritParams kernel_matvec
