@@ -103,7 +103,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
   structure <- check_structure(structure)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) tol
+    tol = if (!missing(tol)) check_tol(tol)
   ), TOLERANT_DEFAULTS)
   hold_limits(asked)
   data <- selector_data(x, weights, subsample)
@@ -150,7 +150,7 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
   structure <- check_structure(structure)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) tol
+    tol = if (!missing(tol)) check_tol(tol)
   ), TOLERANT_DEFAULTS)
   hold_limits(asked)
   data <- selector_data(x, weights, subsample)

@@ -44,7 +44,7 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
 #' @export
 print.flash_control <- function(x, ...) {
   said <- said_in(x)
-  if (is.null(said)) {
+  if (length(said) == 0) {
     cat("Control of computations: all by default\n")
   } else {
     values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
@@ -58,10 +58,7 @@ setting_label <- function(name, value) {
   paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
 }
 
-said_in <- function(control) names(drop_nulls(control))
-
-# NULL where there is nothing else.
-drop_nulls <- function(list) if (!is.null(unlist(list))) list[!vapply(list, is.null, NA)]
+said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 
 # ---- from what was asked for to what C takes --------------------------------------------------
 
@@ -75,7 +72,7 @@ CONTROL_DEFAULTS <- list(
 # The same of functions that go by a tolerance unless they are told not to.
 TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
 
-# As the arguments have them that were left alone; the others are NULL then.
+# As the arguments have them that were left alone, if they are not NULL.
 CONTROL_CHOICES <- list(
   backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
@@ -90,7 +87,7 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   }
   for (name in names(given)) {
     value <- given[[name]]
-    if (!identical(value, CONTROL_CHOICES[[name]])) defaults[name] <- list(value)
+    if (!is.null(value) && !identical(value, CONTROL_CHOICES[[name]])) defaults[[name]] <- value
   }
   defaults
 }

@@ -182,8 +182,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
-    tol = if (!missing(tol)) tol
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
@@ -235,8 +235,8 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               engine = c("auto", "exact", "fast"), control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
-    tol = if (!missing(tol)) tol
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
   list(estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, asked = asked)
 }

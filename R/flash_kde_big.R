@@ -13,8 +13,8 @@ flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace"), bandwidth, 
   x <- check_big(x, "x")
   estimator <- check_estimator_in_pieces(estimator)
   asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
-    tol = if (!missing(tol)) tol
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
   run <- start_run(asked)
   resolved <- resolve_control(run, nrow(x), nrow(x), ncol(x))

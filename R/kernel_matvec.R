@@ -130,8 +130,8 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
   asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
-    tol = if (!missing(tol)) tol
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   given <- check_sums(x, if (!missing(y)) y, b, bandwidth, weights, kernel)

@@ -25,8 +25,9 @@
 #' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
 #' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
 #' where those used longest ago give way; [gpu_release()] frees what is on GPUs. An operator that was saved with
-#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used CUDA, as of `parallel::mclapply()`, a product on
-#' a GPU is an error of class `flashkernel_error_forked`; on the CPU it works.
+#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used
+#' CUDA, as of `parallel::mclapply()`, a product on a GPU is an error of class `flashkernel_error_forked`; on the CPU it
+#' works.
 #'
 #' @inheritParams kernel_matvec
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, or a vector for one dimension.
@@ -74,8 +75,8 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
   asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type,
-    tol = if (!missing(tol)) tol
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   if (is_big(x) || is.function(x)) {

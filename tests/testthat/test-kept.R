@@ -36,7 +36,8 @@ test_that("tails, weights, leave-one-out and other precisions take what is kept,
     made <- \() flash_kde(x, estimator, bandwidth = 0.5, weights = w, backend = "cpu")
     results <- list(
       \(fit) predict(fit, y, type = "log_density"), \(fit) predict(fit, y, se.fit = TRUE),
-      \(fit) predict(fit, y, type = "score"), \(fit) predict(fit, loo = TRUE), \(fit) predict(fit, y, control = in_single)
+      \(fit) predict(fit, y, type = "score"), \(fit) predict(fit, loo = TRUE),
+      \(fit) predict(fit, y, control = in_single)
     )
     fit <- made()
     for (i in c(1:5, 5:1)) {
