@@ -10,7 +10,7 @@ double fk_kept_limit(const struct fk_opts *opts) {
 
 double fk_kept_bytes(void) { return bytes_in_all; }
 
-/* What is not in the ring is none of its business. */
+/* What takes little is not in the ring. */
 static void take_out(struct fk_kept *kept) {
   if (!kept->older) return;
   kept->older->newer = kept->newer;
@@ -44,27 +44,17 @@ void *fk_kept_use(struct fk_operator *op, enum fk_keeper keeper) {
   return kept->state;
 }
 
-static bool is_of(const struct fk_operator *op, const struct fk_kept *kept) {
-  for (int i = 0; i < FK_KEEPERS; i++)
-    if (kept == &op->kept[i]) return true;
-  return false;
-}
-
 bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what, const struct fk_opts *opts) {
   struct fk_kept *kept = &op->kept[keeper];
   double limit = fk_kept_limit(opts);
   if (kept->state != what.state) drop(kept);
   take_out(kept);
   *kept = (struct fk_kept){what.state, what.free, what.bytes};
-  for (struct fk_kept *oldest = ring.newer, *next; bytes_in_all + what.bytes > limit && oldest != &ring;
-       oldest = next) {
-    next = oldest->newer;
-    if (!is_of(op, oldest) && what.bytes <= limit) drop(oldest);
-  }
-  if (bytes_in_all + what.bytes > limit) {
+  if (what.bytes > limit) {
     drop(kept);
     return false;
   }
+  while (bytes_in_all + what.bytes > limit && ring.newer != &ring) drop(ring.newer);
   put_in_front(kept);
   return true;
 }

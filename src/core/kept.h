@@ -11,8 +11,8 @@ double fk_kept_limit(const struct fk_opts *opts);
 
 /* It is used now; NULL: there is none. */
 void *fk_kept_use(struct fk_operator *op, enum fk_keeper keeper);
-/* `what`, for which others give way, but nothing of the same operator. Of what is there already only the bytes are
- * new. False: the limit does not allow it, and it is freed. */
+/* `what`, for which others give way; of what is there already only the bytes are new. False: it is more than the
+ * limit by itself, and is freed. Who uses something that is kept calls nobody who keeps. */
 bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what, const struct fk_opts *opts);
 void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper);
 /* Of all operators. */
