@@ -101,9 +101,10 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"),
   check_dots_empty(...)
   estimator <- check_estimator(estimator)
   structure <- check_structure(structure)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices
-  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices,
+    tol = if (!missing(tol)) check_tol(tol)
+  ), TOLERANT_DEFAULTS)
   hold_limits(asked)
   data <- selector_data(x, weights, subsample)
   run <- start_run(search_control(asked, data$d))
@@ -147,9 +148,10 @@ bw_lscv <- function(x, structure = c("scaled", "diagonal", "scalar", "sphered", 
                     devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
   structure <- check_structure(structure)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices
-  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices,
+    tol = if (!missing(tol)) check_tol(tol)
+  ), TOLERANT_DEFAULTS)
   hold_limits(asked)
   data <- selector_data(x, weights, subsample)
   run <- start_run(search_control(asked, data$d))

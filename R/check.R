@@ -18,7 +18,7 @@ check_points <- function(x, arg, d = NULL, names = NULL, like = "the training po
 }
 
 # integer64 of package bit64 says that it is numeric: its doubles are the bits of integers.
-is_number <- function(x) is.numeric(x) && !inherits(x, "integer64")
+is_number <- function(x) is.numeric(x) && !(is.object(x) && inherits(x, "integer64"))
 
 as_points <- function(x, arg, d = NULL) {
   # plain_matrix() would say the same
@@ -193,9 +193,9 @@ check_weights <- function(weights, n, arg = "weights", missing = FALSE) {
 
 # As match.arg(): the first choice when the argument was left alone, partial names allowed.
 check_choice <- function(value, choices, arg) {
-  if (identical(value, choices)) return(choices[1])
-  if (is.character(value) && length(value) == 1 && is.null(attributes(value)) && value %in% choices) return(value)
   one_name <- is.character(value) && length(value) == 1 && !is.na(value)
+  if (one_name && is.null(attributes(value)) && any(value == choices)) return(value)
+  if (identical(value, choices)) return(choices[1])
   found <- if (one_name) pmatch(value, choices) else NA
   if (is.na(found)) {
     nearest <- if (one_name && validEnc(value)) nearest_choice(value, choices)

@@ -9,7 +9,7 @@ chunk_bytes <- function() {
   check_bytes(getOption("flashkernel.chunk_bytes", 2^27), "options(flashkernel.chunk_bytes)", min = 8)
 }
 
-is_big <- function(x) inherits(x, "big.matrix")
+is_big <- function(x) is.object(x) && inherits(x, "big.matrix")
 
 check_table <- function(x, arg, d = NULL, names = NULL) {
   if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names, single = TRUE)

@@ -19,6 +19,8 @@
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
 #' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
+#' @param host_memory Bytes of the machine's memory that what the CPU prepares of points may occupy between calls: the
+#'   points as its engines read them, trees and grids. `NULL`: 1 GiB.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -29,7 +31,8 @@
 #' # one part of it otherwise
 #' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
-                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL) {
+                          tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+                          host_memory = NULL) {
   control <- mget(names(CONTROL_DEFAULTS))
   for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
   structure(control, class = "flash_control")
@@ -41,7 +44,7 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
 #' @export
 print.flash_control <- function(x, ...) {
   said <- said_in(x)
-  if (is.null(said)) {
+  if (length(said) == 0) {
     cat("Control of computations: all by default\n")
   } else {
     values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
@@ -55,32 +58,24 @@ setting_label <- function(name, value) {
   paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
 }
 
-said_in <- function(control) names(drop_nulls(control))
-
-# NULL where there is nothing else.
-drop_nulls <- function(list) if (!is.null(unlist(list))) list[!vapply(list, is.null, NA)]
+said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 
 # ---- from what was asked for to what C takes --------------------------------------------------
 
 # What counts where nothing is said.
 CONTROL_DEFAULTS <- list(
   backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
-  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL
+  tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
+  host_memory = NULL
 )
 
 # The same of functions that go by a tolerance unless they are told not to.
 TOLERANT_DEFAULTS <- replace(CONTROL_DEFAULTS, "tol", 1e-6)
 
-# As the arguments have them that were left alone.
+# As the arguments have them that were left alone, if they are not NULL.
 CONTROL_CHOICES <- list(
   backend = c("auto", "cpu", "cuda"), precision = c("auto", "double", "single", "fast"),
   engine = c("auto", "exact", "fast"), tol_type = c("global", "pointwise")
-)
-
-# What functions with all short names hand to settle_control() where none was given.
-LEFT_ALONE <- c(
-  CONTROL_CHOICES[c("backend", "precision")], list(threads = NULL, devices = NULL),
-  CONTROL_CHOICES[c("engine", "tol_type")]
 )
 
 # What to compute by, all parts of it: those `given` by short names, else those of `control`, else `defaults`. They
@@ -90,16 +85,9 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
     check_control(control)
     for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
   }
-  # as nearly always
-  if (identical(given, LEFT_ALONE)) return(defaults)
   for (name in names(given)) {
     value <- given[[name]]
-    left_alone <- switch(name,
-      threads = , devices = is.null(value),
-      tol = FALSE,
-      identical(value, CONTROL_CHOICES[[name]])
-    )
-    if (!left_alone) defaults[name] <- list(value)
+    if (!is.null(value) && !identical(value, CONTROL_CHOICES[[name]])) defaults[[name]] <- value
   }
   defaults
 }
@@ -112,12 +100,16 @@ check_control <- function(control) {
 
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
 run_control <- function(asked) {
-  # whose checks would take longer than all else
-  if (!identical(asked, CONTROL_DEFAULTS)) asked <- check_asked(asked)
+  # most calls ask as the last one did, and checks would take longer than all else
+  if (!identical(asked, session$asked)) {
+    session$checked <- check_asked(asked)
+    session$asked <- asked
+  }
+  asked <- session$checked
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
-    device_memory = asked$device_memory, progress = progress_closure(), asked = asked
+    device_memory = asked$device_memory, host_memory = asked$host_memory, progress = progress_closure(), asked = asked
   )
 }
 
@@ -162,6 +154,7 @@ check_setting <- function(name, value) {
     memory_limit = return(check_bytes(value, name)),
     chunk_bytes = return(check_bytes(value, name, min = 8)),
     device_memory = return(check_bytes(value, name)),
+    host_memory = return(check_bytes(value, name, min = 0)),
     return(check_choice(value, CONTROL_CHOICES[[name]], name))
   )
   value

@@ -10,7 +10,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
   data <- handle_missing(points, weights, options$na.action, arg)
-  data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
   check_fit_memory(data$points, debiased, arg)
   if (!is.null(options$score_bandwidth) && !debiased) {
@@ -32,7 +32,7 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
   main <- bandwidths$main
   size <- dim(data$points)
   about <- list(
-    call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = colnames(data$points),
+    call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = dimnames(data$points)[[2]],
     weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
     debiased = debias$debiased, centred = debias$centred, terms = formula$terms, variables = formula$variables,
     na.action = data$omitted
@@ -123,7 +123,7 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
 want_bandwidth <- function(bandwidth, points, weights, arg) {
   if (is.null(bandwidth)) return(default_selector())
   if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
-  found <- as_bandwidth(bandwidth, ncol(points), arg, colnames(points))
+  found <- as_bandwidth(bandwidth, ncol(points), arg, dimnames(points)[[2]])
   found$selector <- selector_of(bandwidth)
   found
 }

@@ -103,7 +103,7 @@
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
 #'     predictions go; else `NULL`.}
 #'   \item{`backend`, `precision`, `threads`, `devices`, `engine`, `tol`, `tol_type`, `memory_limit`,
-#'     `chunk_bytes`, `device_memory`}{as asked for, also by `control`; predictions go by them.}
+#'     `chunk_bytes`, `device_memory`, `host_memory`}{as asked for, also by `control`; predictions go by them.}
 #'   \item{`factor`, `computed`}{for the methods: the Cholesky factor of `bandwidth`, and what was computed where,
 #'     for [diagnostics()].}
 #'   \item{`terms`, `variables`, `na.action`}{as in other R models; the first two for fits by formula,
@@ -162,7 +162,7 @@
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
   # data |> flash_kde(formula = ~ a), as lm() takes it
-  if ("formula" %in% ...names()) {
+  if (any(...names() == "formula", na.rm = TRUE)) {
     call <- name_data(match.call())
     if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
     return(fit_named_formula(call, parent.frame(), data = x, ...))
@@ -181,9 +181,10 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)))
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
   points <- check_points(x, "x", infinite = TRUE)
@@ -233,9 +234,10 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), control = NULL, ...) {
   check_fit_dots(...)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)))
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  ))
   list(estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, asked = asked)
 }
 

@@ -12,9 +12,10 @@ flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace"), bandwidth, 
   check_fit_dots(...)
   x <- check_big(x, "x")
   estimator <- check_estimator_in_pieces(estimator)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)))
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  ))
   run <- start_run(asked)
   resolved <- resolve_control(run, nrow(x), nrow(x), ncol(x))
   weights <- common_scale(check_weights(weights, nrow(x)))

@@ -129,9 +129,10 @@ kernel_matvec <- function(x, y = x, b = NULL, bandwidth,
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  ), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   given <- check_sums(x, if (!missing(y)) y, b, bandwidth, weights, kernel)
   result <- sum_kernels(given$sources, given$at, given$b, run, out, chunk_rows)

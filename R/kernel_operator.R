@@ -22,11 +22,12 @@
 #' [kernel_matvec()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
 #' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
 #'
-#' **What is kept** belongs to the operator and goes with it, when R collects it. On a GPU that is at most
-#' `device_memory` bytes for all operators and fits together ([flash_control()]), where those used longest ago give way;
-#' [gpu_release()] frees all of it. An operator that was saved with [saveRDS()], or that gave way, is prepared again by
-#' its next product. In a forked child of a process that has used CUDA, as of `parallel::mclapply()`, a product on
-#' a GPU is an error of class `flashkernel_error_forked`; on the CPU it works.
+#' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
+#' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),
+#' where those used longest ago give way; [gpu_release()] frees what is on GPUs. An operator that was saved with
+#' [saveRDS()], or that gave way, is prepared again by its next product. In a forked child of a process that has used
+#' CUDA, as of `parallel::mclapply()`, a product on a GPU is an error of class `flashkernel_error_forked`; on the CPU it
+#' works.
 #'
 #' @inheritParams kernel_matvec
 #' @param x The `n` source points: a numeric matrix, a data frame of numeric columns, a `float32` matrix of the package
@@ -74,9 +75,10 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(bandwidth)) stop_argument("bandwidth", "must be given")
   kernel <- check_kernel(kernel)
-  asked <- settle_control(control, c(list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine, tol_type = tol_type
-  ), if (!missing(tol)) list(tol = tol)), TOLERANT_DEFAULTS)
+  asked <- settle_control(control, list(
+    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
+    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  ), TOLERANT_DEFAULTS)
   run <- start_run(asked)
   if (is_big(x) || is.function(x)) {
     stop_argument("x", "must be in memory: kernel_matvec() takes a big.matrix or a function, for one product")

@@ -73,7 +73,7 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
     backend = backend, threads = threads, devices = devices, engine = engine, tol = tol, tol_type = tol_type
   )
   # a fit may come from another machine: what it asked for need not be here
-  run <- start_run(settle_control(control, drop_nulls(given), fit_asked(object)), "Predicting")
+  run <- start_run(settle_control(control, given, fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   if (is.null(newdata)) {

@@ -74,7 +74,8 @@ show_bar <- function(state, fraction) {
 # where the option asks for them.
 progress_style <- function(watched = is_watched()) {
   wanted <- getOption("flashkernel.progress")
-  if (watched) !isFALSE(wanted) else if (isTRUE(wanted)) "lines" else FALSE
+  if (isFALSE(wanted)) return(FALSE)
+  if (watched) TRUE else if (isTRUE(wanted)) "lines" else FALSE
 }
 
 # Found out once in a session: it takes as long as a small sum.

@@ -76,6 +76,7 @@ struct fk_opts {
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
+  double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
   struct fk_poll poll;
 };
 
@@ -316,12 +317,23 @@ enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk
                                   struct fk_error *err);
 void fk_operator_free(struct fk_operator *op);
 
-/* What an engine prepared, and how it is given back. */
+/* What an engine prepared, and how it is given back. What takes much of the host's memory is among all that does,
+ * see core/kept.h. */
 struct fk_kept {
   void *state;
   void (*free)(void *state);
+  double bytes;
+  struct fk_kept *older, *newer; /* NULL: not among them */
 };
-enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_SAMPLES, FK_KEEPER_CUDA, FK_KEEPERS };
+enum fk_keeper {
+  FK_KEEPER_RADIUS,  /* how far the sources reach */
+  FK_KEEPER_PACKED,  /* the sources as the exact engine reads them on the CPU */
+  FK_KEEPER_GRID,    /* in the order of a grid, and the grid, on the CPU */
+  FK_KEEPER_DIRECT,  /* in cells, for direct sums */
+  FK_KEEPER_SAMPLES, /* some of them, by which methods are chosen */
+  FK_KEEPER_CUDA,    /* what GPUs have */
+  FK_KEEPERS
+};
 
 /* Of an operator, for engines and estimators. */
 struct fk_operator {

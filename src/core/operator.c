@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kept.h"
 #include "resident.h"
 
 enum fk_status fk_operator_create(const struct fk_operator_spec *spec, struct fk_operator **out,
@@ -40,8 +41,7 @@ struct fk_operator *fk_task_keeper(const struct fk_task *task) {
 
 void fk_operator_free(struct fk_operator *op) {
   if (!op) return;
-  for (size_t i = 0; i < sizeof op->kept / sizeof *op->kept; i++)
-    if (op->kept[i].state) op->kept[i].free(op->kept[i].state);
+  for (int i = 0; i < FK_KEEPERS; i++) fk_kept_drop(op, (enum fk_keeper)i);
   fk_whitening_free(&op->whitening);
   free(op->chol);
   free(op);

@@ -118,7 +118,7 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
 
 /* Of an operator's sources it is found once. */
 static enum fk_status radius2_of(const struct fk_task *task, int threads, double *radius2, struct fk_error *err) {
-  struct fk_kept *kept = fk_task_own(task) ? &task->op->kept[FK_KEEPER_EXACT_CPU] : NULL;
+  struct fk_kept *kept = fk_task_own(task) ? &task->op->kept[FK_KEEPER_RADIUS] : NULL;
   if (kept && kept->state) {
     *radius2 = *(double *)kept->state;
     return FK_STATUS_OK;
@@ -127,7 +127,7 @@ static enum fk_status radius2_of(const struct fk_task *task, int threads, double
   double *found = kept && !status ? malloc(sizeof *found) : NULL;
   if (found) {
     *found = *radius2;
-    *kept = (struct fk_kept){found, free};
+    *kept = (struct fk_kept){.state = found, .free = free};
   }
   return status;
 }
@@ -148,10 +148,12 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, false, threads, err);
   if (status) return status;
-  if (task->targets.data)
+  if (task->targets.data) {
+    sweep.kept = fk_sweep_kept(&sweep);
     status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
-  else
+  } else {
     status = fk_sweep_symmetric(&sweep, err);
+  }
   if (!status && task->tail_pass) status = tail_pass(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
   if (!status && !mode.single) status = fk_redo_lost_sums(task, &fk_engine_exact_cpu, opts, stats, err);

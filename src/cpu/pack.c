@@ -70,6 +70,12 @@ enum fk_status fk_radius2(const struct fk_matrix *x, const struct fk_whitening *
   return FK_STATUS_OK;
 }
 
+double fk_packed_bytes(const struct fk_kernel_mode *mode, int64_t n, int64_t d, unsigned parts) {
+  int64_t numbers = parts & FK_PACKED_BORROWED ? 0 : d + (parts & FK_PACKED_CONSTANT ? 1 : 0);
+  numbers += (parts & FK_PACKED_WEIGHT ? 1 : 0) + (parts & FK_PACKED_EXPONENT ? 1 : 0);
+  return (double)fk_real_size(mode) * (double)fk_padded(n, FK_TILE_COLS) * (double)numbers;
+}
+
 enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t n, int64_t d,
                               unsigned parts, struct fk_error *err) {
   memset(p, 0, sizeof *p);
@@ -77,17 +83,18 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   p->d = d;
   p->capacity = fk_padded(n, FK_TILE_COLS);
   size_t real = fk_real_size(mode), points = (size_t)p->capacity;
-  bool constant = parts & FK_PACKED_CONSTANT, weight = parts & FK_PACKED_WEIGHT,
-       exponent = parts & FK_PACKED_EXPONENT;
-  double bytes = (double)real * (double)points * (double)(d + constant + weight + exponent);
+  bool own = !(parts & FK_PACKED_BORROWED), constant = own && parts & FK_PACKED_CONSTANT,
+       weight = parts & FK_PACKED_WEIGHT, exponent = parts & FK_PACKED_EXPONENT;
+  double bytes = fk_packed_bytes(mode, n, d, parts);
   if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
-  p->points = fk_aligned_alloc(points * (size_t)d * real);
+  p->borrowed = !own;
+  if (own) p->points = fk_aligned_alloc(points * (size_t)d * real);
   p->ones = fk_aligned_alloc(FK_TILE_COLS * real);
   p->edge = fk_aligned_alloc(FK_TILE_COLS * real);
   if (constant) p->constant = fk_aligned_alloc(points * real);
   if (weight) p->weight = fk_aligned_alloc(points * real);
   if (exponent) p->exponent = fk_aligned_alloc(points * real);
-  if (!p->points || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
+  if ((own && !p->points) || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
       (exponent && !p->exponent)) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
@@ -97,8 +104,10 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
 }
 
 void fk_packed_free(struct fk_packed *p) {
-  fk_aligned_free(p->points);
-  fk_aligned_free(p->constant);
+  if (!p->borrowed) {
+    fk_aligned_free(p->points);
+    fk_aligned_free(p->constant);
+  }
   fk_aligned_free(p->weight);
   fk_aligned_free(p->exponent);
   fk_aligned_free(p->ones);
@@ -174,14 +183,24 @@ static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
   }
 }
 
+static void set_count(struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t count) {
+  p->n = count;
+  for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
+}
+
+void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_packed *from) {
+  p->points = from->points;
+  p->constant = from->constant;
+  set_count(p, mode, from->n);
+}
+
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err) {
   int64_t count = picked->count;
   struct fill fill = {p, mode, picked, {NULL, 0}};
   int panel = mode->ops->panel;
   size_t bytes = 2 * sizeof(double) * (size_t)panel * (size_t)p->d;
-  p->n = count;
-  for (int i = 0; i < FK_TILE_COLS; i++) fk_real_set(mode, p->edge, i, i < count % FK_TILE_COLS ? 1 : 0);
+  set_count(p, mode, count);
   threads = fk_threads_for_work(threads, (double)count * work_of(p->d));
   if (!fk_scratch_init(&fill.panels, threads, bytes)) return out_of_memory(err, (double)bytes);
   fk_parallel_for(threads, fk_padded(count, FK_TILE_COLS) / panel, fk_step_for_work(panel * work_of(p->d)),

@@ -20,8 +20,15 @@ struct fk_packed {
   void *weight;           /* NULL: ones; the padding has weight 0 */
   void *exponent;         /* weights are weight * 2^exponent; NULL: 0 */
   void *ones, *edge;      /* FK_TILE_COLS weights of a tile inside, and of the tile with the padding */
+  bool borrowed;          /* points and constants are another's */
 };
-enum fk_packed_parts { FK_PACKED_CONSTANT = 1, FK_PACKED_WEIGHT = 2, FK_PACKED_EXPONENT = 4 };
+enum fk_packed_parts {
+  FK_PACKED_CONSTANT = 1,
+  FK_PACKED_WEIGHT = 2,
+  FK_PACKED_EXPONENT = 4,
+  FK_PACKED_BORROWED = 8 /* no points and no constants, which fk_packed_borrow() brings */
+};
+double fk_packed_bytes(const struct fk_kernel_mode *mode, int64_t n, int64_t d, unsigned parts);
 
 /* Exponents are x'y - |x|^2 / 2 - |y|^2 / 2. */
 static inline bool fk_mode_is_gram(const struct fk_kernel_mode *mode) {
@@ -51,6 +58,8 @@ struct fk_picked {
 /* Whitens them into p; threads share the panels. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err);
+/* The same points, of one mode, beside weights of its own. */
+void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_packed *from);
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);

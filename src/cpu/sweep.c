@@ -10,6 +10,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/kept.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "sweep.h"
@@ -57,20 +58,27 @@ void fk_sweep_free(struct fk_sweep *s) {
 
 enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, int64_t capacity,
                                struct fk_error *err) {
+  const struct fk_matrix *x = &s->task->sources;
   unsigned parts = (fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0u) | (s->weighted ? FK_PACKED_WEIGHT : 0u) |
-                   (s->weighted && s->tails ? FK_PACKED_EXPONENT : 0u);
+                   (s->weighted && s->tails ? FK_PACKED_EXPONENT : 0u) | (s->kept ? FK_PACKED_BORROWED : 0u);
   p->first = p->end = -1;
-  return fk_packed_init(&p->points, &s->mode, capacity, s->task->sources.d, parts, err);
+  return fk_packed_init(&p->points, &s->mode, s->kept ? x->n : capacity, x->d, parts, err);
 }
 
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  if (p->first == first && p->end == end) return FK_STATUS_OK; /* there already */
+  if (p->first <= first && end <= p->end) return FK_STATUS_OK; /* there already */
   p->first = p->end = -1;
-  struct fk_picked picked = {&task->sources, task->whitening, NULL, first, end - first};
-  enum fk_status status = fk_packed_fill(&p->points, &s->mode, &picked, threads, err);
-  if (status) return status;
+  if (s->kept) {
+    first = 0;
+    end = task->sources.n;
+    fk_packed_borrow(&p->points, &s->mode, s->kept);
+  } else {
+    struct fk_picked picked = {&task->sources, task->whitening, NULL, first, end - first};
+    enum fk_status status = fk_packed_fill(&p->points, &s->mode, &picked, threads, err);
+    if (status) return status;
+  }
   if (s->weighted) fk_packed_weights(&p->points, &s->mode, task->weights + first, s->weight_scale);
   p->first = first;
   p->end = end;
@@ -110,6 +118,54 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric) {
          (factor ? FK_TILE_FACTOR : 0u) | (store ? FK_TILE_STORE : 0u) | (symmetric ? FK_TILE_SYMMETRIC : 0u);
 }
 
+/* ---- sources that are kept -------------------------------------------------------------------- */
+
+/* Those of the last mode. */
+struct kept {
+  struct fk_kernel_mode mode;
+  struct fk_packed points;
+};
+
+static void free_kept(void *state) {
+  struct kept *kept = state;
+  fk_packed_free(&kept->points);
+  free(kept);
+}
+
+static bool is_of_mode(const struct kept *kept, const struct fk_kernel_mode *mode) {
+  return kept->mode.single == mode->single && kept->mode.difference == mode->difference &&
+         kept->mode.scale == mode->scale;
+}
+
+static struct kept *pack_all(const struct fk_sweep *s, unsigned parts) {
+  const struct fk_matrix *x = &s->task->sources;
+  const struct fk_picked all = {x, s->task->whitening, NULL, 0, x->n};
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct kept *kept = calloc(1, sizeof *kept);
+  if (!kept) return NULL;
+  kept->mode = s->mode;
+  if (fk_packed_init(&kept->points, &s->mode, x->n, x->d, parts, &err) ||
+      fk_packed_fill(&kept->points, &s->mode, &all, s->threads, &err)) {
+    free_kept(kept);
+    return NULL;
+  }
+  return kept;
+}
+
+const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s) {
+  struct fk_operator *op = fk_task_keeper(s->task);
+  if (!op || fk_n_targets(s->task) > MIN_CHUNK) return NULL;
+  struct kept *kept = fk_kept_use(op, FK_KEEPER_PACKED);
+  if (kept && is_of_mode(kept, &s->mode)) return &kept->points;
+
+  unsigned parts = fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0;
+  double bytes = fk_packed_bytes(&s->mode, s->task->sources.n, s->task->sources.d, parts);
+  fk_kept_drop(op, FK_KEEPER_PACKED);
+  kept = bytes <= fk_kept_limit(s->opts) ? pack_all(s, parts) : NULL;
+  struct fk_kept what = {.state = kept, .free = free_kept, .bytes = bytes};
+  return kept && fk_keep(op, FK_KEEPER_PACKED, what, s->opts) ? &kept->points : NULL;
+}
+
 /* ---- leave-one-out ---------------------------------------------------------------------------- */
 
 bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows) {
@@ -147,6 +203,7 @@ struct chunk {
   int64_t split, group;    /* sources of a split; splits under way at a time */
   double *partial;         /* an accumulator for each of them; the first collects */
   struct fk_sources sources;
+  int64_t first, end;        /* of the sources, those under way */
   struct fk_scratch kernels; /* a tile for each thread */
   bool find_max;
 };
@@ -159,7 +216,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *targets = &chunk->points;
   int panel = mode->ops->panel, step = mode->ops->row_step;
-  int64_t last = fk_smaller(first_source + chunk->split, chunk->sources.end);
+  int64_t last = fk_smaller(first_source + chunk->split, chunk->end);
   const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
   bool find_max = chunk->find_max;
 
@@ -218,7 +275,7 @@ static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
   int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS);
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   for (int64_t task = splits->from + first; task < splits->from + end; task++)
-    run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->sources.first + task / tiles * chunk->split,
+    run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->first + task / tiles * chunk->split,
              fk_scratch_at(&chunk->kernels, slot), chunk->partial + task / tiles * size);
 }
 
@@ -261,6 +318,8 @@ static enum fk_status run_chunk(const struct fk_sweep *s, struct chunk *chunk, s
   for (int64_t i = 0; i < size; i++) chunk->partial[i] = chunk->find_max ? -INFINITY : 0;
   for (int64_t first = 0; first < n && !status; first += step) {
     int64_t end = fk_smaller(n, first + step), splits = fk_pieces(end - first, chunk->split);
+    chunk->first = first;
+    chunk->end = end;
     status = fk_sources_pack(&chunk->sources, s, first, end, s->threads, err);
     if (!status) status = run_splits(s, chunk, splits, progress, err);
     if (!status) collect(s, chunk, splits);

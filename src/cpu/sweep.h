@@ -14,13 +14,18 @@ struct fk_sweep {
   int64_t n_values;
   double *value_scale;  /* n_values: sums are in units of it */
   bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
+  const struct fk_packed *kept; /* all sources, of this mode; NULL: they are packed as they are used */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
                              const struct fk_kernel_mode *mode, bool tails, int threads, struct fk_error *err);
 void fk_sweep_free(struct fk_sweep *s);
-/* Sources first .. end - 1, whitened and with their weights. No copy of all of them is held when there are
- * many: they are packed in the order in which they are used, which costs little beside their sums. */
+/* Where targets are few packing takes a share of the time: an operator that stays keeps its sources packed. NULL:
+ * it does not, or there are many. */
+const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s);
+/* Sources first .. end - 1, whitened and with their weights; all of them where they are kept. Else no copy of all
+ * is held when there are many: they are packed in the order in which they are used, which costs little beside
+ * their sums. */
 struct fk_sources {
   struct fk_packed points;
   int64_t first, end;

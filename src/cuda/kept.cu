@@ -93,7 +93,7 @@ static enum fk_status find(struct fk_cuda_sources **own, struct fk_cuda_context 
 enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context *context,
                                   struct fk_cuda_sources **sources, struct fk_error *err) {
   struct fk_kept *slot = &op->kept[FK_KEEPER_CUDA];
-  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
+  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept, 0, NULL, NULL};
   struct kept *kept = (struct kept *)slot->state;
   if (!kept) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   FK_TRY(find(&kept->on[context->device], context, err));

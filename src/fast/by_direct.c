@@ -3,25 +3,46 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/kept.h"
 #include "../cpu/direct/direct.h"
 #include "columns.h"
 #include "sample.h"
 
-/* Both sides whitened, as the direct sums hold them anyway. */
-static enum fk_status create_direct(struct fk_fast_job *job, double **u, double **v, struct fk_direct **direct,
-                                    struct fk_error *err) {
-  const struct fk_matrix *targets = fk_task_targets(job->task);
+static void free_direct(void *state) { fk_direct_destroy(state); }
+
+static enum fk_status whiten(const struct fk_fast_job *job, const struct fk_matrix *points, double **u,
+                             struct fk_error *err) {
+  *u = malloc(sizeof(double) * (size_t)(points->n * job->d));
+  return *u ? fk_fast_whiten(job, points, 0, points->n, *u, points->n, err)
+            : fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
+                      8e-6 * (double)points->n * (double)job->d);
+}
+
+/* The sources in their cells, which an operator may have already. Sides that are needed are whitened: the sources
+ * as u, other targets as v. */
+static enum fk_status open_direct(const struct fk_fast_job *job, double **u, double **v, struct fk_direct **direct,
+                                  struct fk_error *err) {
+  struct fk_operator *op = fk_task_keeper(job->task);
   struct fk_direct_options options = {job->single, job->opts->threads, job->opts->poll};
-  *direct = NULL;
-  *u = malloc(sizeof(double) * (size_t)(job->n * job->d));
-  *v = job->same ? NULL : malloc(sizeof(double) * (size_t)(job->m * job->d));
-  if (!*u || (!job->same && !*v))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for whitened points",
-                   8e-6 * (double)(job->n + (job->same ? 0 : job->m)) * (double)job->d);
-  enum fk_status status = fk_fast_whiten(job, &job->task->sources, 0, job->n, *u, job->n, err);
-  if (!status && !job->same) status = fk_fast_whiten(job, targets, 0, job->m, *v, job->m, err);
+  enum fk_status status = FK_STATUS_OK;
+  *direct = op ? fk_kept_use(op, FK_KEEPER_DIRECT) : NULL;
+  if (!*direct || (job->same && job->gradient)) status = whiten(job, &job->task->sources, u, err);
+  if (!job->same && !status) status = whiten(job, fk_task_targets(job->task), v, err);
   struct fk_matrix x = fk_doubles(*u, job->n, job->d);
-  return status ? status : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
+  if (status) return status;
+  return *direct ? fk_direct_restart(*direct, job->b, job->columns, &options, err)
+                 : fk_direct_create(&x, job->b, job->columns, &options, direct, err);
+}
+
+/* It stays with the operator, if there is room. */
+static void close_direct(const struct fk_fast_job *job, struct fk_direct *direct) {
+  struct fk_operator *op = fk_task_keeper(job->task);
+  if (op && direct) {
+    struct fk_kept what = {.state = direct, .free = free_direct, .bytes = fk_direct_rest(direct)};
+    fk_keep(op, FK_KEEPER_DIRECT, what, job->opts);
+  } else {
+    fk_direct_destroy(direct);
+  }
 }
 
 /* Where the sums of the columns and gradients go. The mass is the last column for us and the first, whose gradient
@@ -88,7 +109,7 @@ static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int6
   int64_t m = job->m, d = job->d, sums = job->columns * m;
   struct results r = {.shift = malloc(sizeof(double) * (size_t)(m + job->columns))};
   double *known = r.shift + m;
-  enum fk_status status = create_direct(job, &u, &v, &direct, err);
+  enum fk_status status = open_direct(job, &u, &v, &direct, err);
   r.out = malloc(sizeof(double) * (size_t)(sums + (job->gradient ? m * d : 0)));
   if (!status && (!r.out || !r.shift))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums", 8e-6 * (double)sums);
@@ -115,7 +136,7 @@ static enum fk_status sum_near(struct fk_fast_job *job, bool by_rows, const int6
         task->sums[a * m + i] = r.ask.gradient[a * m + i] + target[a * m + i] * task->mass[i];
     }
   }
-  fk_direct_destroy(direct);
+  close_direct(job, direct);
   free(u);
   free(v);
   free(r.shift);

@@ -74,7 +74,7 @@ static struct fk_fast_kept *keep(const struct fk_fast_job *job, const double *x,
     return NULL;
   }
   memcpy(kept->x, x, bytes);
-  op->kept[FK_KEEPER_SAMPLES] = (struct fk_kept){kept, free_kept};
+  op->kept[FK_KEEPER_SAMPLES] = (struct fk_kept){.state = kept, .free = free_kept};
   return kept;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/kept.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
 #include "../cpu/tile.h"
@@ -251,6 +252,12 @@ static SEXP test_plan(SEXP arguments) {
 
 /* ---- by name ---------------------------------------------------------------------------------- */
 
+/* (): bytes that the CPU keeps of all operators */
+static SEXP test_kept(SEXP arguments) {
+  (void)arguments;
+  return Rf_ScalarReal(fk_kept_bytes());
+}
+
 static const struct {
   const char *name;
   SEXP (*test)(SEXP arguments);
@@ -271,6 +278,7 @@ static const struct {
     {"pool", test_pool},
     {"engines", test_engines},
     {"plan", test_plan},
+    {"kept", test_kept},
 };
 
 SEXP ffi_test(SEXP name, SEXP arguments) {

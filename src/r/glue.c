@@ -79,6 +79,9 @@ static void r_devices(SEXP devices, struct fk_opts *opts) {
   for (int i = 0; i < opts->n_devices; i++) opts->devices[i] = INTEGER(devices)[i];
 }
 
+/* -1: none are named. */
+static double bytes_of(SEXP bytes) { return Rf_isNumeric(bytes) ? Rf_asReal(bytes) : -1; }
+
 void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   memset(stats, 0, sizeof *stats);
   stats->backend = stats->engine = stats->method = stats->precision = stats->isa = "";
@@ -91,8 +94,8 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   if (!(opts->tol > 0)) opts->tol = 0;
   bool pointwise = strcmp(CHAR(Rf_asChar(r_element(control, "tol_type"))), "pointwise") == 0;
   opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
-  SEXP kept = r_element(control, "device_memory");
-  opts->device_memory = Rf_isNumeric(kept) ? Rf_asReal(kept) : -1;
+  opts->device_memory = bytes_of(r_element(control, "device_memory"));
+  opts->host_memory = bytes_of(r_element(control, "host_memory"));
   opts->poll.fn = r_poll;
   opts->poll.data = r_element(control, "progress");
 }

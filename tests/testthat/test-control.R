@@ -26,7 +26,7 @@ test_that("names may be abbreviated, as elsewhere", {
 test_that("every part of a control is checked when it is made", {
   wrong <- list(
     backend = "gpu", precision = "half", threads = 0, devices = -1, engine = "all", tol = 2, tol_type = "local",
-    memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1
+    memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1, host_memory = -1
   )
   expect_setequal(names(wrong), names(formals(flash_control)))
   for (name in names(wrong)) expect_argument_error(do.call(flash_control, wrong[name]), name)
@@ -187,7 +187,7 @@ test_that("fits saved by earlier versions predict and print as they did", {
     fit <- flash_kde(x, estimator, bandwidth = 1)
     old <- fit
     old$diagnostics <- flashkernel:::fit_record(fit)
-    new_fields <- c("engine", "memory_limit", "chunk_bytes", "device_memory", "factor", "computed")
+    new_fields <- c("engine", "memory_limit", "chunk_bytes", "device_memory", "host_memory", "factor", "computed")
     old[c(new_fields, "tol", "tol_type", "devices")] <- NULL
     expect_identical(predict(old, y), predict(fit, y))
     expect_identical(predict(old, loo = TRUE), predict(fit, loo = TRUE))

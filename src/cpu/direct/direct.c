@@ -154,6 +154,21 @@ enum fk_status fk_direct_set_columns(struct fk_direct *s, const double *b, int64
   return wide && !s->lifted ? keep_raw(s, b, err) : FK_STATUS_OK;
 }
 
+enum fk_status fk_direct_restart(struct fk_direct *s, const double *b, int64_t n_columns,
+                                 const struct fk_direct_options *options, struct fk_error *err) {
+  s->options = *options;
+  return fk_direct_set_columns(s, b, n_columns, err);
+}
+
+double fk_direct_rest(struct fk_direct *s) {
+  const struct fk_cells *cells = &s->cells;
+  double of_point = sizeof(double) * s->cells.d + 2 * sizeof(uint32_t);
+  double of_cell = sizeof *cells->cells + 2 * sizeof(double) * cells->d;
+  drop_columns(s);
+  return (double)sizeof *s + of_point * (double)cells->n + of_cell * (double)cells->capacity +
+         sizeof *s->groups * (double)s->n_groups;
+}
+
 enum fk_status fk_direct_positions(struct fk_direct *s, struct fk_error *err) {
   if (s->position) return FK_STATUS_OK;
   s->position = malloc(sizeof(uint32_t) * (size_t)(s->cells.n + 1));

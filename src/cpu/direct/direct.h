@@ -36,6 +36,11 @@ enum fk_status fk_direct_create(const struct fk_matrix *x, const double *b, int6
 /* Other columns for the same points, as a solver needs for every product. */
 enum fk_status fk_direct_set_columns(struct fk_direct *direct, const double *b, int64_t n_columns,
                                      struct fk_error *err);
+/* The same with other options, and after fk_direct_rest(): that leaves of a structure what goes by the points
+ * alone, so many bytes. */
+enum fk_status fk_direct_restart(struct fk_direct *direct, const double *b, int64_t n_columns,
+                                 const struct fk_direct_options *options, struct fk_error *err);
+double fk_direct_rest(struct fk_direct *direct);
 void fk_direct_destroy(struct fk_direct *direct); /* NULL is fine */
 
 /* What is summed at which targets. */

@@ -80,13 +80,12 @@ static double parts_of(const struct fk_direct *s, const struct fk_cells *targets
 
 static bool guess_group(struct guess *g, struct fk_direct_group *group, int64_t i) {
   const struct fk_direct_groups *targets = &g->work.groups;
-  struct fk_rows_done unused = {0, false};
   int64_t at = targets->list[i], first = targets->cells->cells[at].first;
   double box[2 * FK_CELLS_MAX_DIM], parts = 1, pairs = group->pairs;
   if (g->question->by_rows) {
     parts = parts_of(g->work.direct, targets->cells, at, g->shrink);
     shrink(targets->cells, at, g->shrink * pow(parts, -1.0 / targets->cells->d), box);
-    if (!fk_rows_sum(&g->work, group, first, first + 1, box, &unused)) return false;
+    if (!fk_rows_sum(&g->work, group, first, first + 1, box)) return false;
   } else {
     const struct fk_direct *s = g->work.direct;
     shrink(targets->cells, at, g->shrink, box);

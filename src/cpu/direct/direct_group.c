@@ -1,9 +1,12 @@
-/* The work on one group of targets: packing, and the tile over what is packed. */
+/* Groups of targets: the loop over all of them, and the work on one, packing and the tile over what is packed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../core/aligned.h"
+#include "../../core/count.h"
+#include "../../core/pool.h"
+#include "../../core/threads.h"
 #include "direct_parts.h"
 
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,
@@ -46,15 +49,55 @@ bool fk_direct_team_init(struct fk_direct_team *team, int threads, const struct 
   return fits;
 }
 
-double fk_direct_team_pairs(const struct fk_direct_team *team) {
-  double pairs = 0;
-  for (int i = 0; i < team->n; i++) pairs += team->groups[i].pairs;
-  return pairs;
-}
-
 void fk_direct_team_free(struct fk_direct_team *team) {
   for (int i = 0; team->groups && i < team->n; i++) fk_direct_group_free(&team->groups[i]);
   free(team->groups);
+}
+
+struct loop {
+  struct fk_direct_team team;
+  fk_direct_sum_fn *sum;
+  const void *work;
+  int64_t from;
+};
+
+static void sum_some(void *data, int64_t first, int64_t end, int slot) {
+  struct loop *loop = data;
+  for (int64_t g = loop->from + first; g < loop->from + end && !loop->team.failed; g++)
+    if (!loop->sum(loop->work, &loop->team.groups[slot], g)) loop->team.failed = true;
+}
+
+static void collect(const struct fk_direct_team *team, struct fk_direct_job *job, double *left_out,
+                    double *rounding) {
+  *left_out = *rounding = 0;
+  for (int i = 0; i < team->n; i++) {
+    const struct fk_direct_group *group = &team->groups[i];
+    job->pairs += group->pairs;
+    job->used_single = job->used_single || group->used_single;
+    *left_out = fmax(*left_out, group->left_out);
+    *rounding = fmax(*rounding, group->rounding);
+  }
+}
+
+enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_direct_job *job, int64_t n,
+                                    fk_direct_sum_fn *sum, const void *work, double *left_out, double *rounding,
+                                    struct fk_error *err) {
+  const struct fk_direct_options *options = &direct->options;
+  int threads = fk_threads_for_work(options->threads, 2e4 * (double)n * FK_DIRECT_GROUP);
+  struct loop loop = {.sum = sum, .work = work};
+  enum fk_status status = FK_STATUS_OK;
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, &options->poll, threads, (double)n, 4e4);
+  loop.team.failed = !fk_direct_team_init(&loop.team, threads, direct, job);
+  for (int64_t to; loop.from < n && !status; loop.from = to) {
+    to = fk_smaller(n, loop.from + progress.size);
+    if (!loop.team.failed) fk_parallel_for(threads, to - loop.from, 4, sum_some, &loop);
+    status = loop.team.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for pruned sums")
+                              : fk_chunks_done(&progress, to - loop.from, err);
+  }
+  if (!status) collect(&loop.team, job, left_out, rounding);
+  fk_direct_team_free(&loop.team);
+  return status;
 }
 
 static void pack_targets(struct fk_direct_group *group, const double *x, int64_t ld, int count, bool single) {

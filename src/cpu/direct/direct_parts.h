@@ -102,6 +102,9 @@ struct fk_direct_group {
   bool only_count; /* pack, but sum nothing */
   /* added to: sources looked at one by one, kernels computed, of which in float, and those with a shift */
   double packed_from, pairs, single_pairs, shifted_pairs, groups;
+  /* at most: what was left out, and rounding, relative to what the caller takes; whether floats were used */
+  double left_out, rounding;
+  bool used_single;
 };
 bool fk_direct_group_init(struct fk_direct_group *group, const struct fk_direct *direct,
                           const struct fk_direct_job *job);
@@ -110,12 +113,18 @@ void fk_direct_group_free(struct fk_direct_group *group);
 struct fk_direct_team {
   struct fk_direct_group *groups;
   int n;
-  atomic_bool failed; /* for loops: memory was short */
+  atomic_bool failed; /* in a loop memory was short */
 };
 bool fk_direct_team_init(struct fk_direct_team *team, int threads, const struct fk_direct *direct,
                          const struct fk_direct_job *job);
-double fk_direct_team_pairs(const struct fk_direct_team *team);
 void fk_direct_team_free(struct fk_direct_team *team);
+/* Sums group number g. False: no memory. */
+typedef bool fk_direct_sum_fn(const void *work, struct fk_direct_group *group, int64_t g);
+/* All n groups on all threads, between looks for an interrupt. Kernels and floats that were used join the job;
+ * what was left out and rounding are the largest of all groups. */
+enum fk_status fk_direct_each_group(const struct fk_direct *direct, struct fk_direct_job *job, int64_t n,
+                                    fk_direct_sum_fn *sum, const void *work, double *left_out, double *rounding,
+                                    struct fk_error *err);
 /* Targets near each other, x[k * ld + i], and the box around them. */
 struct fk_direct_targets {
   const double *x;
@@ -183,14 +192,9 @@ struct fk_rows_work {
   double floor2; /* log2 of what may be left out of any row, in units of the scaled column; -Inf: nothing */
   double *shift; /* NULL: sums are only priced */
 };
-/* Of one thread. */
-struct fk_rows_done {
-  double left_out;
-  bool single;
-};
 /* Targets first .. end - 1 in the groups' order, at most FK_DIRECT_GROUP; in parts where their sums differ much.
  */
 bool fk_rows_sum(const struct fk_rows_work *work, struct fk_direct_group *group, int64_t first, int64_t end,
-                 const double *box, struct fk_rows_done *done);
+                 const double *box);
 
 #endif

@@ -150,14 +150,13 @@ static void box_of(const struct fk_cells *cells, int64_t first, int64_t end, dou
   }
 }
 
-static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *group, int64_t first, int64_t end,
-                       struct fk_rows_done *done) {
+static bool sum_halves(const struct fk_rows_work *w, struct fk_direct_group *group, int64_t first, int64_t end) {
   double box[2 * FK_CELLS_MAX_DIM];
   int64_t middle = first + (end - first) / 2;
   box_of(w->groups.cells, first, middle, box);
-  if (!fk_rows_sum(w, group, first, middle, box, done)) return false;
+  if (!fk_rows_sum(w, group, first, middle, box)) return false;
   box_of(w->groups.cells, middle, end, box);
-  return fk_rows_sum(w, group, middle, end, box, done);
+  return fk_rows_sum(w, group, middle, end, box);
 }
 
 /* Own terms come off again, and leave their rounding, beside sums of at least 2^size2. Where it would show,
@@ -174,7 +173,7 @@ static double shift_of(const struct fk_direct *s, double offset, double size2) {
 }
 
 bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, int64_t first, int64_t end,
-                 const double *box, struct fk_rows_done *done) {
+                 const double *box) {
   const struct fk_direct *s = w->direct;
   const struct fk_cells *targets = w->groups.cells;
   bool own_out = w->job->self_first >= 0, one = end - first == 1;
@@ -184,7 +183,7 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
     deliver_nothing(w, first, end);
     return true;
   }
-  if (r.apart || (r.offset > NO_DIGITS && !one)) return sum_halves(w, group, first, end, done);
+  if (r.apart || (r.offset > NO_DIGITS && !one)) return sum_halves(w, group, first, end);
   if (r.offset > NO_DIGITS) {
     deliver_nearest(w, first);
     return true;
@@ -206,8 +205,7 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
                         : (double)INFINITY;
   if (!one) rounding += own_error(&own, true, size2);
   bool single = fk_direct_may_be_single(rounding, tol);
-  if (!one && !single && !(own_error(&own, false, size2) <= tol / 16))
-    return sum_halves(w, group, first, end, done);
+  if (!one && !single && !(own_error(&own, false, size2) <= tol / 16)) return sum_halves(w, group, first, end);
 
   int64_t self = one && own_out ? own.first : -1;
   double scale2 = shift_of(s, r.offset, size2);
@@ -215,75 +213,31 @@ bool fk_rows_sum(const struct fk_rows_work *w, struct fk_direct_group *group, in
   fk_direct_group_sum(group, s, &here, self, single, scale2);
   deliver(w, group, first, single, scale2, size2);
   if (!single) rounding = one ? 0 : own_error(&own, false, size2);
-  done->left_out = fmax(done->left_out, near->left_out / allowed + rounding);
-  done->single = done->single || single;
+  group->left_out = fmax(group->left_out, near->left_out / allowed + rounding);
+  group->used_single = group->used_single || single;
   return true;
 }
 
 /* ---- all of them ------------------------------------------------------------------------------ */
 
-static bool sum_group(const struct fk_rows_work *w, struct fk_direct_group *group, int64_t g,
-                      struct fk_rows_done *done) {
+static bool sum_group(const void *work, struct fk_direct_group *group, int64_t g) {
+  const struct fk_rows_work *w = work;
   int64_t i = w->groups.list[g];
   const struct fk_cell *cell = w->groups.cells->cells + i;
-  return fk_rows_sum(w, group, cell->first, cell->end, fk_cell_box(w->groups.cells, i), done);
-}
-
-struct some_groups {
-  const struct fk_rows_work *work;
-  struct fk_direct_team team;
-  struct fk_scratch done; /* of each thread */
-  int64_t from;
-};
-
-static void sum_some(void *data, int64_t first, int64_t end, int slot) {
-  struct some_groups *s = data;
-  for (int64_t g = s->from + first; g < s->from + end && !s->team.failed; g++)
-    if (!sum_group(s->work, &s->team.groups[slot], g, fk_scratch_at(&s->done, slot))) s->team.failed = true;
-}
-
-static bool some_groups_init(struct some_groups *s, const struct fk_rows_work *w, int threads) {
-  s->work = w;
-  bool fits = fk_direct_team_init(&s->team, threads, w->direct, w->job);
-  fits = fk_scratch_init(&s->done, threads, sizeof(struct fk_rows_done)) && fits;
-  for (int t = 0; t < threads && s->done.memory; t++)
-    *(struct fk_rows_done *)fk_scratch_at(&s->done, t) = (struct fk_rows_done){0, false};
-  return fits;
-}
-
-/* What was done joins the job. */
-static void some_groups_free(struct some_groups *s) {
-  struct fk_direct_job *job = s->work->job;
-  for (int t = 0; t < s->team.n && s->done.memory; t++) {
-    const struct fk_rows_done *done = fk_scratch_at(&s->done, t);
-    job->left_out = fmax(job->left_out, done->left_out);
-    job->used_single = job->used_single || done->single;
-  }
-  if (s->team.groups) job->pairs += fk_direct_team_pairs(&s->team);
-  fk_direct_team_free(&s->team);
-  fk_scratch_free(&s->done);
+  return fk_rows_sum(w, group, cell->first, cell->end, fk_cell_box(w->groups.cells, i));
 }
 
 enum fk_status fk_direct_by_rows(struct fk_direct *s, struct fk_direct_job *job, const int64_t *rows,
                                  int64_t n_rows, double *shift, double floor2, struct fk_error *err) {
   struct fk_rows_work w = {.job = job, .shift = shift, .floor2 = floor2};
-  struct fk_chunks progress;
+  double left_out, rounding;
   enum fk_status status = fk_direct_in_logs(s, &w.direct, err);
   if (!status) status = fk_direct_groups_init(&w.groups, w.direct, job, rows, n_rows, err);
-  int threads = fk_threads_for_work(s->options.threads, 2e4 * (double)w.groups.n * FK_DIRECT_GROUP);
-  struct some_groups some = {.from = 0};
   if (!status) {
     fk_reach_init(&w.reach, w.direct, job);
-    fk_chunks_start(&progress, &s->options.poll, threads, (double)w.groups.n, 6e4);
-    some.team.failed = !some_groups_init(&some, &w, threads);
+    status = fk_direct_each_group(w.direct, job, w.groups.n, sum_group, &w, &left_out, &rounding, err);
   }
-  for (int64_t to; some.from < w.groups.n && !status; some.from = to) {
-    to = fk_smaller(w.groups.n, some.from + progress.size);
-    if (!some.team.failed) fk_parallel_for(threads, to - some.from, 4, sum_some, &some);
-    status = some.team.failed ? fk_fail(err, FK_STATUS_ALLOC, "out of memory for rows' sums")
-                              : fk_chunks_done(&progress, to - some.from, err);
-  }
-  if (some.work) some_groups_free(&some);
+  if (!status) job->left_out = fmax(job->left_out, left_out);
   fk_direct_groups_free(&w.groups);
   return status;
 }

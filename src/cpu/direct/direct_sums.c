@@ -2,9 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../../core/count.h"
-#include "../../core/pool.h"
-#include "../../core/threads.h"
 #include "direct_parts.h"
 
 static enum fk_status out_of_memory(struct fk_error *err) {
@@ -17,12 +14,6 @@ struct sums_work {
   struct fk_direct_job *job;
   struct fk_direct_groups groups;
   double least; /* the largest sums, of all columns, are no smaller */
-};
-
-/* What all threads together leave out, and whether one took floats. */
-struct sums_done {
-  double pairs, left_out, rounding;
-  bool single;
 };
 
 /* A group's sums, from the group to the job's rows. */
@@ -56,8 +47,8 @@ static double single_error(const struct sums_work *w, const struct fk_near *near
   return own_error(w, true) + fk_direct_single_error(&w->reach, near, box, 0, w->least);
 }
 
-static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, int64_t g,
-                      struct sums_done *done) {
+static bool sum_group(const void *work, struct fk_direct_group *group, int64_t g) {
+  const struct sums_work *w = work;
   int64_t i = w->groups.list[g];
   const struct fk_cells *targets = w->groups.cells;
   const struct fk_cell *cell = targets->cells + i;
@@ -70,45 +61,10 @@ static bool sum_group(const struct sums_work *w, struct fk_direct_group *group, 
   struct fk_direct_targets here = {targets->x + cell->first, targets->n, (int)(cell->end - cell->first), box};
   fk_direct_group_sum(group, w->direct, &here, -1, single, 0);
   deliver(w, group, cell, single);
-  done->left_out = fmax(done->left_out, group->near.left_out);
-  done->single = done->single || single;
-  done->rounding = fmax(done->rounding, single ? rounding : own_error(w, false));
+  group->left_out = fmax(group->left_out, group->near.left_out);
+  group->used_single = group->used_single || single;
+  group->rounding = fmax(group->rounding, single ? rounding : own_error(w, false));
   return true;
-}
-
-struct some_groups {
-  const struct sums_work *work;
-  struct fk_direct_team team;
-  struct fk_scratch done; /* of each thread */
-  int64_t from;
-};
-
-static void sum_some(void *data, int64_t first, int64_t end, int slot) {
-  struct some_groups *s = data;
-  for (int64_t g = s->from + first; g < s->from + end && !s->team.failed; g++)
-    if (!sum_group(s->work, &s->team.groups[slot], g, fk_scratch_at(&s->done, slot))) s->team.failed = true;
-}
-
-static bool some_groups_init(struct some_groups *s, int threads) {
-  bool fits = fk_direct_team_init(&s->team, threads, s->work->direct, s->work->job);
-  fits = fk_scratch_init(&s->done, threads, sizeof(struct sums_done)) && fits;
-  for (int t = 0; t < threads && s->done.memory; t++)
-    *(struct sums_done *)fk_scratch_at(&s->done, t) = (struct sums_done){0, 0, 0, false};
-  return fits;
-}
-
-static struct sums_done some_groups_free(struct some_groups *s) {
-  struct sums_done all = {0, 0, 0, false};
-  for (int t = 0; t < s->team.n && s->done.memory; t++) {
-    const struct sums_done *done = fk_scratch_at(&s->done, t);
-    all.left_out = fmax(all.left_out, done->left_out);
-    all.rounding = fmax(all.rounding, done->rounding);
-    all.single = all.single || done->single;
-  }
-  if (s->team.groups) all.pairs = fk_direct_team_pairs(&s->team);
-  fk_direct_team_free(&s->team);
-  fk_scratch_free(&s->done);
-  return all;
 }
 
 /* Results are no larger than the sums of |b| k, but where a factor makes them so: what is left out is little
@@ -127,23 +83,11 @@ static double largest_found(const struct sums_work *w) {
 }
 
 static enum fk_status sum_groups(struct sums_work *w, struct fk_error *err) {
-  struct fk_direct *s = w->direct;
-  int threads = fk_threads_for_work(s->options.threads, 2e4 * (double)w->groups.n * FK_DIRECT_GROUP);
-  enum fk_status status = FK_STATUS_OK;
-  struct some_groups some = {.work = w};
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->options.poll, threads, (double)w->groups.n, 3e4);
-  some.team.failed = !some_groups_init(&some, threads);
-  for (int64_t to; some.from < w->groups.n && !status; some.from = to) {
-    to = fk_smaller(w->groups.n, some.from + progress.size);
-    if (!some.team.failed) fk_parallel_for(threads, to - some.from, 8, sum_some, &some);
-    status = some.team.failed ? out_of_memory(err) : fk_chunks_done(&progress, to - some.from, err);
-  }
-  struct sums_done done = some_groups_free(&some);
-  w->job->pairs += done.pairs;
-  w->job->used_single = w->job->used_single || done.single;
+  double left_out, rounding;
+  enum fk_status status =
+      fk_direct_each_group(w->direct, w->job, w->groups.n, sum_group, w, &left_out, &rounding, err);
   if (!status && w->groups.n > 0)
-    w->job->left_out = fmax(w->job->left_out, done.left_out / largest_found(w) + done.rounding);
+    w->job->left_out = fmax(w->job->left_out, left_out / largest_found(w) + rounding);
   return status;
 }
 

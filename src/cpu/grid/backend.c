@@ -5,6 +5,7 @@
 
 #include "../../core/aligned.h"
 #include "../../core/count.h"
+#include "../../core/kept.h"
 #include "../direct/check.h"
 #include "grid.h"
 
@@ -48,9 +49,6 @@ struct kept {
   struct fk_grid *grid;     /* expects the sources themselves, `once`; NULL: there is none */
 };
 
-/* Beyond it an operator's points are sorted again for every sum. */
-#define KEPT_BYTES 0x1p30
-
 static void free_kept(void *state) {
   struct kept *kept = state;
   fk_sorted_free(kept->sorted);
@@ -58,19 +56,21 @@ static void free_kept(void *state) {
   free(kept);
 }
 
-static struct kept *kept_of(const struct fk_grid_task *task) {
-  double bytes = (double)task->sources.n * (8.0 * (double)task->sources.d + 4);
-  if (!task->op || bytes > KEPT_BYTES) return NULL;
-  struct fk_kept *slot = &task->op->kept[FK_KEEPER_FAST_CPU];
-  if (!slot->state) *slot = (struct fk_kept){calloc(1, sizeof(struct kept)), free_kept};
-  return slot->state; /* NULL: no memory, nothing is kept */
+/* Of the points in order. */
+static double sorted_bytes(const struct fk_grid_task *task) {
+  return (double)task->sources.n * (8.0 * (double)task->sources.d + 4);
+}
+
+/* Points that are too many are sorted again for every sum. */
+static bool may_keep(const struct fk_grid_task *task) {
+  return task->op && sorted_bytes(task) <= fk_kept_limit(task->opts);
 }
 
 struct pass {
   const struct fk_grid_task *task;
   struct side sources, targets;
   bool once;                /* both sides are the same points, sorted once */
-  struct kept *kept;        /* NULL: nothing is */
+  bool keeps;               /* what it makes is for the next sum, too */
   struct fk_sorted *sorted; /* the sources, or NULL */
   bool whitened;            /* all of them are in sources.u */
   struct fk_grid *grid;
@@ -154,8 +154,8 @@ static bool is_same_window(const struct fk_window *a, const struct fk_window *b)
 
 /* The grid of the last sum, where it is of this kind. */
 static bool take_kept(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
-  struct kept *kept = p->kept;
   const struct fk_grid_task *task = p->task;
+  struct kept *kept = p->keeps ? fk_kept_use(task->op, FK_KEEPER_GRID) : NULL;
   if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
   p->sorted = kept->sorted;
   kept->sorted = NULL;
@@ -168,18 +168,23 @@ static bool take_kept(struct pass *p, unsigned use, const struct fk_window *wind
   return true;
 }
 
-/* What is left after a sum is for the next. */
+/* What is left after a sum is for the next: the grid, too, if there is room for both. */
 static void keep(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
-  struct kept *kept = p->kept;
+  const struct fk_grid_task *task = p->task;
+  struct kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
   if (!kept) return;
-  fk_sorted_free(kept->sorted);
-  fk_grid_free(kept->grid);
-  *kept = (struct kept){*window, single, p->once, use, p->task->columns};
-  kept->threads = fk_threads(p->task->opts->threads);
+  double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
+  *kept = (struct kept){*window, single, p->once, use, task->columns};
+  kept->threads = fk_threads(task->opts->threads);
   kept->sorted = p->sorted;
-  kept->grid = p->grid;
   p->sorted = NULL;
-  p->grid = NULL;
+  if (bytes + grid_bytes <= fk_kept_limit(task->opts)) {
+    bytes += grid_bytes;
+    kept->grid = p->grid;
+    p->grid = NULL;
+  }
+  fk_keep(task->op, FK_KEEPER_GRID, (struct fk_kept){.state = kept, .free = free_kept, .bytes = bytes},
+          task->opts);
 }
 
 static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_window *window, bool single,
@@ -191,7 +196,7 @@ static enum fk_status make_grid(struct pass *p, unsigned use, const struct fk_wi
   spec.threads = task->opts->threads;
   spec.poll = task->opts->poll;
   enum fk_status status = fk_grid_create(&spec, &p->grid, err);
-  if ((p->once || p->kept) && !p->sorted && !status) status = sort_sources(p, err);
+  if ((p->once || p->keeps) && !p->sorted && !status) status = sort_sources(p, err);
   if (!status) status = expect_targets(p, err);
   if (!status) status = add_sources(p, err);
   return status;
@@ -234,7 +239,7 @@ static enum fk_status run_terms(struct pass *p, const struct fk_grid_work *work,
 static enum fk_status pass_init(struct pass *p, struct fk_error *err) {
   const struct fk_grid_task *task = p->task;
   p->once = task->same && task->sources.n <= SORTED_ONCE;
-  p->kept = kept_of(task);
+  p->keeps = may_keep(task);
   /* those who take gradients look at the points again */
   int64_t size = p->once && task->gradient ? task->sources.n : FK_GRID_CHUNK;
   enum fk_status status = side_init(&p->sources, task, &task->sources, size, err);

@@ -26,6 +26,11 @@ void fk_blocks_free(struct fk_blocks *b) {
   fk_blocks_init(b, b->bytes, b->zeroed);
 }
 
+double fk_blocks_held(const struct fk_blocks *b) {
+  double slab = (double)b->bytes * (double)((int64_t)1 << b->slab_bits);
+  return slab * (double)b->n_slabs + (double)b->capacity * (sizeof *b->keys + 2 * sizeof *b->table);
+}
+
 static bool grow(struct fk_blocks *b) {
   int64_t capacity = b->capacity ? 2 * b->capacity : 64;
   if (capacity > INT32_MAX) return false;

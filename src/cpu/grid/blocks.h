@@ -28,6 +28,7 @@ static inline uint64_t fk_key_hash(uint64_t key) {
 void fk_blocks_init(struct fk_blocks *b, size_t bytes, bool zeroed);
 void fk_blocks_clear(struct fk_blocks *b); /* keeps its memory */
 void fk_blocks_free(struct fk_blocks *b);
+double fk_blocks_held(const struct fk_blocks *b); /* bytes */
 /* -1: none */
 static inline int64_t fk_blocks_find(const struct fk_blocks *b, uint64_t key) {
   if (!b->n) return -1;

@@ -205,6 +205,11 @@ void fk_grid_free(struct fk_grid *g) {
   free(g);
 }
 
+double fk_grid_held(const struct fk_grid *g) {
+  return fk_blocks_held(&g->totals) + fk_blocks_held(&g->expected) + fk_blocks_held(&g->narrow) +
+         fk_blocks_held(&g->result) + fk_blocks_held(&g->between) + fk_blocks_held(&g->sum);
+}
+
 void fk_grid_restart(struct fk_grid *g, const struct fk_poll *poll) {
   fk_blocks_clear(&g->totals);
   g->spec.poll = *poll;

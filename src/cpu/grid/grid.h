@@ -36,6 +36,7 @@ struct fk_grid_spec {
 
 enum fk_status fk_grid_create(const struct fk_grid_spec *spec, struct fk_grid **grid, struct fk_error *err);
 void fk_grid_free(struct fk_grid *grid);
+double fk_grid_held(const struct fk_grid *grid); /* bytes of its blocks */
 /* As it was when it was made, but for its memory and the targets that are expected. */
 void fk_grid_restart(struct fk_grid *grid, const struct fk_poll *poll);
 

@@ -1,0 +1,60 @@
+#include "kept.h"
+
+/* A ring, from what was used last to what was used longest ago. */
+static struct fk_kept ring = {.older = &ring, .newer = &ring};
+static double bytes_in_all;
+
+double fk_kept_limit(const struct fk_opts *opts) {
+  return opts->host_memory >= 0 ? opts->host_memory : FK_KEPT_BYTES;
+}
+
+double fk_kept_bytes(void) { return bytes_in_all; }
+
+/* What takes little is not in the ring. */
+static void take_out(struct fk_kept *kept) {
+  if (!kept->older) return;
+  kept->older->newer = kept->newer;
+  kept->newer->older = kept->older;
+  kept->older = kept->newer = NULL;
+  bytes_in_all -= kept->bytes;
+}
+
+static void put_in_front(struct fk_kept *kept) {
+  kept->newer = &ring;
+  kept->older = ring.older;
+  ring.older->newer = kept;
+  ring.older = kept;
+  bytes_in_all += kept->bytes;
+}
+
+static void drop(struct fk_kept *kept) {
+  take_out(kept);
+  if (kept->state) kept->free(kept->state);
+  *kept = (struct fk_kept){NULL};
+}
+
+void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper) { drop(&op->kept[keeper]); }
+
+void *fk_kept_use(struct fk_operator *op, enum fk_keeper keeper) {
+  struct fk_kept *kept = &op->kept[keeper];
+  if (kept->older) {
+    take_out(kept);
+    put_in_front(kept);
+  }
+  return kept->state;
+}
+
+bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what, const struct fk_opts *opts) {
+  struct fk_kept *kept = &op->kept[keeper];
+  double limit = fk_kept_limit(opts);
+  if (kept->state != what.state) drop(kept);
+  take_out(kept);
+  *kept = (struct fk_kept){what.state, what.free, what.bytes};
+  if (what.bytes > limit) {
+    drop(kept);
+    return false;
+  }
+  while (bytes_in_all + what.bytes > limit && ring.newer != &ring) drop(ring.newer);
+  put_in_front(kept);
+  return true;
+}
