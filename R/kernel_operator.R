@@ -153,6 +153,52 @@ setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NUL
   multiply(x, if (is.null(dim(y))) matrix(y, ncol = 1) else t(y), x@transposed)
 })
 
+#' @rdname kernel_operator
+#' @param op An operator.
+#' @param v,w Of a normal product: vectors, or matrices of as many columns, with a number for each column and for each
+#'   row of `op`. `v` may be `NULL` where `w` is given.
+#' @export
+normal_product <- function(op, v, w = NULL, weights = NULL) {
+  if (!methods::is(op, "kernel_operator")) stop_argument("op", "must be a kernel_operator(): found ", describe(op))
+  run <- start_run(op@asked, "Summing kernels")
+  of_rows <- check_normal(op, v, w, weights)
+  v <- of_rows$v
+  w <- of_rows$w
+  row_weights <- of_rows$weights
+  scale <- op@weights
+  if (op@transposed && !is.null(scale)) {
+    # rows of the kernels' matrix times `scale`: W (S K v + w) = W S (K v + w / S), and K' is K' S
+    if (!is.null(w)) w <- ifelse(scale > 0, 1 / scale, 0) * w
+    row_weights <- if (is.null(row_weights)) scale^2 else scale^2 * row_weights
+  } else if (!is.null(scale) && !is.null(v)) {
+    v <- v * scale
+  }
+  columns <- if (op@transposed && !is.null(op@at)) op@targets else op@sources
+  rows <- if (!is.null(op@at)) if (op@transposed) op@sources else op@targets
+  result <- normal_product_of(columns, rows, v, w, row_weights, run)
+  size <- dim(op)
+  op@state$record <- sum_record(c(result, list(n = size[2], m = size[1], d = ncol(columns$points))), columns$kernel, run)
+  if (!op@transposed && !is.null(scale)) result$product * scale else result$product
+}
+
+# The vectors of a normal product, those that are given: as many columns of v and w, and a weight for each row.
+check_normal <- function(op, v, w, weights) {
+  size <- dim(op)
+  check <- function(x, arg, n, of) {
+    if (is_big(x)) stop_argument(arg, "must be in memory: found a big.matrix")
+    if (!is.null(x)) check_coefficients(x, n, arg, paste(of, "of `op`"))
+  }
+  if (is.null(v) && is.null(w)) stop_argument("v", "must be given, or `w`")
+  v <- check(v, "v", size[2], "column")
+  w <- check(w, "w", size[1], "row")
+  if (!is.null(v) && !is.null(w) && NCOL(v) != NCOL(w)) {
+    stop_argument("w", "must have as many columns as `v`, ", NCOL(v), ": found ", NCOL(w))
+  }
+  weights <- check(weights, "weights", size[1], "row")
+  if (NCOL(weights) > 1) stop_argument("weights", "must be a vector: found ", NCOL(weights), " columns")
+  list(v = v, w = w, weights = if (!is.null(weights)) as.vector(weights))
+}
+
 # ---- as a matrix ------------------------------------------------------------------------------
 
 #' @rdname kernel_operator

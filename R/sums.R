@@ -45,6 +45,12 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
+# list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their own),
+# both in memory, of matrices v and w and a vector of weights, each of which may be NULL.
+normal_product_of <- function(sources, rows, v, w, weights, control) {
+  .Call(ffi_normal_product, sources, rows, v, w, weights, control)
+}
+
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {

@@ -31,6 +31,7 @@ const struct fk_costs fk_costs = {
                        [FK_KERNEL_MATERN52] = 26,
                        [FK_KERNEL_CAUCHY] = 5,
                        [FK_KERNEL_IMQ] = 16},
+            .normal_bytes = 2e6, /* normal-product.R on a Xeon with 2 MB of second-level cache a core */
         },
 
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
