@@ -104,8 +104,8 @@ resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
-# Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo"
-# or "stream" (enum fk_operation in src/fk.h)?
+# Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo",
+# "stream" or "normal" (enum fk_operation in src/fk.h)?
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)
 
 # The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?

@@ -289,6 +289,7 @@ struct fk_normal {
   const double *weights;    /* m, the diagonal of W, of any sign; NULL: ones */
   int64_t n_columns;
 };
+struct fk_task fk_normal_task(struct fk_operator *op, const struct fk_normal *normal); /* K v, without results */
 
 /* ---- engines ---------------------------------------------------------------------------------- */
 

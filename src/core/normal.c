@@ -12,10 +12,19 @@ static void say(struct fk_stats *stats, const char *how) {
   snprintf(stats->reason_engine + length, sizeof stats->reason_engine - length, "; %s", how);
 }
 
-static struct fk_points points_of(const struct fk_operator *op, const struct fk_normal *normal) {
-  struct fk_points x = op->x;
-  if (normal->rows == op) x.data = NULL;
-  return x;
+/* As targets: without data where they are at themselves. */
+static struct fk_points points_of(const struct fk_operator *op, bool own) {
+  return (struct fk_points){own ? NULL : op->x.data, op->x.n, op->x.d};
+}
+
+struct fk_task fk_normal_task(struct fk_operator *op, const struct fk_normal *normal) {
+  struct fk_task task = {.op = op, .sources = op->x, .whitening = &op->whitening, .kernel = op->kernel};
+  task.targets = points_of(normal->rows, normal->rows == op);
+  task.values = FK_VALUES_COLUMNS;
+  task.columns = normal->v;
+  task.n_columns = normal->n_columns;
+  task.factor[0] = 1;
+  return task;
 }
 
 struct residuals {
@@ -39,7 +48,8 @@ static void weigh(void *data, int64_t first, int64_t end, int slot) {
 
 static enum fk_status by_sums(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                               double *product, struct fk_stats *stats, struct fk_error *err) {
-  struct fk_points rows = points_of(normal->rows, normal), columns = points_of(op, normal);
+  bool own = normal->rows == op;
+  struct fk_points rows = points_of(normal->rows, own), columns = points_of(op, own);
   int64_t m = rows.n, count = normal->n_columns;
   double numbers = (double)m * (double)count;
   struct residuals residuals = {normal, fk_aligned_alloc(sizeof(double) * (size_t)(m * count)), m};

@@ -169,9 +169,10 @@ struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_o
   return own;
 }
 
-/* A normal product that is not one sweep is two sums. */
+/* A normal product is two sums but for exact engines that have one sweep. */
 static double seconds_of(const struct fk_engine *engine, const struct fk_work *work, const struct fk_opts *opts) {
-  if (work->operation != FK_OP_NORMAL || engine->normal) return engine->seconds(work, opts);
+  bool one_sweep = engine->kind == FK_ENGINE_EXACT && engine->normal;
+  if (work->operation != FK_OP_NORMAL || one_sweep) return engine->seconds(work, opts);
   struct fk_work product = *work, transposed = *work;
   product.operation = transposed.operation = FK_OP_SUMS;
   transposed.n = work->m;

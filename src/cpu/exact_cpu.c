@@ -166,12 +166,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
 static enum fk_status normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                              double *product, struct fk_stats *stats, struct fk_error *err) {
   int64_t n = op->x.n, d = op->x.d, m = normal->rows->x.n;
-  struct fk_task task = {.op = op, .sources = op->x, .targets = normal->rows->x, .whitening = &op->whitening};
-  task.kernel = op->kernel;
-  task.factor[0] = 1;
-  task.values = FK_VALUES_COLUMNS;
-  task.columns = normal->v;
-  task.n_columns = normal->n_columns;
+  struct fk_task task = fk_normal_task(op, normal);
   double pairs = (double)n * (double)m, start = fk_seconds(), radius2 = 0;
   int threads = fk_threads_for_work(opts->threads, pairs * (double)(d + 10 + 2 * normal->n_columns));
   struct fk_kernel_form form = fk_task_form(&task);
