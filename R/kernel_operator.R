@@ -26,7 +26,7 @@
 #' **Normal products** \eqn{K'(W (K v + w))}{K'(W (K v + w))}, with W the diagonal matrix of `weights`, are what least
 #' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the right-hand
 #' side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a processor's cache,
-#' up to about 10,000 columns (20,000 in single precision): then they take about 0.6 of the time of the two products.
+#' up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the time of the two products.
 #' Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
 #'
 #' **What is kept** belongs to the operator and goes with it, when R collects it. On a GPU that is at most
@@ -75,11 +75,11 @@
 #' diagnostics(op)
 #'
 #' # The same by least squares on 500 of the points (Nystroem), preconditioned by their own kernels K = R'R:
-#' # (R^-T op' op R^-1 + n s^2 I) b = R^-T op' z, a = R^-1 b
+#' # (R^-T op'op R^-1 + s^2 I) b = R^-T op'z, a = R^-1 b
 #' centres <- x[sample(1e5, 500), ]
 #' R <- chol(as.matrix(kernel_operator(centres, bandwidth = 0.2)) + diag(1e-9, 500))
 #' op <- kernel_operator(centres, x, bandwidth = 0.2)
-#' normal <- \(b) backsolve(R, normal_product(op, backsolve(R, b)), transpose = TRUE) + 10 * b
+#' normal <- \(b) backsolve(R, normal_product(op, backsolve(R, b)), transpose = TRUE) + s2 * b
 #' p <- r <- backsolve(R, normal_product(op, NULL, z), transpose = TRUE)
 #' b <- 0
 #' for (i in 1:30) {

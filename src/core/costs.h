@@ -28,7 +28,7 @@ struct fk_exact_limits {
 struct fk_exact_cpu_costs {
   double share, clock;              /* of what the units could do; cycles a second */
   double kernel[FK_KERNEL_IMQ + 1]; /* multiply-adds beside those of the coordinates and values */
-  double normal_bytes; /* of kernels of a block of rows that a normal product finds in the cache again */
+  double normal_bytes;              /* of a block's kernels, which normal products find in the cache again */
 };
 
 struct fk_exact_cuda_costs {

@@ -85,6 +85,7 @@ enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal 
     say(stats, "one sweep");
     return status;
   }
+  *err = (struct fk_error){FK_STATUS_OK, ""};
   status = by_sums(op, normal, opts, product, stats, err);
   say(stats, "two sums");
   return status;
