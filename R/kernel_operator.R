@@ -24,10 +24,10 @@
 #' targets, `y` left out, are cheaper, and the matrix is symmetric then (but for `weights`).
 #'
 #' **Normal products** \eqn{K'(W (K v + w))}{K'(W (K v + w))}, with W the diagonal matrix of `weights`, are what least
-#' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the right-hand
-#' side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a processor's cache,
-#' up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the time of the two products.
-#' Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
+#' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the
+#' right-hand side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a
+#' processor's cache, up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the
+#' time of the two products. Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
 #'
 #' **What is kept** belongs to the operator and goes with it, when R collects it. On a GPU that is at most
 #' `device_memory` bytes for all operators and fits together ([flash_control()]), where those used longest ago give way;

@@ -45,8 +45,8 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
-# list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their own),
-# both in memory, of matrices v and w and a vector of weights, each of which may be NULL.
+# list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their
+# own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL.
 normal_product_of <- function(sources, rows, v, w, weights, control) {
   .Call(ffi_normal_product, sources, rows, v, w, weights, control)
 }

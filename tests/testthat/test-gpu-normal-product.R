@@ -3,7 +3,7 @@
 test_that("a product of every kernel on the GPU is that of the matrix", {
   skip_if_no_gpu()
   bounds <- c(double = 1e-13, single = 1e-4)
-  for (size in list(c(1, 7), c(7, 1), c(97, 2111), c(1025, 333))) for (d in c(1, 3, 17)) {
+  for (size in list(c(1, 7), c(7, 1), c(97, 1111), c(1025, 133))) for (d in c(1, 3, 17)) {
     case <- normal_case(size[1], size[2], d, r = 3)
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
       K <- matrix(ref_kernel_matrix(case$x, case$y, diag(d, d), kernel), size[2])
@@ -30,9 +30,9 @@ test_that("points at themselves, transposed and weighted operators are what they
         case$x, at, 1, "matern32", seq(0, 1, length.out = 300), tol = 0, backend = backend, precision = "double"
       )
       if (transposed) op <- t(op)
-      normal_product(op, case$y[seq_len(ncol(op)), 1:2], case$y[seq_len(nrow(op)), 2:3], case$weights[seq_len(nrow(op))])
+      numbers <- \(n) matrix(sin(seq_len(2 * n)^2), n)
+      normal_product(op, numbers(ncol(op)), numbers(nrow(op)), case$weights[seq_len(nrow(op))])
     }
-    if (is.null(at)) case$y <- case$x
     for (transposed in c(FALSE, TRUE)) {
       want <- product("cpu", transposed)
       expect_lt(max(abs(product("cuda", transposed) - want)) / max(abs(want)), 1e-12)
@@ -42,7 +42,7 @@ test_that("points at themselves, transposed and weighted operators are what they
 
 test_that("to a tolerance a product on the GPU is near the exact one", {
   skip_if_no_gpu()
-  case <- normal_case(20000, 30000, d = 2)
+  case <- normal_case(10000, 20000, d = 2)
   op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, backend = "cuda", engine = "fast")
   got <- normal_product(op, case$v, case$w, case$weights)
   expect_identical(diagnostics(op)$engine, "fast")

@@ -38,7 +38,8 @@ test_that("v, w and weights may each be left out", {
     if (is.null(v) && is.null(w)) next
     expect_lt(normal_error(normal_product(op, v, w, weights), K, v, w, weights), bounds[["double"]])
   }
-  expect_identical(normal_product(op, case$v[, 1], case$w[, 1]), normal_product(op, case$v[, 1, drop = FALSE], case$w[, 1]))
+  one <- case$v[, 1, drop = FALSE]
+  expect_identical(normal_product(op, case$v[, 1], case$w[, 1]), normal_product(op, one, case$w[, 1]))
   named <- `colnames<-`(case$v, c("a", "b"))
   expect_identical(colnames(normal_product(op, named, case$w)), c("a", "b"))
   expect_identical(normal_product(op, case$v, weights = numeric(130)), matrix(0, 60, 2))
@@ -71,7 +72,8 @@ test_that("numbers far from 1 keep their digits in either precision", {
     K <- ref_kernel_matrix(case$x, case$y, diag(3), "cauchy")
     got <- normal_product(op, scale * case$v, scale * case$w, 1e30 * case$weights) / scale / 1e30
     expect_lt(normal_error(got, K, case$v, case$w, case$weights), bounds[[precision]], label = paste(precision, scale))
-    expect_lt(normal_error(normal_product(op, 0 * case$v, scale * case$w) / scale, K, NULL, case$w), bounds[[precision]])
+    got <- normal_product(op, 0 * case$v, scale * case$w) / scale
+    expect_lt(normal_error(got, K, NULL, case$w), bounds[[precision]])
   }
 })
 
@@ -117,7 +119,8 @@ test_that("threads do not show in the bits, over several groups of pieces too", 
 test_that("two sums are taken where kernels do not stay in the cache, and of points at themselves", {
   case <- normal_case(12000, 7, d = 2)
   K <- ref_kernel_matrix(case$x, case$y, diag(2), "gaussian")
-  for (op in list(exactly_on_cpu(case, 1, "gaussian"), kernel_operator(case$y, bandwidth = 1, tol = 0, backend = "cpu"))) {
+  at_themselves <- kernel_operator(case$y, bandwidth = 1, tol = 0, backend = "cpu")
+  for (op in list(exactly_on_cpu(case, 1, "gaussian"), at_themselves)) {
     own <- ncol(op) == 7
     matrix <- if (own) ref_kernel_matrix(case$y, case$y, diag(2), "gaussian") else K
     v <- case$v[seq_len(ncol(op)), , drop = FALSE]
