@@ -158,16 +158,16 @@ check_sums <- function(x, y, b, bandwidth, weights, kernel = "gaussian") {
 }
 
 # An n x r double matrix, a big.matrix, or a vector, which is not copied where it is plain; n is NA where it is not known.
-check_coefficients <- function(b, n) {
-  if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, "b") else as.vector(as_points(b, "b"))
+check_coefficients <- function(b, n, arg = "b", of = "row of `x`") {
+  if (is_float32(b)) b <- if (is.matrix(b@Data)) as_points(b, arg) else as.vector(as_points(b, arg))
   is_plain <- is.double(b) && is.null(attributes(b)) && length(b) > 0
-  columns <- if (is_plain) b else if (is_big(b)) check_big(b, "b") else as_points(b, "b")
+  columns <- if (is_plain) b else if (is_big(b)) check_big(b, arg) else as_points(b, arg)
   if (is.null(dim(b))) columns <- as.vector(columns)
   if (!is.na(n) && NROW(columns) != n) {
-    stop_argument("b", "must have one row per row of `x`, ", whole(n), ": found ", whole(NROW(columns)))
+    stop_argument(arg, "must have one row per ", of, ", ", whole(n), ": found ", whole(NROW(columns)))
   }
-  if (NCOL(columns) == 0) stop_argument("b", "must have at least one column: found none")
-  if (!is_big(b)) check_finite(columns, "b")
+  if (NCOL(columns) == 0) stop_argument(arg, "must have at least one column: found none")
+  if (!is_big(b)) check_finite(columns, arg)
   columns
 }
 

@@ -45,6 +45,12 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
+# list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their
+# own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL.
+normal_product_of <- function(sources, rows, v, w, weights, control) {
+  .Call(ffi_normal_product, sources, rows, v, w, weights, control)
+}
+
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
@@ -98,8 +104,8 @@ resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
-# Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo"
-# or "stream" (enum fk_operation in src/fk.h)?
+# Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo",
+# "stream" or "normal" (enum fk_operation in src/fk.h)?
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)
 
 # The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?

@@ -353,6 +353,18 @@ struct fk_operator *fk_task_keeper(const struct fk_task *task);
 /* Points on the host, and their centre: to the operator, and to a task of its. */
 enum fk_status fk_operator_here(struct fk_operator *op, int threads, struct fk_task *task, struct fk_error *err);
 
+/* The normal product K'(W (K v + w)) of the m x n matrix K of kernels: its columns are the n points of one
+ * operator, its rows those of another with the same factor and kernel. What conjugate gradients ask for in each
+ * step. */
+struct fk_normal {
+  struct fk_operator *rows; /* the same operator: the points at themselves */
+  const double *v;          /* n x n_columns; NULL: 0 */
+  const double *w;          /* m x n_columns; NULL: 0 */
+  const double *weights;    /* m, the diagonal of W, of any sign; NULL: ones */
+  int64_t n_columns;
+};
+struct fk_task fk_normal_task(struct fk_operator *op, const struct fk_normal *normal); /* K v, without results */
+
 /* ---- engines ---------------------------------------------------------------------------------- */
 
 /* What is asked of an engine; names are in core/plan.c. */
@@ -362,7 +374,8 @@ enum fk_operation {
   FK_OP_COORDINATES,  /* of kernels times coordinates: scores, debiasing */
   FK_OP_SHIFT,        /* points moved by these, which stay on the device */
   FK_OP_DEBIASED_LOO, /* leave-one-out of score-debiased points */
-  FK_OP_STREAM        /* sums over sources that come in chunks, on one grid (fast/stream.h) */
+  FK_OP_STREAM,       /* sums over sources that come in chunks, on one grid (fast/stream.h) */
+  FK_OP_NORMAL        /* normal products; n: of the points of K's columns, m: of its rows */
 };
 #define FK_CAN(operation) (1u << (operation))
 
@@ -395,6 +408,10 @@ struct fk_engine {
    */
   enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                           struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
+  /* A normal product in one sweep; both operators have their points on the host. FK_STATUS_UNSUPPORTED: two sums
+   * are the better way here, and nothing was done. NULL: they always are. */
+  enum fk_status (*normal)(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
+                           double *product, struct fk_stats *stats, struct fk_error *err);
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
@@ -422,6 +439,10 @@ void fk_gpu_release(void);
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err);
+/* product: n x n_columns, n the points of op. */
+enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal *normal,
+                                 const struct fk_opts *opts, double *product, struct fk_stats *stats,
+                                 struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
  */
 struct fk_logs {

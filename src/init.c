@@ -16,6 +16,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_plan, 0),
     ROUTINE(ffi_handles, 0),
     ROUTINE(ffi_kernel_sum, 5),
+    ROUTINE(ffi_normal_product, 6),
     ROUTINE(ffi_log_sum, 5),
     ROUTINE(ffi_score, 6),
     ROUTINE(ffi_debias, 3),

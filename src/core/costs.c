@@ -26,8 +26,9 @@ const struct fk_costs fk_costs = {
      * in single. The dimension: dimensions.R on the EPYC. */
     .limits = {.gram_f64 = 3e4, .gram_f32 = 250, .difference_f32 = 1e4, .difference_dimension = 4},
 
-    /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. */
-    .exact_cpu = {.share = 0.7, .clock = 4e9},
+    /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. .normal_bytes:
+     * normal-product.R on a Xeon with 2 MB of second-level cache a core. */
+    .exact_cpu = {.share = 0.7, .clock = 4e9, .normal_bytes = 2e6},
 
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has

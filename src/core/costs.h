@@ -29,6 +29,7 @@ struct fk_exact_limits {
 
 struct fk_exact_cpu_costs {
   double share, clock; /* of what the units could do; cycles a second */
+  double normal_bytes; /* of a block's kernels, which normal products find in the cache again */
 };
 
 struct fk_exact_cuda_costs {

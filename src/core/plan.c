@@ -35,6 +35,7 @@ static const struct {
     {"shift", "points that stay on the device"},
     {"debiased_loo", "leave-one-out of debiased points"},
     {"stream", "chunks on one grid"},
+    {"normal", "normal products"},
 };
 enum { N_OPERATIONS = sizeof operations / sizeof *operations };
 
@@ -180,6 +181,17 @@ struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_o
   return own;
 }
 
+/* A normal product is two sums but for exact engines that have one sweep. */
+static double seconds_of(const struct fk_engine *engine, const struct fk_work *work, const struct fk_opts *opts) {
+  bool one_sweep = engine->kind == FK_ENGINE_EXACT && engine->normal;
+  if (work->operation != FK_OP_NORMAL || one_sweep) return engine->seconds(work, opts);
+  struct fk_work product = *work, transposed = *work;
+  product.operation = transposed.operation = FK_OP_SUMS;
+  transposed.n = work->m;
+  transposed.m = work->n;
+  return engine->seconds(&product, opts) + engine->seconds(&transposed, opts);
+}
+
 /* An engine is asked whether it works, which may start a driver, only where it would be faster by its guess than
  * those before it; the first engine, the CPU's, always does. One of a back end that was asked for has to work. */
 enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *work,
@@ -199,7 +211,7 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
     if (!is_candidate(engines[i], opts, work)) continue;
     struct fk_plan_choice next = {engines[i], fk_plan_options(engines[i], opts, work), 0};
     double *of_kind = &least[engines[i]->kind == FK_ENGINE_FAST];
-    next.seconds = engines[i]->seconds(work, &next.opts);
+    next.seconds = seconds_of(engines[i], work, &next.opts);
     bool slower = choice->engine && next.seconds >= choice->seconds;
     enum fk_status status = slower ? FK_STATUS_OK : engines[i]->available(opts, asked ? err : &why);
     if (status && asked) return status;

@@ -78,7 +78,12 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   single = single && fk_kernel_is_radial(&work->kernel);
   const struct fk_exact_cpu_costs *c = &fk_costs.exact_cpu;
   double rate = c->share * c->clock * fk_isa()->per_cycle * (single ? 2 : 1);
-  double operations = work->n * work->m * (work->d + fk_kernel_info(work->kernel.id)->cost + work->n_values);
+  double kernel = work->d + fk_kernel_info(work->kernel.id)->cost, values = work->n_values;
+  if (work->operation == FK_OP_NORMAL) {
+    values *= 2;
+    kernel *= fk_sweep_kept_rows((int64_t)work->n, single) ? 1 : 2;
+  }
+  double operations = work->n * work->m * (kernel + values);
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
@@ -162,14 +167,40 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   return status;
 }
 
+/* Points at themselves are two sums, each of which computes a pair once. */
+static enum fk_status normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
+                             double *product, struct fk_stats *stats, struct fk_error *err) {
+  int64_t n = op->x.n, d = op->x.d, m = normal->rows->x.n;
+  struct fk_task task = fk_normal_task(op, normal);
+  double pairs = (double)n * (double)m, start = fk_seconds(), radius2 = 0;
+  int threads = fk_threads_for_work(opts->threads, pairs * (double)(d + 10 + 2 * normal->n_columns));
+  struct fk_kernel_form form = fk_task_form(&task);
+  struct fk_kernel_mode mode;
+  struct fk_sweep sweep;
+  enum fk_status status = radius2_of(&task, threads, &radius2, err);
+  if (status) return status;
+  choose_mode(opts->precision, &form, radius2, d, &mode);
+  if (normal->rows == op || !fk_sweep_kept_rows(n, mode.single)) return FK_STATUS_UNSUPPORTED;
+  fk_cpu_describe(stats, &mode, threads);
+  status = fk_sweep_init(&sweep, &task, opts, &mode, false, threads, err);
+  if (status) return status;
+  status = fk_sweep_normal(&sweep, normal, product, err);
+  fk_sweep_free(&sweep);
+  stats->pairs += pairs;
+  stats->seconds += fk_seconds() - start;
+  return status;
+}
+
 const struct fk_engine fk_engine_exact_cpu = {
     .name = "exact",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_EXACT,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_DEBIASED_LOO),
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) |
+                  FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
     .available = available,
     .seconds = seconds,
     .describe = describe,
     .sums = sums,
     .debiased_loo = fk_cpu_debiased_loo,
+    .normal = normal,
 };

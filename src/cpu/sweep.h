@@ -48,6 +48,12 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 /* All sources against each other, every pair once. */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
+/* K'(W (K v + w)), the task's columns being v, without weights. */
+enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,
+                               struct fk_error *err);
+/* Rows whose kernels at n sources stay in the cache meanwhile; 0: too few to be worth it. */
+int64_t fk_sweep_kept_rows(int64_t n, bool single);
+
 /* Is one of self[0 .. n_cols) among the rows from first_row on? */
 bool fk_tile_meets_self(const int64_t *self, int n_cols, int64_t first_row, int n_rows);
 /* A stored tile whose pairs (first_row + i, self[j]) with equal index are struck out; mass follows. */

@@ -448,7 +448,7 @@ const struct fk_engine fk_engine_exact_cuda = {
     .backend = FK_BACKEND_CUDA,
     .kind = FK_ENGINE_EXACT,
     .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_SHIFT) |
-                  FK_CAN(FK_OP_DEBIASED_LOO),
+                  FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
     .available = available,
     .seconds = seconds,
     .describe = describe,

@@ -41,33 +41,43 @@ static enum fk_status sum_by_method(struct fk_fast_job *job, struct fk_fast_choi
   return FK_STATUS_OK;
 }
 
+/* A job and the way that it is best done, by its points. Both are to be freed, also after a failure. */
+static enum fk_status prepare(struct fk_fast_job *job, const struct fk_grid_backend *grid,
+                              const struct fk_task *task, const struct fk_opts *opts,
+                              struct fk_fast_choice *choice, struct fk_stats *stats, struct fk_error *err) {
+  static uint64_t sessions;
+  double d = (double)task->sources.d;
+  struct fk_work size = fk_task_work(task);
+  *choice = (struct fk_fast_choice){.method = FK_BY_EXACT};
+  *job = (struct fk_fast_job){.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
+  job->d = task->sources.d;
+  job->same = !task->targets.data;
+  job->tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
+  job->grid = grid;
+  job->sample = &choice->sample;
+  job->session = ++sessions;
+  job->stats = stats;
+  job->single = fk_fast_may_be_single(opts, opts->tol) && !fk_fast_pointwise(job);
+  job->laplace = -task->factor[1];
+  job->plain = task->factor[0] - job->laplace * (1 + d / 2);
+  job->gradient = task->values == FK_VALUES_COORDINATES;
+  enum fk_status status = fk_fast_columns_init(job, err);
+  job->single = job->single && !job->wide;
+  job->exact_opts = fk_plan_options(grid->exact, opts, &size);
+  return status ? status : fk_fast_choose(job, choice, err);
+}
+
 static enum fk_status sums_on(const struct fk_grid_backend *grid, const struct fk_task *task,
                               const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err) {
-  static uint64_t sessions;
   const struct fk_engine *exact = grid->exact;
-  double start = fk_seconds(), d = (double)task->sources.d;
-  struct fk_fast_job job = {.task = task, .opts = opts, .n = task->sources.n, .m = fk_n_targets(task)};
-  struct fk_fast_choice choice = {.method = FK_BY_EXACT};
+  double start = fk_seconds();
+  struct fk_fast_job job;
+  struct fk_fast_choice choice;
   if (!has_factor(task)) {
     fk_plan_say(stats, "no fast sums with this factor");
     return exact->sums(task, opts, stats, err);
   }
-  job.d = task->sources.d;
-  job.same = !task->targets.data;
-  job.tol = opts->tol_type == FK_TOL_GLOBAL && task->exclude_self ? opts->tol / 2 : opts->tol; /* redo_heavy */
-  job.grid = grid;
-  job.sample = &choice.sample;
-  job.session = ++sessions;
-  job.stats = stats;
-  job.single = fk_fast_may_be_single(opts, opts->tol) && !fk_fast_pointwise(&job);
-  job.laplace = -task->factor[1];
-  job.plain = task->factor[0] - job.laplace * (1 + d / 2);
-  job.gradient = task->values == FK_VALUES_COORDINATES;
-  enum fk_status status = fk_fast_columns_init(&job, err);
-  job.single = job.single && !job.wide;
-  struct fk_work size = fk_task_work(task);
-  job.exact_opts = fk_plan_options(exact, opts, &size);
-  if (!status) status = fk_fast_choose(&job, &choice, err);
+  enum fk_status status = prepare(&job, grid, task, opts, &choice, stats, err);
   if (!status && choice.method != FK_BY_EXACT) {
     (choice.method == FK_BY_DIRECT ? &fk_engine_exact_cpu : exact)->describe(opts, stats);
     status = sum_by_method(&job, &choice, err);
@@ -111,6 +121,26 @@ static enum fk_status sums_cpu(const struct fk_task *task, const struct fk_opts 
   return sums_on(&fk_grid_cpu, task, opts, stats, err);
 }
 
+/* Where the exact engine would be the faster one for K v, by the points, it has the whole in one sweep. */
+static enum fk_status normal_cpu(struct fk_operator *op, const struct fk_normal *normal,
+                                 const struct fk_opts *opts, double *product, struct fk_stats *stats,
+                                 struct fk_error *err) {
+  struct fk_task task = fk_normal_task(op, normal);
+  struct fk_fast_job job;
+  struct fk_fast_choice choice;
+  if (task.n_columns == 1) { /* the mass */
+    task.weights = task.columns;
+    task.values = FK_VALUES_NONE;
+  }
+  enum fk_status status = prepare(&job, &fk_grid_cpu, &task, opts, &choice, stats, err);
+  bool by_exact = choice.method == FK_BY_EXACT;
+  fk_fast_choice_free(&choice);
+  fk_fast_columns_free(&job);
+  if (status) return status;
+  return by_exact ? fk_engine_exact_cpu.normal(op, normal, &job.exact_opts, product, stats, err)
+                  : FK_STATUS_UNSUPPORTED;
+}
+
 static enum fk_status available_cpu(const struct fk_opts *opts, struct fk_error *err) {
   return fk_engine_exact_cpu.available(opts, err);
 }
@@ -139,12 +169,14 @@ const struct fk_engine fk_engine_fast_cpu = {
     .name = "fast",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_STREAM),
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_STREAM) |
+                  FK_CAN(FK_OP_NORMAL),
     .supports = supports,
     .available = available_cpu,
     .seconds = seconds_cpu,
     .describe = describe_cpu,
     .sums = sums_cpu,
+    .normal = normal_cpu,
 };
 
 #if FK_WITH_CUDA
@@ -175,7 +207,7 @@ const struct fk_engine fk_engine_fast_cuda = {
     .name = "fast",
     .backend = FK_BACKEND_CUDA,
     .kind = FK_ENGINE_FAST,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_NORMAL),
     .supports = supports,
     .available = available_cuda,
     .seconds = seconds_cuda,

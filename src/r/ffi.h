@@ -8,6 +8,7 @@
 SEXP ffi_plan(void);
 SEXP ffi_handles(void);
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control);
+SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP control);
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control);
 SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control);
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);

@@ -54,6 +54,42 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   return result;
 }
 
+/* A matrix of n rows, or a vector of n; NULL: NULL. *columns: how many, where they are known (> 0). */
+static const double *columns_of(SEXP x, int64_t n, int64_t *columns, const char *name) {
+  if (Rf_isNull(x)) return NULL;
+  int64_t rows = Rf_isMatrix(x) ? Rf_nrows(x) : n, found = Rf_isMatrix(x) ? Rf_ncols(x) : 1;
+  if (rows != n || found == 0 || (*columns > 0 && found != *columns))
+    Rf_error("`%s` must have %.0f rows, and as many columns as the other", name, (double)n);
+  *columns = found;
+  return r_numbers(x, (R_xlen_t)(n * found), name);
+}
+
+/* rows: the sources at which the matrix has its rows; NULL: its columns' own. */
+SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP control) {
+  struct call c;
+  begin(&c, sources, R_NilValue, control);
+  bool own = Rf_isNull(rows);
+  struct r_operator others = own ? c.operator: r_open(rows);
+  int64_t m = others.spec.x.n;
+  struct fk_normal normal = {.n_columns = 0};
+  if (others.spec.x.d != c.x.d) Rf_error("`rows` must have the columns of `sources`");
+  normal.v = columns_of(v, c.x.n, &normal.n_columns, "v");
+  normal.w = columns_of(w, m, &normal.n_columns, "w");
+  normal.weights = r_weights(weights, m);
+  if (normal.n_columns == 0) Rf_error("`v` or `w` must be given");
+  SEXP product = PROTECT(r_matrix(c.x.n, normal.n_columns, r_column_names(Rf_isNull(v) ? w : v)));
+
+  struct fk_operator *op = r_start(&c.operator, & c.err);
+  normal.rows = own || !op ? op : r_start(&others, &c.err);
+  if (normal.rows) fk_normal_product(op, &normal, &c.opts, REAL(product), &c.stats, &c.err);
+
+  if (!own) r_close(&others);
+  end(&c);
+  SEXP result = r_result(&c.stats, 1, (const char *const[]){"product"}, (SEXP[]){product});
+  UNPROTECT(1);
+  return result;
+}
+
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   struct call c;
   begin(&c, sources, y, control);

@@ -203,7 +203,7 @@ static SEXP test_pool(SEXP arguments) {
 
 /* (): of each engine and operation, named by both, whether it has it, and whether it has the functions for it */
 static SEXP test_engines(SEXP arguments) {
-  enum { OPERATIONS = FK_OP_STREAM + 1 };
+  enum { OPERATIONS = FK_OP_NORMAL + 1 };
   int n = fk_engine_count();
   SEXP out = PROTECT(Rf_allocMatrix(LGLSXP, n, OPERATIONS)), names = PROTECT(Rf_allocVector(VECSXP, 2));
   SEXP rows = Rf_allocVector(STRSXP, n), columns;

@@ -85,10 +85,12 @@ test_that("a fit says why, and one of an earlier version prints without", {
 
 test_that("engines say which operations they have", {
   able <- .Call(ffi_test, "engines", list())
-  expect_identical(colnames(able), c("sums", "logs", "coordinates", "shift", "debiased_loo", "stream"))
+  expect_identical(colnames(able), c("sums", "logs", "coordinates", "shift", "debiased_loo", "stream", "normal"))
   expected <- rbind(
-    "exact cpu" = c(TRUE, TRUE, TRUE, FALSE, TRUE, FALSE), "exact cuda" = c(TRUE, TRUE, TRUE, TRUE, TRUE, FALSE),
-    "fast cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, TRUE), "fast cuda" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE)
+    "exact cpu" = c(TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, TRUE),
+    "exact cuda" = c(TRUE, TRUE, TRUE, TRUE, TRUE, FALSE, TRUE),
+    "fast cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, TRUE, TRUE),
+    "fast cuda" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, TRUE)
   )
   expect_true(all(c("exact cpu", "fast cpu") %in% rownames(able)))
   expect_identical(unname(able), unname(expected[rownames(able), ]))
@@ -104,6 +106,14 @@ test_that("what no fast engine has is done exactly, whatever is asked for", {
   loo <- \(...) logLik(flash_kde(x, "sdkde", bandwidth = 0.5, backend = "cpu", ...))
   expect_identical(loo(tol = 1e-3), loo())
   expect_identical(loo(tol = 1e-3, engine = "fast"), loo())
+})
+
+test_that("normal products are planned as two sums by fast engines, and as one sweep by the CPU's exact one", {
+  product <- \(..., d = 2) plan(..., size = c(1e5, 1e5, d), operation = "normal")
+  expect_identical(product(tol = 1e-3)$engine, "fast")
+  expect_identical(product(tol = 1e-3, engine = "exact")$engine, "exact")
+  expect_match(product(tol = 1e-3, d = 9)$reason_engine, "^no fast engine for the gaussian kernel in 9 dimensions$")
+  expect_error(product(tol = 1e-3, d = 9, engine = "fast"), class = "flashkernel_error_unsupported")
 })
 
 test_that("streams are for Gaussian sums to a global tolerance in up to 7 dimensions, on the CPU", {

@@ -105,6 +105,12 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_kernel_sum", of(x, NULL, L, list(name = "linear")), NULL, c(1, 2, 3), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, list(name = "linear", parameters = 1)), NULL, c(1, 2, 3), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, list("linear")), NULL, c(1, 2, 3), FALSE, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, NULL, NULL, NULL, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2), NULL, NULL, control),
+      native("ffi_normal_product", of(x, NULL, L), of(x[, 1, drop = FALSE], NULL, diag(1)), c(1, 2, 3), NULL, NULL, control),
+      native("ffi_normal_product", of(x, NULL, L), of(x[1:2, ], NULL, L), c(1, 2, 3), c(1, 2, 3), NULL, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, matrix(0, 3, 2), matrix(0, 3, 1), NULL, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2, 3), NULL, c(1, 2), control),
       native("ffi_stream_open", x, x, x[1:2, ], c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, NULL, x, c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3), 1L, L, fast),
@@ -147,7 +153,7 @@ test_that("every routine is called in one place, and those that sum in the files
   }))
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
   sums <- c(
-    "ffi_kernel_sum", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve",
+    "ffi_kernel_sum", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve",
     "ffi_can", "ffi_hint"
   )
   expect_identical(unique(names(calls)[calls %in% sums]), "sums.R")
