@@ -258,7 +258,14 @@ struct fk_kept {
   void *state;
   void (*free)(void *state);
 };
-enum fk_keeper { FK_KEEPER_EXACT_CPU, FK_KEEPER_FAST_CPU, FK_KEEPER_SAMPLES, FK_KEEPER_CUDA, FK_KEEPERS };
+enum fk_keeper {
+  FK_KEEPER_EXACT_CPU,
+  FK_KEEPER_FAST_CPU,
+  FK_KEEPER_SAMPLES,
+  FK_KEEPER_ENVELOPE,
+  FK_KEEPER_CUDA,
+  FK_KEEPERS
+};
 
 /* Of an operator, for engines and estimators. */
 struct fk_operator {

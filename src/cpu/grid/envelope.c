@@ -10,7 +10,11 @@
 #include "../../core/threads.h"
 #include "../simd/unroll.h"
 
-enum { LOOK = 480 /* whole blocks of points */, CORNERS = 1 << FK_GRID_MAX_D };
+enum {
+  LOOK = 480,     /* points looked at together: whole blocks */
+  CALL = 1 << 24, /* points, after which an interrupt is heard */
+  CORNERS = 1 << FK_GRID_MAX_D
+};
 
 static enum fk_status no_memory(struct fk_error *err) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
@@ -52,6 +56,12 @@ static uint64_t node(const struct fk_layout *l, const int64_t *at, int64_t *plac
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
+static void set_most(struct fk_envelope *e) {
+  double nodes = e->spec.most_nodes;
+  int64_t most = nodes > 0 ? 1 + (int64_t)(nodes / (double)e->layout.cells) : 0;
+  e->nodes.most = e->result.most = e->between.most = most;
+}
+
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err) {
   struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
@@ -74,15 +84,46 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   fk_blocks_init(&e->needed, 0, false);
   fk_blocks_init(&e->result, (2 * (size_t)e->parts + spec->counted) * block, false);
   fk_blocks_init(&e->between, (2 * (size_t)e->parts + spec->counted) * block, false);
-  if (spec->most_nodes > 0) {
-    int64_t most = 1 + (int64_t)(spec->most_nodes / (double)e->layout.cells);
-    e->nodes.most = e->result.most = e->between.most = most;
-  }
+  set_most(e);
   return FK_STATUS_OK;
+}
+
+static bool is_of(const struct fk_envelope *e, const struct fk_envelope_spec *spec) {
+  const struct fk_envelope_spec *own = &e->spec;
+  return own->d == spec->d && own->threads == spec->threads && own->plain == spec->plain &&
+         own->laplace == spec->laplace && own->gradient == spec->gradient && own->points == spec->points &&
+         own->counted == spec->counted;
+}
+
+bool fk_envelope_reuse(struct fk_envelope *e, const struct fk_envelope_spec *spec) {
+  if (!is_of(e, spec)) return false;
+  e->spec = *spec;
+  set_most(e);
+  return true;
+}
+
+bool fk_envelope_empty(struct fk_envelope *e) {
+  size_t corners = sizeof(double) << e->spec.d;
+  if (!e->placed) return false;
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++)
+    for (int64_t j = 0; j < e->found[i].n; j++) {
+      struct fk_envelope_filled *cell = fk_blocks_at(&e->found[i], j);
+      memset(cell->corner, 0, corners << e->spec.counted);
+    }
+  fk_blocks_free(&e->cells);
+  fk_blocks_free(&e->nodes);
+  fk_blocks_free(&e->needed);
+  fk_blocks_free(&e->result);
+  fk_blocks_free(&e->between);
+  e->merged = false;
+  e->mass = 0;
+  return true;
 }
 
 void fk_envelope_free(struct fk_envelope *e) {
   if (!e) return;
+  fk_aligned_free(e->cell);
+  fk_aligned_free(e->fraction);
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_free(&e->found[i]);
   fk_blocks_free(&e->cells);
   fk_blocks_free(&e->nodes);
@@ -102,7 +143,7 @@ void fk_envelope_free(struct fk_envelope *e) {
 struct call {
   struct fk_envelope *e;
   const struct fk_envelope_points *points;
-  bool sources, targets;
+  bool sources, targets, again; /* again: where the points are is known */
   int64_t first, n;
   int pieces;
   bool failed[FK_ENVELOPE_PIECES], outside[FK_ENVELOPE_PIECES];
@@ -137,47 +178,71 @@ static void add_mass(double *corner, const double *fraction, int64_t ld, int d, 
 
 /* Points of one piece, as many as are looked at together. */
 struct look {
+  const double *fraction;
   double u[LOOK * FK_GRID_MAX_D], work[LOOK * FK_GRID_MAX_D], fractions[LOOK * FK_GRID_MAX_D], mass[LOOK];
   uint64_t keys[LOOK];
   struct fk_envelope_filled *cells[LOOK];
 };
 
-/* Keys and places in the cells, and masses. False: a point is too far out. */
+static void weigh(const struct call *c, int64_t first, int64_t count, struct look *l) {
+  const struct fk_envelope_points *p = c->points;
+  if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
+  for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
+}
+
+/* Keys and places in the cells. False: a point is too far out. */
 static bool locate(const struct call *c, int64_t first, int64_t count, struct look *l) {
   const struct fk_envelope_points *p = c->points;
   struct fk_grid_points whitened = {l->u, count, LOOK};
   if (p->raw) fk_whiten(p->whitening, p->raw, NULL, first, count, l->u, LOOK, l->work);
-  if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
-  for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
   return p->raw ? c->e->ops->locate(&c->e->cells_layout, &whitened, 0, count, l->keys, l->fractions, LOOK)
                 : c->e->ops->locate(&c->e->cells_layout, p->whitened, first, count, l->keys, l->fractions, LOOK);
 }
 
+/* The cells of points, all of them before they are used: most are not in the first caches. */
+static bool look_up(const struct call *c, int64_t piece, int64_t first, int64_t count, struct look *l) {
+  struct fk_blocks *found = &c->e->found[piece];
+  int64_t d = c->e->spec.d;
+  l->fraction = l->fractions;
+  if (c->again) {
+    l->fraction = c->e->fraction + first * d;
+    for (int64_t r = 0; r < count; r++) {
+      l->cells[r] = fk_blocks_at(found, c->e->cell[first + r]);
+      __builtin_prefetch(l->cells[r], 1);
+    }
+    return true;
+  }
+  for (int64_t r = 0; r < count; r++) {
+    int64_t at = fk_blocks_find(found, l->keys[r]);
+    if (at < 0) at = fk_blocks_insert(found, l->keys[r]);
+    if (at < 0) return false;
+    l->cells[r] = fk_blocks_at(found, at);
+    __builtin_prefetch(l->cells[r], 1);
+    if (c->e->cell) c->e->cell[first + r] = (uint32_t)at;
+  }
+  for (int64_t k = 0; c->e->fraction && k < d; k++)
+    memcpy(c->e->fraction + first * d + k * count, l->fractions + k * LOOK, (size_t)count * sizeof(double));
+  return true;
+}
+
 static void add_piece(struct call *c, int64_t piece) {
   const struct fk_envelope *e = c->e;
-  struct fk_blocks *found = &c->e->found[piece];
   int64_t begin = c->first + c->n * piece / c->pieces, end = c->first + c->n * (piece + 1) / c->pieces;
+  bool targets = c->targets && !c->again;
   struct look l;
   double total = 0;
   for (int64_t i = begin; i < end; i += LOOK) {
-    int64_t count = fk_smaller(LOOK, end - i);
-    c->outside[piece] = !locate(c, i, count, &l);
-    if (c->outside[piece]) return;
-    /* all cells are looked up first: most are not in the first caches */
-    for (int64_t r = 0; r < count; r++) {
-      int64_t at = fk_blocks_find(found, l.keys[r]);
-      if (at < 0) at = fk_blocks_insert(found, l.keys[r]);
-      c->failed[piece] = at < 0;
-      if (at < 0) return;
-      l.cells[r] = fk_blocks_at(found, at);
-      __builtin_prefetch(l.cells[r], 1);
-    }
+    int64_t count = fk_smaller(LOOK, end - i), ld = c->again ? count : LOOK;
+    c->outside[piece] = !c->again && !locate(c, i, count, &l);
+    c->failed[piece] = !c->outside[piece] && !look_up(c, piece, i, count, &l);
+    if (c->outside[piece] || c->failed[piece]) return;
+    weigh(c, i, count, &l);
     for (int64_t r = 0; r < count; r++) {
       double mass = l.mass[r], *corner = l.cells[r]->corner;
-      if (c->targets && l.cells[r]->targets++ == 0) l.cells[r]->row = i + r;
-      if (mass > 0) add_mass(corner, l.fractions + r, LOOK, e->spec.d, mass);
+      if (targets && l.cells[r]->targets++ == 0) l.cells[r]->row = i + r;
+      if (mass > 0) add_mass(corner, l.fraction + r, ld, e->spec.d, mass);
       if (mass > 0 && e->spec.counted)
-        add_mass(corner + ((size_t)1 << e->spec.d), l.fractions + r, LOOK, e->spec.d, 1);
+        add_mass(corner + ((size_t)1 << e->spec.d), l.fraction + r, ld, e->spec.d, 1);
       total += mass;
     }
   }
@@ -207,13 +272,12 @@ static enum fk_status add_some(struct call *c, struct fk_error *err) {
 
 /* So many at a time that an interrupt is heard soon. */
 static enum fk_status add(struct call *c, struct fk_error *err) {
-  enum { CHUNK = 1 << 24 };
   int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
   const struct fk_poll *poll = &c->e->spec.poll;
   enum fk_status status = FK_STATUS_OK;
   c->e->merged = false;
-  for (c->first = 0; c->first < n && !status; c->first += CHUNK) {
-    c->n = fk_smaller(CHUNK, n - c->first);
+  for (c->first = 0; c->first < n && !status; c->first += CALL) {
+    c->n = fk_smaller(CALL, n - c->first);
     status = add_some(c, err);
     if (!status && poll->fn && poll->fn(poll->data, 0))
       status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
@@ -221,10 +285,25 @@ static enum fk_status add(struct call *c, struct fk_error *err) {
   return status;
 }
 
+/* Without memory for it nothing is remembered. */
+static void remember(struct fk_envelope *e, int64_t n) {
+  e->cell = fk_aligned_alloc(sizeof *e->cell * (size_t)n);
+  e->fraction = fk_aligned_alloc(sizeof *e->fraction * (size_t)(n * e->spec.d));
+  if (e->cell && e->fraction) return;
+  fk_aligned_free(e->cell);
+  fk_aligned_free(e->fraction);
+  e->cell = NULL;
+  e->fraction = NULL;
+}
+
 enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_points *sources, bool targets_too,
                                struct fk_error *err) {
-  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too};
-  return add(&c, err);
+  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too, .again = e->placed};
+  int64_t n = sources->raw ? sources->raw->n : sources->whitened->n;
+  if (e->spec.stays && !e->placed && targets_too && n <= CALL) remember(e, n);
+  enum fk_status status = add(&c, err);
+  e->placed = !status && e->cell != NULL;
+  return status;
 }
 
 enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelope_points *targets,
@@ -248,7 +327,7 @@ static bool merge(struct fk_envelope *e) {
       to->targets += from->targets;
       for (int c = 0; c < corners; c++) to->corner[c] += from->corner[c];
     }
-    fk_blocks_clear(&e->found[i]);
+    if (!e->placed) fk_blocks_clear(&e->found[i]);
   }
   return true;
 }
