@@ -74,7 +74,7 @@ static struct fk_envelope *take_kept(struct fk_operator *op, const struct fk_env
 }
 
 static void keep(struct fk_operator *op, struct fk_envelope *envelope) {
-  if (!op || !envelope || !fk_envelope_empty(envelope)) {
+  if (!op || !envelope || !fk_envelope_empty(envelope, KEPT_BYTES)) {
     fk_envelope_free(envelope);
     return;
   }
@@ -106,8 +106,8 @@ static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_s
     fk_envelope_free(*envelope); /* thin points, or no memory there: on the CPU */
     *envelope = NULL;
   }
-  if (job->same && (double)job->n * (8.0 * (double)job->d + 4) <= KEPT_BYTES) plan->op = fk_task_keeper(job->task);
-  spec.stays = plan->op != NULL;
+  if (job->same) plan->op = fk_task_keeper(job->task);
+  spec.stays = plan->op && (double)job->n * (8.0 * (double)job->d + 4) <= KEPT_BYTES;
   *envelope = take_kept(plan->op, &spec);
   enum fk_status status = *envelope ? FK_STATUS_OK : fk_envelope_create(&spec, envelope, err);
   struct fk_envelope_points sources = {.raw = &job->task->sources, .whitening = job->task->whitening};

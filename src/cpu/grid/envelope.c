@@ -93,13 +93,15 @@ bool fk_envelope_reuse(struct fk_envelope *e, const struct fk_envelope_spec *spe
   return true;
 }
 
-bool fk_envelope_empty(struct fk_envelope *e) {
-  size_t corners = sizeof(double) << e->spec.d;
-  if (!e->placed) return false;
+bool fk_envelope_empty(struct fk_envelope *e, double most_bytes) {
+  size_t corners = sizeof(double) * (size_t)(1 + e->spec.counted) << e->spec.d;
+  double bytes = e->spec.points * (double)(sizeof *e->cell + sizeof *e->fraction * (size_t)e->spec.d);
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) bytes += (double)e->found[i].n * (double)e->found[i].bytes;
+  if (!e->placed || bytes > most_bytes) return false;
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++)
     for (int64_t j = 0; j < e->found[i].n; j++) {
       struct fk_envelope_filled *cell = fk_blocks_at(&e->found[i], j);
-      memset(cell->corner, 0, corners << e->spec.counted);
+      memset(cell->corner, 0, corners);
     }
   fk_blocks_free(&e->cells);
   fk_blocks_free(&e->nodes);

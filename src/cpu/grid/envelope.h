@@ -36,9 +36,9 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
                                   struct fk_error *err);
 void fk_envelope_free(struct fk_envelope *envelope);
 /* Between two uses of one that stays, which are one fk_envelope_add() of the same points each, sources and targets
- * at once. Emptied, it has no |b| and takes less memory; false: nothing is remembered. It is of use for the sums
- * of a spec that differs in its limits alone. */
-bool fk_envelope_empty(struct fk_envelope *envelope);
+ * at once. Emptied, it has no |b|; false: nothing is remembered, or in more than so many bytes. It is of use for
+ * the sums of a spec that differs in its limits alone. */
+bool fk_envelope_empty(struct fk_envelope *envelope, double most_bytes);
 bool fk_envelope_reuse(struct fk_envelope *envelope, const struct fk_envelope_spec *spec);
 
 /* Points as they are, or whitened already (raw NULL). mass writes the |b| of `count` of them; NULL: ones. */
