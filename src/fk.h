@@ -326,12 +326,13 @@ struct fk_kept {
   struct fk_kept *older, *newer; /* NULL: not among them */
 };
 enum fk_keeper {
-  FK_KEEPER_RADIUS,  /* how far the sources reach */
-  FK_KEEPER_PACKED,  /* the sources as the exact engine reads them on the CPU */
-  FK_KEEPER_GRID,    /* in the order of a grid, and the grid, on the CPU */
-  FK_KEEPER_DIRECT,  /* in cells, for direct sums */
-  FK_KEEPER_SAMPLES, /* some of them, by which methods are chosen */
-  FK_KEEPER_CUDA,    /* what GPUs have */
+  FK_KEEPER_RADIUS,   /* how far the sources reach */
+  FK_KEEPER_PACKED,   /* the sources as the exact engine reads them on the CPU */
+  FK_KEEPER_GRID,     /* in the order of a grid, and the grid, on the CPU */
+  FK_KEEPER_DIRECT,   /* in cells, for direct sums */
+  FK_KEEPER_SAMPLES,  /* some of them, by which methods are chosen */
+  FK_KEEPER_ENVELOPE, /* where they are, for the bound of a grid's error, on the CPU */
+  FK_KEEPER_CUDA,     /* what GPUs have */
   FK_KEEPERS
 };
 

@@ -44,6 +44,14 @@ void *fk_kept_use(struct fk_operator *op, enum fk_keeper keeper) {
   return kept->state;
 }
 
+void *fk_kept_take(struct fk_operator *op, enum fk_keeper keeper) {
+  struct fk_kept *kept = &op->kept[keeper];
+  void *state = kept->state;
+  take_out(kept);
+  *kept = (struct fk_kept){NULL};
+  return state;
+}
+
 bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what, const struct fk_opts *opts) {
   struct fk_kept *kept = &op->kept[keeper];
   double limit = fk_kept_limit(opts);

@@ -10,6 +10,7 @@
 
 #include "../core/costs.h"
 #include "../core/count.h"
+#include "../core/kept.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "../cpu/direct/direct.h"
@@ -19,6 +20,8 @@
 #include "sample.h"
 
 struct fk_fast_plan {
+  struct fk_operator *op; /* that the envelope is kept by, or NULL */
+  const struct fk_opts *opts;
   const struct fk_fast_samples *samples; /* while it is made */
   struct fk_envelope *envelope;
   struct fk_grid_work work;
@@ -61,32 +64,59 @@ static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_
   return status;
 }
 
-static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds,
-                                    struct fk_envelope **envelope, struct fk_error *err) {
+static void free_kept(void *envelope) { fk_envelope_free(envelope); }
+
+/* The envelope of the operator's last sum, if it serves. */
+static struct fk_envelope *take_kept(struct fk_operator *op, const struct fk_envelope_spec *spec) {
+  struct fk_envelope *kept = op ? fk_kept_take(op, FK_KEEPER_ENVELOPE) : NULL;
+  if (!kept || fk_envelope_reuse(kept, spec)) return kept;
+  fk_envelope_free(kept);
+  return NULL;
+}
+
+static void keep(const struct fk_fast_plan *p) {
+  double bytes = p->op && p->envelope ? fk_envelope_empty(p->envelope) : 0;
+  struct fk_kept what = {.state = p->envelope, .free = free_kept, .bytes = bytes};
+  if (bytes > 0)
+    fk_keep(p->op, FK_KEEPER_ENVELOPE, what, p->opts);
+  else
+    fk_envelope_free(p->envelope);
+}
+
+static enum fk_status make_on_device(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,
+                                     struct fk_envelope **envelope, struct fk_error *err) {
+  enum fk_status status = fk_envelope_create(spec, envelope, err);
+  return status ? status : take_cells(job, spec, *envelope, err);
+}
+
+static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds, struct fk_fast_plan *plan,
+                                    struct fk_error *err) {
   struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
+  struct fk_envelope **envelope = &plan->envelope;
   spec.laplace = job->laplace;
   spec.gradient = job->gradient;
   spec.points = (double)job->n;
   spec.poll = job->opts->poll;
   spec.most_nodes = most_nodes(job, grid_seconds);
   spec.counted = job->grid->unit > 0 && job->b;
-  enum fk_status status = fk_envelope_create(&spec, envelope, err);
-  if (status) return status;
   if (is_on_device(job)) {
     struct fk_error why = {FK_STATUS_OK, ""};
-    status = take_cells(job, &spec, *envelope, &why);
-    if (status == FK_STATUS_INTERRUPTED) return fk_fail(err, status, "%s", why.message);
-    if (!status) return status;
+    enum fk_status there = make_on_device(job, &spec, envelope, &why);
+    if (there == FK_STATUS_INTERRUPTED) return fk_fail(err, there, "%s", why.message);
+    if (!there) return there;
     fk_envelope_free(*envelope); /* thin points, or no memory there: on the CPU */
-    status = fk_envelope_create(&spec, envelope, err);
-    if (status) return status;
+    *envelope = NULL;
   }
+  if (job->same) plan->op = fk_task_keeper(job->task);
+  spec.stays = plan->op && (double)job->n * (8.0 * (double)job->d + 4) <= fk_kept_limit(job->opts);
+  *envelope = take_kept(plan->op, &spec);
+  enum fk_status status = *envelope ? FK_STATUS_OK : fk_envelope_create(&spec, envelope, err);
   struct fk_envelope_points sources = {.raw = &job->task->sources, .whitening = job->task->whitening};
   struct fk_envelope_points targets = sources;
   sources.mass = job->b ? fk_fast_masses : NULL;
   sources.data = job;
   targets.raw = fk_task_targets(job->task);
-  status = fk_envelope_add(*envelope, &sources, job->same, err);
+  if (!status) status = fk_envelope_add(*envelope, &sources, job->same, err);
   if (!status && !job->same) status = fk_envelope_expect(*envelope, &targets, err);
   return status;
 }
@@ -287,7 +317,8 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
   p->samples = samples;
-  enum fk_status status = make_envelope(job, grid_seconds, &p->envelope, &why);
+  p->opts = job->opts;
+  enum fk_status status = make_envelope(job, grid_seconds, p, &why);
   if (!status) status = bound_sums(job, p, &why);
   if (!status) n_rows = heaviest_rows(p->envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
@@ -302,7 +333,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
 
 void fk_fast_plan_free(struct fk_fast_plan *plan) {
   if (!plan) return;
-  fk_envelope_free(plan->envelope);
+  keep(plan);
   free(plan);
 }
 

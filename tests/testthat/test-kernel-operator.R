@@ -75,6 +75,27 @@ test_that("later products of a sum of Gaussians are thought to take as long as t
   expect_identical(unique(estimates), estimates[1])
 })
 
+test_that("what is kept of the points serves other vectors: of other signs and sizes, several at once, none", {
+  set.seed(6)
+  x <- some_points(40000, 3)
+  v <- stats::rnorm(40000)
+  vectors <- list(
+    v, abs(v), -v, cbind(v, rev(v), 1), v * (x[, 1] > 0.9), 1e-8 * v, v * 10^(8 * x[, 2]), numeric(40000), v
+  )
+  for (h in c(0.05, 0.3)) {
+    op <- kernel_operator(x, bandwidth = h, tol = 1e-6, engine = "fast", backend = "cpu")
+    for (b in vectors) {
+      alone <- kernel_matvec(x, b = b, bandwidth = h, tol = 1e-6, engine = "fast", backend = "cpu")
+      expect_identical(as.vector(op %*% b), as.vector(alone))
+      for (what in c("tol_bound", "tol_achieved")) {
+        expect_identical(diagnostics(op)[[what]], diagnostics(alone)[[what]], label = what)
+      }
+    }
+    loaded <- unserialize(serialize(op, NULL)) # has nothing kept
+    expect_identical(loaded %*% v, op %*% v)
+  }
+})
+
 test_that("operators side by side, and sums at other places between products, do not disturb each other", {
   set.seed(4)
   x <- some_points(20000, 2)

@@ -38,9 +38,13 @@ static void scale(const double *u, int64_t d, int64_t n, int64_t ld, double *to,
 }
 
 static void fill_columns(const struct addition *a, int64_t first, int64_t count, double *to) {
+  double *absolute = to + a->check->columns * FK_DIRECT_PACKED;
   for (int64_t c = 0; c < a->check->columns; c++)
-    for (int64_t i = 0; i < count; i++)
-      to[c * FK_DIRECT_PACKED + i] = a->b ? a->b[c * a->points->n + first + i] : 1;
+    for (int64_t i = 0; i < count; i++) {
+      double b = a->b ? a->b[c * a->points->n + first + i] : 1;
+      to[c * FK_DIRECT_PACKED + i] = b;
+      absolute[c * FK_DIRECT_PACKED + i] = fabs(b);
+    }
 }
 
 static bool sum_piece(const struct addition *a, int64_t piece) {
@@ -48,16 +52,19 @@ static bool sum_piece(const struct addition *a, int64_t piece) {
   int64_t d = a->check->d, n = a->points->n, first = n * piece / a->pieces, end = n * (piece + 1) / a->pieces;
   int64_t columns = a->check->columns;
   struct fk_direct_tile tile = {.d = (int)d, .n_targets = a->check->rows, .n_columns = (int)columns};
-  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + columns) * FK_DIRECT_PACKED + 2 * d * STEP));
+  double *sources = fk_aligned_alloc(sizeof(double) * (size_t)((d + 2 * columns) * FK_DIRECT_PACKED + 2 * d * STEP));
   if (!sources) return false;
   tile.targets = a->check->targets;
   tile.sources = sources;
   tile.b = sources + d * FK_DIRECT_PACKED;
-  double *u = sources + (d + columns) * FK_DIRECT_PACKED, *sums = a->sums + 2 * piece * a->numbers;
+  double *u = sources + (d + 2 * columns) * FK_DIRECT_PACKED, *sums = a->sums + 2 * piece * a->numbers;
   tile.has_factor = f[0] != 1 || f[1] != 0 || f[2] != 0;
   tile.factor[0] = f[0]; /* q/2 = -t ln 2 */
   tile.factor[1] = -FK_LN2 * f[1];
   tile.factor[2] = FK_LN2 * FK_LN2 * f[2];
+  /* |b| are columns after those of b, but where only b has a factor */
+  bool together = a->check->apart && !tile.has_factor;
+  if (together) tile.n_columns *= 2;
   for (; first < end; first += STEP) {
     int64_t count = fk_smaller(STEP, end - first);
     tile.n_sources = (int)count;
@@ -67,9 +74,10 @@ static bool sum_piece(const struct addition *a, int64_t piece) {
     tile.sums = sums;
     tile.absolute = false;
     fk_direct_isa()->f64->sums(&tile);
+    if (together || !a->check->apart) continue;
     tile.sums = sums + a->numbers;
     tile.absolute = true;
-    if (a->check->apart) fk_direct_isa()->f64->sums(&tile);
+    fk_direct_isa()->f64->sums(&tile);
   }
   fk_aligned_free(sources);
   return true;

@@ -281,6 +281,7 @@ static enum fk_status sum_some_rows(const struct fk_grid_task *task, const struc
   struct fk_check check;
   int threads = task->opts->threads;
   enum fk_status status = fk_check_init(&check, task->whitening, rows, task->columns, threads, err);
+  check.apart = absolute != NULL; /* who asks for them knows that they differ */
   if (!status) status = fk_check_add(&check, task->whitening, factor, &task->sources, task->b, threads, err);
   for (int64_t c = 0; c < task->columns && !status; c++)
     for (int64_t r = 0; r < rows->n; r++) {

@@ -6,11 +6,6 @@
 
 #include "../../core/aligned.h"
 #include "../../core/count.h"
-#include "../../core/pool.h"
-#include "../../core/threads.h"
-#include "../simd/unroll.h"
-
-enum { LOOK = 480 /* whole blocks of points */, CORNERS = 1 << FK_GRID_MAX_D };
 
 static enum fk_status no_memory(struct fk_error *err) {
   return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the bound of the grid's error");
@@ -52,6 +47,12 @@ static uint64_t node(const struct fk_layout *l, const int64_t *at, int64_t *plac
 
 /* ---- life ------------------------------------------------------------------------------------- */
 
+static void set_most(struct fk_envelope *e) {
+  double nodes = e->spec.most_nodes;
+  int64_t most = nodes > 0 ? 1 + (int64_t)(nodes / (double)e->layout.cells) : 0;
+  e->nodes.most = e->result.most = e->between.most = most;
+}
+
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err) {
   struct fk_envelope *e = *envelope = calloc(1, sizeof *e);
@@ -63,7 +64,7 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   e->ops = fk_grid_ops(false);
   e->use = (spec->laplace != 0 ? FK_WINDOW_LAPLACE : 0) | (spec->gradient ? FK_WINDOW_GRADIENT : 0);
   e->parts = 1 << ((spec->laplace != 0) + spec->gradient);
-  /* each has a table, whose cells take 8 * 2^d bytes, and which is as dear as some 10^5 points */
+  /* each has a table, whose cells take 8 bytes a corner, and which is as dear as some 10^5 points */
   e->pieces = (int)fmax(1, fmin(d <= 3 ? FK_ENVELOPE_PIECES : d <= 5 ? 4 : 2, spec->points / (1 << 18)));
   lay_out(&e->cells_layout, d, true);
   lay_out(&e->layout, d, false);
@@ -74,15 +75,48 @@ enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk
   fk_blocks_init(&e->needed, 0, false);
   fk_blocks_init(&e->result, (2 * (size_t)e->parts + spec->counted) * block, false);
   fk_blocks_init(&e->between, (2 * (size_t)e->parts + spec->counted) * block, false);
-  if (spec->most_nodes > 0) {
-    int64_t most = 1 + (int64_t)(spec->most_nodes / (double)e->layout.cells);
-    e->nodes.most = e->result.most = e->between.most = most;
-  }
+  set_most(e);
   return FK_STATUS_OK;
+}
+
+static bool is_of(const struct fk_envelope *e, const struct fk_envelope_spec *spec) {
+  const struct fk_envelope_spec *own = &e->spec;
+  return own->d == spec->d && own->threads == spec->threads && own->plain == spec->plain &&
+         own->laplace == spec->laplace && own->gradient == spec->gradient && own->points == spec->points &&
+         own->counted == spec->counted;
+}
+
+bool fk_envelope_reuse(struct fk_envelope *e, const struct fk_envelope_spec *spec) {
+  if (!is_of(e, spec)) return false;
+  e->spec = *spec;
+  set_most(e);
+  return true;
+}
+
+double fk_envelope_empty(struct fk_envelope *e) {
+  size_t corners = sizeof(double) * (size_t)(1 + e->spec.counted) << e->spec.d;
+  double bytes = e->spec.points * (double)(sizeof *e->cell + sizeof *e->fraction * (size_t)e->spec.d);
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++) bytes += (double)e->found[i].n * (double)e->found[i].bytes;
+  if (!e->placed) return 0;
+  for (int i = 0; i < FK_ENVELOPE_PIECES; i++)
+    for (int64_t j = 0; j < e->found[i].n; j++) {
+      struct fk_envelope_filled *cell = fk_blocks_at(&e->found[i], j);
+      memset(cell->corner, 0, corners);
+    }
+  fk_blocks_free(&e->cells);
+  fk_blocks_free(&e->nodes);
+  fk_blocks_free(&e->needed);
+  fk_blocks_free(&e->result);
+  fk_blocks_free(&e->between);
+  e->merged = false;
+  e->mass = 0;
+  return bytes;
 }
 
 void fk_envelope_free(struct fk_envelope *e) {
   if (!e) return;
+  fk_aligned_free(e->cell);
+  fk_aligned_free(e->fraction);
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) fk_blocks_free(&e->found[i]);
   fk_blocks_free(&e->cells);
   fk_blocks_free(&e->nodes);
@@ -94,143 +128,6 @@ void fk_envelope_free(struct fk_envelope *e) {
   free(e->at_corners);
   free(e->bound_of);
   free(e);
-}
-
-/* ---- points ----------------------------------------------------------------------------------- */
-
-/* One call's points: cut into pieces, each with a table of its own, so that sums do not depend on the threads. */
-struct call {
-  struct fk_envelope *e;
-  const struct fk_envelope_points *points;
-  bool sources, targets;
-  int64_t first, n;
-  int pieces;
-  bool failed[FK_ENVELOPE_PIECES], outside[FK_ENVELOPE_PIECES];
-  double total[FK_ENVELOPE_PIECES];
-};
-
-static inline __attribute__((always_inline)) void add_hats(double *corner, const double *fraction, int64_t ld,
-                                                           const int d, double mass) {
-  double weight[CORNERS];
-  weight[0] = mass;
-  FK_UNROLL
-  for (int k = 0; k < d; k++) {
-    double f = fraction[k * ld];
-    FK_UNROLL
-    for (int c = 0; c < 1 << k; c++) {
-      weight[c + (1 << k)] = weight[c] * f;
-      weight[c] -= weight[c + (1 << k)];
-    }
-  }
-  FK_UNROLL
-  for (int c = 0; c < 1 << d; c++) corner[c] += weight[c];
-}
-
-static void add_mass(double *corner, const double *fraction, int64_t ld, int d, double mass) {
-  switch (d) { /* lengths that compilers know */
-    case 1: add_hats(corner, fraction, ld, 1, mass); break;
-    case 2: add_hats(corner, fraction, ld, 2, mass); break;
-    case 3: add_hats(corner, fraction, ld, 3, mass); break;
-    default: add_hats(corner, fraction, ld, d, mass);
-  }
-}
-
-/* Points of one piece, as many as are looked at together. */
-struct look {
-  double u[LOOK * FK_GRID_MAX_D], work[LOOK * FK_GRID_MAX_D], fractions[LOOK * FK_GRID_MAX_D], mass[LOOK];
-  uint64_t keys[LOOK];
-  struct fk_envelope_filled *cells[LOOK];
-};
-
-/* Keys and places in the cells, and masses. False: a point is too far out. */
-static bool locate(const struct call *c, int64_t first, int64_t count, struct look *l) {
-  const struct fk_envelope_points *p = c->points;
-  struct fk_grid_points whitened = {l->u, count, LOOK};
-  if (p->raw) fk_whiten(p->whitening, p->raw, NULL, first, count, l->u, LOOK, l->work);
-  if (c->sources && p->mass) p->mass(p->data, first, count, l->mass);
-  for (int64_t r = 0; r < count && !(c->sources && p->mass); r++) l->mass[r] = c->sources;
-  return p->raw ? c->e->ops->locate(&c->e->cells_layout, &whitened, 0, count, l->keys, l->fractions, LOOK)
-                : c->e->ops->locate(&c->e->cells_layout, p->whitened, first, count, l->keys, l->fractions, LOOK);
-}
-
-static void add_piece(struct call *c, int64_t piece) {
-  const struct fk_envelope *e = c->e;
-  struct fk_blocks *found = &c->e->found[piece];
-  int64_t begin = c->first + c->n * piece / c->pieces, end = c->first + c->n * (piece + 1) / c->pieces;
-  struct look l;
-  double total = 0;
-  for (int64_t i = begin; i < end; i += LOOK) {
-    int64_t count = fk_smaller(LOOK, end - i);
-    c->outside[piece] = !locate(c, i, count, &l);
-    if (c->outside[piece]) return;
-    /* all cells are looked up first: most are not in the first caches */
-    for (int64_t r = 0; r < count; r++) {
-      int64_t at = fk_blocks_find(found, l.keys[r]);
-      if (at < 0) at = fk_blocks_insert(found, l.keys[r]);
-      c->failed[piece] = at < 0;
-      if (at < 0) return;
-      l.cells[r] = fk_blocks_at(found, at);
-      __builtin_prefetch(l.cells[r], 1);
-    }
-    for (int64_t r = 0; r < count; r++) {
-      double mass = l.mass[r], *corner = l.cells[r]->corner;
-      if (c->targets && l.cells[r]->targets++ == 0) l.cells[r]->row = i + r;
-      if (mass > 0) add_mass(corner, l.fractions + r, LOOK, e->spec.d, mass);
-      if (mass > 0 && e->spec.counted)
-        add_mass(corner + ((size_t)1 << e->spec.d), l.fractions + r, LOOK, e->spec.d, 1);
-      total += mass;
-    }
-  }
-  c->total[piece] = total;
-}
-
-static void add_pieces(void *data, int64_t first, int64_t end, int slot) {
-  (void)slot;
-  for (int64_t piece = first; piece < end; piece++) add_piece(data, piece);
-}
-
-static enum fk_status add_some(struct call *c, struct fk_error *err) {
-  enum { LEAST = 1 << 14 };
-  struct fk_envelope *e = c->e;
-  c->pieces = (int)fk_larger(1, fk_smaller(e->pieces, c->n / LEAST));
-  int threads = fk_threads_for_work(e->spec.threads, 60.0 * (double)(c->n << e->spec.d));
-  fk_parallel_for(threads, c->pieces, 1, add_pieces, c);
-  for (int i = 0; i < c->pieces; i++) {
-    if (c->outside[i])
-      return fk_fail(err, FK_STATUS_UNSUPPORTED,
-                     "points are too far apart, in bandwidths, for a grid in %d dimensions", e->spec.d);
-    if (c->failed[i]) return no_memory(err);
-    e->mass += c->total[i];
-  }
-  return FK_STATUS_OK;
-}
-
-/* So many at a time that an interrupt is heard soon. */
-static enum fk_status add(struct call *c, struct fk_error *err) {
-  enum { CHUNK = 1 << 24 };
-  int64_t n = c->points->raw ? c->points->raw->n : c->points->whitened->n;
-  const struct fk_poll *poll = &c->e->spec.poll;
-  enum fk_status status = FK_STATUS_OK;
-  c->e->merged = false;
-  for (c->first = 0; c->first < n && !status; c->first += CHUNK) {
-    c->n = fk_smaller(CHUNK, n - c->first);
-    status = add_some(c, err);
-    if (!status && poll->fn && poll->fn(poll->data, 0))
-      status = fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
-  }
-  return status;
-}
-
-enum fk_status fk_envelope_add(struct fk_envelope *e, const struct fk_envelope_points *sources, bool targets_too,
-                               struct fk_error *err) {
-  struct call c = {.e = e, .points = sources, .sources = true, .targets = targets_too};
-  return add(&c, err);
-}
-
-enum fk_status fk_envelope_expect(struct fk_envelope *e, const struct fk_envelope_points *targets,
-                                  struct fk_error *err) {
-  struct call c = {.e = e, .points = targets, .targets = true};
-  return add(&c, err);
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------ */
@@ -248,7 +145,7 @@ static bool merge(struct fk_envelope *e) {
       to->targets += from->targets;
       for (int c = 0; c < corners; c++) to->corner[c] += from->corner[c];
     }
-    fk_blocks_clear(&e->found[i]);
+    if (!e->placed) fk_blocks_clear(&e->found[i]);
   }
   return true;
 }
@@ -408,42 +305,5 @@ enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cell
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");
   if (!fits || !take_cells(e, box) || !list_bounds(e)) return no_memory(err);
   e->merged = true;
-  return FK_STATUS_OK;
-}
-
-/* ---- at targets ------------------------------------------------------------------------------- */
-
-struct at {
-  const struct fk_envelope *e;
-  const struct fk_grid_points *targets;
-  double *error;
-};
-
-static void interpolate(void *data, int64_t first, int64_t end, int slot) {
-  const struct at *a = data;
-  const struct fk_envelope *e = a->e;
-  int64_t corners = (int64_t)1 << e->spec.d;
-  uint64_t keys[LOOK];
-  double fractions[LOOK * FK_GRID_MAX_D];
-  (void)slot;
-  for (int64_t i = first; i < end; i += LOOK) {
-    int64_t count = fk_smaller(LOOK, end - i);
-    bool inside = e->ops->locate(&e->cells_layout, a->targets, i, count, keys, fractions, LOOK);
-    for (int64_t r = 0; r < count; r++) {
-      double weight[CORNERS] = {0}, sum = 0;
-      int64_t cell = inside ? fk_blocks_find(&e->cells, keys[r]) : -1, at = cell < 0 ? -1 : e->bound_of[cell];
-      if (at >= 0) add_mass(weight, fractions + r, LOOK, e->spec.d, 1);
-      for (int64_t c = 0; at >= 0 && c < corners; c++) sum += weight[c] * e->at_corners[at * corners + c];
-      a->error[i + r] = at < 0 ? (double)INFINITY : sum * (1 + 1e-12);
-    }
-  }
-}
-
-enum fk_status fk_envelope_at(const struct fk_envelope *e, const struct fk_grid_points *targets, double *error,
-                              struct fk_error *err) {
-  struct at a = {e, targets, error};
-  if (!e->merged) return fk_fail(err, FK_STATUS_INVALID, "the bound of the grid's error is asked for too soon");
-  int threads = fk_threads_for_work(e->spec.threads, (double)(targets->n << e->spec.d) * 20);
-  fk_parallel_for(threads, targets->n, 8 * LOOK, interpolate, &a);
   return FK_STATUS_OK;
 }

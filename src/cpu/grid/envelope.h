@@ -27,6 +27,7 @@ struct fk_envelope_spec {
   bool gradient;
   double points;     /* about how many will come */
   double most_nodes; /* 0: as many as memory takes. Beyond it a bound is FK_STATUS_UNSUPPORTED */
+  bool stays;        /* where points are is remembered, for other |b| of theirs */
   bool counted;      /* points are counted beside |b|, for arithmetic that rounds each alike; where there is a b */
   struct fk_poll poll;
 };
@@ -34,6 +35,11 @@ struct fk_envelope_spec {
 enum fk_status fk_envelope_create(const struct fk_envelope_spec *spec, struct fk_envelope **envelope,
                                   struct fk_error *err);
 void fk_envelope_free(struct fk_envelope *envelope);
+/* Between two uses of one that stays, which are one fk_envelope_add() of the same points each, sources and targets
+ * at once. Emptied, it has no |b|, and remembers points in so many bytes; 0: none. It is of use for the sums of a
+ * spec that differs in its limits alone. */
+double fk_envelope_empty(struct fk_envelope *envelope);
+bool fk_envelope_reuse(struct fk_envelope *envelope, const struct fk_envelope_spec *spec);
 
 /* Points as they are, or whitened already (raw NULL). mass writes the |b| of `count` of them; NULL: ones. */
 struct fk_envelope_points {

@@ -23,6 +23,11 @@ struct fk_envelope {
   struct fk_blocks found[FK_ENVELOPE_PIECES], cells;
   bool merged;
   double mass;
+  /* Of one that stays: the number in `found` of each point's cell, and its place there, of the points that are
+   * looked at together one dimension after the other. */
+  bool placed;
+  uint32_t *cell;
+  double *fraction;
 
   struct fk_blocks nodes, needed, result, between;
   struct fk_envelope_cell *bounds; /* of the cells with targets */

@@ -196,7 +196,6 @@ void fk_grid_free(struct fk_grid *g) {
   fk_batch_free(&g->batch);
   for (int t = 0; g->scratch && t < g->threads; t++) fk_aligned_free(g->scratch[t]);
   free(g->scratch);
-  free(g->chunks.chunk);
   free(g->slots.key);
   free(g->slots.at);
   free(g->slot_of);
@@ -273,49 +272,6 @@ enum fk_status fk_grid_sort(struct fk_grid *g, const struct fk_grid_points *poin
   else
     *sorted = s;
   return status;
-}
-
-struct cutting {
-  struct fk_grid *grid;
-  const struct fk_batch *batch;
-};
-
-static void find_bounds(void *data, int64_t first, int64_t end, int slot) {
-  const struct cutting *cutting = data;
-  const struct fk_grid *g = cutting->grid;
-  int d = g->spec.d;
-  (void)slot;
-  for (int64_t i = first; i < end; i++) {
-    struct fk_chunk *a = &g->chunks.chunk[i];
-    int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
-    const char *points = cutting->batch->points;
-    g->ops->bounds(d, points + (size_t)(a->begin * d) * g->ops->real, a->end - a->begin, low, high);
-    for (int k = 0; k < d; k++) {
-      a->low[k] = (int16_t)low[k];
-      a->high[k] = (int16_t)high[k];
-    }
-  }
-}
-
-enum fk_status fk_grid_cut(struct fk_grid *g, const struct fk_batch *b, struct fk_error *err) {
-  struct fk_chunks_of *c = &g->chunks;
-  int64_t n = 0;
-  for (int64_t k = 0; k < b->blocks; k++) n += fk_pieces(b->start[k + 1] - b->start[k], FK_CHUNK);
-  if (n > c->capacity) {
-    struct fk_chunk *chunk = realloc(c->chunk, (size_t)n * sizeof *chunk);
-    if (!chunk) return fk_grid_no_memory(err, "pieces of work");
-    c->chunk = chunk;
-    c->capacity = n;
-  }
-  c->n = 0;
-  for (int64_t k = 0; k < b->blocks; k++)
-    for (int64_t at = b->start[k]; at < b->start[k + 1]; at += FK_CHUNK)
-      c->chunk[c->n++] =
-          (struct fk_chunk){.block = k, .begin = at, .end = fk_smaller(at + FK_CHUNK, b->start[k + 1])};
-  double bytes = (double)g->spec.d * (double)g->ops->real;
-  int threads = fk_threads_for_bytes(g->threads, (double)b->n * bytes);
-  fk_parallel_for(threads, c->n, fk_step_for_bytes(FK_CHUNK * bytes), find_bounds, &(struct cutting){g, b});
-  return FK_STATUS_OK;
 }
 
 bool fk_slot_box(const struct fk_grid *g, const int16_t *low, const int16_t *high, int slot, struct fk_box *box,

@@ -6,6 +6,7 @@
 #include "../../core/aligned.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
+#include "../../core/threads.h"
 
 /* Points are sorted in shares, more than there are threads, as one of these may be late. */
 enum { PIECE = 1024, LEAST_SHARE = 32768 };
@@ -37,6 +38,7 @@ void fk_batch_free(struct fk_batch *b) {
   free(b->start);
   fk_aligned_free(b->order);
   fk_aligned_free(b->points);
+  free(b->chunk);
 }
 
 int64_t fk_batch_size(int64_t left, int64_t blocks) {
@@ -162,6 +164,48 @@ static bool reserve(struct fk_sorter *s, int64_t n, struct fk_batch *b) {
   return true;
 }
 
+struct cutting {
+  const struct fk_sorter *sorter;
+  struct fk_batch *batch;
+};
+
+static void find_bounds(void *data, int64_t first, int64_t end, int slot) {
+  const struct cutting *cutting = data;
+  const struct fk_grid_ops *ops = cutting->sorter->ops;
+  int d = cutting->sorter->layout->d;
+  (void)slot;
+  for (int64_t i = first; i < end; i++) {
+    struct fk_chunk *a = &cutting->batch->chunk[i];
+    int64_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
+    const char *points = cutting->batch->points;
+    ops->bounds(d, points + (size_t)(a->begin * d) * ops->real, a->end - a->begin, low, high);
+    for (int k = 0; k < d; k++) {
+      a->low[k] = (int16_t)low[k];
+      a->high[k] = (int16_t)high[k];
+    }
+  }
+}
+
+static bool cut(const struct fk_sorter *s, struct fk_batch *b) {
+  int64_t n = 0;
+  for (int64_t k = 0; k < b->blocks; k++) n += fk_pieces(b->start[k + 1] - b->start[k], FK_CHUNK);
+  if (n > b->chunks_capacity) {
+    struct fk_chunk *chunk = realloc(b->chunk, (size_t)n * sizeof *chunk);
+    if (!chunk) return false;
+    b->chunk = chunk;
+    b->chunks_capacity = n;
+  }
+  b->chunks = 0;
+  for (int64_t k = 0; k < b->blocks; k++)
+    for (int64_t at = b->start[k]; at < b->start[k + 1]; at += FK_CHUNK)
+      b->chunk[b->chunks++] =
+          (struct fk_chunk){.block = k, .begin = at, .end = fk_smaller(at + FK_CHUNK, b->start[k + 1])};
+  double bytes = (double)s->layout->d * (double)s->ops->real;
+  int threads = fk_threads_for_bytes(s->threads, (double)b->n * bytes);
+  fk_parallel_for(threads, b->chunks, fk_step_for_bytes(FK_CHUNK * bytes), find_bounds, &(struct cutting){s, b});
+  return true;
+}
+
 struct sorting {
   struct fk_sorter *sorter;
   const struct fk_grid_points *points;
@@ -201,6 +245,7 @@ enum fk_status fk_batch_sort(struct fk_sorter *s, const struct fk_grid_points *p
   fk_parallel_for(threads, shares, 1, find_share, &sorting);
   if (!sorting.failed && !sorting.outside) sorting.failed = !place(s, shares, b);
   fk_parallel_for(threads, shares, 1, scatter_share, &sorting);
+  if (!sorting.failed && !sorting.outside) sorting.failed = !cut(s, b);
   if (sorting.failed) return no_memory(err);
   if (sorting.outside)
     return fk_fail(err, FK_STATUS_UNSUPPORTED,

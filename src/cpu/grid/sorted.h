@@ -8,6 +8,12 @@
 
 enum { FK_CHUNK = 8192 }; /* points that one scratch takes; float sums stay short */
 
+/* Points of one block, at most FK_CHUNK; the cells where their stencils start. */
+struct fk_chunk {
+  int64_t block, begin, end;
+  int16_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
+};
+
 struct fk_batch {
   int64_t first, n, capacity; /* points first .. first + n - 1 */
   int64_t blocks, blocks_capacity;
@@ -15,6 +21,8 @@ struct fk_batch {
   int64_t *start;  /* blocks + 1 */
   uint32_t *order; /* where the points were, from `first` on */
   void *points;    /* [i][k], within the block */
+  int64_t chunks, chunks_capacity;
+  struct fk_chunk *chunk;
 };
 
 /* Keys found in a share of the points, and memory for one batch; reused. */

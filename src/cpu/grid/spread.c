@@ -20,15 +20,15 @@ struct sources {
 };
 
 /* The chunk that is done `at`-th: the streams take turns, each walks through its share. */
-static int64_t chunk_at(const struct fk_grid *g, int64_t at) {
-  int64_t stream = at % STREAMS, share = g->chunks.n / STREAMS, longer = g->chunks.n % STREAMS;
+static int64_t chunk_at(const struct fk_batch *batch, int64_t at) {
+  int64_t stream = at % STREAMS, share = batch->chunks / STREAMS, longer = batch->chunks % STREAMS;
   return stream * share + fk_smaller(stream, longer) + at / STREAMS;
 }
 
 /* Blocks for all chunks, and each chunk's turn at them. */
 static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, uint32_t **turns,
                              struct fk_error *err) {
-  int64_t wanted = g->chunks.n * g->slots.count, capacity = 0;
+  int64_t wanted = batch->chunks * g->slots.count, capacity = 0;
   uint32_t *count = NULL;
   if (wanted > g->slot_capacity) {
     free(g->slot_of);
@@ -41,9 +41,9 @@ static enum fk_status assign(struct fk_grid *g, const struct fk_batch *batch, ui
       return fk_grid_no_memory(err, "pieces of work");
     }
   }
-  for (int64_t order = 0; order < g->chunks.n; order++) {
-    int64_t i = chunk_at(g, order);
-    const struct fk_chunk *a = &g->chunks.chunk[i];
+  for (int64_t order = 0; order < batch->chunks; order++) {
+    int64_t i = chunk_at(batch, order);
+    const struct fk_chunk *a = &batch->chunk[i];
     for (int slot = 0; slot < g->slots.count; slot++) {
       struct fk_box box;
       int64_t first[FK_GRID_MAX_D], at = i * g->slots.count + slot;
@@ -128,7 +128,7 @@ static void join_blocks(struct fk_grid *g, const struct fk_chunk *a, int64_t i, 
 
 static void spread_chunk(struct fk_grid *g, const struct fk_batch *batch, const struct sources *s, int64_t i,
                          int64_t column, atomic_uint *done, char *scratch) {
-  const struct fk_chunk *a = &g->chunks.chunk[i];
+  const struct fk_chunk *a = &batch->chunk[i];
   const struct fk_stencil *st = &g->stencil;
   size_t real = g->ops->real;
   char *b = scratch + (size_t)st->size * real;
@@ -163,7 +163,7 @@ struct spreading {
 static void spread_chunks(void *data, int64_t first, int64_t end, int slot) {
   const struct spreading *s = data;
   for (int64_t i = first; i < end; i++)
-    spread_chunk(s->grid, s->batch, s->sources, chunk_at(s->grid, i), s->column, s->done, s->grid->scratch[slot]);
+    spread_chunk(s->grid, s->batch, s->sources, chunk_at(s->batch, i), s->column, s->done, s->grid->scratch[slot]);
 }
 
 struct clearing {
@@ -182,8 +182,7 @@ static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, vo
   const struct sources *s = data;
   uint32_t *turns = NULL;
   int64_t before = g->totals.n;
-  enum fk_status status = fk_grid_cut(g, batch, err);
-  if (!status) status = assign(g, batch, &turns, err);
+  enum fk_status status = assign(g, batch, &turns, err);
   free(turns);
   int threads = fk_grid_threads(g, (double)batch->n);
   /* also where memory was short: no block may be left as it came */
@@ -196,7 +195,7 @@ static enum fk_status spread(struct fk_grid *g, const struct fk_batch *batch, vo
   for (int64_t column = 0; column < g->spec.columns && !status; column++) {
     for (int64_t k = 0; done && k < g->totals.n; k++) atomic_init(&done[k], 0);
     struct spreading spreading = {g, batch, s, column, done};
-    fk_parallel_for(threads, g->chunks.n, 1, spread_chunks, &spreading);
+    fk_parallel_for(threads, batch->chunks, 1, spread_chunks, &spreading);
     if (column) status = fk_grid_poll(g, (double)column / (double)g->spec.columns, err);
   }
   free(done);

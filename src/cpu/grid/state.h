@@ -13,16 +13,6 @@ struct fk_slots {
   unsigned char (*at)[FK_GRID_MAX_D]; /* count */
 };
 
-/* Points of one block, at most FK_CHUNK; the cells where their stencils start. */
-struct fk_chunk {
-  int64_t block, begin, end;
-  int16_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
-};
-struct fk_chunks_of {
-  struct fk_chunk *chunk;
-  int64_t n, capacity;
-};
-
 struct fk_extent {
   int16_t low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
 };
@@ -41,7 +31,6 @@ struct fk_grid {
 
   struct fk_sorter sorter;
   struct fk_batch batch; /* of points used once */
-  struct fk_chunks_of chunks;
 
   struct fk_blocks totals;   /* [column][cell] in double */
   struct fk_blocks expected; /* struct fk_extent */
@@ -64,8 +53,6 @@ double fk_grid_total_bytes(const struct fk_grid *g);
 double fk_grid_result_bytes(const struct fk_grid *g);
 enum fk_status fk_grid_poll(const struct fk_grid *g, double fraction, struct fk_error *err);
 int fk_grid_threads(const struct fk_grid *g, double n);
-/* Cuts a batch into chunks. */
-enum fk_status fk_grid_cut(struct fk_grid *g, const struct fk_batch *batch, struct fk_error *err);
 /* The part of the cells low .. high + width - 1 that lies in a slot: false where it is empty. `first` is where it
  * starts, in scratch coordinates. */
 bool fk_slot_box(const struct fk_grid *g, const int16_t *low, const int16_t *high, int slot, struct fk_box *box,
