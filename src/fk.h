@@ -480,18 +480,6 @@ struct fk_cdf_spec {
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);
 
-bool fk_all_finite(const struct fk_matrix *x);
-/* Of each column the number that is nearest to 0, where all are further from it than far[k], on one side; else 0.
- * Rows of weight 0 do not count. Is any of them not 0? */
-bool fk_far_centre(const struct fk_matrix *x, const double *weights, const double *far, double *centre);
-bool fk_any_negative(const double *x, int64_t n, int threads);
-double fk_largest(const double *x, int64_t n, int threads); /* of absolute values */
-void fk_range(const double *x, int64_t n, int threads, double *low, double *high);
-/* The least and the largest |x| but for 0; Inf and 0 where all are. */
-void fk_sizes(const double *x, int64_t n, int threads, double *least, double *largest);
-/* Of absolute values, to divide by: 1 where all are 0, else no subnormal. */
-double fk_largest_absolute(const double *x, int64_t n, int threads);
-
 /* ---- threads ---------------------------------------------------------------------------------- */
 
 /* Threads for a request (0: default). One in forked children, which mostly share the processors already. */

@@ -1,4 +1,5 @@
-/* What one pass over an array tells. */
+#include "scan.h"
+
 #include <float.h>
 #include <math.h>
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../fk.h"
+#include "scan.h"
 
 /* In single precision terms are under 2^-125, and 2^27 of them are needed to matter. */
 double fk_lost_below(bool single, int64_t n, double weight_scale) {

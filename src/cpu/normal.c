@@ -11,6 +11,7 @@
 #include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 

@@ -8,6 +8,7 @@
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../core/threads.h"
 
 size_t fk_real_size(const struct fk_kernel_mode *mode) { return mode->single ? sizeof(float) : sizeof(double); }

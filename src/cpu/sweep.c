@@ -12,6 +12,7 @@
 #include "../core/count.h"
 #include "../core/kept.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../core/threads.h"
 #include "sweep.h"
 

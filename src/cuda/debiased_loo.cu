@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/scan.h"
 #include "devices.cuh"
 #include "steps.cuh"
 

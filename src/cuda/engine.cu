@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../core/scan.h"
 #include "job.cuh"
 #include "resident.cuh"
 

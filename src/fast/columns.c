@@ -6,6 +6,7 @@
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../core/threads.h"
 
 /* ---- columns ---------------------------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+#include "../core/scan.h"
 #include "job.h"
 
 struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {

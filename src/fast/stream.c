@@ -8,6 +8,7 @@
 #include "../core/count.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../core/threads.h"
 #include "../cpu/direct/check.h"
 #include "../cpu/direct/direct.h"

@@ -6,24 +6,19 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/costs.h"
 #include "../core/count.h"
-#include "../core/kept.h"
-#include "../core/pool.h"
-#include "../core/threads.h"
+#include "../core/scan.h"
 #include "../cpu/direct/direct.h"
-#include "../cpu/grid/envelope.h"
 #include "by_direct.h"
 #include "columns.h"
+#include "envelope_job.h"
 #include "sample.h"
 
 struct fk_fast_plan {
-  struct fk_operator *op; /* that the envelope is kept by, or NULL */
-  const struct fk_opts *opts;
   const struct fk_fast_samples *samples; /* while it is made */
-  struct fk_envelope *envelope;
+  struct fk_fast_envelope bound;
   struct fk_grid_work work;
   struct fk_window window;
   bool single;
@@ -32,94 +27,6 @@ struct fk_fast_plan {
   struct fk_window bounded;
   bool bounded_single, is_bounded;
 };
-
-/* ---- the envelope ----------------------------------------------------------------------------- */
-
-/* Nodes are to take a part of the grid's seconds, and of the memory: points thin for a grid are so for nodes.
- * Where the grid is wished for, they may take some seconds. */
-static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
-  const struct fk_fast_choice_costs *c = &fk_costs.choice;
-  bool wished = job->opts->engine == FK_ENGINE_FAST || !fk_fast_may_be("direct");
-  double planes = 2.0 * (job->gradient ? 2 : 1) * (job->laplace != 0 ? 2 : 1);
-  double each = c->node * planes * (double)job->d, least = wished ? c->nodes_wished : c->nodes_least;
-  return fmin(fmax(least, c->nodes_share * grid_seconds / each), c->nodes_bytes / (16 * planes));
-}
-
-/* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
-static bool is_on_device(const struct fk_fast_job *job) {
-  const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
-  if (!job->grid->cells) return false;
-  double points = (double)job->n + (job->same ? 0 : (double)job->m);
-  return points > fk_costs.choice.device_points || (wish && strcmp(wish, "always") == 0);
-}
-
-static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,
-                                 struct fk_envelope *envelope, struct fk_error *err) {
-  struct fk_grid_task task = fk_fast_grid_task(job);
-  struct fk_grid_cells cells;
-  enum fk_status status = job->grid->cells(&task, spec->counted, spec->most_nodes, &cells, err);
-  if (status) return status;
-  status = fk_envelope_take(envelope, &cells, err);
-  free(cells.memory);
-  return status;
-}
-
-static void free_kept(void *envelope) { fk_envelope_free(envelope); }
-
-/* The envelope of the operator's last sum, if it serves. */
-static struct fk_envelope *take_kept(struct fk_operator *op, const struct fk_envelope_spec *spec) {
-  struct fk_envelope *kept = op ? fk_kept_take(op, FK_KEEPER_ENVELOPE) : NULL;
-  if (!kept || fk_envelope_reuse(kept, spec)) return kept;
-  fk_envelope_free(kept);
-  return NULL;
-}
-
-static void keep(const struct fk_fast_plan *p) {
-  double bytes = p->op && p->envelope ? fk_envelope_empty(p->envelope) : 0;
-  struct fk_kept what = {.state = p->envelope, .free = free_kept, .bytes = bytes};
-  if (bytes > 0)
-    fk_keep(p->op, FK_KEEPER_ENVELOPE, what, p->opts);
-  else
-    fk_envelope_free(p->envelope);
-}
-
-static enum fk_status make_on_device(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,
-                                     struct fk_envelope **envelope, struct fk_error *err) {
-  enum fk_status status = fk_envelope_create(spec, envelope, err);
-  return status ? status : take_cells(job, spec, *envelope, err);
-}
-
-static enum fk_status make_envelope(const struct fk_fast_job *job, double grid_seconds, struct fk_fast_plan *plan,
-                                    struct fk_error *err) {
-  struct fk_envelope_spec spec = {.d = (int)job->d, .threads = job->opts->threads, .plain = job->plain};
-  struct fk_envelope **envelope = &plan->envelope;
-  spec.laplace = job->laplace;
-  spec.gradient = job->gradient;
-  spec.points = (double)job->n;
-  spec.poll = job->opts->poll;
-  spec.most_nodes = most_nodes(job, grid_seconds);
-  spec.counted = job->grid->unit > 0 && job->b;
-  if (is_on_device(job)) {
-    struct fk_error why = {FK_STATUS_OK, ""};
-    enum fk_status there = make_on_device(job, &spec, envelope, &why);
-    if (there == FK_STATUS_INTERRUPTED) return fk_fail(err, there, "%s", why.message);
-    if (!there) return there;
-    fk_envelope_free(*envelope); /* thin points, or no memory there: on the CPU */
-    *envelope = NULL;
-  }
-  if (job->same) plan->op = fk_task_keeper(job->task);
-  spec.stays = plan->op && (double)job->n * (8.0 * (double)job->d + 4) <= fk_kept_limit(job->opts);
-  *envelope = take_kept(plan->op, &spec);
-  enum fk_status status = *envelope ? FK_STATUS_OK : fk_envelope_create(&spec, envelope, err);
-  struct fk_envelope_points sources = {.raw = &job->task->sources, .whitening = job->task->whitening};
-  struct fk_envelope_points targets = sources;
-  sources.mass = job->b ? fk_fast_masses : NULL;
-  sources.data = job;
-  targets.raw = fk_task_targets(job->task);
-  if (!status) status = fk_envelope_add(*envelope, &sources, job->same, err);
-  if (!status && !job->same) status = fk_envelope_expect(*envelope, &targets, err);
-  return status;
-}
 
 /* The first targets of the cells with the largest sums, at most FK_CHECK_ROWS. */
 static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
@@ -181,7 +88,7 @@ static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
-  return fk_envelope_bound(p->envelope, window, FK_FAST_ROUNDING(single), job->grid->unit, err);
+  return fk_envelope_bound(p->bound.envelope, window, FK_FAST_ROUNDING(single), job->grid->unit, err);
 }
 
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,
@@ -189,7 +96,7 @@ static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_p
   const struct fk_envelope_cell *cells;
   enum fk_status status = bound_errors(job, plan, &t->window, t->single, err);
   if (status) return status;
-  int64_t n = fk_envelope_cells(plan->envelope, &cells);
+  int64_t n = fk_envelope_cells(plan->bound.envelope, &cells);
   t->rows = 0;
   for (int i = 0; i < BINS; i++) t->count[i] = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -243,7 +150,7 @@ static enum fk_status seconds_of_rows(const struct fk_fast_job *job, const struc
   struct fk_matrix taken = fk_doubles(NULL, 0, job->d);
   *seconds = rows * (double)job->n * pair;
   if (*seconds < c->guess || job->n >= (int64_t)1 << 32) return FK_STATUS_OK;
-  enum fk_status status = take_unproven(job, plan->envelope, &taken, err);
+  enum fk_status status = take_unproven(job, plan->bound.envelope, &taken, err);
   question.targets = taken;
   question.n_columns = job->columns;
   question.gradient = job->gradient;
@@ -303,7 +210,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 static enum fk_status bound_sums(const struct fk_fast_job *job, struct fk_fast_plan *p, struct fk_error *err) {
   const struct fk_fast_last *last = fk_fast_last_of(p->samples);
   if (last) return bound_errors(job, p, &last->window, last->single, err);
-  return fk_envelope_bound(p->envelope, NULL, 0, 0, err);
+  return fk_envelope_bound(p->bound.envelope, NULL, 0, 0, err);
 }
 
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,
@@ -317,10 +224,9 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   if (!p) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for the plan of the grid");
   p->work = *work;
   p->samples = samples;
-  p->opts = job->opts;
-  enum fk_status status = make_envelope(job, grid_seconds, p, &why);
+  enum fk_status status = fk_fast_envelope_open(job, grid_seconds, &p->bound, &why);
   if (!status) status = bound_sums(job, p, &why);
-  if (!status) n_rows = heaviest_rows(p->envelope, rows);
+  if (!status) n_rows = heaviest_rows(p->bound.envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
   if (!status) job->least = fk_fast_check_least(job, sample);
   if (!status && job->least > 0) status = choose_window(job, p, &why);
@@ -333,7 +239,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
 
 void fk_fast_plan_free(struct fk_fast_plan *plan) {
   if (!plan) return;
-  keep(plan);
+  fk_fast_envelope_close(&plan->bound);
   free(plan);
 }
 
@@ -467,7 +373,7 @@ static enum fk_status prove(struct fk_fast_job *job, struct fk_fast_plan *plan, 
   int64_t *rows = NULL, found = 0;
   enum fk_status status = bound_errors(job, plan, &plan->window, plan->single, err);
   if (status) return status;
-  int64_t n = fk_envelope_cells(plan->envelope, &cells);
+  int64_t n = fk_envelope_cells(plan->bound.envelope, &cells);
   for (int64_t i = 0; i < n; i++) error = fmax(error, cells[i].error);
   p.largest = largest_sum(job, error);
   if (is_plain(&p, error)) {
@@ -479,7 +385,7 @@ static enum fk_status prove(struct fk_fast_job *job, struct fk_fast_plan *plan, 
     status = absolute ? sum_absolute(job, plan, absolute, err)
                       : fk_fail(err, FK_STATUS_ALLOC, "out of memory: for sums of |b|");
   }
-  if (!status) status = find_all(&p, plan->envelope, &rows, &found, &job->bound, err);
+  if (!status) status = find_all(&p, plan->bound.envelope, &rows, &found, &job->bound, err);
   if (!status && found > 0) {
     status = fk_fast_rows(job, rows, found, floor_of(job, p.largest), err);
     job->bound = fmax(job->bound, 0.5 * job->tol);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/hash.h"
+#include "../core/scan.h"
 #include "ffi.h"
 #include "operator.h"
 

@@ -8,6 +8,7 @@
 #include "../core/kept.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
+#include "../core/scan.h"
 #include "../cpu/tile.h"
 #include "../fast/mixture.h"
 #include "../fast/stream.h"

@@ -5,6 +5,7 @@
 
 #include "../core/dense.h"
 #include "../core/plan.h"
+#include "../core/scan.h"
 #include "../core/triangular.h"
 #include "../fast/stream.h"
 #include "ffi_test.h"

@@ -8,6 +8,7 @@
 #include "../../core/aligned.h"
 #include "../../core/count.h"
 #include "../../core/pool.h"
+#include "../../core/scan.h"
 #include "../../core/threads.h"
 #include "../../grid/points.h"
 #include "direct_parts.h"

@@ -7,6 +7,7 @@
 
 #include "../../core/count.h"
 #include "../../core/pool.h"
+#include "../../core/scan.h"
 #include "../../core/threads.h"
 #include "direct_parts.h"
 
