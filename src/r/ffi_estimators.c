@@ -9,7 +9,7 @@
 
 /* What every entry point takes and every call of the core needs. */
 struct call {
-  struct r_operator operator;
+  struct r_operator opened;
   struct fk_matrix x, y; /* x: what is known without fetching it; y.data NULL: x itself */
   int64_t m;             /* number of targets */
   struct fk_opts opts;
@@ -20,14 +20,14 @@ struct call {
 static void begin(struct call *c, SEXP sources, SEXP y, SEXP control) {
   c->err = (struct fk_error){FK_STATUS_OK, ""};
   r_opts(control, &c->opts, &c->stats);
-  c->operator= r_open(sources);
-  c->x = c->operator.spec.x;
+  c->opened = r_open(sources);
+  c->x = c->opened.spec.x;
   c->y = r_targets(y, c->x.d);
   c->m = c->y.data ? c->y.n : c->x.n;
 }
 
 static void end(const struct call *c) {
-  r_close(&c->operator);
+  r_close(&c->opened);
   r_finish(&c->err);
 }
 
@@ -46,7 +46,7 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   SEXP names = plain ? R_NilValue : r_column_names(b);
   SEXP sums = PROTECT(plain && !r_flag(as_matrix) ? r_vector(c.m) : r_matrix(c.m, columns, names));
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   if (op) fk_kernel_sum(op, &c.y, numbers, columns, &c.opts, REAL(sums), &c.stats, &c.err);
 
   end(&c);
@@ -70,7 +70,7 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
   struct call c;
   begin(&c, sources, R_NilValue, control);
   bool own = Rf_isNull(rows);
-  struct r_operator others = own ? c.operator: r_open(rows);
+  struct r_operator others = own ? c.opened : r_open(rows);
   int64_t m = others.spec.x.n;
   struct fk_normal normal = {.n_columns = 0};
   if (others.spec.x.d != c.x.d) Rf_error("`rows` must have the columns of `sources`");
@@ -80,7 +80,7 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
   if (normal.n_columns == 0) Rf_error("`v` or `w` must be given");
   SEXP product = PROTECT(r_matrix(c.x.n, normal.n_columns, r_column_names(Rf_isNull(v) ? w : v)));
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   normal.rows = own || !op ? op : r_start(&others, &c.err);
   if (normal.rows) fk_normal_product(op, &normal, &c.opts, REAL(product), &c.stats, &c.err);
 
@@ -100,7 +100,7 @@ SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   SEXP negative = PROTECT(is_signed ? Rf_allocVector(LGLSXP, c.m) : R_NilValue);
   struct fk_logs out = {REAL(log_abs), is_signed ? LOGICAL(negative) : NULL};
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   if (op) fk_log_sum(op, &c.y, f, without_self, &c.opts, &out, &c.stats, &c.err);
 
   end(&c);
@@ -115,7 +115,7 @@ SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP co
   struct fk_score_spec spec = {c.y, r_flag(laplace), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   if (op) fk_score(op, &spec, &c.opts, REAL(score), &c.stats, &c.err);
 
   end(&c);
@@ -132,18 +132,18 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   SEXP names = r_column_names(r_element(sources, "points")), debiased;
   struct fk_resident *there = NULL;
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   enum fk_status status = op ? fk_debias_there(op, L, &c.opts, &there, &c.stats, &c.err) : c.err.status;
 
   if (status != FK_STATUS_UNSUPPORTED || c.err.status) {
     end(&c);
     debiased = PROTECT(r_resident(there, names));
   } else {
-    r_close(&c.operator); /* nothing is held while R allocates */
-    c.operator= r_open(sources);
+    r_close(&c.opened); /* nothing is held while R allocates */
+    c.opened = r_open(sources);
     debiased = PROTECT(r_matrix(c.m, c.x.d, names));
 
-    op = r_start(&c.operator, & c.err);
+    op = r_start(&c.opened, &c.err);
     if (op) fk_debias(op, L, &c.opts, REAL(debiased), &c.stats, &c.err);
 
     end(&c);
@@ -159,7 +159,7 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP control) {
   const double *L = r_factor(chol, c.x.d);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
-  struct fk_operator *op = r_start(&c.operator, & c.err);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
   if (op) fk_sdkde_loo(op, L, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
   end(&c);

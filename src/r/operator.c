@@ -89,26 +89,26 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
 
 struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
-  struct r_operator operator= {NULL, spec_of(sources)};
-  if (Rf_isNull(handle)) return operator;
+  struct r_operator opened = {NULL, spec_of(sources)};
+  if (Rf_isNull(handle)) return opened;
   if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag()) Rf_error("`plan` must be a handle");
   if (!R_ExternalPtrAddr(handle)) {
     watch(handle);
     R_SetExternalPtrAddr(handle, &empty);
   }
   const struct plan *plan = R_ExternalPtrAddr(handle);
-  if (plan != &empty && !is_of(plan, sources, &operator.spec)) drop(handle);
-  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &operator.spec);
+  if (plan != &empty && !is_of(plan, sources, &opened.spec)) drop(handle);
+  if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &opened.spec);
   plan = R_ExternalPtrAddr(handle);
-  operator.op = plan->op;
-  return operator;
+  opened.op = plan->op;
+  return opened;
 }
 
-struct fk_operator *r_start(struct r_operator *operator, struct fk_error * err) {
-  if (!operator->op) fk_operator_create(&operator->spec, &operator->op, err);
-  return operator->op;
+struct fk_operator *r_start(struct r_operator *opened, struct fk_error *err) {
+  if (!opened->op) fk_operator_create(&opened->spec, &opened->op, err);
+  return opened->op;
 }
 
-void r_close(const struct r_operator *operator) {
-  if (!operator->spec.stays) fk_operator_free(operator->op);
+void r_close(const struct r_operator *opened) {
+  if (!opened->spec.stays) fk_operator_free(opened->op);
 }

@@ -11,9 +11,9 @@ struct r_operator {
   struct fk_operator *op; /* NULL: not yet */
   struct fk_operator_spec spec;
 };
-struct r_operator r_open(SEXP sources);                                          /* phase A */
-struct fk_operator *r_start(struct r_operator *operator, struct fk_error * err); /* B; NULL: a failure */
-void r_close(const struct r_operator *operator);
+struct r_operator r_open(SEXP sources);                                       /* phase A */
+struct fk_operator *r_start(struct r_operator *opened, struct fk_error *err); /* B; NULL: a failure */
+void r_close(const struct r_operator *opened);
 SEXP r_new_plan(void);
 
 /* Handles have finalizers, which are code of the library: it cannot be unloaded while there are any. */
