@@ -101,15 +101,23 @@ check_control <- function(control) {
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
 run_control <- function(asked) {
   # most calls ask as the last one did, and checks would take longer than all else
-  if (!identical(asked, session$asked)) {
-    session$checked <- check_asked(asked)
-    session$asked <- asked
+  said <- list(asked, getOption("flashkernel.threads"), getOption("flashkernel.devices"))
+  if (!identical(said, session$said)) {
+    session$run <- checked_run(asked)
+    session$said <- said
   }
-  asked <- session$checked
+  run <- session$run
+  progress <- progress_closure()
+  if (!is.null(progress)) run$progress <- progress
+  run
+}
+
+checked_run <- function(asked) {
+  asked <- check_asked(asked)
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
-    device_memory = asked$device_memory, host_memory = asked$host_memory, progress = progress_closure(), asked = asked
+    device_memory = asked$device_memory, host_memory = asked$host_memory, progress = NULL, asked = asked
   )
 }
 

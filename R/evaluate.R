@@ -99,8 +99,8 @@ fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 # Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets, unless these
 # have been debiased.
 targets <- function(object, at) {
-  if (is.null(at) && is_debiased(object)) at <- object$x
-  if (!is.null(at)) from_centre(object, at)
+  if (is.null(at)) at <- if (is_debiased(object)) object$x else return(NULL)
+  from_centre(object, at)
 }
 
 # The sum of all other weights. A weight above half of the total is left out by summing again, since

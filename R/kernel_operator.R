@@ -76,7 +76,7 @@
 #' sqrt(mean((fitted - (z - s2 * a))^2)) # what the residual leaves
 #' diagnostics(op)
 #'
-#' # The same by least squares on 500 of the points (Nystroem), preconditioned by their kernels K = R'R:
+#' # The same by least squares on 500 of the points (Nystroem), preconditioned by their K = R'R:
 #' # (R^-T op'op R^-1 + s^2 I) b = R^-T op'z, a = R^-1 b
 #' centres <- x[sample(1e5, 500), ]
 #' R <- chol(as.matrix(kernel_operator(centres, bandwidth = 0.2)) + diag(1e-9, 500))

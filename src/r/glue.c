@@ -154,16 +154,30 @@ SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
   return matrix;
 }
 
+/* Of all stats, made once. */
+static SEXP stats_names(void) {
+  static const char *const names[] = {
+      "backend", "device",  "engine",         "method",    "precision",    "isa",       "reason",  "reason_engine",
+      "pairs",   "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound", "threads", "devices",
+  };
+  enum { N = sizeof names / sizeof *names };
+  static SEXP kept;
+  if (kept) return kept;
+  SEXP made = PROTECT(Rf_allocVector(STRSXP, N));
+  for (int i = 0; i < N; i++) SET_STRING_ELT(made, i, Rf_mkChar(names[i]));
+  MARK_NOT_MUTABLE(made);
+  R_PreserveObject(made);
+  UNPROTECT(1);
+  return kept = made;
+}
+
 SEXP r_stats(const struct fk_stats *s) {
   enum { STRINGS = 8, NUMBERS = 6 };
-  const char *names[] = {
-      "backend",       "device",  "engine",  "method",         "precision", "isa",          "reason",
-      "reason_engine", "pairs",   "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound",
-      "threads",       "devices", ""};
   const char *strings[STRINGS] = {s->backend,   s->device, s->engine, s->method,
                                   s->precision, s->isa,    s->reason, s->reason_engine};
   double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows, s->tol_achieved, s->tol_bound};
-  SEXP list = PROTECT(Rf_mkNamed(VECSXP, names)), devices;
+  SEXP names = stats_names(), list = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names))), devices;
+  Rf_setAttrib(list, R_NamesSymbol, names);
   for (int i = 0; i < STRINGS; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));
   for (int i = 0; i < NUMBERS; i++) SET_VECTOR_ELT(list, STRINGS + i, Rf_ScalarReal(numbers[i]));
   SET_VECTOR_ELT(list, STRINGS + NUMBERS, Rf_ScalarInteger(s->threads));
