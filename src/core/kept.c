@@ -30,7 +30,7 @@ static void put_in_front(struct fk_kept *kept) {
 static void drop(struct fk_kept *kept) {
   take_out(kept);
   if (kept->state) kept->free(kept->state);
-  *kept = (struct fk_kept){NULL};
+  *kept = (struct fk_kept){.state = NULL};
 }
 
 void fk_kept_drop(struct fk_operator *op, enum fk_keeper keeper) { drop(&op->kept[keeper]); }
@@ -48,7 +48,7 @@ void *fk_kept_take(struct fk_operator *op, enum fk_keeper keeper) {
   struct fk_kept *kept = &op->kept[keeper];
   void *state = kept->state;
   take_out(kept);
-  *kept = (struct fk_kept){NULL};
+  *kept = (struct fk_kept){.state = NULL};
   return state;
 }
 
@@ -57,7 +57,7 @@ bool fk_keep(struct fk_operator *op, enum fk_keeper keeper, struct fk_kept what,
   double limit = fk_kept_limit(opts);
   if (kept->state != what.state) drop(kept);
   take_out(kept);
-  *kept = (struct fk_kept){what.state, what.free, what.bytes};
+  *kept = (struct fk_kept){.state = what.state, .free = what.free, .bytes = what.bytes};
   if (what.bytes > limit) {
     drop(kept);
     return false;

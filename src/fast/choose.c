@@ -66,7 +66,7 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
 
 /* Methods differ in their last bits, which are not to depend on the threads: the choice is for one. */
 enum fk_status fk_fast_choose(struct fk_fast_job *job, struct fk_fast_choice *choice, struct fk_error *err) {
-  struct fk_fast_samples s = {NULL};
+  struct fk_fast_samples s = {.u = NULL};
   enum fk_status status = fk_fast_take_samples(job, &s, err);
   if (!status) status = choose_method(job, &s, choice, err);
   free(s.u);

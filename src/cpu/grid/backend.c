@@ -174,9 +174,12 @@ static void keep(struct pass *p, unsigned use, const struct fk_window *window, b
   struct kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
   if (!kept) return;
   double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
-  *kept =
-      (struct kept){.window = *window, .single = single, .once = p->once, .use = use, .columns = task->columns};
-  kept->threads = fk_threads(task->opts->threads);
+  *kept = (struct kept){.window = *window,
+                        .single = single,
+                        .once = p->once,
+                        .use = use,
+                        .columns = task->columns,
+                        .threads = fk_threads(task->opts->threads)};
   kept->sorted = p->sorted;
   p->sorted = NULL;
   if (bytes + grid_bytes <= fk_kept_limit(task->opts)) {

@@ -102,7 +102,7 @@ static void limit_results(struct fk_grid *g) {
 
 enum fk_status fk_grid_convolve(struct fk_grid *g, double scale, struct fk_error *err) {
   struct fk_filter filter = {.layout = &g->layout, .ops = g->ops, .columns = g->spec.columns};
-  struct filters f = {NULL};
+  struct filters f = {.memory = NULL};
   const struct fk_blocks *in = NULL;
   struct fk_blocks needed;
   fk_blocks_init(&needed, 0, false);
