@@ -20,6 +20,7 @@ test_that("sources that are kept packed give the bits of those that are packed a
     x <- matrix(stats::rnorm(1000 * d), ncol = d)
     y <- matrix(stats::rnorm(77 * d), ncol = d)
     op <- kernel_operator(x, y, 0.4, kernel, tol = 0, precision = precision, backend = "cpu")
+    gc() # of operators before it
     bytes <- kept_bytes()
     kept <- expect_bits_of_matvec(op, x, y, 0.4, kernel = kernel, tol = 0, precision = precision)
     constant <- kernel == "gaussian" && d > 4 # of the Gram form
@@ -54,6 +55,7 @@ test_that("cells and grids that are kept give the bits of those that are made an
     x <- cases[[method]]$x
     for (y in list(NULL, x[1:3000, ] + 0.01)) {
       op <- kernel_operator(x, y, cases[[method]]$h, tol = 1e-5, tol_type = tol_type, engine = "fast", backend = "cpu")
+      gc()
       bytes <- kept_bytes()
       kept <- expect_bits_of_matvec(op, x, y, cases[[method]]$h, tol = 1e-5, tol_type = tol_type, engine = "fast")
       expect_identical(diagnostics(op)$method, method)
@@ -96,8 +98,12 @@ test_that("fits leave nothing behind when they go", {
   x <- matrix(stats::rnorm(400), ncol = 2)
   gc()
   before <- kept_bytes()
-  for (i in 1:200) predict(flash_kde(x, "kde", bandwidth = 0.5, tol = c(0, 1e-3)[1 + i %% 2]), x[1:3, ] + 1)
+  for (i in 1:200) {
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, tol = c(0, 1e-3)[1 + i %% 2])
+    predict(fit, x[1:3, ] + 1)
+  }
   expect_gt(kept_bytes(), before)
+  rm(fit)
   gc()
   expect_identical(kept_bytes(), before)
 })
