@@ -86,20 +86,6 @@ static struct loop *enter(int64_t *piece, int *slot) {
   return NULL;
 }
 
-/* To wake a thread takes whoever does it some ten microseconds, more than a small piece: the caller wakes two, and
- * each that comes to a loop two more, if they would find a piece. Under the lock; the threads to be woken after
- * it. */
-static int to_wake(const struct loop *loop) {
-  enum { EACH = 2 };
-  int64_t pieces = loop->pieces - atomic_load_explicit(&loop->next, memory_order_relaxed);
-  int64_t most = fk_smaller(fk_smaller(loop->slots - loop->taken, pool.asleep), EACH);
-  return (int)fk_smaller(most, pieces);
-}
-
-static void wake(int threads) {
-  for (int i = 0; i < threads; i++) pthread_cond_signal(&pool.posted);
-}
-
 static void leave(struct loop *loop) {
   if (atomic_fetch_sub_explicit(&loop->inside, 1, memory_order_release) == 1) pthread_cond_signal(&loop->left);
 }
@@ -133,9 +119,7 @@ static void *work(void *unused) {
   while (!pool.stop) {
     unsigned seen = atomic_load(&pool.posts);
     while ((loop = enter(&piece, &slot))) {
-      int more = to_wake(loop);
       pthread_mutex_unlock(&pool.lock);
-      wake(more);
       move_away(loop->processor);
       run_pieces(loop, piece, slot);
       pthread_mutex_lock(&pool.lock);
@@ -195,7 +179,7 @@ void fk_pool_stop(void) {
 /* ---- the caller ------------------------------------------------------------------------------- */
 
 static void open_loop(struct loop *loop) {
-  int wanted = loop->slots - 1;
+  int others = loop->slots - 1, wanted = others;
   pthread_mutex_lock(&pool.lock);
   if (pool.patience == 0) pool.patience = fk_costs.threads.patience[fk_threads(0) >= fk_costs.threads.many];
   for (const struct loop *l = pool.loops; l; l = l->after) wanted += l->slots - 1; /* of other callers */
@@ -203,9 +187,12 @@ static void open_loop(struct loop *loop) {
   loop->after = pool.loops;
   pool.loops = loop;
   atomic_fetch_add(&pool.posts, 1);
-  int more = to_wake(loop);
+  int asleep = pool.asleep;
   pthread_mutex_unlock(&pool.lock);
-  wake(more);
+  if (others >= asleep && asleep > 1)
+    pthread_cond_broadcast(&pool.posted);
+  else
+    for (int i = 0; i < others && i < asleep; i++) pthread_cond_signal(&pool.posted);
 }
 
 static void close_loop(struct loop *loop) {
