@@ -77,14 +77,10 @@ static int bin_of(double ratio) {
   return exponent < 0 ? 0 : exponent >= BINS ? BINS - 1 : exponent;
 }
 
-static bool is_same(const struct fk_window *a, bool a_single, const struct fk_window *b, bool b_single) {
-  return a->error == b->error && a->spacing == b->spacing && a_single == b_single;
-}
-
 /* The envelope's errors with a window, unless they are there. */
 static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast_plan *p,
                                    const struct fk_window *window, bool single, struct fk_error *err) {
-  if (p->is_bounded && is_same(&p->bounded, p->bounded_single, window, single)) return FK_STATUS_OK;
+  if (p->is_bounded && p->bounded_single == single && fk_window_equal(&p->bounded, window)) return FK_STATUS_OK;
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
@@ -179,7 +175,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
     tol = fmax(tol, 1.001 * least_error);
     fk_fast_choose_window(job, &plan->work, tol, &t.single, &t.window, &t.seconds);
     double error = fk_window_error(&t.window, (int)job->d, plan->work.use);
-    bool again = trial > 0 && is_same(&t.window, t.single, &last.window, last.single);
+    bool again = trial > 0 && t.single == last.single && fk_window_equal(&t.window, &last.window);
     if (!isfinite(t.seconds) || again || t.seconds >= plan->seconds) break;
     double of_rows = 0;
     status = try_window(job, plan, &t, err);

@@ -39,6 +39,11 @@ static double transform(const struct fk_window *w, double beta, double s) {
   return sinh_over(w->beta * w->beta - s * s * w->width * w->width / 4) / beta;
 }
 
+bool fk_window_equal(const struct fk_window *a, const struct fk_window *b) {
+  return a->family == b->family && a->width == b->width && a->spacing == b->spacing && a->beta == b->beta &&
+         a->error == b->error;
+}
+
 double fk_window_value(const struct fk_window *w, double t) {
   if (w->family == FK_WINDOW_SPLINE) return spline(w->width, t + 0.5 * w->width);
   double u = 2 * t / w->width, square = 1 - u * u;
@@ -101,15 +106,10 @@ static struct {
   int next;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static bool is_kept(const struct taps *t, const struct fk_window *w, double h, bool laplace) {
-  const struct fk_window *own = &t->window;
-  return t->h == h && t->laplace == laplace && own->family == w->family && own->width == w->width &&
-         own->spacing == w->spacing && own->beta == w->beta && own->error == w->error;
-}
-
 static const struct taps *taps_of(const struct fk_window *w, double h, bool laplace) {
   for (int i = 0; i < KEPT; i++)
-    if (is_kept(&kept.at[i], w, h, laplace)) return &kept.at[i];
+    if (kept.at[i].h == h && kept.at[i].laplace == laplace && fk_window_equal(&kept.at[i].window, w))
+      return &kept.at[i];
   struct taps *t = &kept.at[kept.next++ % KEPT];
   t->window = *w;
   t->h = h;

@@ -49,6 +49,8 @@ enum fk_window_use { FK_WINDOW_VALUE = 0, FK_WINDOW_GRADIENT = 1, FK_WINDOW_LAPL
 int fk_window_count(void);
 const struct fk_window *fk_window_at(int i);
 
+bool fk_window_equal(const struct fk_window *a, const struct fk_window *b);
+
 /* Bound of the error in d dimensions, relative to sum_j |b_j|: of values, for FK_WINDOW_LAPLACE of the Laplace
  * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. */
 double fk_window_error(const struct fk_window *window, int d, unsigned use);

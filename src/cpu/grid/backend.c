@@ -148,10 +148,6 @@ static enum fk_status sort_sources(struct pass *p, struct fk_error *err) {
   return status;
 }
 
-static bool is_same_window(const struct fk_window *a, const struct fk_window *b) {
-  return a->width == b->width && a->spacing == b->spacing && a->error == b->error;
-}
-
 /* The grid of the last sum, where it is of this kind. */
 static bool take_kept(struct pass *p, unsigned use, const struct fk_window *window, bool single) {
   const struct fk_grid_task *task = p->task;
@@ -159,7 +155,7 @@ static bool take_kept(struct pass *p, unsigned use, const struct fk_window *wind
   if (!kept || !kept->sorted || kept->window.spacing != window->spacing || kept->single != single) return false;
   p->sorted = kept->sorted;
   kept->sorted = NULL;
-  bool same = kept->grid && p->once && kept->once && is_same_window(&kept->window, window) && kept->use == use &&
+  bool same = kept->grid && p->once && kept->once && fk_window_equal(&kept->window, window) && kept->use == use &&
               kept->columns == task->columns && kept->threads == fk_threads(task->opts->threads);
   if (!same) return false;
   p->grid = kept->grid;
