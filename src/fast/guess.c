@@ -6,6 +6,7 @@
 
 #include "../core/costs.h"
 #include "../core/count.h"
+#include "../core/kept.h"
 #include "../cpu/direct/direct.h"
 #include "../cpu/grid/grid.h"
 
@@ -74,15 +75,15 @@ static struct fk_fast_kept *keep(const struct fk_fast_job *job, const double *x,
     return NULL;
   }
   memcpy(kept->x, x, bytes);
-  op->kept[FK_KEEPER_SAMPLES] = (struct fk_kept){.state = kept, .free = free_kept};
-  return kept;
+  struct fk_kept what = {.state = kept, .free = free_kept, .bytes = (double)bytes};
+  return fk_keep(op, FK_KEEPER_SAMPLES, what, job->opts) ? kept : NULL;
 }
 
 enum fk_status fk_fast_take_samples(const struct fk_fast_job *job, struct fk_fast_samples *s,
                                     struct fk_error *err) {
   int64_t n = sample_size(job->n), m = job->same ? 0 : sample_size(job->m), d = job->d;
-  const struct fk_operator *op = fk_task_keeper(job->task);
-  s->kept = op ? op->kept[FK_KEEPER_SAMPLES].state : NULL;
+  struct fk_operator *op = fk_task_keeper(job->task);
+  s->kept = op ? fk_kept_use(op, FK_KEEPER_SAMPLES) : NULL;
   int64_t own = s->kept ? 0 : n;
   s->u = malloc(sizeof(double) * (size_t)((own + m) * d + 1));
   if (!s->u) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of the points");

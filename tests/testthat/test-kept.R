@@ -94,6 +94,23 @@ test_that("no more is kept than host_memory, and what was used longest ago gives
   expect_identical(kept_bytes(), 0)
 })
 
+test_that("the samples by which methods are chosen count, too", {
+  set.seed(5)
+  x <- matrix(stats::runif(40000), ncol = 2)
+  sample <- 8 * 8192 * 2 # bytes; all else takes more
+  for (limit in c(0, sample)) {
+    control <- flash_control(backend = "cpu", host_memory = limit)
+    op <- kernel_operator(x, bandwidth = 0.05, tol = 1e-5, engine = "fast", control = control)
+    gc()
+    other <- kernel_operator(x, bandwidth = 0.06, tol = 1e-5, engine = "fast", control = control)
+    first <- op %*% x[, 1]
+    other %*% x[, 1]
+    expect_identical(kept_bytes(), limit)
+    expect_identical(op %*% x[, 1], first)
+    expect_identical(kept_bytes(), limit)
+  }
+})
+
 test_that("fits leave nothing behind when they go", {
   x <- matrix(stats::rnorm(400), ncol = 2)
   gc()
