@@ -62,6 +62,8 @@
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
+#' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
+#'   after a crash or an interrupt does so. It is deleted at the end. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param subset,weights,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
@@ -93,7 +95,7 @@ falkon <- function(x, ...) UseMethod("falkon")
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, keep = TRUE, control = NULL,
+                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -104,7 +106,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(
     kernel, bandwidth, lambda, centers, center_method, loss, weights = if (is.null(weights)) rows$weights else weights,
-    class_weights, offset, intercept, exact, max_iter, tol, validation, start, keep
+    class_weights, offset, intercept, exact, max_iter, tol, validation, start, checkpoint, keep
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
@@ -167,7 +169,7 @@ check_falkon_dots <- function(...) {
 
 # The options that can be checked before the rows are known.
 falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss, weights, class_weights, offset,
-                        intercept, exact, max_iter, tol, validation, start, keep) {
+                        intercept, exact, max_iter, tol, validation, start, checkpoint, keep) {
   losses <- names(LOSSES)
   if (!is.null(loss)) loss <- check_choice(loss, losses, "loss")
   if (!is.null(start) && !inherits(start, "falkon")) {
@@ -178,7 +180,8 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
     exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
-    tol = check_tol(tol), validation = validation, start = start, keep = check_flag(keep, "keep")
+    tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
+    keep = check_flag(keep, "keep")
   )
 }
 
