@@ -13,6 +13,7 @@ fit_falkon <- function(rows, response, spec, run) {
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
     validation = check_validation(spec$validation, rows, response, spec), task = task
   )
+  if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   new_falkon(problem, response, spec, solved)
 }
