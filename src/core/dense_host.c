@@ -1,5 +1,5 @@
-/* Dense operations by the BLAS and LAPACK that come with R. Nothing else of R is used below src/r; their arguments
- * are valid, so that the error handler, which would jump, is never called. */
+/* Dense operations by the BLAS and LAPACK that come with R; gemm is our own (cpu/gemm.c). Nothing else of R is
+ * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
 #include "dense.h"
 
 #include <limits.h>
@@ -128,10 +128,7 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   if (!status) status = view_of(B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
-  F77_CALL(dgemm)
-  (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
-   flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
-  return FK_STATUS_OK;
+  return fk_host_gemm(flags, alpha, A, B, beta, C, err);
 }
 
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
