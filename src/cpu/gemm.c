@@ -30,12 +30,15 @@ struct room {
 /* A's rows from `row` on and its columns from k on, one column after the other. Either matrix is read along its
  * columns. */
 static void pack_A(const struct gemm *g, int64_t row, int64_t rows, int64_t k, int64_t depth, double *to) {
+  const int64_t lanes = fk_padded(rows, g->ops->panel);
   for (int64_t i = 0; i < rows && g->transposed; i++) {
     const double *from = g->A + k + (row + i) * g->lda;
     for (int64_t l = 0; l < depth; l++) to[l * FK_TILE_COLS + i] = from[l];
   }
   for (int64_t l = 0; l < depth && !g->transposed; l++)
     memcpy(to + l * FK_TILE_COLS, g->A + row + (k + l) * g->lda, sizeof *to * (size_t)rows);
+  for (int64_t l = 0; l < depth && lanes > rows; l++) /* numbers, which nobody reads */
+    memset(to + l * FK_TILE_COLS + rows, 0, sizeof *to * (size_t)(lanes - rows));
 }
 
 /* The same rows of B, times alpha, in panels of its columns. */
@@ -89,20 +92,20 @@ static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
   const struct gemm *g = data;
   const int64_t tiles = fk_pieces(g->m, FK_TILE_COLS);
   struct room *room = fk_scratch_at(&g->rooms, slot);
-  memset(room->A, 0, sizeof room->A); /* numbers in lanes that nobody reads */
   for (int64_t tile = first; tile < end; tile++)
     run_tile(g, tile % tiles * FK_TILE_COLS, tile / tiles * COLUMNS, room);
 }
 
-enum fk_status fk_host_gemm(unsigned flags, double alpha, const struct fk_dense *A, const struct fk_dense *B,
-                            double beta, const struct fk_dense *C, struct fk_error *err) {
+enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
+                            const struct fk_dense *B, double beta, const struct fk_dense *C,
+                            struct fk_error *err) {
   struct gemm g = {.ops = fk_isa()->f64, .alpha = alpha, .beta = beta, .m = C->n, .n = C->d};
   g.transposed = flags & FK_TRANSPOSED;
   g.transposed_b = flags & FK_TRANSPOSED_B;
   g.inner = g.transposed ? A->n : A->d;
   g.A = A->data, g.B = B->data, g.C = C->data;
+  threads = fk_threads_for_work(threads, (double)g.m * (double)g.n * (double)g.inner);
   g.lda = A->ld, g.ldb = B->ld, g.ldc = C->ld;
-  const int threads = fk_threads_for_work(0, (double)g.m * (double)g.n * (double)g.inner);
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
   if (!fk_scratch_init(&g.rooms, threads, sizeof(struct room)))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");
