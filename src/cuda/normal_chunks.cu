@@ -43,9 +43,8 @@ int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   const int64_t step = job->tiles ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
   double d = (double)job->d, t = (double)job->t,
          by_time = 2 * fk_costs.exact_cuda.launch / (fk_normal_pair_seconds(job->tiles, d, t) * (double)job->m),
-         rows = fmin(by_time, BYTES / (8 * (d + t)));
-  int64_t steps = ((int64_t)rows / step) >> (2 * attempt);
-  return fk_smaller(fk_larger(steps, 1) * step, job->shard);
+         rows = fmin(fmin(by_time, BYTES / (8 * (d + t))), (double)job->shard);
+  return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
 /* A matrix of a gigabyte. */
