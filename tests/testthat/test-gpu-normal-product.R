@@ -235,7 +235,7 @@ test_that("rows that stay, stay in part, or pass by at each product give the sam
   skip_if_no_gpu()
   all <- in_child(products_of_many, list(NULL))
   some <- in_child(products_of_many, list(4e6))
-  none <- in_child(products_of_many, list(1))
+  none <- in_child(products_of_many, list(0))
   little <- in_child(products_of_many, list(NULL), env = c(FLASHKERNEL_CUDA_MEMORY = "60e6"))
   for (way in names(all)) {
     products <- \(x) x[[way]][c("first", "second")]
