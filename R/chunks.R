@@ -30,7 +30,10 @@ check_big <- function(x, arg) {
 # list(c(first, last), ...) of the rows.
 row_pieces <- function(table, size) {
   n <- nrow(table)
-  if (!is_big(table)) return(list(c(1, n)))
+  if (is_big(table)) pieces_of(n, size) else list(c(1, n))
+}
+
+pieces_of <- function(n, size) {
   first <- seq(1, n, by = size)
   Map(c, first, pmin(first + size - 1, n))
 }

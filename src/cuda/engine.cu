@@ -459,4 +459,5 @@ const struct fk_engine fk_engine_exact_cuda = {
     .sends_points = true,
     .shift = shift,
     .normal = fk_cuda_normal,
+    .matrix = fk_cuda_matrix,
 };

@@ -1,0 +1,81 @@
+# The rows of x of falkon(), wherever they are: in memory (here), in chunks (falkon-rows-chunks.R), sparse
+# (falkon-rows-sparse.R). K_nm, the kernels of the n rows at the m centres, is never held.
+#
+# Rows have fields `n`, `d` and `names` (of the columns, or NULL), and `y` and `weights` where chunks bring these along.
+# Centres have fields `points` and `m`. Results are deterministic, and the same for any number of threads. Those of one
+# matrix in memory, in chunks and sparse differ by rounding: sums are cut elsewhere. `run`: of start_run().
+
+# `x`: a matrix or single_points() of check_points(), a big.matrix, a function that yields chunks, or a sparse matrix
+# of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
+# read once here.
+falkon_rows <- function(x, L = NULL, kernel = NULL) {
+  rows <- dense_rows(x)
+  if (is.null(L)) rows else rows_under(rows, L, kernel)
+}
+
+# Centres that are `points`: a matrix of doubles, or a dgCMatrix.
+falkon_centers <- function(points, L, kernel) {
+  centers <- list(
+    points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan())
+  )
+  structure(centers, class = "centers_dense")
+}
+
+# ---- what is asked of rows --------------------------------------------------------------------
+
+# The factor of a bandwidth as the user wrote it: that of as_bandwidth(), or the scales of sparse columns.
+rows_factor <- function(rows, bandwidth) UseMethod("rows_factor")
+
+# The same rows under another bandwidth and kernel.
+rows_under <- function(rows, L, kernel) UseMethod("rows_under")
+
+# list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v.
+rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
+
+# list(product, stats): K'(W (K v + w)), m x t, of matrices v and w, one of which may be NULL, and of weights, NULL for
+# ones.
+rows_normal <- function(rows, centers, v, w, weights, run) UseMethod("rows_normal")
+
+# The rows `index`, in this order, as points: a matrix of doubles, or a dgCMatrix.
+rows_take <- function(rows, index) UseMethod("rows_take")
+
+# f(... f(f(init, points, first), points, first) ...) over pieces of the rows in their order; `first`: the number of a
+# piece's first row.
+rows_fold <- function(rows, f, init) UseMethod("rows_fold")
+
+# The kernels of the centres among themselves as new_preconditioner() takes them: sources, or a matrix.
+centers_kernel <- function(centers, run) UseMethod("centers_kernel")
+
+# ---- rows in memory ---------------------------------------------------------------------------
+
+dense_rows <- function(x) {
+  structure(list(points = x, n = nrow(x), d = ncol(x), names = colnames(x)), class = "rows_dense")
+}
+
+rows_factor.default <- function(rows, bandwidth) as_bandwidth(bandwidth, rows$d, names = rows$names)$L
+
+rows_under.rows_dense <- function(rows, L, kernel) {
+  rows$sources <- sum_sources(rows$points, NULL, L, kernel, new_plan())
+  rows
+}
+
+rows_multiply.rows_dense <- function(rows, centers, v, run) {
+  kernel_sum_of(centers$sources, rows$points, v, run, as_matrix = TRUE)
+}
+
+rows_normal.rows_dense <- function(rows, centers, v, w, weights, run) {
+  normal_product_of(centers$sources, rows$sources, v, w, weights, run)
+}
+
+rows_take.rows_dense <- function(rows, index) as_points(rows$points[index, , drop = FALSE], "x")
+
+rows_fold.rows_dense <- function(rows, f, init) {
+  for (piece in pieces_of(rows$n, chunk_size(NULL, rows$d))) {
+    all <- piece[1] == 1 && piece[2] == rows$n
+    points <- if (all) rows$points else rows$points[piece[1]:piece[2], , drop = FALSE]
+    init <- f(init, as_points(points, "x"), piece[1])
+  }
+  init
+}
+
+centers_kernel.centers_dense <- function(centers, run) centers$sources
