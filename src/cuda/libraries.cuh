@@ -19,6 +19,8 @@
   X(name, cublasGetStatusString)                                                                                  \
   X(dgemv, cublasDgemv_64)                                                                                        \
   X(dgemm, cublasDgemm_64)                                                                                        \
+  X(dgemm_batch, cublasDgemmStridedBatched_64)                                                                    \
+  X(gemm, cublasGemmEx_64)                                                                                        \
   X(sgemm, cublasSgemm_64)                                                                                        \
   X(dsyrk, cublasDsyrk_64)                                                                                        \
   X(ssyrk, cublasSsyrk_64)                                                                                        \

@@ -9,23 +9,32 @@
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-double fk_normal_pair_seconds(bool tiles, double d, double t) {
+double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  return tiles ? (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory
-               : 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
+  const double sums = 4 * t / c->gemm + c->tile_bytes / c->memory;
+  switch (way) {
+    case FK_NORMAL_TENSOR: return 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
+    case FK_NORMAL_DIFFERENCES: return 2 * t * (d + c->kernel_f32) / c->f32;
+    case FK_NORMAL_TILES: return 3 * 2 * d / c->gemm_half + sums;
+    case FK_NORMAL_TILES_DOUBLE: break;
+  }
+  return 2 * d / c->gemm + sums;
 }
 
-static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
-  return !fk_kernel_is_gaussian(kernel) || opts->precision == FK_PRECISION_DOUBLE ||
-         fk_cuda_is_lowered_to("difference") ||
-         fk_normal_pair_seconds(true, d, t) < fk_normal_pair_seconds(false, d, t);
+static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
+  const enum fk_normal_way sweeps = fk_kernel_is_gaussian(kernel) ? FK_NORMAL_TENSOR : FK_NORMAL_DIFFERENCES;
+  if (opts->precision == FK_PRECISION_DOUBLE || fk_form_is_product(fk_kernel_info(kernel->id)->form) ||
+      fk_cuda_is_lowered_to("difference"))
+    return FK_NORMAL_TILES_DOUBLE;
+  return fk_normal_pair_seconds(FK_NORMAL_TILES, d, t) < fk_normal_pair_seconds(sweeps, d, t) ? FK_NORMAL_TILES
+                                                                                              : sweeps;
 }
 
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
-  bool tiles = takes_tiles(&work->kernel, opts, d, t);
-  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(tiles, d, t);
+  enum fk_normal_way way = way_of(&work->kernel, opts, d, t);
+  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(way, d, t);
 }
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */
@@ -61,8 +70,8 @@ static void remember(struct fk_normal_job *job, struct fk_cuda_sources *const *r
       job->rows_radius2 = fmax(job->rows_radius2, rows[i]->normal.radius2);
 }
 
-/* Once more where rows turn out to lie beyond what the columns let expect, and by tiles where points are too wide
- * for tensor cores. */
+/* Once more where rows turn out to lie beyond what the columns let expect, and in double where points are too wide
+ * for less. */
 static enum fk_status run(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count, double *seconds,
                           struct fk_error *err) {
   const int64_t shards = fk_pieces(job->n, job->shard);
@@ -74,8 +83,8 @@ static enum fk_status run(struct fk_normal_job *job, struct fk_cuda_context **co
     for (int i = 0; i < FK_MAX_DEVICES; i++) wide |= job->wide[i];
     double seen = largest_of(job->seen_radius2, FK_MAX_DEVICES);
     bool beyond = seen > largest_of(job->row_limit, FK_MAX_DEVICES) && seen > job->rows_radius2;
-    if (job->tiles || (!wide && !beyond)) return FK_STATUS_OK;
-    job->tiles = wide;
+    if (job->way == FK_NORMAL_TILES_DOUBLE || (!wide && !beyond)) return FK_STATUS_OK;
+    if (wide) job->way = FK_NORMAL_TILES_DOUBLE;
     job->rows_radius2 = fmax(job->rows_radius2, seen);
   }
 }
@@ -86,7 +95,7 @@ static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context
   for (int i = 0; i < count; i++) {
     FK_TRY(fk_cuda_sources_of(job->op, contexts[i], &columns, err));
     FK_TRY(fk_cuda_sources_of(job->normal->rows, contexts[i], &rows[i], err));
-    job->tiles |= contexts[i]->capability < 80;
+    if (contexts[i]->capability < 80 && job->way != FK_NORMAL_DIFFERENCES) job->way = FK_NORMAL_TILES_DOUBLE;
   }
   remember(job, rows, count);
   enum fk_status status = run(job, contexts, count, seconds, err);
@@ -102,13 +111,15 @@ static struct fk_normal_job job_of(struct fk_operator *op, const struct fk_norma
   job.m = op->x.n, job.n = normal->rows->x.n, job.d = op->x.d, job.t = normal->n_columns;
   fk_hash(op->whitening.centre, sizeof(double) * (size_t)job.d, opts->threads, key);
   job.centre = key[0];
-  job.tiles = takes_tiles(&op->kernel, opts, (double)job.d, (double)job.t);
+  job.way = way_of(&op->kernel, opts, (double)job.d, (double)job.t);
   job.shard = fk_normal_shard(&job);
   return job;
 }
 
 enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                               double *product, struct fk_stats *stats, struct fk_error *err) {
+  static const char *const names[] = {"tensor cores, two sweeps", "differences, two sweeps", "dense tiles",
+                                      "dense tiles"};
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   struct fk_normal_job job = job_of(op, normal, opts);
   const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
@@ -126,8 +137,8 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
   free(job.parts);
   if (status == FK_STATUS_ALLOC) err->status = status = FK_STATUS_UNSUPPORTED; /* sums get by with little */
   FK_TRY(status);
-  fk_cuda_describe(stats, contexts, count, job.tiles ? "dense tiles" : "tensor cores, two sweeps",
-                   job.method == FK_METHOD_DOUBLE ? "double" : "single");
+  fk_cuda_describe(stats, contexts, count, names[job.way],
+                   job.way == FK_NORMAL_TILES_DOUBLE ? "double" : "single");
   stats->pairs += 2 * (double)job.m * (double)job.n;
   stats->device_seconds += seconds;
   stats->seconds += fk_seconds() - start;

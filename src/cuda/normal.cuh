@@ -3,9 +3,9 @@
  *
  *   normal.cu         which way, on which devices, and the sum of the shards
  *   normal_chunks.cu  one device: its points, kept or coming by, and its chunks
- *   normal_sweeps.cu  a chunk by two sweeps of tensor cores
- *   normal_tiles.cu   a chunk by matrices of kernels in FP64
- *   normal_points.cu  points as both read them
+ *   normal_sweeps.cu  a chunk by two sweeps, of tensor cores or of CUDA cores in FP32
+ *   normal_tiles.cu   a chunk by matrices of kernels
+ *   normal_points.cu  points as they read them
  */
 #ifndef FK_CUDA_NORMAL_CUH
 #define FK_CUDA_NORMAL_CUH
@@ -21,15 +21,14 @@ struct fk_normal_job {
   struct fk_kernel_form kernel;
   int64_t m, n, d, t; /* K's columns, its rows; dimensions; columns of v and w */
   uint64_t centre;    /* the columns', which rows have, too */
-  bool tiles;
+  enum fk_normal_way way;
   /* Rows in shards, by the sizes of the job alone: their parts of the product are added in order, so that the bits
    * are the same for any number of devices. */
   int64_t shard;
   double *parts;       /* of the host: [shard][t][m] */
   double rows_radius2; /* as far as is known before, and of a device each that sees them now */
   double seen_radius2[FK_MAX_DEVICES], row_limit[FK_MAX_DEVICES];
-  bool wide[FK_MAX_DEVICES]; /* points are too wide for tensor cores */
-  enum fk_cuda_method method;
+  bool wide[FK_MAX_DEVICES]; /* points are too wide for this way */
 };
 
 /* On one device. */
@@ -38,9 +37,11 @@ struct fk_normal_device {
   struct fk_normal_job *job;
   struct fk_cuda_progress *progress;
   const struct fk_normal_points *columns;
-  double *v, *product;                                        /* m x t each */
+  double *v, *product; /* [t][ld_v] with 0 in the padding, [t][m] */
+  int64_t ld_v;
   unsigned long long *radius2, *largest_v, *largest_residual; /* bits of doubles */
-  struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer;
+  struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer, high_buffer,
+      low_buffer;
 };
 /* Numbers of a chunk's rows; NULL: none. */
 struct fk_normal_numbers {
@@ -48,12 +49,19 @@ struct fk_normal_numbers {
   int64_t ld;
 };
 
+/* A matrix of kernels: rows of K; all columns, padded to whole runs. The runs' parts of K v are computed side by
+ * side, or else few rows and columns of v would leave most of a device idle. */
+struct fk_normal_tile {
+  int64_t rows, ld, run;
+};
+
+static inline bool fk_normal_is_tiles(enum fk_normal_way way) { return way >= FK_NORMAL_TILES; }
 /* Seconds of a pair, forth and back, with t columns. */
-double fk_normal_pair_seconds(bool tiles, double d, double t);
-/* A shard's rows; rows of a chunk, that are on their way while those before are computed; rows of a tile. */
+double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t);
+/* A shard's rows; rows of a chunk, that are on their way while those before are computed; and a tile. */
 int64_t fk_normal_shard(const struct fk_normal_job *job);
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt);
-int64_t fk_normal_tile(const struct fk_normal_job *job, int attempt);
+struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt);
 
 /* Shards first .. first + count - 1, as fk_cuda_range_fn; data: the job. */
 enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,

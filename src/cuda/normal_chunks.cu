@@ -40,18 +40,28 @@ int64_t fk_normal_shard(const struct fk_normal_job *job) {
 /* Of so many seconds, after which an interrupt is seen, and of what is on its way to the device. */
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   enum { BYTES = 1 << 27 };
-  const int64_t step = job->tiles ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
+  const int64_t step = fk_normal_is_tiles(job->way) ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
   double d = (double)job->d, t = (double)job->t,
-         by_time = 2 * fk_costs.exact_cuda.launch / (fk_normal_pair_seconds(job->tiles, d, t) * (double)job->m),
+         by_time = 2 * fk_costs.exact_cuda.launch / (fk_normal_pair_seconds(job->way, d, t) * (double)job->m),
          rows = fmin(fmin(by_time, BYTES / (8 * (d + t))), (double)job->shard);
   return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
-/* A matrix of a gigabyte. */
-int64_t fk_normal_tile(const struct fk_normal_job *job, int attempt) {
-  enum { NUMBERS = 1 << 27, LEAST = 32, MOST = 4096 };
-  int64_t rows = (NUMBERS / job->m) >> (2 * attempt);
-  return fk_smaller(fk_larger(rows / LEAST * LEAST, LEAST), MOST);
+/* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. */
+struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt) {
+  enum { NUMBERS = 1 << 27, LEAST = 32, MOST = 4096, BLOCKS = 4 * 132, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 };
+  int64_t wanted = (NUMBERS / job->m) >> (2 * attempt),
+          rows = fk_smaller(fk_larger(wanted / LEAST * LEAST, LEAST), MOST),
+          blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / MOST,
+          runs = job->t == 1 ? 1 : fk_larger(fk_smaller(BLOCKS / blocks, most), 1),
+          run = fk_padded(fk_pieces(job->m, runs), 16);
+  return {rows, fk_padded(job->m, run), run};
+}
+
+static double tile_bytes(const struct fk_normal_job *job) {
+  const struct fk_normal_tile tile = fk_normal_tile(job, 0);
+  const double of_kernel = job->way == FK_NORMAL_TILES ? 8 + 4 + 2 : 8;
+  return (double)tile.rows * (of_kernel * (double)tile.ld + 8.0 * (double)(job->t * tile.ld / tile.run));
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
@@ -75,19 +85,22 @@ static enum fk_status take_numbers(struct worker *w, struct fk_error *err) {
   struct fk_normal_device *device = &w->device;
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_job *job = device->job;
-  const int64_t numbers = job->m * job->t, found = 2 + job->t;
+  const bool tiles = fk_normal_is_tiles(job->way);
+  device->ld_v = tiles ? fk_normal_tile(job, device->progress->attempt).ld : job->m;
+  const int64_t numbers = job->m * job->t, padded = device->ld_v * job->t, found = 2 + job->t;
   double *data;
-  FK_TRY(fk_cuda_room(context, &device->numbers_buffer, 2 * numbers + found, &data, err));
+  FK_TRY(fk_cuda_room(context, &device->numbers_buffer, numbers + padded + found, &data, err));
   device->product = data;
-  device->radius2 = (unsigned long long *)(data + 2 * numbers);
+  device->radius2 = (unsigned long long *)(data + numbers + padded);
   device->largest_residual = device->radius2 + 1;
   device->largest_v = device->radius2 + 2;
   FK_CUDA_TRY(cudaMemsetAsync(device->radius2, 0, sizeof(double) * (size_t)found, context->stream));
   FK_CUDA_TRY(cudaMemsetAsync(device->product, 0, sizeof(double) * (size_t)numbers, context->stream));
   if (!job->normal->v) return FK_STATUS_OK;
   device->v = data + numbers;
-  FK_TRY(fk_cuda_upload(context, fk_doubles(job->normal->v, job->m, job->t), device->v, job->m, err));
-  for (int64_t c = 0; c < job->t; c++)
+  FK_CUDA_TRY(cudaMemsetAsync(device->v, 0, sizeof(double) * (size_t)padded, context->stream));
+  FK_TRY(fk_cuda_upload(context, fk_doubles(job->normal->v, job->m, job->t), device->v, device->ld_v, err));
+  for (int64_t c = 0; c < job->t && !tiles; c++)
     FK_CUDA_TRY(fk_normal_largest(device->v + c * job->m, job->m, device->largest_v + c, context->stream));
   return FK_STATUS_OK;
 }
@@ -118,29 +131,44 @@ static enum fk_status bring_columns(struct worker *w, struct fk_cuda_points *whi
 }
 
 /* The grid for columns that reach so far, and for rows that may reach further: where those are known to be beyond
- * it, one for both. */
+ * it, one for both. False: they reach too far. */
+static bool choose_grid(const struct fk_normal_job *job, double radius2, struct fk_tensor_grid *grid,
+                        double *row_limit) {
+  enum { ONE_PRODUCT = 16 }; /* of up to so many dimensions, which in tiles has no bit more than others */
+  const struct fk_exact_limits *limits = &fk_costs.limits;
+  const bool tiles = job->way == FK_NORMAL_TILES;
+  const double rows2 = job->rows_radius2, all2 = fmax(radius2, rows2);
+  const int d = (int)(tiles ? fk_larger(job->d, ONE_PRODUCT + 1) : job->d);
+  if (job->way == FK_NORMAL_DIFFERENCES) {
+    grid->scale = job->kernel.scale;
+    *row_limit = limits->difference_f32;
+    return all2 <= *row_limit;
+  }
+  bool fits = fk_tensor_grid_choose(radius2, d, true, grid);
+  if (fits && rows2 * FK_LOG2E > grid->row_limit) fits = fk_tensor_grid_choose(all2, d, true, grid);
+  *row_limit = grid->row_limit / FK_LOG2E;
+  if (!tiles) return fits;
+  grid->scale = sqrt(FK_LOG2E);
+  *row_limit = fmin(*row_limit, limits->gram_f32); /* of what hi.hi lacks, halves have less beyond */
+  return fits && all2 <= limits->gram_f32;
+}
+
 static void choose_form(struct worker *w, double radius2) {
   struct fk_normal_job *job = w->device.job;
   struct fk_cuda_context *context = w->device.context;
-  const double rows2 = job->rows_radius2;
   struct fk_normal_form *form = &w->form;
-  const int d = (int)job->d;
-  *form = (struct fk_normal_form){};
-  form->method = FK_METHOD_DOUBLE;
-  form->d = d;
-  form->k = (int)fk_padded(d, 16);
-  form->centre = job->centre;
-  if (job->tiles) return;
-  bool fits = fk_tensor_grid_choose(radius2, d, true, &form->grid);
-  if (fits && rows2 * FK_LOG2E > form->grid.row_limit)
-    fits = fk_tensor_grid_choose(fmax(radius2, rows2), d, true, &form->grid);
-  job->wide[context->device] = !fits;
-  job->row_limit[context->device] = form->grid.row_limit / FK_LOG2E;
   struct fk_tensor_task task = {};
+  *form = (struct fk_normal_form){};
+  form->way = job->way;
+  form->d = (int)job->d;
+  form->k = (int)fk_padded(job->d, 16);
+  form->centre = job->centre;
+  if (job->way == FK_NORMAL_TILES_DOUBLE) return;
+  job->wide[context->device] = !choose_grid(job, radius2, &form->grid, &job->row_limit[context->device]);
   task.rows.k = task.cols.k = form->k;
   task.short_sums = true;
-  bool wgmma = context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&task);
-  form->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
+  form->wgmma = job->way == FK_NORMAL_TENSOR && context->capability == 90 && !fk_cuda_is_lowered_to("mma") &&
+                fk_wgmma_supports(&task);
 }
 
 static enum fk_status prepare_columns(struct worker *w, struct fk_error *err) {
@@ -173,9 +201,9 @@ static double bytes_in_use(const struct worker *w) {
   const struct fk_normal_job *job = w->device.job;
   double d = (double)job->d, t = (double)job->t, m = (double)job->m, k = (double)w->form.k,
          rows = (double)fk_smaller(w->chunk_rows, w->end - w->begin), slots = 256 * 384;
-  double tile = job->tiles ? (double)fk_normal_tile(job, 0) * (m + t) : 0;
+  double tile = fk_normal_is_tiles(job->way) ? tile_bytes(job) : 0;
   return rows * (8 * (SLOTS * (d + t + 1) + d + 3) + 4 * k) + fk_normal_bytes(&w->form, (int64_t)rows) +
-         8 * (2 * m * t + tile + 2 * fmax(m, slots)) + 64e6;
+         8 * (2 * m * t + 2 * fmax(m, slots)) + tile + 64e6;
 }
 
 /* As many of the device's rows as may stay there: the first of them. */
@@ -311,8 +339,8 @@ static enum fk_status run_chunk(struct worker *w, const struct chunk *chunk, str
     at += w->sent_rows;
   }
   FK_TRY(view_of(w, chunk, at, &view, err));
-  FK_TRY(job->tiles ? fk_normal_tiles(&w->device, &view, &numbers, err)
-                    : fk_normal_sweeps(&w->device, &view, &numbers, err));
+  FK_TRY(fk_normal_is_tiles(job->way) ? fk_normal_tiles(&w->device, &view, &numbers, err)
+                                      : fk_normal_sweeps(&w->device, &view, &numbers, err));
   FK_CUDA_TRY(cudaEventRecord(w->used[chunk->slot], context->stream));
   return FK_STATUS_OK;
 }
@@ -361,16 +389,16 @@ static enum fk_status run(struct worker *w, double *seconds, struct fk_error *er
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_TRY(fetch_radius2(w, &rows2, err));
   *seen = w->rows->normal.radius2 = fmax(w->rows->normal.radius2, rows2);
-  job->method = w->form.method;
   return fk_cuda_elapsed(context, seconds, err);
 }
 
 static void free_worker(struct worker *w) {
   struct fk_normal_device *device = &w->device;
   struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
-                                  &device->sums_buffer,    &device->tile_buffer,     &w->whitening_buffer,
-                                  &w->input_buffers[0],    &w->input_buffers[1],     &w->white_buffer,
-                                  &w->work_buffer,         &w->passing.buffer};
+                                  &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
+                                  &device->low_buffer,     &w->whitening_buffer,     &w->input_buffers[0],
+                                  &w->input_buffers[1],    &w->white_buffer,         &w->work_buffer,
+                                  &w->passing.buffer};
   stop_copies(w);
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(device->context, buffer);
 }

@@ -4,11 +4,19 @@
 
 #include "steps.cuh"
 
+enum fk_normal_way {
+  FK_NORMAL_TENSOR,      /* two sweeps of tensor cores, of Gaussians */
+  FK_NORMAL_DIFFERENCES, /* two sweeps by differences in FP32 */
+  FK_NORMAL_TILES,       /* matrices of kernels, from products of halves */
+  FK_NORMAL_TILES_DOUBLE /* the same, all in FP64 */
+};
+
 /* What points are made for. */
 struct fk_normal_form {
-  enum fk_cuda_method method; /* FK_METHOD_DOUBLE: whitened doubles, for tiles; else halves for tensor cores */
+  enum fk_normal_way way;
+  bool wgmma; /* of FK_NORMAL_TENSOR */
   struct fk_tensor_grid grid;
-  int d, k;        /* k: halves of a point */
+  int d, k;        /* k: d with its padding, of halves */
   uint64_t centre; /* a key of the one that was taken off */
 };
 bool fk_normal_same_form(const struct fk_normal_form *a, const struct fk_normal_form *b);
@@ -19,12 +27,18 @@ struct fk_normal_points {
   struct fk_cuda_buffer buffer;
   struct fk_normal_form form;
   int64_t first, room, filled;
-  double radius2;     /* the largest |u|^2 of all that went by, kept or not; 0: not known */
-  char *stages;       /* wgmma: columns as sums_wgmma.cu packs them */
-  __half *hi, *lo;    /* mma */
-  float *offset;      /* mma */
-  float *undo;        /* what kernels are multiplied with, for the rounding of the offset */
-  double *u, *square; /* tiles: [d][room], and |u|^2 */
+  double radius2;  /* the largest |u|^2 of all that went by, kept or not; 0: not known */
+  char *stages;    /* wgmma: columns as sums_wgmma.cu packs them */
+  __half *hi, *lo; /* mma */
+  float *offset;   /* mma */
+  float *undo;     /* what kernels are multiplied with, for the rounding of the offset; NULL: of no tensor cores */
+  float *differences; /* [d][room], scaled so that t is -|x - y|^2 */
+  double *u, *square; /* tiles in double: [d][room], and |u|^2 */
+  /* Tiles: [room][3][k], x = hi + lo as hi, lo and hi + lo rounded to one half: the second and third of one point
+   * times the first and second of another are all that hi.hi lacks. On the grid, products of hi are exact in FP32.
+   * norm: |x|^2/2 on the grid's 2^-2g, and the rest. */
+  __half *parts;
+  float2 *norm;
 };
 
 /* A view of them. */
@@ -33,8 +47,8 @@ struct fk_normal_view {
   int64_t row, n;
 };
 
-/* Halves are in views that begin at multiples of this: of whole stages, and of rows and columns as they are
- * padded.
+/* Halves of sweeps are in views that begin at multiples of this: of whole stages, and of rows and columns as they
+ * are padded.
  */
 enum { FK_NORMAL_STEP = 3 * FK_TENSOR_FLUSH };
 

@@ -1,6 +1,6 @@
-/* A chunk of K's rows by two sweeps of tensor cores, a column of v at a time: K v of the chunk, with the rows as
- * targets, and K' u with the columns as targets. Weights are floats, on a scale of their own; sums go from FP32 to
- * FP64 every 16 terms, or else conjugate gradients stall.
+/* A chunk of K's rows by two sweeps of tensor cores, or of CUDA cores in FP32, a column of v at a time: K v of the
+ * chunk, with the rows as targets, and K' u with the columns as targets. Weights are floats, on a scale of their
+ * own; sums go from FP32 to FP64 every 16 to 64 terms, or else conjugate gradients stall.
  */
 #include "normal.cuh"
 
@@ -23,11 +23,15 @@ static __device__ __forceinline__ double scale_of(const unsigned long long *larg
   return *largest ? __longlong_as_double((long long)*largest) : 1;
 }
 
+static __device__ __forceinline__ double undone(const float *undo, int64_t i) {
+  return undo ? (double)undo[i] : 1;
+}
+
 /* What is left of the weights' range by their scale, as floats; 0 in the padding. */
 static __global__ void weights_kernel(const double *x, int64_t n, int64_t n_pad, const float *undo,
                                       const unsigned long long *largest, float *weights) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n_pad) weights[i] = i < n ? (float)(x[i] / scale_of(largest) * (double)undo[i]) : 0.0f;
+  if (i < n_pad) weights[i] = i < n ? (float)(x[i] / scale_of(largest) * undone(undo, i)) : 0.0f;
 }
 
 /* u = W (K v + w) */
@@ -43,7 +47,7 @@ struct residual {
 static __global__ void residual_kernel(const struct residual r) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= r.n) return;
-  double u = r.products.sums ? sum_of_slots(r.products, i) * (double)r.undo[i] * scale_of(r.largest_v) : 0;
+  double u = r.products.sums ? sum_of_slots(r.products, i) * undone(r.undo, i) * scale_of(r.largest_v) : 0;
   if (r.w) u += r.w[i];
   if (r.weights) u *= r.weights[i];
   r.u[i] = u;
@@ -52,10 +56,12 @@ static __global__ void residual_kernel(const struct residual r) {
 static __global__ void add_kernel(const struct slots slots, const float *undo, const unsigned long long *largest,
                                   int64_t n, double *product) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) product[i] += sum_of_slots(slots, i) * (double)undo[i] * scale_of(largest);
+  if (i < n) product[i] += sum_of_slots(slots, i) * undone(undo, i) * scale_of(largest);
 }
 
-static const float *undo_of(const struct fk_normal_view *view) { return view->points->undo + view->row; }
+static const float *undo_of(const struct fk_normal_view *view) {
+  return view->points->undo ? view->points->undo + view->row : NULL;
+}
 
 /* The sums of the columns with weights x at the rows. */
 struct sweep {
@@ -64,35 +70,56 @@ struct sweep {
   const unsigned long long *largest;
 };
 
-static enum fk_status run_sweep(struct fk_normal_device *device, const struct sweep *sweep, struct slots *slots,
-                                struct fk_error *err) {
+static enum fk_status make_slots(struct fk_normal_device *device, const struct sweep *sweep, double **sums,
+                                 struct slots *slots, struct fk_error *err) {
+  slots->ld = fk_padded(sweep->rows->n, FK_TENSOR_ROWS);
+  FK_TRY(fk_cuda_room(device->context, &device->sums_buffer, slots->count * slots->ld, sums, err));
+  slots->sums = *sums;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status sum_by_differences(struct fk_normal_device *device, const struct sweep *sweep,
+                                         const float *weights, struct slots *slots, struct fk_error *err) {
+  struct fk_cuda_context *context = device->context;
+  const struct fk_normal_view *rows = sweep->rows, *columns = sweep->columns;
+  const struct fk_kernel_form *kernel = &device->job->kernel;
+  struct fk_fma_task<float> t = {};
+  t.form = kernel->type;
+  for (int i = 0; i < 3; i++) t.factor[i] = kernel->factor[i];
+  t.rows = rows->points->differences + rows->row, t.cols = columns->points->differences + columns->row;
+  t.ld_rows = rows->points->room, t.ld_cols = columns->points->room;
+  t.n_cols = columns->n, t.d = columns->points->form.d;
+  t.weight = weights;
+  t.short_sums = true;
+  t.cols_per_slot = fk_cols_per_slot(columns->n, rows->n, false);
+  t.slots = slots->count = (int)fk_blocks(columns->n, t.cols_per_slot);
+  FK_TRY(make_slots(device, sweep, &t.acc, slots, err));
+  t.rows_here = rows->n, t.ld_acc = slots->ld;
+  FK_CUDA_TRY(fk_fma_launch(&t, context->stream));
+  return FK_STATUS_OK;
+}
+
+static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struct sweep *sweep,
+                                    const float *weights, struct slots *slots, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_view *rows = sweep->rows, *columns = sweep->columns;
   const struct fk_normal_form *form = &columns->points->form;
-  const int64_t n_pad = fk_padded(columns->n, FK_TENSOR_ROWS);
   struct fk_tensor_task t = {};
-  float *weights;
-  double *sums;
-  FK_TRY(fk_cuda_room(context, &device->weight_buffer, n_pad, &weights, err));
-  weights_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, context->stream>>>(
-      sweep->x, columns->n, n_pad, undo_of(columns), sweep->largest, weights);
-  FK_CUDA_TRY(cudaGetLastError());
   t.rows = fk_normal_halves(rows), t.cols = fk_normal_halves(columns);
   t.weight = weights;
   t.single = t.short_sums = true;
   t.low_low = form->grid.low_low;
   t.self = INT64_MIN;
   t.n_rows = rows->n;
-  if (form->method == FK_METHOD_WGMMA) {
+  if (form->wgmma) {
     fk_wgmma_plan(columns->n, rows->n, false, &t.slots, &t.cols_per_slot);
   } else {
     t.cols_per_slot = fk_cols_per_slot(columns->n, rows->n, true);
-    t.slots = (int)fk_blocks(n_pad, t.cols_per_slot);
+    t.slots = (int)fk_blocks(t.cols.n_pad, t.cols_per_slot);
   }
-  slots->count = t.slots, slots->ld = fk_padded(rows->n, FK_TENSOR_ROWS);
-  FK_TRY(fk_cuda_room(context, &device->sums_buffer, slots->count * slots->ld, &sums, err));
-  slots->sums = t.acc = sums;
-  if (form->method != FK_METHOD_WGMMA) {
+  slots->count = t.slots;
+  FK_TRY(make_slots(device, sweep, &t.acc, slots, err));
+  if (!form->wgmma) {
     FK_CUDA_TRY(fk_mma_launch(&t, context->stream));
     return FK_STATUS_OK;
   }
@@ -101,6 +128,21 @@ static enum fk_status run_sweep(struct fk_normal_device *device, const struct sw
   FK_CUDA_TRY(fk_wgmma_weigh(&t, stages, context->stream));
   FK_CUDA_TRY(fk_wgmma_launch(&t, stages, context->stream));
   return FK_STATUS_OK;
+}
+
+static enum fk_status run_sweep(struct fk_normal_device *device, const struct sweep *sweep, struct slots *slots,
+                                struct fk_error *err) {
+  struct fk_cuda_context *context = device->context;
+  const struct fk_normal_view *columns = sweep->columns;
+  const int64_t n_pad = fk_padded(columns->n, FK_TENSOR_ROWS);
+  float *weights;
+  FK_TRY(fk_cuda_room(context, &device->weight_buffer, n_pad, &weights, err));
+  weights_kernel<<<fk_blocks(n_pad, THREADS), THREADS, 0, context->stream>>>(
+      sweep->x, columns->n, n_pad, undo_of(columns), sweep->largest, weights);
+  FK_CUDA_TRY(cudaGetLastError());
+  return columns->points->form.way == FK_NORMAL_DIFFERENCES
+             ? sum_by_differences(device, sweep, weights, slots, err)
+             : sum_by_tensor(device, sweep, weights, slots, err);
 }
 
 /* With column c of v and w. */
@@ -113,7 +155,7 @@ static enum fk_status run_column(struct fk_normal_device *device, const struct f
   FK_TRY(fk_cuda_room(context, &device->residual_buffer, n, &r.u, err));
   if (numbers->w) r.w = numbers->w + c * numbers->ld;
   if (device->v) {
-    struct sweep forth = {rows, &columns, device->v + c * m, device->largest_v + c};
+    struct sweep forth = {rows, &columns, device->v + c * device->ld_v, device->largest_v + c};
     FK_TRY(run_sweep(device, &forth, &r.products, err));
   }
   residual_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(r);

@@ -1,6 +1,11 @@
-/* A chunk of K's rows by tiles in FP64: K' of some rows as a matrix, which cuBLAS multiplies with v and with
- * W (K v + w). Kernels of few dimensions come from differences. Of many, products of the points come from cuBLAS,
- * too, and a pair whose distance would have lost too many digits in them is done again by differences.
+/* A chunk of K's rows by tiles: K' of some rows as a matrix in FP64, which cuBLAS multiplies with v and with
+ * W (K v + w).
+ *
+ * In single precision kernels come from products of halves (struct fk_normal_points), by tensor cores: hi.hi,
+ * which is exact, and what it lacks, which halves are enough for. Taking off |x|^2/2 + |y|^2/2 is exact but for
+ * what is left. In double kernels of few dimensions come from differences. Of many, products of the points come
+ * from cuBLAS, too, and a pair whose distance would have lost too many digits in them is done again by
+ * differences.
  */
 #include "libraries.cuh"
 #include "normal.cuh"
@@ -16,8 +21,19 @@ struct tile {
   int64_t ld_columns, ld_rows, n_columns, n_rows, d;
   double scale2;   /* t = -scale2 |x - y|^2 */
   double limit;    /* of |u|^2, for products */
-  double *kernels; /* n_columns x n_rows, ld */
+  double *kernels; /* n_columns x n_rows, ld; 0 in the padding, n_columns to ld */
   int64_t ld;
+};
+
+/* In single precision; kernels, n_columns, n_rows, ld: of the tile. */
+struct half_tile {
+  struct fk_fma_task<float> form;
+  const __half *columns, *rows; /* [point][3][k] */
+  const float2 *column_norm, *row_norm;
+  int k;
+  float scale2; /* t = -scale2 |x - y|^2/2 of the points as they are here */
+  float *high;  /* products, as the kernels lie: of hi, and what that lacks */
+  __half *low;
 };
 
 /* -|x - y|^2, or x'y. */
@@ -47,10 +63,55 @@ static __device__ __forceinline__ double kernel_at(const struct tile &a, double 
 template <enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) product_kernel(const struct tile a) {
   int64_t column = (int64_t)blockIdx.x * NARROW_THREADS + threadIdx.x;
-  if (column >= a.n_columns) return;
+  if (column >= a.ld) return;
   for (int64_t row = (int64_t)blockIdx.y * ROWS; row < a.n_rows && row < (int64_t)(blockIdx.y + 1) * ROWS; row++) {
     double *at = a.kernels + row * a.ld + column;
-    *at = kernel_at<CODE>(a, exponent_of_product<CODE>(a, column, row, *at));
+    *at = column < a.n_columns ? kernel_at<CODE>(a, exponent_of_product<CODE>(a, column, row, *at)) : 0;
+  }
+}
+
+/* -|x - y|^2/2 */
+static __device__ float exponent_of_halves(const struct half_tile &h, int64_t column, int64_t row) {
+  const __half *x = h.columns + column * 3 * h.k, *y = h.rows + row * 3 * h.k;
+  float t = 0;
+  for (int k = 0; k < h.k; k++) {
+    float z = (__half2float(y[k]) - __half2float(x[k])) + (__half2float(y[h.k + k]) - __half2float(x[h.k + k]));
+    t -= z * z;
+  }
+  return t / 2;
+}
+
+/* A thread has a column and ROWS rows, of which it reads so many at a time. Of a short distance the root would
+ * show the error. */
+template <enum kernel_code CODE>
+static __global__ void __launch_bounds__(NARROW_THREADS)
+    half_product_kernel(const struct tile a, const struct half_tile h) {
+  enum { AT_ONCE = 8 };
+  const int64_t column = (int64_t)blockIdx.x * NARROW_THREADS + threadIdx.x, first = (int64_t)blockIdx.y * ROWS;
+  const int rows = (int)(a.n_rows - first < ROWS ? a.n_rows - first : ROWS);
+  double *to = a.kernels + first * a.ld + column;
+  if (column >= a.n_columns) {
+    for (int r = 0; r < rows && column < a.ld; r++) to[r * a.ld] = 0;
+    return;
+  }
+  const float2 x = h.column_norm[column];
+  for (int r0 = 0; r0 < rows; r0 += AT_ONCE) {
+    float high[AT_ONCE], low[AT_ONCE];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) {
+      const int64_t at = (first + (r0 + i < rows ? r0 + i : rows - 1)) * a.ld + column;
+      high[i] = h.high[at];
+      low[i] = __half2float(h.low[at]);
+    }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++) {
+      if (r0 + i >= rows) break;
+      const float2 y = h.row_norm[first + r0 + i];
+      const float both = x.x + y.x;
+      float t = (high[i] - both) + (low[i] - (x.y + y.y));
+      if (CODE == ROOT && !(-t > both / 1024)) t = exponent_of_halves(h, column, first + r0 + i);
+      to[(r0 + i) * a.ld] = kernel_of<float, CODE>(h.form, fminf(t, 0) * h.scale2, 0);
+    }
   }
 }
 
@@ -74,15 +135,23 @@ static __global__ void __launch_bounds__(NARROW_THREADS) difference_kernel(const
       for (int r = 0; r < ROWS; r++) add_coordinate<CODE>(rows[k][r], x, t[r]);
     }
   }
-  if (column >= a.n_columns) return;
+  if (column >= a.ld) return;
 #pragma unroll
   for (int r = 0; r < ROWS; r++)
-    if (first + r < a.n_rows) a.kernels[(first + r) * a.ld + column] = kernel_at<CODE>(a, t[r]);
+    if (first + r < a.n_rows)
+      a.kernels[(first + r) * a.ld + column] = column < a.n_columns ? kernel_at<CODE>(a, t[r]) : 0;
 }
 
+/* h: NULL: in double */
 template <enum kernel_code CODE>
-static cudaError_t launch_tile(const struct tile *a, cudaStream_t stream) {
-  dim3 grid(fk_blocks(a->n_columns, NARROW_THREADS), fk_blocks(a->n_rows, ROWS));
+static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
+  dim3 grid(fk_blocks(a->ld, NARROW_THREADS), fk_blocks(a->n_rows, ROWS));
+  if constexpr (CODE != PRODUCT) {
+    if (h) {
+      half_product_kernel<CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a, *h);
+      return cudaGetLastError();
+    }
+  }
   if (a->d > GRAM_DIMENSION)
     product_kernel<CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
   else
@@ -90,46 +159,46 @@ static cudaError_t launch_tile(const struct tile *a, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-static cudaError_t launch_kernels(const struct tile *a, cudaStream_t stream) {
+static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
   switch (kernel_code_of(&a->form)) {
-    case PLAIN: return launch_tile<PLAIN>(a, stream);
-    case ROOT: return launch_tile<ROOT>(a, stream);
-    case CAUCHY: return launch_tile<CAUCHY>(a, stream);
-    case IMQ: return launch_tile<IMQ>(a, stream);
-    case PRODUCT: return launch_tile<PRODUCT>(a, stream);
+    case PLAIN: return launch_tile<PLAIN>(a, h, stream);
+    case ROOT: return launch_tile<ROOT>(a, h, stream);
+    case CAUCHY: return launch_tile<CAUCHY>(a, h, stream);
+    case IMQ: return launch_tile<IMQ>(a, h, stream);
+    case PRODUCT: return launch_tile<PRODUCT>(a, h, stream);
     case GENERAL: break;
   }
   return cudaErrorInvalidValue;
 }
 
-/* u = W (u + w), [t][ld] */
-static __global__ void residual_kernel(double *u, int64_t ld, int64_t n, int64_t t,
+/* u[0] = W (u[0] + u[1] + ... + w), the parts of runs of columns, [run][t][n] */
+static __global__ void residual_kernel(double *u, int64_t runs, int64_t n, int64_t t,
                                        const struct fk_normal_numbers numbers) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   for (int64_t c = blockIdx.y; c < t; c += gridDim.y) {
-    double x = u[c * ld + i];
+    double x = 0;
+    for (int64_t run = 0; run < runs; run++) x += u[(run * t + c) * n + i];
     if (numbers.w) x += numbers.w[c * numbers.ld + i];
     if (numbers.weights) x *= numbers.weights[i];
-    u[c * ld + i] = x;
+    u[c * n + i] = x;
   }
 }
 
 /* K' u to the product, and before that K v to u. */
 static enum fk_status multiply(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
-                               double *u, const struct fk_normal_numbers *numbers, struct fk_error *err) {
+                               int64_t run, double *u, const struct fk_normal_numbers *numbers,
+                               struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
-  const int64_t m = a->n_columns, n = a->n_rows, t = device->job->t;
+  const int64_t m = a->n_columns, n = a->n_rows, t = device->job->t, runs = device->v ? a->ld / run : 0;
   const double one = 1, zero = 0;
-  if (!device->v)
-    FK_CUDA_TRY(cudaMemsetAsync(u, 0, sizeof *u * (size_t)(n * t), context->stream));
-  else if (t == 1)
+  if (runs && t == 1)
     FK_CUBLAS_TRY(fk_cublas.dgemv(blas, CUBLAS_OP_T, m, n, &one, a->kernels, a->ld, device->v, 1, &zero, u, 1));
-  else
-    FK_CUBLAS_TRY(fk_cublas.dgemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, n, t, m, &one, a->kernels, a->ld, device->v, m,
-                                  &zero, u, n));
+  else if (runs)
+    FK_CUBLAS_TRY(fk_cublas.dgemm_batch(blas, CUBLAS_OP_T, CUBLAS_OP_N, n, t, run, &one, a->kernels, a->ld, run,
+                                        device->v, device->ld_v, run, &zero, u, n, n * t, runs));
   dim3 grid(fk_blocks(n, NARROW_THREADS), (unsigned)fk_smaller(t, 64));
-  residual_kernel<<<grid, NARROW_THREADS, 0, context->stream>>>(u, n, n, t, *numbers);
+  residual_kernel<<<grid, NARROW_THREADS, 0, context->stream>>>(u, runs, n, t, *numbers);
   FK_CUDA_TRY(cudaGetLastError());
   if (t == 1)
     FK_CUBLAS_TRY(
@@ -138,6 +207,40 @@ static enum fk_status multiply(struct fk_normal_device *device, cublasHandle_t b
     FK_CUBLAS_TRY(fk_cublas.dgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, t, n, &one, a->kernels, a->ld, u, n, &one,
                                   device->product, m));
   return FK_STATUS_OK;
+}
+
+/* The products that kernels come from. */
+static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHandle_t blas, const struct tile *a,
+                                      const struct half_tile *h, struct fk_error *err) {
+  const cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
+  const int64_t m = a->n_columns, n = a->n_rows;
+  if (!h) {
+    const double one = 1, zero = 0;
+    if (a->d > GRAM_DIMENSION)
+      FK_CUBLAS_TRY(fk_cublas.dgemm(blas, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows, a->ld_rows,
+                                    &zero, a->kernels, a->ld));
+    return FK_STATUS_OK;
+  }
+  const float one = 1, zero = 0;
+  const int64_t k = h->k;
+  FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows, CUDA_R_16F,
+                               3 * k, &zero, h->high, CUDA_R_32F, a->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, 2 * k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows + k,
+                               CUDA_R_16F, 3 * k, &zero, h->low, CUDA_R_16F, a->ld, CUBLAS_COMPUTE_32F,
+                               CUBLAS_GEMM_DEFAULT));
+  return FK_STATUS_OK;
+}
+
+static struct half_tile half_tile_of(const struct fk_normal_device *device) {
+  const struct fk_normal_points *x = device->columns;
+  const struct fk_kernel_form *kernel = &device->job->kernel;
+  struct half_tile h = {};
+  h.form.form = kernel->type;
+  for (int i = 0; i < 3; i++) h.form.factor[i] = kernel->factor[i];
+  h.columns = x->parts, h.column_norm = x->norm;
+  h.k = x->form.k;
+  h.scale2 = (float)(2 * kernel->scale * kernel->scale / (x->form.grid.scale * x->form.grid.scale));
+  return h;
 }
 
 static struct tile tile_of(const struct fk_normal_device *device) {
@@ -150,7 +253,7 @@ static struct tile tile_of(const struct fk_normal_device *device) {
   a.ld_columns = x->room, a.n_columns = job->m, a.d = job->d;
   a.scale2 = job->kernel.scale * job->kernel.scale;
   a.limit = fk_costs.limits.gram_f64;
-  a.ld = fk_padded(job->m, 16);
+  a.ld = device->ld_v;
   return a;
 }
 
@@ -158,26 +261,36 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
                                const struct fk_normal_numbers *numbers, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
   const struct fk_normal_points *points = rows->points;
-  const int64_t step = fk_smaller(fk_normal_tile(device->job, device->progress->attempt), rows->n);
-  const double one = 1, zero = 0;
+  const struct fk_normal_tile tile = fk_normal_tile(device->job, device->progress->attempt);
+  const int64_t step = fk_smaller(tile.rows, rows->n);
+  const bool single = device->job->way == FK_NORMAL_TILES;
   struct tile a = tile_of(device);
+  struct half_tile h = {};
   cublasHandle_t blas;
   double *u;
   FK_TRY(fk_cuda_blas(context, &blas, err));
   FK_TRY(fk_cuda_room(context, &device->tile_buffer, a.ld * step, &a.kernels, err));
-  FK_TRY(fk_cuda_room(context, &device->residual_buffer, step * device->job->t, &u, err));
+  FK_TRY(fk_cuda_room(context, &device->residual_buffer, step * device->job->t * (tile.ld / tile.run), &u, err));
+  if (single) {
+    h = half_tile_of(device);
+    FK_TRY(fk_cuda_room(context, &device->high_buffer, a.ld * step, &h.high, err));
+    FK_TRY(fk_cuda_room(context, &device->low_buffer, a.ld * step, &h.low, err));
+  }
   a.ld_rows = points->room;
   for (int64_t first = 0; first < rows->n; first += step) {
     const double *w = numbers->w, *weights = numbers->weights;
     struct fk_normal_numbers here = {w ? w + first : NULL, weights ? weights + first : NULL, numbers->ld};
-    a.rows = points->u + rows->row + first;
-    a.row_square = points->square + rows->row + first;
     a.n_rows = fk_smaller(step, rows->n - first);
-    if (a.d > GRAM_DIMENSION)
-      FK_CUBLAS_TRY(fk_cublas.dgemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, a.n_columns, a.n_rows, a.d, &one, a.columns,
-                                    a.ld_columns, a.rows, a.ld_rows, &zero, a.kernels, a.ld));
-    FK_CUDA_TRY(launch_kernels(&a, context->stream));
-    FK_TRY(multiply(device, blas, &a, u, &here, err));
+    if (single) {
+      h.rows = points->parts + (rows->row + first) * 3 * h.k;
+      h.row_norm = points->norm + rows->row + first;
+    } else {
+      a.rows = points->u + rows->row + first;
+      a.row_square = points->square + rows->row + first;
+    }
+    FK_TRY(multiply_points(context, blas, &a, single ? &h : NULL, err));
+    FK_CUDA_TRY(launch_kernels(&a, single ? &h : NULL, context->stream));
+    FK_TRY(multiply(device, blas, &a, tile.run, u, &here, err));
   }
   return FK_STATUS_OK;
 }

@@ -75,7 +75,8 @@ struct fk_fma_task {
   int64_t rows_here, ld_acc;
   int slots;
   int64_t cols_per_slot;
-  double *acc; /* [slot][1 + n_values][ld_acc], written */
+  bool short_sums; /* those in T have at most 64 terms, as those that conjugate gradients go by */
+  double *acc;     /* [slot][1 + n_values][ld_acc], written */
 };
 cudaError_t fk_fma_launch(const struct fk_fma_task<float> *task, cudaStream_t stream);
 cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t stream);

@@ -3,7 +3,7 @@
  * in registers; else a block multiplies tiles of 64 targets by 64 sources as a matrix product does. Twin of
  * cpu/tile_body.h.
  *
- * Sums in float go over into FP64 every FLUSH sources.
+ * Sums in float go over into FP64 after 64 terms, or after NARROW_COLS where sums need not be short.
  */
 #include <type_traits>
 
@@ -87,7 +87,7 @@ static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
 
 /* ---- few dimensions --------------------------------------------------------------------------- */
 
-enum { NARROW_THREADS = 128, NARROW_COLS = 256 };
+enum { NARROW_THREADS = 128, NARROW_COLS = 256, SHORT = 64 };
 template <typename T>
 struct narrow_rows {
   static const int count = sizeof(T) == 4 ? 4 : 2;
@@ -153,8 +153,9 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   }
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
-  for (int64_t c0 = begin; c0 < end; c0 += NARROW_COLS) {
-    int count = (int)(end - c0 < NARROW_COLS ? end - c0 : NARROW_COLS);
+  const int step = a.short_sums ? SHORT : NARROW_COLS;
+  for (int64_t c0 = begin; c0 < end; c0 += step) {
+    int count = (int)(end - c0 < step ? end - c0 : step);
     __syncthreads();
     load_columns<T, D, is_shifted<T, CODE>>(a, c0, count, tile, exponents);
     __syncthreads();
@@ -227,7 +228,7 @@ static cudaError_t launch_narrow(const struct fk_fma_task<T> *a, cudaStream_t st
 
 /* A block of 16 x 16 threads does a tile of 64 x 64; a thread has rows 4 ty .. 4 ty + 3 and columns
  * tx, tx + 16, ... The kernel values go through shared memory to meet VALUES columns of values at a time. */
-enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, FLUSH_TILES = 16 };
+enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, FLUSH_TILES = SHORT / PER_THREAD };
 template <typename T>
 struct wide_shape {
   static const int depth = sizeof(T) == 4 ? 16 : 8, values = sizeof(T) == 4 ? 64 : 32;
