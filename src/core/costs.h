@@ -23,7 +23,7 @@ struct fk_thread_costs {
 
 /* How far points may reach, |u|^2 of the whitened ones at most. */
 struct fk_exact_limits {
-  double gram_f64, gram_f32, difference_f32;
+  double gram_f64, gram_f32, gram_half, difference_f32;
   int difference_dimension; /* differences cost nothing up to here */
 };
 

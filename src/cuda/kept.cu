@@ -45,9 +45,11 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
 
 /* ---- those of an operator --------------------------------------------------------------------- */
 
-/* For each device, and for each shard, which may be on any. */
+/* For each device, and for each shard, which may be on any. A device's are found, made and forgotten by its own
+ * thread, so that none changes what another one is reading; what a shard has left on a device that it is no longer
+ * on gives way there. */
 struct kept {
-  struct fk_cuda_sources *on[FK_MAX_DEVICES], *shard[FK_CUDA_SHARDS];
+  struct fk_cuda_sources *on[FK_MAX_DEVICES], *shard[FK_MAX_DEVICES][FK_CUDA_SHARDS];
 };
 
 static void forget(struct fk_cuda_sources *s) {
@@ -66,14 +68,15 @@ static void forget(struct fk_cuda_sources *s) {
 
 static void free_kept(void *state) {
   struct kept *kept = (struct kept *)state;
-  for (int i = 0; i < FK_MAX_DEVICES; i++)
+  for (int i = 0; i < FK_MAX_DEVICES; i++) {
     if (kept->on[i]) forget(kept->on[i]);
-  for (int i = 0; i < FK_CUDA_SHARDS; i++)
-    if (kept->shard[i]) forget(kept->shard[i]);
+    for (int k = 0; k < FK_CUDA_SHARDS; k++)
+      if (kept->shard[i][k]) forget(kept->shard[i][k]);
+  }
   free(kept);
 }
 
-/* At *own, made where there is none, or one of another device or of before this one was given back. */
+/* At *own, made where there is none, or one of before this device was given back. */
 static enum fk_status find(struct fk_cuda_sources **own, struct fk_cuda_context *context, struct fk_error *err) {
   if (*own && (*own)->context_id != context->id) {
     forget(*own);
@@ -104,8 +107,9 @@ enum fk_status fk_cuda_sources_of(struct fk_operator *op, struct fk_cuda_context
 enum fk_status fk_cuda_shard_of(struct fk_operator *op, struct fk_cuda_context *context, int shard,
                                 struct fk_cuda_sources **sources, struct fk_error *err) {
   struct kept *kept = (struct kept *)op->kept[FK_KEEPER_CUDA].state;
-  FK_TRY(find(&kept->shard[shard], context, err));
-  *sources = kept->shard[shard];
+  struct fk_cuda_sources **own = &kept->shard[context->device][shard];
+  FK_TRY(find(own, context, err));
+  *sources = *own;
   return FK_STATUS_OK;
 }
 

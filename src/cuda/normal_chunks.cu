@@ -149,8 +149,8 @@ static bool choose_grid(const struct fk_normal_job *job, double radius2, struct 
   *row_limit = grid->row_limit / FK_LOG2E;
   if (!tiles) return fits;
   grid->scale = sqrt(FK_LOG2E);
-  *row_limit = fmin(*row_limit, limits->gram_f32); /* of what hi.hi lacks, halves have less beyond */
-  return fits && all2 <= limits->gram_f32;
+  *row_limit = fmin(*row_limit, limits->gram_half);
+  return fits && all2 <= limits->gram_half;
 }
 
 static void choose_form(struct worker *w, double radius2) {

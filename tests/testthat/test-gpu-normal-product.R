@@ -62,9 +62,11 @@ test_that("several devices give the product of one, the same bits", {
   expect_identical(product(0:1), product(0))
 })
 
-# ---- by two sweeps of tensor cores, and by tiles ------------------------------------------------
+# ---- by two sweeps, and by tiles ----------------------------------------------------------------
 
-NORMAL_METHODS <- c(sweeps = "tensor cores, two sweeps", tiles = "dense tiles")
+NORMAL_METHODS <- c(
+  sweeps = "tensor cores, two sweeps", differences = "differences, two sweeps", tiles = "dense tiles"
+)
 
 # A product of points on the GPU and what did it.
 gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE,
@@ -75,12 +77,18 @@ gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v
   )
   got <- product()
   expect_identical(product(), got) # with what is kept by now
-  list(product = got, method = diagnostics(op)$method, cached = gpu_info()$cached[1])
+  list(
+    product = got, method = diagnostics(op)$method, precision = diagnostics(op)$precision,
+    cached = gpu_info()$cached[1]
+  )
 }
 
 test_that("a product of any size is that of the matrix by tensor cores, and by tiles where columns are many", {
   skip_if_no_gpu()
-  expected <- \(precision, t) NORMAL_METHODS[[if (precision == "double" || t == 40) "tiles" else "sweeps"]]
+  expected <- \(precision, t, d) {
+    tiles <- precision == "double" || t == 40 || (t == 3 && d == 200)
+    NORMAL_METHODS[[if (tiles) "tiles" else "sweeps"]]
+  }
   bounds <- c(double = 1e-12, single = 1e-5)
   for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 70, 200)) {
     case <- normal_case(size[1], size[2], d, r = 40)
@@ -89,7 +97,7 @@ test_that("a product of any size is that of the matrix by tensor cores, and by t
       where <- paste(c(size, d, precision, t), collapse = " ")
       columns <- seq_len(t)
       got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns)
-      expect_identical(got$method, expected(precision, t), label = where)
+      expect_identical(c(got$method, got$precision), c(expected(precision, t, d), precision), label = where)
       v <- case$v[, columns, drop = FALSE]
       w <- case$w[, columns, drop = FALSE]
       expect_lt(normal_error(got$product, K, v, w, case$weights), bounds[[precision]], label = where)
@@ -131,14 +139,61 @@ test_that("tiles of every kernel keep their digits, also where points meet and f
   }
 })
 
-test_that("sums on tensor cores are short: terms that round alike do not add up to an error", {
+test_that("tiles in single precision keep its digits, of every kernel, where columns or dimensions are many", {
   skip_if_no_gpu()
-  # FP32 sums of 1024 terms are off by 1.2e-5 here, those of 16 by 1.4e-7
-  constant <- function(d) {
+  for (d in c(3, 100, 440)) for (t in c(16, 144)) {
+    case <- normal_case(131, 300, d, r = t)
+    case$y[1:100, ] <- case$x[1:100, ]
+    case$y[101:120, ] <- case$x[1:20, ] + 1e-7
+    case$y[121:140, ] <- case$x[1:20, ] + 1e-3
+    for (bandwidth in sqrt(d) / c(0.5, 1, 3)) for (kernel in names(ref_kernels)) {
+      K <- matrix(ref_kernel_matrix(case$x, case$y, diag(bandwidth^2, d), kernel), 300)
+      got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single")
+      where <- paste(d, t, bandwidth, kernel)
+      expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["tiles"]], "single"), label = where)
+      expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), 1e-5, label = where)
+    }
+  }
+})
+
+test_that("columns in several runs, the last of them not full, are in the product", {
+  skip_if_no_gpu()
+  case <- normal_case(9001, 70, 4, r = 20)
+  K <- matrix(ref_kernel_matrix(case$x, case$y, diag(4, 4), "gaussian"), 70)
+  for (precision in c("single", "double")) {
+    got <- gpu_product(case, 2, precision = precision)
+    expect_identical(got$method, NORMAL_METHODS[["tiles"]])
+    bound <- if (precision == "single") 1e-5 else 1e-12
+    expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), bound, label = precision)
+  }
+})
+
+test_that("kernels other than Gaussians are summed by differences where columns and dimensions are few", {
+  skip_if_no_gpu()
+  for (d in c(1, 3, 5, 20)) for (size in list(c(1, 33), c(1000, 129), c(70, 3000))) {
+    case <- normal_case(size[1], size[2], d, r = 2)
+    case$y[1, ] <- case$x[1, ]
+    for (bandwidth in sqrt(d) * c(0.3, 2)) for (kernel in setdiff(names(ref_kernels), "gaussian")) {
+      K <- matrix(ref_kernel_matrix(case$x, case$y, diag(bandwidth^2, d), kernel), size[2])
+      got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single", columns = 1)
+      where <- paste(d, size[1], size[2], bandwidth, kernel)
+      expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["differences"]], "single"), label = where)
+      v <- case$v[, 1, drop = FALSE]
+      w <- case$w[, 1, drop = FALSE]
+      expect_lt(normal_error(got$product, K, v, w, case$weights), 1e-5, label = where)
+    }
+  }
+})
+
+test_that("sums in single precision are short: terms that round alike do not add up to an error", {
+  skip_if_no_gpu()
+  # FP32 sums of 1024 terms are off by 1.2e-5 here, those of 16 by 1.4e-7, of 64 by 6e-7
+  constant <- function(d, kernel = "gaussian") {
     x <- matrix(1, 40000, d)
     v <- c(1, rep(0.43, nrow(x) - 1))
-    op <- kernel_operator(x, x[1:20000, , drop = FALSE] * 1, 1, tol = 0, backend = "cuda", precision = "single")
-    back <- kernel_operator(x[1:300, , drop = FALSE], x, 1, tol = 0, backend = "cuda", precision = "single")
+    single <- \(x, y) kernel_operator(x, y, 1, kernel, tol = 0, backend = "cuda", precision = "single")
+    op <- single(x, x[1:20000, , drop = FALSE] * 1)
+    back <- single(x[1:300, , drop = FALSE], x)
     c(
       forth = max(abs(normal_product(op, v) / (20000 * sum(v)) - 1)),
       back = max(abs(normal_product(back, NULL, v) / sum(v) - 1))
@@ -148,6 +203,7 @@ test_that("sums on tensor cores are short: terms that round alike do not add up 
     errors <- in_child(constant, list(d), env = c(FLASHKERNEL_CUDA_METHOD = method))
     for (sum in names(errors)) expect_lt(errors[[sum]], 1e-6, label = paste(method, d, sum))
   }
+  for (d in c(1, 20)) expect_lt(max(constant(d, "matern32")), 2e-6, label = paste("differences", d))
 })
 
 test_that("cards before Hopper have the same products", {
@@ -181,6 +237,21 @@ test_that("rows far beyond the columns, and points too wide for tensor cores, ar
     want <- crossprod(K, case$weights * (K %*% case$v + case$w))
     size <- crossprod(K, abs(case$weights) * (K %*% abs(case$v) + abs(case$w)))
     expect_lt(max((abs(got$product - want) / size)[near]), 5e-5, label = paste(spread))
+  }
+})
+
+test_that("tiles are in double where points are too wide for halves", {
+  skip_if_no_gpu()
+  case <- normal_case(200, 900, 3, r = 40)
+  for (kernel in c("gaussian", "matern32")) for (spread in c(1, 2, 5000)) {
+    case$y <- spread * normal_case(200, 900, 3)$y
+    case$y[1:50, ] <- case$x[1:50, ] + 0.1
+    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 3), kernel), 900)
+    got <- gpu_product(case, 1, kernel = kernel, precision = "single")
+    where <- paste(kernel, spread)
+    expect_identical(got$method, NORMAL_METHODS[["tiles"]], label = where)
+    expect_identical(got$precision, if (spread < 1000) "single" else "double", label = where)
+    expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), 2e-5, label = where)
   }
 })
 
