@@ -53,7 +53,9 @@ struct fk_normal_numbers {
  * side, or else few rows and columns of v would leave most of a device idle. */
 struct fk_normal_tile {
   int64_t rows, ld, run;
+  int parts; /* of K v */
 };
+enum { FK_NORMAL_STRIPS = 32 }; /* blocks that share a tile's columns */
 
 static inline bool fk_normal_is_tiles(enum fk_normal_way way) { return way >= FK_NORMAL_TILES; }
 /* Seconds of a pair, forth and back, with t columns. */

@@ -47,21 +47,22 @@ int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
-/* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. */
+/* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. Of
+ * one column of v, K v comes with the kernels. */
 struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt) {
   enum { NUMBERS = 1 << 27, LEAST = 32, MOST = 4096, BLOCKS = 4 * 132, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 };
   int64_t wanted = (NUMBERS / job->m) >> (2 * attempt),
           rows = fk_smaller(fk_larger(wanted / LEAST * LEAST, LEAST), MOST),
           blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / MOST,
           runs = job->t == 1 ? 1 : fk_larger(fk_smaller(BLOCKS / blocks, most), 1),
-          run = fk_padded(fk_pieces(job->m, runs), 16);
-  return {rows, fk_padded(job->m, run), run};
+          run = fk_padded(fk_pieces(job->m, runs), 16), ld = fk_padded(job->m, run);
+  return {rows, ld, run, (int)(job->t == 1 ? (int64_t)FK_NORMAL_STRIPS : ld / run)};
 }
 
 static double tile_bytes(const struct fk_normal_job *job) {
   const struct fk_normal_tile tile = fk_normal_tile(job, 0);
   const double of_kernel = job->way == FK_NORMAL_TILES ? 8 + 4 + 2 : 8;
-  return (double)tile.rows * (of_kernel * (double)tile.ld + 8.0 * (double)(job->t * tile.ld / tile.run));
+  return (double)tile.rows * (of_kernel * (double)tile.ld + 8.0 * (double)(job->t * tile.parts));
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------- */

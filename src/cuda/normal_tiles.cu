@@ -13,7 +13,15 @@
 
 #ifdef FK_CUDA_LIBRARIES
 
-enum { ROWS = 16, DEPTH = 16, GRAM_DIMENSION = 16 /* more: products by cuBLAS */ };
+enum {
+  ROWS = 16,
+  DEPTH = 16,
+  AT_ONCE = 8,        /* rows whose products are read together */
+  GRAM_DIMENSION = 24 /* more: products by cuBLAS */
+};
+
+/* What kernels in double come from, and those in single precision. */
+enum source { DIFFERENCES, PRODUCTS, HALVES };
 
 struct tile {
   struct fk_fma_task<double> form;                           /* of the kernel */
@@ -23,6 +31,8 @@ struct tile {
   double limit;    /* of |u|^2, for products */
   double *kernels; /* n_columns x n_rows, ld; 0 in the padding, n_columns to ld */
   int64_t ld;
+  const double *v; /* of one column: K v comes with the kernels; NULL: of none or several */
+  double *sums;    /* [FK_NORMAL_STRIPS][n_rows] */
 };
 
 /* In single precision; kernels, n_columns, n_rows, ld: of the tile. */
@@ -60,16 +70,6 @@ static __device__ __forceinline__ double kernel_at(const struct tile &a, double 
   return kernel_of<double, CODE>(a.form, CODE == PRODUCT ? exponent : exponent * a.scale2, 0.0);
 }
 
-template <enum kernel_code CODE>
-static __global__ void __launch_bounds__(NARROW_THREADS) product_kernel(const struct tile a) {
-  int64_t column = (int64_t)blockIdx.x * NARROW_THREADS + threadIdx.x;
-  if (column >= a.ld) return;
-  for (int64_t row = (int64_t)blockIdx.y * ROWS; row < a.n_rows && row < (int64_t)(blockIdx.y + 1) * ROWS; row++) {
-    double *at = a.kernels + row * a.ld + column;
-    *at = column < a.n_columns ? kernel_at<CODE>(a, exponent_of_product<CODE>(a, column, row, *at)) : 0;
-  }
-}
-
 /* -|x - y|^2/2 */
 static __device__ float exponent_of_halves(const struct half_tile &h, int64_t column, int64_t row) {
   const __half *x = h.columns + column * 3 * h.k, *y = h.rows + row * 3 * h.k;
@@ -81,124 +81,178 @@ static __device__ float exponent_of_halves(const struct half_tile &h, int64_t co
   return t / 2;
 }
 
-/* A thread has a column and ROWS rows, of which it reads so many at a time. Of a short distance the root would
- * show the error. */
+/* ---- a column's kernels with ROWS rows, those of them that there are ---------------------------- */
+
 template <enum kernel_code CODE>
-static __global__ void __launch_bounds__(NARROW_THREADS)
-    half_product_kernel(const struct tile a, const struct half_tile h) {
-  enum { AT_ONCE = 8 };
-  const int64_t column = (int64_t)blockIdx.x * NARROW_THREADS + threadIdx.x, first = (int64_t)blockIdx.y * ROWS;
-  const int rows = (int)(a.n_rows - first < ROWS ? a.n_rows - first : ROWS);
-  double *to = a.kernels + first * a.ld + column;
-  if (column >= a.n_columns) {
-    for (int r = 0; r < rows && column < a.ld; r++) to[r * a.ld] = 0;
-    return;
-  }
+static __device__ __forceinline__ void kernels_of_halves(const struct tile &a, const struct half_tile &h,
+                                                         int64_t column, int64_t first, int rows,
+                                                         double (&kernel)[ROWS]) {
   const float2 x = h.column_norm[column];
-  for (int r0 = 0; r0 < rows; r0 += AT_ONCE) {
+#pragma unroll
+  for (int r0 = 0; r0 < ROWS; r0 += AT_ONCE) {
     float high[AT_ONCE], low[AT_ONCE];
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
-      const int64_t at = (first + (r0 + i < rows ? r0 + i : rows - 1)) * a.ld + column;
+      const int64_t at = (first + (r0 + i < rows ? r0 + i : 0)) * a.ld + column;
       high[i] = h.high[at];
       low[i] = __half2float(h.low[at]);
     }
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++) {
-      if (r0 + i >= rows) break;
-      const float2 y = h.row_norm[first + r0 + i];
+      const int64_t row = first + (r0 + i < rows ? r0 + i : 0);
+      const float2 y = h.row_norm[row];
       const float both = x.x + y.x;
       float t = (high[i] - both) + (low[i] - (x.y + y.y));
-      if (CODE == ROOT && !(-t > both / 1024)) t = exponent_of_halves(h, column, first + r0 + i);
-      to[(r0 + i) * a.ld] = kernel_of<float, CODE>(h.form, fminf(t, 0) * h.scale2, 0);
+      /* the root of a short distance would show the error */
+      if (CODE == ROOT && !(-t > both / 1024)) t = exponent_of_halves(h, column, row);
+      kernel[r0 + i] = kernel_of<float, CODE>(h.form, fminf(t, 0) * h.scale2, 0);
     }
   }
 }
 
-/* A thread has a column and ROWS rows. */
 template <enum kernel_code CODE>
-static __global__ void __launch_bounds__(NARROW_THREADS) difference_kernel(const struct tile a) {
-  __shared__ double rows[DEPTH][ROWS];
-  int64_t column = (int64_t)blockIdx.x * NARROW_THREADS + threadIdx.x, first = (int64_t)blockIdx.y * ROWS;
-  double t[ROWS] = {};
+static __device__ __forceinline__ void kernels_of_products(const struct tile &a, int64_t column, int64_t first,
+                                                           int rows, double (&kernel)[ROWS]) {
+#pragma unroll
+  for (int r0 = 0; r0 < ROWS; r0 += AT_ONCE) {
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      kernel[r0 + i] = a.kernels[(first + (r0 + i < rows ? r0 + i : 0)) * a.ld + column];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+      kernel[r0 + i] = kernel_at<CODE>(
+          a, exponent_of_product<CODE>(a, column, first + (r0 + i < rows ? r0 + i : 0), kernel[r0 + i]));
+  }
+}
+
+/* All threads of the block, also those beyond the columns. */
+template <enum kernel_code CODE>
+static __device__ __forceinline__ void kernels_of_differences(const struct tile &a, int64_t column, int64_t first,
+                                                              int rows, double (&kernel)[ROWS]) {
+  __shared__ double y[DEPTH][ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) kernel[r] = 0;
   for (int64_t k0 = 0; k0 < a.d; k0 += DEPTH) {
     __syncthreads();
     for (int i = threadIdx.x; i < DEPTH * ROWS; i += NARROW_THREADS) {
-      int64_t k = k0 + i / ROWS, row = first + i % ROWS;
-      rows[i / ROWS][i % ROWS] = k < a.d && row < a.n_rows ? a.rows[k * a.ld_rows + row] : 0;
+      int64_t k = k0 + i / ROWS;
+      y[i / ROWS][i % ROWS] = k < a.d && i % ROWS < rows ? a.rows[k * a.ld_rows + first + i % ROWS] : 0;
     }
     __syncthreads();
     int depth = (int)(a.d - k0 < DEPTH ? a.d - k0 : DEPTH);
     for (int k = 0; k < depth && column < a.n_columns; k++) {
       double x = a.columns[(k0 + k) * a.ld_columns + column];
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) add_coordinate<CODE>(rows[k][r], x, t[r]);
+      for (int r = 0; r < ROWS; r++) add_coordinate<CODE>(y[k][r], x, kernel[r]);
     }
   }
-  if (column >= a.ld) return;
 #pragma unroll
-  for (int r = 0; r < ROWS; r++)
-    if (first + r < a.n_rows)
-      a.kernels[(first + r) * a.ld + column] = column < a.n_columns ? kernel_at<CODE>(a, t[r]) : 0;
+  for (int r = 0; r < ROWS; r++) kernel[r] = kernel_at<CODE>(a, kernel[r]);
 }
 
-/* h: NULL: in double */
-template <enum kernel_code CODE>
-static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
-  dim3 grid(fk_blocks(a->ld, NARROW_THREADS), fk_blocks(a->n_rows, ROWS));
-  if constexpr (CODE != PRODUCT) {
-    if (h) {
-      half_product_kernel<CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a, *h);
-      return cudaGetLastError();
+/* ---- a tile ----------------------------------------------------------------------------------- */
+
+/* The block's sums, of all its threads in a fixed order. */
+static __device__ __forceinline__ void store_sums(const struct tile &a, int64_t first, int rows,
+                                                  double (&sum)[ROWS]) {
+  __shared__ double of_warp[NARROW_THREADS / 32][ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; r++) {
+    for (int step = 16; step > 0; step /= 2) sum[r] += __shfl_xor_sync(~0u, sum[r], step);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32][r] = sum[r];
+  }
+  __syncthreads();
+  if ((int)threadIdx.x >= rows) return;
+  double all = 0;
+  for (int warp = 0; warp < NARROW_THREADS / 32; warp++) all += of_warp[warp][threadIdx.x];
+  a.sums[(int64_t)blockIdx.x * a.n_rows + first + threadIdx.x] = all;
+}
+
+/* A block has ROWS rows and every so many columns, a thread one of them at a time. */
+template <enum kernel_code CODE, enum source SOURCE, bool SUMS>
+static __global__ void __launch_bounds__(NARROW_THREADS)
+    tile_kernel(const struct tile a, const struct half_tile h) {
+  const int64_t first = (int64_t)blockIdx.y * ROWS;
+  const int rows = (int)(a.n_rows - first < ROWS ? a.n_rows - first : ROWS);
+  double sum[ROWS] = {};
+  for (int64_t begin = (int64_t)blockIdx.x * NARROW_THREADS; begin < a.ld; begin += gridDim.x * NARROW_THREADS) {
+    const int64_t column = begin + threadIdx.x;
+    const bool inside = column < a.n_columns;
+    double kernel[ROWS] = {};
+    if (SOURCE == DIFFERENCES)
+      kernels_of_differences<CODE>(a, column, first, rows, kernel);
+    else if (inside && SOURCE == PRODUCTS)
+      kernels_of_products<CODE>(a, column, first, rows, kernel);
+    else if (inside)
+      kernels_of_halves<CODE>(a, h, column, first, rows, kernel);
+    const double v = SUMS && inside ? a.v[column] : 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+      if (r < rows && column < a.ld) a.kernels[(first + r) * a.ld + column] = inside ? kernel[r] : 0;
+      if (SUMS && inside) sum[r] += kernel[r] * v;
     }
   }
-  if (a->d > GRAM_DIMENSION)
-    product_kernel<CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+  if (SUMS) store_sums(a, first, rows, sum);
+}
+
+template <enum kernel_code CODE, enum source SOURCE>
+static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
+  dim3 grid(FK_NORMAL_STRIPS, fk_blocks(a->n_rows, ROWS));
+  if (a->v)
+    tile_kernel<CODE, SOURCE, true><<<grid, NARROW_THREADS, 0, stream>>>(*a, *h);
   else
-    difference_kernel<CODE><<<grid, NARROW_THREADS, 0, stream>>>(*a);
+    tile_kernel<CODE, SOURCE, false><<<grid, NARROW_THREADS, 0, stream>>>(*a, *h);
   return cudaGetLastError();
+}
+
+/* h: its columns NULL: in double */
+template <enum kernel_code CODE>
+static cudaError_t launch_source(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
+  if constexpr (CODE != PRODUCT)
+    if (h->columns) return launch_tile<CODE, HALVES>(a, h, stream);
+  return a->d > GRAM_DIMENSION ? launch_tile<CODE, PRODUCTS>(a, h, stream)
+                               : launch_tile<CODE, DIFFERENCES>(a, h, stream);
 }
 
 static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
   switch (kernel_code_of(&a->form)) {
-    case PLAIN: return launch_tile<PLAIN>(a, h, stream);
-    case ROOT: return launch_tile<ROOT>(a, h, stream);
-    case CAUCHY: return launch_tile<CAUCHY>(a, h, stream);
-    case IMQ: return launch_tile<IMQ>(a, h, stream);
-    case PRODUCT: return launch_tile<PRODUCT>(a, h, stream);
+    case PLAIN: return launch_source<PLAIN>(a, h, stream);
+    case ROOT: return launch_source<ROOT>(a, h, stream);
+    case CAUCHY: return launch_source<CAUCHY>(a, h, stream);
+    case IMQ: return launch_source<IMQ>(a, h, stream);
+    case PRODUCT: return launch_source<PRODUCT>(a, h, stream);
     case GENERAL: break;
   }
   return cudaErrorInvalidValue;
 }
 
-/* u[0] = W (u[0] + u[1] + ... + w), the parts of runs of columns, [run][t][n] */
-static __global__ void residual_kernel(double *u, int64_t runs, int64_t n, int64_t t,
+/* u[0] = W (u[0] + u[1] + ... + w), the parts of K v, [part][t][n] */
+static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int64_t t,
                                        const struct fk_normal_numbers numbers) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   for (int64_t c = blockIdx.y; c < t; c += gridDim.y) {
     double x = 0;
-    for (int64_t run = 0; run < runs; run++) x += u[(run * t + c) * n + i];
+    for (int64_t part = 0; part < parts; part++) x += u[(part * t + c) * n + i];
     if (numbers.w) x += numbers.w[c * numbers.ld + i];
     if (numbers.weights) x *= numbers.weights[i];
     u[c * n + i] = x;
   }
 }
 
-/* K' u to the product, and before that K v to u. */
+/* K' u to the product, and before that K v to u, but where the tile came with it. */
 static enum fk_status multiply(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
-                               int64_t run, double *u, const struct fk_normal_numbers *numbers,
-                               struct fk_error *err) {
+                               const struct fk_normal_tile *tile, double *u,
+                               const struct fk_normal_numbers *numbers, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
-  const int64_t m = a->n_columns, n = a->n_rows, t = device->job->t, runs = device->v ? a->ld / run : 0;
+  const int64_t m = a->n_columns, n = a->n_rows, t = device->job->t;
+  const int64_t parts = device->v ? tile->parts : 0, run = tile->run;
   const double one = 1, zero = 0;
-  if (runs && t == 1)
-    FK_CUBLAS_TRY(fk_cublas.dgemv(blas, CUBLAS_OP_T, m, n, &one, a->kernels, a->ld, device->v, 1, &zero, u, 1));
-  else if (runs)
+  if (parts && !a->v)
     FK_CUBLAS_TRY(fk_cublas.dgemm_batch(blas, CUBLAS_OP_T, CUBLAS_OP_N, n, t, run, &one, a->kernels, a->ld, run,
-                                        device->v, device->ld_v, run, &zero, u, n, n * t, runs));
+                                        device->v, device->ld_v, run, &zero, u, n, n * t, parts));
   dim3 grid(fk_blocks(n, NARROW_THREADS), (unsigned)fk_smaller(t, 64));
-  residual_kernel<<<grid, NARROW_THREADS, 0, context->stream>>>(u, runs, n, t, *numbers);
+  residual_kernel<<<grid, NARROW_THREADS, 0, context->stream>>>(u, parts, n, t, *numbers);
   FK_CUDA_TRY(cudaGetLastError());
   if (t == 1)
     FK_CUBLAS_TRY(
@@ -214,7 +268,7 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
                                       const struct half_tile *h, struct fk_error *err) {
   const cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
   const int64_t m = a->n_columns, n = a->n_rows;
-  if (!h) {
+  if (!h->columns) {
     const double one = 1, zero = 0;
     if (a->d > GRAM_DIMENSION)
       FK_CUBLAS_TRY(fk_cublas.dgemm(blas, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows, a->ld_rows,
@@ -270,7 +324,8 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
   double *u;
   FK_TRY(fk_cuda_blas(context, &blas, err));
   FK_TRY(fk_cuda_room(context, &device->tile_buffer, a.ld * step, &a.kernels, err));
-  FK_TRY(fk_cuda_room(context, &device->residual_buffer, step * device->job->t * (tile.ld / tile.run), &u, err));
+  FK_TRY(fk_cuda_room(context, &device->residual_buffer, step * device->job->t * tile.parts, &u, err));
+  if (device->job->t == 1) a.v = device->v, a.sums = u;
   if (single) {
     h = half_tile_of(device);
     FK_TRY(fk_cuda_room(context, &device->high_buffer, a.ld * step, &h.high, err));
@@ -288,9 +343,9 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
       a.rows = points->u + rows->row + first;
       a.row_square = points->square + rows->row + first;
     }
-    FK_TRY(multiply_points(context, blas, &a, single ? &h : NULL, err));
-    FK_CUDA_TRY(launch_kernels(&a, single ? &h : NULL, context->stream));
-    FK_TRY(multiply(device, blas, &a, tile.run, u, &here, err));
+    FK_TRY(multiply_points(context, blas, &a, &h, err));
+    FK_CUDA_TRY(launch_kernels(&a, &h, context->stream));
+    FK_TRY(multiply(device, blas, &a, &tile, u, &here, err));
   }
   return FK_STATUS_OK;
 }

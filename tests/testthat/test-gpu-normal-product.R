@@ -112,7 +112,7 @@ test_that("a product of any size is that of the matrix by tensor cores, and by t
 
 test_that("tiles of every kernel keep their digits, also where points meet and far from the origin", {
   skip_if_no_gpu()
-  for (d in c(3, 17, 60)) {
+  for (d in c(3, 17, 30, 60)) {
     case <- normal_case(130, 300, d, r = 2)
     case$y[1:100, ] <- case$x[1:100, ]
     case$y[101:120, ] <- case$x[1:20, ] + 1e-7
@@ -122,11 +122,15 @@ test_that("tiles of every kernel keep their digits, also where points meet and f
         y <- y + offset
       })
       K <- matrix(ref_kernel_matrix(moved$x, moved$y, diag(bandwidth^2, d), kernel), 300)
-      got <- gpu_product(moved, bandwidth, kernel = kernel, precision = "double")
-      expect_identical(got$method, NORMAL_METHODS[["tiles"]])
-      bound <- if (offset == 0) 1e-11 else 1e-9
-      where <- paste(d, offset, bandwidth, kernel)
-      expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), bound, label = where)
+      for (columns in list(1, 1:2)) {
+        got <- gpu_product(moved, bandwidth, kernel = kernel, precision = "double", columns = columns)
+        expect_identical(got$method, NORMAL_METHODS[["tiles"]])
+        bound <- if (offset == 0) 1e-11 else 1e-9
+        v <- case$v[, columns, drop = FALSE]
+        w <- case$w[, columns, drop = FALSE]
+        where <- paste(d, offset, bandwidth, kernel, length(columns))
+        expect_lt(normal_error(got$product, K, v, w, case$weights), bound, label = where)
+      }
     }
   }
   case <- normal_case(130, 300, 24, r = 2)
@@ -141,12 +145,14 @@ test_that("tiles of every kernel keep their digits, also where points meet and f
 
 test_that("tiles in single precision keep its digits, of every kernel, where columns or dimensions are many", {
   skip_if_no_gpu()
-  for (d in c(3, 100, 440)) for (t in c(16, 144)) {
+  for (d in c(3, 100, 440)) for (t in c(1, 16, 144)) {
+    if (t == 1 && d == 3) next
     case <- normal_case(131, 300, d, r = t)
     case$y[1:100, ] <- case$x[1:100, ]
     case$y[101:120, ] <- case$x[1:20, ] + 1e-7
     case$y[121:140, ] <- case$x[1:20, ] + 1e-3
     for (bandwidth in sqrt(d) / c(0.5, 1, 3)) for (kernel in names(ref_kernels)) {
+      if (t == 1 && kernel == "gaussian") next
       K <- matrix(ref_kernel_matrix(case$x, case$y, diag(bandwidth^2, d), kernel), 300)
       got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single")
       where <- paste(d, t, bandwidth, kernel)
