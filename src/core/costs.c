@@ -25,11 +25,8 @@ const struct fk_costs fk_costs = {
     /* Errors of the exponent in tests/testthat/test-reference.R (accuracy.R): under about 1e-11 in double and 3e-5
      * in single; of products of halves (normal_tiles.cu, emulated) under 3e-5 for a pair, and under 1e-5 in sums.
      * The dimension: dimensions.R on the EPYC. */
-    .limits = {.gram_f64 = 3e4,
-               .gram_f32 = 250,
-               .gram_half = 100,
-               .difference_f32 = 1e4,
-               .difference_dimension = 4},
+    .limits =
+        {.gram_f64 = 3e4, .gram_f32 = 250, .gram_half = 100, .difference_f32 = 1e4, .difference_dimension = 4},
 
     /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. .normal_bytes:
      * normal-product.R on a Xeon with 2 MB of second-level cache a core. */
@@ -38,9 +35,8 @@ const struct fk_costs fk_costs = {
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (gpu.R). .gemm, .gemm_half: a little less than cuBLAS does, of doubles and of halves, with
-     * .memory and .tile_bytes no script: kernels in a tile are written and read twice, their products once.
-     * .launch and .measured_pairs: no script. */
+     * millisecond (gpu.R). .gemm, .gemm_half: a little less than cuBLAS does, of doubles and of halves. They,
+     * .memory, .launch and .measured_pairs: no script. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -53,7 +49,6 @@ const struct fk_costs fk_costs = {
                    .gemm = 5e13,
                    .gemm_half = 5e14,
                    .memory = 4e12,
-                   .tile_bytes = 36,
                    .launch = 0.05,
                    .coarse_pairs = 5e8,
                    .measured_pairs = 1e10},

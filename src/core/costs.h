@@ -40,7 +40,7 @@ struct fk_exact_cuda_costs {
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
   double gemm, gemm_half;                      /* operations a second */
-  double memory, tile_bytes;                   /* bytes a second; bytes of a kernel in a tile */
+  double memory;                               /* bytes a second */
   double launch;                               /* seconds, after which an interrupt is seen */
   double coarse_pairs;                         /* fewer have no kernels rounded to halves */
   double measured_pairs;                       /* more tell how fast a device is beside others */

@@ -11,14 +11,16 @@
 
 double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  const double sums = 4 * t / c->gemm + c->tile_bytes / c->memory;
+  /* of tiles: kernels are read by each of two sums, but for one column's K v, which comes with them */
+  const double number = sizeof(double) / c->memory, sums = (t > 1 ? 2 : 1) * fmax(2 * t / c->gemm, number);
   switch (way) {
     case FK_NORMAL_TENSOR: return 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
     case FK_NORMAL_DIFFERENCES: return 2 * t * (d + c->kernel_f32) / c->f32;
-    case FK_NORMAL_TILES: return 3 * 2 * d / c->gemm_half + sums;
+    case FK_NORMAL_TILES: return 3 * 2 * d / c->gemm_half + 2.5 * number + sums;
     case FK_NORMAL_TILES_DOUBLE: break;
   }
-  return 2 * d / c->gemm + sums;
+  return d > FK_NORMAL_GRAM ? 2 * d / c->gemm + 3 * number + sums
+                            : fmax((d + c->kernel_f64) / c->f64, number) + sums;
 }
 
 static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {

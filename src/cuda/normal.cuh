@@ -55,7 +55,10 @@ struct fk_normal_tile {
   int64_t rows, ld, run;
   int parts; /* of K v */
 };
-enum { FK_NORMAL_STRIPS = 32 }; /* blocks that share a tile's columns */
+enum {
+  FK_NORMAL_STRIPS = 32, /* blocks that share a tile's columns */
+  FK_NORMAL_GRAM = 24    /* in more dimensions, tiles in double come from products by cuBLAS */
+};
 
 static inline bool fk_normal_is_tiles(enum fk_normal_way way) { return way >= FK_NORMAL_TILES; }
 /* Seconds of a pair, forth and back, with t columns. */

@@ -13,12 +13,7 @@
 
 #ifdef FK_CUDA_LIBRARIES
 
-enum {
-  ROWS = 16,
-  DEPTH = 16,
-  AT_ONCE = 8,        /* rows whose products are read together */
-  GRAM_DIMENSION = 24 /* more: products by cuBLAS */
-};
+enum { ROWS = 16, DEPTH = 16, AT_ONCE = 8 /* rows whose products are read together */ };
 
 /* What kernels in double come from, and those in single precision. */
 enum source { DIFFERENCES, PRODUCTS, HALVES };
@@ -210,7 +205,7 @@ template <enum kernel_code CODE>
 static cudaError_t launch_source(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
   if constexpr (CODE != PRODUCT)
     if (h->columns) return launch_tile<CODE, HALVES>(a, h, stream);
-  return a->d > GRAM_DIMENSION ? launch_tile<CODE, PRODUCTS>(a, h, stream)
+  return a->d > FK_NORMAL_GRAM ? launch_tile<CODE, PRODUCTS>(a, h, stream)
                                : launch_tile<CODE, DIFFERENCES>(a, h, stream);
 }
 
@@ -270,7 +265,7 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
   const int64_t m = a->n_columns, n = a->n_rows;
   if (!h->columns) {
     const double one = 1, zero = 0;
-    if (a->d > GRAM_DIMENSION)
+    if (a->d > FK_NORMAL_GRAM)
       FK_CUBLAS_TRY(fk_cublas.dgemm(blas, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows, a->ld_rows,
                                     &zero, a->kernels, a->ld));
     return FK_STATUS_OK;

@@ -137,7 +137,7 @@ static __device__ __forceinline__ void store_narrow(const struct fk_fma_task<T> 
 /* VALUES: the coordinates themselves are summed, too. */
 template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
-  const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0);
+  const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0), step = a.short_sums ? SHORT : NARROW_COLS;
   __shared__ T tile[D + 1][NARROW_COLS], exponents[is_shifted<T, CODE> ? NARROW_COLS : 1];
   T row[R][D], sum[R][W];
   double total[R][W], shift[R];
@@ -153,7 +153,6 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
   }
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
-  const int step = a.short_sums ? SHORT : NARROW_COLS;
   for (int64_t c0 = begin; c0 < end; c0 += step) {
     int count = (int)(end - c0 < step ? end - c0 : step);
     __syncthreads();
