@@ -128,12 +128,13 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
   double start = fk_seconds(), seconds = 0;
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  job.product = product;
   job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
   if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");
   enum fk_status status = run_kept(&job, contexts, count, &seconds, err);
   struct join join = {&job, shards, product};
   const double bytes = 8.0 * (double)(shards + 1);
-  if (!status)
+  if (!status && !job.joined)
     fk_parallel_for(fk_threads_for_bytes(opts->threads, bytes * (double)numbers), numbers,
                     fk_step_for_bytes(bytes), add_parts, &join);
   free(job.parts);

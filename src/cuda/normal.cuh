@@ -26,6 +26,8 @@ struct fk_normal_job {
    * are the same for any number of devices. */
   int64_t shard;
   double *parts;       /* of the host: [shard][t][m] */
+  double *product;     /* their sum; */
+  bool joined;         /* a device that had them all has made it */
   double rows_radius2; /* as far as is known before, and of a device each that sees them now */
   double seen_radius2[FK_MAX_DEVICES], row_limit[FK_MAX_DEVICES];
   bool wide[FK_MAX_DEVICES]; /* points are too wide for this way */

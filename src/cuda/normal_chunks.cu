@@ -25,7 +25,8 @@ struct worker {
   cudaStream_t aside; /* for copies */
   cudaEvent_t sent[SLOTS], used[SLOTS];
   double *inputs[SLOTS]; /* of a chunk: w, weights, coordinates, each `sent_rows` apart */
-  struct fk_cuda_buffer whitening_buffer, input_buffers[SLOTS], white_buffer, work_buffer;
+  double *sum;           /* of parts of the product, where all are here; else NULL */
+  struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], white_buffer, work_buffer;
 };
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
@@ -204,7 +205,7 @@ static double bytes_in_use(const struct worker *w) {
          rows = (double)fk_smaller(w->chunk_rows, w->end - w->begin), slots = 256 * 384;
   double tile = fk_normal_is_tiles(job->way) ? tile_bytes(job) : 0;
   return rows * (8 * (SLOTS * (d + t + 1) + d + 3) + 4 * k) + fk_normal_bytes(&w->form, (int64_t)rows) +
-         8 * (2 * m * t + 2 * fmax(m, slots)) + tile + 64e6;
+         8 * (3 * m * t + 2 * fmax(m, slots)) + tile + 64e6;
 }
 
 /* As many of the device's rows as may stay there: the first of them. */
@@ -232,6 +233,16 @@ static enum fk_status prepare_rows(struct worker *w, struct fk_error *err) {
   if (w->rows == w->columns) return FK_STATUS_OK;
   bool there = rows->room > 0 && rows->first == w->begin && fk_normal_same_form(&rows->form, &w->form);
   return there ? FK_STATUS_OK : make_rows(w, rows, err);
+}
+
+static enum fk_status prepare_sum(struct worker *w, struct fk_error *err) {
+  struct fk_cuda_context *context = w->device.context;
+  const struct fk_normal_job *job = w->device.job;
+  const int64_t numbers = job->m * job->t;
+  if (w->end - w->begin < job->n) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_room(context, &w->sum_buffer, numbers, &w->sum, err));
+  FK_CUDA_TRY(cudaMemsetAsync(w->sum, 0, sizeof *w->sum * (size_t)numbers, context->stream));
+  return FK_STATUS_OK;
 }
 
 /* ---- what is sent ----------------------------------------------------------------------------- */
@@ -346,16 +357,34 @@ static enum fk_status run_chunk(struct worker *w, const struct chunk *chunk, str
   return FK_STATUS_OK;
 }
 
-/* A shard's part of the product, once what is on its way is there. */
+/* A shard's part to the sum, and away. */
+static __global__ void join_kernel(double *part, int64_t n, double *sum) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  sum[i] += part[i];
+  part[i] = 0;
+}
+
+/* A shard's part of the product, once what is on its way is there; or the sum of all, of a device that has them,
+ * in the order in which the host would add them. */
 static enum fk_status deliver(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+  enum { THREADS = 256 };
   struct fk_cuda_context *context = w->device.context;
-  const struct fk_normal_job *job = w->device.job;
+  struct fk_normal_job *job = w->device.job;
   const int64_t numbers = job->m * job->t;
+  double *part = w->device.product;
   for (int i = 0; i < SLOTS; i++) FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[i], 0));
-  FK_TRY(fk_cuda_download(context, w->device.product, numbers, fk_all_rows(numbers, 1),
-                          job->parts + chunk->first / job->shard * numbers, err));
-  FK_CUDA_TRY(cudaMemsetAsync(w->device.product, 0, sizeof *w->device.product * (size_t)numbers, context->stream));
-  return FK_STATUS_OK;
+  if (!w->sum) {
+    FK_TRY(fk_cuda_download(context, part, numbers, fk_all_rows(numbers, 1),
+                            job->parts + chunk->first / job->shard * numbers, err));
+    FK_CUDA_TRY(cudaMemsetAsync(part, 0, sizeof *part * (size_t)numbers, context->stream));
+    return FK_STATUS_OK;
+  }
+  join_kernel<<<fk_blocks(numbers, THREADS), THREADS, 0, context->stream>>>(part, numbers, w->sum);
+  FK_CUDA_TRY(cudaGetLastError());
+  if (chunk->first + chunk->n < job->n) return FK_STATUS_OK;
+  job->joined = true;
+  return fk_cuda_download(context, w->sum, numbers, fk_all_rows(numbers, 1), job->product, err);
 }
 
 static enum fk_status run_chunks(struct worker *w, struct fk_error *err) {
@@ -384,6 +413,7 @@ static enum fk_status run(struct worker *w, double *seconds, struct fk_error *er
   FK_TRY(take_numbers(w, err));
   FK_TRY(prepare_columns(w, err));
   if (job->wide[context->device]) return FK_STATUS_OK;
+  FK_TRY(prepare_sum(w, err));
   FK_TRY(prepare_rows(w, err));
   FK_TRY(start_copies(w, err));
   FK_TRY(run_chunks(w, err));
@@ -395,11 +425,13 @@ static enum fk_status run(struct worker *w, double *seconds, struct fk_error *er
 
 static void free_worker(struct worker *w) {
   struct fk_normal_device *device = &w->device;
-  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
-                                  &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
-                                  &device->low_buffer,     &w->whitening_buffer,     &w->input_buffers[0],
-                                  &w->input_buffers[1],    &w->white_buffer,         &w->work_buffer,
-                                  &w->passing.buffer};
+  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer,
+                                  &device->weight_buffer,  &device->sums_buffer,
+                                  &device->tile_buffer,    &device->high_buffer,
+                                  &device->low_buffer,     &w->whitening_buffer,
+                                  &w->input_buffers[0],    &w->input_buffers[1],
+                                  &w->white_buffer,        &w->work_buffer,
+                                  &w->passing.buffer,      &w->sum_buffer};
   stop_copies(w);
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(device->context, buffer);
 }
