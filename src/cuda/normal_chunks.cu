@@ -51,9 +51,10 @@ int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
 /* A matrix of a gigabyte, and as many runs of its columns as give each multiprocessor some blocks of a product. Of
  * one column of v, K v comes with the kernels. */
 struct fk_normal_tile fk_normal_tile(const struct fk_normal_job *job, int attempt) {
-  enum { NUMBERS = 1 << 27, LEAST = 32, MOST = 4096, BLOCKS = 4 * 132, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 };
-  int64_t wanted = (NUMBERS / job->m) >> (2 * attempt),
-          rows = fk_smaller(fk_larger(wanted / LEAST * LEAST, LEAST), MOST),
+  enum { NUMBERS = 1 << 27, LEAST = 32, WHOLE = 256, MOST = 4096 }; /* rows; whole: for cuBLAS */
+  enum { BLOCKS = 4 * 132, BLOCK_ROWS = 128, BLOCK_COLUMNS = 64 };
+  int64_t wanted = (NUMBERS / job->m) >> (2 * attempt), step = wanted >= WHOLE ? WHOLE : LEAST,
+          rows = fk_smaller(fk_larger(wanted / step * step, LEAST), MOST),
           blocks = fk_pieces(rows, BLOCK_ROWS) * fk_pieces(job->t, BLOCK_COLUMNS), most = job->m / MOST,
           runs = job->t == 1 ? 1 : fk_larger(fk_smaller(BLOCKS / blocks, most), 1),
           run = fk_padded(fk_pieces(job->m, runs), 16), ld = fk_padded(job->m, run);
