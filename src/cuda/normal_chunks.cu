@@ -140,20 +140,21 @@ static bool choose_grid(const struct fk_normal_job *job, double radius2, struct 
   enum { ONE_PRODUCT = 16 }; /* of up to so many dimensions, which in tiles has no bit more than others */
   const struct fk_exact_limits *limits = &fk_costs.limits;
   const bool tiles = job->way == FK_NORMAL_TILES;
-  const double rows2 = job->rows_radius2, all2 = fmax(radius2, rows2);
+  const double rows2 = job->rows_radius2;
   const int d = (int)(tiles ? fk_larger(job->d, ONE_PRODUCT + 1) : job->d);
   if (job->way == FK_NORMAL_DIFFERENCES) {
     grid->scale = job->kernel.scale;
     *row_limit = limits->difference_f32;
-    return all2 <= *row_limit;
+    return radius2 <= *row_limit && rows2 <= *row_limit;
   }
   bool fits = fk_tensor_grid_choose(radius2, d, true, grid);
-  if (fits && rows2 * FK_LOG2E > grid->row_limit) fits = fk_tensor_grid_choose(all2, d, true, grid);
+  if (fits && rows2 * FK_LOG2E > grid->row_limit)
+    fits = fk_tensor_grid_choose(fmax(radius2, rows2), d, true, grid);
   *row_limit = grid->row_limit / FK_LOG2E;
   if (!tiles) return fits;
   grid->scale = sqrt(FK_LOG2E);
   *row_limit = fmin(*row_limit, limits->gram_half);
-  return fits && all2 <= limits->gram_half;
+  return fits && radius2 <= limits->gram_half && rows2 <= limits->gram_half;
 }
 
 static void choose_form(struct worker *w, double radius2) {
