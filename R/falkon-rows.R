@@ -9,7 +9,7 @@
 # of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
 # read once here.
 falkon_rows <- function(x, L = NULL, kernel = NULL) {
-  rows <- dense_rows(x)
+  rows <- if (is_big(x) || is.function(x)) chunk_rows(x) else dense_rows(x)
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 
