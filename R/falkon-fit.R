@@ -1,0 +1,201 @@
+# A fit: from checked rows, response and options to an object of class falkon.
+
+# `rows`: of falkon_rows(); `response`: of check_response(); `spec`: of falkon_spec().
+fit_falkon <- function(rows, response, spec, run) {
+  t <- ncol(response$y)
+  weights <- loss_weights(response, spec, rows$n)
+  spec <- settle_defaults(rows, response, weights, spec, run)
+  rows <- rows_under(rows, spec$L, spec$kernel)
+  problem <- list(
+    rows = rows, y = response$y, classes = response$classes, weights = weights,
+    offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
+    validation = check_validation(spec$validation, rows, response, spec)
+  )
+  solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
+  new_falkon(problem, response, spec, solved)
+}
+
+# What loss functions multiply rows by: weights, times those of their classes.
+loss_weights <- function(response, spec, n) {
+  weights <- check_weights(spec$weights, n)
+  if (spec$loss != "weighted") return(weights)
+  by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
+  own <- by_class[class_codes(response$y)]
+  if (is.null(weights)) own else weights * own
+}
+
+# Numbers by class, in the order of the classes; NULL: such that all classes weigh alike.
+check_class_weights <- function(class_weights, classes, y) {
+  arg <- "class_weights"
+  if (is.null(classes)) stop_argument("loss", "\"weighted\" is for classes: `y` must be a factor")
+  if (is.null(class_weights)) {
+    counts <- tabulate(class_codes(y), length(classes))
+    return(nrow(y) / (length(classes) * counts))
+  }
+  good <- is_number(class_weights) && length(class_weights) == length(classes) && all(is.finite(class_weights)) &&
+    all(class_weights > 0)
+  if (!good) {
+    stop_argument(arg, "must be a positive number for each class, ", length(classes), ": found ", describe(class_weights))
+  }
+  found <- names(class_weights)
+  if (!is.null(found) && !setequal(found, classes)) {
+    stop_argument(arg, "must have the names of the classes, ", quote_names(classes), ": found ", quote_names(found))
+  }
+  as.double(if (is.null(found)) class_weights else class_weights[classes])
+}
+
+# ---- with centres -----------------------------------------------------------------------------
+
+fit_by_centers <- function(problem, spec, run) {
+  rows <- problem$rows
+  chosen <- pick_centers(rows, spec, problem$weights, run)
+  centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
+  name_stage(run, "Preconditioner")
+  P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
+  at_centers <- if (!is.null(chosen$index)) problem$weights[chosen$index]
+  precondition(P, at_centers, 1 / centers$m, spec$lambda)
+  system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run)
+  name_stage(run, "Fitting")
+  solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
+  c(solved, list(
+    centers = chosen$points, center_index = chosen$index, merged = chosen$merged, jitter = P$jitter,
+    preconditioner = P, columns = centers
+  ))
+}
+
+pick_centers <- function(rows, spec, weights, run) {
+  if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+}
+
+# Of the diagonal, for each centre: what rounding of the products does not notice.
+first_jitter <- function(rows, centers, spec, run) {
+  if (inherits(rows, "rows_sparse")) return(1e-13)
+  precision <- resolve_control(run, rows$n, centers$m, rows$d, spec$kernel)$precision
+  if (identical(precision, "double")) 1e-13 else 1e-10
+}
+
+# ---- squared loss -----------------------------------------------------------------------------
+
+fit_squared <- function(system, problem, spec) {
+  y <- problem$y
+  if (!is.null(problem$offset)) y <- y - problem$offset
+  intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
+  b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
+  watch <- watch_iterations(system, problem, intercept)
+  start <- if (!is.null(spec$start)) preconditioned(system, spec$start$coefficients)
+  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each)
+  alpha <- watch$best()
+  best <- watch$best_iteration()
+  if (is.null(alpha)) alpha <- coefficients_of(system, solved$x)
+  warn_unfinished(solved, spec)
+  list(
+    coefficients = alpha, intercept = intercept, trace = watch$trace(), iterations = solved$iterations,
+    converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
+  )
+}
+
+# CG that stops on its own is a matter of rounding, not of patience.
+warn_unfinished <- function(solved, spec) {
+  if (!solved$converged && solved$iterations < spec$max_iter) {
+    warning(
+      "conjugate gradients broke down after ", solved$iterations, " iterations: `lambda` or `bandwidth` is too small ",
+      "for the precision of the sums", call. = FALSE
+    )
+  }
+}
+
+weighted_means <- function(y, weights) {
+  if (is.null(weights)) colMeans(y) else colSums(y * weights) / sum(weights)
+}
+
+# ---- what happens in each iteration -----------------------------------------------------------
+
+# Functions that a solver calls: each(iteration, x, residual) after every step, with the solution in the
+# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set.
+watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x)) {
+  started <- proc.time()[["elapsed"]]
+  aside <- 0
+  trace <- list()
+  best <- NULL
+  least <- Inf
+  best_iteration <- NULL
+  look <- function(x) {
+    if (is.null(problem$validation)) return(NA_real_)
+    alpha <- coefficients(x)
+    error <- validation_error(problem, system$centers, alpha, intercept, system$run)
+    if (error < least) {
+      least <<- error
+      best <<- alpha
+      best_iteration <<- length(trace) + 1L
+    }
+    error
+  }
+  each <- function(iteration, x, residual) {
+    now <- proc.time()[["elapsed"]]
+    seconds <- now - started - aside
+    error <- look(x)
+    aside <<- aside + proc.time()[["elapsed"]] - now
+    trace[[length(trace) + 1]] <<- c(iteration, residual, seconds, error)
+    FALSE
+  }
+  list(
+    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace)
+  )
+}
+
+trace_frame <- function(rows) {
+  columns <- if (length(rows) > 0) do.call(rbind, rows) else matrix(0, 0, 4)
+  data.frame(
+    iteration = as.integer(columns[, 1]), residual = columns[, 2], seconds = columns[, 3], validation = columns[, 4]
+  )
+}
+
+# ---- validation -------------------------------------------------------------------------------
+
+# NULL, or list(rows, y, offset) of list(x, y, offset).
+check_validation <- function(validation, rows, response, spec) {
+  if (is.null(validation)) return(NULL)
+  if (!is.list(validation) || is.null(validation$x) || is.null(validation$y)) {
+    stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ", describe(validation))
+  }
+  held <- rows_like(rows, validation$x, "validation$x", spec)
+  y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
+  if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
+  list(rows = held, y = y, offset = check_offset(validation$offset, held$n, ncol(y), "validation$offset"))
+}
+
+# Root mean square of residuals, or the part of wrong classes.
+validation_error <- function(problem, centers, alpha, intercept, run) {
+  held <- problem$validation
+  link <- rows_multiply(held$rows, centers, alpha, run)$sums + rep(intercept, each = held$rows$n)
+  if (!is.null(held$offset)) link <- link + held$offset
+  if (is.null(problem$classes)) return(sqrt(mean((link - held$y)^2)))
+  mean(class_codes(link) != class_codes(held$y))
+}
+
+# ---- the object -------------------------------------------------------------------------------
+
+new_falkon <- function(problem, response, spec, solved) {
+  rows <- problem$rows
+  dimnames(solved$coefficients) <- list(NULL, response$outputs)
+  fit <- list(
+    call = spec$call, kernel = spec$kernel, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
+    loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
+    center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
+    intercept = solved$intercept, has_offset = !is.null(problem$offset), classes = response$classes,
+    n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
+    trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
+    best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
+    data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
+    state = new.env(parent = emptyenv())
+  )
+  if (spec$keep) fit$state$columns <- solved$columns
+  class(fit) <- c(if (spec$loss != "squared") "falkon_logistic", "falkon")
+  fit
+}
+
+# How each loss is fitted, and what it is called.
+LOSSES <- list(
+  squared = list(fit = fit_squared, label = "squared loss")
+)

@@ -1,0 +1,91 @@
+# The response of a kernel regression, as numbers.
+
+# list(y, classes, outputs): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for two
+# classes, which is 1 for the second; else one for each. `binary`: are two different numbers, too, classes?
+check_response <- function(y, n, arg = "y", binary = FALSE) {
+  if (is.character(y) || is.logical(y)) y <- factor(y)
+  if (!is.factor(y) && binary) y <- two_classes(y, arg)
+  if (is.factor(y)) return(class_response(y, n, arg))
+  if (is.data.frame(y)) {
+    check_numeric_columns(y, arg)
+    y <- as.matrix(y)
+  }
+  if (!is_number(y)) stop_argument(arg, "must be numeric, or a factor: found ", describe(y))
+  if (length(dim(y)) > 2) stop_argument(arg, "must be a vector or a matrix: found ", length(dim(y)), " dimensions")
+  check_response_rows(NROW(y), n, arg)
+  if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
+  numbers <- matrix(as.double(y), NROW(y), NCOL(y), dimnames = if (!is.null(colnames(y))) list(NULL, colnames(y)))
+  check_finite(numbers, arg)
+  list(y = numbers, classes = NULL, outputs = colnames(y))
+}
+
+check_response_rows <- function(found, n, arg) {
+  if (!is.na(n) && found != n) {
+    stop_argument(arg, "must have one value per row of `x`, ", whole(n), ": found ", whole(found))
+  }
+}
+
+two_classes <- function(y, arg) {
+  if (!is_number(y) || NCOL(y) != 1) {
+    stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", describe(y))
+  }
+  check_finite(y, arg)
+  values <- sort(unique(as.vector(y)))
+  if (length(values) > 2) {
+    stop_argument(
+      arg, "must be a factor, or have two different values, for logistic loss: found ", length(values), " values"
+    )
+  }
+  factor(as.vector(y), levels = values)
+}
+
+class_response <- function(y, n, arg) {
+  check_response_rows(length(y), n, arg)
+  if (anyNA(y)) stop_argument(arg, "must not have missing classes: found NA at position ", which(is.na(y))[1])
+  classes <- levels(y)
+  lacking <- classes[tabulate(y, length(classes)) == 0]
+  if (length(classes) - length(lacking) < 2) {
+    stop_argument(arg, "must have rows of at least two classes: found ", length(classes) - length(lacking))
+  }
+  if (length(lacking) > 0) {
+    stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())")
+  }
+  list(y = class_columns(as.integer(y), classes), classes = classes, outputs = if (length(classes) > 2) classes)
+}
+
+# -1 and 1, of the numbers of classes.
+class_columns <- function(code, classes) {
+  if (length(classes) == 2) return(matrix(2 * (code == 2) - 1))
+  columns <- matrix(-1, length(code), length(classes), dimnames = list(NULL, classes))
+  columns[cbind(seq_along(code), code)] <- 1
+  columns
+}
+
+# Numbers of classes, from the columns.
+class_codes <- function(link) if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
+
+# The same form for other rows, as those of a validation set.
+response_like <- function(y, n, classes, outputs, arg) {
+  if (!is.null(classes)) {
+    y <- factor(as.character(if (is.matrix(y)) y[, 1] else y), levels = classes)
+    check_response_rows(length(y), n, arg)
+    if (anyNA(y)) stop_argument(arg, "must have the classes of the fit: found another at position ", which(is.na(y))[1])
+    return(class_columns(as.integer(y), classes))
+  }
+  made <- check_response(y, n, arg)$y
+  if (length(outputs) > 0 && ncol(made) != length(outputs)) {
+    stop_argument(arg, "must have ", length(outputs), " columns: found ", ncol(made))
+  }
+  made
+}
+
+# NULL, or n x t offsets; one column stands for all.
+check_offset <- function(offset, n, t, arg = "offset") {
+  if (is.null(offset)) return(NULL)
+  if (!is_number(offset)) stop_argument(arg, "must be numeric: found ", describe(offset))
+  if (NROW(offset) != n || !NCOL(offset) %in% c(1, t)) {
+    stop_argument(arg, "must have one value per row, ", whole(n), ": found ", describe(offset))
+  }
+  check_finite(as.double(offset), arg)
+  matrix(as.double(offset), n, t)
+}

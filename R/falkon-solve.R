@@ -1,0 +1,77 @@
+# Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
+
+# What a fit solves with: rows and centres (falkon-rows.R), the preconditioner of the centres, lambda, n, the rows'
+# weights (NULL: ones), and the control.
+falkon_system <- function(rows, centers, preconditioner, lambda, weights, run) {
+  list(
+    rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
+    run = run
+  )
+}
+
+# beta, of which alpha = T^-1 A^-1 beta are the coefficients, and back.
+coefficients_of <- function(system, beta) apply_factors(system$preconditioner, beta, c("A^-1", "T^-1"))
+preconditioned <- function(system, alpha) apply_factors(system$preconditioner, alpha, c("T", "A"))
+
+# The right-hand side A^-T T^-T K' W y / n, of residuals y, n x t.
+right_hand_side <- function(system, y) {
+  product <- rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product
+  apply_factors(system$preconditioner, product / system$n, c("T^-T", "A^-T"))
+}
+
+# The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
+normal_operator <- function(system, weights = system$weights, lambda = system$lambda) {
+  function(beta) {
+    P <- system$preconditioner
+    v <- apply_factors(P, beta, "A^-1")
+    alpha <- apply_factors(P, v, "T^-1")
+    product <- rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
+    apply_factors(P, apply_factors(P, product / system$n, "T^-T") + lambda * v, "A^-T")
+  }
+}
+
+# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
+# `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
+# Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where rounding has made the operator
+# indefinite.
+#
+# The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
+# large the directions begin anew from it.
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, refresh = 10) {
+  scale <- colSums(b^2)
+  x <- if (is.null(start)) 0 * b else start
+  r <- if (is.null(start)) b else b - multiply(x)
+  p <- r
+  size <- colSums(r^2)
+  goal <- tol^2 * scale
+  broken <- FALSE
+  iteration <- 0
+  while (iteration < max_iter && !broken && any(size > goal)) {
+    iteration <- iteration + 1
+    Ap <- multiply(p)
+    curvature <- colSums(p * Ap)
+    # columns that are done, or broken down, stay where they are
+    active <- size > goal & is.finite(curvature) & curvature > 0
+    broken <- any(size > goal & !active)
+    step <- ifelse(active, size / curvature, 0)
+    x <- x + scale_columns(p, step)
+    if (iteration %% refresh == 0 && iteration < max_iter) {
+      drifted <- r - scale_columns(Ap, step)
+      r <- b - multiply(x)
+      anew <- colSums(r^2) > 4 * colSums(drifted^2)
+    } else {
+      r <- r - scale_columns(Ap, step)
+      anew <- FALSE
+    }
+    before <- size
+    size <- colSums(r^2)
+    p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
+    if (!is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))) break
+  }
+  list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
+}
+
+# Columns that are 0 have no residual.
+relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
+
+scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each = nrow(x))

@@ -1,0 +1,263 @@
+#' Kernel ridge and logistic regression, from ten to hundreds of millions of rows
+#'
+#' Regression and classification with a function \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j
+#' k(x, c_j)} of kernels at `m` centres (Nystroem approximation), fitted by conjugate gradients with Falkon's
+#' preconditioner: `O(nm)` for each iteration, `O(m^3)` once, and memory for one matrix of `m` x `m` numbers, never of
+#' `n` x `m`. On all processors, or on NVIDIA GPUs.
+#'
+#' @details
+#' **Squared loss**: the coefficients minimise
+#' \deqn{\frac{1}{n} \sum_i w_i (y_i - f(x_i))^2 + \lambda \alpha' K \alpha,}{(1/n) sum_i w_i (y_i - f(x_i))^2 + lambda
+#' alpha' K alpha,}
+#' with `K` the kernels of the centres among themselves. With all rows for centres (`exact = TRUE`) that is kernel ridge
+#' regression, or the mean of a Gaussian process whose noise has \eqn{n \lambda}{n lambda} times the variance of the
+#' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
+#' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
+#'
+#' **Logistic loss**: mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}, by
+#' Newton's method with falling `lambda`; for more than two classes the multinomial one (softmax). `"weighted"` is the
+#' same with `class_weights`.
+#'
+#' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
+#' classes, taken off before and added again.
+#'
+#' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
+#' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
+#' for the number of centres, too.
+#'
+#' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
+#' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
+#' scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
+#'
+#' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU and,
+#' by default, in single precision with short sums in double on GPUs, which suffices down to the error of the method
+#' itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
+#' `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and a hundred times as much where
+#' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
+#'
+#' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
+#' regularisation of their own. With `validation`, the iterate of the least error is kept.
+#'
+#' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
+#'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
+#'   are lists of `x`, `y` and perhaps `weights`, or a formula.
+#' @param y The response: a vector, a matrix of several responses, or a factor.
+#' @param kernel A kernel's name, `r kernel_names()`, or one with parameters, of [kernel_spec()].
+#' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d` **variance**
+#'   matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
+#' @param lambda The penalty, for each row. `NULL`: chosen from the data.
+#' @param centers A number, indices of rows, or a matrix with the columns of `x`. `NULL`: `10 sqrt(n)`.
+#' @param center_method How a number of centres is drawn: `"uniform"`, `"rpcholesky"`, `"leverage"` or `"kmeans++"`.
+#' @param loss `"squared"`, `"logistic"`, or `"weighted"`: logistic, with weights of the classes. `NULL`: logistic for a
+#'   factor, else squared.
+#' @param weights Non-negative weights of the rows, or `NULL`.
+#' @param class_weights For `"weighted"`: a number for each class, by name or in the order of the levels. `NULL`: such
+#'   that all classes weigh the same.
+#' @param offset Known part of the link for each row, not fitted, or `NULL`.
+#' @param intercept Whether there is one.
+#' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
+#'   says nothing.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps.
+#' @param tol Tolerance of the residual, relative to the right-hand side.
+#' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
+#'   measured in each iteration. `NULL`: none.
+#' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
+#' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
+#' @param subset,weights,na.action For formulas, as for [stats::lm()].
+#' @param formula,data A formula with a response, and where its variables are.
+#' @param control A [flash_control()].
+#' @param ... For methods; for the formula and the data-frame method, the arguments of the default method.
+#' @returns An object of class `falkon`, a list with the `coefficients` (`m` x number of responses), the
+#'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of the
+#'   iterations (a data frame), `converged`, `iterations`, `jitter` and what the fit was made with.
+#' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
+#'   billions of points efficiently. <doi:10.48550/arXiv.2006.10350>
+#'
+#' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
+#' <doi:10.48550/arXiv.1705.10958>
+#' @inheritSection flash_kde Errors
+#' @seealso [predict.falkon()], [tune_falkon()], [kernel_operator()] for the products.
+#' @export
+#' @examples
+#' fit <- falkon(dist ~ speed, data = cars)
+#' fit
+#' predict(fit, data.frame(speed = c(10, 20)))
+#'
+#' # classes, with probabilities
+#' fit <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
+#' head(predict(fit, type = "prob"))
+falkon <- function(x, ...) UseMethod("falkon")
+
+#' @rdname falkon
+#' @export
+falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
+                           center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
+                           weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
+                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, keep = TRUE, control = NULL,
+                           ...) {
+  check_falkon_dots(...)
+  if (missing(x)) stop_argument("x", "must be given")
+  asked <- settle_control(control)
+  run <- start_run(asked, "Fitting")
+  rows <- falkon_rows(check_rows(x))
+  if (missing(y)) y <- rows$y
+  if (is.null(y)) stop_argument("y", "must be given")
+  spec <- falkon_spec(
+    kernel, bandwidth, lambda, centers, center_method, loss, weights = if (is.null(weights)) rows$weights else weights,
+    class_weights, offset, intercept, exact, max_iter, tol, validation, start, keep
+  )
+  spec$asked <- asked
+  spec$call <- falkon_call(match.call())
+  fit_rows(rows, y, spec, run)
+}
+
+#' @rdname falkon
+#' @export
+falkon.data.frame <- function(x, y, ...) {
+  if (all(vapply(x, is_number, NA))) {
+    fit <- falkon.default(as_points(x, "x"), y, ...)
+  } else {
+    frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
+    fit <- falkon.default(frame$points, y, ...)
+    fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
+  }
+  fit$call <- falkon_call(match.call())
+  fit
+}
+
+#' @rdname falkon
+#' @export
+falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
+  call <- match.call()
+  frame <- response_frame(call, data, parent.frame(), na.action)
+  options <- list(...)
+  if (is.data.frame(options$validation)) options$validation <- validation_frame(options$validation, frame)
+  fit <- do.call(falkon.default, c(
+    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
+  ))
+  fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
+    frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
+  fit$call <- falkon_call(call)
+  fit
+}
+
+falkon_call <- function(call) {
+  call[[1]] <- quote(falkon)
+  call
+}
+
+# ---- options ----------------------------------------------------------------------------------
+
+# Of other packages, for the same things.
+FALKON_OTHERS <- c(
+  sigma = "bandwidth", C = "lambda", cost = "lambda", penalty = "lambda", M = "centers", nystrom = "centers",
+  maxiter = "max_iter", maxit = "max_iter", h = "bandwidth", bw = "bandwidth", num_centers = "centers"
+)
+
+check_falkon_dots <- function(...) {
+  if (...length() == 0) return(invisible())
+  other <- intersect(...names(), names(FALKON_OTHERS))
+  if (length(other) > 0) {
+    stop_argument(
+      other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
+    )
+  }
+  check_dots_empty(...)
+}
+
+# The options that can be checked before the rows are known.
+falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss, weights, class_weights, offset,
+                        intercept, exact, max_iter, tol, validation, start, keep) {
+  losses <- names(LOSSES)
+  if (!is.null(loss)) loss <- check_choice(loss, losses, "loss")
+  if (!is.null(start) && !inherits(start, "falkon")) {
+    stop_argument("start", "must be a fit from falkon(): found ", describe(start))
+  }
+  list(
+    kernel = check_kernel(kernel), bandwidth = bandwidth, lambda = check_penalty(lambda), centers = centers,
+    center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
+    class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
+    exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
+    tol = check_tol(tol), validation = validation, start = start, keep = check_flag(keep, "keep")
+  )
+}
+
+check_penalty <- function(lambda, arg = "lambda") {
+  if (is.null(lambda)) return(NULL)
+  good <- is_number(lambda) && length(lambda) == 1 && is.finite(lambda) && lambda > 0
+  if (!good) stop_argument(arg, "must be one positive number: found ", describe(lambda))
+  as.double(lambda)
+}
+
+# ---- rows and response ------------------------------------------------------------------------
+
+# What falkon_rows() takes.
+check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
+  if (is.function(x) || is_big(x) || inherits(x, "sparseMatrix")) return(x)
+  check_points(x, arg, d, names, single = TRUE)
+}
+
+fit_rows <- function(rows, y, spec, run) {
+  if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  if (is.numeric(spec$validation) && length(spec$validation) == 1) {
+    held <- hold_out(rows, response, spec)
+    return(fit_falkon(held$rows, held$response, held$spec, run))
+  }
+  fit_falkon(rows, response, spec, run)
+}
+
+# A part of the rows, drawn at random, is held out.
+hold_out <- function(rows, response, spec) {
+  part <- spec$validation
+  if (!is.finite(part) || part <= 0 || part >= 1) {
+    stop_argument("validation", "must be a fraction of the rows, between 0 and 1: found ", describe(part))
+  }
+  index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+  pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
+  if (!is.null(spec$weights)) spec$weights <- pick(check_weights(spec$weights, rows$n), -index)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  spec$offset <- pick(offset, -index)
+  spec$validation <- list(
+    x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
+  )
+  kept <- seq_len(rows$n)[-index]
+  if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
+    spec$centers <- match(spec$centers, kept)
+    if (anyNA(spec$centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
+  }
+  response$y <- pick(response$y, -index)
+  list(rows = falkon_rows(rows_take(rows, kept)), response = response, spec = spec)
+}
+
+# Rows `index` of the response as the user would give them.
+response_values <- function(response, index) {
+  y <- response$y[index, , drop = FALSE]
+  if (is.null(response$classes)) y else factor(response$classes[class_codes(y)], levels = response$classes)
+}
+
+# Numbers that nobody gave. Few rows are all centres.
+settle_defaults <- function(rows, response, weights, spec, run) {
+  if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
+  if (!is.null(spec$start)) spec <- settle_start(spec)
+  if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
+    chosen <- choose_defaults(rows, response, weights, spec, run)
+    spec$bandwidth <- chosen$bandwidth
+    spec$lambda <- chosen$lambda
+  }
+  spec$L <- rows_factor(rows, spec$bandwidth)
+  if (is.null(spec$centers)) spec$centers <- min(rows$n, ceiling(10 * sqrt(rows$n)))
+  spec
+}
+
+EXACT_ROWS <- 1000
+
+# A warm start goes on with the same centres, and with its numbers where none are given.
+settle_start <- function(spec) {
+  start <- spec$start
+  if (start$exact) stop_argument("start", "must be a fit with centres: found an exact one")
+  if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
+  if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
+  if (is.null(spec$lambda)) spec$lambda <- start$lambda
+  spec
+}
