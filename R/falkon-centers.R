@@ -14,7 +14,8 @@ choose_centers <- function(rows, centers, method, weights, L, kernel, run, lambd
     stop_argument("centers", "must be a number, indices of rows, or a matrix: found ", describe(centers))
   }
   index <- if (length(centers) != 1) check_indices(centers, rows$n) else {
-    draw_rows(rows, check_count(centers, "centers"), method, weights, list(L = L, kernel = kernel, lambda = lambda), run)
+    under <- list(L = L, kernel = kernel, lambda = lambda)
+    draw_rows(rows, check_count(centers, "centers"), method, weights, under, run)
   }
   merge_duplicates(list(points = rows_take(rows, index), index = index))
 }
@@ -82,7 +83,7 @@ PROPOSED <- 64
 
 # Randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows drawn with probabilities as the diagonal of
 # what K has left when those before are projected out. Many are proposed by the diagonal as it was, and each is
-# rejected by as much as it has fallen since: the distribution is that of one at a time (Epperly, Tropp and Webber 2024).
+# rejected by as much as it has fallen since: the distribution is that of one at a time (Epperly and others 2024).
 random_pivots <- function(points, number, kernels) {
   n <- nrow(points)
   left <- kernels$diagonal(points)

@@ -1,5 +1,5 @@
-# Rows of falkon() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but kernels, a
-# block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
+# Rows of falkon() in sparse matrices of the package Matrix, and centres among them. Nothing is made dense but kernels,
+# a block of rows at a time. Bandwidths are numbers, `L` the scales of the columns: one, or one for each.
 #
 # Distances come from products, see fk_kernel_of_products() in src/fk.h for their error: kernels of points that are not
 # thousands of bandwidths from 0 are right to a relative 1e-9, but for the Laplacian and Matern kernels of points that
@@ -64,7 +64,9 @@ with_norms <- function(byrow, scale) {
   rows <- c(compressed(byrow), list(scale = scale))
   rows$norms <- .Call(ffi_sparse_norms, rows, nrow(byrow), run_control(settle_control(NULL)))
   if (!all_finite(rows$norms)) {
-    stop_argument("bandwidth", "must not be so small that squares of `x` in its units overflow: found ", format(min(scale)))
+    stop_argument(
+      "bandwidth", "must not be so small that squares of `x` in its units overflow: found ", format(min(scale))
+    )
   }
   rows
 }
@@ -72,7 +74,8 @@ with_norms <- function(byrow, scale) {
 sparse_centers <- function(points, L, kernel) {
   scale <- if (length(L) == 1) L else rep(L, diff(points@p))
   columns <- c(compressed(points, points@x / scale), list(norms = with_norms(Matrix::t(points), L)$norms))
-  structure(list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel), class = "centers_sparse")
+  centers <- list(points = points, m = nrow(points), columns = columns, L = L, kernel = kernel)
+  structure(centers, class = "centers_sparse")
 }
 
 # ---- products ---------------------------------------------------------------------------------
