@@ -458,6 +458,6 @@ const struct fk_engine fk_engine_exact_cuda = {
     .debiased_loo = fk_cuda_debiased_loo,
     .sends_points = true,
     .shift = shift,
-    .matrix = fk_cuda_matrix,
     .normal = fk_cuda_normal,
+    .matrix = fk_cuda_matrix,
 };
