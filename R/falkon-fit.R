@@ -86,7 +86,7 @@ stage_clock <- function() {
 
 pick_centers <- function(rows, spec, weights, run) {
   if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
-  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
 }
 
 # Of the diagonal, for each centre: what rounding of the products does not notice.
