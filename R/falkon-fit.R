@@ -65,8 +65,15 @@ fit_by_centers <- function(problem, spec, run) {
 }
 
 pick_centers <- function(rows, spec, weights, run) {
-  if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
+  start <- spec$start
+  if (!is.null(start)) return(list(points = start$centers, index = start_index(rows, start), merged = 0))
   choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+}
+
+# Which rows the centres of a start are, if they are the same rows.
+start_index <- function(rows, start) {
+  index <- start$center_index
+  if (!is.null(index) && max(index) <= rows$n && identical(rows_take(rows, index), start$centers)) index
 }
 
 # Of the diagonal, for each centre: what rounding of the products does not notice.
@@ -208,5 +215,5 @@ new_falkon <- function(problem, response, spec, solved) {
 LOSSES <- list(
   squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
   logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
-  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss with weights of classes")
+  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
 )

@@ -15,7 +15,8 @@ logit_loss <- list(
     margin <- as.vector(y * f)
     log1p(exp(-abs(margin))) - pmin(margin, 0)
   },
-  slope = \(f, y) -y * stats::plogis(-y * f),
+  # exp() may be infinite
+  slope = \(f, y) -y / (1 + exp(y * f)),
   curvature = \(f) {
     small <- exp(-abs(as.vector(f)))
     small / (1 + small)^2

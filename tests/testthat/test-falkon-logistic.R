@@ -244,6 +244,14 @@ test_that("held-out rows keep the step of the least log loss, and a start goes o
   expect_lt(max(abs(predict(on, case$x, type = "link") - predict(full, case$x, type = "link"))), 1e-8)
   again <- falkon(case$x, factor(case$y), start = on)
   expect_identical(again$iterations, 1)
+  expect_identical(again$center_index, on$center_index)
+  # other rows, fewer than the start had
+  fewer <- tight(other$x[1:20, ], factor(other$y[1:20]), lambda = 1e-4, start = first, weights = 1:20)
+  expect_null(fewer$center_index)
+  anew <- tight(
+    other$x[1:20, ], factor(other$y[1:20]), bandwidth = 1, lambda = 1e-4, centers = first$centers, weights = 1:20
+  )
+  expect_lt(max(abs(predict(fewer, type = "link") - predict(anew, type = "link"))), 1e-8)
   expect_error(falkon(as.matrix(iris[1:4]), iris$Species, start = first), class = "flashkernel_error_argument")
 })
 
