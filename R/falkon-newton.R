@@ -78,7 +78,7 @@ newton <- function(model, point, penalties, spec, each) {
     step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
     if (renew) fresh <- step$iterations
     point <- line_search(model, point, step, mu)
-    residual <- step$decrease / point$objective
+    residual <- if (step$decrease == 0) 0 else step$decrease / point$objective
     each(iteration, point$beta, residual)
     if (point$length == 0 && iteration >= last) break
   }
