@@ -62,6 +62,7 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Preconditioner")
   P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
   clock("preconditioner")
+  spec$clock <- clock
   spec$save <- checkpoint_writer(spec, problem$task, chosen)
   system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
   name_stage(run, "Fitting")
@@ -79,7 +80,7 @@ stage_clock <- function() {
   last <- Sys.time()
   function(stage) {
     now <- Sys.time()
-    seconds[[stage]] <<- as.double(now - last, units = "secs")
+    seconds[stage] <<- sum(seconds[stage], as.double(now - last, units = "secs"), na.rm = TRUE)
     last <<- now
     seconds
   }
@@ -111,6 +112,7 @@ fit_squared <- function(system, problem, spec) {
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
   precondition(system$preconditioner, weights_at_centers(system), 1 / system$centers$m, system$lambda)
+  spec$clock("preconditioner")
   b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
   watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))

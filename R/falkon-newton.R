@@ -9,11 +9,13 @@ fit_logistic <- function(system, problem, spec) {
   t <- ncol(problem$y)
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
   model <- c(system, list(loss = class_loss(t), y = problem$y, intercept = intercept))
-  point <- first_point(model, problem, spec$start)
+  state <- spec$state
+  point <- if (is.null(state)) first_point(model, problem, spec$start) else state$point
   penalties <- if (is.null(spec$start)) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
-  watch <- watch_iterations(system, problem, intercept, coefficients)
-  solved <- newton(model, point, penalties, spec, watch$each)
+  watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
+  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
+  solved <- newton(model, point, penalties, spec, watch$each, save, state$iteration)
   warn_stuck(solved)
   alpha <- watch$best()
   best <- watch$best_iteration()
@@ -65,21 +67,22 @@ INNER_ITERATIONS <- 30
 
 # One step at each penalty, and then all at the last. `residual`: how much a step promises to take off the objective,
 # relative to that. A is kept where it still serves: to make it can cost as much as many sweeps.
-newton <- function(model, point, penalties, spec, each) {
+newton <- function(model, point, penalties, spec, each, save = NULL, iteration = NULL) {
   residual <- Inf
-  iteration <- 0
+  if (is.null(iteration)) iteration <- 0
   last <- length(penalties)
   fresh <- NULL # inner iterations with A as it was new
   while (iteration < spec$max_iter && !(iteration >= last && residual <= spec$tol)) {
     iteration <- iteration + 1
     mu <- penalties[min(iteration, last)]
-    renew <- iteration <= last || !step$converged || step$iterations > 1.5 * fresh
+    renew <- iteration <= last || is.null(fresh) || !step$converged || step$iterations > 1.5 * fresh
     if (renew) precondition_newton(model, point, mu)
     step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
     if (renew) fresh <- step$iterations
     point <- line_search(model, point, step, mu)
     residual <- if (step$decrease == 0) 0 else step$decrease / point$objective
     each(iteration, point$beta, residual)
+    if (!is.null(save)) save(list(point = point, iteration = iteration))
     if (point$length == 0 && iteration >= last) break
   }
   list(point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol))

@@ -50,6 +50,7 @@ weighted_product <- function(system, weights) {
 conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, save = NULL,
                                 state = NULL, refresh = 10) {
   scale <- colSums(b^2)
+  if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
   if (is.null(state)) {
     r <- if (is.null(start)) b else b - multiply(start)
     state <- list(iteration = 0, x = if (is.null(start)) 0 * b else start, r = r, p = r)
@@ -92,3 +93,8 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
 relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
 
 scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each = nrow(x))
+
+# A failure that no argument alone explains.
+stop_solver <- function(problem) {
+  stop(new_error("singular", paste0(problem, ": is `lambda` or `bandwidth` out of all proportion?"), user_call()))
+}

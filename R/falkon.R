@@ -103,7 +103,7 @@ falkon <- function(x, ...) UseMethod("falkon")
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = 20, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -190,7 +190,7 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
     exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
-    tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
+    tol = if (!is.null(tol)) check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
     keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
 }
@@ -212,6 +212,7 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 
 fit_rows <- function(rows, y, spec, run) {
   if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
