@@ -198,7 +198,7 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 }
 
 fit_rows <- function(rows, y, spec, run) {
-  if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
@@ -246,9 +246,16 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$lambda <- chosen$lambda
   }
   spec$L <- rows_factor(rows, spec$bandwidth)
-  if (is.null(spec$centers)) spec$centers <- min(rows$n, ceiling(10 * sqrt(rows$n)))
+  if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
 }
+
+default_loss <- function(loss, y) {
+  if (!is.null(loss)) return(loss)
+  if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+}
+
+default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
 
 EXACT_ROWS <- 1000
 
