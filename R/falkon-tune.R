@@ -225,7 +225,8 @@ tune_rows <- function(rows, y, spec, asked, run) {
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
-  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, shape, Sys.time() + asked$seconds, run)
+  until <- Sys.time() + asked$seconds
+  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, shape, until, run)
   spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
   if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
   held <- compare_held_out(rows, response, weights, spec, asked, run)
