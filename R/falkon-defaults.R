@@ -1,7 +1,13 @@
 # A bandwidth and a penalty where none were given: the least squared error that leaving one row out makes, on a sample
-# of rows that are all centres.
+# of rows that are all centres, over one factor for all columns; then some steps of descent with one for each.
 
 DEFAULT_SAMPLE <- 400
+
+# More would fit the sample: on pol, of 26 columns, 5 steps take the error from 0.27 to 0.16, on parkinsons from 0.45 to 0.06.
+DEFAULT_STEPS <- 5
+
+# With fewer rows for each column one factor does better: on gas, of 128 columns, 0.18 against 0.20.
+ROWS_BY_COLUMN <- 8
 
 # list(bandwidth, lambda): those that were given, or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
@@ -9,9 +15,40 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   sample <- draw_sample(rows, response, weights, check_offset(spec$offset, rows$n, ncol(response$y)), DEFAULT_SAMPLE)
   chosen <- choose_on_sample(sample, spec, run)
   if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from the data: give one")
+  few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
+  if (is.null(spec$bandwidth) && is.matrix(sample$points) && few && sample$scale > 0) {
+    chosen <- choose_by_column(sample, chosen, spec, run)
+  }
   lambda <- spec$lambda
-  if (is.null(lambda)) lambda <- chosen$noise * sample$per_row
-  list(bandwidth = chosen$bandwidth, lambda = lambda)
+  if (is.null(lambda)) lambda <- best_noise(chosen, sample, spec, run) * sample$per_row
+  list(bandwidth = name_bandwidth(chosen$bandwidth, rows), lambda = lambda)
+}
+
+choose_by_column <- function(sample, chosen, spec, run) {
+  task <- list(
+    points = sample$points, y = sample$y, kernel = spec$kernel, criterion = "loo", base = chosen$bandwidth,
+    together = FALSE
+  )
+  theta <- c(0 * task$base, log(chosen$noise))
+  bounds <- search_bounds(theta, spec)
+  watch <- watch_search(spec$kernel, sample, task$base, Inf, run)
+  theta <- descend(task, pmin(pmax(theta, bounds$low), bounds$high), bounds, DEFAULT_STEPS, watch)
+  list(bandwidth = task$base * exp(theta[-length(theta)]), noise = exp(theta[length(theta)]))
+}
+
+# Noise of what squared loss has found, or that of logistic loss at the same bandwidth.
+best_noise <- function(found, sample, spec, run) {
+  if (spec$loss == "squared") return(found$noise)
+  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
+  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
+  logistic_noise(K, sample$codes[few])
+}
+
+LOGISTIC_SAMPLE <- 1000
+
+name_bandwidth <- function(bandwidth, rows) {
+  named <- is.null(dim(bandwidth)) && length(bandwidth) == length(rows$names)
+  if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
 # list(points, y, names, per_row) of rows drawn at random, in random order; y is centred, and of unit variance all in all. A
@@ -48,11 +85,9 @@ choose_on_sample <- function(sample, spec, run) {
     K <- sample_kernel(sample$rows, points, bandwidth, spec$kernel, run)
     if (!all(is.finite(K))) next
     found <- leave_one_out(eigen(K, symmetric = TRUE), y, given)
-    if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth, K = K))
+    if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
   }
-  if (!is.finite(best$error)) return(NULL)
-  if (spec$loss != "squared" && is.null(given)) best$noise <- logistic_noise(best$K, sample$codes[first])
-  best[c("bandwidth", "noise", "error")]
+  if (is.finite(best$error)) best
 }
 
 sample_kernel <- function(rows, points, bandwidth, kernel, run) {

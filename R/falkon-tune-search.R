@@ -5,11 +5,12 @@ COARSE_STEPS <- 100
 FINE_STEPS <- 40
 COARSE_ROWS <- 250
 
-# Bandwidths go from a hundredth to a thousand times where they start, the noise to what double precision bears.
-BANDWIDTH_RANGE <- log(c(1e-2, 1e3))
-NOISE_RANGE <- log(c(1e-7, 1e2))
+# Bandwidths go from a hundredth to fifty times where they start, the noise to a millionth of the signal: beyond, coefficients
+# become so large that their sums cancel. A column at the upper end does not matter, or is as good as linear.
+BANDWIDTH_RANGE <- log(c(1e-2, 50))
+NOISE_RANGE <- log(c(1e-6, 1e2))
 
-# list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of tune_sample(); `spec`: of falkon_spec(), with
+# list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of falkon_spec(), with
 # a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: a time at which to stop.
 search_bandwidths <- function(sample, kernels, spec, criterion, structure, until, run) {
   best <- NULL
@@ -32,14 +33,9 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
     points = sample$points, y = sample$y, kernel = kernel, criterion = criterion, base = start$bandwidth,
     together = structure == "scalar"
   )
-  free <- if (!is.null(spec$bandwidth)) 0 else if (task$together) 1 else length(task$base)
   watch <- watch_search(kernel, sample, task$base, until, run)
   theta <- c(rep(0, if (task$together) 1 else length(task$base)), log(start$noise))
-  bounds <- list(
-    low = c(rep(if (free) BANDWIDTH_RANGE[1] else 0, length(theta) - 1), NOISE_RANGE[1]),
-    high = c(rep(if (free) BANDWIDTH_RANGE[2] else 0, length(theta) - 1), NOISE_RANGE[2])
-  )
-  if (!is.null(spec$lambda)) bounds$low[length(theta)] <- bounds$high[length(theta)] <- theta[length(theta)]
+  bounds <- search_bounds(theta, spec)
   for (part in search_parts(sample, criterion)) {
     theta <- pmin(pmax(theta, bounds$low), bounds$high)
     theta <- descend(part_of(task, part), theta, bounds, part$steps, watch)
@@ -50,8 +46,16 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
   }
   list(
     kernel = kernel, bandwidth = task$base * exp(found$theta[-length(found$theta)]), noise = exp(found$theta[length(theta)]),
-    value = found$value, path = watch$path(), task = part_of(task, part)
+    value = found$value, path = watch$path()
   )
+}
+
+# What is given stays.
+search_bounds <- function(theta, spec) {
+  p <- length(theta)
+  range <- if (is.null(spec$bandwidth)) BANDWIDTH_RANGE else c(0, 0)
+  noise <- if (is.null(spec$lambda)) NOISE_RANGE else theta[c(p, p)]
+  list(low = c(rep(range[1], p - 1), noise[1]), high = c(rep(range[2], p - 1), noise[2]))
 }
 
 # First on a quarter of the sample. The sample is in random order.

@@ -249,20 +249,6 @@ settle_structure <- function(structure, points) {
   if (sparse) "scalar" else if (is.null(structure)) "diagonal" else structure
 }
 
-name_bandwidth <- function(bandwidth, rows) {
-  if (length(bandwidth) == length(rows$names)) stats::setNames(bandwidth, rows$names) else bandwidth
-}
-
-# The search's noise is that of squared loss.
-best_noise <- function(best, sample, spec, run) {
-  if (spec$loss == "squared") return(best$noise)
-  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
-  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], best$bandwidth, best$kernel, run)
-  logistic_noise(K, sample$codes[few])
-}
-
-LOGISTIC_SAMPLE <- 1000
-
 # NULL where there is nothing to compare.
 compare_held_out <- function(rows, response, weights, spec, asked, run) {
   several <- length(asked$lambdas) > 1 || (is_number(asked$centers) && is.null(dim(asked$centers)) && length(asked$centers) > 1)
