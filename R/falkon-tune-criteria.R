@@ -71,8 +71,8 @@ EXACT_CRITERIA <- list(
 # ---- the bound --------------------------------------------------------------------------------
 
 # Minus the collapsed variational bound of Titsias (2009) for each number of y, at the best variance of the signal: the
-# likelihood with Q = K_nu K_uu^-1 K_un for K, and a penalty tr(K - Q) / 2s for what Q lacks. Never below what exact_pass()
-# gives, and equal to it where every row is inducing.
+# likelihood with Q = K_nu K_uu^-1 K_un for K, and a penalty tr(K - Q) / 2s for what Q lacks. Never below what
+# exact_pass() gives, and equal to it where every row is inducing.
 bound_pass <- function(task, z, s) {
   n <- nrow(task$y)
   t <- ncol(task$y)
@@ -112,9 +112,9 @@ BOUND_JITTER <- 1e-8
 # k(x, x) and its slope: 1 and none for kernels of r.
 kernel_diagonal <- function(z, kernel) {
   of <- KERNEL_SLOPES[[kernel$name]]
-  u <- if (is_radial(kernel)) rep(0, nrow(z)) else square_sums(z)
+  u <- as.matrix(if (is_radial(kernel)) rep(0, nrow(z)) else square_sums(z))
   K <- of$value(u, kernel$parameters)
-  list(K = K, slope = rep_len(if (is_radial(kernel)) 0 else as.vector(of$slope(as.matrix(u), K, kernel$parameters)), nrow(z)), u = u)
+  list(K = K, slope = as.vector(of$slope(u, K, kernel$parameters)), u = as.vector(u))
 }
 
 # Of sum(k(x, x)), by the logarithms of the bandwidths.

@@ -5,13 +5,13 @@ COARSE_STEPS <- 100
 FINE_STEPS <- 40
 COARSE_ROWS <- 250
 
-# Bandwidths go from a hundredth to fifty times where they start, the noise to a millionth of the signal: beyond, coefficients
-# become so large that their sums cancel. A column at the upper end does not matter, or is as good as linear.
+# Bandwidths go from a hundredth to fifty times where they start, the noise to a millionth of the signal: beyond,
+# coefficients become so large that their sums cancel. A column at the upper end does not matter, or is as good as linear.
 BANDWIDTH_RANGE <- log(c(1e-2, 50))
 NOISE_RANGE <- log(c(1e-6, 1e2))
 
-# list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of falkon_spec(), with
-# a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: a time at which to stop.
+# list(kernel, bandwidth, noise, value, path) of the best kernel. `sample`: of draw_sample(); `spec`: of falkon_spec(),
+# with a bandwidth or lambda that is held, or NULL; `kernels`: the candidates; `until`: a time at which to stop.
 search_bandwidths <- function(sample, kernels, spec, criterion, structure, until, run) {
   best <- NULL
   path <- list()
@@ -28,7 +28,9 @@ search_bandwidths <- function(sample, kernels, spec, criterion, structure, until
 
 search_kernel <- function(sample, kernel, spec, criterion, structure, until, run) {
   start <- choose_on_sample(sample, replace(spec, "kernel", list(kernel)), run)
-  if (is.null(start)) stop_argument("bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: give one")
+  if (is.null(start)) {
+    stop_argument("bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: give one")
+  }
   task <- list(
     points = sample$points, y = sample$y, kernel = kernel, criterion = criterion, base = start$bandwidth,
     together = structure == "scalar"
@@ -45,7 +47,7 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
     stop_argument("bandwidth", "could not be chosen from the data: the kernel matrix of a sample has no Cholesky factor")
   }
   list(
-    kernel = kernel, bandwidth = task$base * exp(found$theta[-length(found$theta)]), noise = exp(found$theta[length(theta)]),
+    kernel = kernel, bandwidth = task$base * exp(found$theta[-length(theta)]), noise = exp(found$theta[length(theta)]),
     value = found$value, path = watch$path()
   )
 }
@@ -102,8 +104,8 @@ descend <- function(task, theta, bounds, steps, watch) {
   if (is.null(found)) theta else found$theta
 }
 
-# each(found, rows) keeps what was evaluated, and stops the search by a condition when the time is over; best(rows): the best of
-# those with so many rows, or else of the last that there were.
+# each(found, rows) keeps what was evaluated, and stops the search by a condition when the time is over; best(rows): the
+# best of those with so many rows, or else of the last that there were.
 watch_search <- function(kernel, sample, base, until, run) {
   trace <- list()
   each <- function(found, rows) {

@@ -23,8 +23,9 @@
 #' all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of the least.
 #' Several kernels are compared by the criterion.
 #'
-#' The time of a step is that of a Cholesky factorisation of the sample's kernel matrix, some 10 of which are needed, or
-#' 100 where there are many columns: with R's own BLAS 2,000 rows take minutes, with an optimised one seconds.
+#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40 with all
+#' its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one seconds. More than
+#' 1,000 rows seldom give better bandwidths; more centres in the fit do more.
 #'
 #' @inheritParams falkon
 #' @param criterion What is minimised: see Details.
@@ -70,9 +71,9 @@ tune_falkon <- function(x, ...) UseMethod("tune_falkon")
 #' @rdname tune_falkon
 #' @export
 tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
-                                structure = c("diagonal", "scalar"), kernel = "gaussian", bandwidth = NULL,
-                                lambda = NULL, centers = NULL, rows = 2000, inducing = 2000, seconds = Inf, refit = TRUE,
-                                ..., control = NULL) {
+                                structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
+                                bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
+                                seconds = Inf, refit = TRUE, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
   asked <- list(
@@ -249,15 +250,25 @@ settle_structure <- function(structure, points) {
   if (sparse) "scalar" else if (is.null(structure)) "diagonal" else structure
 }
 
+# The noise that the search has found is that of squared loss.
+best_noise <- function(found, sample, spec, run) {
+  if (spec$loss == "squared") return(found$noise)
+  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
+  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
+  logistic_noise(K, sample$codes[few])
+}
+
+LOGISTIC_SAMPLE <- 1000
+
 # NULL where there is nothing to compare.
 compare_held_out <- function(rows, response, weights, spec, asked, run) {
-  several <- length(asked$lambdas) > 1 || (is_number(asked$centers) && is.null(dim(asked$centers)) && length(asked$centers) > 1)
+  counts <- asked$centers
+  numbers <- is_number(counts) && is.null(dim(counts))
+  several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
   around <- asked$criterion == "holdout" && is.null(asked$lambdas)
   if (!several && !around) return(NULL)
   lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  counts <- asked$centers
-  if (is.null(counts)) counts <- default_centers(rows$n)
-  counts <- if (is_number(counts) && is.null(dim(counts))) as.list(counts) else list(counts)
+  counts <- if (is.null(counts)) list(default_centers(rows$n)) else if (numbers) as.list(counts) else list(counts)
   hold_out_path(rows, response, weights, spec, counts, lambdas, run)
 }
 

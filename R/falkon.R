@@ -22,8 +22,8 @@
 #' classes, taken off before and added again.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
-#' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
-#' for the number of centres, too.
+#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns, by
+#' some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
 #' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
