@@ -16,7 +16,7 @@
 #' | `t(op)`, `dim(op)`, `nrow(op)`, `ncol(op)` | |
 #' | `normal_product(op, v, w, weights)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
 #' | `diag(op)` | of a square one |
-#' | `op[i, j]`, `as.matrix(op)` | numbers of the matrix, exact in double precision: for small parts of it |
+#' | `op[i, j]`, `as.matrix(op)` | numbers of the matrix, exact in double precision, by the CPU: for small parts of it |
 #' | `diagnostics(op)` | what the last product was computed by, and how fast |
 #'
 #' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of
@@ -27,7 +27,10 @@
 #' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the
 #' right-hand side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a
 #' processor's cache, up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the
-#' time of the two products. Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
+#' time of the two products. Exact ones on a GPU keep both sets of points there, and send vectors alone from the second
+#' on: Gaussian kernels in single precision by two sweeps of tensor cores for each of a few columns, others and those of
+#' many columns by matrices of kernels in double precision. Others are the two products, each exact or to `tol`;
+#' `diagnostics(op)` says which.
 #'
 #' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
 #' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),

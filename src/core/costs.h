@@ -39,6 +39,7 @@ struct fk_exact_cuda_costs {
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
+  double gemm, memory, tile_bytes;             /* operations and bytes a second; bytes of a kernel in a tile */
   double launch;                               /* seconds, after which an interrupt is seen */
   double coarse_pairs;                         /* fewer have no kernels rounded to halves */
   double measured_pairs;                       /* more tell how fast a device is beside others */
@@ -130,7 +131,8 @@ struct fk_fast_choice_costs {
 /* Factors of dense matrices; of the host and of a device. */
 struct fk_dense_costs {
   int64_t whole[2]; /* orders that the library gets as they are; larger ones are done in blocks ... */
-  int64_t block[2]; /* ... of this one */
+  int64_t block[2]; /* ... of this one ... */
+  int64_t strip[2]; /* ... and so many rows at a time */
   double device;    /* from this order on a device has them, where there is one */
 };
 

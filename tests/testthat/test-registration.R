@@ -67,11 +67,14 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    entries <- list(start = 0:1, index = 0L, values = 1)
+    ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
     fast <- c(control, list(engine = "fast", tol = 1e-3, tol_type = "global"))
     open <- \() native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), 2L, L, fast)
     stream <- open()
     closed <- open()
+    preconditioner <- native("ffi_preconditioner", diag(2), NULL, NULL, control)$handle
     native("ffi_stream_close", closed)
     calls <- expression(
       native("ffi_log_sum", of(x, NULL, L), matrix(0, 3, 1), plain, FALSE, control),
@@ -111,6 +114,13 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_normal_product", of(x, NULL, L), of(x[1:2, ], NULL, L), c(1, 2, 3), c(1, 2, 3), NULL, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, matrix(0, 3, 2), matrix(0, 3, 1), NULL, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2, 3), NULL, c(1, 2), control),
+      native("ffi_sparse_norms", list(), 2, control),
+      native("ffi_sparse_norms", list(start = 0:1, index = 0:3, values = 1, scale = 1), 2, control),
+      native("ffi_sparse_norms", c(entries, list(scale = c(1, 2, 3))), 2, control),
+      native("ffi_sparse_kernels", entries, entries, 1, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), 2, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), NA, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), 1, 1, "sinc", control),
       native("ffi_stream_open", x, x, x[1:2, ], c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, NULL, x, c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3), 1L, L, fast),
@@ -132,6 +142,27 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_debias", of(NULL, NULL, L), L, control),
       native("ffi_debias", of(x, NULL, L), NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), NULL, control),
+      native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
+      native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
+      native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),
+      native("ffi_preconditioner", of(x, NULL, diag(3)), NULL, NULL, control),
+      native("ffi_preconditioner", x, NULL, NULL, control),
+      native("ffi_preconditioner", matrix(1L), NULL, NULL, control),
+      native("ffi_preconditioner", matrix(0, 0, 0), NULL, NULL, control),
+      native("ffi_preconditioner", diag(2), 1, NULL, control),
+      native("ffi_preconditioner", diag(2), NULL, 1, control),
+      native("ffi_precondition", stream, NULL, 1, 1, NULL),
+      native("ffi_precondition", preconditioner, 1, 1, 1, NULL),
+      native("ffi_apply_factors", preconditioner, c(1, 2), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 3, 1), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(1:2), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 8L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), NA_integer_),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 0),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 4L),
+      native("ffi_factor", preconditioner, 4L, TRUE),
+      native("ffi_factor", NULL, 0L, TRUE),
+      native("ffi_free_preconditioner", stream),
       native("ffi_cdf", c(0, 1), NULL, 1, 1, FALSE, control),
       native("ffi_cdf", c(0, 1), c(1, 2, 3), 1, 1, FALSE, control),
       native("ffi_cdf", c("a", "b"), c(1, 2), 1, 1, FALSE, control)
