@@ -137,7 +137,6 @@ with_frame <- function(tuned, frame) {
 }
 
 #' @rdname tune_falkon
-#' @param tuned What `tune_falkon()` returned.
 #' @export
 falkon.tune_falkon <- function(x, ...) {
   arguments <- x$arguments

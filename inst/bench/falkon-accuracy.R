@@ -1,7 +1,7 @@
 # Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_falkon().
 #
 #   Rscript inst/bench/falkon-accuracy.R [--data FOLDER] [--sets kin40k,pol,...] [--splits 1,2,3] [--centers 4000]
-#     [--rows 2000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda] [--save]
+#     [--rows 1000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda] [--save]
 #
 # FOLDER has the sets of treforevans/uci_datasets as uci_NAME.csv.gz and uci_NAME.test_mask.csv.gz (a column for each
 # split); default ../shared/data. Sets that are not there are skipped, and told.
@@ -20,8 +20,8 @@ folder <- option("--data", "../shared/data")
 sets <- option("--sets", c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k"))
 splits <- as.integer(option("--splits", "2"))
 centers <- as.integer(option("--centers", "4000"))
-rows <- as.integer(option("--rows", "2000"))
-kernels <- option("--kernels", "gaussian")
+rows <- as.integer(option("--rows", "1000"))
+kernels <- option("--kernels", c("gaussian", "matern52"))
 criterion <- option("--criterion", "likelihood")
 iterations <- as.integer(option("--iterations", "100"))
 control <- flash_control(backend = option("--backend", "auto"))
