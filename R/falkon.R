@@ -24,8 +24,8 @@
 #' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
-#' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
-#' for the number of centres, too.
+#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns, by
+#' some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
 #' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
@@ -38,7 +38,7 @@
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own. Newton's method ends when a step promises less than `tol` times the objective, much as
+#' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises less than `tol` times the objective, much as
 #' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
 #' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
 #'
@@ -103,7 +103,7 @@ falkon <- function(x, ...) UseMethod("falkon")
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = 50, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -211,7 +211,7 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 }
 
 fit_rows <- function(rows, y, spec, run) {
-  if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  spec$loss <- default_loss(spec$loss, y)
   if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
@@ -260,9 +260,16 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$lambda <- chosen$lambda
   }
   spec$L <- rows_factor(rows, spec$bandwidth)
-  if (is.null(spec$centers)) spec$centers <- min(rows$n, ceiling(10 * sqrt(rows$n)))
+  if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
 }
+
+default_loss <- function(loss, y) {
+  if (!is.null(loss)) return(loss)
+  if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+}
+
+default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
 
 EXACT_ROWS <- 1000
 
