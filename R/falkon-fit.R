@@ -112,7 +112,7 @@ fit_squared <- function(system, problem, spec) {
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
   precondition(system$preconditioner, weights_at_centers(system), 1 / system$centers$m, system$lambda)
-  spec$clock("preconditioner")
+  if (!is.null(spec$clock)) spec$clock("preconditioner")
   b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
   watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
