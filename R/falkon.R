@@ -86,7 +86,11 @@
 #' # classes, with probabilities
 #' fit <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
-falkon <- function(x, ...) UseMethod("falkon")
+falkon <- function(x, ...) {
+  # data |> falkon(formula = y ~ a), as lm() takes it
+  if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
+  UseMethod("falkon")
+}
 
 #' @rdname falkon
 #' @export
@@ -108,19 +112,26 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
-  fit_rows(rows, y, spec, run)
+  fit <- fit_rows(rows, y, spec, run)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit
 }
 
 #' @rdname falkon
 #' @export
 falkon.data.frame <- function(x, y, ...) {
+  # data |> falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     fit <- falkon.default(as_points(x, "x"), y, ...)
   } else {
     frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
     fit <- falkon.default(frame$points, y, ...)
     fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
+    fit$variables <- names(x)
+    if (!is.null(fit$data)) fit$data$frame <- frame_rows(x, fit$held)
   }
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
   fit$call <- falkon_call(match.call())
   fit
 }
@@ -135,10 +146,20 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
   fit <- do.call(falkon.default, c(
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
-  fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
-    frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
+  parts <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables")
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
   fit$call <- falkon_call(call)
   fit
+}
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- falkon.formula
+  call
 }
 
 falkon_call <- function(call) {
@@ -221,6 +242,7 @@ hold_out <- function(rows, response, spec) {
   spec$validation <- list(
     x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
   )
+  spec$held <- index
   kept <- seq_len(rows$n)[-index]
   if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
     spec$centers <- match(spec$centers, kept)
