@@ -98,7 +98,7 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
     if (!is.null(kept$from)) result <- take_rows(result, kept$from)
     if (is.null(names)) result else name_rows(result, names[kept$rows])
   }
-  list(rows = falkon_rows(kept$points), offset = kept$offset, restore = restore)
+  list(rows = falkon_rows(kept$points), offset = kept$offset, restore = restore, index = kept$index)
 }
 
 new_offset <- function(fit, offset, n) {
@@ -108,11 +108,13 @@ new_offset <- function(fit, offset, n) {
 }
 
 # The rows without missing values, and how results at them become results for all that `na.action` leaves or pads:
-# `from` has their places among these, NA for others, `rows` those in newdata. NULL: they are the same.
+# `from` has their places among these, NA for others (NULL: they are the same), `rows` those in newdata; `index`: the
+# complete rows in newdata.
 complete_rows <- function(points, offset, na.action, arg) {
   action <- as_na_action(na.action)
+  every <- seq_len(nrow(points))
   if (all_finite(points) && !anyNA(offset)) {
-    return(list(points = points, offset = offset, from = NULL, rows = seq_len(nrow(points))))
+    return(list(points = points, offset = offset, from = NULL, rows = every, index = every))
   }
   if (inherits(points, "single_points")) points <- widen(points, arg)
   check_finite(points, arg, missing = TRUE)
@@ -124,7 +126,7 @@ complete_rows <- function(points, offset, na.action, arg) {
   list(
     points = kept$x[whole, , drop = FALSE], offset = if (!is.null(offset)) offset[rows[whole], , drop = FALSE],
     from = stats::napredict(lost, replace(rep(NA_integer_, length(whole)), whole, seq_len(sum(whole)))),
-    rows = if (inherits(lost, "exclude")) seq_len(nrow(points)) else rows
+    rows = if (inherits(lost, "exclude")) every else rows, index = rows[whole]
   )
 }
 
