@@ -187,7 +187,7 @@ new_falkon <- function(problem, response, spec, solved) {
     n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
     trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
-    held = spec$held,
+    held = spec$held, chosen = spec$chosen, centers_given = length(spec$centers) > 1 || !is.null(spec$start),
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())
   )

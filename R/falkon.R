@@ -101,6 +101,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
+  started <- proc.time()[["elapsed"]]
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
   rows <- falkon_rows(check_rows(x))
@@ -114,6 +115,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   spec$call <- falkon_call(match.call())
   fit <- fit_rows(rows, y, spec, run)
   fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$seconds <- proc.time()[["elapsed"]] - started
   fit
 }
 
@@ -262,7 +264,8 @@ response_values <- function(response, index) {
 settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
   if (!is.null(spec$start)) spec <- settle_start(spec)
-  if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
+  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
+  if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
