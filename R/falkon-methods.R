@@ -163,7 +163,7 @@ print_validation <- function(x, digits) {
 print_time <- function(x) {
   if (is.null(x$seconds)) return(invisible())
   where <- resolve_control(run_control(x$control), x$n, if (is.null(x$m)) nrow(x$coefficients) else x$m, x$d, x$kernel)
-  cat("Computed:  in ", format(x$seconds, digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
+  cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
 }
 
 # 12 MB

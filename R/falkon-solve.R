@@ -33,19 +33,24 @@ normal_operator <- function(system, weights = system$weights, lambda = system$la
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
 # `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
 # Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where rounding has made the operator
-# indefinite.
+# indefinite. `save(state)` is called as well, with all that it takes to go on as `state`.
 #
 # The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
 # large the directions begin anew from it.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, refresh = 10) {
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, save = NULL,
+                                state = NULL, refresh = 10) {
   scale <- colSums(b^2)
-  x <- if (is.null(start)) 0 * b else start
-  r <- if (is.null(start)) b else b - multiply(x)
-  p <- r
+  if (is.null(state)) {
+    r <- if (is.null(start)) b else b - multiply(start)
+    state <- list(iteration = 0, x = if (is.null(start)) 0 * b else start, r = r, p = r)
+  }
+  iteration <- state$iteration
+  x <- state$x
+  r <- state$r
+  p <- state$p
   size <- colSums(r^2)
   goal <- tol^2 * scale
   broken <- FALSE
-  iteration <- 0
   while (iteration < max_iter && !broken && any(size > goal)) {
     iteration <- iteration + 1
     Ap <- multiply(p)
@@ -66,7 +71,9 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
     before <- size
     size <- colSums(r^2)
     p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
-    if (!is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))) break
+    stop <- !is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))
+    if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p))
+    if (stop) break
   }
   list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
 }
