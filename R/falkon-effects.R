@@ -50,12 +50,6 @@ marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c(
   effect_table(job, parts, se, level, at$rows$n)
 }
 
-check_level <- function(level) {
-  level <- check_prob(level, "level", open = TRUE)
-  if (length(level) != 1) stop_argument("level", "must be one probability: found ", length(level))
-  level
-}
-
 check_variables <- function(fit, variables) {
   known <- if (is.null(fit$terms)) column_names(fit) else fit$variables
   if (is.null(variables)) return(known)
@@ -251,10 +245,10 @@ design_slope <- function(fit, frame, name) {
 
 effect_table <- function(job, parts, se, level, n) {
   fit <- job$fit
-  groups <- if (job$scale == "softmax") fit$classes else if (ncol(fit$coefficients) > 1) output_names(fit)
+  groups <- effect_groups(job)
   functional <- do.call(cbind, lapply(parts, `[[`, "functional"))
   estimate <- if (job$scale == "link") crossprod(functional, fit$coefficients) else do.call(rbind, lapply(parts, `[[`, "estimate"))
-  error <- if (se && !is.null(functional)) effect_errors(fit, functional, job$run) else NA_real_
+  error <- if (se && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
   t <- ncol(estimate)
   of <- rep(seq_along(parts), each = t)
   table <- data.frame(
@@ -270,9 +264,10 @@ effect_table <- function(job, parts, se, level, n) {
   structure(table, class = c("marginal_effects", "data.frame"), n = n, scale = job$scale, level = level)
 }
 
-# Standard errors, q x t, of linear functions of the coefficients of each output.
-effect_errors <- function(fit, functional, run) {
-  sqrt(pmax(colSums(functional * posterior_solve(fit, functional, run)), 0)) * 1
+# Names of the columns of an estimate, NULL where there is one.
+effect_groups <- function(job) {
+  if (job$scale == "softmax") return(job$fit$classes)
+  if (ncol(job$fit$coefficients) > 1) output_names(job$fit)
 }
 
 output_names <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$coefficients))) else fit$outputs

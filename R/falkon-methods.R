@@ -90,10 +90,10 @@ residual_quantiles <- function(fit) {
 # ---- parts of print() -------------------------------------------------------------------------
 
 # `x`: a fit or its summary. Both are described by the same few values.
-print_model <- function(x, digits, m = if (is.null(x$m)) nrow(x$coefficients) else x$m) {
+print_model <- function(x, digits, m = if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]) {
   cat(model_title(x), "\n\n", sep = "")
   call <- deparse(short_call(x$call), nlines = 5)
-  cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), if (length(call) > 4) " ...", "\n\n", sep = "")
+  cat("Call: ", paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      "), if (length(call) > 4) " ...", "\n\n", sep = "")
   omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
   weighted <- if (is.null(x$weighted)) is_weighted(x) else x$weighted
   cat(
@@ -162,7 +162,7 @@ print_validation <- function(x, digits) {
 
 print_time <- function(x) {
   if (is.null(x$seconds)) return(invisible())
-  where <- resolve_control(run_control(x$control), x$n, if (is.null(x$m)) nrow(x$coefficients) else x$m, x$d, x$kernel)
+  where <- resolve_control(run_control(x$control), x$n, if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]], x$d, x$kernel)
   cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
 }
 

@@ -190,6 +190,11 @@ check_falkon_dots <- function(...) {
       other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
     )
   }
+  near <- lapply(...names(), nearest_choice, setdiff(names(formals(falkon.default)), "..."))
+  misspelt <- which(lengths(near) > 0)[1]
+  if (!is.na(misspelt)) {
+    stop_argument(...names()[misspelt], "is not an argument of this function (did you mean `", near[[misspelt]], "`?)")
+  }
   check_dots_empty(...)
 }
 
