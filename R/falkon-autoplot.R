@@ -141,15 +141,17 @@ partial_layers <- function(parts, colours) {
     if (length(inside) > 0) inside else pretty(limits)
   }
   label <- \(at) ifelse(as.character(at) %in% names(names), names[as.character(at)], axis_labels_of(at))
-  at <- ggplot2::aes(x = .data$x, y = .data$estimate, ymin = .data$low, ymax = .data$high, colour = .data$group)
+  at <- ggplot2::aes(x = .data$x, y = .data$estimate, colour = .data$group)
+  level <- long[!long$line, ]
+  ends <- ggplot2::aes(x = .data$x, ymin = .data$low, ymax = .data$high, colour = .data$group)
   band <- long[long$line & !is.na(long$low), ]
   list(
     if (nrow(band) > 0) ggplot2::geom_ribbon(
       ggplot2::aes(x = .data$x, ymin = .data$low, ymax = .data$high, fill = .data$group), data = band, alpha = 0.2
     ),
     if (any(long$line)) ggplot2::geom_line(at, data = long[long$line, ], linewidth = 0.8),
-    if (any(!long$line)) ggplot2::geom_pointrange(at, data = long[!long$line, ], na.rm = TRUE, position = ggplot2::position_dodge(0.3)),
-    if (any(!long$line)) ggplot2::geom_point(at, data = long[!long$line, ], position = ggplot2::position_dodge(0.3)),
+    if (!anyNA(level$low)) ggplot2::geom_linerange(ends, data = level, position = ggplot2::position_dodge(0.3)),
+    ggplot2::geom_point(at, data = level, size = 2.5, position = ggplot2::position_dodge(0.3)),
     ggplot2::scale_x_continuous(breaks = breaks, labels = label),
     ggplot2::facet_wrap(ggplot2::vars(.data$variable), scales = "free_x")
   )

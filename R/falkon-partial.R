@@ -15,7 +15,8 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
     values <- partial_values(fit, own, at$frame, name, n_grid)
     made <- lapply(seq_along(values), \(i) partial_at(job, points_with(fit, at, name, values[i]), at))
     if (!is.numeric(values) || (!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(values) <= 2) {
-      values <- factor(as.character(values), levels = as.character(values))
+      labels <- if (is.numeric(values)) vapply(values, format, "", digits = 3) else as.character(values)
+      values <- factor(labels, levels = labels)
     }
     partial_frame(job, values, made, se, level, own)
   })
@@ -74,10 +75,15 @@ partial_frame <- function(job, values, made, se, level, own) {
   functional <- do.call(cbind, lapply(made, `[[`, "functional"))
   error <- if (se && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
   width <- stats::qnorm((1 + level) / 2) * matrix(error, nrow(estimate), ncol(estimate))
+  ends <- if (job$scale == "link") list(estimate - width, estimate + width) else {
+    # on the scale of log odds, so that they stay between 0 and 1
+    odds <- width / pmax(estimate * (1 - estimate), .Machine$double.eps)
+    list(stats::plogis(stats::qlogis(estimate) - odds), stats::plogis(stats::qlogis(estimate) + odds))
+  }
   groups <- effect_groups(job)
   part <- data.frame(value = rep(values, ncol(estimate)), estimate = as.vector(estimate))
   if (!is.null(groups)) part$group <- factor(rep(groups, each = nrow(estimate)), levels = groups)
-  part$low <- as.vector(estimate - width)
-  part$high <- as.vector(estimate + width)
+  part$low <- as.vector(ends[[1]])
+  part$high <- as.vector(ends[[2]])
   structure(part, data = own)
 }
