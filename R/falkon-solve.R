@@ -31,18 +31,20 @@ normal_operator <- function(system, weights = system$weights, lambda = system$la
 }
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
-# `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
-# Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where rounding has made the operator
-# indefinite.
+# `precondition(r)`: about the solution for r. `each(iteration, x, residual)` is called after every step, with the largest
+# of the relative residuals; TRUE stops. Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where
+# rounding has made the operator indefinite, or does not let the residual fall any further.
 #
 # The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
 # large the directions begin anew from it.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, refresh = 10) {
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, refresh = 10,
+                                precondition = identity) {
   scale <- colSums(b^2)
   x <- if (is.null(start)) 0 * b else start
   r <- if (is.null(start)) b else b - multiply(x)
-  p <- r
-  size <- colSums(r^2)
+  p <- z <- precondition(r)
+  rho <- colSums(r * z)
+  size <- known <- colSums(r^2)
   goal <- tol^2 * scale
   broken <- FALSE
   iteration <- 0
@@ -53,19 +55,25 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
     # columns that are done, or broken down, stay where they are
     active <- size > goal & is.finite(curvature) & curvature > 0
     broken <- any(size > goal & !active)
-    step <- ifelse(active, size / curvature, 0)
+    step <- ifelse(active, rho / curvature, 0)
     x <- x + scale_columns(p, step)
     if (iteration %% refresh == 0 && iteration < max_iter) {
       drifted <- r - scale_columns(Ap, step)
       r <- b - multiply(x)
-      anew <- colSums(r^2) > 4 * colSums(drifted^2)
+      size <- colSums(r^2)
+      anew <- size > 4 * colSums(drifted^2)
+      # nothing was won since the true residual was known
+      broken <- broken || any(active & anew & size > known / 4)
+      known <- size
     } else {
       r <- r - scale_columns(Ap, step)
+      size <- colSums(r^2)
       anew <- FALSE
     }
-    before <- size
-    size <- colSums(r^2)
-    p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
+    z <- precondition(r)
+    before <- rho
+    rho <- colSums(r * z)
+    p <- z + scale_columns(p, ifelse(active & !anew, rho / before, 0))
     if (!is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))) break
   }
   list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
