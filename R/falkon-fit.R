@@ -4,13 +4,16 @@
 fit_falkon <- function(rows, response, spec, run) {
   t <- ncol(response$y)
   weights <- loss_weights(response, spec, rows$n)
+  task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response)
+  spec <- resume_choices(spec, read_checkpoint(spec, rows, response))
   spec <- settle_defaults(rows, response, weights, spec, run)
   rows <- rows_under(rows, spec$L, spec$kernel)
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights,
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
-    validation = check_validation(spec$validation, rows, response, spec)
+    validation = check_validation(spec$validation, rows, response, spec), task = task
   )
+  if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   new_falkon(problem, response, spec, solved)
 }
@@ -48,19 +51,37 @@ check_class_weights <- function(class_weights, classes, y) {
 
 fit_by_centers <- function(problem, spec, run) {
   rows <- problem$rows
+  clock <- stage_clock()
+  name_stage(run, "Choosing centres")
   chosen <- pick_centers(rows, spec, problem$weights, run)
+  clock("centers")
   centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
   name_stage(run, "Preconditioner")
   P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
   at_centers <- if (!is.null(chosen$index)) problem$weights[chosen$index]
   precondition(P, at_centers, 1 / centers$m, spec$lambda)
+  clock("preconditioner")
+  spec$save <- checkpoint_writer(spec, problem$task, chosen)
   system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run)
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
+  if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
   c(solved, list(
     centers = chosen$points, center_index = chosen$index, merged = chosen$merged, jitter = P$jitter,
-    preconditioner = P, columns = centers
+    columns = centers, seconds = clock("iterations")
   ))
+}
+
+# A function that names what has just ended, and returns the seconds of all stages so far.
+stage_clock <- function() {
+  seconds <- numeric()
+  last <- Sys.time()
+  function(stage) {
+    now <- Sys.time()
+    seconds[[stage]] <<- as.double(now - last, units = "secs")
+    last <<- now
+    seconds
+  }
 }
 
 pick_centers <- function(rows, spec, weights, run) {
@@ -82,9 +103,10 @@ fit_squared <- function(system, problem, spec) {
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
   b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
-  watch <- watch_iterations(system, problem, intercept)
+  watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
+  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
   start <- if (!is.null(spec$start)) preconditioned(system, spec$start$coefficients)
-  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each)
+  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each, save, spec$state)
   alpha <- watch$best()
   best <- watch$best_iteration()
   if (is.null(alpha)) alpha <- coefficients_of(system, solved$x)
@@ -112,14 +134,16 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with the solution in the
-# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set.
-watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x)) {
-  started <- proc.time()[["elapsed"]]
+# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set;
+# seen(): all of it, for another such list to go on with.
+watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x), seen = NULL) {
+  trace <- seen$trace
+  best <- seen$best
+  least <- if (is.null(seen)) Inf else seen$least
+  best_iteration <- seen$best_iteration
+  # what went before, and what validation takes, is not the iterations' time
+  started <- proc.time()[["elapsed"]] - if (length(trace) > 0) trace[[length(trace)]][3] else 0
   aside <- 0
-  trace <- list()
-  best <- NULL
-  least <- Inf
-  best_iteration <- NULL
   look <- function(x) {
     if (is.null(problem$validation)) return(NA_real_)
     alpha <- coefficients(x)
@@ -140,7 +164,8 @@ watch_iterations <- function(system, problem, intercept, coefficients = \(x) coe
     FALSE
   }
   list(
-    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace)
+    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace),
+    seen = \() list(trace = trace, best = best, least = least, best_iteration = best_iteration)
   )
 }
 
@@ -185,7 +210,7 @@ new_falkon <- function(problem, response, spec, solved) {
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
     classes = response$classes, n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
-    trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
+    seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())

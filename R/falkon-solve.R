@@ -31,23 +31,26 @@ normal_operator <- function(system, weights = system$weights, lambda = system$la
 }
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
-# `precondition(r)`: about the solution for r. `each(iteration, x, residual)` is called after every step, with the largest
-# of the relative residuals; TRUE stops. Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where
-# rounding has made the operator indefinite, or does not let the residual fall any further.
+# `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
+# Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where rounding has made the operator
+# indefinite. `save(state)` is called as well, with all that it takes to go on as `state`.
 #
 # The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
 # large the directions begin anew from it.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, refresh = 10,
-                                precondition = identity) {
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, save = NULL,
+                                state = NULL, refresh = 10) {
   scale <- colSums(b^2)
-  x <- if (is.null(start)) 0 * b else start
-  r <- if (is.null(start)) b else b - multiply(x)
-  p <- z <- precondition(r)
-  rho <- colSums(r * z)
-  size <- known <- colSums(r^2)
+  if (is.null(state)) {
+    r <- if (is.null(start)) b else b - multiply(start)
+    state <- list(iteration = 0, x = if (is.null(start)) 0 * b else start, r = r, p = r)
+  }
+  iteration <- state$iteration
+  x <- state$x
+  r <- state$r
+  p <- state$p
+  size <- colSums(r^2)
   goal <- tol^2 * scale
   broken <- FALSE
-  iteration <- 0
   while (iteration < max_iter && !broken && any(size > goal)) {
     iteration <- iteration + 1
     Ap <- multiply(p)
@@ -55,26 +58,22 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
     # columns that are done, or broken down, stay where they are
     active <- size > goal & is.finite(curvature) & curvature > 0
     broken <- any(size > goal & !active)
-    step <- ifelse(active, rho / curvature, 0)
+    step <- ifelse(active, size / curvature, 0)
     x <- x + scale_columns(p, step)
     if (iteration %% refresh == 0 && iteration < max_iter) {
       drifted <- r - scale_columns(Ap, step)
       r <- b - multiply(x)
-      size <- colSums(r^2)
-      anew <- size > 4 * colSums(drifted^2)
-      # nothing was won since the true residual was known
-      broken <- broken || any(active & anew & size > known / 4)
-      known <- size
+      anew <- colSums(r^2) > 4 * colSums(drifted^2)
     } else {
       r <- r - scale_columns(Ap, step)
-      size <- colSums(r^2)
       anew <- FALSE
     }
-    z <- precondition(r)
-    before <- rho
-    rho <- colSums(r * z)
-    p <- z + scale_columns(p, ifelse(active & !anew, rho / before, 0))
-    if (!is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))) break
+    before <- size
+    size <- colSums(r^2)
+    p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
+    stop <- !is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))
+    if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p))
+    if (stop) break
   }
   list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
 }

@@ -1,0 +1,68 @@
+# A fit that can be gone on with after its process was stopped: what it had chosen, and where its solver was, in a file.
+
+# Seconds between two writings; the first iteration is always written, so that a file that cannot be is known early.
+CHECKPOINT_SECONDS <- 60
+
+check_checkpoint <- function(checkpoint) {
+  if (is.null(checkpoint)) return(NULL)
+  good <- is.character(checkpoint) && length(checkpoint) == 1 && !is.na(checkpoint) && nzchar(checkpoint)
+  if (!good) stop_argument("checkpoint", "must be the name of a file: found ", describe(checkpoint))
+  if (!dir.exists(dirname(checkpoint))) stop_argument("checkpoint", "must be in a folder that exists: found ", quote_text(checkpoint))
+  checkpoint
+}
+
+# What the file holds, for the same task; NULL where there is none yet.
+read_checkpoint <- function(spec, rows, response) {
+  if (is.null(spec$checkpoint) || !file.exists(spec$checkpoint)) return(NULL)
+  found <- tryCatch(readRDS(spec$checkpoint), error = \(e) NULL)
+  if (!is.list(found) || !identical(found$format, "flashkernel falkon 1")) {
+    stop_argument("checkpoint", "must be a file that falkon() wrote: found another, ", quote_text(spec$checkpoint))
+  }
+  if (!identical(found$task, checkpoint_task(spec, rows, response))) {
+    stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
+  }
+  found
+}
+
+# By what a task is known again: numbers that the user gave, and a few that change with the data.
+checkpoint_task <- function(spec, rows, response) {
+  given <- spec[c("kernel", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
+  corner <- rows_take(rows, unique(c(1, rows$n)))
+  c(given, list(
+    n = rows$n, d = rows$d, corner = as.vector(corner), y = colSums(response$y), squares = colSums(response$y^2),
+    centers = if (length(spec$centers) < 10) as.vector(spec$centers) else c(length(spec$centers), sum(spec$centers))
+  ))
+}
+
+# The numbers that the first run chose, as if they had been given.
+resume_choices <- function(spec, found) {
+  if (is.null(found)) return(spec)
+  spec[names(found$choices)] <- found$choices
+  spec$state <- found$state
+  spec
+}
+
+# A function that solvers call with their state after each iteration; NULL: none is asked for.
+checkpoint_writer <- function(spec, task, chosen) {
+  if (is.null(spec$checkpoint)) return(NULL)
+  choices <- list(
+    bandwidth = spec$bandwidth, lambda = spec$lambda,
+    centers = if (is.null(chosen$index)) chosen$points else chosen$index
+  )
+  written <- -Inf
+  function(state) {
+    now <- proc.time()[["elapsed"]]
+    if (now - written < CHECKPOINT_SECONDS) return(invisible())
+    written <<- now
+    write_checkpoint(list(format = "flashkernel falkon 1", task = task, choices = choices, state = state), spec$checkpoint)
+  }
+}
+
+# The file is the old one or the new one, also where this is interrupted.
+write_checkpoint <- function(content, file) {
+  beside <- paste0(file, ".new")
+  tryCatch(
+    { saveRDS(content, beside, compress = FALSE); file.rename(beside, file) },
+    error = \(e) stop_argument("checkpoint", "could not be written: ", shorten(conditionMessage(e), 200))
+  )
+}
