@@ -74,10 +74,12 @@ effect_rows <- function(fit, newdata) {
     at <- list(rows = data$rows, frame = data$frame, offset = data$offset, weights = data$weights)
   } else {
     new <- new_rows(fit, newdata, na.action = stats::na.omit)
+    if (!is.null(new$index) && length(new$index) == 0) {
+      stop_argument("newdata", "must have at least one row without missing values: found none")
+    }
     frame <- if (!is.null(fit$terms)) as.data.frame(newdata)[new$index, , drop = FALSE]
     at <- list(rows = new$rows, frame = frame, offset = new$offset)
   }
-  if (at$rows$n == 0) stop_argument("newdata", "must have at least one row without missing values: found none")
   weights <- if (is.null(at$weights)) rep(1, at$rows$n) else at$weights
   at$weights <- weights / sum(weights)
   at

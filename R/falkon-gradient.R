@@ -66,10 +66,7 @@ SLOPE_BLOCK <- 2e6
 gradients <- function(fit, rows, run) {
   slope <- slope_of(fit)
   t <- ncol(fit$coefficients)
-  all <- if (rows$n == 0) array(0, c(0, fit$d, t)) else {
-    parts <- rows_fold(rows, \(parts, points, first) c(parts, list(gradients_at(slope, fit, points, run))), list())
-    bind_rows(parts)
-  }
+  all <- bind_rows(rows_fold(rows, \(parts, points, first) c(parts, list(gradients_at(slope, fit, points, run))), list()))
   dimnames(all) <- list(NULL, column_names(fit), if (is.null(fit$outputs)) NULL else fit$outputs)
   if (t == 1) array(all, dim(all)[1:2], dimnames(all)[1:2]) else all
 }

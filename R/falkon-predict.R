@@ -8,14 +8,28 @@
 #'   derivatives of the function itself in each column, exact. Where a laplacian kernel has a kink, at a centre, that
 #'   centre counts 0.
 #' @param offset The offset of the new rows, for fits with one. That of a formula is found in `newdata`.
+#' @param se.fit Whether to return standard errors, too, see below.
+#' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
+#'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
 #' @param na.action What to do about rows of `newdata` with missing values. With the default, [stats::na.pass()], they
 #'   give `NA`; [stats::na.omit()] leaves them out, [stats::na.fail()] is an error. At the rows of the fit its own
 #'   `na.action` decides: with [stats::na.exclude()] the rows left out are `NA` here.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
+#' @details
+#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][falkon-likelihood]): with k the kernels of a
+#' new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][falkon-likelihood] estimates it,
+#' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n \lambda}}.}{sigma
+#' sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
+#' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all rows for
+#' centres both together are the standard error of Gaussian-process regression. That of the intercept is not in them. For
+#' logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link, or of
+#' probabilities by the delta method; intervals of probabilities are those of the link, transformed.
 #' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
 #'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
-#'   dimension they are. Rows have names where those of `newdata` do.
+#'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`, `lwr` and
+#'   `upr` (an array for several responses, its third dimension), with `se.fit` a list of `fit`, `se.fit`, `df` and
+#'   `residual.scale`.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -24,26 +38,29 @@
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
 #' head(predict(fit, type = "gradient"))
 predict.falkon <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
+                           se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)
   type <- check_choice(type, PREDICTIONS, "type")
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
-  if (missing(newdata) || is.null(newdata)) {
-    if (type == "gradient") return(restore_fitted(object, gradients(object, kept_data(object)$rows, run)))
-    return(restore_fitted(object, as_type(object, fitted_link(object, run), type)))
+  how <- list(
+    type = type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
+  )
+  at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
+  if (type == "gradient") {
+    if (how$se.fit) stop_argument("se.fit", "must be FALSE for type = \"gradient\": found TRUE (see marginal_effects())")
+    return(at$restore(gradients(object, at$rows, run)))
   }
-  new <- new_rows(object, newdata, offset, na.action)
-  if (type == "gradient") return(new$restore(gradients(object, new$rows, run)))
-  link <- link_at(object, new$rows, run)
-  if (!is.null(new$offset)) link <- link + new$offset
-  new$restore(as_type(object, link, type))
+  link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
+  if (!at$own && !is.null(at$offset)) link <- link + at$offset
+  if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
+  at$restore(as_type(object, link, type))
 }
 
 PREDICTIONS <- c("response", "link", "class", "prob", "gradient")
 
 # n x t: the function itself at rows, without offset.
 link_at <- function(fit, rows, run) {
-  if (rows$n == 0) return(fit$coefficients[0, , drop = FALSE])
   rows <- rows_under(rows, fit$L, fit$kernel)
   sums <- rows_multiply(rows, fit_columns(fit), fit$coefficients, run)$sums
   link <- sums + rep(fit$intercept, each = rows$n)
@@ -72,12 +89,18 @@ kept_data <- function(fit) {
   fit$data
 }
 
-# list(rows, offset, restore) of new data in any form that fits take. `restore` makes of a result at these rows one for
-# all: NA where values are missing, named as the rows are.
+# The rows of the fit in the form of new_rows().
+own_rows <- function(fit) {
+  list(rows = kept_data(fit)$rows, own = TRUE, restore = \(result) restore_fitted(fit, result))
+}
+
+# list(rows, offset, restore, index, own) of new data in any form that fits take. `restore` makes of a result at these
+# rows, number `index` of newdata, one for all: NA where values are missing, named as the rows are. Where there is no row,
+# the first centre stands in, and no result is of it.
 new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, arg = "newdata") {
   if (is.function(newdata) || is_big(newdata) || inherits(newdata, "sparseMatrix")) {
     rows <- falkon_rows(check_rows(newdata, arg, fit$d, fit$names))
-    return(list(rows = rows, offset = new_offset(fit, offset, rows$n), restore = identity))
+    return(list(rows = rows, offset = new_offset(fit, offset, rows$n), restore = identity, own = FALSE))
   }
   names <- own_row_names(newdata)
   if (!is.null(fit$terms)) {
@@ -88,18 +111,22 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
     # the response and others may be there, too
     newdata <- newdata[fit$names]
   }
-  if (length(dim(newdata)) == 2 && nrow(newdata) == 0) {
-    return(list(rows = list(n = 0), offset = NULL, restore = identity))
+  kept <- if (length(dim(newdata)) == 2 && nrow(newdata) == 0) no_rows() else {
+    points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE)
+    complete_rows(points, new_offset(fit, offset, nrow(points)), na.action, arg)
   }
-  points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE)
-  offset <- new_offset(fit, offset, nrow(points))
-  kept <- complete_rows(points, offset, na.action, arg)
+  if (length(kept$index) == 0) {
+    kept$points <- fit$centers[1, , drop = FALSE]
+    kept$offset <- NULL
+  }
   restore <- function(result) {
     if (!is.null(kept$from)) result <- take_rows(result, kept$from)
     if (is.null(names)) result else name_rows(result, names[kept$rows])
   }
-  list(rows = falkon_rows(kept$points), offset = kept$offset, restore = restore, index = kept$index)
+  list(rows = falkon_rows(kept$points), offset = kept$offset, restore = restore, index = kept$index, own = FALSE)
 }
+
+no_rows <- function() list(points = NULL, offset = NULL, from = integer(), rows = integer(), index = integer())
 
 new_offset <- function(fit, offset, n) {
   if (fit$has_offset && is.null(offset)) stop_argument("offset", "must be given: the fit has one")

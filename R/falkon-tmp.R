@@ -5,7 +5,3 @@ choose_centers <- function(rows, number, method, weights, L, kernel, run) {
   index <- if (length(number) > 1) number else sample.int(rows$n, min(number, rows$n))
   list(points = rows_take(rows, index), index = index, merged = 0)
 }
-fit_exact <- function(problem, spec, run) {
-  spec$centers <- seq_len(problem$rows$n)
-  fit_by_centers(problem, spec, run)
-}

@@ -57,7 +57,8 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps. `NULL`: 20, and 1,000 of an
+#'   exact fit, where stopping early saves time but is no regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
@@ -101,7 +102,7 @@ falkon <- function(x, ...) {
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = NULL, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -210,7 +211,8 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     kernel = check_kernel(kernel), bandwidth = bandwidth, lambda = check_penalty(lambda), centers = centers,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
-    exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
+    exact = if (!is.null(exact)) check_flag(exact, "exact"),
+    max_iter = if (!is.null(max_iter)) check_count(max_iter, "max_iter"),
     tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
     keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
@@ -273,8 +275,11 @@ response_values <- function(response, index) {
 
 # Numbers that nobody gave. Few rows are all centres.
 settle_defaults <- function(rows, response, weights, spec, run) {
-  if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
+  if (is.null(spec$exact)) {
+    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
+  }
   if (!is.null(spec$start)) spec <- settle_start(spec)
+  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 20L
   spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
   if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
@@ -291,7 +296,7 @@ EXACT_ROWS <- 1000
 # A warm start goes on with the same centres, and with its numbers where none are given.
 settle_start <- function(spec) {
   start <- spec$start
-  if (start$exact) stop_argument("start", "must be a fit with centres: found an exact one")
+  if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
   if (is.null(spec$lambda)) spec$lambda <- start$lambda
