@@ -49,7 +49,8 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
     c(unclass(object)[kept], list(
       m = m, weighted = is_weighted(object), omitted = length(object$na.action), trace = utils::tail(object$trace, 1),
       residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
-      effects = if (check_flag(effects, "effects")) marginal_effects(object), digits = digits,
+      effects = if (check_flag(effects, "effects")) marginal_effects(object),
+      noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
       bytes = 8 * (as.double(m)^2 + length(object$centers))
     ))
   )
@@ -72,6 +73,10 @@ print.summary.falkon <- function(x, digits = x$digits, ...) {
   }
   if (!is.null(x$error)) cat("\n")
   print_error(x$error, digits)
+  if (!is.null(x$noise)) {
+    sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
+    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), "\n", sep = "")
+  }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
     print_effects(utils::head(x$effects, 30), digits)
@@ -199,7 +204,7 @@ fit_error <- function(fit) {
   run <- start_run(fit$control, "Predicting")
   link <- fitted_link(fit, run)
   y <- fit$data$y
-  w <- row_weights(fit)
+  w <- fit_weights(fit)
   w <- w / sum(w)
   if (fit$loss != "squared") {
     total <- stats::deviance(fit)
@@ -224,7 +229,7 @@ row_weights <- function(fit) if (is_weighted(fit)) fit$data$weights else rep(1, 
 # With the shares of the classes for probabilities.
 null_deviance <- function(fit) {
   codes <- class_codes(fit$data$y)
-  w <- row_weights(fit)
+  w <- fit_weights(fit)
   shares <- vapply(seq_along(fit$classes), \(k) sum(w[codes == k]), 0) / sum(w)
   -2 * sum(w * log(shares[codes]))
 }
@@ -287,7 +292,7 @@ fit_means <- function(fit) {
 
 fit_residuals <- function(fit, type) {
   y <- kept_data(fit)$y
-  w <- sqrt(row_weights(fit))
+  w <- sqrt(fit_weights(fit))
   if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
   if (type == "deviance") {
     link <- fitted_link(fit, start_run(fit$control, "Predicting"))
@@ -304,7 +309,7 @@ fit_residuals <- function(fit, type) {
 #' @export
 weights.falkon <- function(object, ...) {
   check_dots_empty(...)
-  restore_fitted(object, row_weights(object))
+  restore_fitted(object, fit_weights(object))
 }
 
 #' @rdname falkon-methods

@@ -121,7 +121,7 @@ class_views <- function(fit) {
   p <- fit_means(fit)
   codes <- class_codes(fit$data$y)
   of <- match(shown_classes(fit), fit$classes)
-  w <- row_weights(fit)
+  w <- fit_weights(fit)
   lapply(seq_along(of), \(k) list(p = p[, k], is = codes == of[k], w = w))
 }
 
