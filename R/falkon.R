@@ -14,12 +14,14 @@
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
 #'
-#' **Logistic loss**: mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}, by
-#' Newton's method with falling `lambda`; for more than two classes the multinomial one (softmax). `"weighted"` is the
-#' same with `class_weights`.
+#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For more
+#' than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class, penalised
+#' alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows weighted by
+#' `class_weights`, too. With penalty, also classes that can be told apart without error have finite coefficients.
 #'
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
-#' classes, taken off before and added again.
+#' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
 #' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
@@ -36,7 +38,9 @@
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own. With `validation`, the iterate of the least error is kept.
+#' regularisation of their own. Newton's method ends when a step promises less than `tol` times the objective, much as
+#' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
+#' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
@@ -57,9 +61,10 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps. `NULL`: 20, and 1,000 of an
-#'   exact fit, where stopping early saves time but is no regularisation.
-#' @param tol Tolerance of the residual, relative to the right-hand side.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
+#'   included. `NULL`: 20, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
+#' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
+#'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
@@ -278,7 +283,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$exact)) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
   }
-  if (!is.null(spec$start)) spec <- settle_start(spec)
+  if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 20L
   spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
   if (length(spec$chosen) > 0) {
@@ -294,8 +299,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 EXACT_ROWS <- 1000
 
 # A warm start goes on with the same centres, and with its numbers where none are given.
-settle_start <- function(spec) {
+settle_start <- function(spec, outputs) {
   start <- spec$start
+  found <- ncol(start$coefficients)
+  if (found != outputs) {
+    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+  }
   if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
