@@ -53,6 +53,8 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) 
   check_dots_empty(...)
   se_fit <- check_flag(se_fit, "se_fit")
   of_fit <- is.null(newdata)
+  # without data of the user's, there is nothing to pad
+  if (of_fit && is.null(data)) x$na.action <- NULL
   frame <- as_frame_of(if (of_fit) fit_frame(x, data) else newdata)
   at <- \(type) if (of_fit) stats::predict(x, type = type) else stats::predict(x, newdata, type = type)
   added <- if (is.null(x$classes)) {
@@ -70,7 +72,7 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) 
   as_tibble(frame)
 }
 
-# The rows of a fit as na.action has left or padded them.
+# The rows of a fit, or those of `data` that are its rows.
 fit_frame <- function(x, data) {
   if (is.null(data)) {
     kept <- kept_data(x)
@@ -80,17 +82,12 @@ fit_frame <- function(x, data) {
     if (is.null(x$classes) && ncol(kept$y) == 1) own <- cbind(stats::setNames(data.frame(as.vector(kept$y)), response_label(x)), own)
     if (!is.null(x$classes)) own <- cbind(stats::setNames(data.frame(factor(x$classes[class_codes(kept$y)], x$classes)), response_label(x)), own)
     rownames(own) <- x$row_names
-    return(restore_frame(x, own))
+    return(own)
   }
   if (inherits(x$na.action, "omit") && NROW(data) == x$n + length(x$na.action)) data <- data[-x$na.action, , drop = FALSE]
   n <- length(restore_fitted(x, seq_len(x$n)))
   if (NROW(data) != n) stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
   data
-}
-
-restore_frame <- function(x, frame) {
-  if (!inherits(x$na.action, "exclude") || !is.null(x$held)) return(frame)
-  frame[stats::napredict(x$na.action, seq_len(x$n)), , drop = FALSE]
 }
 
 as_frame_of <- function(data) if (is.data.frame(data)) data else as.data.frame(data)

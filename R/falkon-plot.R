@@ -238,7 +238,7 @@ panel_drawings <- function(fit, parts) {
     drawings <- c(drawings, on("residual", draw_convergence))
     if (!all(is.na(parts$iterations$validation))) drawings <- c(drawings, on("validation", draw_validation))
   }
-  span <- partial_span(parts$partial)
+  span <- if (length(parts$partial) > 0) partial_span(parts$partial)
   for (name in names(parts$partial)) {
     drawings <- c(drawings, local({
       own <- name
