@@ -111,16 +111,19 @@ effect_along <- function(job, points, offset, weights, D = NULL) {
   )
 }
 
-# The same of the mean difference between two sets of points.
-effect_between <- function(job, from, to, offset, weights) {
-  if (job$scale == "link") return(list(functional = kernel_functional(job, to, weights) - kernel_functional(job, from, weights)))
-  before <- probabilities_at(job, from, offset)
-  after <- probabilities_at(job, to, offset)
-  if (job$scale == "softmax") return(list(estimate = t(colSums(weights * (after - before)))))
+# list(estimate, functional) of the mean prediction at points whose offsets and weights `at` has: a row with a number for
+# each output, and, m x 1, what multiplies the coefficients in it, up to first order.
+mean_at <- function(job, points, at) {
+  fit <- job$fit
+  if (job$scale == "link") {
+    functional <- kernel_functional(job, points, at$weights)
+    offset <- if (is.null(at$offset)) 0 else colSums(at$weights * at$offset)
+    return(list(estimate = crossprod(functional, fit$coefficients) + fit$intercept + offset, functional = functional))
+  }
+  p <- probabilities_at(job, points, at$offset)
+  if (job$scale == "softmax") return(list(estimate = t(colSums(at$weights * p))))
   list(
-    estimate = matrix(sum(weights * (after - before)[, 2])),
-    functional = kernel_functional(job, to, weights * after[, 1] * after[, 2]) -
-      kernel_functional(job, from, weights * before[, 1] * before[, 2])
+    estimate = matrix(sum(at$weights * p[, 2])), functional = kernel_functional(job, points, at$weights * p[, 1] * p[, 2])
   )
 }
 
@@ -214,13 +217,13 @@ level_effects <- function(job, at, name) {
   } else {
     sort(unique(values))
   }
-  design <- function(level) model_newdata(job$fit, replace_column(at$frame, name, rep(level, nrow(at$frame))))$points
-  from <- design(levels[1])
+  mean_with <- \(level) {
+    frame <- replace_column(at$frame, name, rep(level, nrow(at$frame)))
+    mean_at(job, model_newdata(job$fit, frame)$points, at)
+  }
+  first <- mean_with(levels[1])
   lapply(levels[-1], \(level) {
-    c(
-      list(term = name, contrast = paste(level, "-", levels[1])),
-      effect_between(job, from, design(level), at$offset, at$weights)
-    )
+    c(list(term = name, contrast = paste(level, "-", levels[1])), Map(`-`, mean_with(level), first))
   })
 }
 

@@ -25,7 +25,7 @@ NULL
 #' @export
 print.falkon <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
-  known <- !is.null(x$data) && (!is.null(x$state$fitted) || as.double(x$n) * nrow(x$coefficients) <= 2e6)
+  known <- !is.null(x$data) && (!is.null(x$state$fitted) || as.double(x$n) * nrow(x$coefficients) <= 1e8)
   print_model(x, digits)
   if (known) print_error(fit_error(x), digits)
   print_validation(x, digits)

@@ -13,7 +13,7 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
   parts <- lapply(variables, \(name) {
     own <- if (is.null(at$frame)) at$points[, match(name, column_names(fit))] else at$frame[[name]]
     values <- partial_values(fit, own, at$frame, name, n_grid)
-    made <- lapply(seq_along(values), \(i) partial_at(job, points_with(fit, at, name, values[i]), at))
+    made <- lapply(seq_along(values), \(i) mean_at(job, points_with(fit, at, name, values[i]), at))
     if (!is.numeric(values) || (!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(values) <= 2) {
       labels <- if (is.numeric(values)) vapply(values, format, "", digits = 3) else as.character(values)
       values <- factor(labels, levels = labels)
@@ -49,25 +49,13 @@ partial_values <- function(fit, own, frame, name, n_grid) {
 }
 
 points_with <- function(fit, at, name, value) {
-  if (!is.null(at$frame)) {
+  plain <- is.null(at$frame) || is_plain(fit, at$frame, name)
+  if (!plain) {
     return(model_newdata(fit, replace_column(at$frame, name, rep(value, nrow(at$frame))))$points)
   }
   points <- at$points
-  points[, match(name, column_names(fit))] <- value
+  points[, match(if (is.null(at$frame)) name else term_label(name), column_names(fit))] <- value
   points
-}
-
-# list(estimate, functional) of one value: a mean for each output, and what multiplies the coefficients in it.
-partial_at <- function(job, points, at) {
-  fit <- job$fit
-  if (job$scale == "link") {
-    functional <- kernel_functional(job, points, at$weights)
-    offset <- if (is.null(at$offset)) 0 else colSums(at$weights * at$offset)
-    return(list(estimate = as.vector(crossprod(functional, fit$coefficients)) + fit$intercept + offset, functional = functional))
-  }
-  p <- probabilities_at(job, points, at$offset)
-  if (job$scale == "softmax") return(list(estimate = colSums(at$weights * p)))
-  list(estimate = sum(at$weights * p[, 2]), functional = kernel_functional(job, points, at$weights * p[, 1] * p[, 2]))
 }
 
 partial_frame <- function(job, values, made, se, level, own) {

@@ -256,7 +256,7 @@ partial_span <- function(parts) {
   range(unlist(lapply(parts, \(part) c(part$estimate, part$low, part$high))), na.rm = TRUE, finite = TRUE)
 }
 
-# An empty frame with its titles and axes. `y_labels`: for classes on the x axis their names.
+# An empty frame with its titles and axes. `levels`: names on the x axis in place of numbers.
 draw_panel <- function(xlim, ylim, labels, main, log = "", levels = NULL, xlab = labels$x, ylab = labels$y, axes = TRUE,
                        frame.plot = axes, ...) {
   graphics::plot.default(
@@ -265,10 +265,21 @@ draw_panel <- function(xlim, ylim, labels, main, log = "", levels = NULL, xlab =
   )
   if (axes) {
     draw_axes(log = log, ..., xaxt = if (is.null(levels)) graphics::par("xaxt") else "n")
-    if (!is.null(levels)) graphics::axis(1, seq_along(levels), levels, ...)
+    if (!is.null(levels)) draw_levels(levels, ...)
   }
   if (frame.plot) draw_frame(...)
   draw_titles(if (is.null(main)) labels$main else main, labels$sub, ...)
+}
+
+# An axis with every name, however narrow the panel.
+draw_levels <- function(levels, cex.axis = graphics::par("cex.axis"), ...) {
+  room <- 0.95 * graphics::par("pin")[1] / length(levels)
+  width <- max(graphics::strwidth(levels, "inches", cex = cex.axis))
+  given <- list(...)
+  given <- given[names(given) %in% c("las", "col.axis", "font.axis", "mgp", "tck", "tcl", "family")]
+  do.call(graphics::axis, c(
+    list(1, seq_along(levels), levels, gap.axis = -1, cex.axis = cex.axis * max(0.4, min(1, room / width))), given
+  ))
 }
 
 group_of <- function(frame) if (is.null(frame$group)) rep(1L, nrow(frame)) else as.integer(frame$group)
