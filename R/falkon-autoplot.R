@@ -19,7 +19,7 @@ autoplot.falkon <- function(object, which = c("partial", "fitted", "residuals", 
   which <- check_choice(which, c("partial", "fitted", "residuals", "iterations"), "which")
   colours <- falkon_colours(object, col)
   parts <- falkon_panels(object, which, variables, se, level, n_grid, max_dims, points)
-  if (is.null(parts[[which]])) stop_argument("which", "must be something that the fit has: there are no iterations to show")
+  if (is.null(parts[[which]])) stop_argument("which", "must be something that the fit has: found no iterations")
   squared <- object$loss == "squared"
   labels <- panel_labels(object, parts, if (which == "iterations") "residual" else which)
   layers <- switch(which,
@@ -102,22 +102,21 @@ roc_layers <- function(frame, colours) {
 
 # The residual, and the error of held-out rows above it where there are some.
 iteration_layers <- function(trace, error, colours) {
-  long <- data.frame(iteration = trace$iteration, what = "Relative residual", value = trace$residual)
-  held <- !is.na(trace$validation)
-  if (any(held)) {
-    long <- rbind(long, data.frame(iteration = trace$iteration[held], what = paste(error, "of rows held out"), value = trace$validation[held]))
-  }
+  frame_of <- \(rows, what, value) data.frame(iteration = trace$iteration[rows], what = what, value = value[rows])
+  held <- which(!is.na(trace$validation))
+  error <- paste(error, "of rows held out")
+  long <- frame_of(seq_len(nrow(trace)), "Relative residual", trace$residual)
+  if (length(held) > 0) long <- rbind(long, frame_of(held, error, trace$validation))
   long <- long[long$value > 0, ]
+  at <- ggplot2::aes(x = .data$iteration, y = .data$value)
   layers <- list(
-    ggplot2::geom_line(ggplot2::aes(x = .data$iteration, y = .data$value), data = long, colour = colours[1], linewidth = 0.8),
-    ggplot2::geom_point(ggplot2::aes(x = .data$iteration, y = .data$value), data = long, colour = colours[1]),
+    ggplot2::geom_line(at, data = long, colour = colours[1], linewidth = 0.8),
+    ggplot2::geom_point(at, data = long, colour = colours[1]),
     ggplot2::scale_y_log10(), ggplot2::facet_wrap(ggplot2::vars(.data$what), scales = "free_y")
   )
-  if (!any(held)) return(layers)
-  best <- data.frame(iteration = trace$iteration[which.min(trace$validation)], what = paste(error, "of rows held out"), value = min(trace$validation, na.rm = TRUE))
-  c(layers, list(ggplot2::geom_point(
-    ggplot2::aes(x = .data$iteration, y = .data$value), data = best, shape = 1, size = 4, stroke = 1, colour = SMOOTH_COLOUR
-  )))
+  if (length(held) == 0) return(layers)
+  best <- frame_of(which.min(trace$validation), error, trace$validation)
+  c(layers, list(ggplot2::geom_point(at, data = best, shape = 1, size = 4, stroke = 1, colour = SMOOTH_COLOUR)))
 }
 
 # A facet has one kind of axis: levels lie at whole numbers far away from the values of the other variables, where the
@@ -131,8 +130,8 @@ partial_layers <- function(parts, colours) {
     x <- if (is_line) part$value else round(far * (i + 1)) + as.integer(part$value)
     if (!is_line) names[as.character(x)] <<- as.character(part$value)
     data.frame(
-      variable = factor(names(parts)[i], levels = names(parts)), x = x, estimate = part$estimate, low = part$low, high = part$high,
-      group = part$group, line = is_line
+      variable = factor(names(parts)[i], levels = names(parts)), x = x, estimate = part$estimate, low = part$low,
+      high = part$high, group = part$group, line = is_line
     )
   }))
   places <- as.numeric(names(names))

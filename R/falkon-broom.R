@@ -11,8 +11,9 @@
 #'   formula, or its columns. With `newdata` predictions for other rows; the response need not be among them.
 #' @param se_fit Whether to have standard errors.
 #' @param ... For `tidy()`, arguments of [marginal_effects()]; else not used.
-#' @returns Data frames (tibbles where package tibble is installed). `glance()`: `nobs`, `n.centers`, `lambda`, of a numeric response `r.squared`
-#'   and `rmse` (means over the responses), of classes `accuracy`, of logistic loss `deviance` and `null.deviance`, then `iterations` and `converged`.
+#' @returns Data frames (tibbles where package tibble is installed). `glance()`: `nobs`, `n.centers`, `lambda`, of a numeric
+#'   response `r.squared` and `rmse` (means over the responses), of classes `accuracy`, of logistic loss `deviance` and
+#'   `null.deviance`, then `iterations` and `converged`.
 #'   `augment()`: `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and
 #'   `.se.fit`. Several responses have a column for each, with its name.
 #' @name falkon-broom
@@ -56,7 +57,7 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) 
   # without data of the user's, there is nothing to pad
   if (of_fit && is.null(data)) x$na.action <- NULL
   frame <- as_frame_of(if (of_fit) fit_frame(x, data) else newdata)
-  at <- \(type) if (of_fit) stats::predict(x, type = type) else stats::predict(x, newdata, type = type)
+  at <- \(type, ...) if (of_fit) stats::predict(x, type = type, ...) else stats::predict(x, newdata, type = type, ...)
   added <- if (is.null(x$classes)) {
     named_columns(x, ".fitted", if (of_fit) stats::fitted(x) else at("response"))
   } else {
@@ -65,8 +66,7 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) 
   }
   if (of_fit && is.null(x$classes)) added <- c(added, named_columns(x, ".resid", stats::residuals(x)))
   if (se_fit) {
-    errors <- if (of_fit) stats::predict(x, type = "link", se.fit = TRUE) else stats::predict(x, newdata, type = "link", se.fit = TRUE)
-    added <- c(added, named_columns(x, ".se.fit", errors$se.fit))
+    added <- c(added, named_columns(x, ".se.fit", at("link", se.fit = TRUE)$se.fit))
   }
   frame[names(added)] <- lapply(added, unname)
   as_tibble(frame)
@@ -79,12 +79,13 @@ fit_frame <- function(x, data) {
     own <- if (!is.null(kept$frame)) kept$frame else {
       stats::setNames(as.data.frame(rows_take(kept$rows, seq_len(x$n))), column_names(x))
     }
-    if (is.null(x$classes) && ncol(kept$y) == 1) own <- cbind(stats::setNames(data.frame(as.vector(kept$y)), response_label(x)), own)
-    if (!is.null(x$classes)) own <- cbind(stats::setNames(data.frame(factor(x$classes[class_codes(kept$y)], x$classes)), response_label(x)), own)
+    y <- if (!is.null(x$classes)) factor(x$classes[class_codes(kept$y)], x$classes) else one_column(kept$y)
+    if (!is.matrix(y)) own <- cbind(stats::setNames(data.frame(y), response_label(x)), own)
     rownames(own) <- x$row_names
     return(own)
   }
-  if (inherits(x$na.action, "omit") && NROW(data) == x$n + length(x$na.action)) data <- data[-x$na.action, , drop = FALSE]
+  omitted <- if (inherits(x$na.action, "omit")) x$na.action
+  if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
   n <- length(restore_fitted(x, seq_len(x$n)))
   if (NROW(data) != n) stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
   data

@@ -142,7 +142,9 @@ kernel_functional <- function(job, points, b) {
 slope_functional <- function(slope, points, s, D, run) {
   v <- if (is.null(D)) NULL else D %*% slope$inverse
   if (!slope$radial) {
-    if (is.null(D)) return(as.vector(slope_sums(slope, slope$centers, points, matrix(s), run)) * slope$centers %*% slope$inverse)
+    if (is.null(D)) {
+      return(as.vector(slope_sums(slope, slope$centers, points, matrix(s), run)) * slope$centers %*% slope$inverse)
+    }
     return(matrix(rowSums(slope$centers * slope_sums(slope, slope$centers, points, s * v, run))))
   }
   x <- shift_columns(points, slope$shift)
@@ -252,7 +254,8 @@ effect_table <- function(job, parts, se, level, n) {
   fit <- job$fit
   groups <- effect_groups(job)
   functional <- do.call(cbind, lapply(parts, `[[`, "functional"))
-  estimate <- if (job$scale == "link") crossprod(functional, fit$coefficients) else do.call(rbind, lapply(parts, `[[`, "estimate"))
+  estimate <- do.call(rbind, lapply(parts, `[[`, "estimate"))
+  if (job$scale == "link") estimate <- crossprod(functional, fit$coefficients)
   error <- if (se && !is.null(functional)) functional_errors(fit, functional, job$run) else NA_real_
   t <- ncol(estimate)
   of <- rep(seq_along(parts), each = t)
@@ -291,7 +294,8 @@ print.marginal_effects <- function(x, digits = max(3L, getOption("digits") - 3L)
 print_effects <- function(x, digits) {
   shown <- cbind(Estimate = x$estimate, `Std. Error` = x$std.error, `z value` = x$statistic, `Pr(>|z|)` = x$p.value)
   moved <- x$contrast != "dY/dX"
-  rownames(shown) <- paste0(x$term, ifelse(moved, paste0(": ", x$contrast), ""), if (!is.null(x$group)) paste0(" [", x$group, "]"))
+  groups <- if (!is.null(x$group)) paste0(" [", x$group, "]")
+  rownames(shown) <- paste0(x$term, ifelse(moved, paste0(": ", x$contrast), ""), groups)
   if (all(is.na(x$std.error))) return(print(shown[, 1, drop = FALSE], digits = digits))
   stats::printCoefmat(shown, digits = digits, signif.legend = TRUE)
 }

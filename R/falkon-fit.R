@@ -11,7 +11,7 @@ fit_falkon <- function(rows, response, spec, run) {
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights,
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
-    validation = check_validation(spec$validation, rows, response, spec), task = task, error = LOSSES[[spec$loss]]$error
+    validation = check_validation(spec$validation, rows, response, spec), error = LOSSES[[spec$loss]]$error, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
@@ -86,8 +86,15 @@ stage_clock <- function() {
 }
 
 pick_centers <- function(rows, spec, weights, run) {
-  if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
-  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+  start <- spec$start
+  if (!is.null(start)) return(list(points = start$centers, index = start_index(rows, start), merged = 0))
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
+}
+
+# Which rows the centres of a start are, if they are the same rows.
+start_index <- function(rows, start) {
+  index <- start$center_index
+  if (!is.null(index) && max(index) <= rows$n && identical(rows_take(rows, index), start$centers)) index
 }
 
 # Of the diagonal, for each centre: what rounding of the products does not notice.
@@ -215,7 +222,8 @@ new_falkon <- function(problem, response, spec, solved) {
     loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
-    classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
+    classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
+    outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     held = spec$held, chosen = spec$chosen, centers_given = length(spec$centers) > 1 || !is.null(spec$start),
@@ -234,5 +242,5 @@ new_falkon <- function(problem, response, spec, solved) {
 LOSSES <- list(
   squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
   logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
-  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss with weights of classes")
+  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
 )

@@ -27,7 +27,9 @@ laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
 # What the derivatives of a fit need: its centres (of kernels of r relative to their mean, lest digits cancel), their
 # slope, and H^-1.
 slope_of <- function(fit) {
-  if (inherits(fit$centers, "sparseMatrix")) stop_argument("object", "must have dense rows for derivatives: found sparse ones")
+  if (inherits(fit$centers, "sparseMatrix")) {
+    stop_argument("object", "must have dense rows for derivatives: found sparse ones")
+  }
   radial <- is_radial(fit$kernel)
   slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
   shift <- if (radial) colMeans(fit$centers) else rep(0, fit$d)
@@ -66,7 +68,8 @@ SLOPE_BLOCK <- 2e6
 gradients <- function(fit, rows, run) {
   slope <- slope_of(fit)
   t <- ncol(fit$coefficients)
-  all <- bind_rows(rows_fold(rows, \(parts, points, first) c(parts, list(gradients_at(slope, fit, points, run))), list()))
+  parts <- rows_fold(rows, \(done, points, first) c(done, list(gradients_at(slope, fit, points, run))), list())
+  all <- bind_rows(parts)
   dimnames(all) <- list(NULL, column_names(fit), if (is.null(fit$outputs)) NULL else fit$outputs)
   if (t == 1) array(all, dim(all)[1:2], dimnames(all)[1:2]) else all
 }

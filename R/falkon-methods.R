@@ -98,7 +98,9 @@ residual_quantiles <- function(fit) {
 print_model <- function(x, digits, m = if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]) {
   cat(model_title(x), "\n\n", sep = "")
   call <- deparse(short_call(x$call), nlines = 5)
-  cat("Call: ", paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      "), if (length(call) > 4) " ...", "\n\n", sep = "")
+  is_long <- length(call) > 4
+  call <- paste(sub("^ +", "  ", utils::head(call, 4)), collapse = "\n      ")
+  cat("Call: ", call, if (is_long) " ...", "\n\n", sep = "")
   omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
   weighted <- if (is.null(x$weighted)) is_weighted(x) else x$weighted
   cat(
@@ -135,27 +137,32 @@ bandwidth_label <- function(x, digits) {
 }
 
 few_of <- function(texts, most = 6) {
-  paste0(paste(utils::head(texts, most), collapse = ", "), if (length(texts) > most) paste0(", ... (", length(texts), " in all)"))
+  shown <- paste(utils::head(texts, most), collapse = ", ")
+  if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
 }
 
 centers_label <- function(x, m) {
-  if (isTRUE(x$exact)) return(paste0("all ", whole(m), " rows (exact)"))
-  drawn <- if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\"")
-  merged <- if (isTRUE(x$merged > 0)) paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")
-  paste0(whole(m), ", ", drawn, merged)
+  merged <- if (isTRUE(x$merged > 0)) {
+    paste0(" (", whole(x$merged), ngettext(x$merged, " duplicate", " duplicates"), " merged)")
+  }
+  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
+  paste0(whole(m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
 }
 
 solver_label <- function(x) {
   if (length(x$iterations) == 0 || x$iterations == 0 || is.null(x$trace)) return(NULL)
   last <- utils::tail(x$trace, 1)
-  steps <- if (x$loss == "squared") ngettext(x$iterations, "iteration", "iterations") else ngettext(x$iterations, "Newton step", "Newton steps")
+  steps <- paste0(step_name(x), if (x$iterations != 1) "s")
   done <- if (isTRUE(x$converged)) "converged" else "not converged"
   paste0(
-    x$iterations, " ", steps, ", ", done, if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
+    x$iterations, " ", steps, ", ", done,
+    if (nrow(last) > 0) paste0(" (residual ", format(last$residual, digits = 2), ")"),
     if (isTRUE(x$best_iteration < x$iterations)) paste0("; the best, ", x$best_iteration, ", is kept"),
     if (isTRUE(x$jitter > 1e-10)) paste0("; jitter raised to ", format(x$jitter, digits = 2))
   )
 }
+
+step_name <- function(x) if (x$loss == "squared") "iteration" else "Newton step"
 
 print_validation <- function(x, digits) {
   errors <- x$trace$validation
@@ -167,7 +174,8 @@ print_validation <- function(x, digits) {
 
 print_time <- function(x) {
   if (is.null(x$seconds)) return(invisible())
-  where <- resolve_control(run_control(x$control), x$n, if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]], x$d, x$kernel)
+  m <- if (is.null(x[["m"]])) nrow(x$coefficients) else x[["m"]]
+  where <- resolve_control(run_control(x$control), x$n, m, x$d, x$kernel)
   cat("Computed:  in ", format(sum(x$seconds), digits = 2), " s, sums on ", where_label(where), "\n", sep = "")
 }
 
@@ -179,21 +187,25 @@ bytes_label <- function(bytes) {
 
 print_error <- function(error, digits) {
   if (is.null(error)) return(invisible())
-  label <- c(
-    rmse = "RMSE", r.squared = "R-squared", misclassified = "misclassified", deviance = "deviance", explained = "deviance explained"
-  )
-  shown <- function(values) {
-    numbers <- vapply(values, format, "", digits = digits)
-    percent <- names(values) %in% c("misclassified", "explained")
-    numbers[percent] <- paste0(format(100 * values[percent], digits = 3, trim = TRUE), "%")
-    paste0(label[names(values)], " ", numbers, collapse = ", ")
-  }
   if (is.matrix(error)) {
     cat("Training:\n")
     print(error, digits = digits)
   } else {
-    cat("Training:  ", shown(error), "\n", sep = "")
+    cat("Training:  ", describe_error(error, digits), "\n", sep = "")
   }
+}
+
+ERROR_LABELS <- c(
+  rmse = "RMSE", r.squared = "R-squared", misclassified = "misclassified", deviance = "deviance",
+  explained = "deviance explained"
+)
+
+# "RMSE 1.2, R-squared 0.9"
+describe_error <- function(error, digits) {
+  numbers <- vapply(error, format, "", digits = digits)
+  percent <- names(error) %in% c("misclassified", "explained")
+  numbers[percent] <- paste0(vapply(100 * error[percent], format, "", digits = 3), "%")
+  paste0(ERROR_LABELS[names(error)], " ", numbers, collapse = ", ")
 }
 
 # ---- how well it fits -------------------------------------------------------------------------

@@ -9,7 +9,7 @@ fit_logistic <- function(system, problem, spec) {
   t <- ncol(problem$y)
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
   model <- c(system, list(loss = class_loss(t), y = problem$y, intercept = intercept))
-  point <- first_point(model, problem, intercept, spec$start)
+  point <- first_point(model, problem, spec$start)
   penalties <- if (is.null(spec$start)) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
   watch <- watch_iterations(system, problem, intercept, coefficients)
@@ -27,22 +27,22 @@ fit_logistic <- function(system, problem, spec) {
 warn_stuck <- function(solved) {
   if (!solved$converged && solved$point$length == 0) {
     warning(
-      "Newton's method found no better point after ", solved$iterations, " steps: `lambda` or `bandwidth` is too small ",
-      "for the precision of the sums", call. = FALSE
+      "Newton's method found no better point after ", solved$iterations, " steps: `lambda` or `bandwidth` is too ",
+      "small for the precision of the sums", call. = FALSE
     )
   }
 }
 
-# list(beta, f): coefficients in T's coordinates, and the link at the rows.
-first_point <- function(model, problem, intercept, start) {
-  f <- matrix(intercept, model$n, length(intercept), byrow = TRUE)
+# list(beta, f, loss): coefficients in T's coordinates, the link at the rows, and its mean loss.
+first_point <- function(model, problem, start) {
+  f <- matrix(model$intercept, model$n, length(model$intercept), byrow = TRUE)
   if (!is.null(problem$offset)) f <- f + problem$offset
-  if (is.null(start)) return(list(beta = matrix(0, model$centers$m, ncol(f)), f = f))
-  alpha <- start$coefficients
-  list(
-    beta = apply_factors(model$preconditioner, alpha, "T"),
-    f = f + rows_multiply(model$rows, model$centers, alpha, model$run)$sums
-  )
+  beta <- matrix(0, model$centers$m, ncol(f))
+  if (!is.null(start)) {
+    beta <- apply_factors(model$preconditioner, start$coefficients, "T")
+    f <- f + rows_multiply(model$rows, model$centers, start$coefficients, model$run)$sums
+  }
+  list(beta = beta, f = f, loss = mean_loss(model, f))
 }
 
 # ---- the penalties ----------------------------------------------------------------------------
@@ -78,16 +78,15 @@ newton <- function(model, point, penalties, spec, each) {
     step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
     if (renew) fresh <- step$iterations
     point <- line_search(model, point, step, mu)
-    residual <- step$decrease / point$objective
+    residual <- if (step$decrease == 0) 0 else step$decrease / point$objective
     each(iteration, point$beta, residual)
     if (point$length == 0 && iteration >= last) break
   }
-  list(
-    point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol)
-  )
+  list(point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol))
 }
-# A at mu, with the second derivatives at the centres; where these are no rows, the link there is T' beta. As measured
-# (FALKON.md 1.13), 1 / m is the better scale for large penalties, 1 / n for small ones.
+
+# A at mu, with the second derivatives at the centres; where these are no rows, the link there is T' beta. 1 / m is the
+# better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
 precondition_newton <- function(model, point, mu) {
   index <- model$center_index
   W <- model$loss$curvature(if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE])
@@ -100,8 +99,8 @@ link_at_centers <- function(model, point) {
   apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
 }
 
-# list(beta, f, decrease, iterations): the Newton direction, how it changes the link, and twice the decrease of the
-# objective that the quadratic model promises.
+# list(beta, f, decrease, converged, iterations): the Newton direction, how it changes the link, twice the decrease of
+# the objective that the quadratic model promises, and how conjugate gradients went.
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
   slope <- model$loss$slope(point$f, model$y)
@@ -116,36 +115,30 @@ newton_direction <- function(model, point, mu, max_iter) {
   )
   beta <- apply_factors(P, as_columns(solved$x), "A^-1")
   f <- rows_multiply(model$rows, model$centers, apply_factors(P, beta, "T^-1"), model$run)$sums
-  list(beta = beta, f = f, decrease = sum(gradient * beta), converged = solved$converged, iterations = solved$iterations)
+  c(list(beta = beta, f = f, decrease = sum(gradient * beta)), solved[c("converged", "iterations")])
 }
 
-# From a point along a direction: twice as far as long as that is better (where classes come apart, steps are always too
-# short), and else half as far until it is not worse. The point has its `objective` and the `length` of the step, 0
-# where none helps.
+# The point along a direction from another, with its mean `loss`, its `objective` and the `length` of the step: twice as
+# far, and again, as long as that is better, where a step takes off more than its model promised (where classes come
+# apart, steps are always too short); else half as far until it is not worse. The length is 0 where no step helps.
 line_search <- function(model, point, step, mu) {
   moved <- \(length) list(beta = point$beta - length * step$beta, f = point$f - length * step$f)
   at <- function(length) {
-    point <- moved(length)
-    value <- mean_loss(model, point$f) + mu / 2 * sum(point$beta^2)
-    if (is.finite(value)) value else Inf
+    to <- moved(length)
+    loss <- mean_loss(model, to$f)
+    objective <- loss + mu / 2 * sum(to$beta^2)
+    list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }
-  before <- at(0)
+  before <- point$loss + mu / 2 * sum(point$beta^2)
   # what rounding of the objective does not tell apart
   noise <- 1e-13 * before
-  length <- 1
-  objective <- at(1)
-  if (objective < before - noise) {
-    while ((further <- at(2 * length)) < objective) {
-      length <- 2 * length
-      objective <- further
-    }
+  found <- at(1)
+  if (before - found$objective > 1.05 * step$decrease / 2 + noise) {
+    while ((further <- at(2 * found$length))$objective < found$objective) found <- further
   }
-  while (objective > before + noise && length > 0) {
-    length <- if (length < 1e-9) 0 else length / 2
-    objective <- at(length)
-  }
-  if (length == 0) c(point[c("beta", "f")], objective = before, length = 0)
-  else c(moved(length), objective = objective, length = length)
+  while (found$objective > before + noise && found$length > 1e-9) found <- at(found$length / 2)
+  if (found$objective > before + noise) found <- list(length = 0, loss = point$loss, objective = before)
+  c(if (found$length == 0) point[c("beta", "f")] else moved(found$length), found)
 }
 
 # Of all rows, those of weight 0 as well.

@@ -7,7 +7,7 @@
 #' calls; engine arguments, as `centers`, go on to [falkon()].
 #'
 #' @param x,y As for [falkon()].
-#' @param cost The weight of the losses, as for [kernlab](https://cran.r-project.org/package=kernlab)'s `C`: `lambda` is 1 / (2 n cost) for squared loss, 1 / (n cost) for
+#' @param cost The weight of the losses, as kernlab's `C`: `lambda` is 1 / (2 n cost) for squared loss, 1 / (n cost) for
 #'   logistic loss. `NULL`: `lambda` is chosen from the data.
 #' @param rbf_sigma The kernel is \eqn{\exp(-\sigma |x - y|^2)}{exp(-sigma |x - y|^2)}: `bandwidth` is 1 / sqrt(2 rbf_sigma).
 #'   `NULL`: it is chosen from the data.

@@ -5,8 +5,8 @@
 #' rows when that variable has the value on the axis in all of them, with intervals.
 #'
 #' For probabilities the first two panels are others: calibration, the share of a class in rows of about the same fitted
-#' probability (up to 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each class against all
-#' others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
+#' probability (up to 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each
+#' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
 #'
 #' @param x A fit from [falkon()] that keeps its rows.
 #' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"`.
@@ -46,8 +46,11 @@ plot.falkon <- function(x, which = c("fitted", "residuals", "iterations", "parti
 # Rows and columns of panels: wide rather than high where the device is.
 panel_grid <- function(n) {
   size <- grDevices::dev.size()
-  shape <- vapply(seq_len(n), \(rows) abs(log((size[1] / ceiling(n / rows)) / (size[2] / rows) / 1.25)) + 0.15 * (rows * ceiling(n / rows) - n), 0)
-  rows <- which.min(shape)
+  cost <- function(rows) {
+    columns <- ceiling(n / rows)
+    abs(log((size[1] / columns) / (size[2] / rows) / 1.25)) + 0.15 * (rows * columns - n)
+  }
+  rows <- which.min(vapply(seq_len(n), cost, 0))
   c(rows, ceiling(n / rows))
 }
 
@@ -140,8 +143,8 @@ calibration_frame <- function(fit, most = 20) {
       middle <- (size * share + 2) / (size + 4)
       width <- 2 * sqrt(middle * (1 - middle) / (size + 4))
       data.frame(
-        fitted = sum(w * view$p[rows]) / sum(w), observed = share, low = max(0, middle - width), high = min(1, middle + width),
-        rows = length(rows)
+        fitted = sum(w * view$p[rows]) / sum(w), observed = share, low = max(0, middle - width),
+        high = min(1, middle + width), rows = length(rows)
       )
     }
     do.call(rbind, unname(lapply(split(seq_along(cut), cut), one)))
@@ -186,13 +189,17 @@ panel_labels <- function(fit, parts, panel) {
   switch(panel,
     fitted = list(
       main = if (squared) "Observed and fitted" else "Calibration", sub = error_label(fit),
-      x = if (squared) "Fitted" else paste("Fitted", sub("^Prob", "prob", probability)), y = if (squared) y else "Share of rows"
+      x = if (squared) "Fitted" else paste("Fitted", sub("^Prob", "prob", probability)),
+      y = if (squared) y else "Share of rows"
     ),
     residuals = list(
-      main = if (squared) "Residuals" else "ROC curve", sub = if (squared) sigma_label(parts$residuals) else auc_label(parts$residuals),
+      main = if (squared) "Residuals" else "ROC curve",
+      sub = if (squared) sigma_label(parts$residuals) else auc_label(parts$residuals),
       x = if (squared) "Fitted" else "False positives", y = if (squared) "Residual" else "True positives"
     ),
-    residual = list(main = "Convergence", sub = sub(" \\(.*", "", solver_label(fit)), x = step_label(fit), y = "Relative residual"),
+    residual = list(
+      main = "Convergence", sub = sub(" \\(.*", "", solver_label(fit)), x = step_label(fit), y = "Relative residual"
+    ),
     validation = list(
       main = "Rows held out", sub = paste("least after", fit$best_iteration), x = step_label(fit),
       y = if (!squared) "Log loss" else if (is.null(fit$classes)) "RMSE" else "Part misclassified"
@@ -207,15 +214,13 @@ panel_labels <- function(fit, parts, panel) {
   )
 }
 
-step_label <- function(fit) if (fit$loss == "squared") "Iteration" else "Newton step"
+step_label <- function(fit) sub("^i", "I", step_name(fit))
 
 error_label <- function(fit) {
   error <- fit_error(fit)
   if (is.matrix(error)) return(paste("R-squared", paste(format(error[, 2], digits = 2), collapse = ", ")))
   error <- error[setdiff(names(error), "deviance")]
-  names <- c(rmse = "RMSE", r.squared = "R-squared", misclassified = "misclassified", explained = "deviance explained")[names(error)]
-  percent <- names(error) %in% c("misclassified", "explained")
-  paste(names, ifelse(percent, paste0(format(100 * error, digits = 2, trim = TRUE), "%"), vapply(error, format, "", digits = 3)), collapse = ", ")
+  describe_error(error, 3)
 }
 
 sigma_label <- function(frame) paste("half of them within", format(stats::median(abs(frame$residual)), digits = 2))
@@ -305,7 +310,8 @@ draw_residuals <- function(parts, labels, colours, main, ...) {
   draw_cloud(frame$fitted, frame$residual, group, colours, ...)
   for (k in unique(group)) {
     rows <- group == k & is.finite(frame$fitted)
-    if (sum(rows) >= 10) graphics::lines(stats::lowess(frame$fitted[rows], frame$residual[rows]), col = SMOOTH_COLOUR, lwd = 2)
+    if (sum(rows) < 10) next
+    graphics::lines(stats::lowess(frame$fitted[rows], frame$residual[rows]), col = SMOOTH_COLOUR, lwd = 2)
   }
 }
 
@@ -317,7 +323,8 @@ draw_calibration <- function(parts, labels, colours, main, ...) {
   draw_panel(c(0, 1), c(0, 1), labels, main, ...)
   graphics::abline(0, 1, col = "grey60", lwd = 1)
   colour <- colours[group_of(frame)]
-  graphics::segments(frame$fitted, frame$low, frame$fitted, frame$high, col = grDevices::adjustcolor(colour, 0.5), lwd = 1.5)
+  pale <- grDevices::adjustcolor(colour, 0.5)
+  graphics::segments(frame$fitted, frame$low, frame$fitted, frame$high, col = pale, lwd = 1.5)
   graphics::points(frame$fitted, frame$observed, pch = 16, col = colour)
   draw_key(levels(frame$group), colours, cbind(frame$fitted, frame$observed))
 }
@@ -339,7 +346,8 @@ draw_convergence <- function(parts, labels, colours, main, ...) {
 
 draw_validation <- function(parts, labels, colours, main, ...) {
   trace <- parts$iterations[!is.na(parts$iterations$validation), ]
-  draw_panel(range(trace$iteration), range(trace$validation), labels, main, log = if (all(trace$validation > 0)) "y" else "", ...)
+  log <- if (all(trace$validation > 0)) "y" else ""
+  draw_panel(range(trace$iteration), range(trace$validation), labels, main, log = log, ...)
   graphics::lines(trace$iteration, trace$validation, type = "o", pch = 16, cex = 0.7, col = colours[1], lwd = 2)
   best <- which.min(trace$validation)
   graphics::points(trace$iteration[best], trace$validation[best], pch = 1, cex = 1.8, lwd = 2, col = SMOOTH_COLOUR)
@@ -359,9 +367,10 @@ draw_partial <- function(part, name, span, key, labels, colours, main, ...) {
       draw_band(part[rows, ], colours[k])
       graphics::lines(x[rows], part$estimate[rows], col = colours[k], lwd = 2)
     } else {
-      shift <- (k - mean(unique(group))) * 0.12
-      graphics::segments(x[rows] + shift, part$low[rows], x[rows] + shift, part$high[rows], col = grDevices::adjustcolor(colours[k], 0.5), lwd = 3)
-      graphics::points(x[rows] + shift, part$estimate[rows], pch = 16, cex = 1.2, col = colours[k])
+      at <- x[rows] + (k - mean(unique(group))) * 0.12
+      pale <- grDevices::adjustcolor(colours[k], 0.5)
+      graphics::segments(at, part$low[rows], at, part$high[rows], col = pale, lwd = 3)
+      graphics::points(at, part$estimate[rows], pch = 16, cex = 1.2, col = colours[k])
     }
   }
   own <- attr(part, "data")
@@ -371,7 +380,8 @@ draw_partial <- function(part, name, span, key, labels, colours, main, ...) {
 
 draw_band <- function(part, colour) {
   if (anyNA(part$low)) return(invisible())
-  graphics::polygon(c(part$value, rev(part$value)), c(part$low, rev(part$high)), col = grDevices::adjustcolor(colour, 0.2), border = NA)
+  pale <- grDevices::adjustcolor(colour, 0.2)
+  graphics::polygon(c(part$value, rev(part$value)), c(part$low, rev(part$high)), col = pale, border = NA)
 }
 
 # Of several classes or responses.

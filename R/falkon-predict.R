@@ -45,11 +45,12 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
   type <- check_choice(type, PREDICTIONS, "type")
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
-    type = type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
+    type = type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"),
+    level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   if (type == "gradient") {
-    if (how$se.fit) stop_argument("se.fit", "must be FALSE for type = \"gradient\": found TRUE (see marginal_effects())")
+    if (how$se.fit) stop_argument("se.fit", "must be FALSE for gradients: found TRUE (see marginal_effects())")
     return(at$restore(gradients(object, at$rows, run)))
   }
   link <- if (at$own) fitted_link(object, run) else link_at(object, at$rows, run)
@@ -174,7 +175,9 @@ restore_fitted <- function(fit, result) {
   if (!is.null(fit$row_names)) result <- name_rows(result, fit$row_names)
   if (!is.null(fit$held) || !inherits(fit$na.action, "exclude")) return(result)
   from <- stats::napredict(fit$na.action, seq_len(fit$n))
-  names <- if (!is.null(fit$row_names)) names(stats::napredict(fit$na.action, stats::setNames(from[!is.na(from)], fit$row_names)))
+  names <- if (!is.null(fit$row_names)) {
+    names(stats::napredict(fit$na.action, stats::setNames(seq_len(fit$n), fit$row_names)))
+  }
   result <- take_rows(result, from)
   if (is.null(names)) result else name_rows(result, names)
 }

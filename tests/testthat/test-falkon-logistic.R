@@ -39,7 +39,10 @@ dense_logit <- function(K, Kmm, y, lambda, weights = rep(1, length(y)), base = 0
   base + as.vector(K %*% alpha)
 }
 
-gaussian <- \(x, c, h) exp(-as.matrix(stats::dist(rbind(x, c)))[seq_len(nrow(x)), nrow(x) + seq_len(nrow(c))]^2 / (2 * h^2))
+gaussian <- function(x, c, h) {
+  distance <- as.matrix(stats::dist(rbind(x, c)))[seq_len(nrow(x)), nrow(x) + seq_len(nrow(c))]
+  exp(-distance^2 / (2 * h^2))
+}
 
 test_that("the worked example has its digits", {
   x <- matrix(sin(1:120 * 1.7) * 2, 40, 3)
@@ -168,7 +171,8 @@ test_that("extreme margins are numbers", {
   f <- matrix(c(-1e4, -800, -40, 0, 40, 800, 1e4))
   for (y in c(-1, 1)) {
     expect_equal(logit_loss$value(f, matrix(y, 7)), pmax(-y * f[, 1], 0) + c(0, 0, 0, log(2), 0, 0, 0))
-    expect_equal(logit_loss$slope(f, matrix(y, 7))[, 1], -y * (y * c(-1, -1, -1, 0, 1, 1, 1) < 0) - y / 2 * (f[, 1] == 0))
+    slope <- logit_loss$slope(f, matrix(y, 7))[, 1]
+    expect_equal(slope, -y * ifelse(f[, 1] == 0, 0.5, y * f[, 1] < 0))
     expect_true(all(logit_loss$curvature(f) >= 0 & logit_loss$curvature(f) <= 0.25))
   }
   f <- cbind(f, -f, 0)
@@ -176,6 +180,13 @@ test_that("extreme margins are numbers", {
   expect_equal(softmax_loss$value(f, y)[c(1, 7)], c(2e4, 0))
   expect_true(all(is.finite(softmax_loss$slope(f, y))) && all(is.finite(softmax_loss$curvature(f))))
   case <- two_blobs(40)
+  # nothing is left to fit
+  known <- 1e4 * (2 * case$y - 1)
+  fit <- falkon(
+    case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = known, intercept = FALSE
+  )
+  expect_true(fit$converged)
+  expect_identical(as.vector(fit$coefficients), rep(0, 5))
   for (size in c(-1e4, 1e4)) {
     fit <- falkon(
       case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = 5, offset = rep(size, 40), intercept = FALSE
@@ -244,6 +255,14 @@ test_that("held-out rows keep the step of the least log loss, and a start goes o
   expect_lt(max(abs(predict(on, case$x, type = "link") - predict(full, case$x, type = "link"))), 1e-8)
   again <- falkon(case$x, factor(case$y), start = on)
   expect_identical(again$iterations, 1)
+  expect_identical(again$center_index, on$center_index)
+  # other rows, fewer than the start had
+  fewer <- tight(other$x[1:20, ], factor(other$y[1:20]), lambda = 1e-4, start = first, weights = 1:20)
+  expect_null(fewer$center_index)
+  anew <- tight(
+    other$x[1:20, ], factor(other$y[1:20]), bandwidth = 1, lambda = 1e-4, centers = first$centers, weights = 1:20
+  )
+  expect_lt(max(abs(predict(fewer, type = "link") - predict(anew, type = "link"))), 1e-8)
   expect_error(falkon(as.matrix(iris[1:4]), iris$Species, start = first), class = "flashkernel_error_argument")
 })
 
