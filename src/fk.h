@@ -413,8 +413,8 @@ struct fk_engine {
    */
   enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                           struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
-  /* A normal product in one sweep; both operators have their points on the host. FK_STATUS_UNSUPPORTED: two sums
-   * are the better way here, and nothing was done. NULL: they always are. */
+  /* A normal product as a whole; both operators have their points on the host, K's columns have their centre.
+   * FK_STATUS_UNSUPPORTED: two sums are the better way here, and nothing was done. NULL: they always are. */
   enum fk_status (*normal)(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                            double *product, struct fk_stats *stats, struct fk_error *err);
   /* Kernels of the task's targets, the rows, at its sources, the columns, in double and by differences or

@@ -17,6 +17,7 @@
   X(stream, cublasSetStream)                                                                                      \
   X(workspace, cublasSetWorkspace)                                                                                \
   X(name, cublasGetStatusString)                                                                                  \
+  X(dgemv, cublasDgemv_64)                                                                                        \
   X(dgemm, cublasDgemm_64)                                                                                        \
   X(sgemm, cublasSgemm_64)                                                                                        \
   X(dsyrk, cublasDsyrk_64)                                                                                        \
