@@ -49,14 +49,14 @@ used_in_exact <- function(rows, weights) {
   list(rows = rows, index = index, weights = weights[index])
 }
 
-# What is solved: `rows` and `centers` are the same points, `noise` is the diagonal N. lambda is for each row, also those
-# without weight.
+# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each row,
+# also those without weight.
 exact_system <- function(used, L, kernel, lambda, run) {
   rows <- used$rows
   all <- length(used$index) == rows$n
   points <- if (all && inherits(rows, "rows_dense")) as_points(rows$points, "x") else rows_take(rows, used$index)
-  noise <- rows$n * lambda / if (is.null(used$weights)) 1 else used$weights
-  if (!all) rows <- falkon_rows(points, L, kernel)
+  noise <- rows$n * lambda / (if (is.null(used$weights)) 1 else used$weights)
+  if (!all || !inherits(rows, "rows_dense")) rows <- falkon_rows(points, L, kernel)
   list(
     rows = rows, centers = falkon_centers(points, L, kernel), noise = rep_len(noise, nrow(points)), n = nrow(points),
     L = L, kernel = kernel, run = run
@@ -215,7 +215,8 @@ start_of_exact <- function(start, system, y) {
 nystrom_inverse <- function(system, tolerance) {
   run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
   name_stage(run, "Preconditioner")
-  parts <- if (may_take_midpoints(system, run)) nystrom_parts(system, run, midpoint_rank(system$n), gaussian_information)
+  by_midpoints <- may_take_midpoints(system, run)
+  parts <- if (by_midpoints) nystrom_parts(system, run, midpoint_rank(system$n), gaussian_information)
   if (is.null(parts)) parts <- nystrom_parts(system, run, nystrom_rank(system$n), information)
   rows <- system$rows
   few <- parts$centers
@@ -233,8 +234,8 @@ nystrom_inverse <- function(system, tolerance) {
   }
 }
 
-# list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points see
-# it: so T^-1 magnifies errors no more than need be.
+# list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points
+# see it: so T^-1 magnifies errors no more than need be.
 nystrom_parts <- function(system, run, r, inform) {
   chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
   few <- falkon_centers(chosen$points, system$L, system$kernel)
@@ -255,8 +256,8 @@ may_take_midpoints <- function(system, run) {
 }
 
 # The same as information() for Gaussian kernels, the product of two of which is one about their midpoint, narrower by
-# sqrt(2): sums over all rows at the midpoints, which the fast engine makes short. NULL where their errors, as T^-1 magnifies
-# them, are not small beside I.
+# sqrt(2): sums over all rows at the midpoints, which the fast engine makes short. NULL where their errors, as T^-1
+# magnifies them, are not small beside I.
 gaussian_information <- function(rows, centers, P, weights, run) {
   points <- centers$points
   L <- rows$sources$L
@@ -264,7 +265,8 @@ gaussian_information <- function(rows, centers, P, weights, run) {
   m <- centers$m
   pairs <- which(lower.tri(diag(m), diag = TRUE), arr.ind = TRUE)
   middle <- (points[pairs[, 1], , drop = FALSE] + points[pairs[, 2], , drop = FALSE]) / 2
-  found <- kernel_sum_of(sum_sources(rows$points, NULL, L / sqrt(2), kernel), middle, as.matrix(weights), run, as_matrix = TRUE)
+  narrow <- sum_sources(rows$points, NULL, L / sqrt(2), kernel)
+  found <- kernel_sum_of(narrow, middle, as.matrix(weights), run, as_matrix = TRUE)
   error <- max(found$stats$tol_achieved, .Machine$double.eps, na.rm = TRUE)
   if (error * max(found$sums) > 0.1 * P$jitter * m) return(NULL)
   K <- kernel_matrix_of(sum_sources(points, NULL, L * sqrt(2), kernel), NULL, run)
