@@ -33,8 +33,9 @@ const struct fk_costs fk_costs = {
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (gpu.R). .gemm: a little less than cuBLAS does. Kernels in a tile are
-     * written, and read twice; those of products once more each. .launch and .measured_pairs: no script. */
+     * millisecond (gpu.R). .gemm: a little less than cuBLAS does, with .memory and .tile_bytes no script: kernels
+     * in a tile are written and read twice, and in many dimensions once more as products. .launch and
+     * .measured_pairs: no script. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -150,11 +151,12 @@ const struct fk_costs fk_costs = {
                .few_row = 0.5,
                .few_row_coordinate = 0.1},
 
-    /* preconditioner.R. On the host blocks are for interrupts alone: the time of the library's own, in steps of
-     * less than half a second. On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of
-     * 3e4 on (shared/FALKON.md, A5). .device: arithmetic, no script; two cores take half a second for the factors
-     * of an order of 2000 and their solves, which is what CUDA takes to start. */
-    .dense = {.whole = {1024, 1 << 15}, .block = {256, 4096}, .device = 2000},
+    /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
+     * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
+     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
+     * (shared/FALKON.md, A5). Strips: no script. .device: arithmetic, no script; two cores take half a second for
+     * the factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
+    .dense = {.whole = {128, 1 << 15}, .block = {48, 4096}, .strip = {4096, 1 << 15}, .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */

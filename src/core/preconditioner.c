@@ -15,7 +15,7 @@
 
 struct fk_preconditioner {
   const struct fk_dense_ops *ops;
-  int device;
+  int device; /* of the host: threads */
   int64_t m;
   struct fk_dense both; /* m x (m + 1) */
   bool has_A;
@@ -68,6 +68,7 @@ static enum fk_status choose(struct fk_preconditioner *P, const struct fk_opts *
       try_device(P, opts, engine, &why) == FK_STATUS_OK)
     return FK_STATUS_OK;
   P->ops = &fk_dense_host;
+  P->device = opts->threads;
   *engine = exact_engine(FK_BACKEND_CPU);
   return FK_STATUS_OK;
 }

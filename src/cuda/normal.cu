@@ -9,27 +9,23 @@
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-/* Seconds of a pair, forth and back: by two sweeps of tensor cores, and by tiles. */
-static double sweeps_pair(double d, double t) {
+double fk_normal_pair_seconds(bool tiles, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  return 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
-}
-
-static double tiles_pair(double d, double t) {
-  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  return (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory;
+  return tiles ? (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory
+               : 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
 }
 
 static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
   return !fk_kernel_is_gaussian(kernel) || opts->precision == FK_PRECISION_DOUBLE ||
-         fk_cuda_is_lowered_to("difference") || tiles_pair(d, t) < sweeps_pair(d, t);
+         fk_cuda_is_lowered_to("difference") ||
+         fk_normal_pair_seconds(true, d, t) < fk_normal_pair_seconds(false, d, t);
 }
 
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
   bool tiles = takes_tiles(&work->kernel, opts, d, t);
-  return c->start + bytes / c->host + work->n * work->m * (tiles ? tiles_pair(d, t) : sweeps_pair(d, t));
+  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(tiles, d, t);
 }
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */

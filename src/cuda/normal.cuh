@@ -48,6 +48,8 @@ struct fk_normal_numbers {
   int64_t ld;
 };
 
+/* Seconds of a pair, forth and back, with t columns. */
+double fk_normal_pair_seconds(bool tiles, double d, double t);
 /* A shard's rows; rows of a chunk, that are on their way while those before are computed; rows of a tile. */
 int64_t fk_normal_shard(const struct fk_normal_job *job);
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt);

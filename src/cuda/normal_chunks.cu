@@ -37,14 +37,14 @@ int64_t fk_normal_shard(const struct fk_normal_job *job) {
   return fk_padded(fk_pieces(job->n, fk_larger(shards, 1)), FK_NORMAL_STEP);
 }
 
-/* Of a launch, after which an interrupt is seen, and of what is on its way to the device. */
+/* Of so many seconds, after which an interrupt is seen, and of what is on its way to the device. */
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   enum { BYTES = 1 << 27 };
-  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  double d = (double)job->d, pairs = c->launch * c->tensor / fmax(1, d / c->tensor_width),
-         rows = fmin(pairs / (double)job->m, BYTES / (8 * (d + (double)job->t)));
-  int64_t step = (int64_t)rows / FK_NORMAL_STEP / (1 << (2 * attempt));
-  return fk_smaller(fk_larger(step, 1) * FK_NORMAL_STEP, job->shard);
+  const int64_t step = job->tiles ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
+  double d = (double)job->d, t = (double)job->t,
+         by_time = 2 * fk_costs.exact_cuda.launch / (fk_normal_pair_seconds(job->tiles, d, t) * (double)job->m),
+         rows = fmin(fmin(by_time, BYTES / (8 * (d + t))), (double)job->shard);
+  return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }
 
 /* A matrix of a gigabyte. */
@@ -336,9 +336,8 @@ static enum fk_status run_chunks(struct worker *w, struct fk_error *err) {
     struct chunk next = chunk_at(w, chunk.first + chunk.n, chunk.slot ^ 1);
     FK_TRY(run_chunk(w, &chunk, err));
     if (next.n > 0) FK_TRY(send_chunk(w, &next, err));
-    if (!w->device.job->tiles) /* they look up themselves */
-      FK_TRY(fk_cuda_tick(w->device.progress, w->device.context, (double)chunk.n / (double)w->device.job->shard,
-                          err));
+    FK_TRY(
+        fk_cuda_tick(w->device.progress, w->device.context, (double)chunk.n / (double)w->device.job->shard, err));
     if (chunk.last) FK_TRY(deliver(w, &chunk, err));
     chunk = next;
   }

@@ -82,14 +82,18 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
   const struct fk_normal_form *form = &to->form;
   const int64_t k = form->k, n_pad = fk_padded(from->n, FK_TENSOR_ROWS);
   struct fk_tensor_pack pack = {form->grid, NULL, 1, false, false, false};
-  struct fk_tensor_cols halves = {to->hi + row * k, to->lo + row * k, to->offset + row};
-  if (form->method == FK_METHOD_WGMMA) {
+  struct fk_tensor_cols halves = {};
+  if (form->method == FK_METHOD_WGMMA) { /* by way of these */
     char *block;
     FK_TRY(fk_cuda_room(context, work, n_pad * (4 * k + 4) + 3 * 256, &block, err));
     struct carver c = {block};
     halves.hi = carve<__half>(&c, n_pad * k);
     halves.lo = carve<__half>(&c, n_pad * k);
     halves.offset = carve<float>(&c, n_pad);
+  } else {
+    halves.hi = to->hi + row * k;
+    halves.lo = to->lo + row * k;
+    halves.offset = to->offset + row;
   }
   halves.weight = to->undo + row; /* of a weight of 1, what is left of it is the rounding */
   halves.n_pad = n_pad;

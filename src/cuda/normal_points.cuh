@@ -33,7 +33,9 @@ struct fk_normal_view {
   int64_t row, n;
 };
 
-/* Views begin at multiples of this: of whole stages, of runs of columns and of tiles of rows. */
+/* Halves are in views that begin at multiples of this: of whole stages, and of rows and columns as they are
+ * padded.
+ */
 enum { FK_NORMAL_STEP = 3 * FK_TENSOR_FLUSH };
 
 double fk_normal_bytes(const struct fk_normal_form *form, int64_t points);

@@ -178,7 +178,6 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
                                     a.ld_columns, a.rows, a.ld_rows, &zero, a.kernels, a.ld));
     FK_CUDA_TRY(launch_kernels(&a, context->stream));
     FK_TRY(multiply(device, blas, &a, u, &here, err));
-    FK_TRY(fk_cuda_tick(device->progress, context, (double)a.n_rows / (double)device->job->shard, err));
   }
   return FK_STATUS_OK;
 }
