@@ -5,7 +5,7 @@ posterior_case <- function(n = 60, d = 2, m = 12, noise = 0.2) {
     x <- matrix(stats::runif(n * d, -1, 1), n)
     list(
       x = x, y = sin(3 * x[, 1]) + x[, d]^2 + noise * stats::rnorm(n), w = stats::runif(n, 0.5, 2),
-      at = matrix(stats::runif(8 * d, -1.5, 1.5), 8), index = seq(1, n, length.out = m), h = 0.5, lambda = 1e-3
+      at = matrix(stats::runif(8 * d, -1.5, 1.5), 8), index = round(seq(1, n, length.out = m)), h = 0.5, lambda = 1e-3
     )
   }, 7)
 }
