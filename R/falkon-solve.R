@@ -1,12 +1,17 @@
 # Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
 
 # What a fit solves with: rows and centres (falkon-rows.R), the preconditioner of the centres, lambda, n, the rows'
-# weights (NULL: ones), and the control.
-falkon_system <- function(rows, centers, preconditioner, lambda, weights, run) {
+# weights (NULL: ones), the control, and which rows the centres are (NULL: none).
+falkon_system <- function(rows, centers, preconditioner, lambda, weights, run, center_index = NULL) {
   list(
     rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
-    run = run
+    run = run, center_index = center_index
   )
+}
+
+# Those of the rows that the centres are; NULL where these are points of their own.
+weights_at_centers <- function(system) {
+  if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]
 }
 
 # beta, of which alpha = T^-1 A^-1 beta are the coefficients, and back.
@@ -20,14 +25,19 @@ right_hand_side <- function(system, y) {
 }
 
 # The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
-normal_operator <- function(system, weights = system$weights, lambda = system$lambda) {
+# `product`: K' W K alpha of alpha.
+normal_operator <- function(system, weights = system$weights, lambda = system$lambda,
+                            product = weighted_product(system, weights)) {
   function(beta) {
     P <- system$preconditioner
     v <- apply_factors(P, beta, "A^-1")
     alpha <- apply_factors(P, v, "T^-1")
-    product <- rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
-    apply_factors(P, apply_factors(P, product / system$n, "T^-T") + lambda * v, "A^-T")
+    apply_factors(P, apply_factors(P, product(alpha) / system$n, "T^-T") + lambda * v, "A^-T")
   }
+}
+
+weighted_product <- function(system, weights) {
+  \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
 }
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.

@@ -14,12 +14,14 @@
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
 #'
-#' **Logistic loss**: mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}, by
-#' Newton's method with falling `lambda`; for more than two classes the multinomial one (softmax). `"weighted"` is the
-#' same with `class_weights`.
+#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For more
+#' than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class, penalised
+#' alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows weighted by
+#' `class_weights`, too. With penalty, also classes that can be told apart without error have finite coefficients.
 #'
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
-#' classes, taken off before and added again.
+#' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
 #' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
@@ -42,7 +44,9 @@
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own. With `validation`, the iterate of the least error is kept.
+#' regularisation of their own. Newton's method ends when a step promises less than `tol` times the objective, much as
+#' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
+#' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
@@ -63,9 +67,10 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps. `NULL`: 20, and 1,000 of an
-#'   exact fit, where stopping early saves time but is no regularisation.
-#' @param tol Tolerance of the residual, relative to the right-hand side.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
+#'   included. `NULL`: 20, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
+#' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
+#'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
@@ -97,7 +102,11 @@
 #' # classes, with probabilities
 #' fit <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
-falkon <- function(x, ...) UseMethod("falkon")
+falkon <- function(x, ...) {
+  # data |> falkon(formula = y ~ a), as lm() takes it
+  if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
+  UseMethod("falkon")
+}
 
 #' @rdname falkon
 #' @export
@@ -119,12 +128,16 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
-  fit_rows(rows, y, spec, run)
+  fit <- fit_rows(rows, y, spec, run)
+  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit
 }
 
 #' @rdname falkon
 #' @export
 falkon.data.frame <- function(x, y, ...) {
+  # data |> falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     fit <- falkon.default(as_points(x, "x"), y, ...)
   } else {
@@ -132,8 +145,12 @@ falkon.data.frame <- function(x, y, ...) {
     fit <- falkon.default(frame$points, y, ...)
     if (inherits(fit, "falkon_plan")) return(fit)
     fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
+    fit$variables <- names(x)
+    if (!is.null(fit$data)) fit$data$frame <- frame_rows(x, fit$held)
   }
-  if (inherits(fit, "falkon")) fit$call <- falkon_call(match.call())
+  if (inherits(fit, "falkon_plan")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$call <- falkon_call(match.call())
   fit
 }
 
@@ -148,10 +165,20 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
   if (inherits(fit, "falkon_plan")) return(fit)
-  fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
-    frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
+  parts <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables")
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
   fit$call <- falkon_call(call)
   fit
+}
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- falkon.formula
+  call
 }
 
 falkon_call <- function(call) {
@@ -174,6 +201,11 @@ check_falkon_dots <- function(...) {
     stop_argument(
       other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
     )
+  }
+  near <- lapply(...names(), nearest_choice, setdiff(names(formals(falkon.default)), "..."))
+  misspelt <- which(lengths(near) > 0)[1]
+  if (!is.na(misspelt)) {
+    stop_argument(...names()[misspelt], "is not an argument of this function (did you mean `", near[[misspelt]], "`?)")
   }
   check_dots_empty(...)
 }
@@ -236,6 +268,7 @@ hold_out <- function(rows, response, spec) {
   spec$validation <- list(
     x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
   )
+  spec$held <- index
   kept <- seq_len(rows$n)[-index]
   if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
     spec$centers <- match(spec$centers, kept)
@@ -256,9 +289,10 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$exact)) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
   }
-  if (!is.null(spec$start)) spec <- settle_start(spec)
+  if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 20L
-  if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
+  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
+  if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
@@ -271,8 +305,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 EXACT_ROWS <- 1000
 
 # A warm start goes on with the same centres, and with its numbers where none are given.
-settle_start <- function(spec) {
+settle_start <- function(spec, outputs) {
   start <- spec$start
+  found <- ncol(start$coefficients)
+  if (found != outputs) {
+    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+  }
   if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth

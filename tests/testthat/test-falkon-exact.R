@@ -31,7 +31,8 @@ local_binding <- function(name, value, frame = parent.frame()) {
   }
   before <- get(name, space)
   set(value)
-  at_end(\() set(before), frame)
+  # the last one first
+  do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE, after = FALSE), envir = frame)
 }
 
 # The same by conjugate gradients, as of more rows
