@@ -49,14 +49,14 @@ used_in_exact <- function(rows, weights) {
   list(rows = rows, index = index, weights = weights[index])
 }
 
-# What is solved: `rows` and `centers` are the same points, `noise` is the diagonal N. lambda is for each row, also those
-# without weight.
+# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each row,
+# also those without weight.
 exact_system <- function(used, L, kernel, lambda, run) {
   rows <- used$rows
   all <- length(used$index) == rows$n
   points <- if (all && inherits(rows, "rows_dense")) as_points(rows$points, "x") else rows_take(rows, used$index)
-  noise <- rows$n * lambda / if (is.null(used$weights)) 1 else used$weights
-  if (!all) rows <- falkon_rows(points, L, kernel)
+  noise <- rows$n * lambda / (if (is.null(used$weights)) 1 else used$weights)
+  if (!all || !inherits(rows, "rows_dense")) rows <- falkon_rows(points, L, kernel)
   list(
     rows = rows, centers = falkon_centers(points, L, kernel), noise = rep_len(noise, nrow(points)), n = nrow(points),
     L = L, kernel = kernel, run = run
@@ -99,7 +99,7 @@ solve_by_gradients <- function(system, y, spec, each) {
   run <- system$run
   given <- run$tol
   tolerance <- if (given > 0) given else max(spec$tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
-  precondition <- nystrom_inverse(system, tolerance = tolerance)
+  precondition <- nystrom_inverse(system, tolerance)
   name_stage(run, "Fitting")
   x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)
   done <- 0
@@ -208,36 +208,77 @@ start_of_exact <- function(start, system, y) {
 
 # ---- the preconditioner -----------------------------------------------------------------------
 
-# Its kernels for each point are to take some ten seconds on two cores, and no more than the matrix's own.
-NYSTROM_WORK <- 4e10
-
-nystrom_rank <- function(n) max(1, floor(min(n / 8, sqrt(NYSTROM_WORK / n))))
-
 # v -> M^-1 v of M = K_nr K_rr^-1 K_rn + N, the matrix itself up to what r of the points say of it. With T'T = K_rr and
 # G = T^-T K_rn N^-1 K_nr T^-1 + I,
 #   M^-1 = N^-1 - N^-1 K_nr T^-1 G^-1 T^-T K_rn N^-1,
-# by products with K_nr, which is not held.
-nystrom_inverse <- function(system, rank = nystrom_rank(system$n), tolerance = 0) {
-  run <- run_in_double(system$run)
-  later <- if (tolerance > 0) run_to_tolerance(system$run, tolerance) else run
+# by products with K_nr, which is not held, to `tolerance`.
+nystrom_inverse <- function(system, tolerance) {
+  run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
   name_stage(run, "Preconditioner")
+  by_midpoints <- may_take_midpoints(system, run)
+  parts <- if (by_midpoints) nystrom_parts(system, run, midpoint_rank(system$n), gaussian_information)
+  if (is.null(parts)) parts <- nystrom_parts(system, run, nystrom_rank(system$n), information)
   rows <- system$rows
-  chosen <- with_fixed_seed(choose_centers(rows, rank, "rpcholesky", NULL, system$L, system$kernel, run))
-  few <- falkon_centers(chosen$points, system$L, system$kernel)
-  P <- new_preconditioner(centers_kernel(few, run), run, 1e-13)
+  few <- parts$centers
+  P <- parts$P
+  transposed <- function(v) {
+    if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
+    kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
+  }
   inverse <- 1 / system$noise
-  G <- new_preconditioner(information(rows, few, P, inverse, run), run, 1e-15, diagonal = 1)
   function(v) {
     v <- inverse * v
-    inner <- apply_factors(P, rows_normal(rows, few, NULL, v, NULL, later)$product, "T^-T")
-    inner <- apply_factors(P, apply_factors(G, inner, c("T^-T", "T^-1")), "T^-1")
-    v - inverse * rows_multiply(rows, few, inner, later)$sums
+    inner <- apply_factors(P, transposed(v), "T^-T")
+    inner <- apply_factors(P, apply_factors(parts$G, inner, c("T^-T", "T^-1")), "T^-1")
+    v - inverse * rows_multiply(rows, few, inner, run)$sums
   }
+}
+
+# list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points
+# see it: so T^-1 magnifies errors no more than need be.
+nystrom_parts <- function(system, run, r, inform) {
+  chosen <- with_fixed_seed(choose_centers(system$rows, r, "uniform", NULL, system$L, system$kernel, run))
+  few <- falkon_centers(chosen$points, system$L, system$kernel)
+  P <- new_preconditioner(centers_kernel(few, run), run, max(1e-13, 0.01 * min(system$noise) / system$n))
+  inner <- inform(system$rows, few, P, 1 / system$noise, run)
+  if (!is.null(inner)) list(centers = few, P = P, G = new_preconditioner(inner, run, 1e-15, diagonal = 1))
+}
+
+# The sums of G take some ten seconds on two cores. By midpoints they take as long as a product, and then r is what
+# there is time to factorise.
+nystrom_rank <- function(n) max(1, floor(min(n / 8, sqrt(4e10 / n))))
+midpoint_rank <- function(n) max(1, floor(min(n / 8, 5 * sqrt(n), 2000)))
+
+may_take_midpoints <- function(system, run) {
+  if (is.null(system$rows$sources) || system$kernel$name != "gaussian") return(FALSE)
+  r <- midpoint_rank(system$n)
+  resolve_control(run, system$n, r^2 / 2, system$rows$d, system$kernel)$engine == "fast"
+}
+
+# The same as information() for Gaussian kernels, the product of two of which is one about their midpoint, narrower by
+# sqrt(2): sums over all rows at the midpoints, which the fast engine makes short. NULL where their errors, as T^-1
+# magnifies them, are not small beside I.
+gaussian_information <- function(rows, centers, P, weights, run) {
+  points <- centers$points
+  L <- rows$sources$L
+  kernel <- rows$sources$kernel
+  m <- centers$m
+  pairs <- which(lower.tri(diag(m), diag = TRUE), arr.ind = TRUE)
+  middle <- (points[pairs[, 1], , drop = FALSE] + points[pairs[, 2], , drop = FALSE]) / 2
+  narrow <- sum_sources(rows$points, NULL, L / sqrt(2), kernel)
+  found <- kernel_sum_of(narrow, middle, as.matrix(weights), run, as_matrix = TRUE)
+  error <- max(found$stats$tol_achieved, .Machine$double.eps, na.rm = TRUE)
+  if (error * max(found$sums) > 0.1 * P$jitter * m) return(NULL)
+  K <- kernel_matrix_of(sum_sources(points, NULL, L * sqrt(2), kernel), NULL, run)
+  K[pairs] <- K[pairs] * found$sums
+  K[pairs[, 2:1]] <- K[pairs]
+  apply_factors(P, t(apply_factors(P, K, "T^-T")), "T^-T")
 }
 
 # T^-T K_mn W K_nm T^-1 for the factor T of P and weights W of the rows, by so many columns at a time that the products
 # are as fast as those of matrices.
 information <- function(rows, centers, P, weights, run) {
+  run <- run_in_double(run)
   m <- centers$m
   made <- matrix(0, m, m)
   blocks <- blocks_of(m, 128)

@@ -4,9 +4,10 @@
 # The smoother is H = K_nm R R' K_mn W. With an intercept, the weighted mean of y, which is taken off before, it is
 # H + (I - H) 1 w' / sum(w).
 
-# list(leverage, ones): the diagonal of H, and (I - H) 1 where there is an intercept, else 0. The rows of weight 0 have 0.
+# list(leverage, ones): the diagonal of H, and (I - H) 1 where there is an intercept, else 0.
 leverage_of <- function(fit, run) {
-  if (is.null(fit$state$leverage)) fit$state$leverage <- compute_leverage(fit, posterior_of(fit, run), run_in_double(run))
+  posterior <- posterior_of(fit, run)
+  if (is.null(fit$state$leverage)) fit$state$leverage <- compute_leverage(fit, posterior, run_in_double(run))
   fit$state$leverage
 }
 
@@ -72,8 +73,8 @@ fit_noise <- function(fit, run) {
   list(sigma = sqrt(rss / max(df, 0)), df = max(df, 0), edf = edf, rss = rss)
 }
 
-# Residuals of the link of a squared loss at each row, n x t, of fits without it, at the same n lambda and centres: what is
-# fitted is linear in y less the mean of the others.
+# n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact: what
+# is fitted is linear in y less the mean of the others.
 left_out_residuals <- function(fit, run) {
   if (fit$loss != "squared") stop_argument("object", "must have squared loss to leave rows out without fitting again")
   found <- leverage_of(fit, run)
@@ -111,16 +112,17 @@ fit_criteria <- function(fit, run) {
 
 #' Likelihood, degrees of freedom, leverages and draws of a kernel regression
 #'
-#' A kernel regression is the posterior mean of a Bayesian model: coefficients \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha
-#' ~ N(0, tau^2 K^-1)}, noise of variance \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 /
-#' \tau^2}{n lambda = sigma^2 / tau^2}. For logistic loss it is the mode, about which the posterior is taken to be normal
-#' (Laplace's approximation; with more than two classes, for each class by itself).
+#' A kernel regression is the posterior mean of a Bayesian model: coefficients
+#' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
+#' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
+#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation; with more than
+#' two classes, for each class by itself).
 #'
 #' @details
 #' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
 #' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
-#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over their
-#' standard deviations.
+#' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
+#' their standard deviations.
 #'
 #' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
 #' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
@@ -128,19 +130,20 @@ fit_criteria <- function(fit, run) {
 #' **`simulate()`** draws responses at the rows of the fit from the posterior predictive distribution: coefficients from
 #' their posterior, and noise.
 #'
-#' **Cost**: computed when first asked for, and kept with the fit: \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres, never
-#' `n` x `m` in memory. An exact fit of more rows than are factorised (4,000 on the CPU) has an estimate of its degrees
-#' of freedom, from 16 random vectors (of a relative error of about \eqn{\sqrt{1 / (8\,edf)}}{sqrt(1 / (8 edf))}), and standard
-#' errors of up to 1,000 predictions at a time, but neither leverages nor draws.
+#' **Cost**: computed when first asked for, and kept with the fit: \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres,
+#' never `n` x `m` in memory. An exact fit of more rows than are factorised (4,000 on the CPU) has an estimate of its
+#' degrees of freedom, from 16 random vectors (its relative error is about
+#' \eqn{\sqrt{1 / (8\,edf)}}{sqrt(1 / (8 edf))}), and standard errors of up to 1,000 predictions at a time, but neither
+#' leverages nor draws.
 #'
 #' @param object,model A fit from [falkon()] that keeps its rows.
 #' @param nsim Number of draws.
 #' @param seed As in [stats::simulate()].
 #' @param ... Not used; anything here is an error.
-#' @returns `logLik()`: an object of class `logLik`; `df.residual()`, `sigma()`: a number (for several responses, `sigma()` one
-#'   for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a list);
-#'   `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw (a matrix,
-#'   for several responses) and the attribute `"seed"`.
+#' @returns `logLik()`: an object of class `logLik`; `df.residual()`, `sigma()`: a number (for several responses,
+#'   `sigma()` one for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a
+#'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw (a
+#'   matrix, for several responses) and the attribute `"seed"`.
 #' @inheritSection flash_kde Errors
 #' @name falkon-likelihood
 #' @examples
@@ -212,7 +215,7 @@ hatvalues.falkon <- function(model, ...) {
   found <- leverage_of(model, run)
   w <- fit_weights(model)
   values <- found$leverage + found$ones * w / sum(w)
-  stats::naresid(model$na.action, if (ncol(values) == 1) as.vector(values) else values)
+  restore_fitted(model, one_column(values))
 }
 
 #' @rdname falkon-likelihood
@@ -226,7 +229,7 @@ rstandard.falkon <- function(model, ...) {
   w <- fit_weights(model)
   scale <- sqrt(w / (1 - as.vector(found$leverage + found$ones * w / sum(w))))
   values <- scale_columns(scale * (model$data$y - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma)
-  stats::naresid(model$na.action, if (ncol(values) == 1) as.vector(values) else values)
+  restore_fitted(model, one_column(values))
 }
 
 #' @rdname falkon-likelihood

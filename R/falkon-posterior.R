@@ -2,14 +2,14 @@
 # sigma^2 / tau^2, so that the fit is the posterior's mean. Its variance is sigma^2 times
 #   (K_mn W K_nm + n lambda K_mm)^-1 = R R',
 # computed when it is first asked for, and kept in the fit's state: R and the inverse of the factor of K_mm, as numbers.
-# What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian in
-# its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma, a matrix for each
-# column of the link.
+# What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian
+# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma, a matrix for
+# each column of the link.
 
-# list(prior_root, parts, columns): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs or one for
-# each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), Q = K_nm K_mm^-1 K_mn.
-# Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the rows. Where that is not factorised
-# either, edf is an estimate, and the rest is NULL.
+# list(prior_root, parts, columns): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs or one
+# for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q is
+# K_nm K_mm^-1 K_mn. Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the rows. Where that
+# is not factorised either, edf is an estimate, and the rest is NULL.
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
     run <- run_in_double(run)
@@ -103,8 +103,8 @@ kernel_diagonal <- function(rows, L, kernel, run) {
 # Rows at which standard errors of an exact fit that is not factorised are computed: each is a system to solve.
 MOST_SOLVES <- 1000
 
-# n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second term
-# is what the centres do not see: far from all of them it becomes the prior's variance.
+# n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
+# term is what the centres do not see: far from all of them it becomes the prior's variance.
 link_errors <- function(fit, rows, run) {
   posterior <- posterior_of(fit, run)
   run <- run_in_double(run)
@@ -129,8 +129,8 @@ link_errors <- function(fit, rows, run) {
 solved_norms <- function(fit, rows, run) {
   if (rows$n > MOST_SOLVES) {
     stop_argument(
-      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which takes a ",
-      "system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which takes ",
+      "a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
     )
   }
   used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
@@ -144,7 +144,8 @@ solved_norms <- function(fit, rows, run) {
 
 # q x t: standard errors of linear functions of the coefficients, the columns of an m x q matrix.
 functional_errors <- function(fit, functional, run) {
-  norms <- vapply(coefficient_roots(fit, run), \(root) sqrt(colSums(crossprod(root, functional)^2)), numeric(ncol(functional)))
+  norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
+  norms <- vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
   sigma <- fit_noise(fit, run)$sigma
   matrix(norms, ncol(functional), length(sigma)) * rep(sigma, each = ncol(functional))
 }
@@ -162,7 +163,8 @@ coefficient_roots <- function(fit, run) {
 
 stop_unfactorised <- function(fit) {
   stop_argument(
-    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with `centers`"
+    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with ",
+    "`centers`"
   )
 }
 
@@ -209,7 +211,9 @@ check_uncertain <- function(fit, how) {
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
     stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
   }
-  if (how$type == "prob" && length(classes) > 2) stop_argument(arg, "is for type = \"link\" where there are more than two classes")
+  if (how$type == "prob" && length(classes) > 2) {
+    stop_argument(arg, "is for type = \"link\" where there are more than two classes")
+  }
   if (how$interval == "prediction" && fit$loss != "squared") {
     stop_argument("interval", "\"prediction\" is for a numeric response")
   }
@@ -227,8 +231,8 @@ check_level <- function(level) {
 #' regression by kernels has no few parameters that intervals would be worth having of.
 #'
 #' @param object A fit from [falkon()].
-#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.falkon()] takes. Missing: all rows of the
-#'   fit.
+#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.falkon()] takes. Missing: all rows of
+#'   the fit.
 #' @param level Probability of an interval.
 #' @param ... For [predict.falkon()], as `offset`.
 #' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third

@@ -31,6 +31,12 @@
 #' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
 #' scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
 #'
+#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half of its
+#' free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say of the
+#' matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"` and `"imq"`
+#' in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes time linear in
+#' `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two cores.
+#'
 #' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU and,
 #' by default, in single precision with short sums in double on GPUs, which suffices down to the error of the method
 #' itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a

@@ -21,15 +21,29 @@ literal_ridge <- function(case, w = rep(1, nrow(case$x)), at = case$at) {
 
 exact_fit <- function(case, ...) falkon(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
 
+# Another value in the package until the caller ends
+local_binding <- function(name, value, frame = parent.frame()) {
+  space <- asNamespace("flashkernel")
+  set <- function(value) {
+    unlockBinding(name, space)
+    assign(name, value, space)
+    lockBinding(name, space)
+  }
+  before <- get(name, space)
+  set(value)
+  # the last one first
+  do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE, after = FALSE), envir = frame)
+}
+
 # The same by conjugate gradients, as of more rows
 by_gradients <- function(case, tol = 1e-11, ...) {
-  local_mocked_bindings(is_factorised = \(system) FALSE, .package = "flashkernel")
+  local_binding("is_factorised", \(system) FALSE)
   exact_fit(case, tol = tol, ...)
 }
 
 test_that("coefficients and predictions are those of solve(), weighted or not", {
   case <- exact_case()
-  expect_equal(coef(exact_fit(case))[, 1], literal_ridge(case)$alpha, tolerance = 1e-9)
+  expect_equal(coef(exact_fit(case)), literal_ridge(case)$alpha, tolerance = 1e-9)
   fit <- exact_fit(case, weights = case$w)
   expect_equal(fit$coefficients[, 1], literal_ridge(case, case$w)$alpha, tolerance = 1e-9)
   expect_equal(predict(fit, case$at), literal_ridge(case, case$w)$value, tolerance = 1e-11)
@@ -51,8 +65,8 @@ test_that("conjugate gradients come to the same, to their tolerance", {
 test_that("sums to a tolerance do not keep conjugate gradients from theirs", {
   case <- exact_case(1500)
   case$lambda <- 1e-4 / 1500
-  iterated <- by_gradients(case, tol = 1e-8, control = flash_control(engine = "fast", tol = 1e-4, backend = "cpu")) |>
-    expect_warning("relative residual")
+  loose <- flash_control(engine = "fast", tol = 1e-4, backend = "cpu")
+  expect_warning(iterated <- by_gradients(case, tol = 1e-8, control = loose), "relative residual")
   expect_false(iterated$converged)
   iterated <- by_gradients(case, tol = 1e-8)
   expect_true(iterated$converged)
@@ -91,15 +105,17 @@ test_that("several responses, an offset and a validation set are as elsewhere", 
   case <- exact_case()
   y <- cbind(case$y, 1 + case$x[, 3])
   offset <- case$x[, 1]
-  for (fit_by in list(exact_fit, by_gradients)) {
-    case$y <- y
-    fit <- fit_by(case, offset = offset, validation = list(x = case$at, y = cbind(case$at[, 1], 1), offset = rep(0, 10)))
-    case$y <- y[, 2] - offset
-    single <- exact_fit(case)
+  held <- list(x = case$at, y = cbind(case$at[, 1], 1), offset = rep(0, 10))
+  case$y <- y
+  fits <- list(exact_fit(case, offset = offset, validation = held), by_gradients(case, offset = offset))
+  best <- by_gradients(case, offset = offset, validation = held)
+  case$y <- y[, 2] - offset
+  single <- exact_fit(case)
+  for (fit in fits) {
     expect_equal(predict(fit, case$at, offset = rep(0, 10))[, 2], predict(single, case$at), tolerance = 1e-9)
-    expect_true(all(fit$trace$validation > 0))
-    expect_identical(fit$best_iteration, which.min(fit$trace$validation))
   }
+  expect_true(all(best$trace$validation > 0))
+  expect_identical(best$best_iteration, which.min(best$trace$validation))
 })
 
 test_that("a warm start saves iterations, and one of another size is an error", {
@@ -114,23 +130,20 @@ test_that("a warm start saves iterations, and one of another size is an error", 
 
 test_that("an estimate of the degrees of freedom is near their number, and standard errors are right", {
   case <- exact_case(600)
-  local_mocked_bindings(is_factorised = \(system) FALSE, .package = "flashkernel")
+  local_binding("is_factorised", \(system) FALSE)
   fit <- exact_fit(case)
   found <- predict(fit, case$at, se.fit = TRUE)
   estimate <- df.residual(fit)
   expect_error(hatvalues(fit), "factorise", class = "flashkernel_error_argument")
-  local_mocked_bindings(is_factorised = \(system) TRUE, .package = "flashkernel")
+  local_binding("is_factorised", \(system) TRUE)
   direct <- exact_fit(case)
   edf <- 600 - df.residual(direct)
   expect_lt(abs(600 - estimate - edf), 4 * sqrt(edf / 8))
-  expect_equal(found$se.fit / found$residual.scale, predict(direct, case$at, se.fit = TRUE)$se.fit / sigma(direct), tolerance = 1e-4)
+  literal <- predict(direct, case$at, se.fit = TRUE)$se.fit / sigma(direct)
+  expect_equal(found$se.fit / found$residual.scale, literal, tolerance = 1e-4)
 })
 
 test_that("logistic regression on all rows is for few of them", {
-  case <- exact_case()
-  local_mocked_bindings(EXACT_LOGISTIC = 50, .package = "flashkernel")
-  expect_error(
-    falkon(case$x, factor(case$y > 0), bandwidth = 1, lambda = 1e-3, loss = "logistic", exact = TRUE), "exact",
-    class = "flashkernel_error_argument"
-  )
+  many <- list(rows = list(n = EXACT_LOGISTIC + 1))
+  expect_error(fit_exact(many, list(loss = "logistic"), NULL), "exact", class = "flashkernel_error_argument")
 })

@@ -5,7 +5,7 @@ posterior_case <- function(n = 60, d = 2, m = 12, noise = 0.2) {
     x <- matrix(stats::runif(n * d, -1, 1), n)
     list(
       x = x, y = sin(3 * x[, 1]) + x[, d]^2 + noise * stats::rnorm(n), w = stats::runif(n, 0.5, 2),
-      at = matrix(stats::runif(8 * d, -1.5, 1.5), 8), index = seq(1, n, length.out = m), h = 0.5, lambda = 1e-3
+      at = matrix(stats::runif(8 * d, -1.5, 1.5), 8), index = round(seq(1, n, length.out = m)), h = 0.5, lambda = 1e-3
     )
   }, 7)
 }
@@ -163,7 +163,8 @@ test_that("prediction intervals hold what they promise, and widen away from the 
     expect_gt(mean(truth > inner[, "lwr"] & truth < inner[, "upr"]), 0.85)
     width <- \(at) diff(predict(fit, matrix(at), interval = "confidence")[1, 2:3])
     expect_gt(width(3), 5 * width(0))
-    expect_identical(unname(confint(fit, 1:3)), unname(predict(fit, case$x[1:3, , drop = FALSE], interval = "confidence")[, 2:3]))
+    few <- predict(fit, case$x[1:3, , drop = FALSE], interval = "confidence")
+    expect_equal(unname(confint(fit, 1:3)), unname(few[, 2:3]), tolerance = 1e-9)
   }
 })
 
@@ -213,4 +214,32 @@ test_that("all of it is there again after a fit was saved", {
   on.exit(unlink(file))
   saveRDS(fit, file)
   expect_equal(predict(readRDS(file), case$at, se.fit = TRUE), expected)
+})
+
+test_that("logistic fits have Laplace's approximation, and the log-likelihood of the classes", {
+  case <- posterior_case()
+  class <- factor(case$y > 0.3)
+  fit <- suppressWarnings(falkon(
+    case$x, class, bandwidth = case$h, lambda = 1e-2, loss = "logistic", centers = case$index, weights = case$w,
+    max_iter = 60
+  ))
+  C <- case$x[case$index, ]
+  K <- kernels_of(case$x, C, case$h)
+  link <- predict(fit, type = "link")
+  p <- stats::plogis(link)
+  information <- crossprod(K, case$w * p * (1 - p) * K)
+  V <- solve(information + 60 * 1e-2 * kernels_of(C, C, case$h))
+  k <- kernels_of(C, case$at, case$h)
+  unseen <- 1 - diag(crossprod(k, solve(kernels_of(C, C, case$h), k)))
+  se <- sqrt(diag(crossprod(k, V %*% k)) + unseen / (60 * 1e-2))
+  expect_equal(predict(fit, case$at, type = "link", se.fit = TRUE)$se.fit, se, tolerance = 1e-6)
+  loglik <- logLik(fit)
+  expect_equal(as.numeric(loglik), sum(case$w * log(ifelse(class == "TRUE", p, 1 - p))), tolerance = 1e-10)
+  expect_equal(attr(loglik, "df"), 1 + sum(V * information), tolerance = 1e-7)
+  expect_identical(levels(simulate(fit, 1, seed = 1)$sim_1), levels(class))
+  several <- falkon(iris[1:4], iris$Species, bandwidth = 2, lambda = 1e-3, centers = 20)
+  draws <- simulate(several, 50, seed = 2)
+  expect_gt(mean(vapply(draws, \(draw) mean(draw == iris$Species), 0)), 0.8)
+  expect_identical(dim(predict(several, type = "link", se.fit = TRUE)$se.fit), c(150L, 3L))
+  expect_identical(dim(confint(several, 1:4)), c(4L, 2L, 3L))
 })
