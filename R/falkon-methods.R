@@ -51,7 +51,7 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
       residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),
       effects = if (check_flag(effects, "effects")) marginal_effects(object),
       noise = if (effects) fit_noise(object, start_run(object$control, "Standard errors")), digits = digits,
-      bytes = 8 * (as.double(m)^2 + length(object$centers))
+      bytes = 8 * as.double(m)^2 + as.double(utils::object.size(object$centers))
     ))
   )
 }

@@ -9,7 +9,7 @@
 #' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
 #'
 #' @param x A fit from [falkon()] that keeps its rows.
-#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"`.
+#' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows).
 #' @param variables Names of the variables whose partial dependence is shown. `NULL`: the first `max_dims`.
 #' @param se Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to 3,000
 #'   centres.
@@ -69,6 +69,7 @@ PANELS <- c("fitted", "residuals", "iterations", "partial")
 # A list by panel of data frames; those that do not apply to the fit are left out.
 falkon_panels <- function(fit, which, variables, se, level, n_grid, max_dims, points) {
   which <- check_panels(which)
+  if (inherits(fit$centers, "sparseMatrix")) which <- setdiff(which, "partial")
   level <- check_level(level)
   n_grid <- check_count(n_grid, "n_grid", min = 2)
   most <- most_shown(points, "points", 2000L)

@@ -12,7 +12,7 @@ test_that("print() fits one screen and says what was fitted", {
     expect_true(any(grepl(text, shown, fixed = TRUE)), info = text)
   }
   expect_output(print(falkon(mpg ~ wt, mtcars)), "Lambda: .* chosen from the data")
-  expect_output(print(falkon(mpg ~ wt, mtcars, bandwidth = 1, centers = 5)), "Centres:   5, drawn by \"uniform\"")
+  expect_output(print(falkon(mpg ~ wt + disp + qsec, mtcars[-(10:11), ], bandwidth = 1, lambda = 1, centers = 5)), "Centres:   5, drawn by \"uniform\"")
   expect_output(print(two_fit), "Kernel logistic regression.*versicolor, virginica.*misclassified")
   expect_output(print(three_fit), "Multinomial")
   expect_output(print(falkon(Species ~ ., iris, loss = "squared", bandwidth = 2, lambda = 1e-3)), "by squared loss")
