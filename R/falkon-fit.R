@@ -223,10 +223,12 @@ new_falkon <- function(problem, response, spec, solved) {
     call = spec$call, kernel = spec$kernel, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
     loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
-    intercept = solved$intercept, has_offset = !is.null(problem$offset), classes = response$classes,
-    binary = response$binary, n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
+    intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
+    classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
+    outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
+    held = spec$held, chosen = spec$chosen, centers_given = length(spec$centers) > 1 || !is.null(spec$start),
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())
   )

@@ -31,6 +31,12 @@
 #' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
 #' scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
 #'
+#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half of its
+#' free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say of the
+#' matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"` and `"imq"`
+#' in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes time linear in
+#' `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two cores.
+#'
 #' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU and,
 #' by default, in single precision with short sums in double on GPUs, which suffices down to the error of the method
 #' itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
@@ -62,7 +68,7 @@
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
 #' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
-#'   included.
+#'   included. `NULL`: 20, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
@@ -96,14 +102,19 @@
 #' # classes, with probabilities
 #' fit <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
-falkon <- function(x, ...) UseMethod("falkon")
+falkon <- function(x, ...) {
+  # data |> falkon(formula = y ~ a), as lm() takes it
+  if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
+  UseMethod("falkon")
+}
 
 #' @rdname falkon
 #' @export
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 50, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = NULL, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL,
+                           keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -118,12 +129,16 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
-  fit_rows(rows, y, spec, run)
+  fit <- fit_rows(rows, y, spec, run)
+  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit
 }
 
 #' @rdname falkon
 #' @export
 falkon.data.frame <- function(x, y, ...) {
+  # data |> falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     fit <- falkon.default(as_points(x, "x"), y, ...)
   } else {
@@ -131,8 +146,12 @@ falkon.data.frame <- function(x, y, ...) {
     fit <- falkon.default(frame$points, y, ...)
     if (inherits(fit, "falkon_plan")) return(fit)
     fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
+    fit$variables <- names(x)
+    if (!is.null(fit$data)) fit$data$frame <- frame_rows(x, fit$held)
   }
-  if (inherits(fit, "falkon")) fit$call <- falkon_call(match.call())
+  if (inherits(fit, "falkon_plan")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$call <- falkon_call(match.call())
   fit
 }
 
@@ -147,10 +166,20 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
   if (inherits(fit, "falkon_plan")) return(fit)
-  fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
-    frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
+  parts <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables")
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
   fit$call <- falkon_call(call)
   fit
+}
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- falkon.formula
+  call
 }
 
 falkon_call <- function(call) {
@@ -174,6 +203,11 @@ check_falkon_dots <- function(...) {
       other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
     )
   }
+  near <- lapply(...names(), nearest_choice, setdiff(names(formals(falkon.default)), "..."))
+  misspelt <- which(lengths(near) > 0)[1]
+  if (!is.na(misspelt)) {
+    stop_argument(...names()[misspelt], "is not an argument of this function (did you mean `", near[[misspelt]], "`?)")
+  }
   check_dots_empty(...)
 }
 
@@ -189,8 +223,9 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     kernel = check_kernel(kernel), bandwidth = bandwidth, lambda = check_penalty(lambda), centers = centers,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
-    exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
-    tol = if (!is.null(tol)) check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
+    exact = if (!is.null(exact)) check_flag(exact, "exact"),
+    max_iter = if (!is.null(max_iter)) check_count(max_iter, "max_iter"), tol = if (!is.null(tol)) check_tol(tol),
+    validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
     keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
 }
@@ -235,6 +270,7 @@ hold_out <- function(rows, response, spec) {
   spec$validation <- list(
     x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
   )
+  spec$held <- index
   kept <- seq_len(rows$n)[-index]
   if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
     spec$centers <- match(spec$centers, kept)
@@ -252,9 +288,13 @@ response_values <- function(response, index) {
 
 # Numbers that nobody gave. Few rows are all centres.
 settle_defaults <- function(rows, response, weights, spec, run) {
-  if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
+  if (is.null(spec$exact)) {
+    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
+  }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
-  if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
+  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 20L
+  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
+  if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
@@ -280,7 +320,7 @@ settle_start <- function(spec, outputs) {
   if (found != outputs) {
     stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
   }
-  if (start$exact) stop_argument("start", "must be a fit with centres: found an exact one")
+  if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
   if (is.null(spec$lambda)) spec$lambda <- start$lambda
