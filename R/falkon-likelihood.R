@@ -132,8 +132,8 @@ fit_criteria <- function(fit, run) {
 #'
 #' **Cost**: computed when first asked for, and kept with the fit: \eqn{O(n m^2 + m^3)}{O(nm^2 + m^3)} with `m` centres,
 #' never `n` x `m` in memory. An exact fit of more rows than are factorised (4,000 on the CPU) has an estimate of its
-#' degrees of freedom, from 16 random vectors (its relative error is about
-#' \eqn{\sqrt{1 / (8\,edf)}}{sqrt(1 / (8 edf))}), and standard errors of up to 1,000 predictions at a time, but neither
+#' degrees of freedom, from 8 random vectors (its relative error is about
+#' \eqn{\sqrt{1 / (4\,edf)}}{sqrt(1 / (4 edf))}), and standard errors of up to 1,000 predictions at a time, but neither
 #' leverages nor draws.
 #'
 #' @param object,model A fit from [falkon()] that keeps its rows.

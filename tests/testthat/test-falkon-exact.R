@@ -138,7 +138,7 @@ test_that("an estimate of the degrees of freedom is near their number, and stand
   local_binding("is_factorised", \(system) TRUE)
   direct <- exact_fit(case)
   edf <- 600 - df.residual(direct)
-  expect_lt(abs(600 - estimate - edf), 4 * sqrt(edf / 8))
+  expect_lt(abs(600 - estimate - edf), 4 * sqrt(edf / 4))
   literal <- predict(direct, case$at, se.fit = TRUE)$se.fit / sigma(direct)
   expect_equal(found$se.fit / found$residual.scale, literal, tolerance = 1e-4)
 })
