@@ -215,7 +215,7 @@ hatvalues.falkon <- function(model, ...) {
   found <- leverage_of(model, run)
   w <- fit_weights(model)
   values <- found$leverage + found$ones * w / sum(w)
-  restore_fitted(model, one_column(values))
+  restore_fitted(model, as_vector_if_one(values))
 }
 
 #' @rdname falkon-likelihood
@@ -229,7 +229,7 @@ rstandard.falkon <- function(model, ...) {
   w <- fit_weights(model)
   scale <- sqrt(w / (1 - as.vector(found$leverage + found$ones * w / sum(w))))
   values <- scale_columns(scale * (model$data$y - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma)
-  restore_fitted(model, one_column(values))
+  restore_fitted(model, as_vector_if_one(values))
 }
 
 #' @rdname falkon-likelihood

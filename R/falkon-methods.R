@@ -281,7 +281,7 @@ coef.falkon <- function(object, ...) {
 #' @export
 fitted.falkon <- function(object, ...) {
   check_dots_empty(...)
-  restore_fitted(object, one_column(fit_means(object)))
+  restore_fitted(object, as_vector_if_one(fit_means(object)))
 }
 
 #' @rdname falkon-methods
@@ -289,10 +289,10 @@ fitted.falkon <- function(object, ...) {
 residuals.falkon <- function(object, type = c("response", "deviance", "pearson"), ...) {
   check_dots_empty(...)
   type <- check_choice(type, c("response", "deviance", "pearson"), "type")
-  restore_fitted(object, one_column(fit_residuals(object, type)))
+  restore_fitted(object, as_vector_if_one(fit_residuals(object, type)))
 }
 
-one_column <- function(x) if (is.matrix(x) && ncol(x) == 1) as.vector(x) else x
+as_vector_if_one <- function(x) if (is.matrix(x) && ncol(x) == 1) as.vector(x) else x
 
 # Means of the response: n x t, for logistic loss probabilities, of the second of two classes or of all.
 fit_means <- function(fit) {

@@ -90,7 +90,7 @@ bound_pass <- function(task, z, s) {
   # a = (Q + s)^-1 y, by Woodbury's identity
   a <- (task$y - crossprod(cross$K, Mi %*% (cross$K %*% task$y)) / s) / s
   signal <- colMeans(task$y * a)
-  own_diagonal <- kernel_diagonal(z, task$kernel)
+  own_diagonal <- own_kernels(z, task$kernel)
   lacking <- sum(own_diagonal$K) - sum(Ui * S)
   value <- mean(log(signal)) / 2 + (sum(log(diag(RM))) - sum(log(diag(Ru)))) / n + log(s) / 2 + lacking / (2 * s * n) +
     (1 + log(2 * pi)) / 2
@@ -110,7 +110,7 @@ bound_pass <- function(task, z, s) {
 BOUND_JITTER <- 1e-8
 
 # k(x, x) and its slope: 1 and none for kernels of r.
-kernel_diagonal <- function(z, kernel) {
+own_kernels <- function(z, kernel) {
   of <- KERNEL_SLOPES[[kernel$name]]
   u <- as.matrix(if (is_radial(kernel)) rep(0, nrow(z)) else square_sums(z))
   K <- of$value(u, kernel$parameters)

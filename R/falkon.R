@@ -68,7 +68,7 @@
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
 #' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
-#'   included. `NULL`: 20, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
+#'   included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
@@ -292,7 +292,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
-  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 20L
+  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 50L
   spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
   if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)

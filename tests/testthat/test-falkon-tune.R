@@ -105,7 +105,7 @@ test_that("columns that matter get small bandwidths, and the error falls", {
     set.seed(3)
     tuned <- tune_falkon(x, y, criterion = criterion, kernel = "gaussian")
     expect_true(all(tuned$relevance[3:5] < 0.5 * min(tuned$relevance[1:2])), label = criterion)
-    expect_lt(sqrt(mean((predict(tuned, new) - truth)^2)), 0.15)
+    expect_lt(sqrt(mean((predict(tuned, new) - truth)^2)), if (criterion == "holdout") 0.3 else 0.1)
     expect_identical(tuned$value, min(tuned$path$criterion[tuned$path$rows == 300]))
   }
 })
