@@ -264,7 +264,7 @@ setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
   size <- dim(x)
   rows <- if (missing(i)) seq_len(size[1]) else pick(i, size[1], "i")
   columns <- if (missing(j)) seq_len(size[2]) else pick(j, size[2], "j")
-  check_memory(8 * 3 * length(rows) * length(columns), "i")
+  check_memory(8 * 2 * length(rows) * length(columns), "i")
   values <- if (x@transposed) t(matrix_part(x, columns, rows)) else matrix_part(x, rows, columns)
   if (drop && (length(rows) == 1 || length(columns) == 1)) as.vector(values) else values
 }
@@ -289,21 +289,19 @@ pick <- function(index, size, arg) {
 
 # A part of the matrix that is not transposed, with the weights.
 matrix_part <- function(op, rows, columns) {
-  blocks <- blocks_of(length(columns))
-  parts <- lapply(blocks, \(block) kernel_values(op, rows, columns[block]))
-  values <- if (length(parts) == 0) matrix(0, length(rows), 0) else do.call(cbind, parts)
+  values <- kernel_values(op, rows, columns)
   if (is.null(op@weights)) values else values * rep(op@weights[columns], each = length(rows))
 }
 
-# Kernels at some targets and not many sources: the sums of one source at a time.
+# Kernels at some targets and sources.
 kernel_values <- function(op, rows, columns) {
-  if (length(rows) == 0) return(matrix(0, 0, length(columns)))
-  sources <- op@sources
-  at <- if (is.null(op@at)) sources$points else op@at
-  sources <- sum_sources(sources$points[columns, , drop = FALSE], NULL, sources$L, sources$kernel)
-  run <- run_control(replace(op@asked, c("engine", "tol", "precision"), list("exact", 0, "double")))
-  on.exit(close_progress(run))
-  kernel_sum_of(sources, at[rows, , drop = FALSE], diag(length(columns)), run, as_matrix = TRUE)$sums
+  if (length(rows) == 0 || length(columns) == 0) return(matrix(0, length(rows), length(columns)))
+  of <- \(points, rows) if (identical(rows, seq_len(nrow(points)))) points else points[rows, , drop = FALSE]
+  points <- op@sources$points
+  at <- if (!is.null(op@at)) of(op@at, rows) else if (!identical(rows, columns)) of(points, rows)
+  sources <- sum_sources(of(points, columns), NULL, op@sources$L, op@sources$kernel)
+  run <- start_run(op@asked, "Computing kernels")
+  kernel_matrix_of(sources, at, run)
 }
 
 blocks_of <- function(n, size = 256) {

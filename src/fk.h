@@ -37,7 +37,9 @@ enum fk_status {
   FK_STATUS_FORKED = 5,
   FK_STATUS_NO_DEVICE = 6,
   FK_STATUS_DEVICE = 7,
-  FK_STATUS_INTERNAL = 8
+  FK_STATUS_INTERNAL = 8,
+  FK_STATUS_SINGULAR = 9,
+  FK_STATUS_LOST = 10
 };
 
 /* Owned by the caller; the first failure fills it, later ones leave it. */
@@ -388,6 +390,8 @@ struct fk_work {
 };
 struct fk_work fk_task_work(const struct fk_task *task);
 
+struct fk_dense; /* core/dense.h */
+
 /* An engine knows nothing of R: it sums kernels on whitened points. */
 struct fk_engine {
   const char *name;
@@ -413,26 +417,14 @@ struct fk_engine {
    * are the better way here, and nothing was done. NULL: they always are. */
   enum fk_status (*normal)(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                            double *product, struct fk_stats *stats, struct fk_error *err);
+  /* Kernels of the task's targets, the rows, at its sources, the columns, in double and by differences or
+   * products, to the host's memory or that of the options' first device. Of sources at themselves, the lower
+   * triangle alone. NULL: of an engine that is not exact. */
+  enum fk_status (*matrix)(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
+                           struct fk_error *err);
 };
 
 extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engine_fast_cpu, fk_engine_fast_cuda;
-
-/* ---- GPUs ------------------------------------------------------------------------------------- */
-
-struct fk_gpu {
-  int index, multiprocessors;
-  char name[96], capability[8];
-  double memory_total, memory_free, cached; /* bytes; cached: of training points kept there */
-  bool architecture_built;
-};
-struct fk_gpu_info {
-  char driver[16], status[200]; /* "available", or why CUDA is off */
-  int n_devices;
-  struct fk_gpu devices[FK_MAX_DEVICES];
-};
-/* Both work in every build: without CUDA there is nothing to report or release. */
-void fk_gpu_info(struct fk_gpu_info *info); /* touches the driver */
-void fk_gpu_release(void);
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
@@ -444,6 +436,9 @@ enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, 
 enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal *normal,
                                  const struct fk_opts *opts, double *product, struct fk_stats *stats,
                                  struct fk_error *err);
+/* The m x n matrix of kernels at y, exact, by the CPU. */
+enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
+                                double *K, struct fk_error *err);
 /* log |sum_i w_i f k|, which never underflows, and whether the sum is negative (negative: NULL if of no interest).
  */
 struct fk_logs {

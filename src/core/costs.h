@@ -127,6 +127,13 @@ struct fk_fast_choice_costs {
   double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
 };
 
+/* Factors of dense matrices; of the host and of a device. */
+struct fk_dense_costs {
+  int64_t whole[2]; /* orders that the library gets as they are; larger ones are done in blocks ... */
+  int64_t block[2]; /* ... of this one */
+  double device;    /* from this order on a device has them, where there is one */
+};
+
 /* When to tell that a tolerance would be faster. */
 struct fk_hint_costs {
   double work;        /* multiply-adds, fewer of which are short on any machine */
@@ -148,6 +155,7 @@ struct fk_costs {
   struct fk_grid_cuda_costs grid_cuda;
   struct fk_direct_costs direct;
   struct fk_fast_choice_costs choice;
+  struct fk_dense_costs dense;
   struct fk_hint_costs hint;
 };
 extern const struct fk_costs fk_costs;

@@ -21,6 +21,7 @@ struct fk_dense {
   void *data;
   enum fk_type type;
   int64_t n, d, ld; /* rows, columns, from one column to the next */
+  uint64_t place;   /* of the memory that alloc() gave; 0: of the host */
 };
 
 /* None of them: the lower triangle, from the left, not transposed. */
@@ -37,8 +38,11 @@ enum fk_dense_flag {
 struct fk_dense_ops {
   const char *name;
 
-  /* A of the given n, d and type: its data and ld, nothing that is set yet. It is freed before R has control
-   * again; NULL is fine, and so is a matrix that was lost with its device. */
+  /* Has this machine what operations need? It is loaded now. And is A (NULL: none), which alloc() gave, still
+   * there, or lost with its device? */
+  enum fk_status (*ready)(int device, const struct fk_dense *A, struct fk_error *err);
+  /* A of the given n, d and type: its data and ld, nothing that is set yet. To be freed: NULL is fine, and so is a
+   * matrix that was lost with its device. */
   enum fk_status (*alloc)(int device, struct fk_dense *A, struct fk_error *err);
   void (*free)(int device, struct fk_dense *A);
   /* From the host's memory and back, between matrices of one type and size. */
@@ -61,8 +65,12 @@ struct fk_dense_ops {
    * (NaN is not); A is lost then. That is no failure: add to the diagonal and come again. */
   enum fk_status (*potrf)(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                           struct fk_error *err);
-  /* The same triangle of L'L, FK_UPPER: of R R'. */
+  /* The same triangle of L'L, FK_UPPER: of R R'. Large matrices: core/blocked.h. */
   enum fk_status (*lauum)(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err);
+  /* A triangle of A to the other one of B, B = A' diag(s): row for column, and column k times s[k], s being n x 1;
+   * NULL: ones. FK_UPPER: A's upper triangle. B may be A. */
+  enum fk_status (*transpose)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
+                              const struct fk_dense *B, struct fk_error *err);
   /* Eigenvalues of a symmetric A, of which one triangle is read, ascending, to the n x 1 matrix `values`;
    * eigenvectors to the columns of A. */
   enum fk_status (*syev)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
@@ -75,16 +83,21 @@ const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error
 
 /* n x d doubles of the host, one column after the other. */
 static inline struct fk_dense fk_dense_of(const double *data, int64_t n, int64_t d) {
-  struct fk_dense A = {(void *)data, FK_DOUBLE, n, d, n > 1 ? n : 1};
+  struct fk_dense A = {(void *)data, FK_DOUBLE, n, d, n > 1 ? n : 1, 0};
   return A;
 }
 static inline size_t fk_type_size(enum fk_type type) { return type == FK_DOUBLE ? sizeof(double) : sizeof(float); }
 /* n x d of it, from a row and a column on. */
 static inline struct fk_dense fk_dense_part(const struct fk_dense *A, int64_t row, int64_t column, int64_t n,
                                             int64_t d) {
-  struct fk_dense part = {(char *)A->data + (size_t)(row + column * A->ld) * fk_type_size(A->type), A->type, n, d,
-                          A->ld};
+  struct fk_dense part = {
+      (char *)A->data + (size_t)(row + column * A->ld) * fk_type_size(A->type), A->type, n, d, A->ld, A->place};
   return part;
+}
+/* The diagonal of a square one, as a row. */
+static inline struct fk_dense fk_dense_diagonal(const struct fk_dense *A) {
+  struct fk_dense diagonal = {A->data, A->type, 1, A->n, A->ld + 1, A->place};
+  return diagonal;
 }
 
 /* ---- for the tables: FK_STATUS_INTERNAL where matrices do not go together ---------------------- */
@@ -97,6 +110,8 @@ enum fk_status fk_dense_check_syrk(unsigned flags, const struct fk_dense *A, con
 /* Of trmm and trsm. */
 enum fk_status fk_dense_check_triangle(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
                                        struct fk_error *err);
+enum fk_status fk_dense_check_transpose(const struct fk_dense *A, const struct fk_dense *s,
+                                        const struct fk_dense *B, struct fk_error *err);
 /* Of potrf and lauum, and of syev; values NULL: there are none. */
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err);

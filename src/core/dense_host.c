@@ -7,6 +7,7 @@
 
 #include "aligned.h"
 #include "count.h"
+#include "pool.h"
 #include "threads.h"
 
 #ifndef USE_FC_LEN_T
@@ -35,6 +36,11 @@ static enum fk_status view_of(const struct fk_dense *A, struct view *out, struct
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of %.0f x %.0f is more than BLAS can count", (double)A->n,
                    (double)A->d);
   *out = (struct view){A->data, (int)A->n, (int)A->d, (int)A->ld};
+  return FK_STATUS_OK;
+}
+
+static enum fk_status host_ready(int device, const struct fk_dense *A, struct fk_error *err) {
+  (void)device, (void)A, (void)err;
   return FK_STATUS_OK;
 }
 
@@ -71,6 +77,43 @@ static enum fk_status host_copy(int device, const struct fk_dense *from, const s
   rows.ld = x.ld;
   fk_copy_rows(&rows, y.data, y.ld, 0);
   return status;
+}
+
+/* Squares of numbers that stay in the first cache while one side is read along the other. */
+enum { SQUARE = 32 };
+
+struct transpose {
+  struct view from, to;
+  const double *s;
+  bool upper; /* of `from` */
+};
+
+/* Columns of squares. */
+static void transpose_columns(void *data, int64_t first, int64_t end, int slot) {
+  const struct transpose *t = data;
+  const int64_t n = t->to.n, ld = t->to.ld, from_ld = t->from.ld;
+  (void)slot;
+  for (int64_t column = first * SQUARE; column < fk_smaller(n, end * SQUARE); column += SQUARE)
+    for (int64_t row = t->upper ? column : 0; row < (t->upper ? n : column + 1); row += SQUARE)
+      for (int64_t j = column; j < fk_smaller(n, column + SQUARE); j++) {
+        int64_t begin = t->upper ? fk_larger(row, j) : row;
+        int64_t last = t->upper ? fk_smaller(n, row + SQUARE) : fk_smaller(j + 1, row + SQUARE);
+        for (int64_t i = begin; i < last; i++)
+          t->to.data[i + j * ld] = t->from.data[j + i * from_ld] * (t->s ? t->s[j] : 1);
+      }
+}
+
+static enum fk_status host_transpose(int device, unsigned flags, const struct fk_dense *A,
+                                     const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
+  struct transpose t = {.s = s ? s->data : NULL, .upper = flags & FK_UPPER};
+  (void)device;
+  enum fk_status status = fk_dense_check_transpose(A, s, B, err);
+  if (!status) status = view_of(A, &t.from, err);
+  if (!status) status = view_of(B, &t.to, err);
+  if (status) return status;
+  double bytes = 8.0 * (double)B->n * (double)B->n;
+  fk_parallel_for(fk_threads_for_bytes(0, bytes), fk_pieces(B->n, SQUARE), 1, transpose_columns, &t);
+  return FK_STATUS_OK;
 }
 
 /* ---- BLAS ------------------------------------------------------------------------------------- */
@@ -192,6 +235,7 @@ static enum fk_status host_syev(int device, unsigned flags, const struct fk_dens
 
 const struct fk_dense_ops fk_dense_host = {
     .name = "host",
+    .ready = host_ready,
     .alloc = host_alloc,
     .free = host_free,
     .send = host_copy,
@@ -202,5 +246,6 @@ const struct fk_dense_ops fk_dense_host = {
     .trsm = host_trsm,
     .potrf = host_potrf,
     .lauum = host_lauum,
+    .transpose = host_transpose,
     .syev = host_syev,
 };

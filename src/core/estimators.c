@@ -6,6 +6,7 @@
 #include "aligned.h"
 #include "../fk.h"
 #include "count.h"
+#include "dense.h"
 #include "plan.h"
 #include "pool.h"
 #include "threads.h"
@@ -24,6 +25,16 @@ static struct fk_task task_of(struct fk_operator *op, const struct fk_matrix *y)
   task.weights = op->weights;
   memcpy(task.factor, plain, sizeof plain);
   return task;
+}
+
+enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
+                                double *K, struct fk_error *err) {
+  enum fk_status status = fk_operator_here(op, opts->threads, NULL, err);
+  struct fk_task task = task_of(op, y);
+  struct fk_dense to = fk_dense_of(K, fk_n_targets(&task), op->x.n);
+  if (!status) status = fk_engine_exact_cpu.matrix(&task, opts, &to, err);
+  if (!status && !y->data) status = fk_dense_host.transpose(0, 0, &to, NULL, &to, err);
+  return status;
 }
 
 /* On the engine that the options ask for. */

@@ -8,6 +8,7 @@
 
 #include "../fk_config.h"
 #include "costs.h"
+#include "gpu.h"
 
 static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cpu,

@@ -26,6 +26,8 @@ const char *fk_status_name(enum fk_status status) {
     case FK_STATUS_FORKED: return "forked";
     case FK_STATUS_NO_DEVICE: return "no_device";
     case FK_STATUS_DEVICE: return "device";
+    case FK_STATUS_SINGULAR: return "singular";
+    case FK_STATUS_LOST: return "lost";
     case FK_STATUS_INTERNAL: break;
   }
   return "internal";

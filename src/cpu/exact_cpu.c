@@ -17,7 +17,7 @@
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
  * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
  * single precision makes of them. */
-static void choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
+void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode) {
   const struct fk_exact_limits *limits = &fk_costs.limits;
   bool single = precision == FK_PRECISION_SINGLE || precision == FK_PRECISION_FAST;
@@ -62,7 +62,7 @@ void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, 
 static void describe(const struct fk_opts *opts, struct fk_stats *stats) {
   struct fk_kernel_mode mode;
   const struct fk_kernel_form gaussian = {.type = FK_FORM_GAUSSIAN};
-  choose_mode(opts->precision, &gaussian, 0, fk_costs.limits.difference_dimension + 1, &mode);
+  fk_cpu_choose_mode(opts->precision, &gaussian, 0, fk_costs.limits.difference_dimension + 1, &mode);
   fk_cpu_describe(stats, &mode, fk_threads(opts->threads));
 }
 
@@ -148,8 +148,8 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   struct fk_kernel_mode mode, tail_mode;
   struct fk_kernel_form form = fk_task_form(task);
   struct fk_sweep sweep;
-  choose_mode(opts->precision, &form, radius2, d, &mode);
-  choose_mode(FK_PRECISION_DOUBLE, &form, radius2, d, &tail_mode);
+  fk_cpu_choose_mode(opts->precision, &form, radius2, d, &mode);
+  fk_cpu_choose_mode(FK_PRECISION_DOUBLE, &form, radius2, d, &tail_mode);
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, false, threads, err);
   if (status) return status;
@@ -179,7 +179,7 @@ static enum fk_status normal(struct fk_operator *op, const struct fk_normal *nor
   struct fk_sweep sweep;
   enum fk_status status = radius2_of(&task, threads, &radius2, err);
   if (status) return status;
-  choose_mode(opts->precision, &form, radius2, d, &mode);
+  fk_cpu_choose_mode(opts->precision, &form, radius2, d, &mode);
   if (normal->rows == op || !fk_sweep_kept_rows(n, mode.single)) return FK_STATUS_UNSUPPORTED;
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, &task, opts, &mode, false, threads, err);
@@ -203,4 +203,5 @@ const struct fk_engine fk_engine_exact_cpu = {
     .sums = sums,
     .debiased_loo = fk_cpu_debiased_loo,
     .normal = normal,
+    .matrix = fk_cpu_matrix,
 };

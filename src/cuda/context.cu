@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../core/gpu.h"
 #include "common.cuh"
 
 static struct fk_cuda_context *contexts[FK_MAX_DEVICES];

@@ -1,8 +1,10 @@
 /* The .Call entry points about the machine and the build. */
 #include <string.h>
 
+#include "../core/gpu.h"
 #include "../core/plan.h"
 #include "../core/pool.h"
+#include "../core/preconditioner.h"
 #include "../cpu/tile.h"
 #include "../fk_config.h"
 #include "ffi.h"
@@ -140,6 +142,7 @@ SEXP ffi_gpu_info(void) {
 }
 
 SEXP ffi_gpu_release(void) {
+  fk_preconditioners_release();
   fk_gpu_release();
   return R_NilValue;
 }

@@ -1,0 +1,55 @@
+# Matrices of kernels as numbers, and the preconditioner that is made of them: T'T = K + jitter, A'A = scale T W T' +
+# lambda I, both in one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All of its .Call()s stand here.
+
+# The matrix of kernels in double, exact to rounding: rows `at` (a checked matrix; NULL: the sources themselves), columns
+# the sources.
+kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
+
+# T of `K`: sources (of sum_sources(), their points the centres) or a symmetric matrix, with `diagonal` (a number, or
+# one for each centre) added, and `jitter` times m times the mean of the diagonal. Where there is no such factor, 100
+# times the jitter is tried, up to MOST_JITTER; `jitter` NULL: none, and no second try. An error of class
+# flashkernel_error_singular where nothing helps.
+#
+# A list: `jitter` that was taken and the factorisations it took (`steps`), `bytes` on `backend`, `seconds`. Its memory
+# goes with the object, when R collects it, or by free_preconditioner().
+new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
+  m <- nrow(if (is.matrix(K)) K else K$points)
+  # on a GPU, its own memory is what counts
+  if (run$backend == "cpu" || !backend_info()$cuda_built) check_memory(8 * m * (m + 1), "centers")
+  begin <- proc.time()[["elapsed"]]
+  diagonal <- if (any(diagonal != 0)) rep_len(as.double(diagonal), m)
+  made <- .Call(ffi_preconditioner, K, diagonal, if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER)), run)
+  seconds <- proc.time()[["elapsed"]] - begin
+  structure(c(made, list(m = m, seconds = seconds)), class = "preconditioner")
+}
+
+# Beyond it, the jitter would change the fit more than a smaller bandwidth does.
+MOST_JITTER <- 1e-6
+
+# A of it, in place, for weights of the centres (NULL: ones); again for others, as T stays.
+precondition <- function(P, weights = NULL, scale = 1 / P$m, lambda, progress = NULL) {
+  if (!is.null(weights)) weights <- as.double(weights)
+  .Call(ffi_precondition, P$handle, weights, as.double(scale), as.double(lambda), progress)
+  invisible(P)
+}
+
+# Products with the factors and solves, in the order of their codes in C.
+FACTOR_STEPS <- c("T", "T^-1", "T'", "T^-T", "A", "A^-1", "A'", "A^-T")
+
+# v, an m x t matrix or a vector, after all `steps` of FACTOR_STEPS, the first one done first: a matrix.
+apply_factors <- function(P, v, steps) {
+  v <- as.matrix(v)
+  storage.mode(v) <- "double"
+  .Call(ffi_apply_factors, P$handle, v, match(steps, FACTOR_STEPS) - 1L)
+}
+
+# "T" or "A", upper triangular, for small m.
+factor_of <- function(P, which = "T") factor_numbers(P, which, TRUE)
+
+# The logarithm of the determinant of T'T or A'A.
+log_det <- function(P, which = "T") 2 * sum(log(factor_numbers(P, which, FALSE)))
+
+# The whole of it, or its diagonal.
+factor_numbers <- function(P, which, whole) .Call(ffi_factor, P$handle, match(which, FACTOR_STEPS) - 1L, whole)
+
+free_preconditioner <- function(P) invisible(.Call(ffi_free_preconditioner, P$handle))

@@ -1,0 +1,108 @@
+/* Factors and products of triangles in blocks. What is to the left of a block's column, or above its row, is done:
+ * the block takes what it needs of it in long products, and is written once. */
+#include "blocked.h"
+
+#include "costs.h"
+#include "count.h"
+
+/* What is beside a block, in strips of so many: long enough to keep a device busy, short between two looks. */
+enum { STRIP = 8 };
+
+static int64_t block_of(const struct fk_blocked *how, int64_t n) {
+  const int where = how->ops == &fk_dense_host ? 0 : 1;
+  if (how->block > 0) return how->block;
+  return n <= fk_costs.dense.whole[where] ? fk_larger(n, 1) : fk_costs.dense.block[where];
+}
+
+/* With `done` of n columns: either operation takes 3 x^2 - 2 x^3 of its time for the first x of them. */
+static enum fk_status look_up(const struct fk_blocked *how, int64_t done, int64_t n, struct fk_error *err) {
+  double x = (double)done / (double)n;
+  if (how->poll.fn && how->poll.fn(how->poll.data, x * x * (3 - 2 * x)))
+    return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
+  return FK_STATUS_OK;
+}
+
+/* Rows (of an upper triangle: columns) at .. at + count - 1 of A, and of these numbers first .. end - 1: so what
+ * follows is written for a lower triangle, and the upper one is its mirror image. */
+static struct fk_dense beside(const struct fk_dense *A, bool upper, int64_t at, int64_t count, int64_t first,
+                              int64_t end) {
+  return upper ? fk_dense_part(A, first, at, end - first, count) : fk_dense_part(A, at, first, count, end - first);
+}
+
+/* ---- A = L L' --------------------------------------------------------------------------------- */
+
+/* X := (X - Y Z') L^-T, L being the block on the diagonal, Z what is left of it, X and Y a strip below them. */
+static enum fk_status factor_strip(const struct fk_blocked *how, bool upper, const struct fk_dense *corner,
+                                   const struct fk_dense *Y, const struct fk_dense *Z, const struct fk_dense *X,
+                                   struct fk_error *err) {
+  const struct fk_dense_ops *ops = how->ops;
+  enum fk_status status = FK_STATUS_OK;
+  if (upper ? Z->n > 0 : Z->d > 0)
+    status = upper ? ops->gemm(how->device, FK_TRANSPOSED, -1, Z, Y, 1, X, err)
+                   : ops->gemm(how->device, FK_TRANSPOSED_B, -1, Y, Z, 1, X, err);
+  if (status) return status;
+  return ops->trsm(how->device, FK_TRANSPOSED | (upper ? FK_UPPER : FK_RIGHT), 1, corner, X, err);
+}
+
+enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
+                                int64_t *pivot, struct fk_error *err) {
+  const struct fk_dense_ops *ops = how->ops;
+  const bool upper = flags & FK_UPPER;
+  const int64_t n = A->n, block = block_of(how, n);
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  *pivot = 0;
+  for (int64_t first = 0; first < n && !status && *pivot == 0; first += block) {
+    const int64_t end = fk_smaller(n, first + block), count = end - first;
+    struct fk_dense corner = fk_dense_part(A, first, first, count, count),
+                    Z = beside(A, upper, first, count, 0, first);
+    if (first > 0) status = ops->syrk(how->device, upper ? FK_UPPER | FK_TRANSPOSED : 0, -1, &Z, 1, &corner, err);
+    if (!status) status = ops->potrf(how->device, flags, &corner, pivot, err);
+    if (*pivot > 0) *pivot += first;
+    for (int64_t at = end; at < n && !status && *pivot == 0; at += STRIP * block) {
+      const int64_t rows = fk_smaller(n - at, STRIP * block);
+      struct fk_dense X = beside(A, upper, at, rows, first, end), Y = beside(A, upper, at, rows, 0, first);
+      status = factor_strip(how, upper, &corner, &Y, &Z, &X, err);
+      if (!status) status = look_up(how, first, n, err);
+    }
+    if (!status) status = look_up(how, end, n, err);
+  }
+  return status;
+}
+
+/* ---- L'L -------------------------------------------------------------------------------------- */
+
+/* X := L'X + Z'Y, L being the block on the diagonal, Z what is below it, X and Y a strip to the left of them. */
+static enum fk_status multiply_strip(const struct fk_blocked *how, bool upper, const struct fk_dense *corner,
+                                     const struct fk_dense *Y, const struct fk_dense *Z, const struct fk_dense *X,
+                                     struct fk_error *err) {
+  const struct fk_dense_ops *ops = how->ops;
+  enum fk_status status =
+      ops->trmm(how->device, FK_TRANSPOSED | (upper ? FK_UPPER | FK_RIGHT : 0), 1, corner, X, err);
+  if (status || (upper ? Z->d == 0 : Z->n == 0)) return status;
+  return upper ? ops->gemm(how->device, FK_TRANSPOSED_B, 1, Y, Z, 1, X, err)
+               : ops->gemm(how->device, FK_TRANSPOSED, 1, Z, Y, 1, X, err);
+}
+
+enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, const struct fk_dense *A,
+                                struct fk_error *err) {
+  const struct fk_dense_ops *ops = how->ops;
+  const bool upper = flags & FK_UPPER;
+  const int64_t n = A->n, block = block_of(how, n);
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  for (int64_t first = 0; first < n && !status; first += block) {
+    const int64_t end = fk_smaller(n, first + block), count = end - first;
+    struct fk_dense corner = fk_dense_part(A, first, first, count, count),
+                    Z = beside(A, upper, end, n - end, first, end);
+    for (int64_t at = 0; at < first && !status; at += STRIP * block) {
+      const int64_t to = fk_smaller(first, at + STRIP * block);
+      struct fk_dense X = beside(A, upper, first, count, at, to), Y = beside(A, upper, end, n - end, at, to);
+      status = multiply_strip(how, upper, &corner, &Y, &Z, &X, err);
+      if (!status) status = look_up(how, first, n, err);
+    }
+    if (!status) status = ops->lauum(how->device, flags, &corner, err);
+    if (!status && end < n)
+      status = ops->syrk(how->device, upper ? FK_UPPER : FK_TRANSPOSED, 1, &Z, 1, &corner, err);
+    if (!status) status = look_up(how, end, n, err);
+  }
+  return status;
+}

@@ -1,0 +1,98 @@
+/* The matrix of kernels itself, as numbers: for preconditioners, and for who wants to look at it. */
+#include <math.h>
+#include <string.h>
+
+#include "../core/count.h"
+#include "../core/dense.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "exact_cpu.h"
+
+struct matrix {
+  struct fk_kernel_mode mode;
+  unsigned flags;
+  struct fk_packed rows, columns; /* targets and sources; where these are the same, `columns` alone */
+  const struct fk_packed *targets;
+  bool own; /* targets are the sources: the lower triangle */
+  const struct fk_dense *K;
+  struct fk_scratch tiles;
+  int64_t from; /* the strip that is done first */
+};
+
+/* Kernels of a tile of targets at a strip of sources. The tile's rows are the sources, so that a column of the
+ * matrix is a row of it. */
+static void compute_tile(const struct matrix *p, int64_t target, int64_t source, int64_t count, double *kernel) {
+  const struct fk_kernel_mode *mode = &p->mode;
+  const int panel = mode->ops->panel;
+  double unused[FK_TILE_COLS] = {0};
+  struct fk_tile tile = {.d = p->columns.d, .kernel = kernel, .col_mass = unused};
+  tile.n_rows = (int)fk_padded(count, mode->ops->row_step);
+  tile.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, p->targets->n - target), panel);
+  tile.rows = fk_packed_points_at(&p->columns, mode, source);
+  tile.row_const = fk_packed_constant_at(&p->columns, mode, source);
+  tile.row_weight = p->columns.ones;
+  tile.cols = fk_packed_points_at(p->targets, mode, target);
+  tile.col_const = fk_packed_constant_at(p->targets, mode, target);
+  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  mode->ops->sums(&tile, p->flags);
+}
+
+static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
+  const struct matrix *p = data;
+  double *kernel = fk_scratch_at(&p->tiles, slot), *K = p->K->data;
+  const int64_t m = p->targets->n, n = p->columns.n, ld = p->K->ld;
+  for (int64_t strip = p->from + first; strip < p->from + end; strip++) {
+    const int64_t source = strip * FK_TILE_ROWS, count = fk_smaller(FK_TILE_ROWS, n - source);
+    for (int64_t target = p->own ? source / FK_TILE_COLS * FK_TILE_COLS : 0; target < m; target += FK_TILE_COLS) {
+      const int64_t last = fk_smaller(m, target + FK_TILE_COLS);
+      compute_tile(p, target, source, count, kernel);
+      for (int64_t i = 0; i < count; i++) {
+        const int64_t begin = p->own ? fk_larger(target, source + i) : target;
+        if (begin < last)
+          memcpy(K + begin + (source + i) * ld, kernel + i * FK_TILE_COLS + begin - target,
+                 sizeof *K * (size_t)(last - begin));
+      }
+    }
+  }
+}
+
+static enum fk_status run(struct matrix *p, const struct fk_opts *opts, struct fk_error *err) {
+  const int64_t m = p->targets->n, strips = fk_pieces(p->columns.n, FK_TILE_ROWS);
+  const int threads =
+      fk_threads_for_work(opts->threads, (double)m * (double)p->columns.n * (double)(p->columns.d + 20));
+  enum fk_status status = FK_STATUS_OK;
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, &opts->poll, threads, (double)strips, (double)FK_TILE_ROWS * (double)m);
+  if (!fk_scratch_init(&p->tiles, threads, sizeof(double) * FK_TILE_ROWS * FK_TILE_COLS))
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of kernels");
+  for (int64_t to; p->from < strips && !status; p->from = to) {
+    to = fk_smaller(strips, p->from + progress.size);
+    fk_parallel_for(threads, to - p->from, 1, fill_strips, p);
+    status = fk_chunks_done(&progress, to - p->from, err);
+  }
+  fk_scratch_free(&p->tiles);
+  return status;
+}
+
+static enum fk_status pack(struct fk_packed *packed, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
+                           const struct fk_task *task, int threads, struct fk_error *err) {
+  const struct fk_picked all = {x, task->whitening, NULL, 0, x->n};
+  enum fk_status status = fk_packed_init(packed, mode, x->n, x->d, 0, err);
+  return status ? status : fk_packed_fill(packed, mode, &all, threads, err);
+}
+
+enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
+                             struct fk_error *err) {
+  struct matrix p = {.own = !task->targets.data, .K = K};
+  const struct fk_kernel_form form = fk_task_form(task);
+  fk_cpu_choose_mode(FK_PRECISION_DOUBLE, &form, INFINITY, task->sources.d, &p.mode);
+  const struct fk_sweep sweep = {.mode = p.mode};
+  p.flags = fk_sweep_flags(&sweep, true, false);
+  p.targets = p.own ? &p.columns : &p.rows;
+  enum fk_status status = pack(&p.columns, &p.mode, &task->sources, task, opts->threads, err);
+  if (!status && !p.own) status = pack(&p.rows, &p.mode, &task->targets, task, opts->threads, err);
+  if (!status) status = run(&p, opts, err);
+  fk_packed_free(&p.rows);
+  fk_packed_free(&p.columns);
+  return status;
+}

@@ -1,0 +1,158 @@
+/* The .Call entry points of matrices: kernels as numbers, and preconditioners. */
+#include "../core/preconditioner.h"
+
+#include "ffi.h"
+#include "operator.h"
+
+/* ---- kernels ---------------------------------------------------------------------------------- */
+
+SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  struct r_operator opened = r_open(sources);
+  struct fk_matrix at = r_targets(y, opened.spec.x.d);
+  SEXP K = PROTECT(r_matrix(at.data ? at.n : opened.spec.x.n, opened.spec.x.n, R_NilValue));
+
+  struct fk_operator *op = r_start(&opened, &err);
+  if (op) fk_kernel_matrix(op, &at, &opts, REAL(K), &err);
+  r_close(&opened);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return K;
+}
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+static SEXP tag(void) { return Rf_install("flashkernel_preconditioner"); }
+
+static void finalize(SEXP handle) {
+  fk_preconditioner_free(R_ExternalPtrAddr(handle));
+  R_ClearExternalPtr(handle);
+  r_count_handle(-1);
+}
+
+static SEXP new_handle(void) {
+  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
+  R_RegisterCFinalizerEx(handle, finalize, FALSE);
+  r_count_handle(1);
+  UNPROTECT(1);
+  return handle;
+}
+
+/* What was freed, or read from a file, is a failure in words: it is made again from the centres. */
+static struct fk_preconditioner *preconditioner_of(SEXP handle) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
+    Rf_error("`handle` must be that of a preconditioner");
+  if (!R_ExternalPtrAddr(handle))
+    fk_fail(&err, FK_STATUS_LOST, "the preconditioner is gone: it was freed, or comes from another session");
+  r_finish(&err);
+  return R_ExternalPtrAddr(handle);
+}
+
+SEXP ffi_free_preconditioner(SEXP handle) {
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag())
+    Rf_error("`handle` must be that of a preconditioner");
+  fk_preconditioner_free(R_ExternalPtrAddr(handle));
+  R_ClearExternalPtr(handle);
+  return R_NilValue;
+}
+
+/* ---- preconditioners -------------------------------------------------------------------------- */
+
+static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"handle", "jitter", "steps", "bytes", "backend", ""}));
+  SET_VECTOR_ELT(list, 0, handle);
+  SET_VECTOR_ELT(list, 1, Rf_ScalarReal(facts->jitter));
+  SET_VECTOR_ELT(list, 2, Rf_ScalarInteger(facts->steps));
+  SET_VECTOR_ELT(list, 3, Rf_ScalarReal(facts->bytes));
+  SET_VECTOR_ELT(list, 4, Rf_mkString(facts->backend));
+  UNPROTECT(1);
+  return list;
+}
+
+/* K: sources, or a matrix; ladder: c(jitter, most), NULL: none at all */
+SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct r_operator opened = {NULL};
+  struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder)};
+  struct fk_preconditioner_facts facts;
+  struct fk_preconditioner *P = NULL;
+  bool is_matrix = Rf_isMatrix(K);
+  r_opts(control, &opts, &stats);
+  if (is_matrix) {
+    spec.m = Rf_nrows(K);
+    spec.matrix = r_numbers(K, (R_xlen_t)(spec.m * spec.m), "K");
+  } else {
+    opened = r_open(K);
+    spec.m = opened.spec.x.n;
+  }
+  if (spec.m == 0) Rf_error("`K` must have rows");
+  spec.diagonal = r_weights(diagonal, spec.m);
+  if (!spec.fixed) {
+    const double *numbers = r_numbers(ladder, 2, "ladder");
+    spec.jitter = numbers[0];
+    spec.most = numbers[1];
+  }
+  SEXP handle = PROTECT(new_handle());
+
+  spec.op = is_matrix ? NULL : r_start(&opened, &err);
+  if (is_matrix || spec.op) fk_preconditioner_create(&spec, &opts, &P, &facts, &err);
+  if (!is_matrix) r_close(&opened);
+  R_SetExternalPtrAddr(handle, P);
+
+  r_finish(&err);
+  SEXP result = facts_of(handle, &facts);
+  UNPROTECT(1);
+  return result;
+}
+
+SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress) {
+  struct fk_preconditioner *P = preconditioner_of(handle);
+  struct fk_preconditioner_weights w = {r_weights(weights, fk_preconditioner_order(P)), Rf_asReal(scale),
+                                        Rf_asReal(lambda)};
+  struct fk_poll poll = {r_poll, progress};
+  struct fk_error err = {FK_STATUS_OK, ""};
+  fk_preconditioner_weigh(P, &w, &poll, &err);
+  r_finish(&err);
+  return R_NilValue;
+}
+
+/* steps: of enum fk_factor_step, applied in this order */
+SEXP ffi_apply_factors(SEXP handle, SEXP v, SEXP steps) {
+  struct fk_preconditioner *P = preconditioner_of(handle);
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int n = (int)Rf_xlength(steps);
+  if (!Rf_isMatrix(v) || TYPEOF(v) != REALSXP || Rf_nrows(v) != fk_preconditioner_order(P))
+    Rf_error("`v` must be a matrix of doubles with a row for each centre");
+  if (TYPEOF(steps) != INTSXP) Rf_error("`steps` must be integers");
+  for (int i = 0; i < n; i++)
+    if (INTEGER(steps)[i] < 0 || INTEGER(steps)[i] >= FK_STEPS) Rf_error("`steps` must be those of factors");
+  SEXP out = PROTECT(Rf_duplicate(v));
+  fk_preconditioner_apply(P, INTEGER(steps), n, REAL(out), Rf_ncols(v), &err);
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* which: 0 or FK_STEP_A; the whole factor, or its diagonal */
+SEXP ffi_factor(SEXP handle, SEXP which, SEXP whole) {
+  struct fk_preconditioner *P = preconditioner_of(handle);
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int64_t m = fk_preconditioner_order(P);
+  int step = Rf_asInteger(which) == FK_STEP_A ? FK_STEP_A : 0;
+  bool all = r_flag(whole);
+  SEXP out = PROTECT(all ? r_matrix(m, m, R_NilValue) : r_vector(m));
+  if (all)
+    fk_preconditioner_factor(P, step, REAL(out), &err);
+  else
+    fk_preconditioner_diagonal(P, step, REAL(out), &err);
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
