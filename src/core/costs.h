@@ -131,6 +131,7 @@ struct fk_fast_choice_costs {
 struct fk_dense_costs {
   int64_t whole[2]; /* orders that the library gets as they are; larger ones are done in blocks ... */
   int64_t block[2]; /* ... of this one */
+  int64_t tile[2];  /* the width of a block column, where there are several */
   double device;    /* from this order on a device has them, where there is one */
 };
 
