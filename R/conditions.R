@@ -1,7 +1,7 @@
 # Every error of the package is a classed condition, so that tests and callers match a class instead
 # of a text: flashkernel_error_argument for what the user passed, and one class per kind of failure
-# of the C layer (alloc, unsupported, no_device, device, forked, internal). All inherit
-# flashkernel_error.
+# of the C layer (alloc, unsupported, no_device, device, forked, singular, lost, internal). All
+# inherit flashkernel_error.
 
 # Says what is wrong with an argument. `problem` and `...` are pasted behind the argument's name:
 # stop_argument("h", "must be positive: found ", -1) gives "`h` must be positive: found -1".

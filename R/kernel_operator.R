@@ -16,7 +16,7 @@
 #' | `t(op)`, `dim(op)`, `nrow(op)`, `ncol(op)` | |
 #' | `normal_product(op, v, w, weights)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
 #' | `diag(op)` | of a square one |
-#' | `op[i, j]`, `as.matrix(op)` | numbers of the matrix, exact in double precision: for small parts of it |
+#' | `op[i, j]`, `as.matrix(op)` | numbers of the matrix, exact in double precision, by the CPU: for small parts of it |
 #' | `diagnostics(op)` | what the last product was computed by, and how fast |
 #'
 #' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of

@@ -146,10 +146,10 @@ const struct fk_costs fk_costs = {
                .few_row = 0.5,
                .few_row_coordinate = 0.1},
 
-    /* On the host blocks are for interrupts alone: the time of the library's own, in steps of less than half a
-     * second. On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
-     * (shared/FALKON.md, A5). .device: arithmetic, no script; two cores take half a second for the factors of an
-     * order of 2000 and their solves, which is what CUDA takes to start. */
+    /* preconditioner.R. On the host blocks are for interrupts alone: the time of the library's own, in steps of
+     * less than half a second. On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of
+     * 3e4 on (shared/FALKON.md, A5). .device: arithmetic, no script; two cores take half a second for the factors
+     * of an order of 2000 and their solves, which is what CUDA takes to start. */
     .dense = {.whole = {1024, 1 << 15}, .block = {256, 4096}, .tile = {256, 2048}, .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in

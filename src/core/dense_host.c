@@ -227,6 +227,8 @@ static enum fk_status host_potrf(int device, unsigned flags, const struct fk_den
   if (status) return status;
   F77_CALL(dpotrf)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
   if (info < 0) return refused("dpotrf", info, err);
+  for (int i = 0; i < a.n && info == 0; i++) /* NaN need not show in info */
+    if (!(a.data[i + (int64_t)i * a.ld] > 0)) info = i + 1;
   *pivot = info;
   return FK_STATUS_OK;
 }

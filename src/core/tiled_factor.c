@@ -336,6 +336,8 @@ static enum fk_status for_groups(struct sweep *s, const struct fk_tiled_source *
     status = source ? factor_group(s, source, err) : weigh_group(s, lambda, err);
   }
   if (status || s->pivot) fk_tiled_wait(t, err);
+  s->done = s->total; /* of the steps between, a little is not counted */
+  if (!status && !s->pivot) status = look_up(s, err);
   close_sweep(s, places);
   return status;
 }

@@ -50,13 +50,15 @@ static enum fk_status device_alloc(int device, struct fk_dense *A, struct fk_err
   FK_TRY(enter(device, &context, err));
   FK_TRY(leave(context, fk_cuda_reserve(context, &buffer, bytes, err)));
   A->data = buffer.data;
+  A->place = context->id;
   return FK_STATUS_OK;
 }
 
 static void device_free(int device, struct fk_dense *A) {
   struct fk_cuda_context *context = fk_cuda_context_in_use(device);
   struct fk_cuda_buffer buffer = {A->data, (size_t)(A->ld * A->d) * fk_type_size(A->type)};
-  if (A->data && context && cudaSetDevice(device) == cudaSuccess) fk_cuda_drop(context, &buffer);
+  if (A->data && context && context->id == A->place && cudaSetDevice(device) == cudaSuccess)
+    fk_cuda_drop(context, &buffer);
   A->data = NULL;
 }
 
@@ -104,6 +106,17 @@ static enum fk_status leave_blas(const struct blas *blas, cublasStatus_t code, c
                                  struct fk_error *err) {
   if (code == CUBLAS_STATUS_SUCCESS) return FK_STATUS_OK;
   return leave(blas->context, fk_cublas_fail(err, code, call, blas->context->device));
+}
+
+static enum fk_status device_ready(int device, const struct fk_dense *A, struct fk_error *err) {
+  struct blas blas;
+  cusolverDnHandle_t solver;
+  bool lost = A && !A->data;
+  if (!lost) FK_TRY(enter_blas(device, &blas, err));
+  if (!lost) FK_TRY(leave(blas.context, fk_cuda_solver(blas.context, &solver, err)));
+  if (!lost && (!A || A->place == blas.context->id)) return FK_STATUS_OK;
+  return fk_fail(err, FK_STATUS_LOST, "a matrix on CUDA device %d is gone: the device was given back, or was lost",
+                 device);
 }
 
 /* A routine for doubles and for floats. */
@@ -178,6 +191,49 @@ static enum fk_status device_trsm(int device, unsigned flags, double alpha, cons
                         CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld);
   };
   return leave_blas(&blas, by_type(B, call), "trsm", err);
+}
+
+/* ---- triangles -------------------------------------------------------------------------------- */
+
+enum { SQUARE = 32, SQUARE_ROWS = 8 };
+
+/* A block has a square of B, and reads no more of A than its triangle: the rest may be another's. */
+template <typename T>
+static __global__ void transpose_kernel(const T *A, int64_t ld_a, const T *s, T *B, int64_t ld_b, int64_t n,
+                                        bool upper) {
+  __shared__ T square[SQUARE][SQUARE + 1];
+  const int64_t row = (int64_t)blockIdx.x * SQUARE, column = (int64_t)blockIdx.y * SQUARE;
+  const int tx = threadIdx.x, ty = threadIdx.y;
+  if (upper ? row < column : row > column) return;
+  for (int k = ty; k < SQUARE; k += SQUARE_ROWS) {
+    const int64_t i = row + k, j = column + tx;
+    if (i < n && j < n && (upper ? i >= j : i <= j)) square[k][tx] = A[j + i * ld_a];
+  }
+  __syncthreads();
+  for (int k = ty; k < SQUARE; k += SQUARE_ROWS) {
+    const int64_t i = row + tx, j = column + k;
+    if (i < n && j < n && (upper ? i >= j : i <= j)) B[i + j * ld_b] = square[tx][k] * (s ? s[j] : (T)1);
+  }
+}
+
+static enum fk_status device_transpose(int device, unsigned flags, const struct fk_dense *A,
+                                       const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
+  struct fk_cuda_context *context;
+  const unsigned squares = fk_blocks(B->n, SQUARE);
+  const dim3 grid(squares, squares), threads(SQUARE, SQUARE_ROWS);
+  const bool upper = flags & FK_UPPER;
+  FK_TRY(fk_dense_check_transpose(A, s, B, err));
+  if (B->n == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &context, err));
+  if (A->type == FK_DOUBLE)
+    transpose_kernel<<<grid, threads, 0, context->stream>>>(
+        (const double *)A->data, A->ld, s ? (const double *)s->data : NULL, (double *)B->data, B->ld, B->n, upper);
+  else
+    transpose_kernel<<<grid, threads, 0, context->stream>>>(
+        (const float *)A->data, A->ld, s ? (const float *)s->data : NULL, (float *)B->data, B->ld, B->n, upper);
+  cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return FK_STATUS_OK;
+  return leave(context, fk_cuda_fail(err, code, "transpose", context->device));
 }
 
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
@@ -332,31 +388,20 @@ static enum fk_status multiply(struct solver *solver, unsigned flags, const stru
   return read_info(solver, &info, err);
 }
 
-/* By halves: of L'L, A11 = L11'L11 + L21'L21, A21 = L22'L21, A22 = L22'L22, and the same of R R' with L = R'. */
 static enum fk_status device_lauum(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
   struct solver solver;
   FK_TRY(fk_dense_check_square(A, NULL, err));
   if (A->n == 0) return FK_STATUS_OK;
-  if (A->ld > INT_MAX)
+  if (A->n > LAUUM_MOST || A->ld > INT_MAX)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "a matrix of order %.0f is more than cuSOLVER can count",
                    (double)A->n);
-  if (A->n > LAUUM_MOST) {
-    const int64_t half = A->n / 2, rest = A->n - half;
-    const bool upper = flags & FK_UPPER;
-    struct fk_dense first = fk_dense_part(A, 0, 0, half, half), last = fk_dense_part(A, half, half, rest, rest),
-                    beside = upper ? fk_dense_part(A, 0, half, half, rest) : fk_dense_part(A, half, 0, rest, half);
-    FK_TRY(device_lauum(device, flags, &first, err));
-    FK_TRY(device_syrk(device, upper ? FK_UPPER : FK_TRANSPOSED, 1, &beside, 1, &first, err));
-    FK_TRY(
-        device_trmm(device, upper ? FK_UPPER | FK_RIGHT | FK_TRANSPOSED : FK_TRANSPOSED, 1, &last, &beside, err));
-    return device_lauum(device, flags, &last, err);
-  }
   FK_TRY(enter_solver(device, &solver, err));
   return leave_solver(&solver, multiply(&solver, flags, A, err));
 }
 
 const struct fk_dense_ops fk_dense_cuda = {
     .name = "cuda",
+    .ready = device_ready,
     .alloc = device_alloc,
     .free = device_free,
     .send = device_send,
@@ -367,6 +412,7 @@ const struct fk_dense_ops fk_dense_cuda = {
     .trsm = device_trsm,
     .potrf = device_potrf,
     .lauum = device_lauum,
+    .transpose = device_transpose,
     .syev = device_syev,
 };
 

@@ -457,4 +457,5 @@ const struct fk_engine fk_engine_exact_cuda = {
     .debiased_loo = fk_cuda_debiased_loo,
     .sends_points = true,
     .shift = shift,
+    .matrix = fk_cuda_matrix,
 };

@@ -180,6 +180,9 @@ cudaError_t fk_finish_shift(double *shift, int64_t rows, cudaStream_t stream);
 
 enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                     struct fk_stats *stats, struct fk_error *err);
+/* The matrix of kernels (matrix.cu); sources and targets are on the host. */
+enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
+                              struct fk_error *err);
 /* Shared with engine.cu. */
 void fk_cuda_describe(struct fk_stats *stats, struct fk_cuda_context *const *contexts, int count,
                       const char *method, const char *precision);

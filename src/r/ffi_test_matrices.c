@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/blocked.h"
 #include "../core/dense.h"
 #include "../core/plan.h"
 #include "../core/scan.h"
@@ -180,6 +181,7 @@ static enum fk_status dense_move(struct dense_test *t, bool back, struct fk_erro
 static enum fk_status dense_do(const struct dense_test *t, const char *what, unsigned flags, const double *factors,
                                int64_t padding, int64_t *pivot, struct fk_error *err) {
   const struct fk_dense_ops *ops = t->ops;
+  const struct fk_blocked blocked = {.ops = ops, .device = t->device, .block = (int64_t)factors[0]};
   struct fk_dense x[DENSE_MATRICES];
   for (int i = 0; i < DENSE_MATRICES; i++)
     x[i] = fk_dense_part(&t->there[i], padding, 0, t->there[i].n - 2 * padding, t->there[i].d);
@@ -190,6 +192,10 @@ static enum fk_status dense_do(const struct dense_test *t, const char *what, uns
   if (DENSE_IS("trsm")) return ops->trsm(t->device, flags, factors[0], &x[0], &x[1], err);
   if (DENSE_IS("potrf")) return ops->potrf(t->device, flags, &x[0], pivot, err);
   if (DENSE_IS("lauum")) return ops->lauum(t->device, flags, &x[0], err);
+  if (DENSE_IS("transpose"))
+    return ops->transpose(t->device, flags, &x[0], t->n > 2 ? &x[1] : NULL, &x[t->n - 1], err);
+  if (DENSE_IS("blocked potrf")) return fk_blocked_potrf(&blocked, flags, &x[0], pivot, err);
+  if (DENSE_IS("blocked lauum")) return fk_blocked_lauum(&blocked, flags, &x[0], err);
   if (DENSE_IS("syev")) return ops->syev(t->device, flags, &x[0], &x[1], err);
   return fk_fail(err, FK_STATUS_INTERNAL, "no such operation");
 #undef DENSE_IS

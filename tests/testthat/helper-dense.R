@@ -88,6 +88,38 @@ expect_triangle <- function(n, d, ...) {
   }
 }
 
+# Row for column, and columns times numbers or not; into another matrix and in place.
+expect_transpose <- function(n, ...) {
+  single <- isTRUE(list(...)$single)
+  for (flags in c(0, UPPER)) {
+    label <- paste("transpose of order", n, "flags", flags)
+    A <- random_matrix(n, n)
+    s <- random_matrix(n, 1)
+    other <- flags == 0
+    got <- run_dense("transpose", list(only_triangle(A, flags, NaN), s, matrix(NaN, n, n)), flags, ...)[[3]]
+    expect_untouched(got, UPPER * other, label)
+    want <- t(A) * rep(as.vector(s), each = n)
+    expect_matrix(only_triangle(got, UPPER * other), only_triangle(want, UPPER * other), single, label)
+    got <- run_dense("transpose", list(only_triangle(A, flags, NaN)), flags, ...)[[1]]
+    want <- only_triangle(A, flags)
+    expect_matrix(got, want + t(want) - diag(diag(A), n), single, paste(label, "in place"))
+  }
+}
+
+# potrf and lauum in blocks
+expect_blocked <- function(n, block, ...) {
+  single <- isTRUE(list(...)$single)
+  A <- tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
+  for (flags in c(0, UPPER)) for (what in c("potrf", "lauum")) {
+    label <- paste(what, "of order", n, "in blocks of", block, "flags", flags)
+    given <- list(only_triangle(if (what == "potrf") A else A + upper.tri(A), flags, NaN))
+    got <- run_dense(paste("blocked", what), given, flags, c(block, 0), ...)[[1]]
+    expect_untouched(got, flags, label)
+    want <- run_dense(what, given, flags, ...)[[1]]
+    expect_matrix(only_triangle(got, flags), only_triangle(want, flags), single, label)
+  }
+}
+
 # potrf, lauum and syev
 expect_symmetric <- function(n, ...) {
   single <- isTRUE(list(...)$single)
@@ -117,9 +149,9 @@ expect_symmetric <- function(n, ...) {
 expect_pivots <- function(...) {
   for (n in c(1, 3, 70, 300)) for (at in unique(c(1, ceiling(n / 2), n))) for (flags in c(0, UPPER)) {
     A <- tcrossprod(random_matrix(n, n + 3)) / n + diag(n)
-    for (value in c(-1, NaN)) {
-      got <- run_dense("potrf", list(replace(A, (at - 1) * n + at, value)), flags, ...)
-      expect_identical(attr(got, "pivot"), at, label = paste("the pivot of order", n, "at", at, "for", value))
+    for (value in c(-1, NaN)) for (what in c("potrf", "blocked potrf")) {
+      got <- run_dense(what, list(replace(A, (at - 1) * n + at, value)), flags, c(32, 0), ...)
+      expect_identical(attr(got, "pivot"), at, label = paste(what, "the pivot of order", n, "at", at, "for", value))
     }
   }
 }

@@ -30,6 +30,20 @@ skip_if_no_gpu <- function() {
   if (!has_gpu()) testthat::skip(paste("no CUDA device:", sub("^no CUDA device: ", "", gpu_status())))
 }
 
+# Where cuBLAS and cuSOLVER are not installed there is one error, and nothing else to test.
+skip_if_no_libraries <- function() {
+  skip_if_no_gpu()
+  told <- tryCatch(
+    {
+      run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0)
+      run_dense("potrf", list(diag(1)), device = 0)
+      NULL
+    },
+    flashkernel_error_unsupported = conditionMessage
+  )
+  if (!is.null(told)) skip(told)
+}
+
 # A fit as it would predict on the GPU.
 on_gpu <- function(fit, precision = "double", devices = NULL) {
   fit$backend <- "cuda"

@@ -11,6 +11,18 @@ for (n in c(0, 1, 2, 5, 33, 70)) {
   })
 }
 
+test_that("a triangle goes to the other one, also in place", {
+  set.seed(4)
+  for (n in c(0, 1, 2, 31, 33, 100)) expect_transpose(n)
+  succeed()
+})
+
+test_that("factors and products of triangles in blocks are those of the library", {
+  set.seed(5)
+  for (n in c(0, 1, 2, 33, 100)) for (block in c(1, 3, 32, 100)) expect_blocked(n, block)
+  succeed()
+})
+
 test_that("a matrix that is not positive definite is no failure: its pivot is told", {
   set.seed(1)
   expect_pivots()
@@ -50,6 +62,10 @@ test_that("matrices that do not go together, and floats on the host, are refused
   refused("trsm", list(A, t(wide)))
   refused("potrf", list(wide))
   refused("lauum", list(t(wide)))
+  refused("blocked potrf", list(wide))
+  refused("blocked lauum", list(t(wide)))
+  refused("transpose", list(A, wide))
+  refused("transpose", list(A, diag(2), A))
   refused("syev", list(A, matrix(0, 1, 3)))
   refused("syev", list(A))
   floats <- expression(run_dense("gemm", list(A, A, A), single = TRUE))

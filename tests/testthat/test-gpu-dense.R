@@ -1,19 +1,5 @@
 # Dense operations on a GPU, by cuBLAS and cuSOLVER, in double and single precision.
 
-# Where the libraries are not installed there is one error, and nothing else to test.
-skip_if_no_libraries <- function() {
-  skip_if_no_gpu()
-  told <- tryCatch(
-    {
-      run_dense("gemm", list(diag(1), diag(1), diag(1)), device = 0)
-      run_dense("potrf", list(diag(1)), device = 0)
-      NULL
-    },
-    flashkernel_error_unsupported = conditionMessage
-  )
-  if (!is.null(told)) skip(told)
-}
-
 for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 520)) {
   test_that(paste("dense operations of a GPU are R's matrix algebra: order", n, if (single) "single" else "double"), {
     skip_if_no_libraries()
@@ -22,6 +8,8 @@ for (single in c(FALSE, TRUE)) for (n in c(0, 1, 2, 5, 33, 70, 300, 520)) {
     for (d in c(0, 1, 3, 40)) expect_syrk(n, d, device = 0, single = single)
     for (d in c(0, 1, 3, 40)) expect_triangle(n, d, device = 0, single = single, padding = d %% 3)
     expect_symmetric(n, device = 0, single = single)
+    expect_transpose(n, device = 0, single = single)
+    for (block in c(32, 100)) expect_blocked(n, block, device = 0, single = single)
     succeed()
   })
 }

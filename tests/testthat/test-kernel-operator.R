@@ -4,7 +4,6 @@ operator_matrix <- function(x, y, h, kernel, weights = NULL) {
   if (is.null(weights)) K else K * rep(weights, each = nrow(y))
 }
 
-some_points <- function(n, d) matrix(stats::runif(n * d), n)
 
 test_that("products of every kernel are those of the matrix, either way, with weights or without", {
   set.seed(1)

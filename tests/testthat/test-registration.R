@@ -72,6 +72,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
     open <- \() native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), 2L, L, fast)
     stream <- open()
     closed <- open()
+    preconditioner <- native("ffi_preconditioner", diag(2), NULL, NULL, control)$handle
     native("ffi_stream_close", closed)
     calls <- expression(
       native("ffi_log_sum", of(x, NULL, L), matrix(0, 3, 1), plain, FALSE, control),
@@ -132,6 +133,27 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_debias", of(NULL, NULL, L), L, control),
       native("ffi_debias", of(x, NULL, L), NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), NULL, control),
+      native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
+      native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
+      native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),
+      native("ffi_preconditioner", of(x, NULL, diag(3)), NULL, NULL, control),
+      native("ffi_preconditioner", x, NULL, NULL, control),
+      native("ffi_preconditioner", matrix(1L), NULL, NULL, control),
+      native("ffi_preconditioner", matrix(0, 0, 0), NULL, NULL, control),
+      native("ffi_preconditioner", diag(2), 1, NULL, control),
+      native("ffi_preconditioner", diag(2), NULL, 1, control),
+      native("ffi_precondition", stream, NULL, 1, 1, NULL),
+      native("ffi_precondition", preconditioner, 1, 1, 1, NULL),
+      native("ffi_apply_factors", preconditioner, c(1, 2), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 3, 1), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(1:2), 0L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 8L),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), NA_integer_),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 0),
+      native("ffi_apply_factors", preconditioner, matrix(0, 2, 1), 4L),
+      native("ffi_factor", preconditioner, 4L, TRUE),
+      native("ffi_factor", NULL, 0L, TRUE),
+      native("ffi_free_preconditioner", stream),
       native("ffi_cdf", c(0, 1), NULL, 1, 1, FALSE, control),
       native("ffi_cdf", c(0, 1), c(1, 2, 3), 1, 1, FALSE, control),
       native("ffi_cdf", c("a", "b"), c(1, 2), 1, 1, FALSE, control)
