@@ -176,6 +176,8 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
     status = choose(&where, opts, &b.engine, err);
   }
   b.ops = where.ops;
+  /* points of rows and columns, as they are and whitened */
+  if (spec->op) where.beside = 4.0 * (double)sizeof(double) * (double)spec->m * (double)spec->op->x.d;
   if (!status && spec->op) status = fk_operator_here(spec->op, opts->threads, NULL, err);
   if (!status) status = find_diagonal(&b, err);
   if (!status) status = fk_tiled_create(&where, &P->factors, err);

@@ -13,16 +13,18 @@ static double column_bytes(const struct fk_tiled *t) {
   return (double)sizeof(double) * (double)fk_padded(t->m, 16) * (double)(t->block + 1);
 }
 
-/* Bytes of a device for columns, beside the buffers and what the library works in. */
-static double for_columns(const struct fk_tiled *t, double bytes) {
-  const double work = 4.0 * (double)sizeof(double) * (double)t->block * (double)t->block;
-  return t->count > 1 ? bytes - FK_TILED_BUFFERS * column_bytes(t) - work : bytes;
+/* What operations need of a device beside block columns that stay: buffers, and what libraries work in. */
+static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec) {
+  const double side = (double)fk_smaller(t->block, fk_costs.dense.tile[1]);
+  return 4 * (double)sizeof(double) * side * side + (t->count > 1 ? FK_TILED_BUFFERS * column_bytes(t) : 0) +
+         spec->beside;
 }
 
-/* As many as the device with the least memory can hold. */
-static int64_t columns_held(const struct fk_tiled *t, double bytes) {
-  double held = floor(for_columns(t, bytes) / column_bytes(t));
-  return held >= 1 ? (int64_t)fmin(held, (double)fk_pieces(t->count, t->n_devices)) : 0;
+/* Do all stay on devices of so many bytes, and leave a little to others? */
+#define STAYING 0.9
+static bool all_fit(const struct fk_tiled *t, const struct fk_tiled_spec *spec, double bytes) {
+  const double columns = (double)fk_pieces(t->count, t->n_devices) * column_bytes(t);
+  return columns + bytes_beside(t, spec) <= STAYING * bytes;
 }
 
 static void cut(struct fk_tiled *t, int64_t block) {
@@ -30,29 +32,39 @@ static void cut(struct fk_tiled *t, int64_t block) {
   t->count = fk_pieces(t->m, block);
 }
 
+/* Of the device that has least. */
+static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_spec *spec, double *bytes,
+                                struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  *bytes = spec->most > 0 ? spec->most : INFINITY;
+  for (int g = 0; g < t->n_devices && !status; g++) {
+    double room = 0;
+    status = t->ops->room(t->devices[g], &room, err);
+    *bytes = fmin(*bytes, room);
+  }
+  return status;
+}
+
 /* A matrix that a library gets whole, or in tiles; in these also where the whole does not fit. */
 static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spec, struct fk_error *err) {
-  const struct fk_dense_costs *costs = &fk_costs.dense;
   const int where = t->ops == &fk_dense_host ? 0 : 1;
-  double bytes = INFINITY;
-  for (int g = 0; g < t->n_devices; g++) {
-    double room;
-    enum fk_status status = t->ops->room(t->devices[g], &room, err);
-    if (status) return status;
-    bytes = fmin(bytes, room);
-  }
-  if (spec->most > 0) bytes = fmin(bytes, spec->most);
-  cut(t, spec->block ? spec->block : t->m <= costs->whole[where] ? t->m : costs->tile[where]);
-  if (!spec->block && columns_held(t, bytes) == 0) cut(t, fk_smaller(t->m, costs->tile[where]));
-  t->held = columns_held(t, bytes) * t->n_devices;
-  if (t->held == 0)
+  const int64_t tile = fk_smaller(t->m, fk_costs.dense.tile[where]);
+  double bytes;
+  enum fk_status status = find_room(t, spec, &bytes, err);
+  if (status) return status;
+  cut(t, spec->block ? spec->block : t->m <= fk_costs.dense.whole[where] ? t->m : tile);
+  if (!spec->block && !all_fit(t, spec, bytes)) cut(t, tile);
+  t->streamed = !all_fit(t, spec, bytes);
+  t->held = t->count;
+  if (!t->streamed) return FK_STATUS_OK;
+  const double held = floor((bytes - bytes_beside(t, spec)) / column_bytes(t));
+  if (held < 1)
     return fk_fail(
         err, FK_STATUS_ALLOC,
         "out of memory for a matrix of order %.0f: it takes %.3g bytes of each device or more, and there "
         "are %.3g",
-        (double)t->m, bytes + column_bytes(t) - for_columns(t, bytes), bytes);
-  t->streamed = t->held < t->count;
-  if (!t->streamed) t->held = t->count;
+        (double)t->m, bytes_beside(t, spec) + column_bytes(t), bytes);
+  t->held = (int64_t)fmin(held, (double)fk_pieces(t->count, t->n_devices)) * t->n_devices;
   return FK_STATUS_OK;
 }
 

@@ -18,7 +18,7 @@ struct fk_tiled_spec {
   const struct fk_dense_ops *ops;
   int devices[FK_MAX_DEVICES], n_devices; /* at least one */
   int64_t m, block;                       /* block 0: by m */
-  double most;                            /* bytes of each device; 0: what it has */
+  double most, beside; /* bytes of each device, 0: what it has; of these, what sources take there */
 };
 enum fk_status fk_tiled_create(const struct fk_tiled_spec *spec, struct fk_tiled **out, struct fk_error *err);
 void fk_tiled_free(struct fk_tiled *t); /* NULL is fine */

@@ -11,11 +11,14 @@ test_that("several devices share the tiles, and hold some at a time where memory
   set.seed(2)
   for (devices in 1:3) {
     expect_equal(expect_tiled(70, 16, devices = rep(-1L, devices))$streamed, 0)
-    for (columns in 1:2) {
-      most <- tiled_room(70, 16, columns)
-      got <- expect_tiled(70, 16, devices = rep(-1L, devices), most = most)
-      expect_equal(got$streamed, as.numeric(devices * columns < 5))
+    most <- \(columns) tiled_room(70, 16, columns)
+    for (columns in 1:3) {
+      expect_equal(expect_tiled(70, 16, devices = rep(-1L, devices), most = most(columns))$streamed, 1)
     }
+    # a tenth stays free
+    needed <- most(ceiling(5 / devices)) / 0.9
+    expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed + 1)$streamed, 0)
+    expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed - 100)$streamed, 1)
   }
 })
 
