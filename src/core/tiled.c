@@ -63,7 +63,7 @@ static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spe
         err, FK_STATUS_ALLOC,
         "out of memory for a matrix of order %.0f: it takes %.3g bytes of each device or more, and there "
         "are %.3g",
-        (double)t->m, bytes_beside(t, spec) + column_bytes(t), bytes);
+        (double)t->m, bytes_beside(t, spec) + column_bytes(t), fmax(0, bytes));
   t->held = (int64_t)fmin(held, (double)fk_pieces(t->count, t->n_devices)) * t->n_devices;
   return FK_STATUS_OK;
 }

@@ -124,9 +124,11 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
   static auto routine(double) { return fk_cublas.d##routine; }                                                    \
   static auto routine(float) { return fk_cublas.s##routine; }
 FOR_BOTH(gemm)
+FOR_BOTH(gemv)
 FOR_BOTH(syrk)
 FOR_BOTH(trmm)
 FOR_BOTH(trsm)
+FOR_BOTH(trsv)
 
 /* call() with a number of the matrix' type. */
 template <typename F>
@@ -143,6 +145,9 @@ static enum fk_status device_gemm(int device, unsigned flags, double alpha, cons
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
+    if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* it is the time that A takes to read */
+      return gemv(number)(blas.handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
+                          (T *)B->data, 1, &b, (T *)C->data, 1);
     return gemm(number)(blas.handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n,
                         C->d, flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
                         &b, (T *)C->data, C->ld);
@@ -187,6 +192,9 @@ static enum fk_status device_trsm(int device, unsigned flags, double alpha, cons
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha;
+    if (B->d == 1 && !(flags & FK_RIGHT) && alpha == 1)
+      return trsv(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), CUBLAS_DIAG_NON_UNIT,
+                          B->n, (T *)A->data, A->ld, (T *)B->data, 1);
     return trsm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
                         CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld);
   };
