@@ -5,13 +5,16 @@
 #include "costs.h"
 #include "count.h"
 
-/* What is beside a block, in strips of so many: long enough to keep a device busy, short between two looks. */
-enum { STRIP = 8 };
+static int where(const struct fk_blocked *how) { return how->ops == &fk_dense_host ? 0 : 1; }
 
 static int64_t block_of(const struct fk_blocked *how, int64_t n) {
-  const int where = how->ops == &fk_dense_host ? 0 : 1;
   if (how->block > 0) return how->block;
-  return n <= fk_costs.dense.whole[where] ? fk_larger(n, 1) : fk_costs.dense.block[where];
+  return n <= fk_costs.dense.whole[where(how)] ? fk_larger(n, 1) : fk_costs.dense.block[where(how)];
+}
+
+/* What is beside a block, in strips of so many: long enough to keep a device busy, short between two looks. */
+static int64_t strip_of(const struct fk_blocked *how) {
+  return how->block > 0 ? 2 * how->block : fk_costs.dense.strip[where(how)];
 }
 
 /* With `done` of n columns: either operation takes 3 x^2 - 2 x^3 of its time for the first x of them. */
@@ -48,7 +51,7 @@ enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, co
                                 int64_t *pivot, struct fk_error *err) {
   const struct fk_dense_ops *ops = how->ops;
   const bool upper = flags & FK_UPPER;
-  const int64_t n = A->n, block = block_of(how, n);
+  const int64_t n = A->n, block = block_of(how, n), strip = strip_of(how);
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   *pivot = 0;
   for (int64_t first = 0; first < n && !status && *pivot == 0; first += block) {
@@ -58,8 +61,8 @@ enum fk_status fk_blocked_potrf(const struct fk_blocked *how, unsigned flags, co
     if (first > 0) status = ops->syrk(how->device, upper ? FK_UPPER | FK_TRANSPOSED : 0, -1, &Z, 1, &corner, err);
     if (!status) status = ops->potrf(how->device, flags, &corner, pivot, err);
     if (*pivot > 0) *pivot += first;
-    for (int64_t at = end; at < n && !status && *pivot == 0; at += STRIP * block) {
-      const int64_t rows = fk_smaller(n - at, STRIP * block);
+    for (int64_t at = end; at < n && !status && *pivot == 0; at += strip) {
+      const int64_t rows = fk_smaller(n - at, strip);
       struct fk_dense X = beside(A, upper, at, rows, first, end), Y = beside(A, upper, at, rows, 0, first);
       status = factor_strip(how, upper, &corner, &Y, &Z, &X, err);
       if (!status) status = look_up(how, first, n, err);
@@ -87,14 +90,14 @@ enum fk_status fk_blocked_lauum(const struct fk_blocked *how, unsigned flags, co
                                 struct fk_error *err) {
   const struct fk_dense_ops *ops = how->ops;
   const bool upper = flags & FK_UPPER;
-  const int64_t n = A->n, block = block_of(how, n);
+  const int64_t n = A->n, block = block_of(how, n), strip = strip_of(how);
   enum fk_status status = fk_dense_check_square(A, NULL, err);
   for (int64_t first = 0; first < n && !status; first += block) {
     const int64_t end = fk_smaller(n, first + block), count = end - first;
     struct fk_dense corner = fk_dense_part(A, first, first, count, count),
                     Z = beside(A, upper, end, n - end, first, end);
-    for (int64_t at = 0; at < first && !status; at += STRIP * block) {
-      const int64_t to = fk_smaller(first, at + STRIP * block);
+    for (int64_t at = 0; at < first && !status; at += strip) {
+      const int64_t to = fk_smaller(first, at + strip);
       struct fk_dense X = beside(A, upper, first, count, at, to), Y = beside(A, upper, end, n - end, at, to);
       status = multiply_strip(how, upper, &corner, &Y, &Z, &X, err);
       if (!status) status = look_up(how, first, n, err);

@@ -146,11 +146,13 @@ const struct fk_costs fk_costs = {
                .few_row = 0.5,
                .few_row_coordinate = 0.1},
 
-    /* preconditioner.R. On the host blocks are for interrupts alone: the time of the library's own, in steps of
-     * less than half a second. On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of
-     * 3e4 on (shared/FALKON.md, A5). .device: arithmetic, no script; two cores take half a second for the factors
-     * of an order of 2000 and their solves, which is what CUDA takes to start. */
-    .dense = {.whole = {1024, 1 << 15}, .block = {256, 4096}, .tile = {256, 2048}, .device = 2000},
+    /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
+     * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
+     * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
+     * (shared/FALKON.md, A5). Strips and tiles: no script. .device: arithmetic, no script; two cores take half a
+     * second for the factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
+    .dense =
+        {.whole = {128, 1 << 15}, .block = {48, 4096}, .strip = {4096, 1 << 15}, .tile = 2048, .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */

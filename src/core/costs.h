@@ -130,8 +130,9 @@ struct fk_fast_choice_costs {
 /* Factors of dense matrices; of the host and of a device. */
 struct fk_dense_costs {
   int64_t whole[2]; /* orders that the library gets as they are; larger ones are done in blocks ... */
-  int64_t block[2]; /* ... of this one */
-  int64_t tile[2];  /* the width of a block column, where there are several */
+  int64_t block[2]; /* ... of this one ... */
+  int64_t strip[2]; /* ... and so many rows at a time */
+  int64_t tile;     /* on devices larger ones are block columns of this width */
   double device;    /* from this order on a device has them, where there is one */
 };
 

@@ -4,9 +4,9 @@
  *   ops->alloc(device, &A, err) -> send -> potrf, trsm, ... -> fetch -> free
  *
  * Matrices are column-major, column k at data + k * ld, in double or in float (on the host in double alone: R has
- * no other BLAS). `device` is a CUDA device's number; the host does not look at it. What a device does, it does
- * one after the other: fetch, potrf and syev wait for it. The same bits for the same matrices, machine and
- * libraries.
+ * no other BLAS). `device` is a CUDA device's number; of the host, the number of threads, as far as BLAS lets us
+ * choose, and the default where it is not positive. What a device does, it does one after the other: fetch, potrf
+ * and syev wait for it. The same bits for the same matrices, machine and libraries.
  */
 #ifndef FK_CORE_DENSE_H
 #define FK_CORE_DENSE_H
@@ -96,6 +96,10 @@ struct fk_dense_ops {
 extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
 /* Those of a back end; FK_BACKEND_AUTO: of the host. NULL: this build has none. */
 const struct fk_dense_ops *fk_dense_ops(enum fk_backend backend, struct fk_error *err);
+
+/* That of the host, of matrices that go together, by the processor's vectors and threads: cpu/gemm.c. */
+enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
+                            const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
 
 /* n x d doubles of the host, one column after the other. */
 static inline struct fk_dense fk_dense_of(const double *data, int64_t n, int64_t d) {

@@ -1,5 +1,5 @@
-/* Dense operations by the BLAS and LAPACK that come with R. Nothing else of R is used below src/r; their arguments
- * are valid, so that the error handler, which would jump, is never called. */
+/* Dense operations by the BLAS and LAPACK that come with R; gemm is our own (cpu/gemm.c). Nothing else of R is
+ * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
 #include "dense.h"
 
 #include <limits.h>
@@ -69,14 +69,13 @@ static void host_free(int device, struct fk_dense *A) {
 static enum fk_status host_copy(int device, const struct fk_dense *from, const struct fk_dense *to,
                                 struct fk_error *err) {
   struct view x, y;
-  (void)device;
   enum fk_status status = fk_dense_check_copy(from, to, err);
   if (!status) status = view_of(from, &x, err);
   if (!status) status = view_of(to, &y, err);
   if (status) return status;
   struct fk_matrix rows = fk_doubles(x.data, x.n, x.d);
   rows.ld = x.ld;
-  fk_copy_rows(&rows, y.data, y.ld, 0);
+  fk_copy_rows(&rows, y.data, y.ld, device);
   return status;
 }
 
@@ -107,13 +106,12 @@ static void transpose_columns(void *data, int64_t first, int64_t end, int slot) 
 static enum fk_status host_transpose(int device, unsigned flags, const struct fk_dense *A,
                                      const struct fk_dense *s, const struct fk_dense *B, struct fk_error *err) {
   struct transpose t = {.s = s ? s->data : NULL, .upper = flags & FK_UPPER};
-  (void)device;
   enum fk_status status = fk_dense_check_transpose(A, s, B, err);
   if (!status) status = view_of(A, &t.from, err);
   if (!status) status = view_of(B, &t.to, err);
   if (status) return status;
   double bytes = 8.0 * (double)B->n * (double)B->n;
-  fk_parallel_for(fk_threads_for_bytes(0, bytes), fk_pieces(B->n, SQUARE), 1, transpose_columns, &t);
+  fk_parallel_for(fk_threads_for_bytes(device, bytes), fk_pieces(B->n, SQUARE), 1, transpose_columns, &t);
   return FK_STATUS_OK;
 }
 
@@ -135,13 +133,12 @@ static void scale_columns(void *data, int64_t first, int64_t end, int slot) {
 static enum fk_status host_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
                                  const struct fk_dense *B, struct fk_error *err) {
   struct scale t = {.s = s->data};
-  (void)device;
   enum fk_status status = fk_dense_check_scale(A, s, B, err);
   if (!status) status = view_of(A, &t.from, err);
   if (!status) status = view_of(B, &t.to, err);
   if (status) return status;
   double bytes = 16.0 * (double)B->n * (double)B->d;
-  fk_parallel_for(fk_threads_for_bytes(0, bytes), B->d, 1, scale_columns, &t);
+  fk_parallel_for(fk_threads_for_bytes(device, bytes), B->d, 1, scale_columns, &t);
   return FK_STATUS_OK;
 }
 
@@ -151,16 +148,12 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
                                 const struct fk_dense *B, double beta, const struct fk_dense *C,
                                 struct fk_error *err) {
   struct view a, b, c;
-  (void)device;
   enum fk_status status = fk_dense_check_gemm(flags, A, B, C, err);
   if (!status) status = view_of(A, &a, err);
   if (!status) status = view_of(B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
-  F77_CALL(dgemm)
-  (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
-   flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
-  return FK_STATUS_OK;
+  return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
 }
 
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,

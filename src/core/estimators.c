@@ -33,7 +33,7 @@ enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *
   struct fk_task task = task_of(op, y);
   struct fk_dense to = fk_dense_of(K, fk_n_targets(&task), op->x.n);
   if (!status) status = fk_engine_exact_cpu.matrix(&task, opts, &to, err);
-  if (!status && !y->data) status = fk_dense_host.transpose(0, 0, &to, NULL, &to, err);
+  if (!status && !y->data) status = fk_dense_host.transpose(opts->threads, 0, &to, NULL, &to, err);
   return status;
 }
 

@@ -71,6 +71,7 @@ static enum fk_status choose(struct fk_tiled_spec *where, const struct fk_opts *
     return FK_STATUS_OK;
   where->ops = &fk_dense_host;
   where->n_devices = 1;
+  where->devices[0] = opts->threads;
   *engine = exact_engine(FK_BACKEND_CPU);
   return FK_STATUS_OK;
 }
@@ -87,7 +88,7 @@ struct build {
 
 /* Kernels of points first .. first + rows - 1 at the first `columns` of them. */
 static enum fk_status kernels(const struct build *b, const struct fk_engine *engine, int device, int64_t first,
-                              const struct fk_dense *K, struct fk_error *err) {
+                              const struct fk_dense *K, const struct fk_poll *poll, struct fk_error *err) {
   const struct fk_operator *op = b->spec->op;
   const int64_t d = op->x.d;
   struct fk_task task = {.op = b->spec->op,
@@ -99,13 +100,14 @@ static enum fk_status kernels(const struct build *b, const struct fk_engine *eng
   if (K->n > K->d) task.targets = fk_part(&op->x, first, K->n, 0, d);
   opts.devices[0] = device;
   opts.n_devices = 1;
-  opts.poll.fn = NULL;
+  opts.poll = *poll;
   return engine->matrix(&task, &opts, K, err);
 }
 
-static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K, struct fk_error *err) {
+static enum fk_status fill(void *data, int device, int64_t first, const struct fk_dense *K,
+                           const struct fk_poll *poll, struct fk_error *err) {
   const struct build *b = data;
-  if (b->spec->op) return kernels(b, b->engine, device, first, K, err);
+  if (b->spec->op) return kernels(b, b->engine, device, first, K, poll, err);
   struct fk_dense all = fk_dense_of(b->spec->matrix, b->spec->m, b->spec->m),
                   from = fk_dense_part(&all, first, first, K->n, K->d);
   return b->ops->send(device, &from, K, err);
@@ -115,12 +117,13 @@ static enum fk_status fill(void *data, int device, int64_t first, const struct f
 static enum fk_status find_diagonal(const struct build *b, struct fk_error *err) {
   enum { BLOCK = 64 };
   double block[BLOCK * BLOCK];
+  const struct fk_poll none = {NULL, NULL};
   const struct fk_preconditioner_spec *spec = b->spec;
   enum fk_status status = FK_STATUS_OK;
   for (int64_t first = 0; first < spec->m && !status; first += BLOCK) {
     const int64_t count = fk_smaller(BLOCK, spec->m - first);
     struct fk_dense K = fk_dense_of(block, count, count);
-    if (spec->op) status = kernels(b, exact_engine(FK_BACKEND_CPU), 0, first, &K, err);
+    if (spec->op) status = kernels(b, exact_engine(FK_BACKEND_CPU), 0, first, &K, &none, err);
     for (int64_t i = first; i < first + count; i++)
       b->diagonal[i] = (spec->op ? block[(i - first) * (count + 1)] : spec->matrix[i * (spec->m + 1)]) +
                        (spec->diagonal ? spec->diagonal[i] : 0);

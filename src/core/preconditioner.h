@@ -40,7 +40,7 @@ struct fk_preconditioner_weights {
 enum fk_status fk_preconditioner_weigh(struct fk_preconditioner *P, const struct fk_preconditioner_weights *w,
                                        const struct fk_poll *poll, struct fk_error *err);
 
-/* The factor T, or what is added up here. */
+/* 0: times T. Added to it: solve, with the factor's transpose, with A. */
 enum fk_factor_step { FK_STEP_SOLVE = 1, FK_STEP_TRANSPOSED = 2, FK_STEP_A = 4, FK_STEPS = 8 };
 /* v, m x t, := the product with all of them, the first step done first. */
 enum fk_status fk_preconditioner_apply(const struct fk_preconditioner *P, const int *steps, int n_steps, double *v,

@@ -92,6 +92,17 @@ int fk_threads_to_copy(int requested, int64_t numbers) {
   return fk_threads_for_bytes(requested, 128.0 * (double)numbers);
 }
 
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+static int poll_step(void *data, double fraction) {
+  const struct fk_step *step = data;
+  return step->whole->fn(step->whole->data, step->from + (step->to - step->from) * fraction);
+}
+
+struct fk_poll fk_poll_of_step(struct fk_step *step) {
+  return (struct fk_poll){step->whole->fn ? poll_step : NULL, step};
+}
+
 /* ---- chunks ----------------------------------------------------------------------------------- */
 
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,

@@ -25,6 +25,13 @@ void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int thread
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
 
+/* Of a step from one fraction of the work to another, which counts its own from 0 to 1; `step` has to last. */
+struct fk_step {
+  const struct fk_poll *whole;
+  double from, to;
+};
+struct fk_poll fk_poll_of_step(struct fk_step *step);
+
 /* For a copy of so many numbers in memory, of many that follow each other: the threads are awake. */
 int fk_threads_to_copy(int requested, int64_t numbers);
 

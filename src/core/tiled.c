@@ -15,7 +15,7 @@ static double column_bytes(const struct fk_tiled *t) {
 
 /* What operations need of a device beside block columns that stay: buffers, and what libraries work in. */
 static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec) {
-  const double side = (double)fk_smaller(t->block, fk_costs.dense.tile[1]);
+  const double side = (double)fk_smaller(t->block, fk_costs.dense.tile);
   return 4 * (double)sizeof(double) * side * side + (t->count > 1 ? FK_TILED_BUFFERS * column_bytes(t) : 0) +
          spec->beside;
 }
@@ -45,14 +45,14 @@ static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_
   return status;
 }
 
-/* A matrix that a library gets whole, or in tiles; in these also where the whole does not fit. */
+/* The host has one block, and so has a device up to some order, if it fits there. */
 static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spec, struct fk_error *err) {
-  const int where = t->ops == &fk_dense_host ? 0 : 1;
-  const int64_t tile = fk_smaller(t->m, fk_costs.dense.tile[where]);
+  const bool is_whole = t->ops == &fk_dense_host || t->m <= fk_costs.dense.whole[1];
+  const int64_t tile = fk_smaller(t->m, fk_costs.dense.tile);
   double bytes;
   enum fk_status status = find_room(t, spec, &bytes, err);
   if (status) return status;
-  cut(t, spec->block ? spec->block : t->m <= fk_costs.dense.whole[where] ? t->m : tile);
+  cut(t, spec->block ? spec->block : is_whole ? t->m : tile);
   if (!spec->block && !all_fit(t, spec, bytes)) cut(t, tile);
   t->streamed = !all_fit(t, spec, bytes);
   t->held = t->count;
@@ -187,8 +187,7 @@ enum fk_status fk_tiled_wait(const struct fk_tiled *t, struct fk_error *err) {
 
 static enum fk_status fetch(const struct fk_tiled *t, int64_t j, const struct fk_dense *from,
                             const struct fk_dense *to, struct fk_error *err) {
-  const struct fk_dense_ops *ops = t->streamed ? &fk_dense_host : t->ops;
-  return ops->fetch(fk_tiled_device(t, j), from, to, err);
+  return t->streamed ? fk_dense_host.fetch(0, from, to, err) : t->ops->fetch(fk_tiled_device(t, j), from, to, err);
 }
 
 enum fk_status fk_tiled_triangle(const struct fk_tiled *t, bool upper, const struct fk_dense *to,

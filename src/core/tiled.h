@@ -32,7 +32,8 @@ void fk_tiled_release(struct fk_tiled *t);
 /* Columns first .. first + columns - 1 of K, to K on `device`, of their rows from `first` on. What it leaves above
  * the diagonal does not matter. */
 struct fk_tiled_source {
-  enum fk_status (*fill)(void *data, int device, int64_t first, const struct fk_dense *K, struct fk_error *err);
+  enum fk_status (*fill)(void *data, int device, int64_t first, const struct fk_dense *K,
+                         const struct fk_poll *poll, struct fk_error *err);
   void *data;
   const double *diagonal; /* m, added to that of K; NULL: 0 */
 };

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "blocked.h"
+#include "threads.h"
 #include "tiled_parts.h"
 
 struct sweep {
@@ -56,11 +58,30 @@ static struct fk_dense needed(const struct sweep *s, bool upper, int64_t k, cons
   return upper ? fk_tiled_rows(s->t, panel, 0, k + 1) : fk_tiled_rows(s->t, panel, first_taker(s, k), s->t->count);
 }
 
-static enum fk_status look_up(struct sweep *s, struct fk_error *err) {
-  double fraction = s->total > 0 ? fmin(1, s->done / s->total) : 1;
-  if (s->poll && s->poll->fn && s->poll->fn(s->poll->data, fraction))
+static double fraction(const struct sweep *s) { return fmin(1, s->done / s->total); }
+
+static enum fk_status look_up(const struct sweep *s, struct fk_error *err) {
+  if (s->poll->fn && s->poll->fn(s->poll->data, fraction(s)))
     return fk_fail(err, FK_STATUS_INTERRUPTED, "interrupted");
   return FK_STATUS_OK;
+}
+
+/* So many multiply-adds are a step, which looks up by itself. */
+static struct fk_step next_step(struct sweep *s, double work) {
+  const double from = fraction(s);
+  s->done += work;
+  return (struct fk_step){s->poll, from, fraction(s)};
+}
+/* Of a corner's factor, or of its product. */
+static double corner_work(const struct fk_dense *corner) { return pow((double)corner->n, 3) / 6; }
+
+static enum fk_status factor_corner(struct sweep *s, int64_t k, unsigned flags, const struct fk_dense *corner,
+                                    struct fk_error *err) {
+  struct fk_step step = next_step(s, corner_work(corner));
+  const struct fk_blocked how = {s->t->ops, fk_tiled_device(s->t, k), 0, fk_poll_of_step(&step)};
+  enum fk_status status = fk_blocked_potrf(&how, flags, corner, &s->pivot, err);
+  if (s->pivot) s->pivot += fk_tiled_first(s->t, k);
+  return status;
 }
 
 /* ---- panels ----------------------------------------------------------------------------------- */
@@ -145,8 +166,7 @@ static enum fk_status finish_L(struct sweep *s, int64_t k, struct fk_error *err)
   const int device = fk_tiled_device(t, k);
   struct fk_dense L = column(s, k, false), corner = fk_tiled_rows(t, &L, k, k + 1),
                   below = fk_tiled_rows(t, &L, k + 1, t->count);
-  enum fk_status status = t->ops->potrf(device, 0, &corner, &s->pivot, err);
-  if (s->pivot) s->pivot += fk_tiled_first(t, k);
+  enum fk_status status = factor_corner(s, k, 0, &corner, err);
   if (status || s->pivot || below.n == 0) return status;
   return t->ops->trsm(device, FK_RIGHT | FK_TRANSPOSED, 1, &corner, &below, err);
 }
@@ -182,7 +202,9 @@ static enum fk_status prepare_product(struct sweep *s, int64_t k, int place, str
     corner = U;
     roots = fk_tiled_rows(t, &s->roots[place], k, k + 1);
     status = ops->transpose(device, 0, &L_kk, &roots, &corner, err);
-    if (!status) status = ops->lauum(device, FK_UPPER, &corner, err);
+    struct fk_step step = next_step(s, corner_work(&corner));
+    const struct fk_blocked how = {ops, device, 0, fk_poll_of_step(&step)};
+    if (!status) status = fk_blocked_lauum(&how, FK_UPPER, &corner, err);
   }
   if (status || L.n == 0) return status;
   struct fk_dense scaled = buffer(s, place, k), P = fk_tiled_rows(t, &scaled, first_taker(s, k), t->count);
@@ -212,9 +234,7 @@ static enum fk_status finish_U(struct sweep *s, int64_t k, struct fk_error *err)
                   above = fk_tiled_rows(t, &U, 0, k);
   enum fk_status status = FK_STATUS_OK;
   if (k > 0) status = t->ops->syrk(device, FK_UPPER | FK_TRANSPOSED, -1, &above, 1, &corner, err);
-  if (!status) status = t->ops->potrf(device, FK_UPPER, &corner, &s->pivot, err);
-  if (s->pivot) s->pivot += fk_tiled_first(t, k);
-  return status;
+  return status ? status : factor_corner(s, k, FK_UPPER, &corner, err);
 }
 
 static enum fk_status take_U(struct sweep *s, int64_t j, int64_t k, const struct fk_dense *panel,
@@ -284,9 +304,10 @@ static enum fk_status factor_group(struct sweep *s, const struct fk_tiled_source
   enum fk_status status = FK_STATUS_OK;
   for (int64_t j = s->begin; j < s->end && !status; j++) {
     struct fk_dense half = column(s, j, false), K = fk_tiled_used(t, &half, j, false);
-    status = source->fill(source->data, fk_tiled_device(t, j), fk_tiled_first(t, j), &K, err);
+    struct fk_step step = next_step(s, FILLED * s->total * (double)K.d / (double)t->m);
+    const struct fk_poll poll = fk_poll_of_step(&step);
+    status = source->fill(source->data, fk_tiled_device(t, j), fk_tiled_first(t, j), &K, &poll, err);
     if (!status && source->diagonal) status = add_diagonal(s, false, j, source->diagonal, 0, err);
-    s->done += FILLED * s->total * (double)K.d / (double)t->m;
     if (!status) status = look_up(s, err);
   }
   return status ? status : sweep(s, &factor_L, err);

@@ -163,10 +163,11 @@ test_that("an interrupt ends the factorisation between blocks, and what there wa
   expect_identical(apply_factors(P, 1:1100, "T"), R)
 })
 
-test_that("orders that are done in blocks have the same factors", {
+test_that("orders that are done in blocks have the same factors, and the same bits for any number of threads", {
   set.seed(10)
   sources <- centres(some_points(1100, 3), 0.1)
-  P <- new_preconditioner(sources, cpu_run(), 1e-12)
+  P <- new_preconditioner(sources, cpu_run(threads = 1), 1e-12)
+  expect_identical(factor_of(new_preconditioner(sources, cpu_run(threads = 3), 1e-12)), factor_of(P))
   v <- matrix(stats::rnorm(2200), 1100)
   K <- kernel_matrix_of(sources, NULL, cpu_run())
   expect_equal(apply_factors(P, v, c("T", "T'")), K %*% v + 1e-12 * 1100 * v, tolerance = 1e-13)
