@@ -166,7 +166,7 @@ check_setting <- function(name, value) {
     tol = return(check_tol(value)),
     memory_limit = return(check_bytes(value, name)),
     chunk_bytes = return(check_bytes(value, name, min = 8)),
-    device_memory = return(check_bytes(value, name)),
+    device_memory = return(check_bytes(value, name, min = 0)),
     host_memory = return(check_bytes(value, name, min = 0)),
     gpu_memory_limit = return(check_bytes(value, name)),
     return(check_choice(value, CONTROL_CHOICES[[name]], name))

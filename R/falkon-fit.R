@@ -13,6 +13,7 @@ fit_falkon <- function(rows, response, spec, run) {
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
     validation = check_validation(spec$validation, rows, response, spec), task = task
   )
+  if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   new_falkon(problem, response, spec, solved)
 }
@@ -102,9 +103,10 @@ fit_squared <- function(system, problem, spec) {
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
   b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
-  watch <- watch_iterations(system, problem, intercept)
+  watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
+  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
   start <- if (!is.null(spec$start)) preconditioned(system, spec$start$coefficients)
-  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each, spec$save, spec$state)
+  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each, save, spec$state)
   alpha <- watch$best()
   best <- watch$best_iteration()
   if (is.null(alpha)) alpha <- coefficients_of(system, solved$x)
@@ -132,14 +134,16 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with the solution in the
-# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set.
-watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x)) {
-  started <- proc.time()[["elapsed"]]
+# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set;
+# seen(): all of it, for another such list to go on with.
+watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x), seen = NULL) {
+  trace <- seen$trace
+  best <- seen$best
+  least <- if (is.null(seen)) Inf else seen$least
+  best_iteration <- seen$best_iteration
+  # what went before, and what validation takes, is not the iterations' time
+  started <- proc.time()[["elapsed"]] - if (length(trace) > 0) trace[[length(trace)]][3] else 0
   aside <- 0
-  trace <- list()
-  best <- NULL
-  least <- Inf
-  best_iteration <- NULL
   look <- function(x) {
     if (is.null(problem$validation)) return(NA_real_)
     alpha <- coefficients(x)
@@ -160,7 +164,8 @@ watch_iterations <- function(system, problem, intercept, coefficients = \(x) coe
     FALSE
   }
   list(
-    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace)
+    each = each, best = \() best, best_iteration = \() best_iteration, trace = \() trace_frame(trace),
+    seen = \() list(trace = trace, best = best, least = least, best_iteration = best_iteration)
   )
 }
 

@@ -71,8 +71,9 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
     before <- size
     size <- colSums(r^2)
     p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
+    stop <- !is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))
     if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p))
-    if (!is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))) break
+    if (stop) break
   }
   list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
 }

@@ -65,6 +65,8 @@
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
 #'   after a crash or an interrupt does so. It is deleted at the end. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
+#' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of it, and
+#'   returned.
 #' @param subset,weights,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].
@@ -95,7 +97,7 @@ falkon <- function(x, ...) UseMethod("falkon")
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, control = NULL,
+                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -106,7 +108,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(
     kernel, bandwidth, lambda, centers, center_method, loss, weights = if (is.null(weights)) rows$weights else weights,
-    class_weights, offset, intercept, exact, max_iter, tol, validation, start, checkpoint, keep
+    class_weights, offset, intercept, exact, max_iter, tol, validation, start, checkpoint, keep, plan
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
@@ -121,9 +123,10 @@ falkon.data.frame <- function(x, y, ...) {
   } else {
     frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
     fit <- falkon.default(frame$points, y, ...)
+    if (inherits(fit, "falkon_plan")) return(fit)
     fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
   }
-  fit$call <- falkon_call(match.call())
+  if (inherits(fit, "falkon")) fit$call <- falkon_call(match.call())
   fit
 }
 
@@ -137,6 +140,7 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
   fit <- do.call(falkon.default, c(
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
+  if (inherits(fit, "falkon_plan")) return(fit)
   fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
     frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
   fit$call <- falkon_call(call)
@@ -169,7 +173,7 @@ check_falkon_dots <- function(...) {
 
 # The options that can be checked before the rows are known.
 falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss, weights, class_weights, offset,
-                        intercept, exact, max_iter, tol, validation, start, checkpoint, keep) {
+                        intercept, exact, max_iter, tol, validation, start, checkpoint, keep, plan) {
   losses <- names(LOSSES)
   if (!is.null(loss)) loss <- check_choice(loss, losses, "loss")
   if (!is.null(start) && !inherits(start, "falkon")) {
@@ -181,7 +185,7 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
     exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
     tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
-    keep = check_flag(keep, "keep")
+    keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
 }
 

@@ -27,7 +27,10 @@
 #' squares ask for: in each step of conjugate gradients, in a gradient (`w = -z`) and, with `v = NULL`, on the
 #' right-hand side. Exact ones on the CPU compute every kernel once where those of 24 rows at a time stay in a
 #' processor's cache, up to about 10,000 columns (20,000 in single precision): then they take about two thirds of the
-#' time of the two products. Others are the two products, each exact or to `tol`; `diagnostics(op)` says which.
+#' time of the two products. Exact ones on a GPU keep both sets of points there, and send vectors alone from the second
+#' on: Gaussian kernels in single precision by two sweeps of tensor cores for each of a few columns, others and those of
+#' many columns by matrices of kernels in double precision. Others are the two products, each exact or to `tol`;
+#' `diagnostics(op)` says which.
 #'
 #' **What is kept** belongs to the operator and goes with it, when R collects it. That is at most `device_memory` bytes
 #' of a GPU and `host_memory` bytes of the machine's memory for all operators and fits together ([flash_control()]),

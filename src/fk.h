@@ -212,6 +212,12 @@ bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b);
 bool fk_kernel_is_gaussian(const struct fk_kernel *kernel);
 /* A function of r; else of x'y, which means other points once they are centred. */
 bool fk_kernel_is_radial(const struct fk_kernel *kernel);
+/* The kernels of m points x at a point y in the place of their products x'y, all whitened; norm: |y|^2, norms: the
+ * m |x|^2. r^2 is |x|^2 + |y|^2 - 2 x'y, at least 0: its error is of the size of rounding |x|^2 + |y|^2, so that
+ * of r between points that are close to each other and far from 0 is the root of that. Where the three sums are
+ * the same number, r is 0 and its kernel 1. */
+void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const double *norms, int64_t m,
+                           double *values);
 
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
@@ -414,8 +420,8 @@ struct fk_engine {
    */
   enum fk_status (*shift)(const struct fk_task *task, const double *A, const struct fk_opts *opts,
                           struct fk_resident **moved, struct fk_stats *stats, struct fk_error *err);
-  /* A normal product in one sweep; both operators have their points on the host. FK_STATUS_UNSUPPORTED: two sums
-   * are the better way here, and nothing was done. NULL: they always are. */
+  /* A normal product as a whole; both operators have their points on the host, K's columns have their centre.
+   * FK_STATUS_UNSUPPORTED: two sums are the better way here, and nothing was done. NULL: they always are. */
   enum fk_status (*normal)(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                            double *product, struct fk_stats *stats, struct fk_error *err);
   /* Kernels of the task's targets, the rows, at its sources, the columns, in double and by differences or

@@ -1,4 +1,4 @@
-/* Normal products: in one sweep where the engine has that, or by two sums. */
+/* Normal products: as a whole where the engine has that, or by two sums. */
 #include <stdio.h>
 #include <string.h>
 
@@ -78,17 +78,16 @@ enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal 
   work.kernel = op->kernel;
   work.operation = FK_OP_NORMAL;
   enum fk_status status = fk_operator_here(op, opts->threads, NULL, err);
-  if (!status) status = fk_operator_here(normal->rows, opts->threads, NULL, err);
-  if (!status && !normal->v) return by_sums(op, normal, opts, product, stats, err);
+  if (!status && !normal->rows->x.data) status = fk_operator_here(normal->rows, opts->threads, NULL, err);
   if (!status) status = fk_plan_choose(opts, &work, &choice, stats, err);
   if (status) return status;
   if (choice.engine->normal) status = choice.engine->normal(op, normal, &choice.opts, product, stats, err);
   if (choice.engine->normal && status != FK_STATUS_UNSUPPORTED) {
-    say(stats, "one sweep");
+    say(stats, choice.engine->backend == FK_BACKEND_CPU ? "one sweep" : stats->method);
     return status;
   }
   *err = (struct fk_error){FK_STATUS_OK, ""};
   status = by_sums(op, normal, opts, product, stats, err);
-  say(stats, "two sums");
+  if (normal->v) say(stats, "two sums");
   return status;
 }

@@ -174,13 +174,14 @@ static enum fk_status normal(struct fk_operator *op, const struct fk_normal *nor
   struct fk_task task = fk_normal_task(op, normal);
   double pairs = (double)n * (double)m, start = fk_seconds(), radius2 = 0;
   int threads = fk_threads_for_work(opts->threads, pairs * (double)(d + 10 + 2 * normal->n_columns));
+  if (!normal->v || normal->rows == op) return FK_STATUS_UNSUPPORTED;
   struct fk_kernel_form form = fk_task_form(&task);
   struct fk_kernel_mode mode;
   struct fk_sweep sweep;
   enum fk_status status = radius2_of(&task, threads, &radius2, err);
   if (status) return status;
   fk_cpu_choose_mode(opts->precision, &form, radius2, d, &mode);
-  if (normal->rows == op || !fk_sweep_kept_rows(n, mode.single)) return FK_STATUS_UNSUPPORTED;
+  if (!fk_sweep_kept_rows(n, mode.single)) return FK_STATUS_UNSUPPORTED;
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, &task, opts, &mode, false, threads, err);
   if (status) return status;

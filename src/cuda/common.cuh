@@ -88,7 +88,8 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
 /* That of a device that is in use; NULL: there is none, or this process cannot use it. */
 struct fk_cuda_context *fk_cuda_context_in_use(int device);
 enum fk_status fk_cuda_check_forked(struct fk_error *err);
-/* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. */
+/* After a failure: a device that is lost is started anew by the next call. The context may be gone after this. On
+ * the thread that has waited for all devices. */
 void fk_cuda_recover(struct fk_cuda_context *context);
 void fk_cuda_libraries_free(struct fk_cuda_context *context); /* libraries.cuh */
 
@@ -157,6 +158,10 @@ static inline struct fk_cuda_rows fk_all_rows(int64_t n, int64_t columns) { retu
  * return. */
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
                               struct fk_error *err);
+/* The same on another stream, beside what the context's does. Before a download, and before memory is given back,
+ * the context's stream has to wait for it: both go through the same pinned buffers. */
+enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
+                                 double *to, int64_t ld, struct fk_error *err);
 enum fk_status fk_cuda_download(struct fk_cuda_context *context, const double *from, int64_t ld,
                                 struct fk_cuda_rows rows, double *to, struct fk_error *err);
 

@@ -149,6 +149,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
 
 /* After an error of a kernel all later calls fail, until the device is reset; what was on it is lost. */
 void fk_cuda_recover(struct fk_cuda_context *context) {
+  cudaSetDevice(context->device);
   if (cudaStreamSynchronize(context->stream) == cudaSuccess) return;
   fk_cuda_libraries_free(context);
   fk_cuda_release_kept(context);

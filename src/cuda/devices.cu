@@ -61,7 +61,6 @@ static void *run_range(void *data) {
     run_once(r, 0);
   /* What earlier calls keep, or other programs, may have been in the way. */
   for (int attempt = 1; r->status == FK_STATUS_ALLOC && attempt < ATTEMPTS; attempt++) run_once(r, attempt);
-  if (r->status == FK_STATUS_DEVICE) fk_cuda_recover(r->context);
   __atomic_store_n(&r->finished, 1, __ATOMIC_RELEASE);
   return NULL;
 }
@@ -133,6 +132,7 @@ enum fk_status fk_cuda_on_devices(struct fk_cuda_context **contexts, int count, 
   }
   double longest = 0;
   for (int i = 0; i < used; i++) {
+    if (ranges[i].status == FK_STATUS_DEVICE) fk_cuda_recover(ranges[i].context);
     if (ranges[i].status && ranges[i].status != FK_STATUS_INTERRUPTED)
       fk_fail(err, ranges[i].status, "%s", ranges[i].err.message);
     if (ranges[i].seconds > longest) longest = ranges[i].seconds;

@@ -426,6 +426,7 @@ static enum fk_status available(const struct fk_opts *opts, struct fk_error *err
 }
 
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
+  if (work->operation == FK_OP_NORMAL) return fk_cuda_normal_seconds(work, opts);
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, v = work->n_values,
          bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
@@ -457,5 +458,6 @@ const struct fk_engine fk_engine_exact_cuda = {
     .debiased_loo = fk_cuda_debiased_loo,
     .sends_points = true,
     .shift = shift,
+    .normal = fk_cuda_normal,
     .matrix = fk_cuda_matrix,
 };

@@ -96,6 +96,11 @@ static T *carve(struct carver *c, int64_t count) {
   return here;
 }
 
+/* Columns of a run that one block sums, on tensor cores (mma) or not: enough blocks to fill a large card several
+ * times over, none too short to be worth starting. */
+int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor);
+/* To try the methods of older cards: FLASHKERNEL_CUDA_METHOD is "mma" or "difference". */
+bool fk_cuda_is_lowered_to(const char *method);
 /* The whitening on the device; the points' centre is found there where the host does not know it. */
 enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
 /* A chunk of sources, whitened, and then packed for a pass by a method that they allow. */

@@ -53,6 +53,12 @@ struct mma_block {
     row0 = a.first_row + (int64_t)blockIdx.x * shape::rows + warp * 16 * MT;
   }
 
+  /* Short sums are those of a stage. */
+  __device__ __forceinline__ int flush_columns() const {
+    static_assert(STAGE == FK_TENSOR_SHORT, "a stage is one short sum");
+    return VALUES == 0 && !PLAIN && a.short_sums ? STAGE : shape::flush;
+  }
+
   __device__ __forceinline__ int64_t row(int m, int half) const {
     int64_t r = row0 + m * 16 + g + 8 * half;
     return r < a.rows.n_pad ? r : a.rows.n_pad - 1;

@@ -7,20 +7,21 @@
 
 /* ---- launches --------------------------------------------------------------------------------- */
 
-/* Runs of columns by the sizes of the task alone, so that the bits depend on neither device nor chunk: enough
- * blocks to fill a large card several times over, none too short to be worth starting. Rows in the tails are few.
- */
+/* By the sizes of the task alone, so that the bits depend on neither device nor chunk. */
+int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
+  const int64_t tile = tensor ? FK_TENSOR_ROWS : 64, blocks = 132 * 16, least = tensor ? 1024 : 512;
+  int64_t wanted = fk_pieces(blocks, fk_pieces(n_rows, tile)), cols = fk_pieces(n_cols, wanted);
+  cols = fk_larger(fk_padded(cols, least), least);
+  return cols > FK_TENSOR_FLUSH ? fk_padded(cols, FK_TENSOR_FLUSH) : cols;
+}
+
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
   if (job->method == FK_METHOD_WGMMA) {
     fk_wgmma_plan(job->sources->points.n, fk_n_targets(job->task), values, slots, cols_per_slot);
     return;
   }
-  const int64_t tile = fk_on_tensor_cores(job->method) ? FK_TENSOR_ROWS : 64, blocks = 132 * 16;
-  int64_t rows = job->rows ? tile : fk_n_targets(job->task), tiles = (rows + tile - 1) / tile;
-  int64_t wanted = (blocks + tiles - 1) / tiles, least = fk_on_tensor_cores(job->method) ? 1024 : 512;
-  int64_t cols = (job->source_end - job->source_begin + wanted - 1) / wanted;
-  *cols_per_slot = fk_larger(fk_padded(cols, least), least);
-  if (*cols_per_slot > FK_TENSOR_FLUSH) *cols_per_slot = fk_padded(*cols_per_slot, FK_TENSOR_FLUSH);
+  int64_t rows = job->rows ? 1 : fk_n_targets(job->task); /* those in the tails are few */
+  *cols_per_slot = fk_cols_per_slot(job->source_end - job->source_begin, rows, fk_on_tensor_cores(job->method));
   *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
 }
 

@@ -84,8 +84,7 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 
 /* ---- whitened --------------------------------------------------------------------------------- */
 
-/* To try the methods of older cards: FLASHKERNEL_CUDA_METHOD is "mma" or "difference". */
-static bool is_lowered_to(const char *method) {
+bool fk_cuda_is_lowered_to(const char *method) {
   const char *wish = getenv("FLASHKERNEL_CUDA_METHOD");
   return wish && strcmp(wish, method) == 0;
 }
@@ -115,7 +114,7 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   if (job->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
-                !is_lowered_to("difference") &&
+                !fk_cuda_is_lowered_to("difference") &&
                 fk_tensor_grid_choose(s->radius2, s->points.d, job->precision != FK_PRECISION_FAST, &job->grid);
   if (tensor)
     job->method = FK_METHOD_MMA;
@@ -243,7 +242,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   t->has_values = values;
   FK_TRY(pack_columns(job, &pack, fk_job_uses_factor(job, values), err));
   if (values) FK_TRY(choose_values(job, err));
-  bool wgmma = context->capability == 90 && !is_lowered_to("mma") && fk_wgmma_supports(t);
+  bool wgmma = context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(t);
   s->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
   if (t->values.hi) {
     if (!wgmma) t->values.width = fk_mma_value_width(t->values.n_values, t->cols.k);

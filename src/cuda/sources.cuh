@@ -4,7 +4,7 @@
 #ifndef FK_CUDA_SOURCES_CUH
 #define FK_CUDA_SOURCES_CUH
 
-#include "steps.cuh"
+#include "normal_points.cuh"
 
 /* What sources are packed for; compared as bytes. */
 struct fk_cuda_packing {
@@ -46,7 +46,8 @@ struct fk_cuda_sources {
   int values_here; /* tensor cores sum so many columns at a time */
 
   /* of an operator */
-  struct fk_grid_memory grid; /* what its sums by a grid have there */
+  struct fk_grid_memory grid;     /* what its sums by a grid have there */
+  struct fk_normal_points normal; /* what its normal products have there */
   struct fk_cuda_sources *next;
   uint64_t used_at;
   bool busy;

@@ -183,6 +183,12 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
 /* The matrix of kernels (matrix.cu); sources and targets are on the host. */
 enum fk_status fk_cuda_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                               struct fk_error *err);
+/* ---- normal products (normal.cuh) ------------------------------------------------------------- */
+
+enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
+                              double *product, struct fk_stats *stats, struct fk_error *err);
+double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts);
+
 /* Shared with engine.cu. */
 void fk_cuda_describe(struct fk_stats *stats, struct fk_cuda_context *const *contexts, int count,
                       const char *method, const char *precision);

@@ -14,6 +14,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const struct fk_ten
   struct mma_block<STEPS, VALUES, COORDINATES, PLAIN> block(a, shared);
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.cols.n_pad ? begin + a.cols_per_slot : a.cols.n_pad;
+  const int flush = block.flush_columns();
   bool first = true;
   block.load_rows();
   block.clear();
@@ -32,7 +33,7 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const struct fk_ten
     __syncthreads();
     block.do_stage(stage, col);
     if (shape::near && (col + STAGE - begin) % FK_TENSOR_VALUE_FLUSH == 0) block.settle();
-    if ((col + STAGE - begin) % shape::flush == 0 || col + STAGE >= end) {
+    if ((col + STAGE - begin) % flush == 0 || col + STAGE >= end) {
       if (shape::near) block.fetch_settled();
       block.flush(first);
       first = false;
@@ -53,6 +54,7 @@ static __global__ void __launch_bounds__(THREADS) mma_deep_kernel(const struct f
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.cols.n_pad ? begin + a.cols_per_slot : a.cols.n_pad;
   int slices = a.cols.k / SLICE, rounds = 2 * slices;
+  const int flush = block.flush_columns();
   bool first = true;
   block.load_rows();
   block.clear();
@@ -94,7 +96,7 @@ static __global__ void __launch_bounds__(THREADS) mma_deep_kernel(const struct f
       for (int m = 0; m < mma::MT; m++) block.to_kernels(e[b / 16][m], m, col + b);
       block.add_up(e[b / 16], NULL, block.values(0), b);
     }
-    if ((col + STAGE - begin) % shape::flush == 0 || col + STAGE >= end) {
+    if ((col + STAGE - begin) % flush == 0 || col + STAGE >= end) {
       block.flush(first);
       first = false;
     }

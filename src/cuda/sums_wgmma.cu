@@ -68,19 +68,37 @@ __device__ __forceinline__ void refill(const struct ring &ring, int stage, int s
               ring.full + 8 * old);
 }
 
+/* What a thread sums in between two flushes; short sums end within a tile. */
+template <int EXTRA>
+struct sum_of {
+  typedef float type;
+};
+template <>
+struct sum_of<SHORT> {
+  typedef double type;
+};
+
 /* A tile of columns; floats: shared address of its weights. */
 template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
-__device__ __forceinline__ void sum_tile(float (&s)[R], float (&sums)[SUMS], const struct row_tile<K> &rows,
-                                         uint32_t tile16, uint32_t floats, int diagonal, int lane, float factor1) {
+__device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::type (&sums)[SUMS],
+                                         const struct row_tile<K> &rows, uint32_t tile16, uint32_t floats,
+                                         int diagonal, int lane, float factor1) {
   constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
   constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   start_exponents<K, products_of(V, PRECISION)>(s, rows, tile16, L);
   wgmma_wait(s);
   if constexpr (EXTRA >= SELF)
     if (diagonal > -16 && diagonal < SHAPE.tile_cols) leave_out(s, diagonal + lane / 4, lane % 4);
-  if constexpr (V == 0) {
+  if constexpr (EXTRA == SHORT) {
+#pragma unroll
+    for (int j = 0; j < R / 4; j += FK_TENSOR_SHORT / 8) {
+      float part[2] = {0.0f, 0.0f};
+      add_mass<K, EXTRA, SHAPE.on_fma, 5>(part, s, rows, factor1, floats, floats, j, j + FK_TENSOR_SHORT / 8);
+      for (int h = 0; h < 2; h++) sums[h] += (double)part[h];
+    }
+  } else if constexpr (V == 0) {
     add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, factor1, floats,
-                                                                  floats + 4 * L.cols);
+                                                                  floats + 4 * L.cols, 0, R / 4);
   } else {
     uint32_t p[R / 2];
     if constexpr (PRECISION == COARSE) {
@@ -161,18 +179,18 @@ __global__ void __launch_bounds__(
 
   if (threadIdx.x == 0) start_ring<STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
   struct row_tile<K> rows;
-  load_rows<K>(&rows, args, args.first_row + row, quad);
+  load_rows<K, EXTRA == SHORT>(&rows, args, args.first_row + row, quad);
   int diagonal = first_diagonal(args, warp_row, (int64_t)first_stage * L.cols);
   __syncthreads();
 
-  float s[TILE_COLS / 2], sums[SUMS] = {0.0f};
+  float s[TILE_COLS / 2];
+  typename sum_of<EXTRA>::type sums[SUMS] = {0};
   double mass[2] = {0.0, 0.0};
   if constexpr (V != 0) {
 #pragma unroll
     for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] = 0.0f;
   }
-  int slot = 0, phase = 0;
-  for (int stage = 0; stage < ring.n_stages; stage++) {
+  for (int stage = 0, slot = 0, phase = 0; stage < ring.n_stages; stage++) {
     uint32_t tile16 = (ring.at + slot * L.bytes) / 16, floats = ring.at + slot * L.bytes + L.floats_at + 8 * quad;
     barrier_wait(ring.full + 8 * slot, phase);
 #pragma unroll 1
@@ -214,6 +232,7 @@ int width_of(const struct fk_tensor_task *task) {
 }
 
 int extra_of(const struct fk_tensor_task *task) {
+  if (task->short_sums) return SHORT;
   if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
   if (task->weight && !task->has_values) return WEIGHT;
   /* Only where it counts is there a kernel that does without the look at the diagonal. */
@@ -234,7 +253,7 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
   static_assert(SHAPE.stages >= 2, "copies need a stage to go to while another is read");
   struct sums_args a;
   a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
-  a.packed = (const char *)packed, a.acc = task->acc;
+  a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
   a.first_row = task->first_row, a.self = task->self;
   a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   a.n_values = task->has_values ? task->values.n_values : 0;
@@ -251,7 +270,7 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
 template <int K, int V, int EXTRA>
 cudaError_t launch_precision(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   if (task->low_low) return launch<K, V, LOW, EXTRA>(task, packed, stream);
-  if constexpr (K == 16 && V <= 0)
+  if constexpr (K == 16 && V <= 0 && EXTRA != SHORT)
     if (task->coarse) return launch<K, V, COARSE, EXTRA>(task, packed, stream);
   constexpr int single = V == 0 || V == COORDINATES ? ROUNDED : REST;
   return task->single ? launch<K, V, single, EXTRA>(task, packed, stream)
@@ -263,6 +282,7 @@ cudaError_t launch_mass(const struct fk_tensor_task *task, const void *packed, c
   switch (extra_of(task)) {
     case FACTOR: return launch_precision<K, 0, FACTOR>(task, packed, stream);
     case POLYNOMIAL: return launch_precision<K, 0, POLYNOMIAL>(task, packed, stream);
+    case SHORT: return launch_precision<K, 0, SHORT>(task, packed, stream);
     case WEIGHT: return launch_precision<K, 0, WEIGHT>(task, packed, stream);
     case SELF: return launch_precision<K, 0, SELF>(task, packed, stream);
     default: return launch_precision < K, 0, K == 16 ? PLAIN : SELF > (task, packed, stream);
@@ -330,6 +350,15 @@ cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaS
   return cudaGetLastError();
 }
 
+cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *task, void *packed, cudaStream_t stream) {
+  struct weigh_args a = {layout_for(task), task->weight};
+  a.n_pad = task->cols.n_pad;
+  a.n_columns = (a.n_pad + a.layout.cols - 1) / a.layout.cols * a.layout.cols;
+  a.packed = (char *)packed;
+  weigh_kernel<<<(unsigned)((a.n_columns + 255) / 256), 256, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   switch (task->cols.k) {
     case 16: return launch_k<16>(task, packed, stream);
@@ -346,6 +375,7 @@ bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *) { return false; }
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *) { return 0; }
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
+cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {
   return cudaErrorNotSupported;
 }

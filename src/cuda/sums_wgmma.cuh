@@ -16,6 +16,8 @@ bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task);
 void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *slots, int64_t *cols_per_slot);
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task);
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
+/* The task's weights alone, to columns that are packed. */
+cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream);
 
 #endif

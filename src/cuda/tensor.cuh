@@ -22,7 +22,8 @@ enum {
   FK_TENSOR_ROWS = 384, /* rows and columns are padded to multiples of these */
   FK_TENSOR_COLS = 128,
   FK_TENSOR_FLUSH = 4096, /* columns that one FP32 sum may run over; then it goes into a second level in FP64 */
-  FK_TENSOR_VALUE_FLUSH = 1024 /* the same for sums in the tensor cores, which truncate */
+  FK_TENSOR_VALUE_FLUSH = 1024, /* the same for sums in the tensor cores, which truncate */
+  FK_TENSOR_SHORT = 64          /* the same where sums are to be short: a thread has a quarter of them */
 };
 
 /* Kernels that are summed with values go through fp16, as 2^(t + raise) <= 2^raise. */
@@ -50,6 +51,10 @@ struct fk_tensor_task {
   bool low_low;        /* lo.lo is added */
   bool coarse;         /* columns and coordinates have no low parts */
   const float *weight; /* mass alone: n_pad weights of the columns, NULL: ones */
+  /* Of weights alone: FP32 sums over FK_TENSOR_SHORT columns at most, as those that conjugate gradients go by. The
+   * rows are packed as columns are, then; row_stages: they, for wgmma. */
+  bool short_sums;
+  const void *row_stages;
   /* Mass and values: the kernel goes through fp16 as 2^(t + shift), the shift being part of the rows' offsets. */
   bool has_values;
   struct fk_tensor_values values;

@@ -34,6 +34,7 @@ static bool next_piece(struct piece *p, int64_t columns, int64_t rows, int64_t c
 enum { STRIP = 1 << 16, STRIPS = 2 * FK_STAGING_NUMBERS / STRIP + 1 };
 struct sending {
   struct fk_cuda_context *context;
+  cudaStream_t stream;
   struct fk_matrix from;
   double *staging, *to;
   int64_t ld;
@@ -65,11 +66,10 @@ static void send_ready(struct sending *s) {
     struct piece strip = strip_of(s, s->sent);
     size_t width = sizeof(double) * (size_t)strip.rows;
     if (s->code != cudaSuccess) continue;
-    s->code =
-        cudaMemcpy2DAsync(s->to + (s->piece.column + strip.column) * s->ld + s->piece.row + strip.row,
-                          sizeof(double) * (size_t)s->ld, s->staging + strip.column * s->piece.rows + strip.row,
-                          sizeof(double) * (size_t)s->piece.rows, width, (size_t)strip.columns,
-                          cudaMemcpyHostToDevice, s->context->stream);
+    s->code = cudaMemcpy2DAsync(
+        s->to + (s->piece.column + strip.column) * s->ld + s->piece.row + strip.row,
+        sizeof(double) * (size_t)s->ld, s->staging + strip.column * s->piece.rows + strip.row,
+        sizeof(double) * (size_t)s->piece.rows, width, (size_t)strip.columns, cudaMemcpyHostToDevice, s->stream);
   }
 }
 
@@ -85,7 +85,12 @@ static void fill_strip(void *data, int64_t i, int64_t, int slot) {
 
 enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix from, double *to, int64_t ld,
                               struct fk_error *err) {
-  struct sending s = {context, from, NULL, to, ld, {0, 0, 0, 0}};
+  return fk_cuda_upload_on(context, context->stream, from, to, ld, err);
+}
+
+enum fk_status fk_cuda_upload_on(struct fk_cuda_context *context, cudaStream_t stream, struct fk_matrix from,
+                                 double *to, int64_t ld, struct fk_error *err) {
+  struct sending s = {context, stream, from, NULL, to, ld, {0, 0, 0, 0}};
   for (int turn = 0; next_piece(&s.piece, from.d, from.n, FK_STAGING_NUMBERS); turn ^= 1) {
     FK_CUDA_TRY(cudaEventSynchronize(context->staged[turn]));
     s.staging = (double *)context->staging[turn];
@@ -94,7 +99,7 @@ enum fk_status fk_cuda_upload(struct fk_cuda_context *context, struct fk_matrix 
                     fill_strip, &s);
     send_ready(&s);
     FK_CUDA_TRY(s.code);
-    FK_CUDA_TRY(cudaEventRecord(context->staged[turn], context->stream));
+    FK_CUDA_TRY(cudaEventRecord(context->staged[turn], stream));
   }
   return FK_STATUS_OK;
 }

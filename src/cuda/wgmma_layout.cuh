@@ -19,11 +19,13 @@ enum {
   NEVER = -(1 << 20) /* as a distance to the diagonal */
 };
 
-/* What a kernel does beside the plain sum. All but PLAIN leave out the pair of a point with itself, where it has
- * to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; FACTOR: those, and a factor of
- * both. */
-enum extra { PLAIN, SELF, POLYNOMIAL, WEIGHT, FACTOR };
-__host__ __device__ constexpr bool has_weight(int extra) { return extra == WEIGHT || extra == FACTOR; }
+/* What a kernel does beside the plain sum. All but PLAIN and SHORT leave out the pair of a point with itself,
+ * where it has to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; SHORT: those, in
+ * short sums; FACTOR: weights, and a factor of both. */
+enum extra { PLAIN, SHORT, SELF, POLYNOMIAL, WEIGHT, FACTOR };
+__host__ __device__ constexpr bool has_weight(int extra) {
+  return extra == SHORT || extra == WEIGHT || extra == FACTOR;
+}
 __host__ __device__ constexpr bool has_factor(int extra) { return extra == POLYNOMIAL || extra == FACTOR; }
 
 /* Products of halves: COARSE: without the low parts of columns and, where coordinates are summed, of rows and of
@@ -145,6 +147,21 @@ __global__ void pack_kernel(const __grid_constant__ struct pack_args a) {
   }
 }
 
+/* Weights alone to columns that are packed. */
+struct weigh_args {
+  struct layout layout;
+  const float *weight;
+  int64_t n_columns, n_pad; /* of all stages; those that have a weight */
+  char *packed;
+};
+
+__global__ void weigh_kernel(const __grid_constant__ struct weigh_args a) {
+  int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (col >= a.n_columns) return;
+  float *floats = (float *)(a.packed + col / a.layout.cols * a.layout.bytes + a.layout.floats_at);
+  floats[col % a.layout.cols] = col < a.n_pad ? a.weight[col] : 0.0f;
+}
+
 /* ---- How a kernel is cut; measured ---- */
 
 struct shape {
@@ -166,7 +183,7 @@ __host__ __device__ constexpr struct shape shape_of(int k, int width, int precis
 struct sums_args {
   struct fk_tensor_points rows;
   const float *row_factor;
-  const char *packed;
+  const char *packed, *row_stages;
   double *acc;
   int64_t first_row, n_rows_pad, self;
   int n_values, n_stages, slot_stages;

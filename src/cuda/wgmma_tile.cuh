@@ -20,20 +20,34 @@ struct row_tile {
   float factor[2];
 };
 
-template <int K>
+/* PACKED: they are packed as columns. */
+template <int K, bool PACKED>
 __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct sums_args &args, int64_t row,
                                           int quad) {
+  constexpr struct layout L = layout_of(K, 0, SHORT);
+  /* From one group of 8 features to the next, in words. */
+  constexpr int STEP = PACKED ? L.block_bytes / 4 : 4;
 #pragma unroll
   for (int h = 0; h < 2; h++) {
     int64_t r = min(row + 8 * h, args.rows.n_pad - 1);
     const uint32_t *hi = (const uint32_t *)(args.rows.hi + r * K), *lo = (const uint32_t *)(args.rows.lo + r * K);
+    struct pieces p;
+    if constexpr (PACKED) {
+      const uint32_t *column = (const uint32_t *)(args.row_stages + r / L.cols * L.bytes + r % L.cols * 16);
+      uint2 offset = *(const uint2 *)(column + L.offsets * STEP); /* first, second and third, then 256 */
+      hi = column + L.hi * STEP, lo = column + L.lo * STEP;
+      p = {offset.x & 0xffff, offset.x >> 16, offset.y & 0xffff};
+    } else {
+      p = pieces_of(args.rows.offset[r]);
+    }
 #pragma unroll
     for (int i = 0; i < K / 8; i++) {
-      tile->hi[i / 2][i % 2 * 2 + h] = hi[4 * i + quad];
-      tile->lo[i / 2][i % 2 * 2 + h] = lo[4 * i + quad];
-      tile->both[i / 2][i % 2 * 2 + h] = add_halves(hi[4 * i + quad], lo[4 * i + quad]);
+      uint32_t high = hi[STEP * i + quad], low = lo[STEP * i + quad];
+      tile->hi[i / 2][i % 2 * 2 + h] = high;
+      tile->lo[i / 2][i % 2 * 2 + h] = low;
+      tile->both[i / 2][i % 2 * 2 + h] = add_halves(high, low);
     }
-    uint4 o = offset_features(pieces_of(args.rows.offset[r]), true);
+    uint4 o = offset_features(p, true);
     tile->offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
     tile->offset[2 + h] = 0;
     tile->factor[h] = args.row_factor ? args.row_factor[r] : 0.0f;
@@ -103,12 +117,12 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const struct row_til
   }
 }
 
-/* mass += weight 2^s [factor] */
+/* mass += weight 2^s [factor], of columns 8 first to 8 end of the tile */
 template <int K, int EXTRA, int ON_FMA, int DEGREE, int R>
 __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const struct row_tile<K> &rows,
-                                         float factor1, uint32_t weight, uint32_t factor) {
+                                         float factor1, uint32_t weight, uint32_t factor, int first, int end) {
 #pragma unroll
-  for (int j = 0; j < R / 4; j++) {
+  for (int j = first; j < end; j++) {
     float2 w = has_weight(EXTRA) ? load_pair(weight + 32 * j) : make_float2(1.0f, 1.0f);
     float2 f = EXTRA == FACTOR ? load_pair(factor + 32 * j) : make_float2(0.0f, 0.0f);
 #pragma unroll

@@ -61,3 +61,204 @@ test_that("several devices give the product of one, the same bits", {
   )
   expect_identical(product(0:1), product(0))
 })
+
+# ---- by two sweeps of tensor cores, and by tiles ------------------------------------------------
+
+NORMAL_METHODS <- c(sweeps = "tensor cores, two sweeps", tiles = "dense tiles")
+
+# A product of points on the GPU and what did it.
+gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v = TRUE, w = TRUE, weights = TRUE,
+                        kernel = "gaussian", tol = 0) {
+  op <- kernel_operator(case$x, case$y, bandwidth, kernel, tol = tol, backend = "cuda", ...)
+  product <- \() normal_product(
+    op, if (v) case$v[, columns, drop = FALSE], if (w) case$w[, columns, drop = FALSE], if (weights) case$weights
+  )
+  got <- product()
+  expect_identical(product(), got) # with what is kept by now
+  list(product = got, method = diagnostics(op)$method, cached = gpu_info()$cached[1])
+}
+
+test_that("a product of any size is that of the matrix by tensor cores, and by tiles where columns are many", {
+  skip_if_no_gpu()
+  expected <- \(precision, t) NORMAL_METHODS[[if (precision == "double" || t == 40) "tiles" else "sweeps"]]
+  bounds <- c(double = 1e-12, single = 1e-5)
+  for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 70, 200)) {
+    case <- normal_case(size[1], size[2], d, r = 40)
+    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(2 * d, d), "gaussian"), size[2])
+    for (precision in names(bounds)) for (t in c(1, 3, 40)) {
+      where <- paste(c(size, d, precision, t), collapse = " ")
+      columns <- seq_len(t)
+      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns)
+      expect_identical(got$method, expected(precision, t), label = where)
+      v <- case$v[, columns, drop = FALSE]
+      w <- case$w[, columns, drop = FALSE]
+      expect_lt(normal_error(got$product, K, v, w, case$weights), bounds[[precision]], label = where)
+      if (t == 40) next
+      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns, v = FALSE)$product
+      expect_lt(normal_error(got, K, NULL, w, case$weights), bounds[[precision]], label = where)
+      got <- gpu_product(case, sqrt(2 * d), precision = precision, columns = columns, w = FALSE, weights = FALSE)$product
+      expect_lt(normal_error(got, K, v), bounds[[precision]], label = where)
+    }
+  }
+})
+
+test_that("tiles of every kernel keep their digits, also where points meet and far from the origin", {
+  skip_if_no_gpu()
+  for (d in c(3, 17, 60)) {
+    case <- normal_case(130, 300, d, r = 2)
+    case$y[1:100, ] <- case$x[1:100, ]
+    case$y[101:120, ] <- case$x[1:20, ] + 1e-7
+    for (offset in c(0, 1e3)) for (bandwidth in c(0.3, 3)) for (kernel in names(ref_kernels)) {
+      moved <- within(case, {
+        x <- x + offset
+        y <- y + offset
+      })
+      K <- matrix(ref_kernel_matrix(moved$x, moved$y, diag(bandwidth^2, d), kernel), 300)
+      got <- gpu_product(moved, bandwidth, kernel = kernel, precision = "double")
+      expect_identical(got$method, NORMAL_METHODS[["tiles"]])
+      bound <- if (offset == 0) 1e-11 else 1e-9
+      where <- paste(d, offset, bandwidth, kernel)
+      expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), bound, label = where)
+    }
+  }
+  case <- normal_case(130, 300, 24, r = 2)
+  for (kernel in some_product_kernels()) {
+    ref <- ref_product_matrix(case$x, case$y, diag(16, 24), kernel)
+    got <- gpu_product(case, 4, kernel = kernel)$product
+    want <- crossprod(ref$K, case$weights * (ref$K %*% case$v + case$w))
+    size <- crossprod(ref$size, abs(case$weights) * (ref$size %*% abs(case$v) + abs(case$w)))
+    expect_lt(max(abs(got - want) / size), 1e-12, label = kernel$name)
+  }
+})
+
+test_that("sums on tensor cores are short: terms that round alike do not add up to an error", {
+  skip_if_no_gpu()
+  # FP32 sums of 1024 terms are off by 1.2e-5 here, those of 16 by 1.4e-7
+  constant <- function(d) {
+    x <- matrix(1, 40000, d)
+    v <- c(1, rep(0.43, nrow(x) - 1))
+    op <- kernel_operator(x, x[1:20000, , drop = FALSE] * 1, 1, tol = 0, backend = "cuda", precision = "single")
+    back <- kernel_operator(x[1:300, , drop = FALSE], x, 1, tol = 0, backend = "cuda", precision = "single")
+    c(
+      forth = max(abs(normal_product(op, v) / (20000 * sum(v)) - 1)),
+      back = max(abs(normal_product(back, NULL, v) / sum(v) - 1))
+    )
+  }
+  for (method in c("", "mma")) for (d in c(1, 20, 70)) {
+    errors <- in_child(constant, list(d), env = c(FLASHKERNEL_CUDA_METHOD = method))
+    for (sum in names(errors)) expect_lt(errors[[sum]], 1e-6, label = paste(method, d, sum))
+  }
+})
+
+test_that("cards before Hopper have the same products", {
+  skip_if_no_gpu()
+  product <- function(case) {
+    op <- flashkernel::kernel_operator(case$x, case$y, 3, tol = 0, backend = "cuda", precision = "single")
+    list(got = flashkernel::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
+  }
+  for (d in c(3, 30, 100)) {
+    case <- normal_case(700, 2000, d, r = 2)
+    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(9, d), "gaussian"), 2000)
+    for (method in c("mma", "difference")) {
+      answer <- in_child(product, list(case), env = c(FLASHKERNEL_CUDA_METHOD = method))
+      expect_identical(answer$method, NORMAL_METHODS[[if (method == "mma") "sweeps" else "tiles"]])
+      expect_lt(normal_error(answer$got, K, case$v, case$w, case$weights), 1e-5, label = paste(method, d))
+    }
+  }
+})
+
+test_that("rows far beyond the columns, and points too wide for tensor cores, are in the product", {
+  skip_if_no_gpu()
+  case <- normal_case(200, 900, 3)
+  for (spread in c(1, 4, 10, 5000)) {
+    case$y <- spread * normal_case(200, 900, 3)$y
+    case$y[1:50, ] <- case$x[1:50, ] + 0.1
+    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 3), "gaussian"), 900)
+    got <- gpu_product(case, 1, precision = "single")
+    expect_identical(got$method, NORMAL_METHODS[[if (spread < 1000) "sweeps" else "tiles"]], label = paste(spread))
+    # far from all columns kernels are below the floats' range
+    near <- colSums(K) > 1e-20
+    want <- crossprod(K, case$weights * (K %*% case$v + case$w))
+    size <- crossprod(K, abs(case$weights) * (K %*% abs(case$v) + abs(case$w)))
+    expect_lt(max((abs(got$product - want) / size)[near]), 5e-5, label = paste(spread))
+  }
+})
+
+test_that("any weights are within the floats' range on a scale of their own", {
+  skip_if_no_gpu()
+  case <- normal_case(300, 500, 4)
+  K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 4), "gaussian"), 500)
+  for (scale in c(1e-250, 1e-30, 1e30, 1e250)) {
+    big <- within(case, {
+      v <- scale * v
+      w <- scale * w
+    })
+    got <- gpu_product(big, 1, precision = "single")$product / scale
+    expect_lt(normal_error(got, K, case$v, case$w, case$weights), 1e-5, label = paste(scale))
+  }
+  got <- gpu_product(within(case, v <- 0 * v), 1, precision = "single", w = FALSE)$product
+  expect_identical(got, matrix(0, 300, 1))
+})
+
+test_that("points at themselves, and one set of rows for several operators, have their own products", {
+  skip_if_no_gpu()
+  case <- normal_case(400, 1500, 5)
+  H <- diag(4, 5)
+  own <- kernel_operator(case$x, bandwidth = 2, tol = 0, backend = "cuda", precision = "single")
+  K <- matrix(ref_kernel_matrix(case$x, case$x, H, "gaussian"), 400)
+  for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
+  op <- kernel_operator(case$x, case$y, 2, tol = 0, backend = "cuda", precision = "single")
+  K <- matrix(ref_kernel_matrix(case$x, case$y, H, "gaussian"), 1500)
+  for (again in 1:3) { # what is kept of both is made anew for the other way
+    expect_lt(normal_error(normal_product(op, case$v, case$w), K, case$v, case$w), 1e-5)
+    expect_lt(normal_error(normal_product(t(op), case$w, case$v), t(K), case$w, case$v), 1e-5)
+  }
+})
+
+# In a process of its own, with as little memory as `env` says; 1e5 rows are three shards.
+products_of_many <- function(device_memory) {
+  set.seed(1)
+  x <- matrix(stats::rnorm(60 * 5), 60)
+  y <- matrix(stats::rnorm(1e5 * 5), 1e5)
+  v <- matrix(stats::rnorm(60 * 30), 60)
+  w <- matrix(stats::rnorm(1e5 * 30), 1e5)
+  control <- flashkernel::flash_control(device_memory = device_memory, backend = "cuda", tol = 0)
+  product <- function(precision, columns) {
+    op <- flashkernel::kernel_operator(x, y, 2, precision = precision, control = control)
+    products <- lapply(1:2, \(i) flashkernel::normal_product(op, v[, columns], w[, columns], w[, 3]))
+    list(first = products[[1]], second = products[[2]], cached = flashkernel::gpu_info()$cached[1])
+  }
+  list(sweeps = product("single", 1:2), tiles = product("double", 1), wide = product("single", 1:30))
+}
+
+test_that("rows that stay, stay in part, or pass by at each product give the same bits", {
+  skip_if_no_gpu()
+  all <- in_child(products_of_many, list(NULL))
+  some <- in_child(products_of_many, list(4e6))
+  none <- in_child(products_of_many, list(0))
+  little <- in_child(products_of_many, list(NULL), env = c(FLASHKERNEL_CUDA_MEMORY = "60e6"))
+  for (way in names(all)) {
+    products <- \(x) x[[way]][c("first", "second")]
+    expect_identical(all[[way]]$second, all[[way]]$first)
+    expect_identical(products(some), products(all))
+    expect_identical(products(none), products(all))
+    expect_equal(products(little), products(all), tolerance = 1e-4)
+    expect_lte(some[[way]]$cached, 4e6)
+    expect_identical(none[[way]]$cached, 0)
+    # packed halves or whitened doubles, and nothing beside them
+    expect_gt(all[[way]]$cached, 1e5 * if (way == "sweeps") 64 else 40)
+  }
+  expect_lt(all$sweeps$cached, 1e5 * 150)
+})
+
+test_that("shards of rows give the same bits on several devices", {
+  skip_if_no_gpu()
+  skip_if(length(gpu_info()$index) < 2, "one CUDA device")
+  case <- normal_case(300, 200000, d = 6, r = 20)
+  for (precision in c("single", "double")) for (t in c(1, 20)) {
+    product <- \(devices) gpu_product(
+      case, 2, precision = precision, devices = devices, columns = seq_len(t)
+    )$product
+    expect_identical(product(0:1), product(0))
+  }
+})

@@ -1,0 +1,135 @@
+/* Normal products on CUDA devices: which way, on which devices, and the sum of the shards; see normal.cuh. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "../core/hash.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "normal.cuh"
+
+/* ---- which way -------------------------------------------------------------------------------- */
+
+double fk_normal_pair_seconds(bool tiles, double d, double t) {
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
+  return tiles ? (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory
+               : 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
+}
+
+static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
+  return !fk_kernel_is_gaussian(kernel) || opts->precision == FK_PRECISION_DOUBLE ||
+         fk_cuda_is_lowered_to("difference") ||
+         fk_normal_pair_seconds(true, d, t) < fk_normal_pair_seconds(false, d, t);
+}
+
+double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
+  double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
+  bool tiles = takes_tiles(&work->kernel, opts, d, t);
+  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(tiles, d, t);
+}
+
+/* ---- the sum of the shards -------------------------------------------------------------------- */
+
+struct join {
+  const struct fk_normal_job *job;
+  int64_t shards;
+  double *product;
+};
+
+static void add_parts(void *data, int64_t first, int64_t end, int) {
+  const struct join *join = (const struct join *)data;
+  const int64_t numbers = join->job->m * join->job->t;
+  for (int64_t i = first; i < end; i++) {
+    double sum = 0;
+    for (int64_t s = 0; s < join->shards; s++) sum += join->job->parts[s * numbers + i];
+    join->product[i] = sum;
+  }
+}
+
+/* ---- on devices ------------------------------------------------------------------------------- */
+
+static double largest_of(const double *x, int n) {
+  double largest = 0;
+  for (int i = 0; i < n; i++) largest = fmax(largest, x[i]);
+  return largest;
+}
+
+/* Rows that went by before. */
+static void remember(struct fk_normal_job *job, struct fk_cuda_sources *const *rows, int count) {
+  for (int i = 0; i < count; i++)
+    if (rows[i]->normal.form.centre == job->centre)
+      job->rows_radius2 = fmax(job->rows_radius2, rows[i]->normal.radius2);
+}
+
+/* Once more where rows turn out to lie beyond what the columns let expect, and by tiles where points are too wide
+ * for tensor cores. */
+static enum fk_status run(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count, double *seconds,
+                          struct fk_error *err) {
+  const int64_t shards = fk_pieces(job->n, job->shard);
+  struct fk_cuda_work work = {shards, 1, &job->opts->poll, fk_normal_range, job};
+  for (;;) {
+    bool wide = false;
+    for (int i = 0; i < FK_MAX_DEVICES; i++) job->wide[i] = false, job->seen_radius2[i] = job->row_limit[i] = 0;
+    FK_TRY(fk_cuda_on_devices(contexts, count, &work, seconds, err));
+    for (int i = 0; i < FK_MAX_DEVICES; i++) wide |= job->wide[i];
+    double seen = largest_of(job->seen_radius2, FK_MAX_DEVICES);
+    bool beyond = seen > largest_of(job->row_limit, FK_MAX_DEVICES) && seen > job->rows_radius2;
+    if (job->tiles || (!wide && !beyond)) return FK_STATUS_OK;
+    job->tiles = wide;
+    job->rows_radius2 = fmax(job->rows_radius2, seen);
+  }
+}
+
+static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context **contexts, int count,
+                               double *seconds, struct fk_error *err) {
+  struct fk_cuda_sources *columns, *rows[FK_MAX_DEVICES]; /* before the devices' threads ask for them */
+  for (int i = 0; i < count; i++) {
+    FK_TRY(fk_cuda_sources_of(job->op, contexts[i], &columns, err));
+    FK_TRY(fk_cuda_sources_of(job->normal->rows, contexts[i], &rows[i], err));
+    job->tiles |= contexts[i]->capability < 80;
+  }
+  remember(job, rows, count);
+  enum fk_status status = run(job, contexts, count, seconds, err);
+  fk_cuda_keep_all_within(contexts, count, job->opts);
+  return status;
+}
+
+static struct fk_normal_job job_of(struct fk_operator *op, const struct fk_normal *normal,
+                                   const struct fk_opts *opts) {
+  struct fk_task task = fk_normal_task(op, normal);
+  struct fk_normal_job job = {op, normal, opts, fk_task_form(&task)};
+  uint64_t key[2];
+  job.m = op->x.n, job.n = normal->rows->x.n, job.d = op->x.d, job.t = normal->n_columns;
+  fk_hash(op->whitening.centre, sizeof(double) * (size_t)job.d, opts->threads, key);
+  job.centre = key[0];
+  job.tiles = takes_tiles(&op->kernel, opts, (double)job.d, (double)job.t);
+  job.shard = fk_normal_shard(&job);
+  return job;
+}
+
+enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
+                              double *product, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_cuda_context *contexts[FK_MAX_DEVICES];
+  struct fk_normal_job job = job_of(op, normal, opts);
+  const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
+  double start = fk_seconds(), seconds = 0;
+  int count;
+  FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
+  if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");
+  enum fk_status status = run_kept(&job, contexts, count, &seconds, err);
+  struct join join = {&job, shards, product};
+  const double bytes = 8.0 * (double)(shards + 1);
+  if (!status)
+    fk_parallel_for(fk_threads_for_bytes(opts->threads, bytes * (double)numbers), numbers,
+                    fk_step_for_bytes(bytes), add_parts, &join);
+  free(job.parts);
+  if (status == FK_STATUS_ALLOC) err->status = status = FK_STATUS_UNSUPPORTED; /* sums get by with little */
+  FK_TRY(status);
+  fk_cuda_describe(stats, contexts, count, job.tiles ? "dense tiles" : "tensor cores, two sweeps",
+                   job.method == FK_METHOD_DOUBLE ? "double" : "single");
+  stats->pairs += 2 * (double)job.m * (double)job.n;
+  stats->device_seconds += seconds;
+  stats->seconds += fk_seconds() - start;
+  return FK_STATUS_OK;
+}

@@ -1,0 +1,67 @@
+/* Normal products K'(W (K v + w)) on devices: K's rows in chunks, each of which meets all columns, gets its
+ * numbers W (K v + w), which stay on the device, and adds its part of the product before the next comes.
+ *
+ *   normal.cu         which way, on which devices, and the sum of the shards
+ *   normal_chunks.cu  one device: its points, kept or coming by, and its chunks
+ *   normal_sweeps.cu  a chunk by two sweeps of tensor cores
+ *   normal_tiles.cu   a chunk by matrices of kernels in FP64
+ *   normal_points.cu  points as both read them
+ */
+#ifndef FK_CUDA_NORMAL_CUH
+#define FK_CUDA_NORMAL_CUH
+
+#include "job.cuh"
+#include "normal_points.cuh"
+
+/* Of all devices. */
+struct fk_normal_job {
+  struct fk_operator *op;
+  const struct fk_normal *normal;
+  const struct fk_opts *opts;
+  struct fk_kernel_form kernel;
+  int64_t m, n, d, t; /* K's columns, its rows; dimensions; columns of v and w */
+  uint64_t centre;    /* the columns', which rows have, too */
+  bool tiles;
+  /* Rows in shards, by the sizes of the job alone: their parts of the product are added in order, so that the bits
+   * are the same for any number of devices. */
+  int64_t shard;
+  double *parts;       /* of the host: [shard][t][m] */
+  double rows_radius2; /* as far as is known before, and of a device each that sees them now */
+  double seen_radius2[FK_MAX_DEVICES], row_limit[FK_MAX_DEVICES];
+  bool wide[FK_MAX_DEVICES]; /* points are too wide for tensor cores */
+  enum fk_cuda_method method;
+};
+
+/* On one device. */
+struct fk_normal_device {
+  struct fk_cuda_context *context;
+  struct fk_normal_job *job;
+  struct fk_cuda_progress *progress;
+  const struct fk_normal_points *columns;
+  double *v, *product;                                        /* m x t each */
+  unsigned long long *radius2, *largest_v, *largest_residual; /* bits of doubles */
+  struct fk_cuda_buffer numbers_buffer, residual_buffer, weight_buffer, sums_buffer, tile_buffer;
+};
+/* Numbers of a chunk's rows; NULL: none. */
+struct fk_normal_numbers {
+  const double *w, *weights; /* [t][ld]; */
+  int64_t ld;
+};
+
+/* Seconds of a pair, forth and back, with t columns. */
+double fk_normal_pair_seconds(bool tiles, double d, double t);
+/* A shard's rows; rows of a chunk, that are on their way while those before are computed; rows of a tile. */
+int64_t fk_normal_shard(const struct fk_normal_job *job);
+int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt);
+int64_t fk_normal_tile(const struct fk_normal_job *job, int attempt);
+
+/* Shards first .. first + count - 1, as fk_cuda_range_fn; data: the job. */
+enum fk_status fk_normal_range(struct fk_cuda_context *context, int64_t first, int64_t count, void *data,
+                               struct fk_cuda_progress *progress, double *seconds, struct fk_error *err);
+/* The rows' part, added to the product. */
+enum fk_status fk_normal_sweeps(struct fk_normal_device *device, const struct fk_normal_view *rows,
+                                const struct fk_normal_numbers *numbers, struct fk_error *err);
+enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_normal_view *rows,
+                               const struct fk_normal_numbers *numbers, struct fk_error *err);
+
+#endif
