@@ -60,6 +60,7 @@ test_that("a preconditioner beyond the limit of a GPU's memory is that of one wi
 test_that("preconditioners have the same bits on one GPU and on several", {
   skip_if_no_libraries()
   skip_if(gpus() < 2, "one GPU")
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")
   set.seed(5)
   m <- 40000 # beyond what the library gets whole
   x <- some_points(m, 4)
