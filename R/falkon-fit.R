@@ -11,7 +11,7 @@ fit_falkon <- function(rows, response, spec, run) {
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights,
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
-    validation = check_validation(spec$validation, rows, response, spec), task = task
+    validation = check_validation(spec$validation, rows, response, spec), error = LOSSES[[spec$loss]]$error, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
@@ -21,7 +21,10 @@ fit_falkon <- function(rows, response, spec, run) {
 # What loss functions multiply rows by: weights, times those of their classes.
 loss_weights <- function(response, spec, n) {
   weights <- check_weights(spec$weights, n)
-  if (spec$loss != "weighted") return(weights)
+  if (spec$loss != "weighted") {
+    if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
+    return(weights)
+  }
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
   own <- by_class[class_codes(response$y)]
   if (is.null(weights)) own else weights * own
@@ -58,11 +61,10 @@ fit_by_centers <- function(problem, spec, run) {
   centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
   name_stage(run, "Preconditioner")
   P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
-  at_centers <- if (!is.null(chosen$index)) problem$weights[chosen$index]
-  precondition(P, at_centers, 1 / centers$m, spec$lambda)
   clock("preconditioner")
+  spec$clock <- clock
   spec$save <- checkpoint_writer(spec, problem$task, chosen)
-  system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run)
+  system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
@@ -78,15 +80,22 @@ stage_clock <- function() {
   last <- Sys.time()
   function(stage) {
     now <- Sys.time()
-    seconds[[stage]] <<- as.double(now - last, units = "secs")
+    seconds[stage] <<- sum(seconds[stage], as.double(now - last, units = "secs"), na.rm = TRUE)
     last <<- now
     seconds
   }
 }
 
 pick_centers <- function(rows, spec, weights, run) {
-  if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
-  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+  start <- spec$start
+  if (!is.null(start)) return(list(points = start$centers, index = start_index(rows, start), merged = 0))
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
+}
+
+# Which rows the centres of a start are, if they are the same rows.
+start_index <- function(rows, start) {
+  index <- start$center_index
+  if (!is.null(index) && max(index) <= rows$n && identical(rows_take(rows, index), start$centers)) index
 }
 
 # Of the diagonal, for each centre: what rounding of the products does not notice.
@@ -102,6 +111,8 @@ fit_squared <- function(system, problem, spec) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
+  precondition(system$preconditioner, weights_at_centers(system), 1 / system$centers$m, system$lambda)
+  spec$clock("preconditioner")
   b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
   watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
@@ -190,13 +201,17 @@ check_validation <- function(validation, rows, response, spec) {
   list(rows = held, y = y, offset = check_offset(validation$offset, held$n, ncol(y), "validation$offset"))
 }
 
-# Root mean square of residuals, or the part of wrong classes.
+# What the loss calls the error, at the rows that are held out.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
   link <- rows_multiply(held$rows, centers, alpha, run)$sums + rep(intercept, each = held$rows$n)
   if (!is.null(held$offset)) link <- link + held$offset
-  if (is.null(problem$classes)) return(sqrt(mean((link - held$y)^2)))
-  mean(class_codes(link) != class_codes(held$y))
+  problem$error(link, held$y, problem$classes)
+}
+
+# Root mean square of residuals, or the part of wrong classes.
+squared_error <- function(link, y, classes) {
+  if (is.null(classes)) sqrt(mean((link - y)^2)) else mean(class_codes(link) != class_codes(y))
 }
 
 # ---- the object -------------------------------------------------------------------------------
@@ -209,18 +224,23 @@ new_falkon <- function(problem, response, spec, solved) {
     loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
     intercept = solved$intercept, has_offset = !is.null(problem$offset), classes = response$classes,
-    n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
+    binary = response$binary, n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())
   )
-  if (spec$keep) fit$state$columns <- solved$columns
+  if (spec$keep) {
+    fit$state$columns <- solved$columns
+    fit$state$fitted <- solved$fitted
+  }
   class(fit) <- c(if (spec$loss != "squared") "falkon_logistic", "falkon")
   fit
 }
 
 # How each loss is fitted, and what it is called.
 LOSSES <- list(
-  squared = list(fit = fit_squared, label = "squared loss")
+  squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
+  logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
+  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
 )

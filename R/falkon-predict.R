@@ -3,8 +3,10 @@
 #' @param object A fit from [falkon()].
 #' @param newdata Rows with the columns of the fit (a data frame with its variables, for a fit by formula), or missing:
 #'   the rows of the fit.
-#' @param type `"response"`: the mean of the response, or the class; `"link"`: the function itself, for logistic loss
-#'   log odds; `"class"`: the class; `"prob"`: a matrix of probabilities, of logistic loss.
+#' @param type `"response"`: the mean of the response; for factors the class, and for two numbers or logical values
+#'   under logistic loss, as in [stats::glm()], the probability of the larger one. `"link"`: the function itself, for
+#'   logistic loss the log odds of the second class, or a column for each of more classes. `"class"`: the class.
+#'   `"prob"`: a matrix of probabilities with a column for each class, of logistic loss.
 #' @param offset The offset of the new rows, for fits with one.
 #' @param na.action What to do about rows with missing values: [stats::na.pass()] gives `NA` for them.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
@@ -73,9 +75,17 @@ as_type <- function(fit, link, type) {
   classes <- fit$classes
   if (type == "class" && is.null(classes)) stop_argument("type", "\"class\" is for a factor response")
   if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" is for logistic loss")
-  if (type == "link" || (type == "response" && is.null(classes))) {
-    return(if (ncol(link) == 1) as.vector(link) else link)
-  }
-  if (type == "prob") return(class_probabilities(fit, link))
-  factor(classes[class_codes(link)], levels = classes)
+  if (type == "response") type <- response_type(fit)
+  switch(type,
+    link = if (ncol(link) == 1) as.vector(link) else link,
+    prob = class_probabilities(fit, link),
+    second = link_probabilities(link)[, 2],
+    class = factor(classes[class_codes(link)], levels = classes)
+  )
+}
+
+# What the mean of a response is: as glm() has it, the probability of the larger value where two numbers or logical
+# values were fitted by logistic loss.
+response_type <- function(fit) {
+  if (is.null(fit$classes)) "link" else if (fit$binary && fit$loss != "squared") "second" else "class"
 }

@@ -1,12 +1,17 @@
 # Conjugate gradients for Falkon's normal equations, on matrices of m numbers for each output.
 
 # What a fit solves with: rows and centres (falkon-rows.R), the preconditioner of the centres, lambda, n, the rows'
-# weights (NULL: ones), and the control.
-falkon_system <- function(rows, centers, preconditioner, lambda, weights, run) {
+# weights (NULL: ones), the control, and which rows the centres are (NULL: none).
+falkon_system <- function(rows, centers, preconditioner, lambda, weights, run, center_index = NULL) {
   list(
     rows = rows, centers = centers, preconditioner = preconditioner, lambda = lambda, weights = weights, n = rows$n,
-    run = run
+    run = run, center_index = center_index
   )
+}
+
+# Those of the rows that the centres are; NULL where these are points of their own.
+weights_at_centers <- function(system) {
+  if (!is.null(system$weights) && !is.null(system$center_index)) system$weights[system$center_index]
 }
 
 # beta, of which alpha = T^-1 A^-1 beta are the coefficients, and back.
@@ -20,14 +25,19 @@ right_hand_side <- function(system, y) {
 }
 
 # The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
-normal_operator <- function(system, weights = system$weights, lambda = system$lambda) {
+# `product`: K' W K alpha of alpha.
+normal_operator <- function(system, weights = system$weights, lambda = system$lambda,
+                            product = weighted_product(system, weights)) {
   function(beta) {
     P <- system$preconditioner
     v <- apply_factors(P, beta, "A^-1")
     alpha <- apply_factors(P, v, "T^-1")
-    product <- rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
-    apply_factors(P, apply_factors(P, product / system$n, "T^-T") + lambda * v, "A^-T")
+    apply_factors(P, apply_factors(P, product(alpha) / system$n, "T^-T") + lambda * v, "A^-T")
   }
+}
+
+weighted_product <- function(system, weights) {
+  \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
 }
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
@@ -40,6 +50,7 @@ normal_operator <- function(system, weights = system$weights, lambda = system$la
 conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, save = NULL,
                                 state = NULL, refresh = 10) {
   scale <- colSums(b^2)
+  if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
   if (is.null(state)) {
     r <- if (is.null(start)) b else b - multiply(start)
     state <- list(iteration = 0, x = if (is.null(start)) 0 * b else start, r = r, p = r)
@@ -82,3 +93,8 @@ conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 
 relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
 
 scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each = nrow(x))
+
+# A failure that no argument alone explains.
+stop_solver <- function(problem) {
+  stop(new_error("singular", paste0(problem, ": is `lambda` or `bandwidth` out of all proportion?"), user_call()))
+}

@@ -14,12 +14,14 @@
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
 #'
-#' **Logistic loss**: mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}, by
-#' Newton's method with falling `lambda`; for more than two classes the multinomial one (softmax). `"weighted"` is the
-#' same with `class_weights`.
+#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For more
+#' than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class, penalised
+#' alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows weighted by
+#' `class_weights`, too. With penalty, also classes that can be told apart without error have finite coefficients.
 #'
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
-#' classes, taken off before and added again.
+#' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
 #' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
@@ -36,7 +38,9 @@
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own. With `validation`, the iterate of the least error is kept.
+#' regularisation of their own. Newton's method ends when a step promises less than `tol` times the objective, much as
+#' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
+#' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
@@ -57,8 +61,10 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps.
-#' @param tol Tolerance of the residual, relative to the right-hand side.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
+#'   included.
+#' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
+#'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
@@ -97,7 +103,7 @@ falkon <- function(x, ...) UseMethod("falkon")
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = 20, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -184,7 +190,7 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
     exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
-    tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
+    tol = if (!is.null(tol)) check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
     keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
 }
@@ -206,6 +212,7 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 
 fit_rows <- function(rows, y, spec, run) {
   if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
@@ -246,7 +253,7 @@ response_values <- function(response, index) {
 # Numbers that nobody gave. Few rows are all centres.
 settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
-  if (!is.null(spec$start)) spec <- settle_start(spec)
+  if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
@@ -260,8 +267,12 @@ settle_defaults <- function(rows, response, weights, spec, run) {
 EXACT_ROWS <- 1000
 
 # A warm start goes on with the same centres, and with its numbers where none are given.
-settle_start <- function(spec) {
+settle_start <- function(spec, outputs) {
   start <- spec$start
+  found <- ncol(start$coefficients)
+  if (found != outputs) {
+    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+  }
   if (start$exact) stop_argument("start", "must be a fit with centres: found an exact one")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth

@@ -1,4 +1,5 @@
-/* Dense operations by the BLAS and LAPACK that come with R; gemm is our own (cpu/gemm.c). Nothing else of R is
+/* Dense operations by the BLAS and LAPACK that come with R; gemm beside the reference BLAS is our own
+ * (cpu/gemm.c). Nothing else of R is
  * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
 #include "dense.h"
 
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 
 #include "aligned.h"
+#include "blas.h"
 #include "count.h"
 #include "pool.h"
 #include "threads.h"
@@ -153,7 +155,11 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   if (!status) status = view_of(B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
-  return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
+  if (!fk_blas_is_tuned()) return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
+  F77_CALL(dgemm)
+  (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
+   flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
+  return FK_STATUS_OK;
 }
 
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,

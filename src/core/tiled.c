@@ -47,7 +47,7 @@ static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_
 
 /* The host has one block, and so has a device up to some order, if it fits there. */
 static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spec, struct fk_error *err) {
-  const bool is_whole = t->ops == &fk_dense_host || t->m <= fk_costs.dense.whole[1];
+  const bool is_whole = t->ops == &fk_dense_host || t->m <= fk_costs.dense.whole[FK_DENSE_DEVICE];
   const int64_t tile = fk_smaller(t->m, fk_costs.dense.tile);
   double bytes;
   enum fk_status status = find_room(t, spec, &bytes, err);

@@ -198,6 +198,18 @@ test_that("a fit that was stopped goes on from its file, with the same bits", {
   expect_identical(readRDS(file), 1)
 })
 
+test_that("logistic fits go on from their file, too", {
+  y <- example_y > 1
+  file <- tempfile()
+  whole <- example_fit(y = y, tol = 1e-12, max_iter = 30)
+  calls <- stop_at_product(20)
+  expect_error(example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file), "power")
+  resumed <- example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file)
+  expect_equal(predict(resumed, type = "link"), predict(whole, type = "link"), tolerance = 1e-5)
+  expect_identical(resumed$trace$iteration, seq_len(resumed$iterations))
+  expect_lt(calls(), 20 + 60)
+})
+
 test_that("a checkpoint of another task is refused", {
   file <- tempfile()
   stop_at_product(3)
