@@ -160,6 +160,7 @@ const struct fk_costs fk_costs = {
     .dense = {.whole = {128, 1024, 1 << 15},
               .block = {48, 512, 4096},
               .strip = {4096, 4096, 1 << 15},
+              .tile = 2048,
               .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
