@@ -79,6 +79,7 @@ struct fk_opts {
   enum fk_tol_type tol_type;
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
+  double gpu_memory;    /* bytes of each GPU that may be used in all; < 0: what there is; 0: as it was said last */
   struct fk_poll poll;
 };
 

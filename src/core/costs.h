@@ -136,6 +136,7 @@ struct fk_dense_costs {
       whole[FK_DENSE_PLACES]; /* orders that the library gets as they are; larger ones are done in blocks ... */
   int64_t block[FK_DENSE_PLACES]; /* ... of this one ... */
   int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
+  int64_t tile;                   /* on devices larger ones are block columns of this width */
   double device;                  /* from this order on a device has them, where there is one */
 };
 
