@@ -58,20 +58,32 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Choosing centres")
   chosen <- pick_centers(rows, spec, problem$weights, run)
   clock("centers")
-  centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
   name_stage(run, "Preconditioner")
-  P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
+  system <- system_of(problem, chosen, spec, run)
   clock("preconditioner")
   spec$clock <- clock
   spec$save <- checkpoint_writer(spec, problem$task, chosen)
-  system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
+  if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   c(solved, list(
-    centers = chosen$points, center_index = chosen$index, merged = chosen$merged, jitter = P$jitter,
-    columns = centers, seconds = clock("iterations")
+    centers = system$centers$points, center_index = chosen$index, merged = chosen$merged,
+    columns = system$centers, seconds = clock("iterations")
   ))
+}
+
+# The system of chosen centres, with T.
+system_of <- function(problem, chosen, spec, run) {
+  rows <- problem$rows
+  points <- chosen$points
+  by <- products_by(rows, nrow(points), spec, run)
+  if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
+  centers <- falkon_centers(points, spec$L, spec$kernel)
+  # of the diagonal, for each centre: what rounding of the products does not notice
+  jitter <- if (by$precision == "double") 1e-13 else 1e-10
+  P <- new_preconditioner(centers_kernel(centers, run), run, jitter)
+  falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
 }
 
 # A function that names what has just ended, and returns the seconds of all stages so far.
@@ -95,14 +107,9 @@ pick_centers <- function(rows, spec, weights, run) {
 # Which rows the centres of a start are, if they are the same rows.
 start_index <- function(rows, start) {
   index <- start$center_index
-  if (!is.null(index) && max(index) <= rows$n && identical(rows_take(rows, index), start$centers)) index
-}
-
-# Of the diagonal, for each centre: what rounding of the products does not notice.
-first_jitter <- function(rows, centers, spec, run) {
-  if (inherits(rows, "rows_sparse")) return(1e-13)
-  precision <- resolve_control(run, rows$n, centers$m, rows$d, spec$kernel)$precision
-  if (identical(precision, "double")) 1e-13 else 1e-10
+  if (is.null(index) || max(index) > rows$n) return(NULL)
+  # centres may have been moved by a millionth of a bandwidth (falkon-grid.R)
+  if (isTRUE(all.equal(rows_take(rows, index), start$centers, tolerance = 1e-4))) index
 }
 
 # ---- squared loss -----------------------------------------------------------------------------
@@ -111,29 +118,52 @@ fit_squared <- function(system, problem, spec) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  precondition(system$preconditioner, weights_at_centers(system), 1 / system$centers$m, system$lambda)
-  if (!is.null(spec$clock)) spec$clock("preconditioner")
-  b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
+  b <- \(system) right_hand_side(system, y - rep(intercept, each = nrow(y)))
   watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
-  start <- if (!is.null(spec$start)) preconditioned(system, spec$start$coefficients)
-  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each, save, spec$state)
+  solved <- solve_normal(system, b, spec, watch$each, save)
   alpha <- watch$best()
   best <- watch$best_iteration()
-  if (is.null(alpha)) alpha <- coefficients_of(system, solved$x)
-  warn_unfinished(solved, spec)
+  warn_unfinished(solved)
   list(
-    coefficients = alpha, intercept = intercept, trace = watch$trace(), iterations = solved$iterations,
-    converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
+    coefficients = if (is.null(alpha)) solved$coefficients else alpha, intercept = intercept, trace = watch$trace(),
+    iterations = solved$iterations, converged = solved$converged, jitter = solved$jitter,
+    best_iteration = if (is.null(best)) solved$iterations else best
   )
 }
 
-# CG that stops on its own is a matter of rounding, not of patience.
-warn_unfinished <- function(solved, spec) {
-  if (!solved$converged && solved$iterations < spec$max_iter) {
+# Conjugate gradients from the start of the fit. Where they stall far from the solution, the products are less exact than
+# the preconditioner of smooth kernels wants: it is made again with a larger jitter, and they go on from the best they had.
+solve_normal <- function(system, b, spec, each, save) {
+  alpha <- spec$start$coefficients
+  state <- spec$state
+  repeat {
+    P <- system$preconditioner
+    precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
+    if (!is.null(spec$clock)) spec$clock("preconditioner")
+    solved <- conjugate_gradients(
+      normal_operator(system), b(system), if (!is.null(alpha)) preconditioned(system, alpha), spec$max_iter, spec$tol,
+      \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual), save, state
+    )
+    alpha <- coefficients_of(system, solved$x)
+    jitter <- STALLED_JITTER * P$jitter
+    if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
+    free_preconditioner(P)
+    system$preconditioner <- new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter)
+    state <- list(iteration = solved$iterations)
+  }
+  c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
+}
+
+# A residual above this is not that of rounding.
+STALLED_RESIDUAL <- 1e-3
+STALLED_JITTER <- 100
+
+warn_unfinished <- function(solved) {
+  if (solved$stalled && solved$residual > STALLED_RESIDUAL) {
     warning(
-      "conjugate gradients broke down after ", solved$iterations, " iterations: `lambda` or `bandwidth` is too small ",
-      "for the precision of the sums", call. = FALSE
+      "conjugate gradients stalled after ", solved$iterations, " iterations at ", format(solved$residual, digits = 2),
+      " of the first residual: `lambda` or `bandwidth` is too small for the precision of the sums", call. = FALSE
     )
   }
 }
@@ -144,10 +174,10 @@ weighted_means <- function(y, weights) {
 
 # ---- what happens in each iteration -----------------------------------------------------------
 
-# Functions that a solver calls: each(iteration, x, residual) after every step, with the solution in the
-# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set;
+# Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
+# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error of validation, NULL without such a set;
 # seen(): all of it, for another such list to go on with.
-watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x), seen = NULL) {
+watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
   trace <- seen$trace
   best <- seen$best
   least <- if (is.null(seen)) Inf else seen$least

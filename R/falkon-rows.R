@@ -62,9 +62,15 @@ rows_under.rows_dense <- function(rows, L, kernel) {
   rows
 }
 
+# Coefficients are large and cancel: single precision is for those who ask for it, or for very many pairs.
 rows_multiply.rows_dense <- function(rows, centers, v, run) {
+  few <- as.double(rows$n) * centers$m <= MOST_PAIRS_IN_DOUBLE
+  if (run$precision == "auto" && few) run <- replace(run, "precision", "double")
   kernel_sum_of(centers$sources, rows$points, v, run, as_matrix = TRUE)
 }
+
+# On a GPU: some seconds.
+MOST_PAIRS_IN_DOUBLE <- 2e11
 
 rows_normal.rows_dense <- function(rows, centers, v, w, weights, run) {
   normal_product_of(centers$sources, rows$sources, v, w, weights, run)

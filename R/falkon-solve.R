@@ -40,53 +40,68 @@ weighted_product <- function(system, weights) {
   \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
 }
 
-# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it was at x = 0.
+# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0.
 # `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
-# Returns list(x, iterations, converged, residual): `converged` is FALSE, too, where rounding has made the operator
-# indefinite. `save(state)` is called as well, with all that it takes to go on as `state`.
+# Returns list(x, iterations, converged, stalled, residual). `save(state)` is called as well, with all that it takes to go
+# on as `state`; a state of `iteration` alone goes on counting.
 #
 # The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
-# large the directions begin anew from it.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 20, tol = 1e-7, each = NULL, save = NULL,
+# large the directions begin anew from it. Where it has not fallen since the last time, or rounding has made the operator
+# indefinite, nothing more is to be had: x is the best of these times, and `stalled`.
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 50, tol = 1e-7, each = NULL, save = NULL,
                                 state = NULL, refresh = 10) {
   scale <- colSums(b^2)
   if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
-  if (is.null(state)) {
+  if (is.null(state$x)) {
     r <- if (is.null(start)) b else b - multiply(start)
-    state <- list(iteration = 0, x = if (is.null(start)) 0 * b else start, r = r, p = r)
+    state <- list(
+      iteration = sum(0, state$iteration), x = if (is.null(start)) 0 * b else start, r = r, p = r, best = NULL, least = Inf
+    )
   }
   iteration <- state$iteration
   x <- state$x
   r <- state$r
   p <- state$p
+  best <- state$best
+  least <- state$least
   size <- colSums(r^2)
   goal <- tol^2 * scale
-  broken <- FALSE
-  while (iteration < max_iter && !broken && any(size > goal)) {
+  stalled <- FALSE
+  while (iteration < max_iter && !stalled && any(size > goal)) {
     iteration <- iteration + 1
     Ap <- multiply(p)
     curvature <- colSums(p * Ap)
     # columns that are done, or broken down, stay where they are
     active <- size > goal & is.finite(curvature) & curvature > 0
-    broken <- any(size > goal & !active)
+    stalled <- any(size > goal & !active)
     step <- ifelse(active, size / curvature, 0)
     x <- x + scale_columns(p, step)
-    if (iteration %% refresh == 0 && iteration < max_iter) {
-      drifted <- r - scale_columns(Ap, step)
+    r <- r - scale_columns(Ap, step)
+    anew <- FALSE
+    if (iteration %% refresh == 0 && iteration < max_iter && !stalled) {
+      drifted <- r
       r <- b - multiply(x)
       anew <- colSums(r^2) > 4 * colSums(drifted^2)
-    } else {
-      r <- r - scale_columns(Ap, step)
-      anew <- FALSE
+      now <- relative_residual(colSums(r^2), scale)
+      stalled <- any(anew) && now >= least
+      if (now < least) {
+        best <- x
+        least <- now
+      }
     }
     before <- size
     size <- colSums(r^2)
     p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
     stop <- !is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))
-    if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p))
+    if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p, best = best, least = least))
     if (stop) break
   }
-  list(x = x, iterations = iteration, converged = all(size <= goal), residual = relative_residual(size, scale))
+  residual <- relative_residual(size, scale)
+  if (stalled && least < residual) {
+    x <- best
+    residual <- least
+  }
+  list(x = x, iterations = iteration, converged = !stalled && all(size <= goal), stalled = stalled, residual = residual)
 }
 
 # Columns that are 0 have no residual.

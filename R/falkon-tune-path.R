@@ -37,15 +37,11 @@ is_count <- function(x) is_number(x) && length(x) == 1
 
 errors_along <- function(problem, at, spec, lambdas, run) {
   chosen <- pick_centers(problem$rows, spec, problem$weights, run)
-  centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
-  P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(problem$rows, centers, spec, run))
-  at_centers <- if (!is.null(chosen$index)) problem$weights[chosen$index]
+  system <- system_of(problem, chosen, spec, run)
+  centers <- system$centers
   vapply(lambdas, \(lambda) {
-    precondition(P, at_centers, 1 / centers$m, lambda)
     spec$lambda <- lambda
-    solved <- LOSSES[[spec$loss]]$fit(
-      falkon_system(problem$rows, centers, P, lambda, problem$weights, run), problem, spec
-    )
+    solved <- LOSSES[[spec$loss]]$fit(replace(system, "lambda", lambda), problem, spec)
     spec$start <<- list(coefficients = solved$coefficients)
     link <- rows_multiply(at$rows, centers, solved$coefficients, run)$sums + rep(solved$intercept, each = at$rows$n)
     held_out_loss(if (is.null(at$offset)) link else link + at$offset, at)

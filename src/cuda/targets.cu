@@ -87,7 +87,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   const struct fk_cuda_points *y = &job->targets;
   struct fk_tensor_task *t = &job->tensor;
   bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
-  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high};
+  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high, false};
   bool factor = fk_job_uses_factor(job, values);
   int raise = !values                 ? 0
               : job->sources->weights ? FK_TENSOR_RAISE - 1

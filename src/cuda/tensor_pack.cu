@@ -99,7 +99,8 @@ static __global__ void cols_kernel(const struct fk_cuda_points points, struct fk
   __half *hi = to.hi + i * to.k, *lo = to.lo + i * to.k;
   double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
   for (int k = 0; k < to.k; k += GROUP) square += split_group(points, i, k, pack, !pack.coarse, hi + k, lo + k);
-  if (pack.grid.norm <= SETTLED && !pack.coarse) square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
+  if (pack.grid.norm <= SETTLED && !pack.coarse && !pack.stays)
+    square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
   bool counts = i < n && w != 0;
