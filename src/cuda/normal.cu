@@ -22,14 +22,15 @@ static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *op
          fk_normal_pair_seconds(true, wide, d, t) < fk_normal_pair_seconds(false, wide, d, t);
 }
 
-/* Guesses are those of Hopper. */
+/* Sweeps of wide points that are as fast as others, or the only ones that are not slow. */
 static bool has_wide_sweeps(const struct fk_cuda_context *context) {
-  enum { FAST = 4 }; /* FP32's rate, of FP64's; where that is slow any sweeps are the faster */
+  enum { FAST = 4 }; /* FP64 has a quarter of FP32's rate at least */
   int ratio = 2;
   cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, context->device);
   return ratio > FAST || (context->capability == 90 && !fk_cuda_is_lowered_to("mma"));
 }
 
+/* On Hopper; which device it will be is not known. */
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));

@@ -49,7 +49,7 @@ struct fk_normal_numbers {
   int64_t ld;
 };
 
-/* Seconds of a pair, forth and back, with t columns. */
+/* Seconds of a pair, forth and back, with t columns; wide: has wide_sweeps. */
 double fk_normal_pair_seconds(bool tiles, bool wide, double d, double t);
 /* A shard's rows; rows of a chunk, that are on their way while those before are computed; rows of a tile. */
 int64_t fk_normal_shard(const struct fk_normal_job *job);
