@@ -33,9 +33,9 @@ const struct fk_costs fk_costs = {
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (gpu.R). .gemm: a little less than cuBLAS does, with .memory and .tile_bytes no script: kernels
-     * in a tile are written and read twice, and in many dimensions once more as products. .launch and
-     * .measured_pairs: no script. */
+     * millisecond (gpu.R). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm:
+     * a little less than cuBLAS does, with .memory and .tile_bytes no script: kernels in a tile are written and
+     * read twice, and in many dimensions once more as products. .launch and .measured_pairs: no script. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -45,6 +45,7 @@ const struct fk_costs fk_costs = {
                    .gaussian_f32 = 8,
                    .tensor = 2.5e12,
                    .tensor_width = 32,
+                   .mma_wide = 8e13,
                    .gemm = 5e13,
                    .memory = 4e12,
                    .tile_bytes = 32,

@@ -9,23 +9,33 @@
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-double fk_normal_pair_seconds(bool tiles, double d, double t) {
+double fk_normal_pair_seconds(bool tiles, bool wide, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  return tiles ? (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory
-               : 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
+  if (tiles) return (2 * d + 4 * t) / c->gemm + c->tile_bytes / c->memory;
+  return 2 * t * (d > FK_TENSOR_WIDE && !wide ? 8 * d / c->mma_wide : fmax(1, d / c->tensor_width) / c->tensor);
 }
 
-static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
+static bool takes_tiles(const struct fk_kernel *kernel, const struct fk_opts *opts, bool wide, double d,
+                        double t) {
   return !fk_kernel_is_gaussian(kernel) || opts->precision == FK_PRECISION_DOUBLE ||
          fk_cuda_is_lowered_to("difference") ||
-         fk_normal_pair_seconds(true, d, t) < fk_normal_pair_seconds(false, d, t);
+         fk_normal_pair_seconds(true, wide, d, t) < fk_normal_pair_seconds(false, wide, d, t);
 }
 
+/* Sweeps of wide points that are as fast as others, or the only ones that are not slow. */
+static bool has_wide_sweeps(const struct fk_cuda_context *context) {
+  enum { FAST = 4 }; /* FP64 has a quarter of FP32's rate at least */
+  int ratio = 2;
+  cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, context->device);
+  return ratio > FAST || (context->capability == 90 && !fk_cuda_is_lowered_to("mma"));
+}
+
+/* On Hopper; which device it will be is not known. */
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
-  bool tiles = takes_tiles(&work->kernel, opts, d, t);
-  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(tiles, d, t);
+  bool tiles = takes_tiles(&work->kernel, opts, true, d, t);
+  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(tiles, true, d, t);
 }
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */
@@ -95,14 +105,17 @@ static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context
 }
 
 static struct fk_normal_job job_of(struct fk_operator *op, const struct fk_normal *normal,
-                                   const struct fk_opts *opts) {
+                                   const struct fk_opts *opts, struct fk_cuda_context *const *contexts,
+                                   int count) {
   struct fk_task task = fk_normal_task(op, normal);
   struct fk_normal_job job = {op, normal, opts, fk_task_form(&task)};
   uint64_t key[2];
   job.m = op->x.n, job.n = normal->rows->x.n, job.d = op->x.d, job.t = normal->n_columns;
   fk_hash(op->whitening.centre, sizeof(double) * (size_t)job.d, opts->threads, key);
   job.centre = key[0];
-  job.tiles = takes_tiles(&op->kernel, opts, (double)job.d, (double)job.t);
+  job.wide_sweeps = true;
+  for (int i = 0; i < count; i++) job.wide_sweeps &= has_wide_sweeps(contexts[i]);
+  job.tiles = takes_tiles(&op->kernel, opts, job.wide_sweeps, (double)job.d, (double)job.t);
   job.shard = fk_normal_shard(&job);
   return job;
 }
@@ -110,11 +123,11 @@ static struct fk_normal_job job_of(struct fk_operator *op, const struct fk_norma
 enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *normal, const struct fk_opts *opts,
                               double *product, struct fk_stats *stats, struct fk_error *err) {
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
-  struct fk_normal_job job = job_of(op, normal, opts);
-  const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
   double start = fk_seconds(), seconds = 0;
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  struct fk_normal_job job = job_of(op, normal, opts, contexts, count);
+  const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
   job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
   if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");
   enum fk_status status = run_kept(&job, contexts, count, &seconds, err);
