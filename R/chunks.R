@@ -123,21 +123,31 @@ table_chunks <- function(x, d, names, size) {
   }
 }
 
-# The protocol is that of kernel_matvec().
-called_chunks <- function(x, d, names) {
+# The protocol is that of kernel_matvec(). `brings`: what chunks may have beside the points, by name; `like`: whose
+# columns they have to have, `d` and `names`, or NULL and those of the first chunk; `none`: what is wrong where there is
+# no chunk at all.
+called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL) {
   number <- 0
   function() {
     chunk <- x()
     number <<- number + 1
-    if (is.null(chunk) && number == 1) stop_argument("x", "must yield at least one chunk: found none")
+    if (is.null(chunk) && number == 1) {
+      stop_argument("x", if (is.null(none)) "must yield at least one chunk: found none" else none)
+    }
     if (is.null(chunk)) return(NULL)
     if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
     where <- paste("chunk", number)
     in_place(where, {
-      if (is.null(chunk$x) || !all(names(chunk) %in% c("x", "b"))) {
-        stop_argument("x", "must yield matrices or lists of `x` and `b`: found ", describe_list(chunk))
+      if (is.null(chunk$x) || !all(names(chunk) %in% c("x", brings))) {
+        stop_argument("x", "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
+          ": found ", describe_list(chunk))
       }
-      list(points = check_points(chunk$x, "x", d, names, like = "`y`", single = TRUE), b = chunk$b, where = where)
+      points <- check_points(chunk$x, "x", d, names, like = like, single = TRUE)
+      if (is.null(d)) {
+        d <<- ncol(points)
+        names <<- colnames(points)
+      }
+      c(list(points = points, where = where), chunk[setdiff(names(chunk), "x")])
     })
   }
 }

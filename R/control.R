@@ -21,6 +21,10 @@
 #' @param device_memory Bytes of a GPU's memory that points may occupy between calls. `NULL`: half of what the GPU has.
 #' @param host_memory Bytes of the machine's memory that what the CPU prepares of points may occupy between calls: the
 #'   points as its engines read them, trees and grids. `NULL`: 1 GiB.
+#' @param gpu_memory_limit Bytes of each GPU that this process may occupy at most, beside what the driver and NVIDIA's
+#'   libraries take for themselves (about 1 GB): points, what is kept of them, and the factors of a fit with centres,
+#'   which go through the GPUs in tiles from the machine's memory where they are larger. `NULL`: what is free there, less a
+#'   tenth. `memory_peak` of [gpu_info()] tells how much it has been. (The `max_gpu_mem` of Falkon's options.)
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -32,7 +36,7 @@
 #' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
-                          host_memory = NULL) {
+                          host_memory = NULL, gpu_memory_limit = NULL) {
   control <- mget(names(CONTROL_DEFAULTS))
   for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
   structure(control, class = "flash_control")
@@ -66,7 +70,7 @@ said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 CONTROL_DEFAULTS <- list(
   backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
   tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
-  host_memory = NULL
+  host_memory = NULL, gpu_memory_limit = NULL
 )
 
 # The same of functions that go by a tolerance unless they are told not to.
@@ -117,7 +121,8 @@ checked_run <- function(asked) {
   list(
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
-    device_memory = asked$device_memory, host_memory = asked$host_memory, progress = NULL, asked = asked
+    device_memory = asked$device_memory, host_memory = asked$host_memory,
+    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, asked = asked
   )
 }
 
@@ -163,6 +168,7 @@ check_setting <- function(name, value) {
     chunk_bytes = return(check_bytes(value, name, min = 8)),
     device_memory = return(check_bytes(value, name, min = 0)),
     host_memory = return(check_bytes(value, name, min = 0)),
+    gpu_memory_limit = return(check_bytes(value, name)),
     return(check_choice(value, CONTROL_CHOICES[[name]], name))
   )
   value

@@ -11,7 +11,7 @@ fit_falkon <- function(rows, response, spec, run) {
   problem <- list(
     rows = rows, y = response$y, classes = response$classes, weights = weights,
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
-    validation = check_validation(spec$validation, rows, response, spec), task = task
+    validation = check_validation(spec$validation, rows, response, spec), error = LOSSES[[spec$loss]]$error, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
@@ -21,7 +21,10 @@ fit_falkon <- function(rows, response, spec, run) {
 # What loss functions multiply rows by: weights, times those of their classes.
 loss_weights <- function(response, spec, n) {
   weights <- check_weights(spec$weights, n)
-  if (spec$loss != "weighted") return(weights)
+  if (spec$loss != "weighted") {
+    if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
+    return(weights)
+  }
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
   own <- by_class[class_codes(response$y)]
   if (is.null(weights)) own else weights * own
@@ -55,21 +58,32 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Choosing centres")
   chosen <- pick_centers(rows, spec, problem$weights, run)
   clock("centers")
-  centers <- falkon_centers(chosen$points, spec$L, spec$kernel)
   name_stage(run, "Preconditioner")
-  P <- new_preconditioner(centers_kernel(centers, run), run, first_jitter(rows, centers, spec, run))
-  at_centers <- if (!is.null(chosen$index)) problem$weights[chosen$index]
-  precondition(P, at_centers, 1 / centers$m, spec$lambda)
+  system <- system_of(problem, chosen, spec, run)
   clock("preconditioner")
+  spec$clock <- clock
   spec$save <- checkpoint_writer(spec, problem$task, chosen)
-  system <- falkon_system(rows, centers, P, spec$lambda, problem$weights, run)
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
+  if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   c(solved, list(
-    centers = chosen$points, center_index = chosen$index, merged = chosen$merged, jitter = P$jitter,
-    columns = centers, seconds = clock("iterations")
+    centers = system$centers$points, center_index = chosen$index, merged = chosen$merged,
+    columns = system$centers, seconds = clock("iterations")
   ))
+}
+
+# The system of chosen centres, with T.
+system_of <- function(problem, chosen, spec, run) {
+  rows <- problem$rows
+  points <- chosen$points
+  by <- products_by(rows, nrow(points), spec, run)
+  if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
+  centers <- falkon_centers(points, spec$L, spec$kernel)
+  # of the diagonal, for each centre: what rounding of the products does not notice
+  jitter <- if (by$precision == "double") 1e-13 else 1e-10
+  P <- new_preconditioner(centers_kernel(centers, run), run, jitter)
+  falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
 }
 
 # A function that names what has just ended, and returns the seconds of all stages so far.
@@ -78,22 +92,24 @@ stage_clock <- function() {
   last <- Sys.time()
   function(stage) {
     now <- Sys.time()
-    seconds[[stage]] <<- as.double(now - last, units = "secs")
+    seconds[stage] <<- sum(seconds[stage], as.double(now - last, units = "secs"), na.rm = TRUE)
     last <<- now
     seconds
   }
 }
 
 pick_centers <- function(rows, spec, weights, run) {
-  if (!is.null(spec$start)) return(list(points = spec$start$centers, index = spec$start$center_index, merged = 0))
-  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run)
+  start <- spec$start
+  if (!is.null(start)) return(list(points = start$centers, index = start_index(rows, start), merged = 0))
+  choose_centers(rows, spec$centers, spec$center_method, weights, spec$L, spec$kernel, run, spec$lambda)
 }
 
-# Of the diagonal, for each centre: what rounding of the products does not notice.
-first_jitter <- function(rows, centers, spec, run) {
-  if (inherits(rows, "rows_sparse")) return(1e-13)
-  precision <- resolve_control(run, rows$n, centers$m, rows$d, spec$kernel)$precision
-  if (identical(precision, "double")) 1e-13 else 1e-10
+# Which rows the centres of a start are, if they are the same rows.
+start_index <- function(rows, start) {
+  index <- start$center_index
+  if (is.null(index) || max(index) > rows$n) return(NULL)
+  # centres may have been moved by a millionth of a bandwidth (falkon-grid.R)
+  if (isTRUE(all.equal(rows_take(rows, index), start$centers, tolerance = 1e-4))) index
 }
 
 # ---- squared loss -----------------------------------------------------------------------------
@@ -102,27 +118,52 @@ fit_squared <- function(system, problem, spec) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  b <- right_hand_side(system, y - rep(intercept, each = nrow(y)))
+  b <- \(system) right_hand_side(system, y - rep(intercept, each = nrow(y)))
   watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
-  start <- if (!is.null(spec$start)) preconditioned(system, spec$start$coefficients)
-  solved <- conjugate_gradients(normal_operator(system), b, start, spec$max_iter, spec$tol, watch$each, save, spec$state)
+  solved <- solve_normal(system, b, spec, watch$each, save)
   alpha <- watch$best()
   best <- watch$best_iteration()
-  if (is.null(alpha)) alpha <- coefficients_of(system, solved$x)
-  warn_unfinished(solved, spec)
+  warn_unfinished(solved)
   list(
-    coefficients = alpha, intercept = intercept, trace = watch$trace(), iterations = solved$iterations,
-    converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
+    coefficients = if (is.null(alpha)) solved$coefficients else alpha, intercept = intercept, trace = watch$trace(),
+    iterations = solved$iterations, converged = solved$converged, jitter = solved$jitter,
+    best_iteration = if (is.null(best)) solved$iterations else best
   )
 }
 
-# CG that stops on its own is a matter of rounding, not of patience.
-warn_unfinished <- function(solved, spec) {
-  if (!solved$converged && solved$iterations < spec$max_iter) {
+# Conjugate gradients from the start of the fit. Where they stall far from the solution, the products are less exact than
+# the preconditioner of smooth kernels wants: it is made again with a larger jitter, and they go on from the best they had.
+solve_normal <- function(system, b, spec, each, save) {
+  alpha <- spec$start$coefficients
+  state <- spec$state
+  repeat {
+    P <- system$preconditioner
+    precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
+    if (!is.null(spec$clock)) spec$clock("preconditioner")
+    solved <- conjugate_gradients(
+      normal_operator(system), b(system), if (!is.null(alpha)) preconditioned(system, alpha), spec$max_iter, spec$tol,
+      \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual), save, state
+    )
+    alpha <- coefficients_of(system, solved$x)
+    jitter <- STALLED_JITTER * P$jitter
+    if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
+    free_preconditioner(P)
+    system$preconditioner <- new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter)
+    state <- list(iteration = solved$iterations)
+  }
+  c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])
+}
+
+# A residual above this is not that of rounding.
+STALLED_RESIDUAL <- 1e-3
+STALLED_JITTER <- 100
+
+warn_unfinished <- function(solved) {
+  if (solved$stalled && solved$residual > STALLED_RESIDUAL) {
     warning(
-      "conjugate gradients broke down after ", solved$iterations, " iterations: `lambda` or `bandwidth` is too small ",
-      "for the precision of the sums", call. = FALSE
+      "conjugate gradients stalled after ", solved$iterations, " iterations at ", format(solved$residual, digits = 2),
+      " of the first residual: `lambda` or `bandwidth` is too small for the precision of the sums", call. = FALSE
     )
   }
 }
@@ -133,10 +174,10 @@ weighted_means <- function(y, weights) {
 
 # ---- what happens in each iteration -----------------------------------------------------------
 
-# Functions that a solver calls: each(iteration, x, residual) after every step, with the solution in the
-# preconditioner's coordinates; best(): the coefficients of the least error of validation, NULL without such a set;
+# Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
+# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error of validation, NULL without such a set;
 # seen(): all of it, for another such list to go on with.
-watch_iterations <- function(system, problem, intercept, coefficients = \(x) coefficients_of(system, x), seen = NULL) {
+watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
   trace <- seen$trace
   best <- seen$best
   least <- if (is.null(seen)) Inf else seen$least
@@ -190,13 +231,17 @@ check_validation <- function(validation, rows, response, spec) {
   list(rows = held, y = y, offset = check_offset(validation$offset, held$n, ncol(y), "validation$offset"))
 }
 
-# Root mean square of residuals, or the part of wrong classes.
+# What the loss calls the error, at the rows that are held out.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
   link <- rows_multiply(held$rows, centers, alpha, run)$sums + rep(intercept, each = held$rows$n)
   if (!is.null(held$offset)) link <- link + held$offset
-  if (is.null(problem$classes)) return(sqrt(mean((link - held$y)^2)))
-  mean(class_codes(link) != class_codes(held$y))
+  problem$error(link, held$y, problem$classes)
+}
+
+# Root mean square of residuals, or the part of wrong classes.
+squared_error <- function(link, y, classes) {
+  if (is.null(classes)) sqrt(mean((link - y)^2)) else mean(class_codes(link) != class_codes(y))
 }
 
 # ---- the object -------------------------------------------------------------------------------
@@ -208,19 +253,26 @@ new_falkon <- function(problem, response, spec, solved) {
     call = spec$call, kernel = spec$kernel, bandwidth = spec$bandwidth, L = spec$L, lambda = spec$lambda,
     loss = spec$loss, centers = solved$centers, center_index = solved$center_index,
     center_method = spec$center_method, merged = solved$merged, coefficients = solved$coefficients,
-    intercept = solved$intercept, has_offset = !is.null(problem$offset), classes = response$classes,
-    n = rows$n, d = rows$d, names = rows$names, outputs = response$outputs,
+    intercept = solved$intercept, has_intercept = problem$intercept, has_offset = !is.null(problem$offset),
+    classes = response$classes, binary = response$binary, n = rows$n, d = rows$d, names = rows$names,
+    outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
+    held = spec$held, chosen = spec$chosen, centers_given = length(spec$centers) > 1 || !is.null(spec$start),
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())
   )
-  if (spec$keep) fit$state$columns <- solved$columns
+  if (spec$keep) {
+    fit$state$columns <- solved$columns
+    fit$state$fitted <- solved$fitted
+  }
   class(fit) <- c(if (spec$loss != "squared") "falkon_logistic", "falkon")
   fit
 }
 
 # How each loss is fitted, and what it is called.
 LOSSES <- list(
-  squared = list(fit = fit_squared, label = "squared loss")
+  squared = list(fit = fit_squared, error = squared_error, label = "squared loss"),
+  logistic = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "logistic loss"),
+  weighted = list(fit = \(...) fit_logistic(...), error = \(...) log_loss(...), label = "weighted logistic loss")
 )

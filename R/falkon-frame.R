@@ -11,14 +11,41 @@ response_frame <- function(call, data, frame, na.action) {
   call$drop.unused.levels <- TRUE
   made <- eval_model_frame(call, frame)
   if (attr(attr(made, "terms"), "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
+  variables <- variable_frame(call, attr(made, "terms"), data, frame)
   made <- omit_missing(made, na.action)
   terms <- attr(made, "terms")
   columns <- model_columns(terms, made, "formula")
   c(columns, list(
+    variables = names(variables), frame = frame_rows(variables, attr(made, "na.action")), row_names = own_row_names(made),
     y = stats::model.response(made), weights = stats::model.weights(made), offset = stats::model.offset(made),
     na.action = attr(made, "na.action"), response = deparse1(terms[[2]])
   ))
 }
+
+# The variables of the right side as they are in the data, whose rows are those of the model frame before `na.action`.
+variable_frame <- function(call, terms, data, frame) {
+  names <- data_variables(stats::delete.response(terms), data)
+  if (length(names) == 0) return(NULL)
+  call$weights <- call$offset <- call$drop.unused.levels <- NULL
+  call$formula <- stats::reformulate(paste0("`", names, "`"), env = environment(terms))
+  made <- eval_model_frame(call, frame)
+  attr(made, "terms") <- NULL
+  made
+}
+
+# The rows of a frame without those that `lost` numbers. Columns are shared where none is.
+frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
+
+# Row names that somebody gave, NULL where there are none but numbers.
+own_row_names <- function(x) {
+  if (is.data.frame(x)) {
+    names <- attr(x, "row.names")
+    return(if (is.character(names)) names)
+  }
+  if (is.matrix(x)) rownames(x)
+}
+
+kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
 
 omit_missing <- function(made, na.action) {
   kept <- tryCatch(as_na_action(na.action)(made), error = \(e) {
@@ -50,21 +77,41 @@ model_columns <- function(terms, made, arg) {
   )
 }
 
-# The columns of new data for a fit whose columns came from terms; rows with missing values are NA. `offset`: of the
-# formula.
-model_newdata <- function(fit, newdata) {
+# list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.
+# `offset`: of the formula.
+model_newdata <- function(fit, newdata, arg = "newdata") {
   terms <- stats::delete.response(fit$terms)
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
-    stop_argument("newdata", "must be a data frame with the variables of the fit: found ", describe(newdata))
+    stop_argument(arg, "must be a data frame with the variables of the fit: found ", describe(newdata))
   }
+  lacking <- setdiff(fit$variables, names(newdata))
+  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the fit: found no ", quote_names(lacking))
   made <- tryCatch(
-    stats::model.frame(terms, newdata, na.action = stats::na.pass, xlev = fit$xlevels),
-    error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
+    stats::model.frame(terms, newdata, na.action = stats::na.pass),
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
+  for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
   design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
   points <- design[, colnames(design) != "(Intercept)", drop = FALSE]
   list(points = points, offset = stats::model.offset(made))
+}
+
+known_levels <- function(x, levels, name, arg) {
+  found <- as.character(x)
+  other <- setdiff(found, c(levels, NA))
+  if (length(other) > 0) {
+    stop_argument(
+      arg, "must have the levels of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
+      quote_some(other)
+    )
+  }
+  factor(found, levels = levels, ordered = is.ordered(x))
+}
+
+quote_some <- function(texts, most = 5) {
+  shown <- paste0('"', shorten(utils::head(texts, most)), '"', collapse = ", ")
+  if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
 }
 
 # A data frame with the variables of a formula, as a validation set.

@@ -15,7 +15,8 @@ logit_loss <- list(
     margin <- as.vector(y * f)
     log1p(exp(-abs(margin))) - pmin(margin, 0)
   },
-  slope = \(f, y) -y * stats::plogis(-y * f),
+  # exp() may be infinite
+  slope = \(f, y) -y / (1 + exp(y * f)),
   curvature = \(f) {
     small <- exp(-abs(as.vector(f)))
     small / (1 + small)^2
@@ -29,15 +30,16 @@ logit_loss <- list(
 
 # ---- more -------------------------------------------------------------------------------------
 
-# D = diag(p) - p p' couples the columns: products take two sweeps.
+# D = diag(p) - p p' couples the columns: products take two sweeps. Boehning's bound (I - 1 1' / K) / 2 in its place
+# takes one, but is so far off that a hundred steps do not suffice (shuttle).
 softmax_loss <- list(
   value = \(f, y) {
     top <- row_max(f)
     top + log(rowSums(exp(f - top))) - f[cbind(seq_len(nrow(f)), class_codes(y))]
   },
   slope = \(f, y) softmax(f) - (y > 0),
-  # of the two classes that a row is between
-  curvature = \(f) (1 - rowSums(softmax(f)^2)) / 2,
+  # the mean of the diagonal: its sum and its largest need twice the iterations at small penalties (shuttle)
+  curvature = \(f) (1 - rowSums(softmax(f)^2)) / ncol(f),
   product = \(system, f) {
     p <- softmax(f)
     \(alpha) {

@@ -7,13 +7,16 @@
 
 fit_logistic <- function(system, problem, spec) {
   t <- ncol(problem$y)
-  model <- c(system, list(loss = class_loss(t), y = problem$y))
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
-  point <- first_point(model, problem, intercept, spec$start)
+  model <- c(system, list(loss = class_loss(t), y = problem$y, intercept = intercept))
+  state <- spec$state
+  point <- if (is.null(state)) first_point(model, problem, spec$start) else state$point
   penalties <- if (is.null(spec$start)) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
-  watch <- watch_iterations(system, problem, intercept, coefficients)
-  solved <- newton(model, point, penalties, spec, watch$each)
+  watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
+  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
+  solved <- newton(model, point, penalties, spec, watch$each, save, state$iteration)
+  warn_stuck(solved)
   alpha <- watch$best()
   best <- watch$best_iteration()
   list(
@@ -23,101 +26,125 @@ fit_logistic <- function(system, problem, spec) {
   )
 }
 
-# list(beta, f): coefficients in T's coordinates, and the link at the rows.
-first_point <- function(model, problem, intercept, start) {
-  f <- matrix(intercept, model$n, length(intercept), byrow = TRUE)
-  if (!is.null(problem$offset)) f <- f + problem$offset
-  if (is.null(start)) return(list(beta = matrix(0, model$centers$m, ncol(f)), f = f))
-  alpha <- start$coefficients
-  list(
-    beta = apply_factors(model$preconditioner, alpha, "T"),
-    f = f + rows_multiply(model$rows, model$centers, alpha, model$run)$sums
-  )
+warn_stuck <- function(solved) {
+  if (!solved$converged && solved$point$length == 0) {
+    warning(
+      "Newton's method found no better point after ", solved$iterations, " steps: `lambda` or `bandwidth` is too ",
+      "small for the precision of the sums", call. = FALSE
+    )
+  }
 }
+
+# list(beta, f, loss): coefficients in T's coordinates, the link at the rows, and its mean loss.
+first_point <- function(model, problem, start) {
+  f <- matrix(model$intercept, model$n, length(model$intercept), byrow = TRUE)
+  if (!is.null(problem$offset)) f <- f + problem$offset
+  beta <- matrix(0, model$centers$m, ncol(f))
+  if (!is.null(start)) {
+    beta <- apply_factors(model$preconditioner, start$coefficients, "T")
+    f <- f + rows_multiply(model$rows, model$centers, start$coefficients, model$run)$sums
+  }
+  list(beta = beta, f = f, loss = mean_loss(model, f))
+}
+
+# ---- the penalties ----------------------------------------------------------------------------
 
 FIRST_PENALTY <- 1e-2
 
+# From the first to lambda, by a hundredth or less a step; by more where there are not enough steps.
 falling_penalties <- function(lambda, max_iter) {
   steps <- ceiling(log(FIRST_PENALTY / lambda) / log(100))
   if (steps < 1 || max_iter == 1) return(lambda)
   exp(seq(log(FIRST_PENALTY), log(lambda), length.out = min(steps + 1, max_iter)))
 }
 
-# Newton steps at each penalty once, and then at the last.
-newton <- function(model, point, penalties, spec, each) {
-  lambda <- penalties[length(penalties)]
-  residual <- Inf
-  converged <- FALSE
-  iteration <- 0
-  stale <- TRUE
-  while (iteration < spec$max_iter && !converged) {
-    iteration <- iteration + 1
-    mu <- penalties[min(iteration, length(penalties))]
-    last <- iteration >= length(penalties)
-    if (stale) precondition_newton(model, point, mu)
-    step <- newton_direction(model, point, mu, if (last) opt$it else opt$itp, if (last) opt$eta(residual) else opt$etap)
-    walked <- line_search(model, point, step, mu)
-    stale <- !last || !step$converged || opt$always
-    residual <- step$decrement / walked$objective
-    point <- walked$point
-    converged <- last && residual <= spec$tol
-    each(iteration, point$beta, residual)
-    if (opt$verbose) cat(sprintf("%2d mu %.1e cg %d (%.1e) passes %d s %.3g decrement %.3e objective %.12f\n", iteration, mu, step$iterations, step$residual, PASSES$n, walked$length, step$decrement, walked$objective))
-    if (walked$length == 0) break
-  }
-  list(point = point, iterations = iteration, converged = converged)
-}
-PASSES <- new.env()
-PASSES$n <- 0L
-opt <- new.env()
-opt$it <- 8; opt$itp <- 3; opt$eta <- \(r) 0.01; opt$etap <- 0.01; opt$always <- TRUE; opt$verbose <- TRUE; opt$scale <- "auto"; opt$long <- 0
+# Conjugate gradients in a step stop at this part of the gradient: more is lost on a model that the next step replaces.
+FORCING <- 0.3
 
+# The most of them, on the way and at lambda.
+INNER_ON_THE_WAY <- 3
+INNER_ITERATIONS <- 30
+
+# One step at each penalty, and then all at the last. `residual`: how much a step promises to take off the objective,
+# relative to that. A is kept where it still serves: to make it can cost as much as many sweeps.
+newton <- function(model, point, penalties, spec, each, save = NULL, iteration = NULL) {
+  residual <- Inf
+  if (is.null(iteration)) iteration <- 0
+  last <- length(penalties)
+  fresh <- NULL # inner iterations with A as it was new
+  while (iteration < spec$max_iter && !(iteration >= last && residual <= spec$tol)) {
+    iteration <- iteration + 1
+    mu <- penalties[min(iteration, last)]
+    renew <- iteration <= last || is.null(fresh) || !step$converged || step$iterations > 1.5 * fresh
+    if (renew) precondition_newton(model, point, mu)
+    step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
+    if (renew) fresh <- step$iterations
+    point <- line_search(model, point, step, mu)
+    residual <- if (step$decrease == 0) 0 else step$decrease / point$objective
+    each(iteration, point$beta, residual)
+    if (!is.null(save)) save(list(point = point, iteration = iteration))
+    if (point$length == 0 && iteration >= last) break
+  }
+  list(point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol))
+}
+
+# A at mu, with the second derivatives at the centres; where these are no rows, the link there is T' beta. 1 / m is the
+# better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
 precondition_newton <- function(model, point, mu) {
   index <- model$center_index
-  W <- model$loss$curvature(point$f[index, , drop = FALSE])
-  if (!is.null(model$weights)) W <- W * model$weights[index]
-  m <- model$centers$m
-  scale <- switch(opt$scale, auto = if (mu >= 1e-4) 1 / m else 1 / model$n, m = 1 / m, n = 1 / model$n, mid = 1/sqrt(m*model$n))
-  precondition(model$preconditioner, W, scale, mu)
+  W <- model$loss$curvature(if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE])
+  by_row <- weights_at_centers(model)
+  W <- W * if (!is.null(by_row)) by_row else if (is.null(model$weights)) 1 else mean(model$weights)
+  precondition(model$preconditioner, W, if (mu >= 1e-4) 1 / model$centers$m else 1 / model$n, mu)
 }
 
-newton_direction <- function(model, point, mu, max_iter, tol) {
+link_at_centers <- function(model, point) {
+  apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
+}
+
+# list(beta, f, decrease, converged, iterations): the Newton direction, how it changes the link, twice the decrease of
+# the objective that the quadratic model promises, and how conjugate gradients went.
+newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
-  size <- dim(point$beta)
   slope <- model$loss$slope(point$f, model$y)
-  PASSES$n <- PASSES$n + 1L
   product <- rows_normal(model$rows, model$centers, NULL, slope, model$weights, model$run)$product
   gradient <- apply_factors(P, product / model$n, "T^-T") + mu * point$beta
+  # second derivatives couple the columns: all are one vector here
   multiply <- normal_operator(model, lambda = mu, product = model$loss$product(model, point$f))
-  # columns may be coupled: they are one vector here
-  b <- matrix(apply_factors(P, gradient, "A^-T"), ncol = 1)
-  cg <- conjugate_gradients(\(x) matrix(multiply(matrix(x, size[1])), ncol = 1), b, NULL, max_iter, tol)
-  direction <- apply_factors(P, matrix(cg$x, size[1]), "A^-1")
-  PASSES$n <- PASSES$n + cg$iterations + 1L
-  shift <- rows_multiply(model$rows, model$centers, apply_factors(P, direction, "T^-1"), model$run)$sums
-  list(
-    beta = direction, f = shift, decrement = sum(gradient * direction), converged = cg$converged, iterations = cg$iterations, residual = cg$residual
+  as_columns <- \(x) matrix(x, model$centers$m)
+  solved <- conjugate_gradients(
+    \(x) as.matrix(as.vector(multiply(as_columns(x)))), as.matrix(as.vector(apply_factors(P, gradient, "A^-T"))),
+    max_iter = max_iter, tol = FORCING
   )
+  beta <- apply_factors(P, as_columns(solved$x), "A^-1")
+  f <- rows_multiply(model$rows, model$centers, apply_factors(P, beta, "T^-1"), model$run)$sums
+  c(list(beta = beta, f = f, decrease = sum(gradient * beta)), solved[c("converged", "iterations")])
 }
 
+# The point along a direction from another, with its mean `loss`, its `objective` and the `length` of the step: twice as
+# far, and again, as long as that is better, where a step takes off more than its model promised (where classes come
+# apart, steps are always too short); else half as far until it is not worse. The length is 0 where no step helps.
 line_search <- function(model, point, step, mu) {
+  moved <- \(length) list(beta = point$beta - length * step$beta, f = point$f - length * step$f)
   at <- function(length) {
-    moved <- list(beta = point$beta - length * step$beta, f = point$f - length * step$f)
-    c(moved, list(length = length, objective = mean_loss(model, moved$f) + mu / 2 * sum(moved$beta^2)))
+    to <- moved(length)
+    loss <- mean_loss(model, to$f)
+    objective <- loss + mu / 2 * sum(to$beta^2)
+    list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }
-  before <- at(0)
-  best <- at(1)
-  if (opt$long && is.finite(best$objective) && best$objective < before$objective) { repeat {
-    tried <- at(opt$long * best$length)
-    if (!is.finite(tried$objective) || tried$objective >= best$objective) break
-    best <- tried
-  } }
-  while (!(is.finite(best$objective) && best$objective <= before$objective - 1e-4 * best$length * step$decrement + 1e-14 * before$objective)) {
-    best <- if (best$length < 1e-9) return(list(point = before, objective = before$objective, length = 0)) else at(best$length / 2)
+  before <- point$loss + mu / 2 * sum(point$beta^2)
+  # what rounding of the objective does not tell apart
+  noise <- 1e-13 * before
+  found <- at(1)
+  if (before - found$objective > 1.05 * step$decrease / 2 + noise) {
+    while ((further <- at(2 * found$length))$objective < found$objective) found <- further
   }
-  list(point = best, objective = best$objective, length = best$length)
+  while (found$objective > before + noise && found$length > 1e-9) found <- at(found$length / 2)
+  if (found$objective > before + noise) found <- list(length = 0, loss = point$loss, objective = before)
+  c(if (found$length == 0) point[c("beta", "f")] else moved(found$length), found)
 }
 
+# Of all rows, those of weight 0 as well.
 mean_loss <- function(model, f) {
   value <- model$loss$value(f, model$y)
   sum(if (is.null(model$weights)) value else model$weights * value) / model$n

@@ -1,11 +1,13 @@
 # The response of a kernel regression, as numbers.
 
-# list(y, classes, outputs): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for two
-# classes, which is 1 for the second; else one for each. `binary`: are two different numbers, too, classes?
+# list(y, classes, outputs, binary): y is an n x t matrix of doubles. Classes become columns of -1 and 1: one column for
+# two classes, which is 1 for the second; else one for each. `binary`: are two different numbers, too, classes? In the
+# list: whether numbers or logical values are.
 check_response <- function(y, n, arg = "y", binary = FALSE) {
+  coded <- is.logical(y) || is_number(y)
   if (is.character(y) || is.logical(y)) y <- factor(y)
   if (!is.factor(y) && binary) y <- two_classes(y, arg)
-  if (is.factor(y)) return(class_response(y, n, arg))
+  if (is.factor(y)) return(c(class_response(y, n, arg), binary = coded))
   if (is.data.frame(y)) {
     check_numeric_columns(y, arg)
     y <- as.matrix(y)
@@ -16,7 +18,7 @@ check_response <- function(y, n, arg = "y", binary = FALSE) {
   if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
   numbers <- matrix(as.double(y), NROW(y), NCOL(y), dimnames = if (!is.null(colnames(y))) list(NULL, colnames(y)))
   check_finite(numbers, arg)
-  list(y = numbers, classes = NULL, outputs = colnames(y))
+  list(y = numbers, classes = NULL, outputs = colnames(y), binary = FALSE)
 }
 
 check_response_rows <- function(found, n, arg) {

@@ -9,12 +9,13 @@
 # of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
 # read once here.
 falkon_rows <- function(x, L = NULL, kernel = NULL) {
-  rows <- dense_rows(x)
+  rows <- if (is_big(x) || is.function(x)) chunk_rows(x) else if (is_sparse(x)) sparse_rows(x) else dense_rows(x)
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 
 # Centres that are `points`: a matrix of doubles, or a dgCMatrix.
 falkon_centers <- function(points, L, kernel) {
+  if (is_sparse(points)) return(sparse_centers(points, L, kernel))
   centers <- list(
     points = points, m = nrow(points), sources = sum_sources(points, NULL, L, kernel, new_plan())
   )
@@ -54,14 +55,22 @@ dense_rows <- function(x) {
 
 rows_factor.default <- function(rows, bandwidth) as_bandwidth(bandwidth, rows$d, names = rows$names)$L
 
+# Sparse centres have a vector L.
 rows_under.rows_dense <- function(rows, L, kernel) {
+  if (!is.matrix(L)) return(rows_under(sparse_rows(as_csparse(as_points(rows$points, "x"))), L, kernel))
   rows$sources <- sum_sources(rows$points, NULL, L, kernel, new_plan())
   rows
 }
 
+# Coefficients are large and cancel: single precision is for those who ask for it, or for very many pairs.
 rows_multiply.rows_dense <- function(rows, centers, v, run) {
+  few <- as.double(rows$n) * centers$m <= MOST_PAIRS_IN_DOUBLE
+  if (run$precision == "auto" && few) run <- replace(run, "precision", "double")
   kernel_sum_of(centers$sources, rows$points, v, run, as_matrix = TRUE)
 }
+
+# On a GPU: some seconds.
+MOST_PAIRS_IN_DOUBLE <- 2e11
 
 rows_normal.rows_dense <- function(rows, centers, v, w, weights, run) {
   normal_product_of(centers$sources, rows$sources, v, w, weights, run)
@@ -79,3 +88,9 @@ rows_fold.rows_dense <- function(rows, f, init) {
 }
 
 centers_kernel.centers_dense <- function(centers, run) centers$sources
+
+# Kernels of points `at`, as rows, at points `of`, as columns: a matrix.
+kernels_between <- function(at, of, L, kernel, run) {
+  if (is_sparse(of)) return(sparse_kernels_between(at, of, L, kernel, run))
+  kernel_matrix_of(sum_sources(of, NULL, L, kernel), at, run)
+}

@@ -14,20 +14,28 @@
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
 #'
-#' **Logistic loss**: mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K alpha / 2}, by
-#' Newton's method with falling `lambda`; for more than two classes the multinomial one (softmax). `"weighted"` is the
-#' same with `class_weights`.
+#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
+#' alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For more
+#' than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class, penalised
+#' alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows weighted by
+#' `class_weights`, too. With penalty, also classes that can be told apart without error have finite coefficients.
 #'
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
-#' classes, taken off before and added again.
+#' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
-#' row out makes, one bandwidth for each column in proportion to its spread; [tune_falkon()] does that with care, and
-#' for the number of centres, too.
+#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns, by
+#' some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
 #' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
 #' scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
+#'
+#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half of its
+#' free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say of the
+#' matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"` and `"imq"`
+#' in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes time linear in
+#' `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two cores.
 #'
 #' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU and,
 #' by default, in single precision with short sums in double on GPUs, which suffices down to the error of the method
@@ -36,7 +44,9 @@
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own. With `validation`, the iterate of the least error is kept.
+#' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises less than `tol` times the objective, much as
+#' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
+#' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
@@ -57,8 +67,10 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
 #'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps.
-#' @param tol Tolerance of the residual, relative to the right-hand side.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
+#'   included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
+#' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
+#'   off the objective, relative to that.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
 #'   measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
@@ -90,14 +102,19 @@
 #' # classes, with probabilities
 #' fit <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1e-3)
 #' head(predict(fit, type = "prob"))
-falkon <- function(x, ...) UseMethod("falkon")
+falkon <- function(x, ...) {
+  # data |> falkon(formula = y ~ a), as lm() takes it
+  if (any(...names() == "formula", na.rm = TRUE)) return(eval(formula_call(match.call()), parent.frame()))
+  UseMethod("falkon")
+}
 
 #' @rdname falkon
 #' @export
 falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda = NULL, centers = NULL,
                            center_method = c("uniform", "rpcholesky", "leverage", "kmeans++"), loss = NULL,
                            weights = NULL, class_weights = NULL, offset = NULL, intercept = TRUE, exact = NULL,
-                           max_iter = 20, tol = 1e-7, validation = NULL, start = NULL, checkpoint = NULL, keep = TRUE, plan = FALSE, control = NULL,
+                           max_iter = NULL, tol = NULL, validation = NULL, start = NULL, checkpoint = NULL,
+                           keep = TRUE, plan = FALSE, control = NULL,
                            ...) {
   check_falkon_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -112,12 +129,16 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   )
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
-  fit_rows(rows, y, spec, run)
+  fit <- fit_rows(rows, y, spec, run)
+  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit
 }
 
 #' @rdname falkon
 #' @export
 falkon.data.frame <- function(x, y, ...) {
+  # data |> falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call()), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     fit <- falkon.default(as_points(x, "x"), y, ...)
   } else {
@@ -125,8 +146,12 @@ falkon.data.frame <- function(x, y, ...) {
     fit <- falkon.default(frame$points, y, ...)
     if (inherits(fit, "falkon_plan")) return(fit)
     fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
+    fit$variables <- names(x)
+    if (!is.null(fit$data)) fit$data$frame <- frame_rows(x, fit$held)
   }
-  if (inherits(fit, "falkon")) fit$call <- falkon_call(match.call())
+  if (inherits(fit, "falkon_plan")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$call <- falkon_call(match.call())
   fit
 }
 
@@ -141,10 +166,20 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
   if (inherits(fit, "falkon_plan")) return(fit)
-  fit[c("terms", "xlevels", "contrasts", "na.action", "response")] <-
-    frame[c("terms", "xlevels", "contrasts", "na.action", "response")]
+  parts <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables")
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
   fit$call <- falkon_call(call)
   fit
+}
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- falkon.formula
+  call
 }
 
 falkon_call <- function(call) {
@@ -168,6 +203,11 @@ check_falkon_dots <- function(...) {
       other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
     )
   }
+  near <- lapply(...names(), nearest_choice, setdiff(names(formals(falkon.default)), "..."))
+  misspelt <- which(lengths(near) > 0)[1]
+  if (!is.na(misspelt)) {
+    stop_argument(...names()[misspelt], "is not an argument of this function (did you mean `", near[[misspelt]], "`?)")
+  }
   check_dots_empty(...)
 }
 
@@ -183,8 +223,9 @@ falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss,
     kernel = check_kernel(kernel), bandwidth = bandwidth, lambda = check_penalty(lambda), centers = centers,
     center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
     class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
-    exact = if (!is.null(exact)) check_flag(exact, "exact"), max_iter = check_count(max_iter, "max_iter"),
-    tol = check_tol(tol), validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
+    exact = if (!is.null(exact)) check_flag(exact, "exact"),
+    max_iter = if (!is.null(max_iter)) check_count(max_iter, "max_iter"), tol = if (!is.null(tol)) check_tol(tol),
+    validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
     keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
   )
 }
@@ -205,7 +246,8 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 }
 
 fit_rows <- function(rows, y, spec, run) {
-  if (is.null(spec$loss)) spec$loss <- if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  spec$loss <- default_loss(spec$loss, y)
+  if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
@@ -228,6 +270,7 @@ hold_out <- function(rows, response, spec) {
   spec$validation <- list(
     x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
   )
+  spec$held <- index
   kept <- seq_len(rows$n)[-index]
   if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
     spec$centers <- match(spec$centers, kept)
@@ -245,24 +288,39 @@ response_values <- function(response, index) {
 
 # Numbers that nobody gave. Few rows are all centres.
 settle_defaults <- function(rows, response, weights, spec, run) {
-  if (is.null(spec$exact)) spec$exact <- is.null(spec$centers) && is.null(spec$start) && rows$n <= EXACT_ROWS
-  if (!is.null(spec$start)) spec <- settle_start(spec)
-  if (is.null(spec$bandwidth) || is.null(spec$lambda)) {
+  if (is.null(spec$exact)) {
+    spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
+  }
+  if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
+  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 50L
+  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
+  if (length(spec$chosen) > 0) {
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
   }
   spec$L <- rows_factor(rows, spec$bandwidth)
-  if (is.null(spec$centers)) spec$centers <- min(rows$n, ceiling(10 * sqrt(rows$n)))
+  if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
   spec
 }
+
+default_loss <- function(loss, y) {
+  if (!is.null(loss)) return(loss)
+  if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+}
+
+default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))
 
 EXACT_ROWS <- 1000
 
 # A warm start goes on with the same centres, and with its numbers where none are given.
-settle_start <- function(spec) {
+settle_start <- function(spec, outputs) {
   start <- spec$start
-  if (start$exact) stop_argument("start", "must be a fit with centres: found an exact one")
+  found <- ncol(start$coefficients)
+  if (found != outputs) {
+    stop_argument("start", "must be a fit with as many columns of coefficients, ", outputs, ": found ", found)
+  }
+  if (start$exact != spec$exact) stop_argument("start", "must be exact as the fit is, or have centres as it has")
   if (!is.null(spec$centers)) stop_argument("centers", "must not be given with `start`, which has its own")
   if (is.null(spec$bandwidth)) spec$bandwidth <- start$bandwidth
   if (is.null(spec$lambda)) spec$lambda <- start$lambda

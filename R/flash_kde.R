@@ -103,7 +103,7 @@
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
 #'     predictions go; else `NULL`.}
 #'   \item{`backend`, `precision`, `threads`, `devices`, `engine`, `tol`, `tol_type`, `memory_limit`,
-#'     `chunk_bytes`, `device_memory`, `host_memory`}{as asked for, also by `control`; predictions go by them.}
+#'     `chunk_bytes`, `device_memory`, `host_memory`, `gpu_memory_limit`}{as asked for, also by `control`; predictions go by them.}
 #'   \item{`factor`, `computed`}{for the methods: the Cholesky factor of `bandwidth`, and what was computed where,
 #'     for [diagnostics()].}
 #'   \item{`terms`, `variables`, `na.action`}{as in other R models; the first two for fits by formula,

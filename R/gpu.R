@@ -24,8 +24,9 @@
 #'   \item{`driver`}{the newest CUDA version that the driver supports; `NA` without one.}
 #'   \item{`index`, `name`, `capability`, `multiprocessors`}{of every device: its number for argument
 #'     `devices`, name, compute capability and number of multiprocessors.}
-#'   \item{`memory_total`, `memory_free`, `cached`}{of every device, in bytes; `cached`: of training
-#'     points that the package keeps there.}
+#'   \item{`memory_total`, `memory_free`, `cached`, `memory_peak`}{of every device, in bytes; `cached`: of training
+#'     points that the package keeps there; `memory_peak`: the most that it had there at a time, since it was used first or
+#'     last released.}
 #'   \item{`architecture_built`}{of every device: whether this build has code for it.}
 #'
 #'   `gpu_release()`: `NULL`, invisibly. Without a GPU there is nothing to do.

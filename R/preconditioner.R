@@ -14,13 +14,23 @@ kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources,
 # goes with the object, when R collects it, or by free_preconditioner().
 new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0) {
   m <- nrow(if (is.matrix(K)) K else K$points)
-  # on a GPU, its own memory is what counts
-  if (run$backend == "cpu" || !backend_info()$cuda_built) check_memory(8 * m * (m + 1), "centers")
+  bytes <- 8 * m * (m + 1)
+  if (bytes > gpu_room(run, bytes)) check_memory(bytes, "centers")
   begin <- proc.time()[["elapsed"]]
   diagonal <- if (any(diagonal != 0)) rep_len(as.double(diagonal), m)
   made <- .Call(ffi_preconditioner, K, diagonal, if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER)), run)
   seconds <- proc.time()[["elapsed"]] - begin
   structure(c(made, list(m = m, seconds = seconds)), class = "preconditioner")
+}
+
+# Bytes of factors that stay on GPUs, roughly; larger ones lie in the machine's memory. Few `bytes` are not worth asking
+# all GPUs of it.
+gpu_room <- function(run, bytes) {
+  if (run$backend == "cpu" || !backend_info()$cuda_built) return(0)
+  if (bytes < 1e9 && is.null(run$gpu_memory_limit)) return(Inf)
+  each <- gpu_info()$memory_total
+  used <- if (length(run$devices) == 0) 0L else if (run$devices[1] < 0) seq_along(each) - 1L else run$devices
+  0.85 * sum(pmin(each[used + 1L], c(run$gpu_memory_limit, Inf)[1]), na.rm = TRUE)
 }
 
 # Beyond it, the jitter would change the fit more than a smaller bandwidth does.

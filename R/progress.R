@@ -125,3 +125,15 @@ share_stage <- function(control, before, share) {
   }
   invisible(control)
 }
+
+# The stage, or the share that this is of one, in parts of its own: `part()` has the next call's place as share_stage()
+# has it, `end()` leaves it as it was.
+nested_share <- function(control) {
+  if (is.null(control$progress)) return(list(part = \(before, share) NULL, end = \() NULL))
+  progress <- environment(control$progress)
+  own <- list(before = progress$before, share = progress$share)
+  list(
+    part = \(before, share) share_stage(control, own$before + own$share * before, own$share * share),
+    end = \() if (own$share == 1) close_progress(control) else share_stage(control, own$before, own$share)
+  )
+}

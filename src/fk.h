@@ -79,6 +79,7 @@ struct fk_opts {
   enum fk_tol_type tol_type;
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
+  double gpu_memory;    /* bytes of each GPU that may be used in all; < 0: what there is; 0: as it was said last */
   struct fk_poll poll;
 };
 
@@ -211,6 +212,12 @@ bool fk_kernel_equal(const struct fk_kernel *a, const struct fk_kernel *b);
 bool fk_kernel_is_gaussian(const struct fk_kernel *kernel);
 /* A function of r; else of x'y, which means other points once they are centred. */
 bool fk_kernel_is_radial(const struct fk_kernel *kernel);
+/* The kernels of m points x at a point y in the place of their products x'y, all whitened; norm: |y|^2, norms: the
+ * m |x|^2. r^2 is |x|^2 + |y|^2 - 2 x'y, at least 0: its error is of the size of rounding |x|^2 + |y|^2, so that
+ * of r between points that are close to each other and far from 0 is the root of that. Where the three sums are
+ * the same number, r is 0 and its kernel 1. */
+void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const double *norms, int64_t m,
+                           double *values);
 
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */

@@ -28,6 +28,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_stream_add, 4),
     ROUTINE(ffi_stream_evaluate, 4),
     ROUTINE(ffi_stream_close, 1),
+    ROUTINE(ffi_sparse_norms, 3),
+    ROUTINE(ffi_sparse_kernels, 6),
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_preconditioner, 4),
     ROUTINE(ffi_precondition, 5),

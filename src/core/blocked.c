@@ -2,10 +2,14 @@
  * the block takes what it needs of it in long products, and is written once. */
 #include "blocked.h"
 
+#include "blas.h"
 #include "costs.h"
 #include "count.h"
 
-static int where(const struct fk_blocked *how) { return how->ops == &fk_dense_host ? 0 : 1; }
+static int where(const struct fk_blocked *how) {
+  if (how->ops != &fk_dense_host) return FK_DENSE_DEVICE;
+  return fk_blas_is_tuned() ? FK_DENSE_TUNED : FK_DENSE_HOST;
+}
 
 static int64_t block_of(const struct fk_blocked *how, int64_t n) {
   if (how->block > 0) return how->block;

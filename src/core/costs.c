@@ -35,8 +35,9 @@ const struct fk_costs fk_costs = {
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (gpu.R). .gemm, .gemm_half: a little less than cuBLAS does, of doubles and of halves. They,
-     * .memory, .launch and .measured_pairs: no script. */
+     * millisecond (gpu.R). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
+     * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
+     * .measured_pairs: no script. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -46,6 +47,7 @@ const struct fk_costs fk_costs = {
                    .gaussian_f32 = 8,
                    .tensor = 2.5e12,
                    .tensor_width = 32,
+                   .mma_wide = 8e13,
                    .gemm = 5e13,
                    .gemm_half = 5e14,
                    .memory = 4e12,
@@ -155,9 +157,14 @@ const struct fk_costs fk_costs = {
     /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
      * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
      * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
-     * (shared/FALKON.md, A5). Strips: no script. .device: arithmetic, no script; two cores take half a second for
+     * (shared/FALKON.md, A5). With a tuned BLAS blocks are for interrupts
+     * alone. Strips and tiles: no script. .device: arithmetic, no script; two cores take half a second for
      * the factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
-    .dense = {.whole = {128, 1 << 15}, .block = {48, 4096}, .strip = {4096, 1 << 15}, .device = 2000},
+    .dense = {.whole = {128, 1024, 1 << 15},
+              .block = {48, 512, 4096},
+              .strip = {4096, 4096, 1 << 15},
+              .tile = 2048,
+              .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */

@@ -39,11 +39,12 @@ struct fk_exact_cuda_costs {
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
-  double gemm, gemm_half;                      /* operations a second */
-  double memory;                               /* bytes a second */
-  double launch;                               /* seconds, after which an interrupt is seen */
-  double coarse_pairs;                         /* fewer have no kernels rounded to halves */
-  double measured_pairs;                       /* more tell how fast a device is beside others */
+  double mma_wide;        /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
+  double gemm, gemm_half; /* operations a second */
+  double memory;          /* bytes a second */
+  double launch;          /* seconds, after which an interrupt is seen */
+  double coarse_pairs;    /* fewer have no kernels rounded to halves */
+  double measured_pairs;  /* more tell how fast a device is beside others */
 };
 
 /* Shares of a device's memory. */
@@ -129,12 +130,16 @@ struct fk_fast_choice_costs {
   double few_rows, few_row, few_row_coordinate; /* rows that are not worth a tree */
 };
 
-/* Factors of dense matrices; of the host and of a device. */
+/* Factors of dense matrices, by where they are: on the host beside the reference BLAS or a tuned one, on a device.
+ */
+enum { FK_DENSE_HOST, FK_DENSE_TUNED, FK_DENSE_DEVICE, FK_DENSE_PLACES };
 struct fk_dense_costs {
-  int64_t whole[2]; /* orders that the library gets as they are; larger ones are done in blocks ... */
-  int64_t block[2]; /* ... of this one ... */
-  int64_t strip[2]; /* ... and so many rows at a time */
-  double device;    /* from this order on a device has them, where there is one */
+  int64_t
+      whole[FK_DENSE_PLACES]; /* orders that the library gets as they are; larger ones are done in blocks ... */
+  int64_t block[FK_DENSE_PLACES]; /* ... of this one ... */
+  int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
+  int64_t tile;                   /* on devices larger ones are block columns of this width */
+  double device;                  /* from this order on a device has them, where there is one */
 };
 
 /* When to tell that a tolerance would be faster. */

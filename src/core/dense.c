@@ -77,6 +77,12 @@ enum fk_status fk_dense_check_transpose(const struct fk_dense *A, const struct f
   return verdict(fine, "transpose", A, B, err);
 }
 
+enum fk_status fk_dense_check_scale(const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
+                                    struct fk_error *err) {
+  bool fine = is_a(A, B->n, B->d, B->type) && is_a(B, B->n, B->d, B->type) && is_a(s, B->n, 1, B->type);
+  return verdict(fine, "scale", A, B, err);
+}
+
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err) {
   bool fine = is_a(A, A->n, A->n, A->type) && (!values || is_a(values, A->n, 1, A->type));

@@ -71,10 +71,26 @@ struct fk_dense_ops {
    * NULL: ones. FK_UPPER: A's upper triangle. B may be A. */
   enum fk_status (*transpose)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *s,
                               const struct fk_dense *B, struct fk_error *err);
+  /* B = diag(s) A, s being n x 1. B may be A. */
+  enum fk_status (*scale)(int device, const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
+                          struct fk_error *err);
   /* Eigenvalues of a symmetric A, of which one triangle is read, ascending, to the n x 1 matrix `values`;
    * eigenvectors to the columns of A. */
   enum fk_status (*syev)(int device, unsigned flags, const struct fk_dense *A, const struct fk_dense *values,
                          struct fk_error *err);
+
+  /* Copies beside calculations, from and to the host and other devices; all on a `device` that has matrices there.
+   * copy: begins when device `source` (-1: the host) has done what it was told so far, and this one what it was
+   * told before its last turn. turn: what the device is told from now on waits for its copies; waits itself for
+   * what was told before the turn before. wait: for all, copies too. */
+  enum fk_status (*copy)(int device, int source, const struct fk_dense *from, const struct fk_dense *to,
+                         struct fk_error *err);
+  enum fk_status (*turn)(int device, struct fk_error *err);
+  enum fk_status (*wait)(int device, struct fk_error *err);
+  /* Memory of the host from where copies are fastest, as alloc and free; and bytes that a device has for us. */
+  enum fk_status (*alloc_here)(struct fk_dense *A, struct fk_error *err);
+  void (*free_here)(struct fk_dense *A);
+  enum fk_status (*room)(int device, double *bytes, struct fk_error *err);
 };
 
 extern const struct fk_dense_ops fk_dense_host, fk_dense_cuda;
@@ -116,6 +132,8 @@ enum fk_status fk_dense_check_triangle(unsigned flags, const struct fk_dense *A,
                                        struct fk_error *err);
 enum fk_status fk_dense_check_transpose(const struct fk_dense *A, const struct fk_dense *s,
                                         const struct fk_dense *B, struct fk_error *err);
+enum fk_status fk_dense_check_scale(const struct fk_dense *A, const struct fk_dense *s, const struct fk_dense *B,
+                                    struct fk_error *err);
 /* Of potrf and lauum, and of syev; values NULL: there are none. */
 enum fk_status fk_dense_check_square(const struct fk_dense *A, const struct fk_dense *values,
                                      struct fk_error *err);

@@ -1,11 +1,14 @@
-/* Dense operations by the BLAS and LAPACK that come with R; gemm is our own (cpu/gemm.c). Nothing else of R is
+/* Dense operations by the BLAS and LAPACK that come with R; gemm beside the reference BLAS is our own
+ * (cpu/gemm.c). Nothing else of R is
  * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
 #include "dense.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "aligned.h"
+#include "blas.h"
 #include "count.h"
 #include "pool.h"
 #include "threads.h"
@@ -114,6 +117,33 @@ static enum fk_status host_transpose(int device, unsigned flags, const struct fk
   return FK_STATUS_OK;
 }
 
+struct scale {
+  struct view from, to;
+  const double *s;
+};
+
+static void scale_columns(void *data, int64_t first, int64_t end, int slot) {
+  const struct scale *t = data;
+  (void)slot;
+  for (int64_t j = first; j < end; j++) {
+    const double *from = t->from.data + j * t->from.ld;
+    double *to = t->to.data + j * t->to.ld;
+    for (int64_t i = 0; i < t->to.n; i++) to[i] = from[i] * t->s[i];
+  }
+}
+
+static enum fk_status host_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
+                                 const struct fk_dense *B, struct fk_error *err) {
+  struct scale t = {.s = s->data};
+  enum fk_status status = fk_dense_check_scale(A, s, B, err);
+  if (!status) status = view_of(A, &t.from, err);
+  if (!status) status = view_of(B, &t.to, err);
+  if (status) return status;
+  double bytes = 16.0 * (double)B->n * (double)B->d;
+  fk_parallel_for(fk_threads_for_bytes(device, bytes), B->d, 1, scale_columns, &t);
+  return FK_STATUS_OK;
+}
+
 /* ---- BLAS ------------------------------------------------------------------------------------- */
 
 static enum fk_status host_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
@@ -125,7 +155,11 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   if (!status) status = view_of(B, &b, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
-  return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
+  if (!fk_blas_is_tuned()) return fk_host_gemm(device, flags, alpha, A, B, beta, C, err);
+  F77_CALL(dgemm)
+  (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
+   flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
+  return FK_STATUS_OK;
 }
 
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
@@ -229,6 +263,29 @@ static enum fk_status host_syev(int device, unsigned flags, const struct fk_dens
   return info ? fk_fail(err, FK_STATUS_INTERNAL, "eigenvalues did not converge") : FK_STATUS_OK;
 }
 
+/* ---- copies: done when they are asked for ------------------------------------------------------- */
+
+static enum fk_status host_copy_beside(int device, int source, const struct fk_dense *from,
+                                       const struct fk_dense *to, struct fk_error *err) {
+  (void)source;
+  return host_copy(device, from, to, err);
+}
+
+static enum fk_status host_turn(int device, struct fk_error *err) {
+  (void)device, (void)err;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status host_alloc_here(struct fk_dense *A, struct fk_error *err) { return host_alloc(0, A, err); }
+static void host_free_here(struct fk_dense *A) { host_free(0, A); }
+
+/* Allocations tell. */
+static enum fk_status host_room(int device, double *bytes, struct fk_error *err) {
+  (void)device, (void)err;
+  *bytes = INFINITY;
+  return FK_STATUS_OK;
+}
+
 const struct fk_dense_ops fk_dense_host = {
     .name = "host",
     .ready = host_ready,
@@ -243,5 +300,12 @@ const struct fk_dense_ops fk_dense_host = {
     .potrf = host_potrf,
     .lauum = host_lauum,
     .transpose = host_transpose,
+    .scale = host_scale,
     .syev = host_syev,
+    .copy = host_copy_beside,
+    .turn = host_turn,
+    .wait = host_turn,
+    .alloc_here = host_alloc_here,
+    .free_here = host_free_here,
+    .room = host_room,
 };

@@ -12,7 +12,8 @@ extern "C" {
 struct fk_gpu {
   int index, multiprocessors;
   char name[96], capability[8];
-  double memory_total, memory_free, cached; /* bytes; cached: of training points kept there */
+  double memory_total, memory_free, cached, peak; /* bytes; cached: of training points kept there; peak: the most
+                                                   * that this process had there */
   bool architecture_built;
 };
 struct fk_gpu_info {

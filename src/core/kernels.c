@@ -163,3 +163,44 @@ struct fk_kernel_form fk_task_form(const struct fk_task *task) {
   }
   return form;
 }
+
+static double power(double x, int degree) {
+  double result = 1;
+  for (; degree > 0; degree /= 2, x *= x)
+    if (degree % 2) result *= x;
+  return result;
+}
+
+void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const double *norms, int64_t m,
+                           double *values) {
+  const struct fk_kernel_info *info = &table[kernel->id];
+  const double *own = kernel->parameters, *f = info->factor;
+  int degree = info->parameters[2].name ? (int)own[2] : 1;
+  for (int64_t j = 0; j < m && !fk_form_is_product(info->form); j++) {
+    double q = norm + norms[j] - 2 * values[j];
+    values[j] = q > 0 ? q : 0;
+  }
+  switch (info->form) {
+    case FK_FORM_GAUSSIAN:
+      for (int64_t j = 0; j < m; j++) values[j] = exp(-0.5 * values[j]);
+      break;
+    case FK_FORM_ROOT:
+      for (int64_t j = 0; j < m; j++) {
+        double a = info->rate * sqrt(values[j]);
+        values[j] = a < 800 ? exp(-a) * (f[0] + a * (f[1] + a * f[2])) : 0; /* no 0 Inf */
+      }
+      break;
+    case FK_FORM_CAUCHY:
+      for (int64_t j = 0; j < m; j++) values[j] = 1 / (1 + values[j]);
+      break;
+    case FK_FORM_IMQ:
+      for (int64_t j = 0; j < m; j++) values[j] = 1 / sqrt(1 + values[j]);
+      break;
+    case FK_FORM_POWER:
+      for (int64_t j = 0; j < m; j++) values[j] = power(own[0] * values[j] + own[1], degree);
+      break;
+    case FK_FORM_TANH:
+      for (int64_t j = 0; j < m; j++) values[j] = tanh(own[0] * values[j] + own[1]);
+      break;
+  }
+}

@@ -1,5 +1,5 @@
-/* The preconditioner of Falkon: T'T = K + jitter and A'A = scale T W T' + lambda I, in one matrix of m x (m + 1)
- * doubles on the host or on a device. Products with the factors, and solves.
+/* The preconditioner of Falkon: T'T = K + jitter and A'A = scale T W T' + lambda I, in one tiled matrix
+ * (tiled.h) on the host, on a device or on several, or streamed through them. Products with the factors, and solves.
  *
  *   fk_preconditioner_create (T) -> fk_preconditioner_weigh (A, again for other numbers) -> _apply, ... -> _free
  */
@@ -22,7 +22,8 @@ struct fk_preconditioner_spec {
 /* What came out: the jitter, and the factorisations that it took. */
 struct fk_preconditioner_facts {
   double jitter, bytes;
-  int steps;
+  int steps, devices; /* devices: 0 on the host */
+  bool streamed;      /* through the devices: they do not hold it */
   const char *backend;
 };
 enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spec, const struct fk_opts *opts,

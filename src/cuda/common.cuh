@@ -62,7 +62,8 @@ struct fk_cuda_context {
   char name[96];
   size_t memory_total;
   cudaMemPool_t pool; /* NULL: the device has none */
-  double used;        /* bytes of all buffers */
+  double used, peak;  /* bytes of all buffers; the most that they ever were */
+  double limit;       /* of `used`, as the last call said; 0: none */
   double available;   /* what they could be in all, as far as is known; 0: it is not */
   cudaStream_t stream;
   cudaEvent_t begin, end, launched[2], staged[FK_STAGING_BUFFERS];
@@ -71,6 +72,11 @@ struct fk_cuda_context {
       *grid;                    /* own: of sums of no operator; grid: of the one under way, NULL: there is none */
   int copy_threads;             /* of the host, for transfers; 0: all */
   struct fk_cuda_sources *kept; /* those of operators, as they were made */
+  /* Copies beside calculations: their stream; what was told the other one when it was last a source, and before
+   * the last turn, and the copies by then; devices that read buffers here. All made at the first copy. */
+  cudaStream_t copies;
+  cudaEvent_t told, turned, copied;
+  unsigned readers;
   struct fk_cuda_libraries *libraries; /* handles of cuBLAS and cuSOLVER; NULL: not used yet */
   uint64_t id, clock;                  /* id: of no other context, before or after */
   double pairs_per_second;             /* of the last large job, 0: not known; splits work over devices */

@@ -1,5 +1,6 @@
 /* Contexts: one for each device in use, made at the first use and never at load, since a process that has started
  * CUDA cannot fork children that use it. They own all memory of the package on the devices. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ static void stop(struct fk_cuda_context *context) {
     fk_cuda_libraries_free(context);
     fk_grid_memory_empty(context, &context->own);
     fk_cuda_release_kept(context);
+    if (context->copies) cudaStreamSynchronize(context->copies);
     if (context->stream) cudaStreamSynchronize(context->stream);
     if (context->pool) cudaMemPoolDestroy(context->pool);
     for (int i = 0; i < FK_STAGING_BUFFERS; i++) {
@@ -67,6 +69,9 @@ static void stop(struct fk_cuda_context *context) {
     }
     for (int i = 0; i < 2; i++)
       if (context->launched[i]) cudaEventDestroy(context->launched[i]);
+    for (cudaEvent_t event : {context->told, context->turned, context->copied})
+      if (event) cudaEventDestroy(event);
+    if (context->copies) cudaStreamDestroy(context->copies);
     if (context->begin) cudaEventDestroy(context->begin);
     if (context->end) cudaEventDestroy(context->end);
     if (context->stream) cudaStreamDestroy(context->stream);
@@ -136,6 +141,7 @@ enum fk_status fk_cuda_contexts(const struct fk_opts *opts, struct fk_cuda_conte
       return fk_fail(err, FK_STATUS_NO_DEVICE, "`devices` names CUDA device %d: there %s %d, counted from 0",
                      wanted[i], present == 1 ? "is" : "are", present);
     FK_TRY(context_of(wanted[i], &out[i], err));
+    if (opts->gpu_memory != 0) out[i]->limit = fmax(0, opts->gpu_memory);
   }
   *count = n_wanted;
   return FK_STATUS_OK;
@@ -175,7 +181,9 @@ static void describe_device(int device, struct fk_gpu *gpu) {
   gpu->memory_total = (double)total;
   gpu->memory_free = (double)free_bytes;
   gpu->architecture_built = cudaFuncGetAttributes(&attributes, nothing_kernel) == cudaSuccess;
-  if (contexts[device]) gpu->cached = fk_cuda_kept_bytes(contexts[device]);
+  if (!contexts[device]) return;
+  gpu->cached = fk_cuda_kept_bytes(contexts[device]);
+  gpu->peak = contexts[device]->peak;
 }
 
 extern "C" void fk_gpu_info(struct fk_gpu_info *info) {

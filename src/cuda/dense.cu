@@ -2,7 +2,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "../core/dense.h"
+#include "dense.cuh"
 #include "libraries.cuh"
 
 #ifdef FK_CUDA_LIBRARIES
@@ -124,9 +124,11 @@ static enum fk_status device_ready(int device, const struct fk_dense *A, struct 
   static auto routine(double) { return fk_cublas.d##routine; }                                                    \
   static auto routine(float) { return fk_cublas.s##routine; }
 FOR_BOTH(gemm)
+FOR_BOTH(gemv)
 FOR_BOTH(syrk)
 FOR_BOTH(trmm)
 FOR_BOTH(trsm)
+FOR_BOTH(trsv)
 
 /* call() with a number of the matrix' type. */
 template <typename F>
@@ -143,6 +145,9 @@ static enum fk_status device_gemm(int device, unsigned flags, double alpha, cons
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;
+    if (C->d == 1 && !(flags & FK_TRANSPOSED_B) && A->n > 0 && A->d > 0) /* it is the time that A takes to read */
+      return gemv(number)(blas.handle, transposed(flags, FK_TRANSPOSED), A->n, A->d, &a, (T *)A->data, A->ld,
+                          (T *)B->data, 1, &b, (T *)C->data, 1);
     return gemm(number)(blas.handle, transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), C->n,
                         C->d, flags & FK_TRANSPOSED ? A->n : A->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld,
                         &b, (T *)C->data, C->ld);
@@ -187,6 +192,9 @@ static enum fk_status device_trsm(int device, unsigned flags, double alpha, cons
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha;
+    if (B->d == 1 && !(flags & FK_RIGHT) && alpha == 1)
+      return trsv(number)(blas.handle, triangle(flags), transposed(flags, FK_TRANSPOSED), CUBLAS_DIAG_NON_UNIT,
+                          B->n, (T *)A->data, A->ld, (T *)B->data, 1);
     return trsm(number)(blas.handle, side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED),
                         CUBLAS_DIAG_NON_UNIT, B->n, B->d, &a, (T *)A->data, A->ld, (T *)B->data, B->ld);
   };
@@ -234,6 +242,36 @@ static enum fk_status device_transpose(int device, unsigned flags, const struct 
   cudaError_t code = cudaGetLastError();
   if (code == cudaSuccess) return FK_STATUS_OK;
   return leave(context, fk_cuda_fail(err, code, "transpose", context->device));
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+template <typename T>
+static __global__ void scale_kernel(const T *A, int64_t ld_a, const T *s, T *B, int64_t ld_b, int64_t n) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;
+  if (i < n) B[i + j * ld_b] = A[i + j * ld_a] * s[i];
+}
+
+static enum fk_status device_scale(int device, const struct fk_dense *A, const struct fk_dense *s,
+                                   const struct fk_dense *B, struct fk_error *err) {
+  enum { THREADS = 256, MOST = 65535 };
+  struct fk_cuda_context *context;
+  FK_TRY(fk_dense_check_scale(A, s, B, err));
+  if (B->n == 0 || B->d == 0) return FK_STATUS_OK;
+  FK_TRY(enter(device, &context, err));
+  for (int64_t first = 0; first < B->d; first += MOST) {
+    const struct fk_dense from = fk_dense_part(A, 0, first, B->n, 1), to = fk_dense_part(B, 0, first, B->n, 1);
+    const dim3 grid(fk_blocks(B->n, THREADS), (unsigned)fk_smaller(MOST, B->d - first));
+    if (A->type == FK_DOUBLE)
+      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const double *)from.data, from.ld,
+                                                          (const double *)s->data, (double *)to.data, to.ld, to.n);
+    else
+      scale_kernel<<<grid, THREADS, 0, context->stream>>>((const float *)from.data, from.ld,
+                                                          (const float *)s->data, (float *)to.data, to.ld, to.n);
+  }
+  cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return FK_STATUS_OK;
+  return leave(context, fk_cuda_fail(err, code, "scale", context->device));
 }
 
 /* ---- cuSOLVER --------------------------------------------------------------------------------- */
@@ -413,7 +451,14 @@ const struct fk_dense_ops fk_dense_cuda = {
     .potrf = device_potrf,
     .lauum = device_lauum,
     .transpose = device_transpose,
+    .scale = device_scale,
     .syev = device_syev,
+    .copy = fk_cuda_dense_copy,
+    .turn = fk_cuda_dense_turn,
+    .wait = fk_cuda_dense_wait,
+    .alloc_here = fk_cuda_dense_alloc_here,
+    .free_here = fk_cuda_dense_free_here,
+    .room = fk_cuda_dense_room,
 };
 
 #endif

@@ -30,7 +30,7 @@ static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err)
   const struct fk_cuda_memory_shares *share = &fk_costs.cuda_memory;
   const struct fk_task *task = job->task;
   double bytes, d = (double)task->sources.d, v = job->n_values, k = 16 * ceil(d / 16);
-  double per_source = 8 * (3 * d + 2 * v + 3) + 8 * k + 16, per_target = 8 * (3 * d + v + 6) + 4 * k;
+  double per_source = 8 * (3 * d + 2 * v + 3) + 8 * k + 16, per_target = 8 * (3 * d + v + 6) + 8 * k;
   double needed = per_source * (double)task->sources.n + per_target * (double)fk_n_targets(task);
   FK_TRY(fk_cuda_budget(job->context, needed, fk_cuda_sources_bytes(job->sources), &bytes, err));
   bytes = (bytes - 8 * d * d) / (1 << (2 * job->progress->attempt));

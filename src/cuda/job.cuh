@@ -45,7 +45,7 @@ struct fk_cuda_job {
   const int64_t *rows; /* host: which targets, NULL: all */
   int64_t *self;       /* device: the same */
   bool in_double, shifted, normalised;
-  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, undo_buffer;
+  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, stage_buffer, undo_buffer;
 
   /* results on the device */
   double *result, *mass, *shift;

@@ -17,17 +17,20 @@
   X(stream, cublasSetStream)                                                                                      \
   X(workspace, cublasSetWorkspace)                                                                                \
   X(name, cublasGetStatusString)                                                                                  \
-  X(dgemv, cublasDgemv_64)                                                                                        \
   X(dgemm, cublasDgemm_64)                                                                                        \
   X(dgemm_batch, cublasDgemmStridedBatched_64)                                                                    \
   X(gemm, cublasGemmEx_64)                                                                                        \
   X(sgemm, cublasSgemm_64)                                                                                        \
+  X(dgemv, cublasDgemv_64)                                                                                        \
+  X(sgemv, cublasSgemv_64)                                                                                        \
   X(dsyrk, cublasDsyrk_64)                                                                                        \
   X(ssyrk, cublasSsyrk_64)                                                                                        \
   X(dtrmm, cublasDtrmm_64)                                                                                        \
   X(strmm, cublasStrmm_64)                                                                                        \
   X(dtrsm, cublasDtrsm_64)                                                                                        \
-  X(strsm, cublasStrsm_64)
+  X(strsm, cublasStrsm_64)                                                                                        \
+  X(dtrsv, cublasDtrsv_64)                                                                                        \
+  X(strsv, cublasStrsv_64)
 #define FK_CUSOLVER(X)                                                                                            \
   X(create, cusolverDnCreate)                                                                                     \
   X(destroy, cusolverDnDestroy)                                                                                   \

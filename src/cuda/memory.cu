@@ -23,10 +23,10 @@ enum fk_status fk_cuda_make_pool(struct fk_cuda_context *context, struct fk_erro
   return FK_STATUS_OK;
 }
 
-/* Tests make the device look smaller. */
-static double memory_limit() {
+/* What users allow; and tests make the device look smaller. */
+static double memory_limit(const struct fk_cuda_context *context) {
   const char *value = getenv("FLASHKERNEL_CUDA_MEMORY");
-  return value && *value ? atof(value) : 1e300;
+  return fmin(value && *value ? atof(value) : 1e300, context->limit > 0 ? context->limit : 1e300);
 }
 
 void fk_cuda_trim(struct fk_cuda_context *context) {
@@ -49,7 +49,7 @@ void fk_cuda_drop(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer
 }
 
 static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buffer *buffer, size_t bytes) {
-  if (context->used + (double)bytes > memory_limit()) return cudaErrorMemoryAllocation;
+  if (context->used + (double)bytes > memory_limit(context)) return cudaErrorMemoryAllocation;
   cudaError_t code = context->pool ? cudaMallocFromPoolAsync(&buffer->data, bytes, context->pool, context->stream)
                                    : cudaMalloc(&buffer->data, bytes);
   if (code != cudaSuccess) {
@@ -60,6 +60,7 @@ static cudaError_t allocate(struct fk_cuda_context *context, struct fk_cuda_buff
   }
   buffer->bytes = bytes;
   context->used += (double)bytes;
+  context->peak = fmax(context->peak, context->used);
   return cudaSuccess;
 }
 
@@ -110,7 +111,7 @@ double fk_cuda_kept_bytes(const struct fk_cuda_context *context) {
 double fk_cuda_memory_to_keep(const struct fk_cuda_context *context, const struct fk_opts *opts) {
   return opts->device_memory >= 0
              ? opts->device_memory
-             : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit());
+             : fk_costs.cuda_memory.kept * fmin((double)context->memory_total, memory_limit(context));
 }
 
 void fk_cuda_release_kept(struct fk_cuda_context *context) {
@@ -141,7 +142,7 @@ enum fk_status fk_cuda_budget(struct fk_cuda_context *context, double needed, do
   if (context->grid != &context->own) idle += fk_grid_memory_bytes(&context->own);
   for (struct fk_cuda_sources *s = context->kept; s; s = s->next) idle += s->busy ? 0 : fk_cuda_sources_bytes(s);
   *bytes = fk_costs.cuda_memory.of_free * (context->available - context->used) + idle + own;
-  *bytes = fmin(*bytes, memory_limit() - (context->used - idle - own));
+  *bytes = fmin(*bytes, memory_limit(context) - (context->used - idle - own));
   return FK_STATUS_OK;
 }
 

@@ -9,12 +9,14 @@
 
 /* ---- which way -------------------------------------------------------------------------------- */
 
-double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t) {
+double fk_normal_pair_seconds(enum fk_normal_way way, bool wide, double d, double t) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   /* of tiles: kernels are read by each of two sums, but for one column's K v, which comes with them */
   const double number = sizeof(double) / c->memory, sums = (t > 1 ? 2 : 1) * fmax(2 * t / c->gemm, number);
   switch (way) {
-    case FK_NORMAL_TENSOR: return 2 * t * fmax(1, d / c->tensor_width) / c->tensor;
+    case FK_NORMAL_TENSOR:
+      return 2 * t *
+             (d > FK_TENSOR_WIDE && !wide ? 8 * d / c->mma_wide : fmax(1, d / c->tensor_width) / c->tensor);
     case FK_NORMAL_DIFFERENCES: return 2 * t * (d + c->kernel_f32) / c->f32;
     case FK_NORMAL_TILES: return 3 * 2 * d / c->gemm_half + 2.5 * number + sums;
     case FK_NORMAL_TILES_DOUBLE: break;
@@ -23,20 +25,30 @@ double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t) {
                             : fmax((d + c->kernel_f64) / c->f64, number) + sums;
 }
 
-static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk_opts *opts, double d, double t) {
+static enum fk_normal_way way_of(const struct fk_kernel *kernel, const struct fk_opts *opts, bool wide, double d,
+                                 double t) {
   const enum fk_normal_way sweeps = fk_kernel_is_gaussian(kernel) ? FK_NORMAL_TENSOR : FK_NORMAL_DIFFERENCES;
   if (opts->precision == FK_PRECISION_DOUBLE || fk_form_is_product(fk_kernel_info(kernel->id)->form) ||
       fk_cuda_is_lowered_to("difference"))
     return FK_NORMAL_TILES_DOUBLE;
-  return fk_normal_pair_seconds(FK_NORMAL_TILES, d, t) < fk_normal_pair_seconds(sweeps, d, t) ? FK_NORMAL_TILES
-                                                                                              : sweeps;
+  bool tiles = fk_normal_pair_seconds(FK_NORMAL_TILES, wide, d, t) < fk_normal_pair_seconds(sweeps, wide, d, t);
+  return tiles ? FK_NORMAL_TILES : sweeps;
 }
 
+/* Sweeps of wide points that are as fast as others, or the only ones that are not slow. */
+static bool has_wide_sweeps(const struct fk_cuda_context *context) {
+  enum { FAST = 4 }; /* FP64 has a quarter of FP32's rate at least */
+  int ratio = 2;
+  cudaDeviceGetAttribute(&ratio, cudaDevAttrSingleToDoublePrecisionPerfRatio, context->device);
+  return ratio > FAST || (context->capability == 90 && !fk_cuda_is_lowered_to("mma"));
+}
+
+/* On Hopper; which device it will be is not known. */
 double fk_cuda_normal_seconds(const struct fk_work *work, const struct fk_opts *opts) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   double d = work->d, t = fmax(1, work->n_values), bytes = 8 * (work->n * (d + 2 * t) + work->m * (d + t + 1));
-  enum fk_normal_way way = way_of(&work->kernel, opts, d, t);
-  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(way, d, t);
+  enum fk_normal_way way = way_of(&work->kernel, opts, true, d, t);
+  return c->start + bytes / c->host + work->n * work->m * fk_normal_pair_seconds(way, true, d, t);
 }
 
 /* ---- the sum of the shards -------------------------------------------------------------------- */
@@ -106,14 +118,17 @@ static enum fk_status run_kept(struct fk_normal_job *job, struct fk_cuda_context
 }
 
 static struct fk_normal_job job_of(struct fk_operator *op, const struct fk_normal *normal,
-                                   const struct fk_opts *opts) {
+                                   const struct fk_opts *opts, struct fk_cuda_context *const *contexts,
+                                   int count) {
   struct fk_task task = fk_normal_task(op, normal);
   struct fk_normal_job job = {op, normal, opts, fk_task_form(&task)};
   uint64_t key[2];
   job.m = op->x.n, job.n = normal->rows->x.n, job.d = op->x.d, job.t = normal->n_columns;
   fk_hash(op->whitening.centre, sizeof(double) * (size_t)job.d, opts->threads, key);
   job.centre = key[0];
-  job.way = way_of(&op->kernel, opts, (double)job.d, (double)job.t);
+  job.wide_sweeps = true;
+  for (int i = 0; i < count; i++) job.wide_sweeps &= has_wide_sweeps(contexts[i]);
+  job.way = way_of(&op->kernel, opts, job.wide_sweeps, (double)job.d, (double)job.t);
   job.shard = fk_normal_shard(&job);
   return job;
 }
@@ -123,11 +138,11 @@ enum fk_status fk_cuda_normal(struct fk_operator *op, const struct fk_normal *no
   static const char *const names[] = {"tensor cores, two sweeps", "differences, two sweeps", "dense tiles",
                                       "dense tiles"};
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
-  struct fk_normal_job job = job_of(op, normal, opts);
-  const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
   double start = fk_seconds(), seconds = 0;
   int count;
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
+  struct fk_normal_job job = job_of(op, normal, opts, contexts, count);
+  const int64_t shards = fk_pieces(job.n, job.shard), numbers = job.m * job.t;
   job.product = product;
   job.parts = (double *)malloc(sizeof *job.parts * (size_t)(shards * numbers));
   if (!job.parts) return fk_fail(err, FK_STATUS_UNSUPPORTED, "no memory for parts of the product");

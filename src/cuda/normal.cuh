@@ -22,6 +22,7 @@ struct fk_normal_job {
   int64_t m, n, d, t; /* K's columns, its rows; dimensions; columns of v and w */
   uint64_t centre;    /* the columns', which rows have, too */
   enum fk_normal_way way;
+  bool wide_sweeps; /* sweeps of many dimensions are as fast as others */
   /* Rows in shards, by the sizes of the job alone: their parts of the product are added in order, so that the bits
    * are the same for any number of devices. */
   int64_t shard;
@@ -63,8 +64,8 @@ enum {
 };
 
 static inline bool fk_normal_is_tiles(enum fk_normal_way way) { return way >= FK_NORMAL_TILES; }
-/* Seconds of a pair, forth and back, with t columns. */
-double fk_normal_pair_seconds(enum fk_normal_way way, double d, double t);
+/* Seconds of a pair, forth and back, with t columns; wide: has wide_sweeps. */
+double fk_normal_pair_seconds(enum fk_normal_way way, bool wide, double d, double t);
 /* A shard's rows; rows of a chunk, that are on their way while those before are computed; and a tile. */
 int64_t fk_normal_shard(const struct fk_normal_job *job);
 int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt);

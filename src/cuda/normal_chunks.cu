@@ -43,7 +43,8 @@ int64_t fk_normal_chunk(const struct fk_normal_job *job, int attempt) {
   enum { BYTES = 1 << 27 };
   const int64_t step = fk_normal_is_tiles(job->way) ? (int64_t)FK_TENSOR_ROWS : (int64_t)FK_NORMAL_STEP;
   double d = (double)job->d, t = (double)job->t,
-         by_time = 2 * fk_costs.exact_cuda.launch / (fk_normal_pair_seconds(job->way, d, t) * (double)job->m),
+         by_time = 2 * fk_costs.exact_cuda.launch /
+                   (fk_normal_pair_seconds(job->way, job->wide_sweeps, d, t) * (double)job->m),
          rows = fmin(fmin(by_time, BYTES / (8 * (d + t))), (double)job->shard);
   return fk_larger(((int64_t)rows / step) >> (2 * attempt), 1) * step;
 }

@@ -117,7 +117,7 @@ static enum fk_status pack_halves(struct fk_cuda_context *context, const struct 
                                   struct fk_cuda_buffer *work, struct fk_normal_points *to, struct fk_error *err) {
   const struct fk_normal_form *form = &to->form;
   const int64_t k = form->k, n_pad = fk_padded(from->n, FK_TENSOR_ROWS);
-  struct fk_tensor_pack pack = {form->grid, NULL, 1, false, false, false};
+  struct fk_tensor_pack pack = {form->grid, NULL, 1, false, false, false, true};
   struct fk_tensor_cols halves = {};
   if (form->wgmma) { /* by way of these */
     char *block;

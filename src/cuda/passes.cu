@@ -192,8 +192,8 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 }
 
 void fk_job_free(struct fk_cuda_job *job) {
-  struct fk_cuda_buffer *all[] = {&job->self_buffer,    &job->raw_targets,  &job->white_targets,
-                                  &job->packed_targets, &job->undo_buffer,  &job->result_buffer,
-                                  &job->mass_buffer,    &job->shift_buffer, &job->partial_buffer};
+  struct fk_cuda_buffer *all[] = {
+      &job->self_buffer, &job->raw_targets,   &job->white_targets, &job->packed_targets, &job->stage_buffer,
+      &job->undo_buffer, &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,   &job->partial_buffer};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
 }

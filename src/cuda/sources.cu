@@ -232,7 +232,7 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   struct fk_tensor_task *t = &s->tensor;
   bool columns = job->task->values == FK_VALUES_COLUMNS;
   struct fk_tensor_pack pack = {
-      job->grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false};
+      job->grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false, false};
   *t = (struct fk_tensor_task){};
   t->self = job->task->exclude_self ? 0 : INT64_MIN;
   t->single = job->precision != FK_PRECISION_FAST;

@@ -104,6 +104,7 @@ struct fk_tensor_pack {
   bool weight_in_offset; /* its power of two, with the mantissa in the values */
   bool coarse;           /* high parts are the nearest halves */
   bool high_norms;       /* the norms of rows are those of their high parts */
+  bool stays; /* points are not moved to where their norms are on the grid: what that leaves is in `weight` */
 };
 /* Where packed columns go: n_pad x k halves, and n_pad of the others, those of them that are wanted. */
 struct fk_tensor_cols {

@@ -68,16 +68,6 @@ __device__ __forceinline__ void refill(const struct ring &ring, int stage, int s
               ring.full + 8 * old);
 }
 
-/* What a thread sums in between two flushes; short sums end within a tile. */
-template <int EXTRA>
-struct sum_of {
-  typedef float type;
-};
-template <>
-struct sum_of<SHORT> {
-  typedef double type;
-};
-
 /* A tile of columns; floats: shared address of its weights. */
 template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
 __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::type (&sums)[SUMS],
@@ -89,22 +79,15 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::
   wgmma_wait(s);
   if constexpr (EXTRA >= SELF)
     if (diagonal > -16 && diagonal < SHAPE.tile_cols) leave_out(s, diagonal + lane / 4, lane % 4);
-  if constexpr (EXTRA == SHORT) {
-#pragma unroll
-    for (int j = 0; j < R / 4; j += FK_TENSOR_SHORT / 8) {
-      float part[2] = {0.0f, 0.0f};
-      add_mass<K, EXTRA, SHAPE.on_fma, 5>(part, s, rows, factor1, floats, floats, j, j + FK_TENSOR_SHORT / 8);
-      for (int h = 0; h < 2; h++) sums[h] += (double)part[h];
-    }
-  } else if constexpr (V == 0) {
-    add_mass<K, EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows, factor1, floats,
-                                                                  floats + 4 * L.cols, 0, R / 4);
+  if constexpr (V == 0) {
+    add_masses<EXTRA, SHAPE.on_fma, PRECISION == COARSE ? 3 : 5>(sums, s, rows.factor, factor1, floats,
+                                                                 floats + 4 * L.cols);
   } else {
     uint32_t p[R / 2];
     if constexpr (PRECISION == COARSE) {
       coarse_kernels<SHAPE.on_fma>(p, s);
     } else {
-      exponentials<K, EXTRA>(s, rows, factor1, floats + 4 * L.cols);
+      exponentials<EXTRA>(s, rows.factor, factor1, floats + 4 * L.cols);
       round_kernels(p, s);
     }
     start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
@@ -114,20 +97,6 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::
       start_values<L.value_n, L.value_parts>(sums, p, tile16, L);
       wgmma_wait(sums);
     }
-  }
-}
-
-__device__ __forceinline__ double *acc_of_slot(const struct sums_args &args) {
-  return args.acc + (int64_t)blockIdx.y * (args.n_values + 1) * args.n_rows_pad;
-}
-
-__device__ __forceinline__ void store_mass(const struct sums_args &args, double (&mass)[2], int64_t row,
-                                           int quad) {
-  double *acc = acc_of_slot(args);
-  for (int h = 0; h < 2; h++) {
-    mass[h] += __shfl_xor_sync(~0u, mass[h], 1);
-    mass[h] += __shfl_xor_sync(~0u, mass[h], 2);
-    if (quad == 0 && row + 8 * h < args.n_rows_pad) acc[row + 8 * h] = mass[h];
   }
 }
 
@@ -147,13 +116,6 @@ __device__ __forceinline__ void store_values(const struct sums_args &args, const
     if (r < args.n_rows_pad && (is_mass || (feature >= 0 && feature < args.n_values)))
       acc[(is_mass ? 0 : feature + 1) * args.n_rows_pad + r] = sum;
   }
-}
-
-/* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
-__device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
-  int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;
-  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
-  return meets ? (int)to_diagonal : NEVER;
 }
 
 template <int K, int V, int PRECISION, int EXTRA>
@@ -223,26 +185,6 @@ __global__ void sums_kernel(const __grid_constant__ struct sums_args args) {}
 #endif
 
 /* ---- Host ---- */
-
-int width_of(const struct fk_tensor_task *task) {
-  int k = task->cols.k, width = task->values.width;
-  if (!task->has_values) return 0;
-  if (!task->values.hi) return COORDINATES;
-  return width <= 8 ? 8 : width <= k + 8 ? k + 8 : UNSUPPORTED;
-}
-
-int extra_of(const struct fk_tensor_task *task) {
-  if (task->short_sums) return SHORT;
-  if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
-  if (task->weight && !task->has_values) return WEIGHT;
-  /* Only where it counts is there a kernel that does without the look at the diagonal. */
-  bool own_plain = task->cols.k == 16 && (!task->has_values || !task->values.hi);
-  return task->self == INT64_MIN && own_plain ? PLAIN : SELF;
-}
-
-struct layout layout_for(const struct fk_tensor_task *task) {
-  return layout_of(task->cols.k, width_of(task), extra_of(task));
-}
 
 template <int K, int V, int PRECISION, int EXTRA>
 cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
@@ -325,38 +267,14 @@ bool device_is_hopper(void) {
 /* Whether these kernels can do the task on the current device. */
 bool fk_wgmma_supports(const struct fk_tensor_task *task) {
   int k = task->cols.k;
-  if (k % 16 != 0 || k < 16 || k > 64 || task->rows.k != k) return false;
-  if (width_of(task) == UNSUPPORTED || (width_of(task) == COORDINATES && task->factor0)) return false;
+  if (k % 16 != 0 || k < 16 || task->rows.k != k) return false;
+  if (width_of(task) == UNSUPPORTED || (width_of(task) == COORDINATES && (task->factor0 || k > FK_TENSOR_WIDE)))
+    return false;
   return device_is_hopper();
 }
 
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task) {
   return task->coarse && task->cols.k == 16 && width_of(task) == COORDINATES;
-}
-
-size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task) {
-  struct layout l = layout_for(task);
-  return (size_t)((task->cols.n_pad + l.cols - 1) / l.cols) * l.bytes;
-}
-
-/* Packs the columns, once for all launches over any rows, with any slots. */
-cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream) {
-  struct pack_args a;
-  a.layout = layout_for(task);
-  a.cols = task->cols, a.values = task->values;
-  a.weight = task->has_values ? NULL : task->weight, a.factor = task->col_factor;
-  a.packed = (char *)packed;
-  pack_kernel<<<(unsigned)((task->cols.n_pad + a.layout.cols - 1) / a.layout.cols), 256, 0, stream>>>(a);
-  return cudaGetLastError();
-}
-
-cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *task, void *packed, cudaStream_t stream) {
-  struct weigh_args a = {layout_for(task), task->weight};
-  a.n_pad = task->cols.n_pad;
-  a.n_columns = (a.n_pad + a.layout.cols - 1) / a.layout.cols * a.layout.cols;
-  a.packed = (char *)packed;
-  weigh_kernel<<<(unsigned)((a.n_columns + 255) / 256), 256, 0, stream>>>(a);
-  return cudaGetLastError();
 }
 
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
@@ -365,7 +283,7 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
     case 32: return launch_k<32>(task, packed, stream);
     case 48: return launch_k<48>(task, packed, stream);
     case 64: return launch_k<64>(task, packed, stream);
-    default: return cudaErrorNotSupported;
+    default: return fk_wgmma_launch_wide(task, packed, stream);
   }
 }
 
@@ -373,9 +291,6 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
 
 bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *) { return false; }
-size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *) { return 0; }
-cudaError_t fk_wgmma_pack(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
-cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *, void *, cudaStream_t) { return cudaErrorNotSupported; }
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {
   return cudaErrorNotSupported;
 }

@@ -18,6 +18,9 @@ size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task);
 cudaError_t fk_wgmma_pack(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
 /* The task's weights alone, to columns that are packed. */
 cudaError_t fk_wgmma_weigh(const struct fk_tensor_task *task, void *packed, cudaStream_t stream);
+/* Rows of wide points are packed like columns, too, to be the task's row_stages; others take 0 bytes. */
+size_t fk_wgmma_row_bytes(const struct fk_tensor_task *task);
+cudaError_t fk_wgmma_pack_rows(const struct fk_tensor_task *task, void *stages, cudaStream_t stream);
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream);
 
 #endif

@@ -87,7 +87,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   const struct fk_cuda_points *y = &job->targets;
   struct fk_tensor_task *t = &job->tensor;
   bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
-  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high};
+  struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high, false};
   bool factor = fk_job_uses_factor(job, values);
   int raise = !values                 ? 0
               : job->sources->weights ? FK_TENSOR_RAISE - 1
@@ -107,6 +107,11 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
   t->factor0 = factor0;
   t->self = job->task->exclude_self ? job->target_first - job->sources->first : INT64_MIN;
+  size_t bytes = job->method == FK_METHOD_WGMMA ? fk_wgmma_row_bytes(t) : 0;
+  if (bytes == 0) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_reserve(context, &job->stage_buffer, bytes, err));
+  FK_CUDA_TRY(fk_wgmma_pack_rows(t, job->stage_buffer.data, context->stream));
+  t->row_stages = job->stage_buffer.data;
   return FK_STATUS_OK;
 }
 

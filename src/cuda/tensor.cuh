@@ -21,6 +21,7 @@
 enum {
   FK_TENSOR_ROWS = 384, /* rows and columns are padded to multiples of these */
   FK_TENSOR_COLS = 128,
+  FK_TENSOR_WIDE = 64,    /* halves; points of more have kernels of their own, which take them slice by slice */
   FK_TENSOR_FLUSH = 4096, /* columns that one FP32 sum may run over; then it goes into a second level in FP64 */
   FK_TENSOR_VALUE_FLUSH = 1024, /* the same for sums in the tensor cores, which truncate */
   FK_TENSOR_SHORT = 64          /* the same where sums are to be short: a thread has a quarter of them */
@@ -51,10 +52,9 @@ struct fk_tensor_task {
   bool low_low;        /* lo.lo is added */
   bool coarse;         /* columns and coordinates have no low parts */
   const float *weight; /* mass alone: n_pad weights of the columns, NULL: ones */
-  /* Of weights alone: FP32 sums over FK_TENSOR_SHORT columns at most, as those that conjugate gradients go by. The
-   * rows are packed as columns are, then; row_stages: they, for wgmma. */
+  /* Of weights alone: FP32 sums over FK_TENSOR_SHORT columns at most, as those that conjugate gradients go by. */
   bool short_sums;
-  const void *row_stages;
+  const void *row_stages; /* wgmma, of short sums and of many dimensions: the rows packed as columns are */
   /* Mass and values: the kernel goes through fp16 as 2^(t + shift), the shift being part of the rows' offsets. */
   bool has_values;
   struct fk_tensor_values values;

@@ -22,7 +22,7 @@ bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_
       grid->low_low = single && d * ldexp(1, -2 * grid->g) / (grid->g >= 8 ? 48 : 12) > 1e-5;
       /* Each product after the first takes up to a unit in the last place off |t|, since tensor cores cut: 0.45 of
        * 2^-24 on the average (measured, inst/bench/NOTES.md), which a wider scale gives back. */
-      int products = (d + 15) / 16 * (grid->low_low || d > 64 ? 3 : 2);
+      int products = (d + 15) / 16 * (grid->low_low || d > FK_TENSOR_WIDE ? 3 : 2);
       grid->scale = sqrt(FK_LOG2E * (1 + products * 0.45 * ldexp(1, -24)));
       return true;
     }
@@ -99,7 +99,8 @@ static __global__ void cols_kernel(const struct fk_cuda_points points, struct fk
   __half *hi = to.hi + i * to.k, *lo = to.lo + i * to.k;
   double square = 0, w = i < n ? pack.weight ? pack.weight[i] / pack.weight_scale : 1 : 0;
   for (int k = 0; k < to.k; k += GROUP) square += split_group(points, i, k, pack, !pack.coarse, hi + k, lo + k);
-  if (pack.grid.norm <= SETTLED && !pack.coarse) square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
+  if (pack.grid.norm <= SETTLED && !pack.coarse && !pack.stays)
+    square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
   bool counts = i < n && w != 0;

@@ -30,12 +30,22 @@ static __device__ __forceinline__ void barrier_wait(uint32_t barrier, int parity
       : "memory");
 }
 
-/* Starts a copy whose end completes the barrier's phase. */
-static __device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier) {
+/* An arrival; the barrier's phase is complete when so many bytes have been copied. */
+static __device__ __forceinline__ void barrier_expect(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/* Starts a copy of what is expected. */
+static __device__ __forceinline__ void bulk_bring(uint32_t to, const void *from, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
+}
+
+/* Starts a copy whose end completes the barrier's phase. */
+static __device__ __forceinline__ void bulk_copy(uint32_t to, const void *from, int bytes, uint32_t barrier) {
+  barrier_expect(barrier, bytes);
+  bulk_bring(to, from, bytes, barrier);
 }
 
 static __device__ __forceinline__ float2 load_pair(uint32_t address) {
@@ -93,6 +103,16 @@ static __device__ __forceinline__ void pin(float (&d)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/* The next to leave, of `count` in turns: true for the last, which has then seen all that the others did. */
+static __device__ __forceinline__ bool is_last_to_leave(uint32_t counter, int count) {
+  uint32_t before;
+  asm volatile("atom.acq_rel.cta.shared::cta.inc.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(counter), "r"(count - 1)
+               : "memory");
+  return before == (uint32_t)count - 1;
+}
+
 /* Waits for the products, which have been changing d. */
 template <int N>
 static __device__ __forceinline__ void wgmma_wait(float (&d)[N]) {
@@ -108,7 +128,8 @@ static __device__ __forceinline__ uint64_t descriptor(uint32_t address16, int le
   return d;
 }
 
-#define REGS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define REGS_4 "%0, %1, %2, %3"
+#define REGS_8 REGS_4 ", %4, %5, %6, %7"
 #define REGS_12 REGS_8 ", %8, %9, %10, %11"
 #define REGS_16 REGS_12 ", %12, %13, %14, %15"
 #define REGS_20 REGS_16 ", %16, %17, %18, %19"
@@ -121,7 +142,8 @@ static __device__ __forceinline__ uint64_t descriptor(uint32_t address16, int le
   ", %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, "                  \
   "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define D_8 D4(0), D4(4)
+#define D_4 D4(0)
+#define D_8 D_4, D4(4)
 #define D_12 D_8, D4(8)
 #define D_16 D_12, D4(12)
 #define D_20 D_16, D4(16)
@@ -144,6 +166,7 @@ static __device__ __forceinline__ uint64_t descriptor(uint32_t address16, int le
 /* d (64 x N) = [d +] a (64 x 16, in registers) b (16 x N, in shared memory) */
 template <int N, bool transposed, bool keep_d = true>
 static __device__ __forceinline__ void wgmma(float *d, const uint32_t *a, uint64_t b_descriptor) {
+  WGMMA(8, 4, 4, 5, 6, 7, 8, 9, 10);
   WGMMA(16, 8, 8, 9, 10, 11, 12, 13, 14);
   WGMMA(24, 12, 12, 13, 14, 15, 16, 17, 18);
   WGMMA(32, 16, 16, 17, 18, 19, 20, 21, 22);
@@ -153,6 +176,13 @@ static __device__ __forceinline__ void wgmma(float *d, const uint32_t *a, uint64
   WGMMA(64, 32, 32, 33, 34, 35, 36, 37, 38);
   WGMMA(72, 36, 36, 37, 38, 39, 40, 41, 42);
   WGMMA(128, 64, 64, 65, 66, 67, 68, 69, 70);
+}
+
+/* d (64 x 128) += a (64 x 16) b (16 x 128), both in shared memory */
+static __device__ __forceinline__ void wgmma_shared(float *d, uint64_t a_descriptor, uint64_t b_descriptor) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" REGS_64 "}, %64, %65, 1, 1, 1, 0, 0;"
+               : D_64
+               : "l"(a_descriptor), "l"(b_descriptor));
 }
 
 #endif

@@ -1,5 +1,4 @@
-/* How sums_wgmma.cu lays out its columns in shared memory, how it cuts a kernel, and the packing of the columns.
- */
+/* How the wgmma kernels lay out their columns in shared memory, and how they are cut. */
 #ifndef FK_CUDA_WGMMA_LAYOUT_CUH
 #define FK_CUDA_WGMMA_LAYOUT_CUH
 
@@ -37,7 +36,8 @@ __host__ __device__ constexpr int products_of(int width, int precision) {
 
 /* ---- Columns, packed as they lie in shared memory ---- */
 
-/* A stage is a row of blocks of 8 features, [block][column][8 halves], then floats of the columns. */
+/* A stage is a row of blocks of 8 features, [block][column][8 halves], then floats of the columns; of wide
+ * points it comes to shared memory in slices. */
 struct layout {
   int cols;                                      /* of a stage */
   int ones, hi, lo, value_hi, value_lo, offsets; /* first blocks, or NONE; a block that none owns is zero */
@@ -70,7 +70,7 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int extr
   }
   l.offsets = l.n_blocks;
   l.n_blocks += 2;
-  l.cols = l.n_blocks <= 8 ? 256 : l.n_blocks <= 16 ? 128 : 64;
+  l.cols = l.n_blocks <= 8 ? 256 : l.n_blocks <= 16 || k > FK_TENSOR_WIDE ? 128 : 64;
   l.block_bytes = 16 * l.cols;
   l.floats_at = l.n_blocks * l.block_bytes;
   l.bytes = l.floats_at + (has_weight(extra) + (extra == FACTOR)) * l.cols * (int)sizeof(float);
@@ -83,14 +83,6 @@ __host__ __device__ constexpr struct layout layout_of(int k, int width, int prec
   if (precision == COARSE && width == COORDINATES) l.value_n = 8 + k, l.value_parts = 1, l.side = 0;
   return l;
 }
-
-struct pack_args {
-  struct layout layout;
-  struct fk_tensor_points cols;
-  struct fk_tensor_values values;
-  const float *weight, *factor;
-  char *packed;
-};
 
 enum { HALF_1 = 0x3c00, HALF_256 = 0x5c00 };
 
@@ -115,51 +107,22 @@ __device__ __forceinline__ uint4 offset_features(struct pieces p, bool row) {
   return row ? make_uint4(a[0], a[1], a[2], 0) : make_uint4(b[0], b[1], b[2], 0);
 }
 
-__device__ __forceinline__ uint4 block_of_column(const struct pack_args &a, int block, int64_t col) {
-  const struct layout &l = a.layout;
-  int kb = a.cols.k / 8;
-  bool present = col < a.cols.n_pad;
-  const __half *from = NULL;
-  if (block == l.ones) return make_uint4(0x3c003c00u, 0x3c003c00u, 0x3c003c00u, 0x3c003c00u);
-  if (block == l.offsets) return offset_features(pieces_of(present ? a.cols.offset[col] : -INFINITY), false);
-  if (block >= l.hi && block < l.hi + kb) from = a.cols.hi + col * a.cols.k + 8 * (block - l.hi);
-  if (block >= l.lo && block < l.lo + kb) from = a.cols.lo + col * a.cols.k + 8 * (block - l.lo);
-  if (l.value_hi != NONE && block >= l.value_hi && block < l.offsets) {
-    bool low = block >= l.value_lo;
-    int feature = 8 * (block - (low ? l.value_lo : l.value_hi));
-    if (feature < a.values.width) from = (low ? a.values.lo : a.values.hi) + col * a.values.width + feature;
-  }
-  return from && present ? *(const uint4 *)from : make_uint4(0, 0, 0, 0);
+/* ---- Which kernel a task takes ---- */
+
+inline int width_of(const struct fk_tensor_task *task) {
+  int k = task->cols.k, width = task->values.width, most = (k < FK_TENSOR_WIDE ? k : FK_TENSOR_WIDE) + 8;
+  if (!task->has_values) return 0;
+  if (!task->values.hi) return COORDINATES;
+  return width <= 8 ? 8 : width <= most ? most : UNSUPPORTED;
 }
 
-__global__ void pack_kernel(const __grid_constant__ struct pack_args a) {
-  const struct layout &l = a.layout;
-  char *stage = a.packed + (int64_t)blockIdx.x * l.bytes;
-  int64_t first = (int64_t)blockIdx.x * l.cols;
-  for (int i = threadIdx.x; i < l.n_blocks * l.cols; i += blockDim.x)
-    ((uint4 *)stage)[i] = block_of_column(a, i / l.cols, first + i % l.cols);
-  float *floats = (float *)(stage + l.floats_at);
-  for (int i = threadIdx.x; i < (l.bytes - l.floats_at) / (int)sizeof(float); i += blockDim.x) {
-    const float *from = i < l.cols ? a.weight : a.factor;
-    float absent = i < l.cols ? 1.0f : 0.0f;
-    int64_t col = first + i % l.cols;
-    floats[i] = from && col < a.cols.n_pad ? from[col] : absent;
-  }
-}
-
-/* Weights alone to columns that are packed. */
-struct weigh_args {
-  struct layout layout;
-  const float *weight;
-  int64_t n_columns, n_pad; /* of all stages; those that have a weight */
-  char *packed;
-};
-
-__global__ void weigh_kernel(const __grid_constant__ struct weigh_args a) {
-  int64_t col = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (col >= a.n_columns) return;
-  float *floats = (float *)(a.packed + col / a.layout.cols * a.layout.bytes + a.layout.floats_at);
-  floats[col % a.layout.cols] = col < a.n_pad ? a.weight[col] : 0.0f;
+inline int extra_of(const struct fk_tensor_task *task) {
+  if (task->short_sums) return SHORT;
+  if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
+  if (task->weight && !task->has_values) return WEIGHT;
+  /* Only where it counts is there a kernel that does without the look at the diagonal. */
+  bool own_plain = task->cols.k == 16 && (!task->has_values || !task->values.hi);
+  return task->self == INT64_MIN && own_plain ? PLAIN : SELF;
 }
 
 /* ---- How a kernel is cut; measured ---- */
@@ -191,5 +154,8 @@ struct sums_args {
 };
 
 } // namespace
+
+/* Of wide points. */
+cudaError_t fk_wgmma_launch_wide(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream);
 
 #endif

@@ -20,6 +20,19 @@ struct row_tile {
   float factor[2];
 };
 
+/* The A operand of row h's offset. */
+__device__ __forceinline__ void set_offset(uint32_t (&offset)[4], int h, struct pieces p, int quad) {
+  uint4 o = offset_features(p, true);
+  offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
+  offset[2 + h] = 0;
+}
+
+/* The offset of a column: first, second and third, then 256. */
+__device__ __forceinline__ struct pieces packed_pieces(const uint32_t *features) {
+  uint2 offset = *(const uint2 *)features;
+  return {offset.x & 0xffff, offset.x >> 16, offset.y & 0xffff};
+}
+
 /* PACKED: they are packed as columns. */
 template <int K, bool PACKED>
 __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct sums_args &args, int64_t row,
@@ -34,9 +47,8 @@ __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct
     struct pieces p;
     if constexpr (PACKED) {
       const uint32_t *column = (const uint32_t *)(args.row_stages + r / L.cols * L.bytes + r % L.cols * 16);
-      uint2 offset = *(const uint2 *)(column + L.offsets * STEP); /* first, second and third, then 256 */
       hi = column + L.hi * STEP, lo = column + L.lo * STEP;
-      p = {offset.x & 0xffff, offset.x >> 16, offset.y & 0xffff};
+      p = packed_pieces(column + L.offsets * STEP);
     } else {
       p = pieces_of(args.rows.offset[r]);
     }
@@ -47,9 +59,7 @@ __device__ __forceinline__ void load_rows(struct row_tile<K> *tile, const struct
       tile->lo[i / 2][i % 2 * 2 + h] = low;
       tile->both[i / 2][i % 2 * 2 + h] = add_halves(high, low);
     }
-    uint4 o = offset_features(p, true);
-    tile->offset[h] = quad == 0 ? o.x : quad == 1 ? o.y : quad == 2 ? o.z : o.w;
-    tile->offset[2 + h] = 0;
+    set_offset(tile->offset, h, p, quad);
     tile->factor[h] = args.row_factor ? args.row_factor[r] : 0.0f;
   }
 }
@@ -102,8 +112,8 @@ __device__ __forceinline__ void leave_out(float (&s)[R], int diagonal, int quad)
 }
 
 /* s = 2^s [factor]. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
-template <int K, int EXTRA, int R>
-__device__ __forceinline__ void exponentials(float (&s)[R], const struct row_tile<K> &rows, float factor1,
+template <int EXTRA, int R>
+__device__ __forceinline__ void exponentials(float (&s)[R], const float (&row_factor)[2], float factor1,
                                              uint32_t factor) {
 #pragma unroll
   for (int j = 0; j < R / 4; j++) {
@@ -112,14 +122,14 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const struct row_til
     for (int i = 4 * j; i < 4 * j + 4; i++) {
       float t = s[i];
       s[i] = exp2_fast(t);
-      if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, rows.factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
+      if (has_factor(EXTRA)) s[i] *= fmaf(factor1, t, row_factor[i / 2 % 2] + (i % 2 ? f.y : f.x));
     }
   }
 }
 
 /* mass += weight 2^s [factor], of columns 8 first to 8 end of the tile */
-template <int K, int EXTRA, int ON_FMA, int DEGREE, int R>
-__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const struct row_tile<K> &rows,
+template <int EXTRA, int ON_FMA, int DEGREE, int R>
+__device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const float (&row_factor)[2],
                                          float factor1, uint32_t weight, uint32_t factor, int first, int end) {
 #pragma unroll
   for (int j = first; j < end; j++) {
@@ -132,11 +142,38 @@ __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], 
       for (int i = 0; i < 2; i++) {
         float t = s[4 * j + 2 * h + i];
         e[i] = (4 * j + 2 * h + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
-        if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, rows.factor[h] + (i ? f.y : f.x));
+        if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, row_factor[h] + (i ? f.y : f.x));
       }
       mass[h] = has_weight(EXTRA) || has_factor(EXTRA) ? fmaf(g[0], e[0], fmaf(g[1], e[1], mass[h]))
                                                        : mass[h] + (e[0] + e[1]);
     }
+  }
+}
+
+/* What a thread sums in between two flushes; short sums end within a tile. */
+template <int EXTRA>
+struct sum_of {
+  typedef float type;
+};
+template <>
+struct sum_of<SHORT> {
+  typedef double type;
+};
+
+/* Those of a tile. `weight`, `factor`: shared addresses of the tile's, from column 2 (lane % 4). */
+template <int EXTRA, int ON_FMA, int DEGREE, int R>
+__device__ __forceinline__ void add_masses(typename sum_of<EXTRA>::type (&sums)[2], const float (&s)[R],
+                                           const float (&row_factor)[2], float factor1, uint32_t weight,
+                                           uint32_t factor) {
+  if constexpr (EXTRA == SHORT) {
+#pragma unroll
+    for (int j = 0; j < R / 4; j += FK_TENSOR_SHORT / 8) {
+      float part[2] = {0.0f, 0.0f};
+      add_mass<EXTRA, ON_FMA, DEGREE>(part, s, row_factor, factor1, weight, factor, j, j + FK_TENSOR_SHORT / 8);
+      for (int h = 0; h < 2; h++) sums[h] += (double)part[h];
+    }
+  } else {
+    add_mass<EXTRA, ON_FMA, DEGREE>(sums, s, row_factor, factor1, weight, factor, 0, R / 4);
   }
 }
 
@@ -161,6 +198,29 @@ template <int R>
 __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
   for (int i = 0; i < R / 2; i++) p[i] = pack_rest(s[2 * i], s[2 * i + 1], p[i]);
+}
+
+/* ---- Where sums go ---- */
+
+/* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
+__device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
+  int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;
+  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
+  return meets ? (int)to_diagonal : NEVER;
+}
+
+__device__ __forceinline__ double *acc_of_slot(const struct sums_args &args) {
+  return args.acc + (int64_t)blockIdx.y * (args.n_values + 1) * args.n_rows_pad;
+}
+
+__device__ __forceinline__ void store_mass(const struct sums_args &args, double (&mass)[2], int64_t row,
+                                           int quad) {
+  double *acc = acc_of_slot(args);
+  for (int h = 0; h < 2; h++) {
+    mass[h] += __shfl_xor_sync(~0u, mass[h], 1);
+    mass[h] += __shfl_xor_sync(~0u, mass[h], 2);
+    if (quad == 0 && row + 8 * h < args.n_rows_pad) acc[row + 8 * h] = mass[h];
+  }
 }
 
 } // namespace

@@ -20,6 +20,8 @@ SEXP ffi_stream_expect(SEXP stream, SEXP y, SEXP control);
 SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control);
 SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control);
 SEXP ffi_stream_close(SEXP stream);
+SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control);
+SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);

@@ -101,20 +101,11 @@ static SEXP string_or_na(const char *text) { return *text ? Rf_mkString(text) : 
 /* May start the driver; never an error. */
 SEXP ffi_gpu_info(void) {
   enum { SCALARS = 5 };
-  const char *names[] = {"built",
-                         "toolkit",
-                         "architectures",
-                         "driver",
-                         "status",
-                         "index",
-                         "name",
-                         "capability",
-                         "multiprocessors",
-                         "memory_total",
-                         "memory_free",
-                         "architecture_built",
-                         "cached",
-                         ""};
+  const char *names[] = {"built",        "toolkit",     "architectures",
+                         "driver",       "status",      "index",
+                         "name",         "capability",  "multiprocessors",
+                         "memory_total", "memory_free", "architecture_built",
+                         "cached",       "memory_peak", ""};
   struct fk_gpu_info info;
   fk_gpu_info(&info);
   int n = info.n_devices;
@@ -124,8 +115,8 @@ SEXP ffi_gpu_info(void) {
   SET_VECTOR_ELT(list, 2, Rf_mkString(FK_CUDA_ARCHS));
   SET_VECTOR_ELT(list, 3, string_or_na(info.driver));
   SET_VECTOR_ELT(list, 4, Rf_mkString(info.status));
-  const SEXPTYPE types[] = {INTSXP, STRSXP, STRSXP, INTSXP, REALSXP, REALSXP, LGLSXP, REALSXP};
-  for (int c = 0; c < 8; c++) SET_VECTOR_ELT(list, SCALARS + c, Rf_allocVector(types[c], n));
+  const SEXPTYPE types[] = {INTSXP, STRSXP, STRSXP, INTSXP, REALSXP, REALSXP, LGLSXP, REALSXP, REALSXP};
+  for (int c = 0; c < 9; c++) SET_VECTOR_ELT(list, SCALARS + c, Rf_allocVector(types[c], n));
   for (int i = 0; i < n; i++) {
     const struct fk_gpu *gpu = &info.devices[i];
     INTEGER(VECTOR_ELT(list, SCALARS))[i] = gpu->index;
@@ -136,6 +127,7 @@ SEXP ffi_gpu_info(void) {
     REAL(VECTOR_ELT(list, SCALARS + 5))[i] = gpu->memory_free;
     LOGICAL(VECTOR_ELT(list, SCALARS + 6))[i] = gpu->architecture_built;
     REAL(VECTOR_ELT(list, SCALARS + 7))[i] = gpu->cached;
+    REAL(VECTOR_ELT(list, SCALARS + 8))[i] = gpu->peak;
   }
   UNPROTECT(1);
   return list;

@@ -64,12 +64,14 @@ SEXP ffi_free_preconditioner(SEXP handle) {
 /* ---- preconditioners -------------------------------------------------------------------------- */
 
 static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
-  SEXP list = PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"handle", "jitter", "steps", "bytes", "backend", ""}));
+  SEXP list = PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"handle", "jitter", "steps", "bytes", "backend", "devices", "streamed", ""}));
   SET_VECTOR_ELT(list, 0, handle);
   SET_VECTOR_ELT(list, 1, Rf_ScalarReal(facts->jitter));
   SET_VECTOR_ELT(list, 2, Rf_ScalarInteger(facts->steps));
   SET_VECTOR_ELT(list, 3, Rf_ScalarReal(facts->bytes));
   SET_VECTOR_ELT(list, 4, Rf_mkString(facts->backend));
+  SET_VECTOR_ELT(list, 5, Rf_ScalarInteger(facts->devices));
+  SET_VECTOR_ELT(list, 6, Rf_ScalarLogical(facts->streamed));
   UNPROTECT(1);
   return list;
 }

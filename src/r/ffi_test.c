@@ -276,6 +276,8 @@ static const struct {
     {"whiten", r_test_whiten},
     {"common_axes", r_test_common_axes},
     {"dense", r_test_dense},
+    {"dense_seconds", r_test_dense_seconds},
+    {"tiled", r_test_tiled},
     {"pool", test_pool},
     {"engines", test_engines},
     {"plan", test_plan},

@@ -36,5 +36,8 @@ SEXP r_test_view(SEXP arguments);
 SEXP r_test_whiten(SEXP arguments);
 SEXP r_test_common_axes(SEXP arguments);
 SEXP r_test_dense(SEXP arguments);
+/* ffi_test_tiled.c */
+SEXP r_test_tiled(SEXP arguments);
+SEXP r_test_dense_seconds(SEXP arguments);
 
 #endif

@@ -96,6 +96,7 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
   opts->device_memory = bytes_of(r_element(control, "device_memory"));
   opts->host_memory = bytes_of(r_element(control, "host_memory"));
+  opts->gpu_memory = bytes_of(r_element(control, "gpu_memory_limit"));
   opts->poll.fn = r_poll;
   opts->poll.data = r_element(control, "progress");
 }

@@ -26,7 +26,8 @@ test_that("names may be abbreviated, as elsewhere", {
 test_that("every part of a control is checked when it is made", {
   wrong <- list(
     backend = "gpu", precision = "half", threads = 0, devices = -1, engine = "all", tol = 2, tol_type = "local",
-    memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1, host_memory = -1
+    memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1, host_memory = -1,
+    gpu_memory_limit = 0
   )
   expect_setequal(names(wrong), names(formals(flash_control)))
   for (name in names(wrong)) expect_argument_error(do.call(flash_control, wrong[name]), name)
@@ -143,6 +144,7 @@ test_that("the chunks of a control are those of the option", {
 test_that("what C gets has the device's memory as asked", {
   expect_identical(control_list(device_memory = 1e9)$device_memory, 1e9)
   expect_null(control_list()$device_memory)
+  expect_identical(control_list(gpu_memory_limit = 1e9)$gpu_memory_limit, 1e9)
 })
 
 # ---- the engine of a fit ------------------------------------------------------------------------
@@ -187,7 +189,7 @@ test_that("fits saved by earlier versions predict and print as they did", {
     fit <- flash_kde(x, estimator, bandwidth = 1)
     old <- fit
     old$diagnostics <- flashkernel:::fit_record(fit)
-    new_fields <- c("engine", "memory_limit", "chunk_bytes", "device_memory", "host_memory", "factor", "computed")
+    new_fields <- c("engine", "memory_limit", "chunk_bytes", "device_memory", "host_memory", "gpu_memory_limit", "factor", "computed")
     old[c(new_fields, "tol", "tol_type", "devices")] <- NULL
     expect_identical(predict(old, y), predict(fit, y))
     expect_identical(predict(old, loo = TRUE), predict(fit, loo = TRUE))

@@ -198,6 +198,18 @@ test_that("a fit that was stopped goes on from its file, with the same bits", {
   expect_identical(readRDS(file), 1)
 })
 
+test_that("logistic fits go on from their file, too", {
+  y <- example_y > 1
+  file <- tempfile()
+  whole <- example_fit(y = y, tol = 1e-12, max_iter = 30)
+  calls <- stop_at_product(20)
+  expect_error(example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file), "power")
+  resumed <- example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file)
+  expect_equal(predict(resumed, type = "link"), predict(whole, type = "link"), tolerance = 1e-5)
+  expect_identical(resumed$trace$iteration, seq_len(resumed$iterations))
+  expect_lt(calls(), 20 + 60)
+})
+
 test_that("a checkpoint of another task is refused", {
   file <- tempfile()
   stop_at_product(3)
@@ -268,4 +280,46 @@ test_that("bandwidths that are hardly any, or huge, give a fit or an error in wo
     if (!is.null(fit)) expect_true(all(is.finite(predict(fit))))
   }
   expect_error(falkon(example_x, example_y, bandwidth = 1e300, lambda = 1), class = "flashkernel_error_argument")
+})
+
+test_that("conjugate gradients on an operator that is not quite symmetric stop where they were best, and say so", {
+  set.seed(5)
+  n <- 60
+  A <- crossprod(matrix(rnorm(n * n), n)) / n + diag(1e-6, n)
+  noise <- matrix(rnorm(n * n), n) * 2e-3
+  b <- matrix(rnorm(n))
+  good <- conjugate_gradients(\(v) A %*% v, b, max_iter = 500, tol = 1e-6)
+  expect_true(good$converged)
+  expect_false(good$stalled)
+  bad <- conjugate_gradients(\(v) (A + noise) %*% v, b, max_iter = 500, tol = 1e-6)
+  expect_true(bad$stalled)
+  expect_false(bad$converged)
+  expect_lt(bad$iterations, 500)
+  expect_equal(bad$residual, sqrt(sum((b - (A + noise) %*% bad$x)^2) / sum(b^2)), tolerance = 1e-8)
+})
+
+test_that("where conjugate gradients stall far from the solution, the jitter is raised, and told", {
+  set.seed(6)
+  x <- matrix(rnorm(2000 * 2), 2000)
+  y <- sin(x[, 1]) + 0.1 * rnorm(2000)
+  exact <- falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = 200)
+  normal <- rows_normal.rows_dense
+  rough <- 1 + 1e-4 * matrix(rnorm(200), 200)
+  replace_function("rows_normal", function(rows, centers, v, w, weights, run) {
+    # as products do that take the centres to be elsewhere
+    normal(rows, centers, if (!is.null(v)) v * rough[seq_along(v)], w, weights, run)
+  })
+  fit <- suppressWarnings(falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = exact$centers, max_iter = 200))
+  expect_gte(fit$jitter, 100 * exact$jitter)
+  expect_identical(fit$trace$iteration, seq_len(fit$iterations))
+})
+
+test_that("centres where halves can hold them are next to where they were", {
+  set.seed(7)
+  x <- matrix(rnorm(500), 100) * rep(c(1e3, 1, 1e-3, 1, 1), each = 100) + 1e4
+  L <- t(chol(diag(c(1e6, 1, 1e-6, 2, 0.5)) + c(1e3, 1, 1e-3, 0, 0) %o% c(1e3, 1, 1e-3, 0, 0) * 0.5))
+  moved <- on_halves(x, L)
+  expect_lt(max(abs(forwardsolve(L, t(moved - x)))), 2^-17)
+  u <- forwardsolve(L, t(moved) - colMeans(x)) * sqrt(log2(exp(1)))
+  expect_lt(max(abs(u / 2^-17 - round(u / 2^-17))), 0.05)
 })

@@ -45,7 +45,7 @@ expect_sums_of_cpu <- function(case) {
 SIZES <- c(1, 2, 63, 64, 65, 127, 129, 1000, 3001)
 
 # Every number of points with another number of queries for every dimension.
-for (d in c(1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 33, 64, 65, 128, 200)) {
+for (d in c(1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 33, 64, 65, 80, 96, 97, 112, 128, 129, 200, 440)) {
   test_that(paste0("sums of all sizes are those of the CPU in ", d, " dimensions"), {
     skip_if_no_gpu()
     shift <- 1 + d %% (length(SIZES) - 1)
@@ -56,7 +56,7 @@ for (d in c(1, 2, 3, 4, 5, 8, 15, 16, 17, 32, 33, 64, 65, 128, 200)) {
   })
 }
 
-for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
+for (d in c(1, 3, 16, 33, 100, 200)) for (estimator in ESTIMATORS) {
   test_that(sprintf("a whole %s fit in %d dimensions is that of the CPU", estimator, d), {
     skip_if_no_gpu()
     for (n in c(2, 65, 700)) {
@@ -91,7 +91,7 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
 
 test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
   skip_if_no_gpu()
-  for (d in c(2, 16, 70)) {
+  for (d in c(2, 16, 70, 190)) {
     case <- engine_case(513, 31, d)
     cpu <- cpu_fit(case)
     want <- predict(cpu, loo = TRUE, type = "score")
@@ -136,6 +136,39 @@ test_that("bandwidths by cross-validation are those of the CPU", {
   }
   choose <- function(...) bw_lscv(x[, 1:2], precision = "double", ...)
   expect_equal(as.numeric(choose(backend = "cuda")), as.numeric(choose(backend = "cpu")), tolerance = 1e-5)
+})
+
+# By wgmma on Hopper: rows that stay in shared memory and that come by, several blocks of them and runs of columns.
+test_that("sums of many points of many dimensions are those in double precision, alike by every method", {
+  skip_if_no_gpu()
+  sums <- function(d) {
+    set.seed(d)
+    x <- matrix(stats::rnorm(9000 * d), 9000)
+    y <- matrix(stats::rnorm(1500 * d), 1500) * 0.9
+    weights <- stats::runif(9000)
+    b <- matrix(stats::rnorm(9000 * 70), 9000)
+    all <- function(precision) {
+      control <- flashkernel::flash_control(tol = 0, engine = "exact", backend = "cuda", precision = precision)
+      kde <- \(estimator = "kde", ...) {
+        flashkernel::flash_kde(x, estimator, bandwidth = 0.7 * sqrt(d), control = control, ...)
+      }
+      plain <- kde()
+      list(
+        density = predict(plain, y), loo = predict(plain, loo = TRUE), weighted = predict(kde(weights = weights), y),
+        laplace = predict(kde("laplace"), y), score = predict(plain, y, "score"),
+        sums = flashkernel::kernel_sum(x, y, b, 0.7 * sqrt(d), weights, control = control)
+      )
+    }
+    list(double = all("double"), single = all("single"), again = all("single"))
+  }
+  for (d in c(65, 96, 128, 176, 200)) for (method in c("", "mma")) {
+    got <- in_child(sums, list(d), env = c(FLASHKERNEL_CUDA_METHOD = method))
+    expect_identical(got$again, got$single)
+    for (what in names(got$double)) {
+      gap <- max(abs(got$single[[what]] - got$double[[what]])) / max(abs(got$double[[what]]))
+      expect_lt(gap, if (what %in% c("score", "sums")) 1e-4 else 3e-5, label = paste(method, d, what))
+    }
+  }
 })
 
 # ---- data at the edge -------------------------------------------------------------------------

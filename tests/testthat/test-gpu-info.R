@@ -5,7 +5,7 @@ good <- example_points(60, 2)
 
 DEVICE_FIELDS <- c(
   "index", "name", "capability", "multiprocessors", "memory_total", "memory_free",
-  "architecture_built", "cached"
+  "architecture_built", "cached", "memory_peak"
 )
 
 # As C reports it for two devices, the second without code in this build.
@@ -14,7 +14,7 @@ two_devices <- function() {
     built = TRUE, toolkit = "13.0", architectures = "80 90a", driver = "13.0", status = "available",
     index = 0:1, name = c("NVIDIA H200", "Quadro K2"), capability = c("9.0", "3.5"),
     multiprocessors = c(132L, 2L), memory_total = c(150e9, 2^31), memory_free = c(149e9, 2^30),
-    architecture_built = c(TRUE, FALSE), cached = c(1e6, 0)
+    architecture_built = c(TRUE, FALSE), cached = c(1e6, 0), memory_peak = c(2e6, 0)
   ))
 }
 
@@ -28,7 +28,7 @@ test_that("gpu_info() describes the build, the driver and every device, and neve
   expect_match(info$status, "[a-z]")
   expect_length(info$status, 1)
   expect_length(unique(lengths(unclass(info)[DEVICE_FIELDS])), 1)
-  for (field in c("memory_total", "memory_free", "cached")) expect_type(info[[field]], "double")
+  for (field in c("memory_total", "memory_free", "cached", "memory_peak")) expect_type(info[[field]], "double")
 })
 
 test_that("gpu_info() tells why CUDA is off", {

@@ -85,12 +85,12 @@ gpu_product <- function(case, bandwidth, ..., columns = seq_len(ncol(case$v)), v
 
 test_that("a product of any size is that of the matrix by tensor cores, and by tiles where columns are many", {
   skip_if_no_gpu()
-  expected <- \(precision, t, d) {
-    tiles <- precision == "double" || t == 40 || (t == 3 && d == 200)
+  expected <- function(precision, t, d) {
+    tiles <- precision == "double" || t == 40 || (t == 3 && d >= 200)
     NORMAL_METHODS[[if (tiles) "tiles" else "sweeps"]]
   }
   bounds <- c(double = 1e-12, single = 1e-5)
-  for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 70, 200)) {
+  for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 65, 80, 96, 97, 129, 200, 440)) {
     case <- normal_case(size[1], size[2], d, r = 40)
     K <- matrix(ref_kernel_matrix(case$x, case$y, diag(2 * d, d), "gaussian"), size[2])
     for (precision in names(bounds)) for (t in c(1, 3, 40)) {
@@ -205,7 +205,7 @@ test_that("sums in single precision are short: terms that round alike do not add
       back = max(abs(normal_product(back, NULL, v) / sum(v) - 1))
     )
   }
-  for (method in c("", "mma")) for (d in c(1, 20, 70)) {
+  for (method in c("", "mma")) for (d in c(1, 20, 70, 130)) {
     errors <- in_child(constant, list(d), env = c(FLASHKERNEL_CUDA_METHOD = method))
     for (sum in names(errors)) expect_lt(errors[[sum]], 1e-6, label = paste(method, d, sum))
   }
@@ -223,9 +223,20 @@ test_that("cards before Hopper have the same products", {
     K <- matrix(ref_kernel_matrix(case$x, case$y, diag(9, d), "gaussian"), 2000)
     for (method in c("mma", "difference")) {
       answer <- in_child(product, list(case), env = c(FLASHKERNEL_CUDA_METHOD = method))
-      expect_identical(answer$method, NORMAL_METHODS[[if (method == "mma") "sweeps" else "tiles"]])
+      expect_identical(answer$method, NORMAL_METHODS[[if (method == "mma" && d < 65) "sweeps" else "tiles"]])
       expect_lt(normal_error(answer$got, K, case$v, case$w, case$weights), 1e-5, label = paste(method, d))
     }
+  }
+})
+
+test_that("many rows and columns of many dimensions have the product of double precision", {
+  skip_if_no_gpu()
+  for (d in c(65, 90, 112, 128, 170, 300)) {
+    case <- normal_case(5000, 20000, d)
+    got <- gpu_product(case, sqrt(d), precision = "single", columns = 1)
+    want <- gpu_product(case, sqrt(d), precision = "double", columns = 1)
+    expect_identical(c(got$method, want$method), unname(NORMAL_METHODS[c("sweeps", "tiles")]))
+    expect_lt(max(abs(got$product - want$product)) / max(abs(want$product)), 2e-5, label = paste(d))
   }
 })
 

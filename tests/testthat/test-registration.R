@@ -67,6 +67,8 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    entries <- list(start = 0:1, index = 0L, values = 1)
+    ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
     fast <- c(control, list(engine = "fast", tol = 1e-3, tol_type = "global"))
     open <- \() native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), 2L, L, fast)
@@ -112,6 +114,13 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_normal_product", of(x, NULL, L), of(x[1:2, ], NULL, L), c(1, 2, 3), c(1, 2, 3), NULL, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, matrix(0, 3, 2), matrix(0, 3, 1), NULL, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2, 3), NULL, c(1, 2), control),
+      native("ffi_sparse_norms", list(), 2, control),
+      native("ffi_sparse_norms", list(start = 0:1, index = 0:3, values = 1, scale = 1), 2, control),
+      native("ffi_sparse_norms", c(entries, list(scale = c(1, 2, 3))), 2, control),
+      native("ffi_sparse_kernels", entries, entries, 1, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), 2, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), NA, 1, "gaussian", control),
+      native("ffi_sparse_kernels", c(entries, ones), c(entries, ones), 1, 1, "sinc", control),
       native("ffi_stream_open", x, x, x[1:2, ], c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, NULL, x, c(3, 3, 1, 1, 1e-3, 1e9), 1L, L, fast),
       native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3), 1L, L, fast),

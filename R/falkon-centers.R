@@ -1,0 +1,267 @@
+# Which points are centres: those that the user gives, or rows drawn by one of four methods, with R's generator. Rows
+# of weight 0 are never drawn.
+
+CENTER_METHODS <- c("uniform", "rpcholesky", "leverage", "kmeans++")
+
+# list(points, index, merged): the centres, where they are among the rows (NULL: given as a matrix), and how many were
+# left out as they are the same as others. `centers`: how many, indices of rows, or points, as the user gave them;
+# `lambda`: of the fit, for leverage scores, which otherwise go by the spectrum.
+choose_centers <- function(rows, centers, method, weights, L, kernel, run, lambda = NULL) {
+  if (is.data.frame(centers) || length(dim(centers)) == 2) {
+    return(merge_duplicates(list(points = center_points(rows, centers), index = NULL)))
+  }
+  if (!is_number(centers)) {
+    stop_argument("centers", "must be a number, indices of rows, or a matrix: found ", describe(centers))
+  }
+  index <- if (length(centers) != 1) check_indices(centers, rows$n) else {
+    under <- list(L = L, kernel = kernel, lambda = lambda)
+    draw_rows(rows, check_count(centers, "centers"), method, weights, under, run)
+  }
+  merge_duplicates(list(points = rows_take(rows, index), index = index))
+}
+
+check_indices <- function(index, n) {
+  if (length(index) == 0) stop_argument("centers", "must be at least one: found none")
+  bad <- which(is.na(index) | index != round(index) | index < 1 | index > n)
+  if (length(bad) > 0) {
+    stop_argument(
+      "centers", "must be whole numbers from 1 to ", whole(n), ", the rows of `x`: found ", format(index[bad[1]]),
+      " at position ", bad[1]
+    )
+  }
+  as.vector(index)
+}
+
+# ---- drawn ------------------------------------------------------------------------------------
+
+# Indices in ascending order. `under`: list(L, kernel, lambda).
+draw_rows <- function(rows, number, method, weights, under, run) {
+  candidates <- if (!is.null(weights) && any(weights == 0)) which(weights > 0)
+  n <- if (is.null(candidates)) rows$n else length(candidates)
+  among <- \(index) if (is.null(candidates)) index else candidates[index]
+  if (number > n) {
+    warning("`centers` is ", whole(number), ", of ", whole(n), " rows", if (!is.null(candidates)) " of positive weight",
+      ": all of them are centres", call. = FALSE)
+  }
+  if (number >= n) return(among(seq_len(n)))
+  if (method == "uniform") return(among(sort(sample.int(n, number))))
+  name_stage(run, "Choosing centers")
+  run$progress <- NULL
+  pool <- draw_pool(rows, among, n, pool_size(method, number, rows$d))
+  found <- switch(method,
+    rpcholesky = random_pivots(pool$points, min(number, MOST_PIVOTS), point_kernels(under$kernel, under$L, run)),
+    leverage = by_leverage(pool$points, number, point_kernels(under$kernel, under$L, run), under$lambda),
+    `kmeans++` = far_apart(pool$points, number, point_kernels(check_kernel("linear"), under$L, run))
+  )
+  found <- pool$index[found]
+  # where these are all that differ
+  others <- setdiff(pool$index, found)
+  lacking <- number - length(found)
+  if (lacking > length(others)) others <- setdiff(among(seq_len(n)), found)
+  sort(c(found, others[sample.int(length(others), lacking)]))
+}
+
+# Methods look at so many rows for a centre, if there are, and at least at so many in all. The factor of random pivots
+# is in memory, and no more of it than MOST_PIVOTS columns and POOL_BYTES; the other centres are drawn at random.
+POOL_ROWS <- 10
+POOL_LEAST <- 10000
+POOL_BYTES <- 2^28
+MOST_PIVOTS <- 2896
+
+pool_size <- function(method, number, d) {
+  width <- if (method == "rpcholesky") min(number, MOST_PIVOTS) else d + PROPOSED
+  max(number + 1, min(max(POOL_ROWS * number, POOL_LEAST), floor(POOL_BYTES / 8 / width)))
+}
+
+draw_pool <- function(rows, among, n, size) {
+  index <- among(if (size < n) sort(sample.int(n, size)) else seq_len(n))
+  list(index = index, points = rows_take(rows, index))
+}
+
+# Proposed at a time by methods that reject.
+PROPOSED <- 64
+
+# Randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2023): rows drawn with probabilities as the diagonal of
+# what K has left when those before are projected out. Many are proposed by the diagonal as it was, and each is
+# rejected by as much as it has fallen since: the distribution is that of one at a time (Epperly and others 2024).
+random_pivots <- function(points, number, kernels) {
+  n <- nrow(points)
+  left <- kernels$diagonal(points)
+  least <- 100 * .Machine$double.eps * max(left)
+  factor <- matrix(0, n, number)
+  chosen <- integer()
+  while (length(chosen) < number && any(left > least)) {
+    proposed <- sample.int(n, PROPOSED, replace = TRUE, prob = left)
+    done <- seq_along(chosen)
+    of <- points[proposed, , drop = FALSE]
+    rest <- kernels$between(of, of) - tcrossprod(factor[proposed, done, drop = FALSE])
+    accepted <- proposed[accept_pivots(rest, left[proposed], least)]
+    accepted <- utils::head(accepted, number - length(chosen))
+    if (length(accepted) == 0) {
+      left[proposed] <- pmin(left[proposed], pmax(diag(rest), 0))
+      next
+    }
+    new <- kernels$between(points, points[accepted, , drop = FALSE]) -
+      tcrossprod(factor[, done, drop = FALSE], factor[accepted, done, drop = FALSE])
+    root <- tryCatch(chol(new[accepted, , drop = FALSE]), error = \(e) NULL)
+    # of a kernel that is not positive definite
+    if (is.null(root)) break
+    new <- new %*% backsolve(root, diag(length(accepted)))
+    factor[, length(chosen) + seq_along(accepted)] <- new
+    left <- pmax(left - rowSums(new^2), 0)
+    left[accepted] <- 0
+    chosen <- c(chosen, accepted)
+  }
+  chosen
+}
+
+# Which of the proposed are pivots. `rest`: what K has left among them; `before`: the diagonal that proposed them.
+accept_pivots <- function(rest, before, least) {
+  u <- stats::runif(length(before))
+  accepted <- integer()
+  for (i in seq_along(before)) {
+    if (rest[i, i] <= max(u[i] * before[i], least)) next
+    accepted <- c(accepted, i)
+    rest <- rest - tcrossprod(rest[, i] / sqrt(rest[i, i]))
+  }
+  accepted
+}
+
+# By approximate ridge leverage scores, the diagonal of K (K + lambda n)^-1, twice: from rows drawn at random, and from
+# others drawn by the first scores (as Rudi, Calandriello, Carratino and Rosasco 2018, in two steps). `lambda` is raised
+# to where the rows that scores are computed from still resolve them.
+by_leverage <- function(points, number, kernels, lambda) {
+  n <- nrow(points)
+  size <- min(number, MOST_LANDMARKS)
+  diagonal <- kernels$diagonal(points)
+  landmarks <- sample.int(n, size)
+  share <- rep(size / n, size)
+  for (step in 1:2) {
+    of <- points[landmarks, , drop = FALSE]
+    K <- kernels$between(of, of)
+    if (step == 1) lambda <- max(lambda, resolved_lambda(K, size / 2))
+    root <- chol(K + diag(lambda * n * share, size))
+    scores <- diagonal - leverage_part(points, of, root, kernels)
+    scores <- pmin(pmax(scores / (lambda * n), .Machine$double.eps), 1)
+    landmarks <- draw_by(scores, size)
+    share <- pmin(1, size * scores[landmarks] / sum(scores))
+  }
+  draw_by(scores, number)
+}
+
+MOST_LANDMARKS <- 1000
+
+# The lambda at which K, of a sample, has so many effective degrees of freedom.
+resolved_lambda <- function(K, freedom) {
+  values <- eigen(K, symmetric = TRUE, only.values = TRUE)$values / nrow(K)
+  # below the least, all that is left is rounding
+  least <- log(1e-12 * max(values))
+  values <- pmax(values, 0)
+  excess <- \(log_lambda) sum(values / (values + exp(log_lambda))) - freedom
+  if (excess(least) <= 0) return(exp(least))
+  exp(stats::uniroot(excess, c(least, log(max(values)) + 30), tol = 1e-3)$root)
+}
+
+# diag(K_nJ (R'R)^-1 K_Jn), some rows at a time.
+leverage_part <- function(points, of, root, kernels) {
+  part <- \(piece) {
+    K <- kernels$between(points[piece[1]:piece[2], , drop = FALSE], of)
+    colSums(backsolve(root, t(K), transpose = TRUE)^2)
+  }
+  unlist(lapply(pieces_of(nrow(points), 4096), part))
+}
+
+# `number` of them without replacement, as drawn one after the other with these probabilities: the first of
+# exponential waiting times.
+draw_by <- function(p, number) order(stats::rexp(length(p)) / p)[seq_len(number)]
+
+# The start of k-means++ (Arthur and Vassilvitskii 2007) in units of the bandwidth: rows drawn with probabilities as the
+# squared distance to the nearest drawn before; with rejection as above.
+far_apart <- function(points, number, products) {
+  n <- nrow(points)
+  if (is.matrix(points)) points <- points - rep(colMeans(points), each = n)
+  size <- products$diagonal(points)
+  distances <- function(at, of) {
+    between <- products$between(points[at, , drop = FALSE], points[of, , drop = FALSE])
+    pmax(size[at] + rep(size[of], each = length(at)) - 2 * between, 0)
+  }
+  all <- seq_len(n)
+  chosen <- sample.int(n, 1)
+  left <- as.vector(distances(all, chosen))
+  left[chosen] <- 0
+  while (length(chosen) < number && any(left > 0)) {
+    proposed <- sample.int(n, PROPOSED, replace = TRUE, prob = left)
+    between <- distances(proposed, proposed)
+    now <- before <- left[proposed]
+    u <- stats::runif(PROPOSED)
+    accepted <- integer()
+    for (i in seq_len(PROPOSED)) {
+      if (proposed[i] %in% accepted || now[i] <= u[i] * before[i]) next
+      accepted <- c(accepted, proposed[i])
+      now <- pmin(now, between[, i])
+    }
+    accepted <- utils::head(accepted, number - length(chosen))
+    to <- distances(all, accepted)
+    for (k in seq_along(accepted)) left <- pmin(left, to[, k])
+    left[accepted] <- 0
+    chosen <- c(chosen, accepted)
+  }
+  chosen
+}
+
+# The kernels of points `at` at points `of`, and of each point at itself.
+point_kernels <- function(kernel, L, run) {
+  between <- \(at, of) kernels_between(at, of, L, kernel, run)
+  own <- function(points, piece) {
+    points <- points[piece[1]:piece[2], , drop = FALSE]
+    diag(between(points, points))
+  }
+  diagonal <- function(points) {
+    n <- nrow(points)
+    # of r
+    if (is_radial(kernel)) rep(1, n) else unlist(lapply(pieces_of(n, 256), \(piece) own(points, piece)))
+  }
+  list(between = between, diagonal = diagonal)
+}
+
+# ---- points -----------------------------------------------------------------------------------
+
+# Centres that the user gives as points, in the form that those taken from rows have.
+center_points <- function(rows, centers) {
+  if (!is_sparse(centers)) centers <- check_points(centers, "centers", rows$d, rows$names, like = "`x`")
+  if (!inherits(rows, "rows_sparse")) {
+    return(if (is_sparse(centers)) center_points(rows, as.matrix(centers)) else centers)
+  }
+  sparse <- rows_take(sparse_rows(centers), seq_len(nrow(centers)))
+  if (ncol(sparse) != rows$d) {
+    stop_argument("centers", "must have ", rows$d, " columns, as `x`: found ", ncol(sparse))
+  }
+  sparse
+}
+
+# Without centres that are equal to one before them.
+merge_duplicates <- function(chosen) {
+  again <- duplicated_rows(chosen$points)
+  merged <- sum(again)
+  if (merged > 0) {
+    chosen$points <- chosen$points[!again, , drop = FALSE]
+    chosen$index <- chosen$index[!again]
+  }
+  c(chosen, list(merged = merged))
+}
+
+# Of a matrix: sorted by all columns, equal rows are neighbours, the first of them first. Sorting looks at a column only
+# where those before are equal.
+duplicated_rows <- function(points) {
+  if (is_sparse(points)) return(duplicated_sparse(points))
+  again <- logical(nrow(points))
+  if (nrow(points) < 2) return(again)
+  order <- do.call(order, c(lapply(seq_len(ncol(points)), \(k) points[, k]), list(method = "radix")))
+  same <- rep(TRUE, nrow(points) - 1)
+  for (k in seq_len(ncol(points))) {
+    same <- same & points[order[-1], k] == points[order[-length(order)], k]
+    if (!any(same)) break
+  }
+  again[order[-1]] <- same
+  again
+}

@@ -1,0 +1,100 @@
+# Derivatives of a fit in its columns. That of a kernel in x is
+#   -g(r) H^-1 (x - c), with g(r) = -k'(r) / r, for kernels of r, and g(s) H^-1 c, with g = k'(s), for those of s = x'y,
+# and g, the kernel's slope, is another kernel, or a function of the kernel itself. Sums of slopes with the coefficients
+# alpha and alpha c give all derivatives, without the matrix of kernels.
+
+# By kernel, with its parameters: `kernel` and its `scale`, a factor of L, where the slope is `times` a kernel; `of`, a
+# function of the kernel's values, where it is none; `times` alone where it is constant.
+SLOPES <- list(
+  gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
+  laplacian = \(p) list(of = laplacian_slope),
+  matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
+  matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
+  cauchy = \(p) list(of = \(k) 2 * k^2),
+  imq = \(p) list(of = \(k) k^3),
+  linear = \(p) list(times = p[["gamma"]]),
+  polynomial = \(p) {
+    if (p[["degree"]] == 1) return(list(times = p[["gamma"]]))
+    lower <- kernel_spec("polynomial", gamma = p[["gamma"]], coef0 = p[["coef0"]], degree = p[["degree"]] - 1)
+    list(kernel = lower, scale = 1, times = p[["degree"]] * p[["gamma"]])
+  },
+  sigmoid = \(p) list(of = \(k) p[["gamma"]] * (1 - k^2))
+)
+
+# exp(-r) / r. At a centre, but for rounding, there is no derivative: the mean of those around it is 0.
+laplacian_slope <- function(k) ifelse(k < 1 - 1e-12, k / -log(k), 0)
+
+# What the derivatives of a fit need: its centres (of kernels of r relative to their mean, lest digits cancel), their
+# slope, and H^-1.
+slope_of <- function(fit) {
+  if (inherits(fit$centers, "sparseMatrix")) {
+    stop_argument("object", "must have dense rows for derivatives: found sparse ones")
+  }
+  radial <- is_radial(fit$kernel)
+  slope <- SLOPES[[fit$kernel$name]](as.list(fit$kernel$parameters))
+  shift <- if (radial) colMeans(fit$centers) else rep(0, fit$d)
+  c(slope, list(
+    radial = radial, shift = shift, centers = fit$centers, shifted = shift_columns(fit$centers, shift), L = fit$L,
+    own = fit$kernel, inverse = chol2inv(t(fit$L))
+  ))
+}
+
+shift_columns <- function(x, by) x - rep(by, each = nrow(x))
+
+# ---- sums of slopes ---------------------------------------------------------------------------
+
+# G b, of the slopes G of `points` (rows) and `to` (columns). They are symmetric in the two.
+slope_sums <- function(slope, points, to, b, run) {
+  if (!is.null(slope$kernel)) {
+    sources <- sum_sources(to, NULL, slope$L * slope$scale, slope$kernel)
+    return(slope$times * kernel_sum_of(sources, points, b, run, as_matrix = TRUE)$sums)
+  }
+  if (is.null(slope$of)) return(slope$times * matrix(colSums(b), nrow(points), ncol(b), byrow = TRUE))
+  # the fewer columns at once
+  sources <- sum_sources(to, NULL, slope$L, slope$own, new_plan())
+  rows <- max(1, floor(SLOPE_BLOCK / nrow(to)))
+  parts <- lapply(pieces_of(nrow(points), rows), \(piece) {
+    slope$of(kernel_matrix_of(sources, points[piece[1]:piece[2], , drop = FALSE], run)) %*% b
+  })
+  do.call(rbind, parts)
+}
+
+# Kernels held at once where they are not summed by an engine.
+SLOPE_BLOCK <- 2e6
+
+# ---- gradients --------------------------------------------------------------------------------
+
+# n x d, or n x d x t, with the names of columns and outputs.
+gradients <- function(fit, rows, run) {
+  slope <- slope_of(fit)
+  t <- ncol(fit$coefficients)
+  parts <- rows_fold(rows, \(done, points, first) c(done, list(gradients_at(slope, fit, points, run))), list())
+  all <- bind_rows(parts)
+  dimnames(all) <- list(NULL, column_names(fit), if (is.null(fit$outputs)) NULL else fit$outputs)
+  if (t == 1) array(all, dim(all)[1:2], dimnames(all)[1:2]) else all
+}
+
+bind_rows <- function(parts) {
+  if (length(parts) == 1) return(parts[[1]])
+  flat <- do.call(rbind, lapply(parts, \(part) matrix(part, dim(part)[1])))
+  array(flat, c(nrow(flat), dim(parts[[1]])[-1]))
+}
+
+# Of dense points, n x d x t.
+gradients_at <- function(slope, fit, points, run) {
+  t <- ncol(fit$coefficients)
+  d <- fit$d
+  b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
+  sums <- slope_sums(slope, points, slope$centers, b, run)
+  x <- if (slope$radial) shift_columns(points, slope$shift)
+  result <- vapply(seq_len(t), \(o) {
+    at <- (o - 1) * (d + 1)
+    inner <- sums[, at + 1 + seq_len(d), drop = FALSE]
+    if (slope$radial) inner <- inner - x * sums[, at + 1]
+    inner %*% slope$inverse
+  }, matrix(0, nrow(points), d))
+  array(result, c(nrow(points), d, t))
+}
+
+# x1, x2, ... where columns have no names.
+column_names <- function(fit) if (is.null(fit$names)) paste0("x", seq_len(fit$d)) else fit$names

@@ -1,0 +1,29 @@
+# Tensor cores read a point as two halves, which moves it by up to a millionth of a bandwidth. For a sum that is
+# nothing; but coefficients of thousands of smooth kernels are large and cancel, and a preconditioner of centres that are
+# elsewhere than the products have them fits another matrix: conjugate gradients then stall or diverge. So centres of
+# such products are put where halves can hold them, to begin with, for the preconditioner and for predictions, too.
+# Rows may move: each is one row of the matrix, the same in both sweeps of a product.
+
+# In units of whitened coordinates times sqrt(log2(e)), as src/cuda/tensor.cuh has them, all of whose grids hold
+# multiples of this.
+HALVES_STEP <- 2^-17
+
+# A point is moved by up to 2^-18 of a bandwidth in each coordinate.
+on_halves <- function(points, L) {
+  middle <- colMeans(points)
+  u <- forwardsolve(L, t(points) - middle)
+  # what the device's scale has beside sqrt(log2(e)) for the bits that tensor cores cut
+  scale <- sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24))
+  u <- round(u * scale / HALVES_STEP) * HALVES_STEP / scale
+  moved <- t(L %*% u + middle)
+  dimnames(moved) <- dimnames(points)
+  moved
+}
+
+# By what the products of a fit will be computed.
+products_by <- function(rows, m, spec, run) {
+  if (inherits(rows, "rows_sparse")) return(list(backend = "cpu", precision = "double"))
+  resolve_control(run, rows$n, m, rows$d, spec$kernel)
+}
+
+uses_halves <- function(by, kernel) by$backend == "cuda" && by$precision != "double" && kernel$name == "gaussian"

@@ -1,0 +1,77 @@
+# Partial dependence: the mean prediction over the rows when one variable has a given value in all of them.
+
+# Kernels that one figure takes, about; and the rows it averages over, at least and at most.
+PARTIAL_PAIRS <- 2e8
+PARTIAL_ROWS <- c(50, 1000)
+
+# A list, by variable, of data frames: `value` (numbers, or a factor of levels or of two numbers), `group` (where there
+# are several responses or classes), `estimate`, and `low` and `high`, NA without standard errors. With the attribute `data`, the variable's own
+# values, for a rug. `variables`: of check_variables().
+partial_dependences <- function(fit, variables, n_grid, se, level, run) {
+  job <- list(fit = fit, scale = effect_scale(fit, "response"), run = run)
+  at <- partial_rows(fit, n_grid * length(variables))
+  parts <- lapply(variables, \(name) {
+    own <- if (is.null(at$frame)) at$points[, match(name, column_names(fit))] else at$frame[[name]]
+    values <- partial_values(fit, own, at$frame, name, n_grid)
+    made <- lapply(seq_along(values), \(i) mean_at(job, points_with(fit, at, name, values[i]), at))
+    if (!is.numeric(values) || (!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(values) <= 2) {
+      labels <- if (is.numeric(values)) vapply(values, format, "", digits = 3) else as.character(values)
+      values <- factor(labels, levels = labels)
+    }
+    partial_frame(job, values, made, se, level, own)
+  })
+  stats::setNames(parts, variables)
+}
+
+# Rows evenly spread over those of the fit.
+partial_rows <- function(fit, n_values) {
+  data <- kept_data(fit)
+  most <- PARTIAL_PAIRS / (as.double(nrow(fit$coefficients)) * n_values)
+  size <- min(fit$n, max(PARTIAL_ROWS[1], min(most, PARTIAL_ROWS[2])))
+  rows <- if (is.null(data$weights)) seq_len(fit$n) else which(data$weights > 0)
+  rows <- rows[unique(round(seq(1, length(rows), length.out = size)))]
+  weights <- if (is.null(data$weights)) rep(1, length(rows)) else data$weights[rows]
+  list(
+    points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) data$frame[rows, , drop = FALSE],
+    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE], weights = weights / sum(weights)
+  )
+}
+
+# A grid over the variable, or its levels; a number of two values has no more.
+partial_values <- function(fit, own, frame, name, n_grid) {
+  if (!is.null(frame) && is_categorical(fit, frame, name)) {
+    if (!is.factor(own)) return(sort(unique(own)))
+    known <- fit$xlevels[[term_label(name)]]
+    return(factor(if (is.null(known)) levels(own) else known, levels = levels(own)))
+  }
+  if (length(unique(own)) <= 2) return(sort(unique(own)))
+  seq(min(own), max(own), length.out = n_grid)
+}
+
+points_with <- function(fit, at, name, value) {
+  plain <- is.null(at$frame) || is_plain(fit, at$frame, name)
+  if (!plain) {
+    return(model_newdata(fit, replace_column(at$frame, name, rep(value, nrow(at$frame))))$points)
+  }
+  points <- at$points
+  points[, match(if (is.null(at$frame)) name else term_label(name), column_names(fit))] <- value
+  points
+}
+
+partial_frame <- function(job, values, made, se, level, own) {
+  estimate <- do.call(rbind, lapply(made, `[[`, "estimate"))
+  functional <- do.call(cbind, lapply(made, `[[`, "functional"))
+  error <- if (se && !is.null(functional)) functional_errors(job$fit, functional, job$run) else NA_real_
+  width <- stats::qnorm((1 + level) / 2) * matrix(error, nrow(estimate), ncol(estimate))
+  ends <- if (job$scale == "link") list(estimate - width, estimate + width) else {
+    # on the scale of log odds, so that they stay between 0 and 1
+    odds <- width / pmax(estimate * (1 - estimate), .Machine$double.eps)
+    list(stats::plogis(stats::qlogis(estimate) - odds), stats::plogis(stats::qlogis(estimate) + odds))
+  }
+  groups <- effect_groups(job)
+  part <- data.frame(value = rep(values, ncol(estimate)), estimate = as.vector(estimate))
+  if (!is.null(groups)) part$group <- factor(rep(groups, each = nrow(estimate)), levels = groups)
+  part$low <- as.vector(ends[[1]])
+  part$high <- as.vector(ends[[2]])
+  structure(part, data = own)
+}

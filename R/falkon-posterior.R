@@ -1,0 +1,264 @@
+# A fit as a Bayesian model: coefficients alpha ~ N(0, tau^2 K_mm^-1), noise of variance sigma^2 / w_i, and n lambda =
+# sigma^2 / tau^2, so that the fit is the posterior's mean. Its variance is sigma^2 times
+#   (K_mn W K_nm + n lambda K_mm)^-1 = R R',
+# computed when it is first asked for, and kept in the fit's state: R and the inverse of the factor of K_mm, as numbers.
+# What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian
+# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma, a matrix for
+# each column of the link.
+
+# list(prior_root, parts, columns): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs or one
+# for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q is
+# K_nm K_mm^-1 K_mn. Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the rows. Where that
+# is not factorised either, edf is an estimate, and the rest is NULL.
+posterior_of <- function(fit, run) {
+  if (is.null(fit$state$posterior)) {
+    run <- run_in_double(run)
+    is_exact <- fit$exact && fit$loss == "squared"
+    fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run)
+  }
+  fit$state$posterior
+}
+
+center_posterior <- function(fit, run) {
+  data <- kept_data(fit)
+  columns <- fit_columns(fit)
+  m <- columns$m
+  check_memory(8 * 5 * m^2, "object")
+  name_stage(run, "Standard errors")
+  P <- new_preconditioner(centers_kernel(columns, run), run, max(fit$jitter, 1e-13))
+  parts <- lapply(row_curvatures(fit, run), \(weights) {
+    inner <- information(data$rows, columns, P, weights, run) / fit$n
+    B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
+    inverse <- apply_factors(B, diag(m), "T^-1")
+    list(
+      root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
+      log_det = log_det(B) - m * log(fit$lambda), weights = weights
+    )
+  })
+  list(prior_root = apply_factors(P, diag(m), "T^-1"), parts = parts, columns = columns)
+}
+
+# What the rows weigh in the information matrix: list(W), or a W for each column of the link.
+row_curvatures <- function(fit, run) {
+  weights <- fit$data$weights
+  if (fit$loss == "squared") return(list(weights))
+  p <- link_probabilities(fitted_link(fit, run))
+  if (ncol(p) == 2) p <- p[, 2, drop = FALSE]
+  scale <- if (is.null(weights)) 1 else weights
+  lapply(seq_len(ncol(p)), \(k) scale * p[, k] * (1 - p[, k]))
+}
+
+exact_posterior <- function(fit, run) {
+  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
+  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+  if (!is_factorised(system)) {
+    part <- list(edf = estimated_freedom(system), weights = fit$data$weights)
+    return(list(prior_root = NULL, parts = list(part), columns = system$centers))
+  }
+  check_memory(8 * 3 * system$n^2, "object")
+  name_stage(run, "Standard errors")
+  P <- exact_factor(system)
+  prior_root <- apply_factors(P, diag(system$n), "T^-1")
+  leverage <- numeric(fit$n)
+  leverage[used$index] <- 1 - system$noise * rowSums(prior_root^2)
+  part <- list(
+    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
+  )
+  list(prior_root = prior_root, parts = list(part), columns = system$centers)
+}
+
+# tr(K (K + N)^-1) = n - tr(N (K + N)^-1), the mean of z'N (K + N)^-1 z over vectors z of random signs (Hutchinson): its
+# standard deviation is at most sqrt(edf / 4) for 8 of them.
+FREEDOM_PROBES <- 8
+
+estimated_freedom <- function(system) {
+  z <- with_fixed_seed(matrix(sample(c(-1, 1), FREEDOM_PROBES * system$n, replace = TRUE), system$n))
+  solved <- solve_by_gradients(system, z, list(tol = 1e-2, max_iter = 1000), \(...) FALSE)$x
+  system$n - mean(colSums(z * system$noise * solved))
+}
+
+# |k_i R|^2 of the rows, for the columns of R in blocks.
+squared_norms <- function(rows, columns, root, run) {
+  sums <- numeric(rows$n)
+  for (block in blocks_of(ncol(root), 128)) {
+    sums <- sums + rowSums(rows_multiply(rows, columns, root[, block, drop = FALSE], run)$sums^2)
+  }
+  sums
+}
+
+# k(x, x) of the rows.
+kernel_diagonal <- function(rows, L, kernel, run) {
+  if (is_radial(kernel)) return(rep(1, rows$n))
+  of <- function(points) {
+    K <- centers_kernel(falkon_centers(points, L, kernel), run)
+    diag(if (is.matrix(K)) K else kernel_matrix_of(K, NULL, run))
+  }
+  rows_fold(rows, \(done, points, first) {
+    c(done, unlist(lapply(blocks_of(nrow(points), 128), \(block) of(points[block, , drop = FALSE]))))
+  }, NULL)
+}
+
+# ---- standard errors --------------------------------------------------------------------------
+
+# Rows at which standard errors of an exact fit that is not factorised are computed: each is a system to solve.
+MOST_SOLVES <- 1000
+
+# n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
+# term is what the centres do not see: far from all of them it becomes the prior's variance.
+link_errors <- function(fit, rows, run) {
+  posterior <- posterior_of(fit, run)
+  run <- run_in_double(run)
+  rows <- rows_under(rows, fit$L, fit$kernel)
+  name_stage(run, "Standard errors")
+  prior <- kernel_diagonal(rows, fit$L, fit$kernel, run)
+  known <- if (is.null(posterior$prior_root)) {
+    solved_norms(fit, rows, run)
+  } else {
+    squared_norms(rows, posterior$columns, posterior$prior_root, run)
+  }
+  unseen <- pmax(prior - known, 0) / (fit$n * fit$lambda)
+  seen <- \(part) if (is.null(part$root)) 0 else squared_norms(rows, posterior$columns, part$root, run)
+  variance <- vapply(posterior$parts, \(part) unseen + seen(part), numeric(rows$n))
+  sigma <- fit_noise(fit, run)$sigma
+  errors <- matrix(sqrt(variance), rows$n, length(sigma)) * rep(sigma, each = rows$n)
+  colnames(errors) <- fit$outputs
+  errors
+}
+
+# k'(K + N)^-1 k of some rows.
+solved_norms <- function(fit, rows, run) {
+  if (rows$n > MOST_SOLVES) {
+    stop_argument(
+      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which takes ",
+      "a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+    )
+  }
+  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
+  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
+  unlist(lapply(blocks_of(rows$n, 32), \(block) {
+    few <- falkon_centers(rows_take(rows, block), fit$L, fit$kernel)
+    k <- rows_multiply(system$rows, few, diag(length(block)), run)$sums
+    colSums(k * solve_by_gradients(system, k, list(tol = 1e-6, max_iter = 1000), \(...) FALSE)$x)
+  }))
+}
+
+# q x t: standard errors of linear functions of the coefficients, the columns of an m x q matrix.
+functional_errors <- function(fit, functional, run) {
+  norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
+  norms <- vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
+  sigma <- fit_noise(fit, run)$sigma
+  matrix(norms, ncol(functional), length(sigma)) * rep(sigma, each = ncol(functional))
+}
+
+# R of the coefficients, for each column of the link or for all. An exact fit is one whose centres are all its rows.
+coefficient_roots <- function(fit, run) {
+  posterior <- posterior_of(fit, run)
+  if (!is.null(posterior$parts[[1]]$root)) return(lapply(posterior$parts, `[[`, "root"))
+  if (is.null(posterior$prior_root)) stop_unfactorised(fit)
+  if (is.null(fit$state$roots)) {
+    fit$state$roots <- lapply(center_posterior(fit, run_in_double(run))$parts, `[[`, "root")
+  }
+  fit$state$roots
+}
+
+stop_unfactorised <- function(fit) {
+  stop_argument(
+    "object", "is an exact fit of too many rows, ", whole(fit$n), ", to factorise their matrix: this is for fits with ",
+    "`centers`"
+  )
+}
+
+# ---- of predict() -----------------------------------------------------------------------------
+
+INTERVALS <- c("none", "confidence", "prediction")
+
+# What predict() returns beside or around `link`, the link at `rows`. `how`: list(type, se.fit, interval, level);
+# `restore`: makes of a result for these rows one for all that were asked for.
+predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
+  check_uncertain(fit, how)
+  level <- check_level(how$level)
+  errors <- link_errors(fit, rows, run)
+  noise <- fit_noise(fit, run)
+  by_odds <- how$type == "prob"
+  value <- if (by_odds) stats::plogis(link) else link
+  plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
+  shown <- if (how$interval == "none") plain(value) else {
+    spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
+    width <- spread * stats::qt((1 + level) / 2, noise$df)
+    ends <- list(link - width, link + width)
+    restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
+  }
+  if (!how$se.fit) return(shown)
+  list(
+    fit = shown, se.fit = plain(if (by_odds) value * (1 - value) * errors else errors), df = noise$df,
+    residual.scale = noise$sigma
+  )
+}
+
+# n x 3, or n x 3 x t.
+bind_intervals <- function(value, ends) {
+  parts <- c("fit", "lwr", "upr")
+  if (ncol(value) == 1) {
+    return(matrix(c(value, ends[[1]], ends[[2]]), nrow(value), 3, dimnames = list(NULL, parts)))
+  }
+  made <- array(c(value, ends[[1]], ends[[2]]), c(dim(value), 3), list(NULL, colnames(value), parts))
+  aperm(made, c(1, 3, 2))
+}
+
+check_uncertain <- function(fit, how) {
+  arg <- if (how$se.fit) "se.fit" else "interval"
+  classes <- fit$classes
+  if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
+    stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
+  }
+  if (how$type == "prob" && length(classes) > 2) {
+    stop_argument(arg, "is for type = \"link\" where there are more than two classes")
+  }
+  if (how$interval == "prediction" && fit$loss != "squared") {
+    stop_argument("interval", "\"prediction\" is for a numeric response")
+  }
+}
+
+check_level <- function(level) {
+  good <- is_number(level) && length(level) == 1 && is.finite(level) && level > 0 && level < 1
+  if (!good) stop_argument("level", "must be one number between 0 and 1: found ", describe(level))
+  level
+}
+
+#' Intervals of the function that was fitted
+#'
+#' For each row an interval for the fitted function there, pointwise, as `predict(interval = "confidence")` has it: a
+#' regression by kernels has no few parameters that intervals would be worth having of.
+#'
+#' @param object A fit from [falkon()].
+#' @param parm Numbers of rows of the fit, or new rows in any form that [predict.falkon()] takes. Missing: all rows of
+#'   the fit.
+#' @param level Probability of an interval.
+#' @param ... For [predict.falkon()], as `offset`.
+#' @returns A matrix with a row for each of the rows and two columns, or for several responses an array whose third
+#'   dimension they are. For logistic loss on the scale of the link.
+#' @inheritSection flash_kde Errors
+#' @importFrom stats confint
+#' @export
+#' @examples
+#' fit <- falkon(dist ~ speed, data = cars)
+#' confint(fit, 1:3)
+#' confint(fit, data.frame(speed = c(10, 20)), level = 0.9)
+confint.falkon <- function(object, parm, level = 0.95, ...) {
+  level <- check_level(level)
+  of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))
+  found <- if (missing(parm) || of_fit) {
+    stats::predict(object, type = "link", interval = "confidence", level = level, ...)
+  } else {
+    stats::predict(object, parm, type = "link", interval = "confidence", level = level, ...)
+  }
+  several <- length(dim(found)) == 3
+  if (of_fit) {
+    rows <- pick(parm, nrow(found), "parm")
+    found <- if (several) found[rows, , , drop = FALSE] else found[rows, , drop = FALSE]
+  }
+  found <- if (several) found[, 2:3, , drop = FALSE] else found[, 2:3, drop = FALSE]
+  names <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
+  dimnames(found)[[2]] <- names
+  found
+}

@@ -1,0 +1,54 @@
+# Kernels of a sample in plain R, as dense matrices, and how they change with the bandwidth: what gradients of a
+# criterion are made of. The kernels themselves are those of src/core/kernels.c, as tests see to.
+
+# value: of u, the squared distance or the product of two points over the bandwidth, and the parameters p; slope: its
+# derivative by u, where the value is k.
+KERNEL_SLOPES <- list(
+  gaussian = list(value = \(u, p) exp(-u / 2), slope = \(u, k, p) -k / 2),
+  laplacian = list(value = \(u, p) exp(-sqrt(u)), slope = \(u, k, p) ifelse(u > 0, -k / (2 * sqrt(u)), 0)),
+  matern32 = list(
+    value = \(u, p) (1 + sqrt(3 * u)) * exp(-sqrt(3 * u)), slope = \(u, k, p) -1.5 * exp(-sqrt(3 * u))
+  ),
+  matern52 = list(
+    value = \(u, p) (1 + sqrt(5 * u) + 5 / 3 * u) * exp(-sqrt(5 * u)),
+    slope = \(u, k, p) -5 / 6 * (1 + sqrt(5 * u)) * exp(-sqrt(5 * u))
+  ),
+  cauchy = list(value = \(u, p) 1 / (1 + u), slope = \(u, k, p) -k^2),
+  imq = list(value = \(u, p) 1 / sqrt(1 + u), slope = \(u, k, p) -k^3 / 2),
+  linear = list(
+    value = \(u, p) p[["gamma"]] * u + p[["coef0"]], slope = \(u, k, p) array(p[["gamma"]], dim(u))
+  ),
+  polynomial = list(
+    value = \(u, p) (p[["gamma"]] * u + p[["coef0"]])^p[["degree"]],
+    slope = \(u, k, p) p[["gamma"]] * p[["degree"]] * (p[["gamma"]] * u + p[["coef0"]])^(p[["degree"]] - 1)
+  ),
+  sigmoid = list(
+    value = \(u, p) tanh(p[["gamma"]] * u + p[["coef0"]]), slope = \(u, k, p) p[["gamma"]] * (1 - k^2)
+  )
+)
+
+# list(K, slope, u) for rows a at rows b (NULL: a itself), both over the bandwidth.
+kernel_pairs <- function(a, b, kernel) {
+  own <- is.null(b)
+  u <- as.matrix(if (own) tcrossprod(a) else tcrossprod(a, b))
+  if (is_radial(kernel)) {
+    norms <- if (own) diag(u) else square_sums(a)
+    u <- pmax(outer(norms, if (own) norms else square_sums(b), "+") - 2 * u, 0)
+    if (own) diag(u) <- 0
+  }
+  of <- KERNEL_SLOPES[[kernel$name]]
+  K <- of$value(u, kernel$parameters)
+  list(K = K, slope = of$slope(u, K, kernel$parameters), u = u)
+}
+
+square_sums <- function(a) if (inherits(a, "sparseMatrix")) Matrix::rowSums(a^2) else rowSums(a^2)
+
+# The derivatives of sum(G * K) by the logarithms of the bandwidths, one for each column, or for all together: those of
+# u are -2 (a_ik - b_jk)^2, or -2 a_ik b_jk.
+bandwidth_slopes <- function(G, pairs, a, b, kernel, together) {
+  W <- G * pairs$slope
+  if (together) return(-2 * sum(W * pairs$u))
+  cross <- colSums(a * (W %*% b))
+  if (!is_radial(kernel)) return(-2 * cross)
+  -2 * (colSums(rowSums(W) * a^2) + colSums(colSums(W) * b^2) - 2 * cross)
+}

@@ -1,0 +1,75 @@
+# Methods of what tune_falkon() returns.
+
+#' @export
+#' @noRd
+print.tune_falkon <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  number <- \(value) format(value, digits = digits)
+  cat("Tuned kernel regression\n\n")
+  call <- deparse(short_call(x$call), nlines = 4)
+  cat("Call: ", paste(call, collapse = "\n      "), "\n\n", sep = "")
+  cat(
+    "Chosen by ", CRITERION_LABELS[[x$criterion]], ", ", number(x$value), ", on ", whole(x$rows), " of ", whole(x$n),
+    " rows, ", nrow(x$path), " evaluations in ", time_label(x$seconds), "\n", sep = ""
+  )
+  cat("Kernel: ", kernel_label(x$kernel$name, x$kernel$parameters), "\nLambda: ", number(x$lambda), "\n", sep = "")
+  if (is_count(x$centers)) cat("Centres: ", whole(x$centers), "\n", sep = "")
+  cat("Bandwidth", if (length(x$bandwidth) > 1) "s, the most relevant columns first", ":\n", sep = "")
+  order <- if (length(x$bandwidth) > 1) order(x$relevance, decreasing = TRUE) else 1
+  shown <- x$bandwidth[order]
+  if (is.null(names(shown)) && length(shown) > 1) names(shown) <- order
+  print_sds(shown, digits)
+  if (!is.null(x$fit)) cat("\n`fit` is the fit to all rows.\n")
+  invisible(x)
+}
+
+CRITERION_LABELS <- c(
+  likelihood = "minus the log marginal likelihood of a row", loo = "the log root mean square leave-one-out error",
+  gcv = "the log root of generalised cross-validation", holdout = "the log root mean square error at rows held out"
+)
+
+#' @rdname tune_falkon
+#' @param object,newdata As for [predict.falkon()].
+#' @export
+predict.tune_falkon <- function(object, newdata, ...) {
+  if (is.null(object$fit)) stop_argument("object", "has no fit (refit = FALSE): see falkon(tuned)")
+  if (missing(newdata)) stats::predict(object$fit, ...) else stats::predict(object$fit, newdata, ...)
+}
+
+#' @rdname tune_falkon
+#' @param most The most columns whose relevance is shown.
+#' @export
+plot.tune_falkon <- function(x, most = 20, ...) {
+  check_dots_empty(...)
+  most <- check_count(most, "most")
+  ranked <- length(x$relevance) > 1
+  if (ranked) {
+    old <- graphics::par(mfrow = c(1, 2))
+    on.exit(graphics::par(old))
+  }
+  plot_search(x)
+  if (ranked) plot_relevance(x$relevance, most)
+  invisible(x)
+}
+
+# One colour a kernel; the part of the sample is drawn in open points.
+plot_search <- function(x) {
+  path <- x$path
+  kernels <- unique(path$kernel)
+  colours <- grDevices::hcl.colors(max(2, length(kernels)), "Dark 3")[match(path$kernel, kernels)]
+  # steps of a line search that went too far would hide all else
+  limits <- c(min(path$criterion), stats::quantile(path$criterion, 0.95, names = FALSE))
+  graphics::plot(
+    seq_len(nrow(path)), path$criterion, ylim = limits, xlab = "evaluation", ylab = CRITERION_LABELS[[x$criterion]],
+    col = colours, pch = ifelse(path$rows < max(path$rows), 1, 19), main = "Search", las = 1
+  )
+  if (length(kernels) > 1) {
+    graphics::legend("topright", kernels, col = colours[match(kernels, path$kernel)], pch = 19, bty = "n")
+  }
+}
+
+plot_relevance <- function(relevance, most) {
+  if (is.null(names(relevance))) names(relevance) <- seq_along(relevance)
+  top <- rev(utils::head(sort(relevance, decreasing = TRUE), most))
+  graphics::dotchart(top, xlab = "spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
+}

@@ -1,0 +1,280 @@
+#' Choose bandwidths, penalty and number of centres of a kernel regression
+#'
+#' Finds the numbers of [falkon()] on a sample of the rows, by a criterion with gradients, and fits with them: in most
+#' cases a much smaller error than with the bandwidth that [falkon()] chooses by itself, as each column has a bandwidth
+#' of its own (automatic relevance determination: the bandwidth of a column that does not matter becomes large).
+#'
+#' @details
+#' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
+#' \eqn{n \lambda}{n lambda} times the variance of the signal:
+#' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is its lower bound by Titsias
+#'   (2009), for samples that are too large for the likelihood itself. The bound takes for noise what its few inducing rows cannot
+#'   follow: the likelihood of fewer rows mostly gives the better bandwidths.
+#' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
+#' - `"gcv"`: generalised cross-validation, the same with mean leverages.
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to 5,000
+#'   rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#'
+#' Bandwidths and noise are searched by L-BFGS, from where [falkon()] would start, first on a quarter of the sample. A factor
+#' `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss thereafter.
+#' What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows over those of `x`.
+#'
+#' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most) of fits with
+#' all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of the least.
+#' Several kernels are compared by the criterion.
+#'
+#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40 with all
+#' its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one seconds. More than
+#' 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#'
+#' @inheritParams falkon
+#' @param criterion What is minimised: see Details.
+#' @param structure `"diagonal"`: a bandwidth for each column. `"scalar"`: one factor of the columns' spread. Sparse rows
+#'   have the latter only.
+#' @param kernel One kernel as for [falkon()], or several: a vector of names, or a list.
+#' @param bandwidth `NULL`: searched. Otherwise it stays, and the rest is chosen.
+#' @param lambda `NULL`: searched. One number stays; several are compared.
+#' @param centers As for [falkon()], but several numbers are compared.
+#' @param rows How many rows the sample has.
+#' @param inducing How many of these carry the bound; as many as `rows`, or more: the likelihood itself.
+#' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than the
+#'   search needs the result depends on the machine.
+#' @param refit Fit with what was found?
+#' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For other
+#'   methods, the arguments of the default method.
+#' @returns An object of class `tune_falkon`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
+#'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`, `kernel`,
+#'   `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their root, the
+#'   likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows held out,
+#'   or `NULL`), `seconds`, and `fit`, the fit of [falkon()] to all rows. `falkon(tuned, ...)` fits anew with these
+#'   numbers; `predict(tuned, ...)` is that of the fit. `plot()` shows the criterion along the search and the relevance of the
+#'   columns: their spread over their bandwidth.
+#' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
+#'
+#' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
+#' @inheritSection flash_kde Errors
+#' @seealso [falkon()]
+#' @export
+#' @examples
+#' set.seed(1)
+#' x <- matrix(runif(900), 300, 3)
+#' y <- sin(6 * x[, 1]) + x[, 2]^2 + rnorm(300, sd = 0.1)
+#' tuned <- tune_falkon(x, y)
+#' tuned
+#' plot(tuned)
+#' predict(tuned, x[1:3, ])
+#'
+#' # other centres, with the numbers that were found
+#' falkon(tuned, centers = 100)
+tune_falkon <- function(x, ...) UseMethod("tune_falkon")
+
+#' @rdname tune_falkon
+#' @export
+tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
+                                structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
+                                bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
+                                seconds = Inf, refit = TRUE, ..., control = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
+  asked <- list(
+    criterion = criterion, structure = if (!missing(structure)) check_choice(structure, STRUCTURES, "structure"),
+    kernels = check_kernels(kernel), lambdas = check_penalties(lambda), centers = check_counts(centers),
+    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds)
+  )
+  refit <- check_flag(refit, "refit")
+  options <- list(...)
+  check_falkon_options(options)
+  x <- check_rows(x)
+  all <- falkon_rows(x)
+  if (missing(y)) y <- all$y
+  if (is.null(y)) stop_argument("y", "must be given")
+  spec <- spec_of_options(options, asked, bandwidth, all)
+  run <- start_run(settle_control(control), "Choosing bandwidths")
+  found <- tune_rows(all, y, spec, asked, run)
+  close_progress(run)
+  found$call <- match.call()
+  found$call[[1]] <- quote(tune_falkon)
+  found$arguments <- c(
+    list(x = x, y = y), found[c("kernel", "bandwidth", "lambda", "centers")], options, list(control = control)
+  )
+  if (refit) found["fit"] <- list(falkon(found))
+  found
+}
+
+#' @rdname tune_falkon
+#' @export
+tune_falkon.data.frame <- function(x, y, ...) {
+  if (all(vapply(x, is_number, NA))) {
+    tuned <- tune_falkon.default(as_points(x, "x"), y, ...)
+  } else {
+    frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
+    tuned <- with_frame(tune_falkon.default(frame$points, y, ...), frame)
+  }
+  tuned$call <- match.call()
+  tuned$call[[1]] <- quote(tune_falkon)
+  tuned
+}
+
+#' @rdname tune_falkon
+#' @export
+tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
+  call <- match.call()
+  frame <- response_frame(call, data, parent.frame(), na.action)
+  tuned <- do.call(tune_falkon.default, c(
+    list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
+  ))
+  tuned <- with_frame(tuned, frame)
+  tuned$call <- call
+  tuned$call[[1]] <- quote(tune_falkon)
+  tuned
+}
+
+# What new data are read by.
+with_frame <- function(tuned, frame) {
+  tuned$frame <- frame[intersect(names(frame), c("terms", "xlevels", "contrasts", "na.action", "response"))]
+  if (!is.null(tuned$fit)) tuned$fit[names(tuned$frame)] <- tuned$frame
+  tuned
+}
+
+#' @rdname tune_falkon
+#' @export
+falkon.tune_falkon <- function(x, ...) {
+  arguments <- x$arguments
+  others <- list(...)
+  check_falkon_options(others)
+  arguments[names(others)] <- others
+  fit <- do.call(falkon.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
+    call("$", quote(arguments), as.name(name))
+  }))
+  if (!is.null(x$frame)) fit[names(x$frame)] <- x$frame
+  fit$call <- falkon_call(match.call())
+  fit
+}
+
+# ---- arguments --------------------------------------------------------------------------------
+
+STRUCTURES <- c("diagonal", "scalar")
+
+check_kernels <- function(kernel) {
+  if (inherits(kernel, "flashkernel_kernel")) kernel <- list(kernel)
+  if (length(kernel) == 0) stop_argument("kernel", "must be at least one: found none")
+  lapply(as.list(kernel), check_kernel)
+}
+
+check_penalties <- function(lambda) {
+  if (is.null(lambda)) return(NULL)
+  good <- is_number(lambda) && length(lambda) > 0 && all(is.finite(lambda)) && all(lambda > 0)
+  if (!good) stop_argument("lambda", "must be positive numbers: found ", describe(lambda))
+  sort(unique(as.double(lambda)))
+}
+
+# Several numbers are candidates; anything else is left to falkon().
+check_counts <- function(centers) {
+  several <- is_number(centers) && is.null(dim(centers)) && length(centers) > 1
+  if (!several) return(centers)
+  sort(unique(vapply(centers, check_count, 0, "centers")))
+}
+
+check_seconds <- function(seconds) {
+  good <- is_number(seconds) && length(seconds) == 1 && !is.na(seconds) && seconds > 0
+  if (!good) stop_argument("seconds", "must be one positive number: found ", describe(seconds))
+  seconds
+}
+
+# Further arguments of falkon(), each by name.
+check_falkon_options <- function(options) {
+  if (length(options) == 0) return(invisible())
+  if (!has_names(names(options))) stop_argument("...", "must be arguments of falkon() by name, each once")
+  other <- setdiff(names(options), setdiff(names(formals(falkon.default)), c("x", "y", "...")))
+  if (length(other) > 0) do.call(check_falkon_dots, options[other[1]])
+}
+
+# As of falkon(), with its own defaults.
+spec_of_options <- function(options, asked, bandwidth, rows) {
+  defaults <- as.list(formals(falkon.default))[names(formals(falkon_spec))]
+  defaults <- lapply(defaults, eval, envir = topenv())
+  defaults[names(options)] <- options
+  defaults$kernel <- asked$kernels[[1]]
+  defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
+  defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
+  spec <- do.call(falkon_spec, defaults[names(formals(falkon_spec))])
+  if (!is.null(spec$start)) stop_argument("start", "is not an argument of this function")
+  if (is.null(spec$weights)) spec$weights <- rows$weights
+  spec
+}
+
+check_kept_bandwidth <- function(bandwidth, rows) {
+  if (is.null(bandwidth)) return(NULL)
+  if (!is.null(dim(bandwidth))) stop_argument("bandwidth", "must be numbers here: found ", describe(bandwidth))
+  rows_factor(rows, bandwidth)
+  as.vector(bandwidth)
+}
+
+# ---- the way of a search ----------------------------------------------------------------------
+
+# The object, without call, arguments and fit.
+tune_rows <- function(rows, y, spec, asked, run) {
+  started <- proc.time()[["elapsed"]]
+  spec$loss <- default_loss(spec$loss, y)
+  response <- check_response(y, rows$n, binary = spec$loss != "squared")
+  weights <- loss_weights(response, spec, rows$n)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
+  sample <- draw_sample(rows, response, weights, offset, asked$rows)
+  if (sample$scale == 0) stop_argument("y", "must vary: found one value at all rows of a sample")
+  sample$inducing <- asked$inducing
+  shape <- settle_structure(asked$structure, sample$points)
+  if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
+  until <- Sys.time() + asked$seconds
+  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, shape, until, run)
+  spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
+  if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
+  held <- compare_held_out(rows, response, weights, spec, asked, run)
+  found <- list(
+    kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
+    centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers,
+    criterion = asked$criterion, structure = shape, value = best$value, path = best$path, held_out = held$table,
+    rows = nrow(sample$y), n = rows$n, d = rows$d,
+    relevance = relevance_of(sample, spec$bandwidth), seconds = proc.time()[["elapsed"]] - started
+  )
+  structure(found, class = "tune_falkon")
+}
+
+# Of the sample's size that are in memory at a time.
+SAMPLE_MATRICES <- 9
+
+settle_structure <- function(structure, points) {
+  sparse <- inherits(points, "sparseMatrix")
+  if (sparse && identical(structure, "diagonal")) stop_argument("structure", "must be \"scalar\" for sparse rows")
+  if (sparse) "scalar" else if (is.null(structure)) "diagonal" else structure
+}
+
+# The noise that the search has found is that of squared loss.
+best_noise <- function(found, sample, spec, run) {
+  if (spec$loss == "squared") return(found$noise)
+  few <- seq_len(min(nrow(sample$y), LOGISTIC_SAMPLE))
+  K <- sample_kernel(sample$rows, sample$points[few, , drop = FALSE], found$bandwidth, spec$kernel, run)
+  logistic_noise(K, sample$codes[few])
+}
+
+LOGISTIC_SAMPLE <- 1000
+
+# NULL where there is nothing to compare.
+compare_held_out <- function(rows, response, weights, spec, asked, run) {
+  counts <- asked$centers
+  numbers <- is_number(counts) && is.null(dim(counts))
+  several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
+  around <- asked$criterion == "holdout" && is.null(asked$lambdas)
+  if (!several && !around) return(NULL)
+  lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
+  counts <- if (is.null(counts)) list(default_centers(rows$n)) else if (numbers) as.list(counts) else list(counts)
+  hold_out_path(rows, response, weights, spec, counts, lambdas, run)
+}
+
+# Spread over bandwidth of each column, the largest 1; NULL for sparse rows.
+relevance_of <- function(sample, bandwidth) {
+  if (inherits(sample$points, "sparseMatrix")) return(NULL)
+  relevance <- apply(sample$points, 2, stats::sd) / bandwidth
+  top <- max(relevance)
+  stats::setNames(if (top > 0) relevance / top else relevance, sample$names)
+}

@@ -1,0 +1,67 @@
+/* What the files of tiled matrices share: see tiled.h. */
+#ifndef FK_CORE_TILED_PARTS_H
+#define FK_CORE_TILED_PARTS_H
+
+#include "count.h"
+#include "tiled.h"
+
+enum { FK_TILED_BUFFERS = 2 };
+/* Room on each device for columns that are elsewhere, one to compute with while the other one arrives. */
+struct fk_tiled_buffers {
+  struct fk_dense of[FK_MAX_DEVICES][FK_TILED_BUFFERS];
+};
+
+struct fk_tiled {
+  const struct fk_dense_ops *ops;
+  int devices[FK_MAX_DEVICES], n_devices;
+  int64_t m, block, count; /* count: of block columns */
+  int64_t held;            /* of them on all devices at a time, a multiple of n_devices; all, if not streamed */
+  bool streamed;
+  struct fk_dense *columns;
+};
+
+/* Block columns and blocks of rows are counted alike. */
+static inline int64_t fk_tiled_first(const struct fk_tiled *t, int64_t j) {
+  return fk_smaller(t->m, j * t->block);
+}
+static inline int64_t fk_tiled_width(const struct fk_tiled *t, int64_t j) {
+  return fk_tiled_first(t, j + 1) - fk_tiled_first(t, j);
+}
+static inline int fk_tiled_place(const struct fk_tiled *t, int64_t j) { return (int)(j % t->n_devices); }
+static inline int fk_tiled_device(const struct fk_tiled *t, int64_t j) { return t->devices[fk_tiled_place(t, j)]; }
+
+/* Of a matrix of m rows, those of blocks i .. end - 1. */
+static inline struct fk_dense fk_tiled_rows(const struct fk_tiled *t, const struct fk_dense *A, int64_t i,
+                                            int64_t end) {
+  int64_t first = fk_tiled_first(t, i);
+  return fk_dense_part(A, first, 0, fk_larger(0, fk_tiled_first(t, end) - first), A->d);
+}
+/* Of a block column, what has L or U and below or above it the other one. */
+static inline struct fk_dense fk_tiled_half(const struct fk_dense *column, bool upper) {
+  return fk_dense_part(column, 0, upper, column->n, column->d - 1);
+}
+/* Of a half, the triangle and what is beside it. */
+static inline struct fk_dense fk_tiled_used(const struct fk_tiled *t, const struct fk_dense *half, int64_t j,
+                                            bool upper) {
+  return upper ? fk_tiled_rows(t, half, 0, j + 1) : fk_tiled_rows(t, half, j, t->count);
+}
+
+/* That of a device for its use number `turn`, as wide as block column j. */
+static inline struct fk_dense fk_tiled_buffer(const struct fk_tiled *t, const struct fk_tiled_buffers *buffers,
+                                              int place, int64_t turn, int64_t j) {
+  return fk_dense_part(&buffers->of[place][turn % FK_TILED_BUFFERS], 0, 0, t->m, fk_tiled_width(t, j));
+}
+enum fk_status fk_tiled_take_buffers(const struct fk_tiled *t, int count, struct fk_tiled_buffers *buffers,
+                                     struct fk_error *err);
+void fk_tiled_give_buffers(const struct fk_tiled *t, struct fk_tiled_buffers *buffers);
+/* An n x d matrix on each device. */
+enum fk_status fk_tiled_alloc_all(const struct fk_tiled *t, int64_t n, int64_t d, struct fk_dense *there,
+                                  struct fk_error *err);
+void fk_tiled_free_all(const struct fk_tiled *t, struct fk_dense *there);
+
+/* For all devices, where more than one has to do with a column. */
+static inline bool fk_tiled_has_copies(const struct fk_tiled *t) { return t->streamed || t->n_devices > 1; }
+enum fk_status fk_tiled_turn(const struct fk_tiled *t, struct fk_error *err);
+enum fk_status fk_tiled_wait(const struct fk_tiled *t, struct fk_error *err);
+
+#endif

@@ -1,0 +1,59 @@
+# Tiled matrices of some places (CUDA devices, or -1s for the host) against R's own matrix algebra.
+
+TILED_STEPS <- c(L = 0, "L^-1" = 1, "L'" = 2, "L^-T" = 3, U = 4, "U^-1" = 5, "U'" = 6, "U^-T" = 7)
+
+run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, roots = rep(1, nrow(K)), lambda = 1,
+                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0) {
+  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, as.integer(TILED_STEPS[steps]), stop_at)
+  out <- .Call(ffi_test, "tiled", arguments)
+  m <- nrow(K)
+  facts <- as.list(out[[6]])
+  names(facts) <- c("pivot", "streamed", "looks", "backwards")
+  square <- \(x) matrix(x, m, m)
+  c(list(L = square(out[[1]]) * lower.tri(K, TRUE), U = square(out[[2]]) * upper.tri(K, TRUE), L_diagonal = out[[3]],
+         U_diagonal = out[[4]], v = matrix(out[[5]], m)), facts)
+}
+
+# Bytes of a device that has room for some block columns beside the buffers.
+tiled_room <- function(m, block, columns) 8 * (ceiling(m / 16) * 16 * (block + 1) * (columns + 2) + 4 * block^2) + 8
+
+random_kernel <- function(m) tcrossprod(random_matrix(m, m + 2)) / m + diag(m)
+
+expect_tiled <- function(m, block, ...) {
+  K <- random_kernel(m)
+  roots <- stats::runif(m)
+  diagonal <- stats::runif(m)
+  v <- random_matrix(m, 2)
+  label <- paste("order", m, "in blocks of", block)
+  got <- run_tiled(K, block = block, diagonal = diagonal, roots = roots, lambda = 0.5, v = v, ...)
+  # what is in the upper triangle of K has not been read
+  expect_matrix(tcrossprod(got$L), K + diag(diagonal, m), FALSE, paste(label, "L L'"))
+  want <- crossprod(got$L * roots) + diag(0.5, m)
+  expect_matrix(crossprod(got$U), want, FALSE, paste(label, "U'U"))
+  expect_identical(got$L_diagonal, diag(got$L))
+  expect_identical(got$U_diagonal, diag(got$U))
+  products <- list(
+    L = got$L %*% v, "L'" = t(got$L) %*% v, U = got$U %*% v, "U'" = t(got$U) %*% v, "L^-1" = forwardsolve(got$L, v),
+    "L^-T" = backsolve(t(got$L), v), "U^-1" = backsolve(got$U, v), "U^-T" = forwardsolve(t(got$U), v)
+  )
+  for (step in names(products)) {
+    done <- run_tiled(K, block = block, diagonal = diagonal, roots = roots, lambda = 0.5, v = v, steps = step, ...)
+    expect_matrix(done$v, products[[step]], FALSE, paste(label, step))
+  }
+  got
+}
+
+# The same numbers whatever the devices and their memory: a list of the arguments that say so.
+expect_same_tiles <- function(m, block, places, steps = names(TILED_STEPS)) {
+  K <- random_kernel(m)
+  roots <- stats::runif(m)
+  v <- random_matrix(m, 3)
+  run <- \(place) do.call(run_tiled, c(list(K, block = block, roots = roots, v = v, steps = steps), place))
+  parts <- c("L", "U", "v")
+  first <- run(places[[1]])
+  for (place in places[-1]) {
+    got <- run(place)
+    if (!is.null(place$most)) expect_equal(got$streamed, 1)
+    expect_identical(got[parts], first[parts])
+  }
+}

@@ -1,0 +1,61 @@
+# Figures of kernel regressions: that they are drawn, and what they show.
+
+cars_fit <- falkon(mpg ~ wt + factor(cyl), data = mtcars, bandwidth = c(1, 1, 1), lambda = 1e-2)
+set.seed(1)
+held_fit <- falkon(mpg ~ wt + hp, data = mtcars, bandwidth = c(1, 50), lambda = 1e-4, centers = 12, validation = 0.3)
+two_fit <- falkon(am ~ wt, data = transform(mtcars, am = factor(am)), bandwidth = 1, lambda = 1e-2)
+three_fit <- falkon(iris[, 1:2], iris$Species, bandwidth = 1, lambda = 1e-2)
+
+test_that("every fit has a figure, and it is returned invisibly", {
+  for (fit in list(cars_fit, held_fit, two_fit, three_fit, falkon(cbind(mpg, hp) ~ wt, mtcars, bandwidth = 1, lambda = 0.1))) {
+    shown <- with_null_device(withVisible(plot(fit)))
+    expect_false(shown$visible)
+    expect_true(all(names(shown$value) %in% PANELS))
+  }
+  expect_identical(names(with_null_device(plot(held_fit))), PANELS)
+  before <- with_null_device({ plot(cars_fit); graphics::par("mfrow") })
+  expect_identical(before, c(1L, 1L))
+})
+
+test_that("panels are what their names say", {
+  shown <- with_null_device(plot(cars_fit, n_grid = 5))
+  expect_equal(shown$fitted$residual, unname(residuals(cars_fit)))
+  part <- shown$partial$wt
+  by_hand <- vapply(part$value, \(wt) mean(predict(cars_fit, replace_column(mtcars, "wt", rep(wt, 32)))), 0)
+  expect_equal(part$estimate, by_hand, tolerance = 1e-10)
+  expect_true(all(part$low < part$estimate & part$estimate < part$high))
+  expect_identical(levels(shown$partial$cyl$value), c("4", "6", "8"))
+  expect_equal(shown$partial$cyl$estimate[2], mean(predict(cars_fit, transform(mtcars, cyl = 6))), tolerance = 1e-10)
+})
+
+test_that("calibration, ROC curve and probabilities are right", {
+  shown <- with_null_device(plot(two_fit))
+  p <- fitted(two_fit)
+  pairs <- outer(p[mtcars$am == 1], p[mtcars$am == 0], "-")
+  expect_equal(shown$residuals$auc[1], mean((pairs > 0) + (pairs == 0) / 2))
+  expect_equal(sum(shown$fitted$rows), 32)
+  expect_equal(stats::weighted.mean(shown$fitted$observed, shown$fitted$rows), mean(mtcars$am))
+  expect_true(all(shown$partial$wt$low >= 0 & shown$partial$wt$high <= 1))
+  several <- with_null_device(plot(three_fit, "partial"))$partial[[1]]
+  expect_equal(as.vector(tapply(several$estimate, several$value, sum)), rep(1, 50))
+})
+
+test_that("panels and variables are chosen, and bad ones are errors", {
+  expect_identical(names(with_null_device(plot(cars_fit, "fitted"))), "fitted")
+  expect_identical(names(with_null_device(plot(cars_fit, 4, variables = "wt"))$partial), "wt")
+  expect_message(with_null_device(plot(cars_fit, max_dims = 1)), "first 1 of 2")
+  expect_argument_error(plot(cars_fit, "colour"), "which")
+  expect_argument_error(plot(cars_fit, variables = "hp"), "variables")
+  expect_argument_error(plot(cars_fit, colour = 2), "colour")
+  expect_argument_error(plot(update(cars_fit, keep = FALSE)), "object")
+})
+
+test_that("ggplot2 draws the same", {
+  skip_if_not_installed("ggplot2")
+  for (fit in list(cars_fit, held_fit, two_fit, three_fit)) {
+    for (which in c("partial", "fitted", "residuals", if (nrow(fit$trace) > 1) "iterations")) {
+      expect_silent(with_null_device(print(ggplot2::autoplot(fit, which))))
+    }
+  }
+  expect_argument_error(ggplot2::autoplot(cars_fit, "iterations"), "which")
+})

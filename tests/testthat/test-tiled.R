@@ -1,0 +1,65 @@
+# Tiled matrices on the host, whose "devices" are places in name only; test-gpu-tiled.R has those of CUDA devices.
+
+test_that("factors, products and solves of tiles are R's matrix algebra", {
+  set.seed(1)
+  for (m in c(1, 7, 64, 200)) expect_tiled(m, 16)
+  expect_tiled(200, 32)
+  expect_tiled(64, 0) # by the order: whole
+})
+
+test_that("several devices share the tiles, and hold some at a time where memory is short", {
+  set.seed(2)
+  for (devices in 1:3) {
+    expect_equal(expect_tiled(70, 16, devices = rep(-1L, devices))$streamed, 0)
+    most <- \(columns) tiled_room(70, 16, columns)
+    for (columns in 1:2) {
+      expect_equal(expect_tiled(70, 16, devices = rep(-1L, devices), most = most(columns))$streamed, 1)
+    }
+    # a tenth stays free
+    needed <- most(ceiling(5 / devices)) / 0.9
+    expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed + 1)$streamed, 0)
+    expect_equal(run_tiled(diag(70), devices = rep(-1L, devices), most = needed - 100)$streamed, 1)
+  }
+})
+
+test_that("tiles have the same bits for any number of devices, and where they stream", {
+  set.seed(3)
+  for (m in c(64, 200)) for (block in c(16, 32)) {
+    places <- lapply(1:3, \(devices) list(devices = rep(-1L, devices)))
+    short <- list(list(most = tiled_room(m, block, 1)))
+    if (m == 200) short <- c(short, list(list(devices = c(-1L, -1L), most = tiled_room(m, block, 1))))
+    expect_same_tiles(m, block, c(places, short))
+  }
+})
+
+test_that("tiles tell the order of the first minor that is not positive, wherever it lies", {
+  set.seed(4)
+  K <- random_kernel(70)
+  for (at in c(1, 16, 17, 40, 70)) for (devices in 1:2) for (most in c(0, tiled_room(70, 16, 1))) {
+    bad <- replace(K, 70 * (at - 1) + at, -1)
+    expect_equal(run_tiled(bad, devices = rep(-1L, devices), most = most)$pivot, at)
+    if (at > 1) { # of U'U: rank at - 1 beside -lambda
+      roots <- c(rep(0, 70 - at + 1), rep(1, at - 1))
+      got <- run_tiled(diag(70), roots = rev(roots), lambda = 0, devices = rep(-1L, devices), most = most)
+      expect_equal(got$pivot, at)
+    }
+  }
+})
+
+test_that("tiles look up between panels, whose fractions grow to 1, and stop when told to", {
+  set.seed(5)
+  K <- random_kernel(70)
+  for (devices in 1:2) for (most in c(0, tiled_room(70, 16, 1))) {
+    run <- \(...) run_tiled(K, devices = rep(-1L, devices), most = most, ...)
+    all <- run()
+    expect_equal(all$backwards, 0)
+    expect_gt(all$looks, 10)
+    stopped <- \(at) tryCatch(run(stop_at = at), interrupt = \(condition) "stopped")
+    for (at in seq_len(all$looks)) expect_identical(stopped(at), "stopped")
+  }
+})
+
+test_that("a device too small for a block column is an error of memory", {
+  short <- expression(run_tiled(diag(70), most = tiled_room(70, 16, 1) - 200))
+  expect_error(eval(short), "order 70.*each device", class = "flashkernel_error_alloc")
+})
