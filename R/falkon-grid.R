@@ -26,4 +26,4 @@ products_by <- function(rows, m, spec, run) {
   resolve_control(run, rows$n, m, rows$d, spec$kernel)
 }
 
-uses_halves <- function(by, kernel) by$backend == "cuda" && by$precision != "double" && kernel$name == "gaussian"
+uses_halves <- function(by, kernel) by$backend == "cuda" && by$precision != "double" && is_radial(kernel)

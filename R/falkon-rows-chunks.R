@@ -11,7 +11,7 @@
 # rounding.
 
 # Reads all, once: how many rows there are, and what the chunks bring along.
-chunk_rows <- function(x) {
+chunk_rows <- function(x, brings_y = FALSE) {
   rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL), class = "rows_chunks")
   if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, "x")), colnames(x))
   if (is_big(x) && ncol(x) == 0) stop_argument("x", "must have at least one column: found none")
@@ -19,6 +19,7 @@ chunk_rows <- function(x) {
   count <- 0
   brought <- list(y = list(), weights = list())
   rows$n <- each_chunk(rows, function(points, piece, chunk) {
+    if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or come with the chunks of `x`")
     if (is.null(first)) first <<- list(ncol(points), colnames(points))
     for (part in names(brought)) {
       given <- chunk[[part]]

@@ -7,9 +7,9 @@
 
 # `x`: a matrix or single_points() of check_points(), a big.matrix, a function that yields chunks, or a sparse matrix
 # of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
-# read once here.
-falkon_rows <- function(x, L = NULL, kernel = NULL) {
-  rows <- if (is_big(x) || is.function(x)) chunk_rows(x) else if (is_sparse(x)) sparse_rows(x) else dense_rows(x)
+# read once here; `brings_y`: with the response, or else it is an error.
+falkon_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE) {
+  rows <- if (is_big(x) || is.function(x)) chunk_rows(x, brings_y) else if (is_sparse(x)) sparse_rows(x) else dense_rows(x)
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 

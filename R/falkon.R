@@ -87,10 +87,10 @@
 #'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of the
 #'   iterations (a data frame), `converged`, `iterations`, `jitter` and what the fit was made with.
 #' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
-#'   billions of points efficiently. <doi:10.48550/arXiv.2006.10350>
+#'   billions of points efficiently. \doi{10.48550/arXiv.2006.10350}
 #'
 #' Rudi, A., Carratino, L. and Rosasco, L. (2017) FALKON: an optimal large scale kernel method.
-#' <doi:10.48550/arXiv.1705.10958>
+#' \doi{10.48550/arXiv.1705.10958}
 #' @inheritSection flash_kde Errors
 #' @seealso [predict.falkon()], [tune_falkon()], [kernel_operator()] for the products.
 #' @export
@@ -120,7 +120,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
-  rows <- falkon_rows(check_rows(x))
+  rows <- falkon_rows(check_rows(x), brings_y = missing(y))
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(

@@ -11,6 +11,7 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     flash_kde(good_x, estimator = estimator, bandwidth = 0.5)
   })
   line <- flash_kde(good_x[, 1], estimator = "kde", bandwidth = 0.5)
+  regression <- falkon(good_x, good_x[, 1] + 1:12, bandwidth = 1, lambda = 1e-3, centers = 5)
   cube <- flash_kde(cbind(good_x, c = 1:12), estimator = "laplace", bandwidth = 0.5)
   broken <- function(...) utils::modifyList(fits[[2]], list(...))
   set_class <- methods::setClass("fuzz_s4", representation(v = "numeric"))
@@ -59,7 +60,7 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   good <- list(
     x = good_x, y = good_x[1:5, ], at = good_x[1:5, ], newdata = good_x[1:5, ], b = rep(1, 12),
     weights = rep(1, 12), bandwidth = 0.5, score_bandwidth = 0.4, q = 0.1, prob = 0.5, probs = 0.5,
-    estimator = "kde", nsim = 3, threads = 1, n_samples = 50
+    estimator = "kde", nsim = 3, threads = 1, n_samples = 50, kernel = "gaussian", lambda = 1e-3, centers = 5
   )
   named <- getNamespace("flashkernel")
   exports <- sort(getNamespaceExports("flashkernel"))
@@ -70,16 +71,18 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   )
 
   argument_names <- function(name) {
-    ours <- if (name == "flash_kde") sample(c("default", "formula"), 1) else "flash_kde"
+    fitting <- name %in% c("flash_kde", "falkon", "tune_falkon")
+    ours <- if (fitting) sample(c("default", "formula"), 1) else c("flash_kde", "falkon")
     methods <- lapply(ours, \(class) utils::getS3method(name, class, TRUE, envir = named))
     found <- lapply(c(get(name), methods), \(f) if (is.function(f)) names(formals(args(f))))
     setdiff(unique(unlist(found)), "...")
   }
   good_value <- function(argument, name) {
     is_object <- argument == "object" || (argument == "x" && name %in% generics)
+    if (argument == "y" && name %in% c("falkon", "tune_falkon")) return(good_x[, 1] + 1:12)
     if (!is_object) return(good[[argument]])
     planar <- if (name %in% c("hdr_level", "plot")) 0.05 else 0.6 # two dimensions cost most there
-    if (stats::runif(1) < planar) sample(fits, 1)[[1]] else sample(list(line, cube), 1)[[1]]
+    if (stats::runif(1) < planar) sample(fits, 1)[[1]] else sample(list(line, cube, regression), 1)[[1]]
   }
   random_arguments <- function(names, name) {
     # Mostly one bad argument among sound ones: that one gets furthest.
@@ -127,6 +130,9 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     stats::setNames(rep(calls_per_export, length(exports)), exports),
     stats::setNames(rep(calls_per_method, length(generics)), generics)
   )
+  # each is thousands of the others' work
+  slow <- c(falkon = 0.2, tune_falkon = 0.01, marginal_effects = 0.2)
+  calls[names(slow)] <- ceiling(slow * calls[names(slow)])
   report <- list()
   seconds <- calls * 0
   tally <- calls * 0
