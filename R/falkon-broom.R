@@ -7,13 +7,13 @@
 #'
 #' @param x A fit from [falkon()].
 #' @param conf.int,conf.level Whether to have intervals, and of what level.
-#' @param data,newdata Rows to augment. `data`, those of the fit: by default the variables that the fit keeps, for one by
-#'   formula, or its columns. With `newdata` predictions for other rows; the response need not be among them.
+#' @param data,newdata Rows to augment. `data`, those of the fit: by default the variables that the fit keeps, for one
+#'   by formula, or its columns. With `newdata` predictions for other rows; the response need not be among them.
 #' @param se_fit Whether to have standard errors.
 #' @param ... For `tidy()`, arguments of [marginal_effects()]; else not used.
-#' @returns Data frames (tibbles where package tibble is installed). `glance()`: `nobs`, `n.centers`, `lambda`, of a numeric
-#'   response `r.squared` and `rmse` (means over the responses), of classes `accuracy`, of logistic loss `deviance` and
-#'   `null.deviance`, then `iterations` and `converged`.
+#' @returns Data frames (tibbles where package tibble is installed). `glance()`: `nobs`, `n.centers`, `lambda`, of a
+#'   numeric response `r.squared` and `rmse` (means over the responses), of classes `accuracy`, of logistic loss
+#'   `deviance` and `null.deviance`, then `iterations` and `converged`.
 #'   `augment()`: `.fitted` and `.resid`, or `.pred_class` and a column `.pred_` for the probability of each class, and
 #'   `.se.fit`. Several responses have a column for each, with its name.
 #' @name falkon-broom

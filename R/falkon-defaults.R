@@ -52,9 +52,9 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order; y is centred, and of unit variance all in
-# all. A row is the more likely the larger its weight, and counts the same as others then. What goes over to all rows is
-# the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order; y is centred, and of unit variance all
+# in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over to all rows
+# is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
 draw_sample <- function(rows, response, weights, offset, number) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
@@ -120,8 +120,8 @@ fill_spread <- function(spread) {
   spread
 }
 
-# Of (K + s I)^-1 with K = U diag(e) U': residuals without row i are those with it over 1 - H_ii. At the best noise s, or
-# at a given one.
+# Of (K + s I)^-1 with K = U diag(e) U': residuals without row i are those with it over 1 - H_ii. At the best noise s,
+# or at a given one.
 leave_one_out <- function(K, y, given = NULL) {
   noises <- if (is.null(given)) max(K$values) * 10^seq(-9, 0, by = 0.5) else given
   inner <- crossprod(K$vectors, y)
@@ -139,9 +139,9 @@ leave_one_out <- function(K, y, given = NULL) {
 
 # ---- classes ----------------------------------------------------------------------------------
 
-# n lambda of logistic loss: the least log loss, each class against all others, of a fit to two thirds of the sample at the
-# other third. With beta = Lambda^(1/2) U' alpha of K = U Lambda U' the penalty is that of a ridge; the directions of K
-# that say least are left out.
+# n lambda of logistic loss: the least log loss, each class against all others, of a fit to two thirds of the sample at
+# the other third. With beta = Lambda^(1/2) U' alpha of K = U Lambda U' the penalty is that of a ridge; the directions
+# of K that say least are left out.
 logistic_noise <- function(K, codes) {
   n <- length(codes)
   train <- seq_len(max(1, n - n %/% 3))

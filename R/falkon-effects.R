@@ -5,10 +5,10 @@
 #' model, these say of a kernel regression.
 #'
 #' @details
-#' Derivatives are exact in the columns ([predict.falkon()] with `type = "gradient"` has them row by row); where a formula
-#' makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An offset stays as it is.
-#' Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. The rows of the fit count by their
-#' weights.
+#' Derivatives are exact in the columns ([predict.falkon()] with `type = "gradient"` has them row by row); where a
+#' formula makes columns of variables, as `log(x)` or `x:z`, all columns of a variable move with it. An offset stays as
+#' it is. Logistic fits: of probabilities for `type = "response"`, of log odds for `"link"`. The rows of the fit count
+#' by their weights.
 #'
 #' **Standard errors** are those of the mean derivative as a linear function of the coefficients, whose covariance is
 #' that of the Gaussian process with the fit's centres (for probabilities by the delta method); rows are taken as given.
@@ -26,9 +26,9 @@
 #' @param level Of the intervals.
 #' @param control A [flash_control()]. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
-#' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the levels that differ),
-#'   `group` (the response or the class, where there are several), `estimate`, `std.error`, `statistic`, `p.value`,
-#'   `conf.low` and `conf.high`.
+#' @returns A data frame of class `marginal_effects`: `term` (the variable), `contrast` (`"dY/dX"`, or the levels that
+#'   differ), `group` (the response or the class, where there are several), `estimate`, `std.error`, `statistic`,
+#'   `p.value`, `conf.low` and `conf.high`.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -111,8 +111,8 @@ effect_along <- function(job, points, offset, weights, D = NULL) {
   )
 }
 
-# list(estimate, functional) of the mean prediction at points whose offsets and weights `at` has: a row with a number for
-# each output, and, m x 1, what multiplies the coefficients in it, up to first order.
+# list(estimate, functional) of the mean prediction at points whose offsets and weights `at` has: a row with a number
+# for each output, and, m x 1, what multiplies the coefficients in it, up to first order.
 mean_at <- function(job, points, at) {
   fit <- job$fit
   if (job$scale == "link") {

@@ -49,8 +49,8 @@ used_in_exact <- function(rows, weights) {
   list(rows = rows, index = index, weights = weights[index])
 }
 
-# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each row,
-# also those without weight.
+# What is solved: `rows` and `centers` are the same points, in memory, `noise` is the diagonal N. lambda is for each
+# row, also those without weight.
 exact_system <- function(used, L, kernel, lambda, run) {
   rows <- used$rows
   all <- length(used$index) == rows$n

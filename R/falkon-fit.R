@@ -132,8 +132,9 @@ fit_squared <- function(system, problem, spec) {
   )
 }
 
-# Conjugate gradients from the start of the fit. Where they stall far from the solution, the products are less exact than
-# the preconditioner of smooth kernels wants: it is made again with a larger jitter, and they go on from the best they had.
+# Conjugate gradients from the start of the fit. Where they stall far from the solution, the products are less exact
+# than the preconditioner of smooth kernels wants: it is made again with a larger jitter, and they go on from the best
+# they had.
 solve_normal <- function(system, b, spec, each, save) {
   alpha <- spec$start$coefficients
   state <- spec$state
@@ -175,8 +176,8 @@ weighted_means <- function(y, weights) {
 # ---- what happens in each iteration -----------------------------------------------------------
 
 # Functions that a solver calls: each(iteration, x, residual) after every step, with what coefficients() makes the
-# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error of validation, NULL without such a set;
-# seen(): all of it, for another such list to go on with.
+# coefficients of, which is only looked at where there is a validation set; best(): the coefficients of the least error
+# of validation, NULL without such a set; seen(): all of it, for another such list to go on with.
 watch_iterations <- function(system, problem, intercept, coefficients = identity, seen = NULL) {
   trace <- seen$trace
   best <- seen$best

@@ -1,7 +1,7 @@
 # Tensor cores read a point as two halves, which moves it by up to a millionth of a bandwidth. For a sum that is
-# nothing; but coefficients of thousands of smooth kernels are large and cancel, and a preconditioner of centres that are
-# elsewhere than the products have them fits another matrix: conjugate gradients then stall or diverge. So centres of
-# such products are put where halves can hold them, to begin with, for the preconditioner and for predictions, too.
+# nothing; but coefficients of thousands of smooth kernels are large and cancel, and a preconditioner of centres that
+# are elsewhere than the products have them fits another matrix: conjugate gradients then stall or diverge. So centres
+# of such products are put where halves can hold them, to begin with, for the preconditioner and for predictions, too.
 # Rows may move: each is one row of the matrix, the same in both sweeps of a product.
 
 # In units of whitened coordinates times sqrt(log2(e)), as src/cuda/tensor.cuh has them, all of whose grids hold

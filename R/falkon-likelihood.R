@@ -73,8 +73,8 @@ fit_noise <- function(fit, run) {
   list(sigma = sqrt(rss / max(df, 0)), df = max(df, 0), edf = edf, rss = rss)
 }
 
-# n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact: what
-# is fitted is linear in y less the mean of the others.
+# n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact:
+# what is fitted is linear in y less the mean of the others.
 left_out_residuals <- function(fit, run) {
   if (fit$loss != "squared") stop_argument("object", "must have squared loss to leave rows out without fitting again")
   found <- leverage_of(fit, run)
@@ -115,8 +115,8 @@ fit_criteria <- function(fit, run) {
 #' A kernel regression is the posterior mean of a Bayesian model: coefficients
 #' \eqn{\alpha \sim N(0, \tau^2 K^{-1})}{alpha ~ N(0, tau^2 K^-1)}, noise of variance
 #' \eqn{\sigma^2 / w_i}{sigma^2 / w_i}, and \eqn{n \lambda = \sigma^2 / \tau^2}{n lambda = sigma^2 / tau^2}. For
-#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation; with more than
-#' two classes, for each class by itself).
+#' logistic loss it is the mode, about which the posterior is taken to be normal (Laplace's approximation; with more
+#' than two classes, for each class by itself).
 #'
 #' @details
 #' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
@@ -142,8 +142,8 @@ fit_criteria <- function(fit, run) {
 #' @param ... Not used; anything here is an error.
 #' @returns `logLik()`: an object of class `logLik`; `df.residual()`, `sigma()`: a number (for several responses,
 #'   `sigma()` one for each); `vcov()`: the covariance matrix of the coefficients (for several responses, of each, in a
-#'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw (a
-#'   matrix, for several responses) and the attribute `"seed"`.
+#'   list); `hatvalues()`, `rstandard()`: a vector or a matrix. `simulate()`: a data frame with a column for each draw
+#'   (a matrix, for several responses) and the attribute `"seed"`.
 #' @inheritSection flash_kde Errors
 #' @name falkon-likelihood
 #' @examples

@@ -4,15 +4,15 @@
 #' explained and, where they are cheap, the [marginal_effects()].
 #'
 #' @param x,object A fit from [falkon()], or its summary.
-#' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps its
-#'   rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
+#' @param effects Whether to compute average marginal effects with their standard errors. `NULL`: for a fit that keeps
+#'   its rows, if it takes no more than about a second (up to 50 columns, and 2e7 kernels).
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.falkon` with the parts of the fit that
-#'   are not as long as the data, `residuals` (their quantiles; of deviance residuals for logistic loss), `error` (see
-#'   below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its rows, is
-#'   a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class than the
-#'   fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
+#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.falkon` with the parts of the fit
+#'   that are not as long as the data, `residuals` (their quantiles; of deviance residuals for logistic loss), `error`
+#'   (see below), `effects` and `bytes` (of the factors and centres). `error`, `NULL` for a fit that does not keep its
+#'   rows, is a vector: `rmse` and `r.squared` of every response; `misclassified`, the part of rows in another class
+#'   than the fitted one; `deviance` and `explained`, the part of the deviance that the fit explains, of logistic loss.
 #' @inheritSection flash_kde Errors
 #' @name summary.falkon
 #' @examples
@@ -258,8 +258,8 @@ null_deviance <- function(fit) {
 #' @returns `coef()`: the coefficients of the kernels at the centres, a matrix for several responses. `fitted()`: the
 #'   mean of the response at the rows of the fit; for logistic loss the probability of the second class, or a matrix of
 #'   those of all; for classes by squared loss the function itself. `residuals()`: a vector or matrix in the same form
-#'   (deviance residuals are always one for each row of a logistic fit). `weights()`: those of the rows. `deviance()`: the
-#'   weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
+#'   (deviance residuals are always one for each row of a logistic fit). `weights()`: those of the rows. `deviance()`:
+#'   the weighted sum of squares, or minus twice the log-likelihood. `nobs()`: the number of rows of positive weight.
 #'   `family()`: [stats::gaussian()] or [stats::binomial()]. `variable.names()`: the columns. `formula()` and
 #'   `model.frame()`: of fits by formula; the latter evaluates the data anew.
 #' @inheritSection flash_kde Errors

@@ -2,9 +2,9 @@
 
 #' Kernel regressions as a model of parsnip
 #'
-#' With package parsnip, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`: kernel ridge regression
-#' (mode `"regression"`) and kernel logistic regression (`"classification"`) by [falkon()]. This is the function that it
-#' calls; engine arguments, as `centers`, go on to [falkon()].
+#' With package parsnip, `svm_rbf(mode = , cost = , rbf_sigma = )` has an engine `"flashkernel"`: kernel ridge
+#' regression (mode `"regression"`) and kernel logistic regression (`"classification"`) by [falkon()]. This is the
+#' function that it calls; engine arguments, as `centers`, go on to [falkon()].
 #'
 #' @param x,y As for [falkon()].
 #' @param cost The weight of the losses, as kernlab's `C`: `lambda` is 1 / (2 n cost) for squared loss, 1 / (n cost) for

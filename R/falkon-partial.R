@@ -5,8 +5,8 @@ PARTIAL_PAIRS <- 2e8
 PARTIAL_ROWS <- c(50, 1000)
 
 # A list, by variable, of data frames: `value` (numbers, or a factor of levels or of two numbers), `group` (where there
-# are several responses or classes), `estimate`, and `low` and `high`, NA without standard errors. With the attribute `data`, the variable's own
-# values, for a rug. `variables`: of check_variables().
+# are several responses or classes), `estimate`, and `low` and `high`, NA without standard errors. With the attribute
+# `data`, the variable's own values, for a rug. `variables`: of check_variables().
 partial_dependences <- function(fit, variables, n_grid, se, level, run) {
   job <- list(fit = fit, scale = effect_scale(fit, "response"), run = run)
   at <- partial_rows(fit, n_grid * length(variables))

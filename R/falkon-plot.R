@@ -6,15 +6,17 @@
 #'
 #' For probabilities the first two panels are others: calibration, the share of a class in rows of about the same fitted
 #' probability (up to 20 groups of equally many rows, with intervals of two standard errors), and the ROC curve of each
-#' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to follow them.
+#' class against all others. All are of the rows of the fit: the function is too good there by as much as it is free to
+#' follow them.
 #'
 #' @param x A fit from [falkon()] that keeps its rows.
 #' @param which Some of `"fitted"`, `"residuals"`, `"iterations"` and `"partial"` (not of sparse rows).
 #' @param variables Names of the variables whose partial dependence is shown. `NULL`: the first `max_dims`.
-#' @param se Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to 3,000
-#'   centres.
+#' @param se Whether partial dependence has intervals (not for more than two classes). `NULL`: where there are up to
+#'   3,000 centres.
 #' @param level Of these intervals.
-#' @param n_grid Values of a variable at which partial dependence is computed: a mean over up to 1,000 rows, evenly spread.
+#' @param n_grid Values of a variable at which partial dependence is computed: a mean over up to 1,000 rows, evenly
+#'   spread.
 #' @param max_dims Number of variables shown.
 #' @param points Draw rows as points? A number is the most that are drawn; `TRUE` stands for 2,000.
 #' @param col Colour of the lines and points, several for classes or responses.

@@ -6,8 +6,9 @@
 #' @param type `"response"`: the mean of the response; for factors the class, and for two numbers or logical values
 #'   under logistic loss, as in [stats::glm()], the probability of the larger one. `"link"`: the function itself, for
 #'   logistic loss the log odds of the second class, or a column for each of more classes. `"class"`: the class.
-#'   `"prob"`: a matrix of probabilities with a column for each class, of logistic loss. `"gradient"`: the derivatives of the
-#'   function itself in each column, exact; where a laplacian kernel has a kink, at a centre, that centre counts 0.
+#'   `"prob"`: a matrix of probabilities with a column for each class, of logistic loss. `"gradient"`: the derivatives
+#'   of the function itself in each column, exact; where a laplacian kernel has a kink, at a centre, that centre counts
+#'   0.
 #' @param offset The offset of the new rows, for fits with one. That of a formula is found in `newdata`.
 #' @param se.fit Whether to return standard errors, too, see below.
 #' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
@@ -18,19 +19,20 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #' @details
-#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][falkon-likelihood]): with k the kernels of a
-#' new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][falkon-likelihood] estimates it,
-#' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n \lambda}}.}{sigma
-#' sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
-#' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all rows for
-#' centres both together are the standard error of Gaussian-process regression. That of the intercept is not in them. For
-#' logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link, or of
-#' probabilities by the delta method; intervals of probabilities are those of the link, transformed.
+#' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][falkon-likelihood]): with k the
+#' kernels of a new point x at the centres, W the weights and \eqn{\sigma}{sigma} as [sigma()][falkon-likelihood]
+#' estimates it,
+#' \deqn{\sigma \sqrt{k' (K_{mn} W K_{nm} + n \lambda K_{mm})^{-1} k + \frac{k(x, x) - k' K_{mm}^{-1} k}{n
+#' \lambda}}.}{sigma sqrt(k' (K_mn W K_nm + n lambda K_mm)^-1 k + (k(x, x) - k' K_mm^-1 k) / (n lambda)).}
+#' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
+#' rows for centres both together are the standard error of Gaussian-process regression. That of the intercept is not in
+#' them. For logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link,
+#' or of probabilities by the delta method; intervals of probabilities are those of the link, transformed.
 #' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
 #'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
-#'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`, `lwr` and
-#'   `upr` (an array for several responses, its third dimension), with `se.fit` a list of `fit`, `se.fit`, `df` and
-#'   `residual.scale`.
+#'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
+#'   `lwr` and `upr` (an array for several responses, its third dimension), with `se.fit` a list of `fit`, `se.fit`,
+#'   `df` and `residual.scale`.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -97,8 +99,8 @@ own_rows <- function(fit) {
 }
 
 # list(rows, offset, restore, index, own) of new data in any form that fits take. `restore` makes of a result at these
-# rows, number `index` of newdata, one for all: NA where values are missing, named as the rows are. Where there is no row,
-# the first centre stands in, and no result is of it.
+# rows, number `index` of newdata, one for all: NA where values are missing, named as the rows are. Where there is no
+# row, the first centre stands in, and no result is of it.
 new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, arg = "newdata") {
   if (is.function(newdata) || is_big(newdata) || inherits(newdata, "sparseMatrix")) {
     rows <- falkon_rows(check_rows(newdata, arg, fit$d, fit$names))

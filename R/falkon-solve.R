@@ -42,12 +42,12 @@ weighted_product <- function(system, weights) {
 
 # Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0.
 # `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
-# Returns list(x, iterations, converged, stalled, residual). `save(state)` is called as well, with all that it takes to go
-# on as `state`; a state of `iteration` alone goes on counting.
+# Returns list(x, iterations, converged, stalled, residual). `save(state)` is called as well, with all that it takes to
+# go on as `state`; a state of `iteration` alone goes on counting.
 #
 # The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
-# large the directions begin anew from it. Where it has not fallen since the last time, or rounding has made the operator
-# indefinite, nothing more is to be had: x is the best of these times, and `stalled`.
+# large the directions begin anew from it. Where it has not fallen since the last time, or rounding has made the
+# operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`.
 conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 50, tol = 1e-7, each = NULL, save = NULL,
                                 state = NULL, refresh = 10) {
   scale <- colSums(b^2)

@@ -1,8 +1,8 @@
-# Hold-out error with the real centres along lambda and the number of centres: the preconditioner's T once for each set of
-# centres, and each fit from the last one's coefficients.
+# Hold-out error with the real centres along lambda and the number of centres: the preconditioner's T once for each set
+# of centres, and each fit from the last one's coefficients.
 
-# A data frame (centers, lambda, error), and its best row. The error is mean squared, or log loss. Rows that are held out
-# stay where they are, at weight 0.
+# A data frame (centers, lambda, error), and its best row. The error is mean squared, or log loss. Rows that are held
+# out stay where they are, at weight 0.
 hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
   held <- sort(sample.int(rows$n, min(HELD_ROWS, max(1, rows$n %/% 5))))
   t <- ncol(response$y)

@@ -6,7 +6,8 @@ FINE_STEPS <- 40
 COARSE_ROWS <- 250
 
 # Bandwidths go from a hundredth to fifty times where they start, the noise to a millionth of the signal: beyond,
-# coefficients become so large that their sums cancel. A column at the upper end does not matter, or is as good as linear.
+# coefficients become so large that their sums cancel. A column at the upper end does not matter, or is as good as
+# linear.
 BANDWIDTH_RANGE <- log(c(1e-2, 50))
 NOISE_RANGE <- log(c(1e-6, 1e2))
 

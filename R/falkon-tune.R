@@ -8,47 +8,49 @@
 #' **Criteria**, all of a Gaussian process (kernel ridge regression) on the sample, where the noise is
 #' \eqn{n \lambda}{n lambda} times the variance of the signal:
 #' - `"likelihood"`: the marginal likelihood. With fewer `inducing` rows than `rows` it is its lower bound by Titsias
-#'   (2009), for samples that are too large for the likelihood itself. The bound takes for noise what its few inducing rows cannot
-#'   follow: the likelihood of fewer rows mostly gives the better bandwidths.
+#'   (2009), for samples that are too large for the likelihood itself. The bound takes for noise what its few inducing
+#'   rows cannot follow: the likelihood of fewer rows mostly gives the better bandwidths.
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
-#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to 5,000
+#' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
+#' 5,000
 #'   rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
 #'
-#' Bandwidths and noise are searched by L-BFGS, from where [falkon()] would start, first on a quarter of the sample. A factor
-#' `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss thereafter.
-#' What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows over those of `x`.
+#' Bandwidths and noise are searched by L-BFGS, from where [falkon()] would start, first on a quarter of the sample. A
+#' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
+#' thereafter. What goes over from the sample to all rows is the noise: `lambda` is that of the sample times its rows
+#' over those of `x`.
 #'
-#' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most) of fits with
-#' all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of the least.
-#' Several kernels are compared by the criterion.
+#' **Several values** of `lambda` or `centers` are compared by the error at rows held out (up to 5,000, a fifth at most)
+#' of fits with all other rows; of several numbers of centres the smallest is taken whose error is within 1 percent of
+#' the least. Several kernels are compared by the criterion.
 #'
-#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40 with all
-#' its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one seconds. More than
-#' 1,000 rows seldom give better bandwidths; more centres in the fit do more.
+#' A step takes the time of some four Cholesky factorisations of the sample's kernel matrix, and there are at most 40
+#' with all its rows: with R's own BLAS 1,000 rows take up to half a minute for each kernel, with an optimised one
+#' seconds. More than 1,000 rows seldom give better bandwidths; more centres in the fit do more.
 #'
 #' @inheritParams falkon
 #' @param criterion What is minimised: see Details.
-#' @param structure `"diagonal"`: a bandwidth for each column. `"scalar"`: one factor of the columns' spread. Sparse rows
-#'   have the latter only.
+#' @param structure `"diagonal"`: a bandwidth for each column. `"scalar"`: one factor of the columns' spread. Sparse
+#'   rows have the latter only.
 #' @param kernel One kernel as for [falkon()], or several: a vector of names, or a list.
 #' @param bandwidth `NULL`: searched. Otherwise it stays, and the rest is chosen.
 #' @param lambda `NULL`: searched. One number stays; several are compared.
 #' @param centers As for [falkon()], but several numbers are compared.
 #' @param rows How many rows the sample has.
 #' @param inducing How many of these carry the bound; as many as `rows`, or more: the likelihood itself.
-#' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than the
-#'   search needs the result depends on the machine.
+#' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than
+#'   the search needs the result depends on the machine.
 #' @param refit Fit with what was found?
-#' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For other
-#'   methods, the arguments of the default method.
+#' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For
+#'   other methods, the arguments of the default method.
 #' @returns An object of class `tune_falkon`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
-#'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`, `kernel`,
-#'   `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their root, the
-#'   likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows held out,
-#'   or `NULL`), `seconds`, and `fit`, the fit of [falkon()] to all rows. `falkon(tuned, ...)` fits anew with these
-#'   numbers; `predict(tuned, ...)` is that of the fit. `plot()` shows the criterion along the search and the relevance of the
-#'   columns: their spread over their bandwidth.
+#'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
+#'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
+#'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
+#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [falkon()] to all rows. `falkon(tuned, ...)` fits anew with
+#'   these numbers; `predict(tuned, ...)` is that of the fit. `plot()` shows the criterion along the search and the
+#'   relevance of the columns: their spread over their bandwidth.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.

@@ -14,47 +14,50 @@
 #' signal. `n` counts rows, also those of weight 0: a row of weight 2 is two rows where `lambda * n` is the same. A
 #' factor `y` of two classes is fitted as -1 and 1, one of more as one column for each class against all others.
 #'
-#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha' K
-#' alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For more
-#' than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class, penalised
-#' alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows weighted by
-#' `class_weights`, too. With penalty, also classes that can be told apart without error have finite coefficients.
+#' **Logistic loss**: the (weighted) mean negative log-likelihood plus \eqn{\lambda \alpha' K \alpha / 2}{lambda alpha'
+#' K alpha / 2}, by Newton's method with penalties that fall to `lambda`, each step by a few conjugate gradients. For
+#' more than two classes it is the multinomial likelihood (softmax), with a column of coefficients for each class,
+#' penalised alike: their sum is 0, and the order of the classes does not matter. `"weighted"` is the same with rows
+#' weighted by `class_weights`, too. With penalty, also classes that can be told apart without error have finite
+#' coefficients.
 #'
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
 #' (weighted) shares of the classes, for more than two their logs, centred.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
-#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns, by
-#' some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
+#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns,
+#' by some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
-#' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge leverage
-#' scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
+#' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge
+#' leverage scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
 #'
-#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half of its
-#' free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say of the
-#' matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"` and `"imq"`
-#' in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes time linear in
-#' `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two cores.
+#' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
+#' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
+#' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
+#' and `"imq"` in few dimensions), to a tolerance far below `tol` unless `control` has one. Each iteration then takes
+#' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
+#' cores.
 #'
-#' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU and,
-#' by default, in single precision with short sums in double on GPUs, which suffices down to the error of the method
-#' itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
+#' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU
+#' and, by default, in single precision with short sums in double on GPUs, which suffices down to the error of the
+#' method itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
 #' `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and a hundred times as much where
 #' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
-#' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises less than `tol` times the objective, much as
-#' [stats::glm()] does. With `validation`, the iterate of the least error is kept: of the root mean square or the part of
-#' wrong classes for squared loss, of the mean negative log-likelihood for logistic loss.
+#' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises
+#' less than `tol` times the objective, much as [stats::glm()] does. With `validation`, the iterate of the least error
+#' is kept: of the root mean square or the part of wrong classes for squared loss, of the mean negative log-likelihood
+#' for logistic loss.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
 #'   are lists of `x`, `y` and perhaps `weights`, or a formula.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
 #' @param kernel A kernel's name, `r kernel_names()`, or one with parameters, of [kernel_spec()].
-#' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d` **variance**
-#'   matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
+#' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d`
+#'   **variance** matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
 #' @param lambda The penalty, for each row. `NULL`: chosen from the data.
 #' @param centers A number, indices of rows, or a matrix with the columns of `x`. `NULL`: `10 sqrt(n)`.
 #' @param center_method How a number of centres is drawn: `"uniform"`, `"rpcholesky"`, `"leverage"` or `"kmeans++"`.
@@ -65,27 +68,28 @@
 #'   that all classes weigh the same.
 #' @param offset Known part of the link for each row, not fitted, or `NULL`.
 #' @param intercept Whether there is one.
-#' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if `centers`
-#'   says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger penalties
-#'   included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no regularisation.
+#' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if
+#'   `centers` says nothing.
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger
+#'   penalties included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no
+#'   regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that.
-#' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the error is
-#'   measured in each iteration. `NULL`: none.
+#' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the
+#'   error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
 #'   after a crash or an interrupt does so. It is deleted at the end. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
-#' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of it, and
-#'   returned.
+#' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
+#'   it, and returned.
 #' @param subset,weights,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].
 #' @param ... For methods; for the formula and the data-frame method, the arguments of the default method.
 #' @returns An object of class `falkon`, a list with the `coefficients` (`m` x number of responses), the
-#'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of the
-#'   iterations (a data frame), `converged`, `iterations`, `jitter` and what the fit was made with.
+#'   `intercept`, the `centers` and their `center_index` among the rows, `kernel`, `bandwidth`, `lambda`, the `trace` of
+#'   the iterations (a data frame), `converged`, `iterations`, `jitter` and what the fit was made with.
 #' @references Meanti, G., Carratino, L., Rosasco, L. and Rudi, A. (2020) Kernel methods through the roof: handling
 #'   billions of points efficiently. \doi{10.48550/arXiv.2006.10350}
 #'

@@ -1,8 +1,9 @@
 # Matrices of kernels as numbers, and the preconditioner that is made of them: T'T = K + jitter, A'A = scale T W T' +
-# lambda I, both in one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All of its .Call()s stand here.
+# lambda I, both in one m x m matrix on the host or on a GPU (src/core/preconditioner.h). All of its .Call()s stand
+# here.
 
-# The matrix of kernels in double, exact to rounding: rows `at` (a checked matrix; NULL: the sources themselves), columns
-# the sources.
+# The matrix of kernels in double, exact to rounding: rows `at` (a checked matrix; NULL: the sources themselves),
+# columns the sources.
 kernel_matrix_of <- function(sources, at, run) .Call(ffi_kernel_matrix, sources, at, run)
 
 # T of `K`: sources (of sum_sources(), their points the centres) or a symmetric matrix, with `diagonal` (a number, or
