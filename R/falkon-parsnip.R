@@ -16,10 +16,9 @@
 #' @inheritSection flash_kde Errors
 #' @export
 #' @keywords internal
-#' @examplesIf requireNamespace("parsnip", quietly = TRUE)
-#' spec <- parsnip::set_engine(parsnip::svm_rbf(mode = "regression", cost = 10), "flashkernel")
-#' fit <- parsnip::fit(spec, mpg ~ wt + hp, data = mtcars)
-#' predict(fit, head(mtcars))
+#' @examples
+#' # what parsnip calls, for svm_rbf(mode = "regression", cost = 10) |> set_engine("flashkernel")
+#' falkon_svm_rbf(as.matrix(mtcars[c("wt", "hp")]), mtcars$mpg, cost = 10)
 falkon_svm_rbf <- function(x, y, cost = NULL, rbf_sigma = NULL, ...) {
   lambda <- if (!is.null(cost)) 1 / ((if (is.factor(y)) 1 else 2) * NROW(x) * check_penalty(cost, "cost"))
   bandwidth <- if (!is.null(rbf_sigma)) 1 / sqrt(2 * check_penalty(rbf_sigma, "rbf_sigma"))

@@ -97,8 +97,8 @@ plan_memory <- function(rows, m, t, backend, factor) {
   list(host = host, device = device)
 }
 
-#' @rdname falkon
 #' @export
+#' @noRd
 print.falkon_plan <- function(x, ...) {
   cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
     whole(x$m), " centres", if (x$t > 1) paste0(", ", x$t, " responses"), ", ", x$iterations, " iterations\n", sep = "")

