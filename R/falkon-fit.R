@@ -13,6 +13,7 @@ fit_falkon <- function(rows, response, spec, run) {
     offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
     validation = check_validation(spec$validation, rows, response, spec), error = LOSSES[[spec$loss]]$error, task = task
   )
+  if (spec$plan && spec$exact) stop_argument("plan", "is for fits with centres: give `centers`")
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   new_falkon(problem, response, spec, solved)

@@ -8,7 +8,7 @@ PROBE_CENTERS <- c(cpu = 800, cuda = 8000)
 plan_fit <- function(problem, spec, run) {
   rows <- problem$rows
   t <- ncol(problem$y)
-  m <- if (spec$exact) rows$n else center_count(spec$centers, rows$n)
+  m <- center_count(spec$centers, rows$n)
   backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
   some <- min(m, PROBE_CENTERS[[backend]])
   factor <- probe_preconditioner(rows, spec, unique(c(max(1, some %/% 2), some)), run)

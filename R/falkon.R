@@ -29,8 +29,10 @@
 #' by some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
-#' `"rpcholesky"` by randomly pivoted Cholesky, which suits smooth kernels best; `"leverage"` by approximate ridge
-#' leverage scores; `"kmeans++"` far from each other. Exact duplicates among them are merged.
+#' `"rpcholesky"` by randomly pivoted Cholesky (of up to 2,896 pivots on a sample of the rows; what is more is drawn at
+#' random), `"leverage"` by approximate ridge leverage scores (of up to 1,000 landmarks), `"kmeans++"` far from each
+#' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
+#' clusters; on rows like those of training the error was that of `"uniform"`. Exact duplicates are merged.
 #'
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
@@ -43,7 +45,9 @@
 #' and, by default, in single precision with short sums in double on GPUs, which suffices down to the error of the
 #' method itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
 #' `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and a hundred times as much where
-#' that is not enough; the fit tells. When nothing helps it is an error of class `flashkernel_error_singular`.
+#' that is not enough, or where conjugate gradients stall; the fit tells. In single precision on GPUs the centres
+#' are moved by up to a millionth of a bandwidth, to where tensor cores can hold them. When nothing helps it is an error
+#' of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
 #' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises
@@ -53,7 +57,8 @@
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
 #'   `dgRMatrix` of package Matrix, a `big.matrix`, a function that yields chunks as for [kernel_matvec()], whose chunks
-#'   are lists of `x`, `y` and perhaps `weights`, or a formula.
+#'   are lists of `x`, `y` and perhaps `weights`, or a formula. A function is read once for each product: it must begin
+#'   again after its `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
 #' @param kernel A kernel's name, `r kernel_names()`, or one with parameters, of [kernel_spec()].
 #' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d`
@@ -74,15 +79,15 @@
 #'   penalties included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no
 #'   regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
-#'   off the objective, relative to that.
+#'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.
 #' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the
 #'   error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
-#'   after a crash or an interrupt does so. It is deleted at the end. `NULL`: none.
+#'   after a crash or an interrupt does so. It is deleted at the end. For fits with centres. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
-#'   it, and returned.
+#'   it, and returned. For fits with centres.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].

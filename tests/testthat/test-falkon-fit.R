@@ -238,6 +238,9 @@ test_that("a plan tells what a fit would need, and fits nothing", {
   expect_identical(plan$memory$host[["preconditioner"]], 8 * 10 * 11)
   expect_true(all(plan$seconds > 0))
   expect_output(print(plan), "40 rows, 3 columns, 10 centres")
+  expect_error(
+    falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, plan = TRUE), class = "flashkernel_error_argument"
+  )
 })
 
 test_that("times that grow with the square and the cube are told apart", {
