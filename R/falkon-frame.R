@@ -1,6 +1,7 @@
 # Formulas with a response: what columns they make, at the fit and again in predict().
 
-# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response). `call` is the matched call of the
+# list(points, y, weights, offset, terms, xlevels, contrasts, na.action, response, variables, frame, row_names): `frame`
+# has the variables as they are in the data. `call` is the matched call of the
 # method, `frame` where the user called it.
 response_frame <- function(call, data, frame, na.action) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
@@ -36,6 +37,15 @@ variable_frame <- function(call, terms, data, frame) {
 # The rows of a frame without those that `lost` numbers. Columns are shared where none is.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
 
+# A fit with what its columns were made of: new data are read by that, and effects are of these variables.
+with_frame <- function(fit, frame) {
+  parts <- intersect(c("terms", "xlevels", "contrasts", "na.action", "response", "variables"), names(frame))
+  fit[parts] <- frame[parts]
+  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
+  fit$row_names <- kept_names(frame$row_names, fit$held)
+  fit
+}
+
 # Row names that somebody gave, NULL where there are none but numbers.
 own_row_names <- function(x) {
   if (is.data.frame(x)) {
@@ -55,10 +65,12 @@ omit_missing <- function(made, na.action) {
   kept
 }
 
-# list(points, terms, xlevels, contrasts) of a data frame with factors.
-frame_columns <- function(terms, data, arg) {
-  made <- stats::model.frame(terms, data, na.action = stats::na.pass)
-  model_columns(attr(made, "terms"), made, arg)
+# The same of all columns of a data frame with factors.
+frame_columns <- function(data, arg) {
+  made <- stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass)
+  c(model_columns(attr(made, "terms"), made, arg), list(
+    variables = names(data), frame = data, row_names = own_row_names(data)
+  ))
 }
 
 # The columns that the terms make, without the constant one: kernels do not see it.
@@ -69,7 +81,7 @@ model_columns <- function(terms, made, arg) {
   design <- tryCatch(stats::model.matrix(terms, made), error = \(e) {
     stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
   })
-  points <- design[, colnames(design) != "(Intercept)", drop = FALSE]
+  points <- without_constant(design)
   if (ncol(points) == 0) stop_argument(arg, "must name at least one variable: found none")
   list(
     points = check_points(points, arg), terms = terms, xlevels = stats::.getXlevels(terms, made),
@@ -93,9 +105,10 @@ model_newdata <- function(fit, newdata, arg = "newdata") {
   )
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
   design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
-  points <- design[, colnames(design) != "(Intercept)", drop = FALSE]
-  list(points = points, offset = stats::model.offset(made))
+  list(points = without_constant(design), offset = stats::model.offset(made))
 }
+
+without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
 
 known_levels <- function(x, levels, name, arg) {
   found <- as.character(x)
@@ -119,7 +132,7 @@ validation_frame <- function(data, frame) {
   made <- stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels)
   design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
   list(
-    x = design[, colnames(design) != "(Intercept)", drop = FALSE], y = stats::model.response(made),
+    x = without_constant(design), y = stats::model.response(made),
     offset = stats::model.offset(made)
   )
 }

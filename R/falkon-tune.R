@@ -110,8 +110,8 @@ tune_falkon.data.frame <- function(x, y, ...) {
   if (all(vapply(x, is_number, NA))) {
     tuned <- tune_falkon.default(as_points(x, "x"), y, ...)
   } else {
-    frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
-    tuned <- with_frame(tune_falkon.default(frame$points, y, ...), frame)
+    frame <- frame_columns(x, "x")
+    tuned <- tuned_with_frame(tune_falkon.default(frame$points, y, ...), frame)
   }
   tuned$call <- match.call()
   tuned$call[[1]] <- quote(tune_falkon)
@@ -126,16 +126,16 @@ tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offs
   tuned <- do.call(tune_falkon.default, c(
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
   ))
-  tuned <- with_frame(tuned, frame)
+  tuned <- tuned_with_frame(tuned, frame)
   tuned$call <- call
   tuned$call[[1]] <- quote(tune_falkon)
   tuned
 }
 
-# What new data are read by.
-with_frame <- function(tuned, frame) {
-  tuned$frame <- frame[intersect(names(frame), c("terms", "xlevels", "contrasts", "na.action", "response"))]
-  if (!is.null(tuned$fit)) tuned$fit[names(tuned$frame)] <- tuned$frame
+# The fits of it are by the same formula or data frame.
+tuned_with_frame <- function(tuned, frame) {
+  tuned$frame <- frame[setdiff(names(frame), c("points", "y", "weights", "offset"))]
+  if (!is.null(tuned$fit)) tuned$fit <- with_frame(tuned$fit, tuned$frame)
   tuned
 }
 
@@ -149,7 +149,7 @@ falkon.tune_falkon <- function(x, ...) {
   fit <- do.call(falkon.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
     call("$", quote(arguments), as.name(name))
   }))
-  if (!is.null(x$frame)) fit[names(x$frame)] <- x$frame
+  if (!is.null(x$frame) && inherits(fit, "falkon")) fit <- with_frame(fit, x$frame)
   fit$call <- falkon_call(match.call())
   fit
 }

@@ -80,8 +80,8 @@
 #'   regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.
-#' @param validation A fraction of the rows to hold out (drawn at random), or `list(x = , y = )` of others, at which the
-#'   error is measured in each iteration. `NULL`: none.
+#' @param validation A fraction of the rows to hold out (drawn at random; not of rows in chunks), or `list(x = , y = )` of
+#'   others, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
 #'   after a crash or an interrupt does so. It is deleted at the end. For fits with centres. `NULL`: none.
@@ -151,12 +151,9 @@ falkon.data.frame <- function(x, y, ...) {
   if (all(vapply(x, is_number, NA))) {
     fit <- falkon.default(as_points(x, "x"), y, ...)
   } else {
-    frame <- frame_columns(stats::terms(~ ., data = x), x, "x")
+    frame <- frame_columns(x, "x")
     fit <- falkon.default(frame$points, y, ...)
-    if (inherits(fit, "falkon_plan")) return(fit)
-    fit[c("terms", "xlevels", "contrasts")] <- frame[c("terms", "xlevels", "contrasts")]
-    fit$variables <- names(x)
-    if (!is.null(fit$data)) fit$data$frame <- frame_rows(x, fit$held)
+    if (inherits(fit, "falkon")) fit <- with_frame(fit, frame)
   }
   if (inherits(fit, "falkon_plan")) return(fit)
   fit$row_names <- kept_names(own_row_names(x), fit$held)
@@ -175,10 +172,7 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), options
   ))
   if (inherits(fit, "falkon_plan")) return(fit)
-  parts <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables")
-  fit[parts] <- frame[parts]
-  if (!is.null(fit$data)) fit$data$frame <- frame_rows(frame$frame, fit$held)
-  fit$row_names <- kept_names(frame$row_names, fit$held)
+  fit <- with_frame(fit, frame)
   fit$call <- falkon_call(call)
   fit
 }
@@ -270,6 +264,9 @@ hold_out <- function(rows, response, spec) {
   part <- spec$validation
   if (!is.finite(part) || part <= 0 || part >= 1) {
     stop_argument("validation", "must be a fraction of the rows, between 0 and 1: found ", describe(part))
+  }
+  if (inherits(rows, "rows_chunks")) {
+    stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
   index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
   pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]

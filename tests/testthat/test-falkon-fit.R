@@ -270,6 +270,11 @@ test_that("arguments that cannot be are named", {
   refuse("loss", x, y, loss = "hinge")
   refuse("start", x, y, start = 1)
   refuse("validation", x, y, bandwidth = 1, lambda = 1, validation = 2)
+  chunks <- local({
+    ended <- TRUE
+    \() if (ended <<- !ended) NULL else x
+  })
+  refuse("validation", chunks, y, bandwidth = 1, lambda = 1, centers = x[1:3, ], validation = 0.2)
   refuse("checkpoint", x, y, checkpoint = 1)
   refuse("formula", ~wt, mtcars)
 })

@@ -217,6 +217,12 @@ test_that("data frames and formulas are tuned as they are fitted", {
   expect_length(predict(tuned, iris[1:3, 2:5]), 3)
 })
 
+test_that("fits of a tuned formula know its variables, as those of falkon() do", {
+  tuned <- tune_falkon(mpg ~ wt + hp + factor(gear), data = mtcars, kernel = "gaussian", rows = 30)
+  expect_identical(unique(marginal_effects(tuned$fit)$term), c("wt", "hp", "gear"))
+  expect_identical(names(fitted(tuned$fit)), rownames(mtcars))
+})
+
 test_that("arguments are checked, and time is kept", {
   case <- tune_case(50)
   bad <- \(...) expect_error(tune_falkon(case$x, case$y, ...), class = "flashkernel_error_argument")
