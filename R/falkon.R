@@ -41,7 +41,9 @@
 #' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
 #' cores.
 #'
-#' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU
+#' **Precision**: the preconditioner is computed in double, but for its second factor beside products in single
+#' precision on GPUs, from some 16,000 centres on: that comes from tensor cores, with the digits of single precision,
+#' which changes how fast iterations converge by next to nothing, and the solution not at all. Products with the kernel matrix are in double on the CPU
 #' and, by default, in single precision with short sums in double on GPUs, which suffices down to the error of the
 #' method itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
 #' `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and a hundred times as much where

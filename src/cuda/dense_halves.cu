@@ -16,11 +16,12 @@
 enum { PARTS = FK_HALVES_PARTS };
 enum { THREADS = 256, WARP = 32, MOST_BLOCKS = 65535 };
 
-/* What a column is multiplied by. A number that is none, or is not finite, shows in the product. */
+/* What a column is multiplied by. What is not finite shows in the product. */
 static __global__ void scale_kernel(const double *A, int64_t ld, int64_t n, double *scale) {
   __shared__ double largest[THREADS / WARP];
   const double *column = A + blockIdx.x * ld;
   double most = 0;
+#pragma unroll 4
   for (int64_t i = threadIdx.x; i < n; i += THREADS) most = fmax(most, fabs(column[i]));
   for (int lanes = WARP / 2; lanes > 0; lanes /= 2) most = fmax(most, __shfl_down_sync(0xffffffffu, most, lanes));
   if (threadIdx.x % WARP == 0) largest[threadIdx.x / WARP] = most;
@@ -46,15 +47,22 @@ static __global__ void split_kernel(const double *A, int64_t ld, int64_t n, int6
   }
 }
 
-/* C = beta C + alpha S, but for the scales; beta 0: C is not read. */
-static __global__ void add_kernel(const float *S, int64_t ld_s, const double *scale_a, const double *scale_b,
-                                  double alpha, double beta, double *C, int64_t ld, int64_t n, int64_t d) {
+/* Sums of floats, and what brings them to a matrix. */
+struct sums {
+  float *of;
+  int64_t ld;
+  const double *scale_a, *scale_b;
+  double alpha, beta;
+};
+
+/* C = beta C + alpha A'B; beta 0: C is not read. */
+static __global__ void add_kernel(const struct sums S, double *C, int64_t ld, int64_t n, int64_t d) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   if (i >= n) return;
   for (int64_t j = blockIdx.y; j < d; j += gridDim.y) {
-    const double sum = alpha * ((double)S[i + j * ld_s] / scale_a[i] / scale_b[j]);
+    const double sum = S.alpha * ((double)S.of[i + j * S.ld] / S.scale_a[i] / S.scale_b[j]);
     double *to = C + i + j * ld;
-    *to = beta == 0 ? sum : beta * *to + sum;
+    *to = S.beta == 0 ? sum : S.beta * *to + sum;
   }
 }
 
@@ -89,32 +97,31 @@ static enum fk_status split(struct fk_cuda_context *context, const struct side *
   return FK_STATUS_OK;
 }
 
-/* S += A'B of some rows; the first of them: S = A'B. */
+/* S += A'B of some rows, in halves; of the first ones: S = A'B. */
 static enum fk_status multiply_chunk(struct fk_cuda_context *context, cublasHandle_t blas,
-                                     const struct side sides[2], int64_t first, float *S, int64_t ld,
+                                     const struct side sides[2], int64_t first, const struct sums *S,
                                      struct fk_error *err) {
   const int64_t rows = fk_smaller(FK_HALVES_ROWS, sides[0].from->n - first),
                 padded = fk_padded(rows, FK_HALVES_PADDED), k = PARTS * padded;
   const float one = 1, before = first > 0;
   for (int i = 0; i < 2; i++) FK_TRY(split(context, &sides[i], first, rows, padded, err));
   FK_CUBLAS_TRY(fk_cublas.gemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, sides[0].from->d, sides[1].from->d, k, &one,
-                               sides[0].parts, CUDA_R_16F, k, sides[1].parts, CUDA_R_16F, k, &before, S,
-                               CUDA_R_32F, ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+                               sides[0].parts, CUDA_R_16F, k, sides[1].parts, CUDA_R_16F, k, &before, S->of,
+                               CUDA_R_32F, S->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   return FK_STATUS_OK;
 }
 
 static enum fk_status multiply(struct fk_cuda_context *context, cublasHandle_t blas, struct fk_cuda_arena *arena,
-                               double alpha, struct side sides[2], double beta, const struct fk_dense *C,
+                               struct side sides[2], struct sums *S, const struct fk_dense *C,
                                struct fk_error *err) {
-  const int64_t n = sides[0].from->n, room = fk_padded(fk_smaller(n, FK_HALVES_ROWS), FK_HALVES_PADDED),
-                ld = fk_padded(C->n, FK_HALVES_PADDED);
-  float *S;
-  FK_TRY(fk_cuda_take(context, arena, ld * C->d, &S, err));
+  const int64_t n = sides[0].from->n, room = fk_padded(fk_smaller(n, FK_HALVES_ROWS), FK_HALVES_PADDED);
+  S->ld = fk_padded(C->n, FK_HALVES_PADDED);
+  FK_TRY(fk_cuda_take(context, arena, S->ld * C->d, &S->of, err));
   for (int i = 0; i < 2; i++) FK_TRY(take_side(context, arena, room, &sides[i], err));
+  S->scale_a = sides[0].scale, S->scale_b = sides[1].scale;
   for (int64_t first = 0; first < n; first += FK_HALVES_ROWS)
-    FK_TRY(multiply_chunk(context, blas, sides, first, S, ld, err));
-  add_kernel<<<grid_of(C->n, C->d), THREADS, 0, context->stream>>>(S, ld, sides[0].scale, sides[1].scale, alpha,
-                                                                   beta, (double *)C->data, C->ld, C->n, C->d);
+    FK_TRY(multiply_chunk(context, blas, sides, first, S, err));
+  add_kernel<<<grid_of(C->n, C->d), THREADS, 0, context->stream>>>(*S, (double *)C->data, C->ld, C->n, C->d);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -123,9 +130,10 @@ enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle
                                    const struct fk_dense *A, const struct fk_dense *B, double beta,
                                    const struct fk_dense *C, struct fk_error *err) {
   struct side sides[2] = {{A, NULL, NULL, 2}, {B, NULL, NULL, 1}};
+  struct sums S = {NULL, 0, NULL, NULL, alpha, beta};
   struct fk_cuda_arena arena = {};
   if (C->n == 0 || C->d == 0) return FK_STATUS_OK;
-  enum fk_status status = multiply(context, blas, &arena, alpha, sides, beta, C, err);
+  enum fk_status status = multiply(context, blas, &arena, sides, &S, C, err);
   fk_cuda_arena_free(context, &arena);
   return status;
 }
