@@ -31,8 +31,9 @@ enum fk_dense_flag {
   FK_TRANSPOSED = 4,   /* A is */
   FK_TRANSPOSED_B = 8, /* of gemm */
   /* Of gemm, of doubles with FK_TRANSPOSED alone: devices take two halves for each number of A and B, hi + lo, and
-   * their tensor cores add up hi hi + hi lo + lo hi in floats. The result is off by about 2^-20 of the norms of
-   * the two columns, however large these are. The host does it in double. */
+   * tensor cores add up hi hi + hi lo + lo hi in floats. That is off by some 2^-20 of the norms of two columns,
+   * 2^-15 where all terms of long sums have one sign, however large or small the columns are. The host takes
+   * doubles. */
   FK_HALVES = 16
 };
 

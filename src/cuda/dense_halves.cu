@@ -1,10 +1,10 @@
-/* C = alpha A'B + beta C of doubles by tensor cores: each number is hi + lo, two halves, and a column of A'B one
- * of floats, hi hi + hi lo + lo hi. What lo leaves out is 2^-22 of a number.
+/* C = alpha A'B + beta C of doubles by tensor cores: each number is two halves, hi + lo, and sums of hi hi + hi lo
+ * + lo hi are floats. What the halves leave out is 2^-22 of a number.
  *
  * Columns are multiplied by powers of two first, so that the largest number of each is near 2^14: halves reach
- * from 2^-24 to 2^16, and the columns of a factor of a kernel matrix are of very different sizes. What lies below
- * 2^-39 of a column's largest is lost. Sums of floats are no longer than FK_HALVES_ROWS: tensor cores cut bits
- * off, always towards 0. Beside the sums of such a chunk, which are rounded, that is what the error comes from.
+ * from 2^-24 to 2^16, and the columns of a kernel matrix' factor are of very different sizes. What lies below
+ * 2^-39 of a column's largest number is lost. Tensor cores cut bits off their sums, always towards 0: so these are
+ * of no more than FK_HALVES_ROWS rows each, and added to those of other rows by rounding.
  */
 #include <cuda_fp16.h>
 
