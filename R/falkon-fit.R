@@ -83,8 +83,13 @@ system_of <- function(problem, chosen, spec, run) {
   centers <- falkon_centers(points, spec$L, spec$kernel)
   # of the diagonal, for each centre: what rounding of the products does not notice
   jitter <- if (by$precision == "double") 1e-13 else 1e-10
-  P <- new_preconditioner(centers_kernel(centers, run), run, jitter)
+  P <- preconditioner_of(centers, run, by, jitter)
   falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
+}
+
+# Beside products in single precision, A is of products of halves where that is faster (src/core/tiled.h).
+preconditioner_of <- function(centers, run, by, jitter) {
+  new_preconditioner(centers_kernel(centers, run), replace(run, "precision", by$precision), jitter)
 }
 
 # A function that names what has just ended, and returns the seconds of all stages so far.
@@ -151,7 +156,8 @@ solve_normal <- function(system, b, spec, each, save) {
     jitter <- STALLED_JITTER * P$jitter
     if (!solved$stalled || solved$residual < STALLED_RESIDUAL || jitter > MOST_JITTER) break
     free_preconditioner(P)
-    system$preconditioner <- new_preconditioner(centers_kernel(system$centers, system$run), system$run, jitter)
+    by <- products_by(system$rows, system$centers$m, spec, system$run)
+    system$preconditioner <- preconditioner_of(system$centers, system$run, by, jitter)
     state <- list(iteration = solved$iterations)
   }
   c(list(coefficients = alpha, jitter = P$jitter), solved[c("iterations", "converged", "stalled", "residual")])

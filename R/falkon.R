@@ -41,13 +41,15 @@
 #' time linear in `n`, and Gaussian-process regression on a million rows in 3 dimensions some minutes at most on two
 #' cores.
 #'
-#' **Precision**: the preconditioner is computed in double. Products with the kernel matrix are in double on the CPU
-#' and, by default, in single precision with short sums in double on GPUs, which suffices down to the error of the
-#' method itself; `flash_control(precision = "double")` asks for more. To factorise the centres' kernel matrix a
-#' `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and a hundred times as much where
-#' that is not enough, or where conjugate gradients stall; the fit tells. In single precision on GPUs the centres
-#' are moved by up to a millionth of a bandwidth, to where tensor cores can hold them. When nothing helps it is an error
-#' of class `flashkernel_error_singular`.
+#' **Precision**: the preconditioner is computed in double, but for its second factor beside products in single
+#' precision on GPUs, from some 16,000 centres on: that comes from tensor cores, with the digits of single precision,
+#' which changes how fast iterations converge by next to nothing, and the solution not at all. Products with the kernel
+#' matrix are in double on the CPU and, by default, in single precision with short sums in double on GPUs, which
+#' suffices down to the error of the method itself; `flash_control(precision = "double")` asks for more. To factorise
+#' the centres' kernel matrix a `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and
+#' a hundred times as much where that is not enough, or where conjugate gradients stall; the fit tells. In single
+#' precision on GPUs the centres are moved by up to a millionth of a bandwidth, to where tensor cores can hold them.
+#' When nothing helps it is an error of class `flashkernel_error_singular`.
 #'
 #' **Convergence**: until the residual is `tol` times what it was, or `max_iter`. Few iterations (5 to 20) are a
 #' regularisation of their own, and often enough; small penalties take more. Newton's method ends when a step promises

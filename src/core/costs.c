@@ -157,13 +157,14 @@ const struct fk_costs fk_costs = {
     /* On the host, one thread of a Xeon with AVX-512 and the reference BLAS: potrf of an order of 2000 in 0.26 s
      * by blocks of 48, 0.30 of 32 or 64, 0.41 of 128, 1.9 s by the library; of 300 in 3 ms and 5 (preconditioner.R
      * as a whole). On an H200 gemm does 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on
-     * (shared/FALKON.md, A5). With a tuned BLAS blocks are for interrupts
-     * alone. Strips and tiles: no script. .device: arithmetic, no script; two cores take half a second for
-     * the factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
+     * (shared/FALKON.md, A5). With a tuned BLAS blocks are for interrupts alone. Strips and tiles: no script.
+     * .whole_halves: a guess, not measured. .device: arithmetic, no script; two cores take half a second for the
+     * factors of an order of 2000 and an iteration's solves, which is what CUDA takes to start. */
     .dense = {.whole = {128, 1024, 1 << 15},
               .block = {48, 512, 4096},
               .strip = {4096, 4096, 1 << 15},
               .tile = 2048,
+              .whole_halves = 1 << 14,
               .device = 2000},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in

@@ -139,6 +139,7 @@ struct fk_dense_costs {
   int64_t block[FK_DENSE_PLACES]; /* ... of this one ... */
   int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
   int64_t tile;                   /* on devices larger ones are block columns of this width */
+  int64_t whole_halves;           /* so are those above this order whose products may be of halves */
   double device;                  /* from this order on a device has them, where there is one */
 };
 

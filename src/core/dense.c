@@ -54,6 +54,7 @@ enum fk_status fk_dense_check_gemm(unsigned flags, const struct fk_dense *A, con
   bool fine = is_a(A, transposed ? inner : C->n, transposed ? C->n : inner, C->type) &&
               is_a(B, transposed_b ? C->d : inner, transposed_b ? inner : C->d, C->type) &&
               is_a(C, C->n, C->d, C->type);
+  if (flags & FK_HALVES) fine = fine && transposed && !transposed_b && C->type == FK_DOUBLE;
   return verdict(fine, "gemm", A, B, err);
 }
 

@@ -28,8 +28,13 @@ struct fk_dense {
 enum fk_dense_flag {
   FK_UPPER = 1,
   FK_RIGHT = 2,
-  FK_TRANSPOSED = 4,  /* A is */
-  FK_TRANSPOSED_B = 8 /* of gemm */
+  FK_TRANSPOSED = 4,   /* A is */
+  FK_TRANSPOSED_B = 8, /* of gemm */
+  /* Of gemm, of doubles with FK_TRANSPOSED alone: devices take two halves for each number of A and B, hi + lo, and
+   * tensor cores add up hi hi + hi lo + lo hi in floats. That is off by some 2^-20 of the norms of two columns,
+   * 2^-15 where all terms of long sums have one sign, however large or small the columns are. The host takes
+   * doubles. */
+  FK_HALVES = 16
 };
 
 /* The matrix that is named last is overwritten. Of a triangle, the other one is neither read nor written, but by
@@ -118,6 +123,15 @@ static inline struct fk_dense fk_dense_part(const struct fk_dense *A, int64_t ro
 static inline struct fk_dense fk_dense_diagonal(const struct fk_dense *A) {
   struct fk_dense diagonal = {A->data, A->type, 1, A->n, A->ld + 1, A->place};
   return diagonal;
+}
+
+/* gemm with FK_HALVES: rows of A and B that are halves at a time, and the bytes that it works in where A and B
+ * have no more than `rows` rows, C no more than `side` rows and columns. */
+enum { FK_HALVES_ROWS = 4096, FK_HALVES_PARTS = 3, FK_HALVES_PADDED = 64 };
+static inline double fk_halves_bytes(int64_t rows, int64_t side) {
+  const int64_t at_once = rows < FK_HALVES_ROWS ? rows + FK_HALVES_PADDED : FK_HALVES_ROWS;
+  const int64_t halves = 2 * FK_HALVES_PARTS * at_once, floats = side + FK_HALVES_PADDED, doubles = 2;
+  return (double)side * (double)(2 * halves + 4 * floats + 8 * doubles);
 }
 
 /* ---- for the tables: FK_STATUS_INTERNAL where matrices do not go together ---------------------- */

@@ -170,7 +170,9 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   struct fk_preconditioner *P = calloc(1, sizeof *P);
   double *numbers = malloc(2 * sizeof *numbers * (size_t)spec->m);
   struct build b = {.spec = spec, .opts = opts, .diagonal = numbers};
-  struct fk_tiled_spec where = {.m = spec->m};
+  /* K from the points is in double whatever is asked for; A only says how fast iterations converge */
+  struct fk_tiled_spec where = {
+      .m = spec->m, .halves = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST};
   enum fk_status status = P && numbers ? FK_STATUS_OK : out_of_memory(err, spec->m);
   *facts = (struct fk_preconditioner_facts){.backend = ""};
   if (!status) {

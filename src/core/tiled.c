@@ -16,8 +16,9 @@ static double column_bytes(const struct fk_tiled *t) {
 /* What operations need of a device beside block columns that stay: buffers, and what libraries work in. */
 static double bytes_beside(const struct fk_tiled *t, const struct fk_tiled_spec *spec) {
   const double side = (double)fk_smaller(t->block, fk_costs.dense.tile);
-  return 4 * (double)sizeof(double) * side * side + (t->count > 1 ? FK_TILED_BUFFERS * column_bytes(t) : 0) +
-         spec->beside;
+  const double whole = 4 * (double)sizeof(double) * side * side + spec->beside;
+  if (t->count == 1) return whole;
+  return whole + FK_TILED_BUFFERS * column_bytes(t) + (spec->halves ? fk_halves_bytes(t->m, t->block) : 0);
 }
 
 /* Do all stay on devices of so many bytes, and leave a little to others? */
@@ -39,7 +40,8 @@ static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_
   *bytes = spec->most > 0 ? spec->most : INFINITY;
   for (int g = 0; g < t->n_devices && !status; g++) {
     double room = 0;
-    status = t->ops->room(t->devices[g], &room, err);
+    status = t->ops->ready(t->devices[g], NULL, err); /* a device may not have been started */
+    if (!status) status = t->ops->room(t->devices[g], &room, err);
     *bytes = fmin(*bytes, room);
   }
   return status;
@@ -47,13 +49,15 @@ static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_
 
 /* The host has one block, and so has a device up to some order, if it fits there. */
 static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spec, struct fk_error *err) {
-  const bool is_whole = t->ops == &fk_dense_host || t->m <= fk_costs.dense.whole[FK_DENSE_DEVICE];
+  const int64_t whole = spec->halves ? fk_costs.dense.whole_halves : fk_costs.dense.whole[FK_DENSE_DEVICE];
+  const bool is_whole = t->ops == &fk_dense_host || t->m <= whole;
   const int64_t tile = fk_smaller(t->m, fk_costs.dense.tile);
   double bytes;
   enum fk_status status = find_room(t, spec, &bytes, err);
   if (status) return status;
   cut(t, spec->block ? spec->block : is_whole ? t->m : tile);
   if (!spec->block && !all_fit(t, spec, bytes)) cut(t, tile);
+  t->halves = spec->halves && t->count > 1;
   t->streamed = !all_fit(t, spec, bytes);
   t->held = t->count;
   if (!t->streamed) return FK_STATUS_OK;

@@ -19,6 +19,7 @@ struct fk_tiled_spec {
   int devices[FK_MAX_DEVICES], n_devices; /* at least one */
   int64_t m, block;                       /* block 0: by m */
   double most, beside; /* bytes of each device, 0: what it has; of these, what sources take there */
+  bool halves;         /* U is good enough from products of halves (FK_HALVES); L never is */
 };
 enum fk_status fk_tiled_create(const struct fk_tiled_spec *spec, struct fk_tiled **out, struct fk_error *err);
 void fk_tiled_free(struct fk_tiled *t); /* NULL is fine */
@@ -40,7 +41,7 @@ struct fk_tiled_source {
 /* L. *pivot as that of potrf: L and U are lost where it is not 0. */
 enum fk_status fk_tiled_factor(struct fk_tiled *t, const struct fk_tiled_source *source,
                                const struct fk_poll *poll, int64_t *pivot, struct fk_error *err);
-/* U, W being the squares of m roots. */
+/* U, W being the squares of m roots. Where products of halves lead to a pivot, again in double. */
 enum fk_status fk_tiled_weigh(struct fk_tiled *t, const double *roots, double lambda, const struct fk_poll *poll,
                               int64_t *pivot, struct fk_error *err);
 

@@ -17,6 +17,7 @@ struct sweep {
   struct fk_tiled_buffers buffers;
   struct fk_dense roots[FK_MAX_DEVICES], zeros[FK_MAX_DEVICES]; /* of the product */
   double *diagonal;                                             /* of a block, on the host */
+  unsigned halves;                                              /* FK_HALVES: products for U are of these; or 0 */
   int64_t pivot;
   double done, total; /* multiply-adds */
 };
@@ -222,7 +223,7 @@ static enum fk_status take_product(struct sweep *s, int64_t j, int64_t k, const 
                   beside = fk_tiled_rows(t, panel, j, t->count), U = column(s, j, true),
                   block = fk_tiled_rows(t, &U, k, k + 1);
   s->done += (double)below.n * (double)block.n * (double)block.d;
-  return t->ops->gemm(fk_tiled_device(t, j), FK_TRANSPOSED, 1, &beside, &below, 0, &block, err);
+  return t->ops->gemm(fk_tiled_device(t, j), FK_TRANSPOSED | s->halves, 1, &beside, &below, 0, &block, err);
 }
 
 /* ---- C = U'U ---------------------------------------------------------------------------------- */
@@ -246,7 +247,7 @@ static enum fk_status take_U(struct sweep *s, int64_t j, int64_t k, const struct
                   beside = fk_tiled_rows(t, panel, 0, k);
   enum fk_status status = FK_STATUS_OK;
   s->done += (double)(above.n + block.n) * (double)block.n * (double)block.d;
-  if (k > 0) status = t->ops->gemm(device, FK_TRANSPOSED, -1, &beside, &above, 1, &block, err);
+  if (k > 0) status = t->ops->gemm(device, FK_TRANSPOSED | s->halves, -1, &beside, &above, 1, &block, err);
   return status ? status : t->ops->trsm(device, FK_UPPER | FK_TRANSPOSED, 1, &corner, &block, err);
 }
 
@@ -361,8 +362,10 @@ static enum fk_status for_groups(struct sweep *s, const struct fk_tiled_source *
     status = source ? factor_group(s, source, err) : weigh_group(s, lambda, err);
   }
   if (status || s->pivot) fk_tiled_wait(t, err);
-  s->done = s->total; /* of the steps between, a little is not counted */
-  if (!status && !s->pivot) status = look_up(s, err);
+  if (!status && !s->pivot) {
+    s->done = s->total; /* of the steps between, a little is not counted */
+    status = look_up(s, err);
+  }
   close_sweep(s, places);
   return status;
 }
@@ -390,14 +393,23 @@ static enum fk_status send_vectors(struct sweep *s, const double *roots, struct 
   return status;
 }
 
+static enum fk_status weigh(struct sweep *s, const double *roots, double lambda, struct fk_error *err) {
+  enum fk_status status = send_vectors(s, roots, err);
+  if (!status) return for_groups(s, NULL, lambda, err);
+  close_sweep(s, NULL);
+  return status;
+}
+
 enum fk_status fk_tiled_weigh(struct fk_tiled *t, const double *roots, double lambda, const struct fk_poll *poll,
                               int64_t *pivot, struct fk_error *err) {
-  struct sweep s = {.t = t, .poll = poll};
-  enum fk_status status = send_vectors(&s, roots, err);
-  if (status)
-    close_sweep(&s, NULL);
-  else
-    status = for_groups(&s, NULL, lambda, err);
+  struct sweep s = {.t = t, .poll = poll, .halves = t->halves ? FK_HALVES : 0};
+  enum fk_status status = weigh(&s, roots, lambda, err);
+  if (!status && s.pivot && s.halves) {
+    struct fk_step rest = {poll, fraction(&s), 1};
+    const struct fk_poll poll_rest = fk_poll_of_step(&rest);
+    s = (struct sweep){.t = t, .poll = &poll_rest};
+    status = weigh(&s, roots, lambda, err);
+  }
   *pivot = s.pivot;
   return status;
 }

@@ -16,7 +16,7 @@ struct fk_tiled {
   int devices[FK_MAX_DEVICES], n_devices;
   int64_t m, block, count; /* count: of block columns */
   int64_t held;            /* of them on all devices at a time, a multiple of n_devices; all, if not streamed */
-  bool streamed;
+  bool streamed, halves;
   struct fk_dense *columns;
 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "dense.cuh"
-#include "libraries.cuh"
+#include "dense_halves.cuh"
 
 #ifdef FK_CUDA_LIBRARIES
 
@@ -142,6 +142,8 @@ static enum fk_status device_gemm(int device, unsigned flags, double alpha, cons
   struct blas blas;
   FK_TRY(fk_dense_check_gemm(flags, A, B, C, err));
   FK_TRY(enter_blas(device, &blas, err));
+  if (flags & FK_HALVES && A->n > 0)
+    return leave(blas.context, fk_cuda_halves_gemm(blas.context, blas.handle, alpha, A, B, beta, C, err));
   auto call = [&](auto number) {
     using T = decltype(number);
     const T a = (T)alpha, b = (T)beta;

@@ -30,12 +30,37 @@ static int look(void *data, double fraction) {
   return ++test->looks == test->stop_at;
 }
 
+/* As a device has it, but rougher: numbers of 11 bits each, which has a pivot sooner. */
+static enum fk_status rough_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                 const struct fk_dense *B, double beta, const struct fk_dense *C,
+                                 struct fk_error *err) {
+  const struct fk_dense *sides[2] = {A, B};
+  struct fk_dense rounded[2] = {*A, *B};
+  enum fk_status status = FK_STATUS_OK;
+  if (!(flags & FK_HALVES)) return fk_dense_host.gemm(device, flags, alpha, A, B, beta, C, err);
+  for (int s = 0; s < 2; s++) rounded[s].data = NULL;
+  for (int s = 0; s < 2 && !status; s++) {
+    status = fk_dense_host.alloc(device, &rounded[s], err);
+    double *to = rounded[s].data;
+    for (int64_t k = 0; k < rounded[s].d && !status; k++)
+      for (int64_t i = 0; i < rounded[s].n; i++) {
+        int exponent;
+        double mantissa = frexp(((double *)sides[s]->data)[i + k * sides[s]->ld], &exponent);
+        to[i + k * rounded[s].ld] = ldexp(rint(mantissa * 2048) / 2048, exponent);
+      }
+  }
+  if (!status) status = fk_dense_host.gemm(device, flags, alpha, &rounded[0], &rounded[1], beta, C, err);
+  for (int s = 0; s < 2; s++) fk_dense_host.free(device, &rounded[s]);
+  return status;
+}
+
 static struct fk_tiled_spec spec_of(SEXP arguments, int64_t m, struct fk_error *err) {
   SEXP devices = argument(arguments, 1);
   struct fk_tiled_spec spec = {.n_devices = (int)Rf_xlength(devices),
                                .m = m,
                                .block = whole(arguments, 2),
-                               .most = Rf_asReal(argument(arguments, 3))};
+                               .most = Rf_asReal(argument(arguments, 3)),
+                               .halves = whole(arguments, 10)};
   for (int g = 0; g < spec.n_devices; g++) spec.devices[g] = INTEGER(devices)[g];
   spec.ops = fk_dense_ops(spec.devices[0] < 0 ? FK_BACKEND_CPU : FK_BACKEND_CUDA, err);
   return spec;
@@ -53,13 +78,17 @@ static enum fk_status apply(const struct fk_tiled *t, SEXP steps, const struct f
 }
 
 /* (K, devices or -1s, block, bytes of each, diagonal or NULL, roots, lambda, v, steps: sums of 1 for a solve, 2
- * for the transpose, 4 for U, the look that stops): L, U, both diagonals, v, c(pivot, streamed, looks, backwards)
+ * for the transpose, 4 for U, the look that stops, whether U may be of halves): L, U, both diagonals, v, c(pivot,
+ * streamed, looks, backwards)
  */
 SEXP r_test_tiled(SEXP arguments) {
   const int64_t m = Rf_nrows(argument(arguments, 0));
   struct fk_error err = {FK_STATUS_OK, ""};
   struct tiled_test test = {.K = fk_dense_of(numbers(arguments, 0), m, m), .stop_at = whole(arguments, 9)};
   struct fk_tiled_spec spec = spec_of(arguments, m, &err);
+  struct fk_dense_ops rough = fk_dense_host;
+  rough.gemm = rough_gemm;
+  if (spec.ops == &fk_dense_host && spec.halves) spec.ops = &rough;
   SEXP diagonal = argument(arguments, 4);
   struct fk_tiled_source source = {fill, &test, r_weights(diagonal, m)};
   const double *roots = r_numbers(argument(arguments, 5), (R_xlen_t)m, "roots");

@@ -5,6 +5,7 @@ UPPER <- 1
 RIGHT <- 2
 TRANSPOSED <- 4
 TRANSPOSED_B <- 8
+HALVES <- 16
 
 # The matrices after the operation; attribute "pivot".
 run_dense <- function(what, matrices, flags = 0, factors = c(1, 0), device = -1, single = FALSE, padding = 1) {
@@ -57,6 +58,23 @@ expect_gemm <- function(sizes, ...) {
     parts <- list(transpose_if(A, flags), transpose_if(B, flags, TRANSPOSED_B), before)
     got <- run_dense("gemm", parts, flags, c(2, beta), ...)
     expect_matrix(got[[3]], 2 * A %*% B + beta * C, single, label)
+  }
+}
+
+# C = 2 A'B + beta C by halves, of columns of all sizes: errors relative to the norms of two columns.
+expect_halves <- function(sizes, bound, numbers = stats::rnorm, ...) {
+  n <- sizes[1]
+  d <- sizes[2]
+  inner <- sizes[3]
+  for (beta in c(0, -0.5)) {
+    label <- paste("gemm by halves", paste(sizes, collapse = " x "), "beta", beta)
+    A <- matrix(numbers(inner * n), inner) * rep(10^seq(-30, 30, length.out = n), each = inner)
+    B <- matrix(numbers(inner * d), inner) * rep(10^seq(30, -30, length.out = d), each = inner)
+    norms <- outer(sqrt(colSums(A^2)), sqrt(colSums(B^2)))
+    C <- random_matrix(n, d) * norms
+    got <- run_dense("gemm", list(A, B, if (beta == 0) C * NaN else C), TRANSPOSED + HALVES, c(2, beta), ...)[[3]]
+    error <- max(abs(got - 2 * crossprod(A, B) - beta * C) / norms)
+    if (!isTRUE(error <= bound)) testthat::fail(sprintf("%s: error %.3g is above %.3g.", label, error, bound))
   }
 }
 

@@ -3,8 +3,9 @@
 TILED_STEPS <- c(L = 0, "L^-1" = 1, "L'" = 2, "L^-T" = 3, U = 4, "U^-1" = 5, "U'" = 6, "U^-T" = 7)
 
 run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, roots = rep(1, nrow(K)), lambda = 1,
-                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0) {
-  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, as.integer(TILED_STEPS[steps]), stop_at)
+                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE) {
+  steps <- as.integer(TILED_STEPS[steps])
+  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, steps, stop_at, halves)
   out <- .Call(ffi_test, "tiled", arguments)
   m <- nrow(K)
   facts <- as.list(out[[6]])
@@ -16,6 +17,11 @@ run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, r
 
 # Bytes of a device that has room for some block columns beside the buffers.
 tiled_room <- function(m, block, columns) 8 * (ceiling(m / 16) * 16 * (block + 1) * (columns + 2) + 4 * block^2) + 8
+
+# The same where U is of halves.
+halves_room <- function(m, block, columns) {
+  tiled_room(m, block, columns) + block * (12 * min(m + 64, 4096) + 4 * (block + 64) + 16)
+}
 
 random_kernel <- function(m) tcrossprod(random_matrix(m, m + 2)) / m + diag(m)
 
@@ -56,4 +62,18 @@ expect_same_tiles <- function(m, block, places, steps = names(TILED_STEPS)) {
     if (!is.null(place$most)) expect_equal(got$streamed, 1)
     expect_identical(got[parts], first[parts])
   }
+}
+
+# U'U by halves against R's own, of columns of L of very different sizes: the largest error relative to their norms. L is
+# what it is in double.
+halves_error <- function(m, block, ...) {
+  sizes <- 10^seq(0, -3, length.out = m)
+  K <- exp(-as.matrix(stats::dist(seq(0, 9, length.out = m)))) * outer(sizes, sizes)
+  roots <- exp(-3 * stats::runif(m))
+  run <- \(...) run_tiled(K, block = block, roots = roots, lambda = 1e-9, ...)
+  double <- run(...)
+  got <- run(..., halves = TRUE)
+  expect_identical(got$L, double$L)
+  want <- crossprod(got$L * roots) + diag(1e-9, m)
+  max(abs(crossprod(got$U) - want) / sqrt(outer(diag(want), diag(want))))
 }

@@ -77,3 +77,9 @@ test_that("without CUDA the table of devices is refused in words", {
   somewhere <- expression(run_dense("syrk", list(diag(2), diag(2)), device = 0))
   expect_error(eval(somewhere), "without CUDA", class = "flashkernel_error_unsupported")
 })
+
+test_that("the host has no halves: it multiplies doubles", {
+  set.seed(9)
+  for (sizes in list(c(1, 1, 1), c(5, 7, 3), c(40, 30, 100))) expect_halves(sizes, 2^-48)
+  expect_error(run_dense("gemm", list(diag(2), diag(2), diag(2)), HALVES), "do not go together")
+})

@@ -76,3 +76,24 @@ test_that("a forked child has no dense operations of its parent's GPU", {
 
 # so that "auto" counts the start of CUDA again in the files that follow
 gpu_release()
+
+test_that("products of halves on a GPU have the digits of floats, relative to columns of any size", {
+  skip_if_no_libraries()
+  set.seed(9)
+  # sums of more than 4096 come in chunks
+  for (sizes in list(c(1, 1, 1), c(5, 7, 3), c(130, 33, 70), c(64, 65, 4097), c(20, 300, 9000))) {
+    expect_halves(sizes, 2^-18, device = 0)
+    expect_halves(sizes, 2^-13, stats::runif, device = 0) # tensor cores cut sums off, those of one sign most
+  }
+  A <- random_matrix(100, 20)
+  A[, 3] <- 0
+  got <- run_dense("gemm", list(A, A, diag(20)), TRANSPOSED + HALVES, c(1, 1), device = 0)[[3]]
+  expect_equal(got, crossprod(A) + diag(20), tolerance = 1e-5)
+  expect_identical(got[3, ], diag(20)[3, ])
+  A[5, 4] <- NaN
+  got <- run_dense("gemm", list(A, A, diag(20)), TRANSPOSED + HALVES, c(1, 1), device = 0)[[3]]
+  expect_identical(is.nan(got), row(got) == 4 | col(got) == 4)
+  empty <- matrix(0, 0, 20)
+  got <- run_dense("gemm", list(empty, empty, diag(20)), TRANSPOSED + HALVES, c(1, 2), device = 0)[[3]]
+  expect_identical(got, diag(2, 20))
+})

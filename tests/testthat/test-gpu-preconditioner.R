@@ -62,6 +62,31 @@ test_that("a large preconditioner has the bits of the one before, and is right o
   expect_equal(one$A, one$TT / m + 1e-3 * v, tolerance = 1e-12)
 })
 
+test_that("beside sums in single precision A is of halves, T never, and A is nearly that in double", {
+  skip_if_no_libraries()
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")
+  set.seed(8)
+  m <- 20000 # of several tiles
+  x <- some_points(m, 4)
+  v <- matrix(stats::rnorm(m), m)
+  w <- stats::rexp(m)
+  results <- \(precision) {
+    P <- new_preconditioner(centres(x, 0.2), cuda_run(precision = precision), 1e-10)
+    on.exit(free_preconditioner(P))
+    precondition(P, w, lambda = 1e-9)
+    K <- apply_factors(P, v, c("T", "T'"))
+    want <- apply_factors(P, w * apply_factors(P, v, "T'"), "T") / m + 1e-9 * v
+    list(K = K, error = max(abs(apply_factors(P, v, c("A", "A'")) - want)) / max(abs(want)))
+  }
+  double <- results("double")
+  single <- results("single")
+  expect_equal(single$K, double$K, tolerance = 1e-10)
+  expect_lt(double$error, 1e-11)
+  expect_gt(single$error, 1e-11)
+  expect_lt(single$error, 1e-3)
+  gpu_release()
+})
+
 test_that("\"auto\" takes the GPU from some order on", {
   skip_if_no_libraries()
   run <- run_control(settle_control(NULL))

@@ -27,6 +27,20 @@ test_that("tiles have the same bits on one GPU and on several, and where they st
   }
 })
 
+test_that("U by halves on GPUs is right to the norms of its columns, with the same bits for any number of them", {
+  skip_if_no_libraries()
+  set.seed(4)
+  error <- halves_error(1000, 128, devices = 0L)
+  expect_gt(error, 1e-9)
+  expect_lt(error, 1e-4)
+  all <- seq_len(gpus()) - 1L
+  for (size in list(c(200, 16), c(1000, 64))) {
+    places <- list(list(devices = 0L), list(devices = 0L, most = halves_room(size[1], size[2], 2)))
+    if (length(all) > 1) places <- c(places, list(list(devices = all), list(devices = rev(all))))
+    expect_same_tiles(size[1], size[2], lapply(places, \(place) c(place, halves = TRUE)))
+  }
+})
+
 test_that("a preconditioner beyond the limit of a GPU's memory is that of one within it, and keeps the limit", {
   skip_if_no_libraries()
   skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "too much for a sanitizer")

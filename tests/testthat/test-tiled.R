@@ -63,3 +63,28 @@ test_that("a device too small for a block column is an error of memory", {
   short <- expression(run_tiled(diag(70), most = tiled_room(70, 16, 1) - 200))
   expect_error(eval(short), "order 70.*each device", class = "flashkernel_error_alloc")
 })
+
+test_that("where halves are good enough U alone is of them, as it is for any number of devices", {
+  set.seed(6)
+  error <- halves_error(200, 32)
+  expect_gt(error, 1e-7) # of 11 bits, as the test has them on the host
+  expect_lt(error, 2e-3)
+  places <- lapply(1:3, \(devices) list(devices = rep(-1L, devices), halves = TRUE))
+  expect_same_tiles(200, 32, c(places, list(list(most = halves_room(200, 32, 1), halves = TRUE))))
+})
+
+test_that("where halves lead to a pivot U is made again in double, and the fractions go on", {
+  set.seed(7)
+  # columns of L that are the same where they have weight
+  K <- tcrossprod(lower.tri(diag(64), TRUE) * stats::runif(64, 0.5, 1))
+  run <- \(...) run_tiled(K, roots = rep(c(1e-4, 1), c(56, 8)), lambda = 1e-12, ...)
+  double <- run()
+  again <- run(halves = TRUE)
+  expect_identical(again[c("U", "v", "pivot")], double[c("U", "v", "pivot")])
+  expect_gt(again$looks, double$looks)
+  expect_equal(again$backwards, 0)
+  stopped <- \(at) tryCatch(run(halves = TRUE, stop_at = at), interrupt = \(condition) "stopped")
+  for (at in c(double$looks, again$looks)) expect_identical(stopped(at), "stopped")
+  none <- run_tiled(diag(64), roots = c(rep(1, 20), rep(0, 44)), lambda = 0, halves = TRUE)
+  expect_equal(none$pivot, 21)
+})
