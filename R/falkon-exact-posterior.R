@@ -22,8 +22,8 @@ ENERGY_PRODUCTS <- 1e-9
 
 # Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
 # to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r; a column ends where `enough(left,
-# energy, column)` says so of that. Returns list(energy, x, steps): x if it is wanted, and for each column the lengths of
-# its steps and the ratios of their residuals, which are Lanczos' matrix.
+# energy, column)` says so of that. Returns list(energy, x, lengths, ratios): x if it is wanted, and for each column the
+# lengths of its steps and the ratios of their residuals, which are Lanczos' matrix.
 energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
@@ -74,8 +74,8 @@ VARIANCE_ERROR <- 1e-3
 solved_norms <- function(fit, rows, prior, run) {
   if (rows$n > MOST_SOLVES) {
     stop_argument(
-      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which takes ",
-      "a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
+      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which ",
+      "takes a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
     )
   }
   kept <- unfactorised_of(fit, run)
@@ -94,8 +94,8 @@ solved_norms <- function(fit, rows, prior, run) {
 PROBES <- 8
 
 # list(edf, edf_error, log_det, log_det_error, ones): estimates of tr(K A^-1) and log det(A N^-1) with their standard
-# errors, and N A^-1 1. Of probes z of covariance M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean tr(N A^-1) -
-# tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1).
+# errors, and N A^-1 1. Of probes z of covariance M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean
+# tr(N A^-1) - tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1).
 estimated_traces <- function(fit, run) {
   kept <- unfactorised_of(fit, run)
   system <- kept$system

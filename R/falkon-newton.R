@@ -1,9 +1,10 @@
 # Logistic losses by Newton's method. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2: with
 # one T for all steps, and A of T W T' anew where the second derivatives W at the centres have changed.
 #
-# A Newton step is good near the solution alone. The way there is gone with an eighth of the centres, where a sweep takes
-# an eighth of the time and a factor a five-hundredth: penalties fall to lambda by a hundredth a step, each solved as well
-# as the next one needs. What that comes to is the start of the fit, which then needs few steps, and A but once.
+# A Newton step is good near the solution alone. The way there is gone with an eighth of the centres, where a sweep
+# takes an eighth of the time and a factor a five-hundredth: penalties fall to lambda by a hundredth a step, each solved
+# as well as the next one needs. What that comes to is the start of the fit, which then needs few steps, and few an A
+# anew.
 #
 # A step takes half a sweep for the gradient and one for each of conjugate gradients, whose products bring the change of
 # the link at all rows with them: along it lengths of the step are tried without another.
@@ -128,7 +129,7 @@ newton <- function(model, point, penalties, spec, each, save = NULL, iteration =
 }
 
 # Inner iterations from which on A is made anew: those with a new one and half of them, or as many as it takes the time
-# of (2/3 m^3 operations for A, n m kernels of 50 of them or so, on an H200 and on CPUs, in 10 to 30 dimensions, for one).
+# of (2/3 m^3 operations for A, n m kernels of 50 of them or so, on H200 and CPUs, in 10 to 30 dimensions, for one).
 worth_renewal <- function(model, fresh) {
   spared <- max(1, fresh / 2, model$centers$m^2 / (75 * model$n * ncol(model$y)))
   min(fresh + spared, INNER_ITERATIONS)
@@ -149,9 +150,9 @@ link_at_centers <- function(model, point) {
   apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
 }
 
-# list(beta, f, decrease, iterations): the Newton direction, how it changes the link, twice the decrease of the objective
-# that the quadratic model promises, and the steps of conjugate gradients. Second derivatives couple the columns: all
-# are one vector here.
+# list(beta, f, decrease, iterations): the Newton direction, how it changes the link, twice the decrease of the
+# objective that the quadratic model promises, and the steps of conjugate gradients. Second derivatives couple the
+# columns: all are one vector here.
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
   slope <- class_loss("slope", point$f, model$y, model$run)

@@ -7,9 +7,9 @@
 # than two classes couple the columns of the link: all coefficients have one R then, of whose rows each class has m; or,
 # where that would be too large, each class an R of its own, as if the others were known.
 
-# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs or
-# one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q is
-# K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
+# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
+# or one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q
+# is K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
 # rows. Where that is not factorised either, edf and log_det are estimates (falkon-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
@@ -226,10 +226,11 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
   errors <- link_errors(fit, rows, run, classes)
   value <- if (!is.null(classes)) classes else if (by_odds) stats::plogis(link) else link
+  se <- if (by_odds && is.null(classes)) value * (1 - value) * errors else errors
   if (!is.null(classes)) {
     # of the log odds of each class against all others
     link <- stats::qlogis(classes)
-    errors <- errors / pmax(classes * (1 - classes), .Machine$double.xmin)
+    errors <- ifelse(classes > 0 & classes < 1, errors / (classes * (1 - classes)), 0)
   }
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
@@ -239,10 +240,7 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
     restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
   }
   if (!how$se.fit) return(shown)
-  list(
-    fit = shown, se.fit = plain(if (by_odds) value * (1 - value) * errors else errors), df = noise$df,
-    residual.scale = noise$sigma
-  )
+  list(fit = shown, se.fit = plain(se), df = noise$df, residual.scale = noise$sigma)
 }
 
 # n x 3, or n x 3 x t.

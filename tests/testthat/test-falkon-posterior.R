@@ -334,3 +334,12 @@ test_that("exact fits that are not factorised have the same standard errors, and
   expect_identical(posterior_of(fit, run)$parts, list(found))
   expect_error(hatvalues(fit), "too many rows")
 })
+
+test_that("probabilities of 0 and 1 have errors of 0, and intervals that are numbers", {
+  x <- as.matrix(iris[1:4])
+  fit <- falkon(
+    x, iris$Species, bandwidth = 2, lambda = 1e-3, centers = seq(5, 150, by = 18), offset = 1e4 * diag(3)[iris$Species, ]
+  )
+  found <- predict(fit, type = "prob", se.fit = TRUE, interval = "confidence")
+  expect_true(all(is.finite(found$fit)) && all(found$se.fit == 0))
+})
