@@ -212,10 +212,14 @@ start_of_exact <- function(start, system, y) {
 # G = T^-T K_rn N^-1 K_nr T^-1 + I,
 #   M^-1 = N^-1 - N^-1 K_nr T^-1 G^-1 T^-T K_rn N^-1,
 # by products with K_nr, which is not held, to `tolerance`.
-nystrom_inverse <- function(system, tolerance) {
+nystrom_inverse <- function(system, tolerance) nystrom_matrix(system, tolerance)$solve
+
+# list(solve, root, P, G): that function, another that makes of r numbers e the K_nr T^-1 e, and the factors T and of G.
+# `exactly`: G to rounding, as whoever goes by its determinant wants it.
+nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
   run <- run_to_tolerance(system$run, min(tolerance, 1e-10))
   name_stage(run, "Preconditioner")
-  by_midpoints <- may_take_midpoints(system, run)
+  by_midpoints <- !exactly && may_take_midpoints(system, run)
   parts <- if (by_midpoints) nystrom_parts(system, run, midpoint_rank(system$n), gaussian_information)
   if (is.null(parts)) parts <- nystrom_parts(system, run, nystrom_rank(system$n), information)
   rows <- system$rows
@@ -226,12 +230,13 @@ nystrom_inverse <- function(system, tolerance) {
     kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
   }
   inverse <- 1 / system$noise
-  function(v) {
+  root <- function(e) rows_multiply(rows, few, apply_factors(P, e, "T^-1"), run)$sums
+  solve <- function(v) {
     v <- inverse * v
     inner <- apply_factors(P, transposed(v), "T^-T")
-    inner <- apply_factors(P, apply_factors(parts$G, inner, c("T^-T", "T^-1")), "T^-1")
-    v - inverse * rows_multiply(rows, few, inner, run)$sums
+    v - inverse * root(apply_factors(parts$G, inner, c("T^-T", "T^-1")))
   }
+  list(solve = solve, root = root, P = P, G = parts$G)
 }
 
 # list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points

@@ -1,67 +1,44 @@
 # The losses of classes: the logistic one of two classes, y of -1 and 1 and one column of link, and the softmax of more,
-# with a column for each. No margin is too large for any of these, in either direction.
-#
-# A loss is a list of functions of the link f, n x t, and the response y, n x t columns of -1 and 1:
-#   value(f, y)          the loss of each row
-#   slope(f, y)          its derivative by f, n x t
-#   curvature(f)         for each row a number in place of the second derivative, which preconditioners go by
-#   product(system, f)   a function of m x t coefficients: K' W D K alpha, with D the second derivatives
-class_loss <- function(t) if (t == 1) logit_loss else softmax_loss
+# with a column for each. No margin is too large for any of these, in either direction. Of all rows at a time they are
+# C's (src/core/losses.h), by all threads.
 
-# ---- two classes ------------------------------------------------------------------------------
+LOSS_PARTS <- c("value", "slope", "curvature", "product")
 
-logit_loss <- list(
-  value = \(f, y) {
-    margin <- as.vector(y * f)
-    log1p(exp(-abs(margin))) - pmin(margin, 0)
-  },
-  # exp() may be infinite
-  slope = \(f, y) -y / (1 + exp(y * f)),
-  curvature = \(f) {
-    small <- exp(-abs(as.vector(f)))
-    small / (1 + small)^2
-  },
-  product = \(system, f) {
-    weights <- logit_loss$curvature(f)
-    if (!is.null(system$weights)) weights <- weights * system$weights
-    weighted_product(system, weights)
-  }
-)
+# Of the link f, n x t, and the response y, n x t columns of -1 and 1: "value", the loss of each row; "slope", its
+# derivatives by f, n x t; "curvature", for each row a number in place of the second derivatives, which preconditioners
+# go by: the mean of their diagonal (its sum and its largest need twice the iterations at small penalties, on shuttle);
+# "product", the second derivatives times u, n x t.
+class_loss <- function(part, f, y, run, u = NULL) .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
 
-# ---- more -------------------------------------------------------------------------------------
-
-# D = diag(p) - p p' couples the columns: products take two sweeps. Boehning's bound (I - 1 1' / K) / 2 in its place
-# takes one, but is so far off that a hundred steps do not suffice (shuttle).
-softmax_loss <- list(
-  value = \(f, y) {
-    top <- row_max(f)
-    top + log(rowSums(exp(f - top))) - f[cbind(seq_len(nrow(f)), class_codes(y))]
-  },
-  slope = \(f, y) softmax(f) - (y > 0),
-  # the mean of the diagonal: its sum and its largest need twice the iterations at small penalties (shuttle)
-  curvature = \(f) (1 - rowSums(softmax(f)^2)) / ncol(f),
-  product = \(system, f) {
-    p <- softmax(f)
-    \(alpha) {
-      u <- rows_multiply(system$rows, system$centers, alpha, system$run)$sums
-      rows_normal(system$rows, system$centers, NULL, p * (u - rowSums(p * u)), system$weights, system$run)$product
-    }
-  }
-)
-
-softmax <- function(f) {
-  odds <- exp(f - row_max(f))
-  odds / rowSums(odds)
+# The mean of all rows, those of weight 0 as well, at f - length * direction.
+mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
+  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run) / nrow(f)
 }
 
-row_max <- function(f) f[cbind(seq_len(nrow(f)), max.col(f, ties.method = "first"))]
+# A function of m x t coefficients: list(product, sums), K' W D K alpha with the second derivatives D at the link f, and
+# K alpha. D = diag(p) - p p' couples the columns of more than two classes: then it takes two sweeps. Boehning's bound
+# (I - 1 1' / K) / 2 in its place takes one, but is so far off that a hundred steps do not suffice (shuttle).
+hessian_product <- function(system, f) {
+  run <- system$run
+  if (ncol(f) == 1) {
+    weights <- class_loss("curvature", f, NULL, run)
+    if (!is.null(system$weights)) weights <- weights * system$weights
+    return(\(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, run, with_sums = TRUE))
+  }
+  function(alpha) {
+    u <- rows_multiply(system$rows, system$centers, alpha, run)$sums
+    bent <- class_loss("product", f, NULL, run, u)
+    list(product = rows_normal(system$rows, system$centers, NULL, bent, system$weights, run)$product, sums = u)
+  }
+}
 
 # ---- probabilities ----------------------------------------------------------------------------
 
 # n x K, of a link of one column for two classes, or of K.
 link_probabilities <- function(link) {
-  if (ncol(link) > 1) return(softmax(link))
-  cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1]))
+  if (ncol(link) == 1) return(cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1])))
+  odds <- exp(link - link[cbind(seq_len(nrow(link)), max.col(link, ties.method = "first"))])
+  odds / rowSums(odds)
 }
 
 # The same of a fit, with the names of the classes.
@@ -95,4 +72,4 @@ class_shares <- function(y, weights) {
 }
 
 # Of held-out rows: the mean negative log-likelihood.
-log_loss <- function(link, y, classes) mean(class_loss(ncol(y))$value(link, y))
+log_loss <- function(link, y, classes) mean_loss(link, y, checked_run(settle_control(NULL)))

@@ -75,7 +75,9 @@ print.summary.falkon <- function(x, digits = x$digits, ...) {
   print_error(x$error, digits)
   if (!is.null(x$noise)) {
     sigma <- if (x$loss == "squared") paste0("sigma ", few_of(vapply(x$noise$sigma, format, "", digits = digits)), ", ")
-    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), "\n", sep = "")
+    error <- x$noise$edf_error
+    about <- if (!is.null(error)) paste0(" (estimated, standard error ", format(error, digits = 1), ")")
+    cat("Noise:     ", sigma, "effective degrees of freedom ", format(x$noise$edf, digits = digits), about, "\n", sep = "")
   }
   if (!is.null(x$effects)) {
     cat("\nAverage marginal effects:\n")
@@ -307,8 +309,9 @@ fit_residuals <- function(fit, type) {
   w <- sqrt(fit_weights(fit))
   if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
   if (type == "deviance") {
-    link <- fitted_link(fit, start_run(fit$control, "Predicting"))
-    size <- w * sqrt(2 * class_loss(ncol(link))$value(link, y))
+    run <- start_run(fit$control, "Predicting")
+    link <- fitted_link(fit, run)
+    size <- w * sqrt(2 * class_loss("value", link, y, run))
     return(if (ncol(link) == 1) size * y[, 1] else size)
   }
   p <- fit_means(fit)

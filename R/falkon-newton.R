@@ -1,17 +1,22 @@
 # Logistic losses by Newton's method. The unknown is beta = T alpha, for which the penalty is lambda |beta|^2 / 2: with
 # one T for all steps, and A of T W T' anew where the second derivatives W at the centres have changed.
 #
-# Penalties fall to lambda by a hundredth a step: each is solved as well as the next one needs, whose quadratic model is
-# then a good one. A step takes one sweep for the gradient, some for conjugate gradients and one for the change of the
-# link, along which lengths of the step are tried without another. The link at all rows is kept.
+# A Newton step is good near the solution alone. The way there is gone with an eighth of the centres, where a sweep
+# takes an eighth of the time and a factor a five-hundredth: penalties fall to lambda by a hundredth a step, each solved
+# as well as the next one needs. What that comes to is the start of the fit, which then needs few steps, and few an A
+# anew.
+#
+# A step takes half a sweep for the gradient and one for each of conjugate gradients, whose products bring the change of
+# the link at all rows with them: along it lengths of the step are tried without another.
 
 fit_logistic <- function(system, problem, spec) {
   t <- ncol(problem$y)
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
-  model <- c(system, list(loss = class_loss(t), y = problem$y, intercept = intercept))
+  model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))
   state <- spec$state
-  point <- if (is.null(state)) first_point(model, problem, spec$start) else state$point
-  penalties <- if (is.null(spec$start)) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
+  point <- if (is.null(state)) first_point(model, spec) else state$point
+  falls <- is.null(spec$start) && !has_coarse(model)
+  penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
   save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
@@ -35,16 +40,52 @@ warn_stuck <- function(solved) {
   }
 }
 
+# ---- where it begins --------------------------------------------------------------------------
+
+# Centres of the way to the start: one of so many, but at least so many of them.
+COARSER <- 8
+LEAST_COARSE <- 50
+
+# How well the start is solved: what it lacks of the other centres is more.
+COARSE_TOLERANCE <- 1e-3
+COARSE_STEPS <- 20
+
+has_coarse <- function(model) model$centers$m >= COARSER * LEAST_COARSE
+
 # list(beta, f, loss): coefficients in T's coordinates, the link at the rows, and its mean loss.
-first_point <- function(model, problem, start) {
+first_point <- function(model, spec) {
+  start <- spec$start
+  if (is.null(start) && has_coarse(model)) coarse_point(model, spec) else point_at(model, start$coefficients)
+}
+
+point_at <- function(model, alpha = NULL) {
   f <- matrix(model$intercept, model$n, length(model$intercept), byrow = TRUE)
-  if (!is.null(problem$offset)) f <- f + problem$offset
+  if (!is.null(model$offset)) f <- f + model$offset
   beta <- matrix(0, model$centers$m, ncol(f))
-  if (!is.null(start)) {
-    beta <- apply_factors(model$preconditioner, start$coefficients, "T")
-    f <- f + rows_multiply(model$rows, model$centers, start$coefficients, model$run)$sums
+  if (!is.null(alpha)) {
+    beta <- apply_factors(model$preconditioner, alpha, "T")
+    f <- f + rows_multiply(model$rows, model$centers, alpha, model$run)$sums
   }
-  list(beta = beta, f = f, loss = mean_loss(model, f))
+  list(beta = beta, f = f, loss = mean_loss(f, model$y, model$run, model$weights))
+}
+
+# The solution with some of the centres, as a point of all.
+coarse_point <- function(model, spec) {
+  some <- unique(round(seq(1, model$centers$m, length.out = model$centers$m / COARSER)))
+  coarse <- model
+  coarse$centers <- falkon_centers(model$centers$points[some, , drop = FALSE], spec$L, spec$kernel)
+  coarse$center_index <- model$center_index[some]
+  coarse$preconditioner <- new_preconditioner(
+    centers_kernel(coarse$centers, model$run), model$run, model$preconditioner$jitter
+  )
+  on.exit(free_preconditioner(coarse$preconditioner))
+  spec$tol <- max(spec$tol, COARSE_TOLERANCE)
+  spec$max_iter <- COARSE_STEPS
+  solved <- newton(coarse, point_at(coarse), falling_penalties(spec$lambda, COARSE_STEPS), spec, \(...) FALSE)
+  alpha <- matrix(0, model$centers$m, ncol(model$y))
+  alpha[some, ] <- apply_factors(coarse$preconditioner, solved$point$beta, "T^-1")
+  point <- solved$point[c("f", "loss")]
+  c(point, list(beta = apply_factors(model$preconditioner, alpha, "T")))
 }
 
 # ---- the penalties ----------------------------------------------------------------------------
@@ -64,7 +105,6 @@ FORCING <- 0.3
 # The most of them, on the way and at lambda.
 INNER_ON_THE_WAY <- 3
 INNER_ITERATIONS <- 30
-
 # One step at each penalty, and then all at the last. `residual`: how much a step promises to take off the objective,
 # relative to that. A is kept where it still serves: to make it can cost as much as many sweeps.
 newton <- function(model, point, penalties, spec, each, save = NULL, iteration = NULL) {
@@ -75,7 +115,7 @@ newton <- function(model, point, penalties, spec, each, save = NULL, iteration =
   while (iteration < spec$max_iter && !(iteration >= last && residual <= spec$tol)) {
     iteration <- iteration + 1
     mu <- penalties[min(iteration, last)]
-    renew <- iteration <= last || is.null(fresh) || !step$converged || step$iterations > 1.5 * fresh
+    renew <- iteration <= last || is.null(fresh) || step$iterations >= worth_renewal(model, fresh)
     if (renew) precondition_newton(model, point, mu)
     step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
     if (renew) fresh <- step$iterations
@@ -88,13 +128,21 @@ newton <- function(model, point, penalties, spec, each, save = NULL, iteration =
   list(point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol))
 }
 
+# Inner iterations from which on A is made anew: those with a new one and half of them, or as many as it takes the time
+# of (2/3 m^3 operations for A, n m kernels of 50 of them or so, on H200 and CPUs, in 10 to 30 dimensions, for one).
+worth_renewal <- function(model, fresh) {
+  spared <- max(1, fresh / 2, model$centers$m^2 / (75 * model$n * ncol(model$y)))
+  min(fresh + spared, INNER_ITERATIONS)
+}
+
 # A at mu, with the second derivatives at the centres; where these are no rows, the link there is T' beta. 1 / m is the
 # better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
 precondition_newton <- function(model, point, mu) {
   index <- model$center_index
-  W <- model$loss$curvature(if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE])
+  f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
   by_row <- weights_at_centers(model)
-  W <- W * if (!is.null(by_row)) by_row else if (is.null(model$weights)) 1 else mean(model$weights)
+  scale <- if (!is.null(by_row)) by_row else if (is.null(model$weights)) 1 else mean(model$weights)
+  W <- scale * class_loss("curvature", f, NULL, model$run)
   precondition(model$preconditioner, W, if (mu >= 1e-4) 1 / model$centers$m else 1 / model$n, mu)
 }
 
@@ -102,34 +150,48 @@ link_at_centers <- function(model, point) {
   apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
 }
 
-# list(beta, f, decrease, converged, iterations): the Newton direction, how it changes the link, twice the decrease of
-# the objective that the quadratic model promises, and how conjugate gradients went.
+# list(beta, f, decrease, iterations): the Newton direction, how it changes the link, twice the decrease of the
+# objective that the quadratic model promises, and the steps of conjugate gradients. Second derivatives couple the
+# columns: all are one vector here.
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
-  slope <- model$loss$slope(point$f, model$y)
+  slope <- class_loss("slope", point$f, model$y, model$run)
   product <- rows_normal(model$rows, model$centers, NULL, slope, model$weights, model$run)$product
   gradient <- apply_factors(P, product / model$n, "T^-T") + mu * point$beta
-  # second derivatives couple the columns: all are one vector here
-  multiply <- normal_operator(model, lambda = mu, product = model$loss$product(model, point$f))
-  as_columns <- \(x) matrix(x, model$centers$m)
-  solved <- conjugate_gradients(
-    \(x) as.matrix(as.vector(multiply(as_columns(x)))), as.matrix(as.vector(apply_factors(P, gradient, "A^-T"))),
-    max_iter = max_iter, tol = FORCING
-  )
-  beta <- apply_factors(P, as_columns(solved$x), "A^-1")
-  f <- rows_multiply(model$rows, model$centers, apply_factors(P, beta, "T^-1"), model$run)$sums
-  c(list(beta = beta, f = f, decrease = sum(gradient * beta)), solved[c("converged", "iterations")])
+  of_rows <- hessian_product(model, point$f)
+  multiply <- normal_operator(model, lambda = mu, product = function(alpha) {
+    found <- of_rows(alpha)
+    u <<- found$sums
+    found$product
+  })
+  r <- p <- apply_factors(P, gradient, "A^-T")
+  x <- f <- 0
+  first <- size <- sum(r^2)
+  iteration <- 0
+  while (iteration < max_iter && size > FORCING^2 * first) {
+    iteration <- iteration + 1
+    Ap <- multiply(p)
+    curvature <- sum(p * Ap)
+    # rounding has the last word
+    if (!is.finite(curvature) || curvature <= 0) break
+    x <- x + size / curvature * p
+    f <- f + size / curvature * u
+    r <- r - size / curvature * Ap
+    before <- size
+    size <- sum(r^2)
+    p <- r + size / before * p
+  }
+  beta <- apply_factors(P, x + 0 * p, "A^-1")
+  list(beta = beta, f = f + 0 * point$f, decrease = sum(gradient * beta), iterations = iteration)
 }
 
 # The point along a direction from another, with its mean `loss`, its `objective` and the `length` of the step: twice as
 # far, and again, as long as that is better, where a step takes off more than its model promised (where classes come
 # apart, steps are always too short); else half as far until it is not worse. The length is 0 where no step helps.
 line_search <- function(model, point, step, mu) {
-  moved <- \(length) list(beta = point$beta - length * step$beta, f = point$f - length * step$f)
   at <- function(length) {
-    to <- moved(length)
-    loss <- mean_loss(model, to$f)
-    objective <- loss + mu / 2 * sum(to$beta^2)
+    loss <- mean_loss(point$f, model$y, model$run, model$weights, step$f, length)
+    objective <- loss + mu / 2 * sum((point$beta - length * step$beta)^2)
     list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }
   before <- point$loss + mu / 2 * sum(point$beta^2)
@@ -141,11 +203,8 @@ line_search <- function(model, point, step, mu) {
   }
   while (found$objective > before + noise && found$length > 1e-9) found <- at(found$length / 2)
   if (found$objective > before + noise) found <- list(length = 0, loss = point$loss, objective = before)
-  c(if (found$length == 0) point[c("beta", "f")] else moved(found$length), found)
-}
-
-# Of all rows, those of weight 0 as well.
-mean_loss <- function(model, f) {
-  value <- model$loss$value(f, model$y)
-  sum(if (is.null(model$weights)) value else model$weights * value) / model$n
+  moved <- if (found$length == 0) point[c("beta", "f")] else {
+    list(beta = point$beta - found$length * step$beta, f = point$f - found$length * step$f)
+  }
+  c(moved, found)
 }

@@ -3,18 +3,18 @@
 #   (K_mn W K_nm + n lambda K_mm)^-1 = R R',
 # computed when it is first asked for, and kept in the fit's state: R and the inverse of the factor of K_mm, as numbers.
 # What is summed over rows then is K_nm R, some columns at a time: never n x m in memory. Logistic loss has the Hessian
-# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma, a matrix for
-# each column of the link.
+# in its place (Laplace's approximation), with the second derivatives of the losses for W and 1 for sigma. Those of more
+# than two classes couple the columns of the link: all coefficients have one R then, of whose rows each class has m; or,
+# where that would be too large, each class an R of its own, as if the others were known.
 
-# list(prior_root, parts, columns): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs or one
-# for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q is
-# K_nm K_mm^-1 K_mn. Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the rows. Where that
-# is not factorised either, edf is an estimate, and the rest is NULL.
+# list(prior_root, parts, columns, joint): with T'T = K_mm + jitter, `prior_root` is T^-1. `parts`, one for all outputs
+# or one for each: list(root, edf, log_det, weights): R, tr(H), and log det(I + W^(1/2) Q W^(1/2) / (n lambda)), where Q
+# is K_nm K_mm^-1 K_mn (joint: NULL). Of an exact fit T'T = K + N, there is no R, and `parts` have the `leverage` of the
+# rows. Where that is not factorised either, edf and log_det are estimates (falkon-exact-posterior.R).
 posterior_of <- function(fit, run) {
   if (is.null(fit$state$posterior)) {
-    run <- run_in_double(run)
     is_exact <- fit$exact && fit$loss == "squared"
-    fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run)
+    fit$state$posterior <- if (is_exact) exact_posterior(fit, run) else center_posterior(fit, run_in_double(run))
   }
   fit$state$posterior
 }
@@ -26,6 +26,10 @@ center_posterior <- function(fit, run) {
   check_memory(8 * 5 * m^2, "object")
   name_stage(run, "Standard errors")
   P <- new_preconditioner(centers_kernel(columns, run), run, max(fit$jitter, 1e-13))
+  prior_root <- apply_factors(P, diag(m), "T^-1")
+  if (is_joint(fit)) {
+    return(list(prior_root = prior_root, parts = joint_parts(fit, columns, P, run), columns = columns, joint = TRUE))
+  }
   parts <- lapply(row_curvatures(fit, run), \(weights) {
     inner <- information(data$rows, columns, P, weights, run) / fit$n
     B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
@@ -35,7 +39,57 @@ center_posterior <- function(fit, run) {
       log_det = log_det(B) - m * log(fit$lambda), weights = weights
     )
   })
-  list(prior_root = apply_factors(P, diag(m), "T^-1"), parts = parts, columns = columns)
+  list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
+}
+
+# Coefficients, of all classes, up to which they have one posterior: its factor is that of a matrix of this order.
+MOST_JOINT <- 4000
+
+is_joint <- function(fit) {
+  t <- ncol(fit$coefficients)
+  fit$loss != "squared" && t > 1 && t * nrow(fit$coefficients) <= MOST_JOINT
+}
+
+# With D = diag(p) - p p' of each row for W: a block K_mn D_kl K_nm for each pair of classes.
+joint_parts <- function(fit, columns, P, run) {
+  m <- columns$m
+  p <- link_probabilities(fitted_link(fit, run))
+  t <- ncol(p)
+  check_memory(8 * 4 * (m * t)^2, "object")
+  of <- \(k) (k - 1) * m + seq_len(m)
+  inner <- matrix(0, m * t, m * t)
+  for (k in seq_len(t)) for (l in seq_len(k)) {
+    W <- fit_weights(fit) * p[, k] * ((k == l) - p[, l])
+    block <- information(fit$data$rows, columns, P, W, run) / fit$n
+    inner[of(k), of(l)] <- block
+    inner[of(l), of(k)] <- t(block)
+  }
+  inverse <- apply_factors(new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda), diag(m * t), "T^-1")
+  lapply(seq_len(t), \(k) {
+    own <- inverse[of(k), ]
+    list(root = apply_factors(P, own, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(own^2))
+  })
+}
+
+# Of a joint posterior: f(U), the sum over blocks of the columns of R of what f makes of the list of K_nm R_k, one for
+# each class.
+sum_joint <- function(rows, posterior, run, f) {
+  roots <- lapply(posterior$parts, `[[`, "root")
+  t <- length(roots)
+  sums <- 0
+  for (block in blocks_of(ncol(roots[[1]]), max(1, 128 %/% t))) {
+    v <- do.call(cbind, lapply(roots, \(root) root[, block, drop = FALSE]))
+    u <- rows_multiply(rows, posterior$columns, v, run)$sums
+    sums <- sums + f(lapply(seq_len(t), \(k) u[, (k - 1) * length(block) + seq_along(block), drop = FALSE]))
+  }
+  sums
+}
+
+# D U of the rows, for each class: p_k (U_k - sum_l p_l U_l).
+bent_links <- function(U, p) {
+  classes <- seq_len(ncol(p))
+  mean <- Reduce(`+`, lapply(classes, \(k) p[, k] * U[[k]]))
+  lapply(classes, \(k) p[, k] * (U[[k]] - mean))
 }
 
 # What the rows weigh in the information matrix: list(W), or a W for each column of the link.
@@ -43,7 +97,7 @@ row_curvatures <- function(fit, run) {
   weights <- fit$data$weights
   if (fit$loss == "squared") return(list(weights))
   p <- link_probabilities(fitted_link(fit, run))
-  if (ncol(p) == 2) p <- p[, 2, drop = FALSE]
+  if (ncol(fit$coefficients) == 1) p <- p[, 2, drop = FALSE]
   scale <- if (is.null(weights)) 1 else weights
   lapply(seq_len(ncol(p)), \(k) scale * p[, k] * (1 - p[, k]))
 }
@@ -52,9 +106,12 @@ exact_posterior <- function(fit, run) {
   used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
   system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
   if (!is_factorised(system)) {
-    part <- list(edf = estimated_freedom(system), weights = fit$data$weights)
+    found <- estimated_traces(fit, run)
+    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), used$index, found$ones)
+    part <- c(found[c("edf", "edf_error", "log_det", "log_det_error")], list(weights = fit$data$weights))
     return(list(prior_root = NULL, parts = list(part), columns = system$centers))
   }
+  system$run <- run_in_double(run)
   check_memory(8 * 3 * system$n^2, "object")
   name_stage(run, "Standard errors")
   P <- exact_factor(system)
@@ -65,16 +122,6 @@ exact_posterior <- function(fit, run) {
     edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
   )
   list(prior_root = prior_root, parts = list(part), columns = system$centers)
-}
-
-# tr(K (K + N)^-1) = n - tr(N (K + N)^-1), the mean of z'N (K + N)^-1 z over vectors z of random signs (Hutchinson): its
-# standard deviation is at most sqrt(edf / 4) for 8 of them.
-FREEDOM_PROBES <- 8
-
-estimated_freedom <- function(system) {
-  z <- with_fixed_seed(matrix(sample(c(-1, 1), FREEDOM_PROBES * system$n, replace = TRUE), system$n))
-  solved <- solve_by_gradients(system, z, list(tol = 1e-2, max_iter = 1000), \(...) FALSE)$x
-  system$n - mean(colSums(z * system$noise * solved))
 }
 
 # |k_i R|^2 of the rows, for the columns of R in blocks.
@@ -100,46 +147,43 @@ kernel_diagonal <- function(rows, L, kernel, run) {
 
 # ---- standard errors --------------------------------------------------------------------------
 
-# Rows at which standard errors of an exact fit that is not factorised are computed: each is a system to solve.
-MOST_SOLVES <- 1000
-
 # n x t: standard errors of the link at rows, sigma sqrt(k'R R'k + (k(x, x) - k'K_mm^-1 k) / (n lambda)). The second
 # term is what the centres do not see: far from all of them it becomes the prior's variance.
-link_errors <- function(fit, rows, run) {
+# `p`, probabilities of more than two classes there: n x K, standard errors of these, by the delta method.
+link_errors <- function(fit, rows, run, p = NULL) {
   posterior <- posterior_of(fit, run)
+  asked <- run
   run <- run_in_double(run)
   rows <- rows_under(rows, fit$L, fit$kernel)
   name_stage(run, "Standard errors")
   prior <- kernel_diagonal(rows, fit$L, fit$kernel, run)
   known <- if (is.null(posterior$prior_root)) {
-    solved_norms(fit, rows, run)
+    solved_norms(fit, rows, prior, asked)
   } else {
     squared_norms(rows, posterior$columns, posterior$prior_root, run)
   }
   unseen <- pmax(prior - known, 0) / (fit$n * fit$lambda)
+  if (!is.null(p) && posterior$joint) return(joint_errors(rows, posterior, p, unseen, run))
   seen <- \(part) if (is.null(part$root)) 0 else squared_norms(rows, posterior$columns, part$root, run)
   variance <- vapply(posterior$parts, \(part) unseen + seen(part), numeric(rows$n))
   sigma <- fit_noise(fit, run)$sigma
   errors <- matrix(sqrt(variance), rows$n, length(sigma)) * rep(sigma, each = rows$n)
   colnames(errors) <- fit$outputs
-  errors
+  if (is.null(p)) return(errors)
+  slopes <- \(k) p[, k] * (rep(seq_len(ncol(p)) == k, each = rows$n) - p)
+  of_classes <- vapply(seq_len(ncol(p)), \(k) sqrt(rowSums((slopes(k) * errors)^2)), numeric(rows$n))
+  matrix(of_classes, rows$n, dimnames = dimnames(p))
 }
 
-# k'(K + N)^-1 k of some rows.
-solved_norms <- function(fit, rows, run) {
-  if (rows$n > MOST_SOLVES) {
-    stop_argument(
-      "se.fit", "is for up to ", whole(MOST_SOLVES), " rows of an exact fit of ", whole(fit$n), ", each of which takes ",
-      "a system of that size: found ", whole(rows$n), " (a fit with `centers` has no such limit)"
-    )
-  }
-  used <- used_in_exact(kept_data(fit)$rows, fit$data$weights)
-  system <- exact_system(used, fit$L, fit$kernel, fit$lambda, run)
-  unlist(lapply(blocks_of(rows$n, 32), \(block) {
-    few <- falkon_centers(rows_take(rows, block), fit$L, fit$kernel)
-    k <- rows_multiply(system$rows, few, diag(length(block)), run)$sums
-    colSums(k * solve_by_gradients(system, k, list(tol = 1e-6, max_iter = 1000), \(...) FALSE)$x)
-  }))
+# n x K: those of probabilities p of a joint posterior, by the delta method.
+joint_errors <- function(rows, posterior, p, unseen, run) {
+  seen <- sum_joint(rows, posterior, run, \(U) {
+    do.call(cbind, lapply(bent_links(U, p), \(u) rowSums(u^2)))
+  })
+  # what is not seen is of each class by itself
+  errors <- sqrt(seen + unseen * p^2 * (1 - 2 * p + rowSums(p^2)))
+  dimnames(errors) <- dimnames(p)
+  errors
 }
 
 # q x t: standard errors of linear functions of the coefficients, the columns of an m x q matrix.
@@ -177,10 +221,17 @@ INTERVALS <- c("none", "confidence", "prediction")
 predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   check_uncertain(fit, how)
   level <- check_level(how$level)
-  errors <- link_errors(fit, rows, run)
   noise <- fit_noise(fit, run)
   by_odds <- how$type == "prob"
-  value <- if (by_odds) stats::plogis(link) else link
+  classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
+  errors <- link_errors(fit, rows, run, classes)
+  value <- if (!is.null(classes)) classes else if (by_odds) stats::plogis(link) else link
+  se <- if (by_odds && is.null(classes)) value * (1 - value) * errors else errors
+  if (!is.null(classes)) {
+    # of the log odds of each class against all others
+    link <- stats::qlogis(classes)
+    errors <- ifelse(classes > 0 & classes < 1, errors / (classes * (1 - classes)), 0)
+  }
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
     spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
@@ -189,10 +240,7 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
     restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
   }
   if (!how$se.fit) return(shown)
-  list(
-    fit = shown, se.fit = plain(if (by_odds) value * (1 - value) * errors else errors), df = noise$df,
-    residual.scale = noise$sigma
-  )
+  list(fit = shown, se.fit = plain(se), df = noise$df, residual.scale = noise$sigma)
 }
 
 # n x 3, or n x 3 x t.
@@ -210,9 +258,6 @@ check_uncertain <- function(fit, how) {
   classes <- fit$classes
   if (how$type == "class" || (how$type == "response" && !is.null(classes))) {
     stop_argument(arg, "is not for classes: take type = \"link\"", if (fit$loss != "squared") " or \"prob\"")
-  }
-  if (how$type == "prob" && length(classes) > 2) {
-    stop_argument(arg, "is for type = \"link\" where there are more than two classes")
   }
   if (how$interval == "prediction" && fit$loss != "squared") {
     stop_argument("interval", "\"prediction\" is for a numeric response")

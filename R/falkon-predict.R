@@ -27,7 +27,8 @@
 #' The second part, of what the centres do not see, makes errors grow far from the data, up to the prior's; with all
 #' rows for centres both together are the standard error of Gaussian-process regression. That of the intercept is not in
 #' them. For logistic loss, where sigma is 1 and the second derivatives of the losses multiply W, they are of the link,
-#' or of probabilities by the delta method; intervals of probabilities are those of the link, transformed.
+#' or of probabilities by the delta method; intervals of probabilities are those of the log odds of each class against
+#' all others, transformed.
 #' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
 #'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
 #'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,

@@ -97,20 +97,23 @@ rows_multiply.rows_chunks <- function(rows, centers, v, run) {
 }
 
 # The errors of chunks add up, each relative to the largest sum of its own.
-rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run) {
+rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   run$tol <- run$tol / rows$chunks
   product <- 0
+  sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
   stats <- NULL
   each_share(rows, run, function(points, piece, run) {
     of <- piece[1]:piece[2]
     sources <- sum_sources(points, NULL, rows$L, rows$kernel)
     part <- normal_product_of(
-      centers$sources, sources, v, if (!is.null(w)) w[of, , drop = FALSE], if (!is.null(weights)) weights[of], run
+      centers$sources, sources, v, if (!is.null(w)) w[of, , drop = FALSE], if (!is.null(weights)) weights[of], run,
+      with_sums
     )
     product <<- product + part$product
+    if (with_sums) sums[of, ] <<- part$sums
     stats <<- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
   })
-  list(product = product, stats = stats)
+  list(product = product, sums = sums, stats = stats)
 }
 
 # A pass, each chunk with its share of what the progress of the whole is to C.

@@ -118,15 +118,17 @@ multiply_dense <- function(rows, centers, v, sums, run) {
   list(sums = sums, stats = stats)
 }
 
-rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run) {
+rows_normal.rows_sparse <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
   product <- matrix(0, centers$m, NCOL(if (is.null(v)) w else v))
+  sums <- if (with_sums) matrix(0, rows$n, NCOL(v))
   stats <- each_block(rows, centers, run, function(block, of) {
     u <- if (!is.null(v)) crossprod(block, v) else 0
+    if (with_sums) sums[of, ] <<- u
     if (!is.null(w)) u <- u + as.matrix(w)[of, , drop = FALSE]
     if (!is.null(weights)) u <- u * weights[of]
     product <<- product + block %*% u
   })
-  list(product = product, stats = stats)
+  list(product = product, sums = sums, stats = stats)
 }
 
 centers_kernel.centers_sparse <- function(centers, run) {

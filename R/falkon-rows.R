@@ -34,8 +34,8 @@ rows_under <- function(rows, L, kernel) UseMethod("rows_under")
 rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
 
 # list(product, stats): K'(W (K v + w)), m x t, of matrices v and w, one of which may be NULL, and of weights, NULL for
-# ones.
-rows_normal <- function(rows, centers, v, w, weights, run) UseMethod("rows_normal")
+# ones. `with_sums`: and K v, of a v that is given, as `sums`.
+rows_normal <- function(rows, centers, v, w, weights, run, with_sums = FALSE) UseMethod("rows_normal")
 
 # The rows `index`, in this order, as points: a matrix of doubles, or a dgCMatrix.
 rows_take <- function(rows, index) UseMethod("rows_take")
@@ -72,8 +72,8 @@ rows_multiply.rows_dense <- function(rows, centers, v, run) {
 # On a GPU: some seconds.
 MOST_PAIRS_IN_DOUBLE <- 2e11
 
-rows_normal.rows_dense <- function(rows, centers, v, w, weights, run) {
-  normal_product_of(centers$sources, rows$sources, v, w, weights, run)
+rows_normal.rows_dense <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
+  normal_product_of(centers$sources, rows$sources, v, w, weights, run, with_sums)
 }
 
 rows_take.rows_dense <- function(rows, index) as_points(rows$points[index, , drop = FALSE], "x")

@@ -77,8 +77,7 @@
 #' @param intercept Whether there is one.
 #' @param exact Whether every row is a centre, without Nystroem approximation. `NULL`: for up to 1,000 rows, if
 #'   `centers` says nothing.
-#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps, those at larger
-#'   penalties included. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no
+#' @param max_iter Iterations of conjugate gradients, at most; for logistic loss, Newton steps with all centres. `NULL`: 50, and 1,000 of an exact fit, where stopping early saves time but is no
 #'   regularisation.
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.

@@ -46,9 +46,10 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
 }
 
 # list(product, stats): K'(W (K v + w)) for the kernels K of `sources`, its columns, at those of `rows` (NULL: their
-# own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL.
-normal_product_of <- function(sources, rows, v, w, weights, control) {
-  .Call(ffi_normal_product, sources, rows, v, w, weights, control)
+# own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL. `with_sums`: and K v of
+# a v that is given, as `sums`.
+normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
 
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how

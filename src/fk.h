@@ -371,6 +371,7 @@ struct fk_normal {
   const double *v;          /* n x n_columns; NULL: 0 */
   const double *w;          /* m x n_columns; NULL: 0 */
   const double *weights;    /* m, the diagonal of W, of any sign; NULL: ones */
+  double *sums;             /* m x n_columns, where K v goes as well, of a v that is given; NULL: nowhere */
   int64_t n_columns;
 };
 struct fk_task fk_normal_task(struct fk_operator *op, const struct fk_normal *normal); /* K v, without results */

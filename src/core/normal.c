@@ -43,6 +43,7 @@ static void weigh(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t v = 0; v < r->normal->n_columns; v++)
     for (int64_t j = first; j < end; j++) {
       double *u = r->u + v * m + j;
+      if (r->normal->sums) r->normal->sums[v * m + j] = *u;
       if (w) *u += w[v * m + j];
       if (weights) *u *= weights[j];
     }

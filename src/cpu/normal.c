@@ -94,8 +94,9 @@ static void weigh(const struct normal *p, const struct room *room, int64_t first
   int64_t columns = spec->n_columns, panel = mode->ops->panel, m = p->targets->n;
   memset(room->residuals, 0, fk_real_size(mode) * (size_t)(columns * FK_TILE_ROWS));
   for (int64_t v = 0; v < columns; v++) {
-    double product_scale = p->sweep->value_scale[v] / p->scale[v];
+    double value_scale = p->sweep->value_scale[v], product_scale = value_scale / p->scale[v];
     for (int64_t r = 0; r < count; r++) {
+      if (spec->sums) spec->sums[v * m + first + r] = room->products[v * ROOM_ROWS + r] * value_scale;
       double residual = room->products[v * ROOM_ROWS + r] * product_scale;
       if (spec->w) residual += spec->w[v * m + first + r] / p->scale[v];
       if (spec->weights) residual *= spec->weights[first + r] / p->weight_scale;

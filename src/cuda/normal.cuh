@@ -50,6 +50,7 @@ struct fk_normal_device {
 struct fk_normal_numbers {
   const double *w, *weights; /* [t][ld]; */
   int64_t ld;
+  double *sums; /* [t][ld], for K v */
 };
 
 /* A matrix of kernels: rows of K; all columns, padded to whole runs. The runs' parts of K v are computed side by

@@ -25,8 +25,10 @@ struct worker {
   cudaStream_t aside; /* for copies */
   cudaEvent_t sent[SLOTS], used[SLOTS];
   double *inputs[SLOTS]; /* of a chunk: w, weights, coordinates, each `sent_rows` apart */
+  double *row_sums;      /* K v of a chunk, if it is asked for, as far apart */
   double *sum;           /* of parts of the product, where all are here; else NULL */
-  struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], white_buffer, work_buffer;
+  struct fk_cuda_buffer sum_buffer, whitening_buffer, input_buffers[SLOTS], row_sums_buffer, white_buffer,
+      work_buffer;
 };
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
@@ -207,7 +209,7 @@ static double bytes_in_use(const struct worker *w) {
   double d = (double)job->d, t = (double)job->t, m = (double)job->m, k = (double)w->form.k,
          rows = (double)fk_smaller(w->chunk_rows, w->end - w->begin), slots = 256 * 384;
   double tile = fk_normal_is_tiles(job->way) ? tile_bytes(job) : 0;
-  return rows * (8 * (SLOTS * (d + t + 1) + d + 3) + 4 * k) + fk_normal_bytes(&w->form, (int64_t)rows) +
+  return rows * (8 * (SLOTS * (d + t + 1) + t + d + 3) + 4 * k) + fk_normal_bytes(&w->form, (int64_t)rows) +
          8 * (3 * m * t + 2 * fmax(m, slots)) + tile + 64e6;
 }
 
@@ -266,6 +268,8 @@ static enum fk_status start_copies(struct worker *w, struct fk_error *err) {
   struct chunk all = {w->begin, w->end - w->begin};
   const int64_t columns = columns_sent(w, !is_there(w, &all));
   w->sent_rows = fk_smaller(w->chunk_rows, all.n);
+  if (w->device.job->normal->sums)
+    FK_TRY(fk_cuda_room(context, &w->row_sums_buffer, w->device.job->t * w->sent_rows, &w->row_sums, err));
   FK_CUDA_TRY(cudaStreamCreateWithFlags(&w->aside, cudaStreamNonBlocking));
   for (int i = 0; i < SLOTS; i++) {
     FK_TRY(fk_cuda_room(context, &w->input_buffers[i], columns * w->sent_rows, &w->inputs[i], err));
@@ -341,7 +345,7 @@ static enum fk_status view_of(struct worker *w, const struct chunk *chunk, const
 static enum fk_status run_chunk(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
   struct fk_cuda_context *context = w->device.context;
   const struct fk_normal_job *job = w->device.job;
-  struct fk_normal_numbers numbers = {NULL, NULL, w->sent_rows};
+  struct fk_normal_numbers numbers = {NULL, NULL, w->sent_rows, w->row_sums};
   struct fk_normal_view view;
   const double *at = w->inputs[chunk->slot];
   FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[chunk->slot], 0));
@@ -368,6 +372,22 @@ static __global__ void join_kernel(double *part, int64_t n, double *sum) {
   part[i] = 0;
 }
 
+/* What is on its way shares staging memory with what comes back. */
+static enum fk_status await_copies(struct worker *w, struct fk_error *err) {
+  struct fk_cuda_context *context = w->device.context;
+  for (int i = 0; i < SLOTS; i++) FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[i], 0));
+  return FK_STATUS_OK;
+}
+
+/* K v of a chunk that was computed, to where the caller wants it. */
+static enum fk_status deliver_sums(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
+  const struct fk_normal_job *job = w->device.job;
+  if (!w->row_sums) return FK_STATUS_OK;
+  FK_TRY(await_copies(w, err));
+  return fk_cuda_download(w->device.context, w->row_sums, w->sent_rows,
+                          fk_rows(job->n, job->t, chunk->first, chunk->n), job->normal->sums, err);
+}
+
 /* A shard's part of the product, once what is on its way is there; or the sum of all, of a device that has them,
  * in the order in which the host would add them. */
 static enum fk_status deliver(struct worker *w, const struct chunk *chunk, struct fk_error *err) {
@@ -376,7 +396,7 @@ static enum fk_status deliver(struct worker *w, const struct chunk *chunk, struc
   struct fk_normal_job *job = w->device.job;
   const int64_t numbers = job->m * job->t;
   double *part = w->device.product;
-  for (int i = 0; i < SLOTS; i++) FK_CUDA_TRY(cudaStreamWaitEvent(context->stream, w->sent[i], 0));
+  FK_TRY(await_copies(w, err));
   if (!w->sum) {
     FK_TRY(fk_cuda_download(context, part, numbers, fk_all_rows(numbers, 1),
                             job->parts + chunk->first / job->shard * numbers, err));
@@ -397,6 +417,7 @@ static enum fk_status run_chunks(struct worker *w, struct fk_error *err) {
     struct chunk next = chunk_at(w, chunk.first + chunk.n, chunk.slot ^ 1);
     FK_TRY(run_chunk(w, &chunk, err));
     if (next.n > 0) FK_TRY(send_chunk(w, &next, err));
+    FK_TRY(deliver_sums(w, &chunk, err));
     FK_TRY(
         fk_cuda_tick(w->device.progress, w->device.context, (double)chunk.n / (double)w->device.job->shard, err));
     if (chunk.last) FK_TRY(deliver(w, &chunk, err));
@@ -428,13 +449,11 @@ static enum fk_status run(struct worker *w, double *seconds, struct fk_error *er
 
 static void free_worker(struct worker *w) {
   struct fk_normal_device *device = &w->device;
-  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer,
-                                  &device->weight_buffer,  &device->sums_buffer,
-                                  &device->tile_buffer,    &device->high_buffer,
-                                  &device->low_buffer,     &w->whitening_buffer,
-                                  &w->input_buffers[0],    &w->input_buffers[1],
-                                  &w->white_buffer,        &w->work_buffer,
-                                  &w->passing.buffer,      &w->sum_buffer};
+  struct fk_cuda_buffer *all[] = {&device->numbers_buffer, &device->residual_buffer, &device->weight_buffer,
+                                  &device->sums_buffer,    &device->tile_buffer,     &device->high_buffer,
+                                  &device->low_buffer,     &w->whitening_buffer,     &w->input_buffers[0],
+                                  &w->input_buffers[1],    &w->white_buffer,         &w->work_buffer,
+                                  &w->passing.buffer,      &w->sum_buffer,           &w->row_sums_buffer};
   stop_copies(w);
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(device->context, buffer);
 }

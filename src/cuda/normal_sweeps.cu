@@ -41,13 +41,14 @@ struct residual {
   const unsigned long long *largest_v;
   const double *w, *weights;
   int64_t n;
-  double *u;
+  double *u, *sums; /* sums: K v as well, or NULL */
 };
 
 static __global__ void residual_kernel(const struct residual r) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= r.n) return;
   double u = r.products.sums ? sum_of_slots(r.products, i) * undone(r.undo, i) * scale_of(r.largest_v) : 0;
+  if (r.sums) r.sums[i] = u;
   if (r.w) u += r.w[i];
   if (r.weights) u *= r.weights[i];
   r.u[i] = u;
@@ -154,6 +155,7 @@ static enum fk_status run_column(struct fk_normal_device *device, const struct f
   struct residual r = {{}, undo_of(rows), device->largest_v + c, NULL, numbers->weights, n};
   FK_TRY(fk_cuda_room(context, &device->residual_buffer, n, &r.u, err));
   if (numbers->w) r.w = numbers->w + c * numbers->ld;
+  if (numbers->sums) r.sums = numbers->sums + c * numbers->ld;
   if (device->v) {
     struct sweep forth = {rows, &columns, device->v + c * device->ld_v, device->largest_v + c};
     FK_TRY(run_sweep(device, &forth, &r.products, err));

@@ -229,6 +229,7 @@ static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int6
   for (int64_t c = blockIdx.y; c < t; c += gridDim.y) {
     double x = 0;
     for (int64_t part = 0; part < parts; part++) x += u[(part * t + c) * n + i];
+    if (numbers.sums) numbers.sums[c * numbers.ld + i] = x;
     if (numbers.w) x += numbers.w[c * numbers.ld + i];
     if (numbers.weights) x *= numbers.weights[i];
     u[c * n + i] = x;
@@ -329,7 +330,8 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
   a.ld_rows = points->room;
   for (int64_t first = 0; first < rows->n; first += step) {
     const double *w = numbers->w, *weights = numbers->weights;
-    struct fk_normal_numbers here = {w ? w + first : NULL, weights ? weights + first : NULL, numbers->ld};
+    double *sums = numbers->sums ? numbers->sums + first : NULL;
+    struct fk_normal_numbers here = {w ? w + first : NULL, weights ? weights + first : NULL, numbers->ld, sums};
     a.n_rows = fk_smaller(step, rows->n - first);
     if (single) {
       h.rows = points->parts + (rows->row + first) * 3 * h.k;

@@ -8,7 +8,7 @@
 SEXP ffi_plan(void);
 SEXP ffi_handles(void);
 SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control);
-SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP control);
+SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP with_sums, SEXP control);
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control);
 SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control);
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);
@@ -22,6 +22,8 @@ SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control);
 SEXP ffi_stream_close(SEXP stream);
 SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control);
 SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control);
+SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control);
+SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);

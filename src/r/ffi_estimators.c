@@ -65,8 +65,8 @@ static const double *columns_of(SEXP x, int64_t n, int64_t *columns, const char 
   return r_numbers(x, (R_xlen_t)(n * found), name);
 }
 
-/* rows: the sources at which the matrix has its rows; NULL: its columns' own. */
-SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP control) {
+/* rows: the sources at which the matrix has its rows; NULL: its columns' own. with_sums: K v as well. */
+SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, SEXP with_sums, SEXP control) {
   struct call c;
   begin(&c, sources, R_NilValue, control);
   bool own = Rf_isNull(rows);
@@ -79,6 +79,9 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
   normal.weights = r_weights(weights, m);
   if (normal.n_columns == 0) Rf_error("`v` or `w` must be given");
   SEXP product = PROTECT(r_matrix(c.x.n, normal.n_columns, r_column_names(Rf_isNull(v) ? w : v)));
+  bool sums_too = r_flag(with_sums) && normal.v;
+  SEXP sums = PROTECT(sums_too ? r_matrix(m, normal.n_columns, R_NilValue) : R_NilValue);
+  if (sums_too) normal.sums = REAL(sums);
 
   struct fk_operator *op = r_start(&c.opened, &c.err);
   normal.rows = own || !op ? op : r_start(&others, &c.err);
@@ -86,8 +89,9 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
 
   if (!own) r_close(&others);
   end(&c);
-  SEXP result = r_result(&c.stats, 1, (const char *const[]){"product"}, (SEXP[]){product});
-  UNPROTECT(1);
+  SEXP result =
+      r_result(&c.stats, sums_too ? 2 : 1, (const char *const[]){"product", "sums"}, (SEXP[]){product, sums});
+  UNPROTECT(2);
   return result;
 }
 

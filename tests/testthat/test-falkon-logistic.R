@@ -39,6 +39,10 @@ dense_logit <- function(K, Kmm, y, lambda, weights = rep(1, length(y)), base = 0
   base + as.vector(K %*% alpha)
 }
 
+loss_of <- function(part, f, y = NULL, u = NULL, threads = 1) {
+  class_loss(part, f, y, checked_run(settle_control(flash_control(threads = threads))), u)
+}
+
 gaussian <- function(x, c, h) {
   distance <- as.matrix(stats::dist(rbind(x, c)))[seq_len(nrow(x)), nrow(x) + seq_len(nrow(c))]
   exp(-distance^2 / (2 * h^2))
@@ -170,15 +174,19 @@ test_that("classes that can be told apart have finite coefficients, and their ob
 test_that("extreme margins are numbers", {
   f <- matrix(c(-1e4, -800, -40, 0, 40, 800, 1e4))
   for (y in c(-1, 1)) {
-    expect_equal(logit_loss$value(f, matrix(y, 7)), pmax(-y * f[, 1], 0) + c(0, 0, 0, log(2), 0, 0, 0))
-    slope <- logit_loss$slope(f, matrix(y, 7))[, 1]
+    expect_equal(loss_of("value", f, matrix(y, 7)), pmax(-y * f[, 1], 0) + c(0, 0, 0, log(2), 0, 0, 0))
+    slope <- loss_of("slope", f, matrix(y, 7))[, 1]
     expect_equal(slope, -y * ifelse(f[, 1] == 0, 0.5, y * f[, 1] < 0))
-    expect_true(all(logit_loss$curvature(f) >= 0 & logit_loss$curvature(f) <= 0.25))
+    expect_true(all(loss_of("curvature", f) >= 0 & loss_of("curvature", f) <= 0.25))
   }
   f <- cbind(f, -f, 0)
   y <- class_columns(rep(1L, 7), c("a", "b", "c"))
-  expect_equal(softmax_loss$value(f, y)[c(1, 7)], c(2e4, 0))
-  expect_true(all(is.finite(softmax_loss$slope(f, y))) && all(is.finite(softmax_loss$curvature(f))))
+  expect_equal(loss_of("value", f, y)[c(1, 7)], c(2e4, 0))
+  expect_true(all(is.finite(loss_of("slope", f, y))) && all(is.finite(loss_of("curvature", f))))
+  # what is small keeps its digits: a loss of exp(-40), and the slope of its class
+  sure <- matrix(c(40, 0, -100), 1)
+  expect_equal(loss_of("value", sure, y[1, , drop = FALSE]), exp(-40), tolerance = 1e-14)
+  expect_equal(loss_of("slope", sure, y[1, , drop = FALSE])[1], -exp(-40), tolerance = 1e-14)
   case <- two_blobs(40)
   # nothing is left to fit
   known <- 1e4 * (2 * case$y - 1)
@@ -204,17 +212,100 @@ test_that("derivatives of the losses are those of differences", {
   h <- 1e-5
   for (k in 1:3) {
     shift <- matrix(h * (seq_len(3) == k), 10, 3, byrow = TRUE)
-    numeric <- (softmax_loss$value(f + shift, y) - softmax_loss$value(f - shift, y)) / (2 * h)
-    expect_lt(max(abs(softmax_loss$slope(f, y)[, k] - numeric)), 1e-9)
+    numeric <- (loss_of("value", f + shift, y) - loss_of("value", f - shift, y)) / (2 * h)
+    expect_lt(max(abs(loss_of("slope", f, y)[, k] - numeric)), 1e-9)
   }
   f <- f[, 1, drop = FALSE]
   y <- y[, 1, drop = FALSE]
   expect_lt(max(abs(
-    logit_loss$slope(f, y) - (logit_loss$value(f + h, y) - logit_loss$value(f - h, y)) / (2 * h)
+    loss_of("slope", f, y) - (loss_of("value", f + h, y) - loss_of("value", f - h, y)) / (2 * h)
   )), 1e-9)
   expect_lt(max(abs(
-    logit_loss$curvature(f) - (logit_loss$slope(f + h, y) - logit_loss$slope(f - h, y)) / (2 * h)
+    loss_of("curvature", f) - (loss_of("slope", f + h, y) - loss_of("slope", f - h, y)) / (2 * h)
   )), 1e-9)
+})
+
+# In plain R.
+literal_losses <- function(f, y, u) {
+  if (ncol(f) == 1) {
+    p <- stats::plogis(f)
+    return(list(
+      value = as.vector(log1p(exp(-abs(f))) - pmin(y * f, 0)), slope = -y * stats::plogis(-y * f),
+      curvature = as.vector(p * stats::plogis(-f)), product = p * stats::plogis(-f) * u
+    ))
+  }
+  odds <- exp(f - apply(f, 1, max))
+  p <- odds / rowSums(odds)
+  own <- cbind(seq_len(nrow(f)), max.col(y))
+  list(
+    value = -log(p[own]), slope = p - (y > 0), curvature = rowSums(p * (1 - p)) / ncol(f),
+    product = p * (u - rowSums(p * u))
+  )
+}
+
+test_that("losses are those of plain R, by any number of threads", {
+  set.seed(11)
+  n <- 3000 # some blocks, the last not full
+  for (t in c(1, 3, 6)) {
+    f <- matrix(stats::rnorm(n * t, sd = 3), n)
+    y <- if (t == 1) matrix(sample(c(-1, 1), n, TRUE)) else class_columns(sample(t, n, TRUE), letters[1:t])
+    u <- matrix(stats::rnorm(n * t), n)
+    want <- literal_losses(f, y, u)
+    for (part in LOSS_PARTS) {
+      got <- loss_of(part, f, y, u)
+      expect_lt(max(abs(got - want[[part]]) / (abs(want[[part]]) + 0.1)), 1e-14, label = part)
+      expect_identical(loss_of(part, f, y, u, threads = 4), got)
+    }
+    weights <- stats::runif(n)
+    run <- \(threads) checked_run(settle_control(flash_control(threads = threads)))
+    along <- mean_loss(f, y, run(1), weights, u, 0.3)
+    expect_equal(along, mean(weights * literal_losses(f - 0.3 * u, y, u)$value), tolerance = 1e-14)
+    expect_identical(mean_loss(f, y, run(4), weights, u, 0.3), along)
+    expect_equal(mean_loss(f, y, run(1)), mean(want$value), tolerance = 1e-14)
+  }
+})
+
+test_that("many centres begin with some of them, and end at the same optimum", {
+  case <- two_blobs(900)
+  asked <- NULL
+  coarse <- coarse_point
+  replace_function("coarse_point", function(...) {
+    asked <<- coarse(...)
+    asked
+  })
+  fit <- falkon(
+    case$x, factor(case$y), bandwidth = 0.5, lambda = 1e-5, centers = 1:400 * 2, tol = 1e-15, max_iter = 60,
+    control = flash_control(precision = "double")
+  )
+  # its link is that of its coefficients
+  expect_false(is.null(asked))
+  K <- gaussian(case$x, fit$centers, 0.5)
+  expect_true(fit$converged)
+  p <- stats::plogis(fit$intercept + K %*% fit$coefficients)
+  gradient <- crossprod(K, p - case$y) / 900 + 1e-5 * gaussian(fit$centers, fit$centers, 0.5) %*% fit$coefficients
+  expect_lt(max(abs(gradient)), 1e-7)
+  expect_lt(asked$loss, log(2))
+  expect_equal(fit$state$fitted[, 1], as.vector(fit$intercept + K %*% fit$coefficients), tolerance = 1e-6)
+})
+
+test_that("a Newton step takes half a sweep besides those of conjugate gradients", {
+  case <- two_blobs(300)
+  sweeps <- 0
+  inner <- 0
+  normal <- rows_normal.rows_dense
+  replace_function("rows_normal", function(rows, centers, v, ...) {
+    sweeps <<- sweeps + if (is.null(v)) 0.5 else 1
+    normal(rows, centers, v, ...)
+  })
+  replace_function("rows_multiply", \(...) stop("no sweep for the link"))
+  direction <- newton_direction
+  replace_function("newton_direction", function(...) {
+    step <- direction(...)
+    inner <<- inner + step$iterations
+    step
+  })
+  fit <- falkon(case$x, factor(case$y), bandwidth = 1, lambda = 1e-3, centers = case$centers)
+  expect_identical(sweeps, fit$iterations / 2 + inner)
 })
 
 test_that("responses of any kind make the same fit, and predictions in their own terms", {

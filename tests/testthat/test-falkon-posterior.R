@@ -243,3 +243,103 @@ test_that("logistic fits have Laplace's approximation, and the log-likelihood of
   expect_identical(dim(predict(several, type = "link", se.fit = TRUE)$se.fit), c(150L, 3L))
   expect_identical(dim(confint(several, 1:4)), c(4L, 2L, 3L))
 })
+
+# ---- more than two classes --------------------------------------------------------------------
+
+test_that("the posterior of more classes is that of the whole Hessian, and probabilities go by it", {
+  x <- as.matrix(iris[1:4])
+  index <- seq(5, 150, by = 18)
+  w <- rep(c(1, 2), 75)
+  lambda <- 1e-3
+  fit <- falkon(x, iris$Species, bandwidth = 2, lambda = lambda, centers = index, weights = w, tol = 1e-20)
+  C <- x[index, ]
+  K <- kernels_of(x, C, 2)
+  Kmm <- kernels_of(C, C, 2)
+  p <- predict(fit, x, type = "prob")
+  m <- length(index)
+  of <- \(k) (k - 1) * m + seq_len(m)
+  H <- 150 * lambda * kronecker(diag(3), Kmm)
+  for (a in 1:3) for (b in 1:3) H[of(a), of(b)] <- H[of(a), of(b)] + crossprod(K, w * p[, a] * ((a == b) - p[, b]) * K)
+  V <- solve(H)
+  at <- x[c(1, 60, 110, 140), ] + 0.3
+  k <- kernels_of(at, C, 2)
+  unseen <- (1 - rowSums(k * t(solve(Kmm, t(k))))) / (150 * lambda)
+  there <- predict(fit, at, type = "prob")
+  for (i in 1:4) {
+    big <- kronecker(diag(3), k[i, , drop = FALSE])
+    S <- big %*% V %*% t(big) + diag(unseen[i], 3)
+    J <- diag(there[i, ]) - tcrossprod(there[i, ])
+    one <- at[i, , drop = FALSE]
+    expect_equal(unname(drop(predict(fit, one, type = "link", se.fit = TRUE)$se.fit)), sqrt(diag(S)), tolerance = 1e-5)
+    found <- predict(fit, one, type = "prob", se.fit = TRUE)
+    expect_equal(unname(drop(found$se.fit)), sqrt(diag(J %*% S %*% J)), tolerance = 1e-5)
+    expect_equal(drop(found$fit), there[i, ])
+  }
+  D <- H - 150 * lambda * kronecker(diag(3), Kmm)
+  run <- start_run(fit$control)
+  expect_equal(freedom_of(fit, run), sum(diag(V %*% D)) + 2, tolerance = 1e-6)
+  expect_equal(sum(leverage_of(fit, run)$leverage), sum(diag(V %*% D)), tolerance = 1e-6)
+  ends <- predict(fit, at, type = "prob", interval = "confidence")
+  expect_true(all(ends > 0 & ends < 1) && all(ends[, "lwr", ] < ends[, "upr", ]))
+  # draws of a sum of classes that nothing is known of less than the prior says
+  set.seed(5)
+  draws <- draw_links(fit, list(roots = coefficient_roots(fit, run), noise = fit_noise(fit, run)), 4000, run)
+  around <- vapply(1:3, \(a) draws[[a]][60, ], numeric(4000))
+  big <- kronecker(diag(3), K[60, , drop = FALSE])
+  want <- big %*% V %*% t(big)
+  expect_lt(max(abs(stats::cov(around) - want)), 0.12 * max(abs(want)))
+})
+
+test_that("where the whole Hessian would be large, each class has a posterior of its own", {
+  x <- as.matrix(iris[1:4])
+  fit <- falkon(x, iris$Species, bandwidth = 2, lambda = 1e-2, centers = seq(5, 150, by = 18))
+  whole <- predict(fit, x[c(1, 60), ], type = "prob", se.fit = TRUE)$se.fit
+  replace_function("is_joint", \(fit) FALSE)
+  fit$state$posterior <- NULL
+  own <- predict(fit, x[c(1, 60), ], type = "prob", se.fit = TRUE)$se.fit
+  expect_identical(dimnames(own), dimnames(whole))
+  expect_true(all(own > 0) && max(abs(log(own / whole))) < log(2))
+})
+
+# ---- exact fits without factors ---------------------------------------------------------------
+
+test_that("exact fits that are not factorised have the same standard errors, and estimates within their errors", {
+  case <- posterior_case(600)
+  case$lambda <- 1e-4
+  factorised <- fit_case(case, exact = TRUE, weights = case$w)
+  run <- start_run(factorised$control)
+  want <- list(
+    errors = link_errors(factorised, falkon_rows(case$at), run), criteria = fit_criteria(factorised, run)
+  )
+  part <- posterior_of(factorised, run)$parts[[1]]
+  replace_function("is_factorised", \(system) FALSE)
+  made <- 0
+  parts_of <- nystrom_parts
+  replace_function("nystrom_parts", function(...) {
+    made <<- made + 1
+    parts_of(...)
+  })
+  fit <- factorised
+  fit$state <- new.env()
+  got <- link_errors(fit, falkon_rows(case$at), run)
+  expect_equal(got, want$errors, tolerance = 1e-3)
+  found <- posterior_of(fit, run)$parts[[1]]
+  expect_lt(abs(found$edf - part$edf), 4 * found$edf_error)
+  expect_lt(abs(found$log_det - part$log_det), 4 * found$log_det_error)
+  expect_lt(found$edf_error, 0.05 * part$edf)
+  expect_equal(fit$state$ones, residual_ones(factorised, posterior_of(factorised, run), run), tolerance = 1e-2)
+  # all of it by one preconditioner, and the same again
+  expect_identical(made, 1)
+  fit$state <- new.env()
+  expect_identical(posterior_of(fit, run)$parts, list(found))
+  expect_error(hatvalues(fit), "too many rows")
+})
+
+test_that("probabilities of 0 and 1 have errors of 0, and intervals that are numbers", {
+  x <- as.matrix(iris[1:4])
+  fit <- falkon(
+    x, iris$Species, bandwidth = 2, lambda = 1e-3, centers = seq(5, 150, by = 18), offset = 1e4 * diag(3)[iris$Species, ]
+  )
+  found <- predict(fit, type = "prob", se.fit = TRUE, interval = "confidence")
+  expect_true(all(is.finite(found$fit)) && all(found$se.fit == 0))
+})

@@ -21,6 +21,31 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
   }
 })
 
+test_that("K v comes with the product, of one column and of more, in chunks of rows, on one device and on all", {
+  skip_if_no_gpu()
+  bounds <- c(double = 1e-12, single = 1e-4)
+  for (size in list(c(1, 7), c(97, 1111), c(300, 70000))) for (d in c(3, 30)) for (r in c(1, 3)) {
+    case <- normal_case(size[1], size[2], d, r)
+    L <- diag(sqrt(d), d)
+    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(d, d), "gaussian"), size[2])
+    want <- K %*% case$v
+    for (precision in names(bounds)) for (devices in list(NULL, "all")) {
+      run <- run_control(settle_control(flash_control(
+        backend = "cuda", precision = precision, engine = "exact", devices = devices
+      )))
+      sources <- sum_sources(case$x, NULL, L, check_kernel("gaussian"), new_plan())
+      rows <- sum_sources(case$y, NULL, L, check_kernel("gaussian"), new_plan())
+      # kept rows and such that come by
+      for (again in 1:2) {
+        got <- normal_product_of(sources, rows, case$v, case$w, case$weights, run, with_sums = TRUE)
+        where <- paste(c(precision, size, d, r, again), collapse = " ")
+        expect_lt(normal_error(got$product, K, case$v, case$w, case$weights), bounds[[precision]], label = where)
+        expect_lt(max(abs(got$sums - want)) / max(abs(K) %*% abs(case$v)), bounds[[precision]], label = where)
+      }
+    }
+  }
+})
+
 test_that("points at themselves, transposed and weighted operators are what they are on the CPU", {
   skip_if_no_gpu()
   case <- normal_case(300, 500, r = 2)

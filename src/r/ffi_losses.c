@@ -1,0 +1,44 @@
+/* Losses of classes, row by row; R/falkon-loss.R. */
+#include "../core/losses.h"
+
+#include "ffi.h"
+
+/* f and y of as many rows and columns; y NULL: not read. */
+static struct fk_class_loss r_class_loss(SEXP f, SEXP y, SEXP control) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  r_opts(control, &opts, &stats);
+  if (!Rf_isMatrix(f) || Rf_ncols(f) < 1) Rf_error("`f` must be a matrix with columns");
+  struct fk_class_loss loss = {.n = Rf_nrows(f), .t = Rf_ncols(f), .threads = opts.threads};
+  loss.f = r_numbers(f, (R_xlen_t)(loss.n * loss.t), "f");
+  if (!Rf_isNull(y)) loss.y = r_numbers(y, (R_xlen_t)(loss.n * loss.t), "y");
+  return loss;
+}
+
+/* part: of enum fk_loss_part; u: what second derivatives multiply. */
+SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control) {
+  struct fk_class_loss loss = r_class_loss(f, y, control);
+  int which = Rf_asInteger(part);
+  if (which < FK_LOSS_VALUE || which > FK_LOSS_PRODUCT) Rf_error("there is no such part of a loss");
+  bool by_class = which == FK_LOSS_SLOPE || which == FK_LOSS_PRODUCT;
+  if (which <= FK_LOSS_SLOPE && !loss.y) Rf_error("`y` must be given");
+  const double *by = which == FK_LOSS_PRODUCT ? r_numbers(u, (R_xlen_t)(loss.n * loss.t), "u") : NULL;
+  SEXP out = PROTECT(by_class ? r_matrix(loss.n, loss.t, R_NilValue) : r_vector(loss.n));
+  fk_class_loss_rows(&loss, (enum fk_loss_part)which, by, REAL(out));
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_class_loss loss = r_class_loss(f, y, control);
+  struct fk_loss_line line = {.weights = r_weights(weights, loss.n), .length = Rf_asReal(length)};
+  double sum = 0;
+  if (!loss.y) Rf_error("`y` must be given");
+  if (!Rf_isNull(direction)) line.direction = r_numbers(direction, (R_xlen_t)(loss.n * loss.t), "direction");
+
+  fk_class_loss_sum(&loss, &line, &sum, &err);
+
+  r_finish(&err);
+  return Rf_ScalarReal(sum);
+}
