@@ -47,7 +47,8 @@ x <- matrix(stats::rnorm(390), 130)
 y <- sin(x[, 1]) + x[, 2]
 label <- factor(c("a", "b", "c")[1 + (y > 0) + (y > 1)])
 regress <- function(..., rows = x, response = y, lambda = 1e-3) {
-  suppressWarnings(falkon(rows, response, ..., bandwidth = 1.5, lambda = lambda, max_iter = 3, control = flash_control(threads = 2)))
+  control <- flash_control(threads = 2)
+  suppressWarnings(falkon(rows, response, ..., bandwidth = 1.5, lambda = lambda, max_iter = 3, control = control))
 }
 for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial", "sigmoid")) {
   try(regress(kernel = kernel, centers = 49), silent = TRUE)
@@ -55,8 +56,8 @@ for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq
 for (method in c("uniform", "rpcholesky", "leverage", "kmeans++")) regress(centers = 50, center_method = method)
 fits <- list(
   regress(centers = 100), regress(centers = c(1:48, 1), weights = rep(0:1, 65)), regress(response = cbind(y, y^2), centers = 33),
-  regress(response = label, centers = 40), regress(response = label == "a", centers = 40, loss = "weighted"), regress(exact = TRUE),
-  regress(centers = 20, validation = 0.2)
+  regress(response = label, centers = 40), regress(response = label == "a", centers = 40, loss = "weighted"),
+  regress(exact = TRUE), regress(centers = 20, validation = 0.2)
 )
 for (fit in fits) {
   predict(fit, x[1:5, ])

@@ -71,7 +71,8 @@ standardise <- function(set, split) {
 METHODS <- list(
   falkon = \(x, y, new) {
     fit <- falkon(x, y)
-    list(guess = predict(fit, new, type = if (is.factor(y)) "class" else "response"), score = \() predict(fit, new, type = "link"))
+    guess <- predict(fit, new, type = if (is.factor(y)) "class" else "response")
+    list(guess = guess, score = \() predict(fit, new, type = "link"))
   },
   `lm or glm` = \(x, y, new) {
     if (!is.factor(y)) return(list(guess = stats::predict(stats::lm(y ~ ., data.frame(x, y = y)), data.frame(new))))
@@ -118,9 +119,10 @@ measure <- function(set, name, method) {
   })
   if (is.null(parts[[1]])) return(NULL)
   means <- colMeans(do.call(rbind, parts))
+  digits4 <- \(x) if (is.na(x)) "" else formatC(x, digits = 4, format = "f")
   data.frame(
     set = name, n = format(nrow(set$x), big.mark = ","), d = ncol(set$x), splits = length(parts), method = method,
-    error = formatC(means[1], digits = 4, format = "f"), auc = if (is.na(means[2])) "" else formatC(means[2], digits = 4, format = "f"),
+    error = digits4(means[1]), auc = digits4(means[2]),
     seconds = formatC(means[3], digits = 3, format = "g")
   )
 }

@@ -104,7 +104,9 @@ measure <- function(name) {
     show_table(shown)
     shown
   })
-  if (size$of > 1) cat("all rows: projected from one in ", size$of, "; what passes through memory then is not measured\n\n", sep = "")
+  if (size$of > 1) {
+    cat("all rows: projected from one in ", size$of, "; copies of rows that the GPU has no room for are not in it\n\n", sep = "")
+  }
   do.call(rbind, rows)
 }
 
@@ -135,8 +137,9 @@ grid_row <- function(n, m, d) {
   bounds <- bounds_of(n, m, d)
   seconds <- \(x) formatC(x, digits = 2, format = "g")
   data.frame(
-    n = format_count(n), m = format_count(m), d = d, all = seconds(made$seconds), preconditioner = seconds(stages[["preconditioner"]]),
-    bound = seconds(bounds[["preconditioner"]]), iteration = seconds(iteration), bound = seconds(bounds[["iteration"]]),
+    n = format_count(n), m = format_count(m), d = d, all = seconds(made$seconds),
+    preconditioner = seconds(stages[["preconditioner"]]), bound = seconds(bounds[["preconditioner"]]),
+    iteration = seconds(iteration), bound = seconds(bounds[["iteration"]]),
     first = seconds(stages[["iterations"]] - length(trace) * iteration), bound = seconds(bounds[["first"]]),
     host = seconds(made$seconds - sum(stages[c("preconditioner", "iterations")])), check.names = FALSE
   )
