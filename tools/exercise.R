@@ -42,6 +42,39 @@ for (d in c(1, 2, 3, 5)) {
   }
 }
 Sys.unsetenv("FLASHKERNEL_FAST_METHOD")
+# kernel regression: every loss, kind of rows, way of choosing centres, and what is asked of fits
+x <- matrix(stats::rnorm(390), 130)
+y <- sin(x[, 1]) + x[, 2]
+label <- factor(c("a", "b", "c")[1 + (y > 0) + (y > 1)])
+regress <- function(..., rows = x, response = y, lambda = 1e-3) {
+  control <- flash_control(threads = 2)
+  suppressWarnings(falkon(rows, response, ..., bandwidth = 1.5, lambda = lambda, max_iter = 3, control = control))
+}
+for (kernel in c("gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial", "sigmoid")) {
+  try(regress(kernel = kernel, centers = 49), silent = TRUE)
+}
+for (method in c("uniform", "rpcholesky", "leverage", "kmeans++")) regress(centers = 50, center_method = method)
+fits <- list(
+  regress(centers = 100), regress(centers = c(1:48, 1), weights = rep(0:1, 65)), regress(response = cbind(y, y^2), centers = 33),
+  regress(response = label, centers = 40), regress(response = label == "a", centers = 40, loss = "weighted"),
+  regress(exact = TRUE), regress(centers = 20, validation = 0.2)
+)
+for (fit in fits) {
+  predict(fit, x[1:5, ])
+  try(predict(fit, x[1:5, ], se.fit = TRUE), silent = TRUE)
+  try(predict(fit, x[1:5, ], type = "gradient"), silent = TRUE)
+  try(logLik(fit), silent = TRUE)
+}
+chunk <- 0
+regress(centers = 30, rows = function(reset) {
+  chunk <<- if (reset) 0 else chunk + 1
+  if (chunk %in% 1:2) x[65 * (chunk - 1) + 1:65, ]
+})
+if (requireNamespace("Matrix", quietly = TRUE)) regress(rows = Matrix::Matrix(x * (x > 0), sparse = TRUE), centers = 30)
+# without a factor, in blocks that do not end evenly, and broken off
+try(regress(rows = x[rep(1, 100), ], response = y[1:100], kernel = "sigmoid", exact = TRUE, lambda = 1e-300), silent = TRUE)
+try(regress(centers = 300, rows = x[rep(1:130, 3), ] + 1e-9, response = rep(y, 3)), silent = TRUE)
+tune_falkon(x, y, rows = 60, centers = 30)
 # errors must leave nothing behind
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)

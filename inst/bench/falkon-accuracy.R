@@ -1,13 +1,16 @@
 # Error of kernel regression beside published figures of Gaussian processes: by default, and with tune_falkon().
 #
 #   Rscript inst/bench/falkon-accuracy.R [--data FOLDER] [--sets kin40k,pol,...] [--splits 1,2,3] [--centers 4000]
-#     [--rows 1000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda] [--save]
+#     [--rows 1000] [--kernels gaussian,matern52] [--criterion likelihood] [--iterations 100] [--backend cuda]
+#     [--processes 1] [--csv FILE] [--save]
 #
 # FOLDER has the sets of treforevans/uci_datasets as uci_NAME.csv.gz and uci_NAME.test_mask.csv.gz (a column for each
-# split); default ../shared/data. Sets that are not there are skipped, and told.
+# split); default ../shared/data. Sets that are not there are skipped, and told. All ten splits of all sets are 90
+# fits of each kind, which --processes shares (with one GPU, too: each takes a gigabyte or two of it). Each writes a
+# line to FILE (falkon-accuracy.csv in $OUT or here) when it is done; what stands there is not done again.
 #
-# Published: root mean square errors on standardised targets, Wang et al. 2019 (arXiv 1903.08114), table 1, whose rows
-# for training are fewer (4 of 9) than those of these splits (9 of 10).
+# Published: root mean square errors on standardised targets, Wang et al. 2019 (arXiv 1903.08114), table 1, of 64 in 100
+# rows for training. These splits have 90: `as published` is a fit to 64 in 100 rows with the numbers that were tuned.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 
@@ -18,13 +21,15 @@ option <- function(name, default) {
 }
 folder <- option("--data", "../shared/data")
 sets <- option("--sets", c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k"))
-splits <- as.integer(option("--splits", "2"))
+splits <- as.integer(option("--splits", 1:10))
 centers <- as.integer(option("--centers", "4000"))
 rows <- as.integer(option("--rows", "1000"))
 kernels <- option("--kernels", c("gaussian", "matern52"))
 criterion <- option("--criterion", "likelihood")
 iterations <- as.integer(option("--iterations", "100"))
-control <- flash_control(backend = option("--backend", "auto"))
+processes <- as.integer(option("--processes", "1"))
+file <- option("--csv", file.path(Sys.getenv("OUT", "."), "falkon-accuracy.csv"))
+backend <- option("--backend", "auto")
 bench_start("falkon-accuracy.R", "Kernel regression beside published Gaussian processes")
 
 PUBLISHED <- data.frame(
@@ -32,10 +37,15 @@ PUBLISHED <- data.frame(
   sgpr = c(0.217, 0.437, 0.362, 0.273), svgp = c(0.215, 0.399, 0.303, 0.268)
 )
 
-read <- function(file) as.matrix(utils::read.csv(file.path(folder, file), header = FALSE))
+settings <- list(
+  folder = normalizePath(folder, mustWork = FALSE), centers = centers, rows = rows, kernels = kernels, criterion = criterion,
+  iterations = iterations, backend = backend, threads = max(1, parallel_cores() %/% processes),
+  file = file.path(normalizePath(dirname(file)), basename(file))
+)
 
 # Columns and response standardised by the rows of training.
-standardised <- function(name, split) {
+standardised <- function(name, split, folder) {
+  read <- function(file) as.matrix(utils::read.csv(file.path(folder, file), header = FALSE))
   data <- unname(read(paste0("uci_", name, ".csv.gz")))
   test <- read(paste0("uci_", name, ".test_mask.csv.gz"))[, split] == 1
   data <- sweep(data, 2, colMeans(data[!test, ]))
@@ -45,44 +55,105 @@ standardised <- function(name, split) {
   list(x = data[!test, 1:d], y = data[!test, d + 1], new = data[test, 1:d], truth = data[test, d + 1])
 }
 
-error_of <- function(fit, data) sqrt(mean((predict(fit, data$new) - data$truth)^2))
-
-measure <- function(name, split) {
-  data <- standardised(name, split)
-  set.seed(split)
-  default_s <- elapsed(\() fit <<- falkon(data$x, data$y, control = control))
-  by_default <- error_of(fit, data)
-  tune_s <- elapsed(\() {
-    tuned <<- tune_falkon(
-      data$x, data$y, criterion = criterion, kernel = kernels, rows = rows, refit = FALSE, control = control
-    )
-  })
-  m <- min(nrow(data$x), centers)
-  fit_s <- elapsed(\() fit <<- falkon(tuned, centers = m, max_iter = iterations, tol = 1e-5, exact = FALSE))
-  data.frame(
-    set = name, n = nrow(data$x), d = ncol(data$x), split = split, default = by_default, default_s = default_s,
-    tuned = error_of(fit, data), tune_s = tune_s, fit_s = fit_s, kernel = tuned$kernel$name, m = m, iterations = fit$iterations
-  )
-}
-fit <- tuned <- NULL
-
-for (name in sets) {
-  if (!file.exists(file.path(folder, paste0("uci_", name, ".csv.gz")))) {
-    cat("no data of ", name, " in ", folder, ": skipped\n", sep = "")
-    next
+# A line of the file: in a process of its own, which knows nothing but its arguments.
+measure <- function(task, settings, standardised) {
+  data <- standardised(task$set, task$split, settings$folder)
+  control <- flashkernel::flash_control(backend = settings$backend, threads = settings$threads)
+  n <- nrow(data$x)
+  warned <- 0
+  timed <- function(task) {
+    start <- proc.time()[["elapsed"]]
+    value <- withCallingHandlers(task(), warning = \(w) {
+      warned <<- warned + 1
+      invokeRestart("muffleWarning")
+    })
+    list(value = value, seconds = proc.time()[["elapsed"]] - start)
   }
-  found <- do.call(rbind, lapply(splits, \(split) measure(name, split)))
-  shown <- found
-  for (column in c("default", "tuned")) shown[[column]] <- formatC(found[[column]], digits = 4, format = "f")
-  for (column in c("default_s", "tune_s", "fit_s")) shown[[column]] <- formatC(found[[column]], digits = 3, format = "g")
-  show_table(shown)
-  published <- PUBLISHED[PUBLISHED$set == name, ]
-  cat(
-    name, ": mean ", formatC(mean(found$default), digits = 4, format = "f"), " by default, ",
-    formatC(mean(found$tuned), digits = 4, format = "f"), " tuned",
-    if (nrow(published) > 0) {
-      sprintf("; exact GP %.3f, SGPR %.3f, SVGP %.3f", published$exact, published$sgpr, published$svgp)
-    },
-    "\n\n", sep = ""
+  error_of <- function(fit) sqrt(mean((stats::predict(fit, data$new) - data$truth)^2))
+  set.seed(task$split)
+  plain <- timed(\() flashkernel::falkon(data$x, data$y, control = control))
+  tuned <- timed(\() flashkernel::tune_falkon(
+    data$x, data$y, criterion = settings$criterion, kernel = settings$kernels, rows = settings$rows, refit = FALSE,
+    control = control
+  ))
+  # what a Gaussian process calls the noise, n lambda, stays
+  with_rows <- function(rows) timed(\() flashkernel::falkon(
+    data$x[rows, ], data$y[rows], kernel = tuned$value$kernel, bandwidth = tuned$value$bandwidth,
+    lambda = tuned$value$lambda * n / length(rows), centers = min(length(rows), settings$centers),
+    max_iter = settings$iterations, tol = 1e-5, exact = FALSE, control = control
+  ))
+  fit <- with_rows(seq_len(n))
+  fewer <- with_rows(sort(sample.int(n, round(0.64 / 0.9 * n))))
+  row <- data.frame(
+    set = task$set, split = task$split, n = n, d = ncol(data$x), default = error_of(plain$value), tuned = error_of(fit$value),
+    as_published = error_of(fewer$value), default_s = plain$seconds, tune_s = tuned$seconds, fit_s = fit$seconds,
+    kernel = tuned$value$kernel$name, m = nrow(fit$value$centers), iterations = fit$value$iterations, warnings = warned
   )
+  line <- paste0(paste(format(row, digits = 8, trim = TRUE), collapse = ","), "\n")
+  cat(line, file = settings$file, append = TRUE)
+  line
 }
+
+COLUMNS <- c(
+  "set", "split", "n", "d", "default", "tuned", "as_published", "default_s", "tune_s", "fit_s", "kernel", "m", "iterations",
+  "warnings"
+)
+
+has_set <- file.exists(file.path(folder, paste0("uci_", sets, ".csv.gz")))
+for (name in sets[!has_set]) cat("no data of ", name, " in ", folder, ": skipped\n", sep = "")
+if (!file.exists(settings$file)) writeLines(paste(COLUMNS, collapse = ","), settings$file)
+# those of most columns take longest: they come first
+columns <- vapply(sets[has_set], \(name) {
+  length(scan(file.path(folder, paste0("uci_", name, ".csv.gz")), "", sep = ",", nlines = 1, quiet = TRUE))
+}, 0L)
+tasks <- expand.grid(split = splits, set = sets[has_set][order(-columns)], stringsAsFactors = FALSE)
+found <- utils::read.csv(settings$file)
+tasks <- tasks[!paste(tasks$set, tasks$split) %in% paste(found$set, found$split), ]
+tasks <- lapply(seq_len(nrow(tasks)), \(i) as.list(tasks[i, ]))
+safely <- function(task, measure, settings, standardised) {
+  tryCatch(measure(task, settings, standardised), error = \(e) {
+    paste0(task$set, " ", task$split, ": ", conditionMessage(e), "\n")
+  })
+}
+if (processes > 1 && length(tasks) > 0) {
+  # not forked, which CUDA would not survive
+  workers <- parallel::makePSOCKcluster(min(processes, length(tasks)), outfile = "")
+  lines <- parallel::clusterApplyLB(workers, tasks, safely, measure, settings, standardised)
+  parallel::stopCluster(workers)
+} else {
+  lines <- lapply(tasks, safely, measure, settings, standardised)
+}
+failed <- grep("^[^,]*: ", unlist(lines), value = TRUE)
+if (length(failed) > 0) cat("failed:", failed, sep = "\n")
+
+# ---- tables -----------------------------------------------------------------------------------
+
+found <- utils::read.csv(settings$file)
+digits4 <- \(x) formatC(x, digits = 4, format = "f")
+# mean and standard error over the splits
+both <- function(x) paste0(digits4(mean(x)), if (length(x) > 1) paste0(" (", digits4(stats::sd(x) / sqrt(length(x))), ")"))
+table <- do.call(rbind, lapply(intersect(sets, found$set), \(name) {
+  rows <- found[found$set == name & found$split %in% splits, ]
+  if (nrow(rows) == 0) return(NULL)
+  published <- PUBLISHED[PUBLISHED$set == name, ]
+  told <- \(x) if (length(x) == 0) "-" else sprintf("%.3f", x)
+  data.frame(
+    set = name, n = rows$n[1], d = rows$d[1], splits = nrow(rows), default = both(rows$default), tuned = both(rows$tuned),
+    `as published` = both(rows$as_published), `exact GP` = told(published$exact), SGPR = told(published$sgpr),
+    SVGP = told(published$svgp), check.names = FALSE
+  )
+}))
+cat("Root mean square errors, mean (standard error) over splits:\n")
+show_table(table)
+cat("Seconds (medians), and what was chosen:\n")
+show_table(do.call(rbind, lapply(intersect(sets, found$set), \(name) {
+  rows <- found[found$set == name & found$split %in% splits, ]
+  if (nrow(rows) == 0) return(NULL)
+  seconds <- \(x) formatC(stats::median(x), digits = 3, format = "g")
+  kernels <- table(rows$kernel)
+  data.frame(
+    set = name, default = seconds(rows$default_s), tune = seconds(rows$tune_s), fit = seconds(rows$fit_s), m = max(rows$m),
+    iterations = stats::median(rows$iterations), kernels = paste(names(kernels), kernels, collapse = ", "),
+    warnings = sum(rows$warnings)
+  )
+})))

@@ -2,7 +2,13 @@
 # stages, beside a goal and, with --falkon PATH (a built checkout of github.com/FalkonML/falkon), the reference library
 # in the same run. Time does not depend on the numbers: points are Weyl sequences.
 #
-#   Rscript inst/bench/gpu-falkon.R [--falkon PATH] [--only small,susy,msd,timit,higgs,taxi,logistic] [--backend cpu] [--save]
+#   Rscript inst/bench/gpu-falkon.R [--falkon PATH] [--only small,susy,msd,timit,higgs,taxi,logistic] [--devices 1,2]
+#     [--grid] [--backend cpu] [--save]
+#
+# --devices: how many, one after the other, and whether the coefficients are the same. --grid: tables of time against n, m
+# and d instead, each stage beside its bound; a minute. The largest case of all in memory of the host is taxi: 8.8 GB of
+# rows and responses, and as much again while they are made (all rows of the set: 88 GB); in memory of the GPU higgs:
+# 116 GB of 139.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 
@@ -15,19 +21,19 @@ backend <- if (is.null(option("--backend"))) "cuda" else option("--backend")
 title <- "Falkon at the sizes of the paper, one GPU"
 if (backend == "cuda") gpu_start("gpu-falkon.R", title) else bench_start("gpu-falkon.R", title)
 
-# goal: seconds asked of this package; library: those of Falkon 0.9 on an H200, by itself (Falkon-baseline notes).
-# TAXI is a tenth of its rows.
+# goal: seconds asked of this package; of: rows of the set over those that are measured here.
 sizes <- read.table(header = TRUE, row.names = 1, text = "
-           n        d   m      outputs iterations sigma lambda goal
-  small    1e5      10  2e3    1       20         2     1e-6   0.12
-  susy     5e6      18  3e4    1       5          3     1e-6   1.2
-  msd      4.6e5    90  5e4    1       10         7     2e-6   3.5
-  timit    1.2e6    440 1e5    144     5          14.5  5e-9   40
-  higgs    1.1e7    28  1.2e5  1       10         3.8   3e-8   42
-  taxi     1.1e8    9   1e5    1       7          1     2e-7   NA
-  logistic 1.1e7    28  1e5    1       9          3.8   1e-9   130")
+           n        d   m      outputs iterations sigma lambda goal of
+  small    1e5      10  2e3    1       20         2     1e-6   0.12 1
+  susy     5e6      18  3e4    1       5          3     1e-6   1.2  1
+  msd      4.6e5    90  5e4    1       10         7     2e-6   3.5  1
+  timit    1.2e6    440 1e5    144     5          14.5  5e-9   40   1
+  higgs    1.1e7    28  1.2e5  1       10         3.8   3e-8   42   1
+  taxi     1.1e8    9   1e5    1       7          1     2e-7   400  10
+  logistic 1.1e7    28  1e5    1       9          3.8   1e-9   130  1")
 only <- option("--only")
 wanted <- if (is.null(only)) rownames(sizes) else strsplit(only, ",")[[1]]
+devices <- if (is.null(option("--devices"))) 1 else as.integer(strsplit(option("--devices"), ",")[[1]])
 
 weyl_points <- function(n, d) {
   x <- matrix(0, n, d)
@@ -55,39 +61,105 @@ library_seconds <- function(name) {
   as.numeric(strsplit(line[length(line)], " ")[[1]][3:4])
 }
 
+# list(fit, seconds, peak): `peak` of the host's memory in GiB while it was fitted.
+fit_size <- function(size, x, y, loss = "squared", count = 1) {
+  set.seed(1)
+  gc()
+  # VmHWM: the most since then
+  try(writeLines("5", "/proc/self/clear_refs"), silent = TRUE)
+  started <- Sys.time()
+  fit <- falkon(
+    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, max_iter = size$iterations, tol = 0, loss = loss,
+    control = flash_control(backend = backend, devices = if (backend == "cuda") seq_len(count) - 1L)
+  )
+  seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))
+  line <- grep("^VmHWM", readLines("/proc/self/status"), value = TRUE)
+  list(fit = fit, seconds = seconds, peak = as.numeric(gsub("[^0-9]", "", line)) / 2^20)
+}
+
 measure <- function(name) {
   size <- sizes[name, ]
-  set.seed(1)
   x <- weyl_points(size$n, size$d)
   y <- weyl_response(x, size$outputs)
   logistic <- name == "logistic"
   if (logistic) y <- y > mean(y)
-  started <- Sys.time()
-  fit <- falkon(
-    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, max_iter = size$iterations, tol = 0,
-    loss = if (logistic) "logistic" else "squared", control = flash_control(backend = backend)
-  )
-  seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))
-  stages <- fit$seconds
   some <- seq_len(min(size$n, 1e5))
-  residual <- if (logistic) NA else sqrt(mean((as.matrix(y)[some, ] - predict(fit, x[some, ]))^2))
   theirs <- if (name %in% c("small", "susy", "msd")) library_seconds(name) else c(NA, NA)
-  shown <- data.frame(
-    set = name, n = format_count(size$n), d = size$d, m = format_count(size$m), its = fit$iterations, seconds = seconds,
-    centres = stages[["centers"]], preconditioner = stages[["preconditioner"]], iterations = stages[["iterations"]],
-    goal = size$goal, falkon = theirs[1], its_preconditioner = theirs[2], residual = residual
+  before <- NULL
+  rows <- lapply(devices, \(count) {
+    made <- fit_size(size, x, y, if (logistic) "logistic" else "squared", count)
+    fit <- made$fit
+    stages <- fit$seconds
+    residual <- if (logistic) NA else sqrt(mean((as.matrix(y)[some, ] - predict(fit, x[some, ]))^2))
+    same <- is.null(before) || identical(fit$coefficients, before)
+    before <<- fit$coefficients
+    # what grows with the rows is all but the preconditioner
+    all_rows <- size$of * (made$seconds - stages[["preconditioner"]]) + stages[["preconditioner"]]
+    shown <- data.frame(
+      set = name, n = format_count(size$n), d = size$d, m = format_count(size$m), its = fit$iterations, devices = count,
+      seconds = made$seconds, centres = stages[["centers"]], preconditioner = stages[["preconditioner"]],
+      iterations = stages[["iterations"]], `all rows` = all_rows, goal = size$goal, falkon = theirs[1],
+      its_preconditioner = theirs[2], residual = residual, `GiB of host` = made$peak, same = same, check.names = FALSE
+    )
+    show_table(shown)
+    shown
+  })
+  if (size$of > 1) {
+    cat("all rows: projected from one in ", size$of, "; copies of rows that the GPU has no room for are not in it\n\n", sep = "")
+  }
+  do.call(rbind, rows)
+}
+
+# ---- time against n, m and d ------------------------------------------------------------------
+
+# Bytes a second: of the device's memory, and from pinned memory of the host.
+DEVICE_BYTES <- 4.3e12
+HOST_BYTES <- 5e10
+
+# Seconds of each stage if its slowest unit were all: the preconditioner m^3 multiplications and additions in double; an
+# iteration two sweeps, an exponential a pair or three products of halves, and both factors read twice; the beginning of
+# the iterations the rows' way to the device, and one sweep.
+bounds_of <- function(n, m, d) {
+  sweep <- n * m * max(1 / H200[["exponentials"]], 2 * 3 * 16 * ceiling(d / 16) / H200[["mma"]])
+  c(
+    preconditioner = m^3 / H200[["fp64_tensor"]], iteration = 2 * sweep + 16 * m^2 / DEVICE_BYTES,
+    first = 8 * n * (d + 1) / HOST_BYTES + sweep
   )
-  cat("peak memory of the host: ", format_bytes_read(), "\n", sep = "")
-  show_table(shown)
-  shown
 }
 
-# VmHWM: the most that this process ever had.
-format_bytes_read <- function() {
-  line <- grep("^VmHWM", readLines("/proc/self/status"), value = TRUE)
-  paste(round(as.numeric(gsub("[^0-9]", "", line)) / 2^20, 1), "GiB")
+grid_row <- function(n, m, d) {
+  size <- data.frame(n = n, d = d, m = m, iterations = 6, sigma = sqrt(d) * 0.7, lambda = 1e-6)
+  x <- weyl_points(n, d)
+  made <- fit_size(size, x, weyl_response(x, 1))
+  stages <- made$fit$seconds
+  trace <- made$fit$trace$seconds
+  iteration <- (trace[length(trace)] - trace[1]) / (length(trace) - 1)
+  bounds <- bounds_of(n, m, d)
+  seconds <- \(x) formatC(x, digits = 2, format = "g")
+  data.frame(
+    n = format_count(n), m = format_count(m), d = d, all = seconds(made$seconds),
+    preconditioner = seconds(stages[["preconditioner"]]), bound = seconds(bounds[["preconditioner"]]),
+    iteration = seconds(iteration), bound = seconds(bounds[["iteration"]]),
+    first = seconds(stages[["iterations"]] - length(trace) * iteration), bound = seconds(bounds[["first"]]),
+    host = seconds(made$seconds - sum(stages[c("preconditioner", "iterations")])), check.names = FALSE
+  )
 }
 
-results <- do.call(rbind, lapply(wanted, measure))
-cat("All, in seconds:\n")
-show_table(results)
+show_grid <- function() {
+  scale <- if (backend == "cuda") 1 else 0.01
+  cat("Seconds of a fit of 6 iterations, and of its stages, each beside its bound on an H200. iteration: one of them;\n",
+      "first: the right-hand side, and the rows' way to the device; host: the rest, centres included.\n\n", sep = "")
+  invisible(grid_row(2e4 * sqrt(scale), 500, 10)) # whatever is loaded first
+  table <- \(n, m, d) show_table(do.call(rbind, Map(grid_row, n * scale, m * sqrt(scale), d)))
+  table(c(1e5, 3e5, 1e6, 3e6, 1e7), 1e4, 18)
+  table(1e6, c(1e3, 3e3, 1e4, 3e4, 5e4), 18)
+  table(1e6, 1e4, c(2, 5, 10, 30, 64, 90, 200))
+}
+
+if ("--grid" %in% arguments) {
+  show_grid()
+} else {
+  results <- do.call(rbind, lapply(wanted, measure))
+  cat("All, in seconds:\n")
+  show_table(results)
+}

@@ -41,9 +41,14 @@ product_error <- function(got, x, y, H, kernel, b) {
 }
 
 # The m x n matrix of kernels, by differences
-ref_kernel_matrix <- function(x, y, H, kernel) {
-  row <- \(j) ref_kernels[[kernel]](sqrt(ref_distance2(x, y[j, ], H)))
-  t(vapply(seq_len(nrow(y)), row, numeric(nrow(x))))
+ref_kernel_matrix <- function(x, y, H, kernel) ref_kernels[[kernel]](ref_distances(x, y, H))
+
+# Mahalanobis distances, m x n: coordinate by coordinate where these are independent
+ref_distances <- function(x, y, H = diag(ncol(x))) {
+  if (any(H[row(H) != col(H)] != 0)) return(sqrt(matrix(apply(y, 1, \(at) ref_distance2(x, at, H)), nrow(y), byrow = TRUE)))
+  squares <- 0
+  for (k in seq_len(ncol(x))) squares <- squares + outer(y[, k], x[, k], "-")^2 / H[k, k]
+  sqrt(squares)
 }
 
 # The largest error of sums, relative to the largest sum of absolute terms

@@ -10,7 +10,7 @@ posterior_case <- function(n = 60, d = 2, m = 12, noise = 0.2) {
   }, 7)
 }
 
-kernels_of <- function(x, y, h) matrix(ref_kernel_matrix(y, x, diag(h^2, ncol(x)), "gaussian"), nrow(x))
+kernels_of <- function(x, y, h) ref_kernel_matrix(y, x, diag(h^2, ncol(x)), "gaussian")
 
 # H, R R' and all else by solve(), with a mean taken off before where there is an intercept
 literal_posterior <- function(case, w = rep(1, nrow(case$x)), intercept = TRUE) {

@@ -5,8 +5,9 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
   bounds <- c(double = 1e-13, single = 1e-4)
   for (size in list(c(1, 7), c(7, 1), c(97, 1111), c(1025, 133))) for (d in c(1, 3, 17)) {
     case <- normal_case(size[1], size[2], d, r = 3)
+    distances <- ref_distances(case$x, case$y, diag(d, d))
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
-      K <- matrix(ref_kernel_matrix(case$x, case$y, diag(d, d), kernel), size[2])
+      K <- ref_kernels[[kernel]](distances)
       op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, backend = "cuda", precision = precision)
       where <- paste(c(kernel, precision, size, d), collapse = " ")
       for (again in 1:2) {
@@ -117,7 +118,7 @@ test_that("a product of any size is that of the matrix by tensor cores, and by t
   bounds <- c(double = 1e-12, single = 1e-5)
   for (size in list(c(1, 129), c(31, 33), c(33, 31), c(127, 1), c(129, 1000))) for (d in c(2, 20, 40, 50, 65, 80, 96, 97, 129, 200, 440)) {
     case <- normal_case(size[1], size[2], d, r = 40)
-    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(2 * d, d), "gaussian"), size[2])
+    K <- ref_kernel_matrix(case$x, case$y, diag(2 * d, d), "gaussian")
     for (precision in names(bounds)) for (t in c(1, 3, 40)) {
       where <- paste(c(size, d, precision, t), collapse = " ")
       columns <- seq_len(t)
@@ -146,7 +147,7 @@ test_that("tiles of every kernel keep their digits, also where points meet and f
         x <- x + offset
         y <- y + offset
       })
-      K <- matrix(ref_kernel_matrix(moved$x, moved$y, diag(bandwidth^2, d), kernel), 300)
+      K <- ref_kernel_matrix(moved$x, moved$y, diag(bandwidth^2, d), kernel)
       for (columns in list(1, 1:2)) {
         got <- gpu_product(moved, bandwidth, kernel = kernel, precision = "double", columns = columns)
         expect_identical(got$method, NORMAL_METHODS[["tiles"]])
@@ -176,9 +177,10 @@ test_that("tiles in single precision keep its digits, of every kernel, where col
     case$y[1:100, ] <- case$x[1:100, ]
     case$y[101:120, ] <- case$x[1:20, ] + 1e-7
     case$y[121:140, ] <- case$x[1:20, ] + 1e-3
+    distances <- ref_distances(case$x, case$y)
     for (bandwidth in sqrt(d) / c(0.5, 1, 3)) for (kernel in names(ref_kernels)) {
       if (t == 1 && kernel == "gaussian") next
-      K <- matrix(ref_kernel_matrix(case$x, case$y, diag(bandwidth^2, d), kernel), 300)
+      K <- ref_kernels[[kernel]](distances / bandwidth)
       got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single")
       where <- paste(d, t, bandwidth, kernel)
       expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["tiles"]], "single"), label = where)
@@ -190,7 +192,7 @@ test_that("tiles in single precision keep its digits, of every kernel, where col
 test_that("columns in several runs, the last of them not full, are in the product", {
   skip_if_no_gpu()
   case <- normal_case(9001, 70, 4, r = 20)
-  K <- matrix(ref_kernel_matrix(case$x, case$y, diag(4, 4), "gaussian"), 70)
+  K <- ref_kernel_matrix(case$x, case$y, diag(4, 4), "gaussian")
   for (precision in c("single", "double")) {
     got <- gpu_product(case, 2, precision = precision)
     expect_identical(got$method, NORMAL_METHODS[["tiles"]])
@@ -204,8 +206,9 @@ test_that("kernels other than Gaussians are summed by differences where columns 
   for (d in c(1, 3, 5, 20)) for (size in list(c(1, 33), c(1000, 129), c(70, 3000))) {
     case <- normal_case(size[1], size[2], d, r = 2)
     case$y[1, ] <- case$x[1, ]
+    distances <- ref_distances(case$x, case$y)
     for (bandwidth in sqrt(d) * c(0.3, 2)) for (kernel in setdiff(names(ref_kernels), "gaussian")) {
-      K <- matrix(ref_kernel_matrix(case$x, case$y, diag(bandwidth^2, d), kernel), size[2])
+      K <- ref_kernels[[kernel]](distances / bandwidth)
       got <- gpu_product(case, bandwidth, kernel = kernel, precision = "single", columns = 1)
       where <- paste(d, size[1], size[2], bandwidth, kernel)
       expect_identical(c(got$method, got$precision), c(NORMAL_METHODS[["differences"]], "single"), label = where)
@@ -219,37 +222,41 @@ test_that("kernels other than Gaussians are summed by differences where columns 
 test_that("sums in single precision are short: terms that round alike do not add up to an error", {
   skip_if_no_gpu()
   # FP32 sums of 1024 terms are off by 1.2e-5 here, those of 16 by 1.4e-7, of 64 by 6e-7
-  constant <- function(d, kernel = "gaussian") {
+  constant <- function(dimensions, kernel = "gaussian") lapply(dimensions, \(d) {
     x <- matrix(1, 40000, d)
     v <- c(1, rep(0.43, nrow(x) - 1))
-    single <- \(x, y) kernel_operator(x, y, 1, kernel, tol = 0, backend = "cuda", precision = "single")
+    single <- \(x, y) flashkernel::kernel_operator(x, y, 1, kernel, tol = 0, backend = "cuda", precision = "single")
     op <- single(x, x[1:20000, , drop = FALSE] * 1)
     back <- single(x[1:300, , drop = FALSE], x)
     c(
-      forth = max(abs(normal_product(op, v) / (20000 * sum(v)) - 1)),
-      back = max(abs(normal_product(back, NULL, v) / sum(v) - 1))
+      forth = max(abs(flashkernel::normal_product(op, v) / (20000 * sum(v)) - 1)),
+      back = max(abs(flashkernel::normal_product(back, NULL, v) / sum(v) - 1))
     )
+  })
+  dimensions <- c(1, 20, 70, 130)
+  for (method in c("", "mma")) {
+    errors <- in_child(constant, list(dimensions), env = c(FLASHKERNEL_CUDA_METHOD = method))
+    for (i in seq_along(dimensions)) expect_lt(max(errors[[i]]), 1e-6, label = paste(method, dimensions[i]))
   }
-  for (method in c("", "mma")) for (d in c(1, 20, 70, 130)) {
-    errors <- in_child(constant, list(d), env = c(FLASHKERNEL_CUDA_METHOD = method))
-    for (sum in names(errors)) expect_lt(errors[[sum]], 1e-6, label = paste(method, d, sum))
-  }
-  for (d in c(1, 20)) expect_lt(max(constant(d, "matern32")), 2e-6, label = paste("differences", d))
+  expect_lt(max(unlist(constant(c(1, 20), "matern32"))), 2e-6, label = "differences")
 })
 
 test_that("cards before Hopper have the same products", {
   skip_if_no_gpu()
-  product <- function(case) {
+  products <- function(cases) lapply(cases, \(case) {
     op <- flashkernel::kernel_operator(case$x, case$y, 3, tol = 0, backend = "cuda", precision = "single")
     list(got = flashkernel::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
-  }
-  for (d in c(3, 30, 100)) {
-    case <- normal_case(700, 2000, d, r = 2)
-    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(9, d), "gaussian"), 2000)
-    for (method in c("mma", "difference")) {
-      answer <- in_child(product, list(case), env = c(FLASHKERNEL_CUDA_METHOD = method))
-      expect_identical(answer$method, NORMAL_METHODS[[if (method == "mma" && d < 65) "sweeps" else "tiles"]])
-      expect_lt(normal_error(answer$got, K, case$v, case$w, case$weights), 1e-5, label = paste(method, d))
+  })
+  dimensions <- c(3, 30, 100)
+  cases <- lapply(dimensions, \(d) normal_case(700, 2000, d, r = 2))
+  for (method in c("mma", "difference")) {
+    answers <- in_child(products, list(cases), env = c(FLASHKERNEL_CUDA_METHOD = method))
+    for (i in seq_along(cases)) {
+      d <- dimensions[i]
+      case <- cases[[i]]
+      K <- ref_kernel_matrix(case$x, case$y, diag(9, d), "gaussian")
+      expect_identical(answers[[i]]$method, NORMAL_METHODS[[if (method == "mma" && d < 65) "sweeps" else "tiles"]])
+      expect_lt(normal_error(answers[[i]]$got, K, case$v, case$w, case$weights), 1e-5, label = paste(method, d))
     }
   }
 })
@@ -271,7 +278,7 @@ test_that("rows far beyond the columns, and points too wide for tensor cores, ar
   for (spread in c(1, 4, 10, 5000)) {
     case$y <- spread * normal_case(200, 900, 3)$y
     case$y[1:50, ] <- case$x[1:50, ] + 0.1
-    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 3), "gaussian"), 900)
+    K <- ref_kernel_matrix(case$x, case$y, diag(1, 3), "gaussian")
     got <- gpu_product(case, 1, precision = "single")
     expect_identical(got$method, NORMAL_METHODS[[if (spread < 1000) "sweeps" else "tiles"]], label = paste(spread))
     # far from all columns kernels are below the floats' range
@@ -288,7 +295,7 @@ test_that("tiles are in double where points are too wide for halves", {
   for (kernel in c("gaussian", "matern32")) for (spread in c(1, 2, 5000)) {
     case$y <- spread * normal_case(200, 900, 3)$y
     case$y[1:50, ] <- case$x[1:50, ] + 0.1
-    K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 3), kernel), 900)
+    K <- ref_kernel_matrix(case$x, case$y, diag(1, 3), kernel)
     got <- gpu_product(case, 1, kernel = kernel, precision = "single")
     where <- paste(kernel, spread)
     expect_identical(got$method, NORMAL_METHODS[["tiles"]], label = where)
@@ -300,7 +307,7 @@ test_that("tiles are in double where points are too wide for halves", {
 test_that("any weights are within the floats' range on a scale of their own", {
   skip_if_no_gpu()
   case <- normal_case(300, 500, 4)
-  K <- matrix(ref_kernel_matrix(case$x, case$y, diag(1, 4), "gaussian"), 500)
+  K <- ref_kernel_matrix(case$x, case$y, diag(1, 4), "gaussian")
   for (scale in c(1e-250, 1e-30, 1e30, 1e250)) {
     big <- within(case, {
       v <- scale * v
@@ -318,10 +325,10 @@ test_that("points at themselves, and one set of rows for several operators, have
   case <- normal_case(400, 1500, 5)
   H <- diag(4, 5)
   own <- kernel_operator(case$x, bandwidth = 2, tol = 0, backend = "cuda", precision = "single")
-  K <- matrix(ref_kernel_matrix(case$x, case$x, H, "gaussian"), 400)
+  K <- ref_kernel_matrix(case$x, case$x, H, "gaussian")
   for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
   op <- kernel_operator(case$x, case$y, 2, tol = 0, backend = "cuda", precision = "single")
-  K <- matrix(ref_kernel_matrix(case$x, case$y, H, "gaussian"), 1500)
+  K <- ref_kernel_matrix(case$x, case$y, H, "gaussian")
   for (again in 1:3) { # what is kept of both is made anew for the other way
     expect_lt(normal_error(normal_product(op, case$v, case$w), K, case$v, case$w), 1e-5)
     expect_lt(normal_error(normal_product(t(op), case$w, case$v), t(K), case$w, case$v), 1e-5)
