@@ -95,9 +95,10 @@ need_r_packages() {
       dir.create(library, recursive = TRUE, showWarnings = FALSE)
     }
     utils::install.packages(commandArgs(TRUE), lib = library, Ncpus = 2)' $missing </dev/null \
-    >"$fk_scratch/packages.log" 2>&1 || tail -n 20 "$fk_scratch/packages.log" >&2
+    >"$fk_scratch/packages.log" 2>&1
   missing="$(missing_r_packages $missing)"
   [ -z "${missing// /}" ] && return 0
+  tail -n 10 "$fk_scratch/packages.log" >&2
   say "had neither from the distribution nor from CRAN: $missing"
   return 1
 }
