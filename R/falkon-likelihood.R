@@ -250,20 +250,12 @@ simulate.falkon <- function(object, nsim = 1, seed = NULL, ...) {
   run <- start_run(object$control, "Simulating")
   kept_data(object)
   check_memory(8 * 3 * nsim * object$n * ncol(object$coefficients), "nsim")
-  # nothing of it draws
-  needed <- list(roots = coefficient_roots(object, run), noise = fit_noise(object, run))
-  if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)
-  before <- get(".Random.seed", globalenv(), inherits = FALSE)
-  state <- before
-  if (!is.null(seed)) {
-    on.exit(assign(".Random.seed", before, envir = globalenv()), add = TRUE)
-    set.seed(seed)
-    state <- structure(seed, kind = as.list(RNGkind()))
-  }
-  draws <- draw_responses(object, draw_links(object, needed, nsim, run), needed$noise$sigma, nsim)
-  names(draws) <- paste0("sim_", seq_len(nsim))
-  structure(draws, class = "data.frame", row.names = seq_len(object$n), seed = state)
+  with_seed_of_simulate(seed, {
+    needed <- list(roots = coefficient_roots(object, run), noise = fit_noise(object, run)) # nothing of it draws
+    draws <- draw_responses(object, draw_links(object, needed, nsim, run), needed$noise$sigma, nsim)
+    names(draws) <- paste0("sim_", seq_len(nsim))
+    structure(draws, class = "data.frame", row.names = seq_len(object$n))
+  })
 }
 
 # A list of n x nsim matrices, one for each column of the link.

@@ -27,24 +27,13 @@
 simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_dots_empty(...)
   nsim <- check_count(nsim, "nsim")
-  if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
   hold_limits(object)
   check_memory(8 * 4 * nsim * object$d, "nsim")
-  if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)
-  before <- get(".Random.seed", globalenv(), inherits = FALSE)
-  state <- before
-  if (!is.null(seed)) {
-    on.exit(assign(".Random.seed", before, envir = globalenv()), add = TRUE)
-    set.seed(seed)
-    state <- structure(seed, kind = as.list(RNGkind()))
-  }
-  draws <- if (is_signed(object)) {
-    draw_positive_part(object, nsim)
-  } else {
-    draw_estimate(object, nsim)
-  }
-  colnames(draws) <- point_names(object)
-  structure(as.data.frame(draws), seed = state)
+  with_seed_of_simulate(seed, {
+    draws <- if (is_signed(object)) draw_positive_part(object, nsim) else draw_estimate(object, nsim)
+    colnames(draws) <- point_names(object)
+    as.data.frame(draws)
+  })
 }
 
 # Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
@@ -76,6 +65,21 @@ draw_positive_part <- function(object, n) {
     filled <- filled + length(kept)
   }
   draws
+}
+
+# Evaluates `draws` as methods of simulate() do: after set.seed(seed), the generator's state being restored, or with the
+# user's own generator where `seed` is NULL. What R can draw the same from again is the attribute "seed".
+with_seed_of_simulate <- function(seed, draws) {
+  if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
+  if (!exists(".Random.seed", globalenv(), inherits = FALSE)) stats::runif(1)
+  before <- get(".Random.seed", globalenv(), inherits = FALSE)
+  state <- before
+  if (!is.null(seed)) {
+    on.exit(assign(".Random.seed", before, envir = globalenv()))
+    set.seed(seed)
+    state <- structure(seed, kind = as.list(RNGkind()))
+  }
+  structure(draws, seed = state)
 }
 
 # Evaluates `expr` with a generator of a fixed kind and state, and gives the user's back untouched.

@@ -50,17 +50,27 @@ need_r() {
   say "R $(Rscript -e 'cat(as.character(getRversion()))'), $(R CMD config CC)"
 }
 
-# missing_r_packages PACKAGE...: those that R does not find (testthat: older than edition 3).
-missing_r_packages() {
+# described_r_packages FIELD: what this field of DESCRIPTION names and R does not bring.
+described_r_packages() {
   Rscript --vanilla -e '
-    least <- c(testthat = "3.0.0")
-    for (p in commandArgs(TRUE)) {
-      found <- tryCatch(as.character(utils::packageVersion(p)), error = function(e) NA)
-      if (is.na(found) || (p %in% names(least) && package_version(found) < least[[p]])) cat(p, "")
-    }' "$@" </dev/null
+    field <- read.dcf(file.path(commandArgs(TRUE)[1], "DESCRIPTION"), commandArgs(TRUE)[2])
+    names <- trimws(sub("[(].*", "", strsplit(field, ",")[[1]]))
+    cat(setdiff(names, rownames(utils::installed.packages(priority = "base"))))' "$fk_root" "$1" </dev/null
 }
 
-# need_r_packages PACKAGE...: from the distribution where it has them, else from CRAN.
+# missing_r_packages PACKAGE...: those that R does not find, or not as new as DESCRIPTION says.
+missing_r_packages() {
+  Rscript --vanilla -e '
+    fields <- read.dcf(file.path(commandArgs(TRUE)[1], "DESCRIPTION"), c("Imports", "Suggests"))
+    wanted <- trimws(unlist(strsplit(fields, ",")))
+    for (p in commandArgs(TRUE)[-1]) {
+      least <- sub(".*>= *([0-9.-]+).*", "\\1", grep(paste0("^", p, " *[(]"), wanted, value = TRUE))
+      found <- tryCatch(utils::packageVersion(p), error = function(e) NULL)
+      if (is.null(found) || any(found < least)) cat(p, "")
+    }' "$fk_root" "$@" </dev/null
+}
+
+# need_r_packages PACKAGE...: from the distribution where it has them, else from CRAN. Names those that neither gives.
 need_r_packages() {
   local missing package debian=()
   missing="$(missing_r_packages "$@")"
@@ -84,9 +94,21 @@ need_r_packages() {
       library <- Sys.getenv("R_LIBS_USER")
       dir.create(library, recursive = TRUE, showWarnings = FALSE)
     }
-    utils::install.packages(commandArgs(TRUE), lib = library, Ncpus = 2)' $missing </dev/null || true
+    utils::install.packages(commandArgs(TRUE), lib = library, Ncpus = 2)' $missing </dev/null \
+    >"$fk_scratch/packages.log" 2>&1
   missing="$(missing_r_packages $missing)"
-  [ -z "${missing// /}" ]
+  [ -z "${missing// /}" ] && return 0
+  tail -n 10 "$fk_scratch/packages.log" >&2
+  say "had neither from the distribution nor from CRAN: $missing"
+  return 1
+}
+
+# need_described FIELD [PACKAGE...]: the packages of this field of DESCRIPTION, and these.
+need_described() {
+  local names
+  names="$(described_r_packages "$1")"
+  shift
+  need_r_packages $names "$@"
 }
 
 # Where an R user's packages go: the first library that can be written to.
@@ -110,33 +132,42 @@ gpu_arch() {
   esac
 }
 
-# build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. Builds from a copy of the
-# files that belong to the repository, so that nothing lying about gets into the package. R CMD
-# build installs what it builds vignettes with; they need no CUDA engine, which takes minutes.
-build_tarball() {
-  local where="$1" copy="$1/source/flashkernel"
-  shift
-  rm -rf "$where/source"
-  mkdir -p "$copy"
+# copy_sources DIRECTORY: the files that belong to the repository, so that nothing lying about gets into the package.
+copy_sources() {
+  rm -rf "$1"
+  mkdir -p "$1"
   if have git && git -C "$fk_root" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     (cd "$fk_root" && git ls-files -co --exclude-standard -z |
       while IFS= read -r -d '' file; do [ -e "$file" ] && printf '%s\0' "$file"; done |
-      tar --null -cf - -T -) | tar -C "$copy" -xf -
+      tar --null -cf - -T -) | tar -C "$1" -xf -
   else
-    (cd "$fk_root" && tar -cf - --exclude='./*.tar.gz' --exclude='./.git' .) | tar -C "$copy" -xf -
+    (cd "$fk_root" && tar -cf - --exclude='./*.tar.gz' --exclude='./.git' .) | tar -C "$1" -xf -
   fi
+}
+
+# build_tarball DIRECTORY [R CMD build option...]: sets fk_tarball. R CMD build installs what it builds vignettes with;
+# they need no CUDA engine, which takes minutes.
+build_tarball() {
+  local where="$1"
+  shift
+  copy_sources "$where/source/flashkernel"
   say "R CMD build $*"
   (cd "$where" && FLASHKERNEL_CUDA=no R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
     { cat "$where/build.log" >&2; return 1; }
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
 }
 
-# Objects are compiled once for all installations of this run; a Makevars of the user's own still counts.
+# Objects are compiled once for all installations of this run; a Makevars of the user's own still counts. That of the
+# package has set NVCC before.
 keep_objects() {
   local own="${R_MAKEVARS_USER:-$HOME/.R/Makevars}" compiler
   compiler="$(R CMD config CC)"
   mkdir -p "$fk_scratch/objects"
-  { [ -r "$own" ] && cat "$own"; echo "CC = $fk_root/tools/keep-object $compiler"; } >"$fk_scratch/Makevars"
+  {
+    [ -r "$own" ] && cat "$own"
+    echo "CC = $fk_root/tools/keep-object $compiler"
+    echo "NVCC := $fk_root/tools/keep-object \$(NVCC)"
+  } >"$fk_scratch/Makevars"
   export FK_OBJECTS="$fk_scratch/objects" R_MAKEVARS_USER="$fk_scratch/Makevars"
 }
 

@@ -10,10 +10,11 @@ bench_folder <- local({
   file <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
   if (length(file) == 1) dirname(normalizePath(file)) else getwd()
 })
+source(file.path(bench_folder, "options.R"))
 
 # Prints what ran where; with --save, everything from here on goes to results/ too, by the name of `part`.
 bench_start <- function(script, title, part = script) {
-  if ("--save" %in% commandArgs(TRUE)) {
+  if ("--save" %in% arguments) {
     dir.create(file.path(bench_folder, "results"), showWarnings = FALSE)
     sink(file.path(bench_folder, "results", sub("[.]R$", ".txt", part)), split = TRUE)
   }

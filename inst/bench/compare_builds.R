@@ -6,11 +6,7 @@
 # Each LIBRARY holds a build (R CMD INSTALL --library). One R process a build, pinned to the same core where there is
 # `taskset`; `ratio`: the median over the rounds of a build's seconds over the first one's.
 
-arguments <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(name, arguments)
-  if (is.na(at)) default else arguments[at + 1]
-}
+source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "options.R"))
 
 # ---- a worker: reads the name of a work, does it, and writes its seconds --------------------------
 
@@ -106,7 +102,7 @@ compare <- function(libraries, only, rounds) {
 }
 
 if ("--worker" %in% arguments) {
-  work_on(option("--worker", NULL))
+  work_on(option("--worker"))
 } else {
   given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--only", "--rounds"))]
   if (length(given) < 2) stop("give two libraries or more, with a build in each", call. = FALSE)

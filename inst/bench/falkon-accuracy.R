@@ -14,20 +14,15 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 
-arguments <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(name, arguments)
-  if (is.na(at)) default else strsplit(arguments[at + 1], ",", fixed = TRUE)[[1]]
-}
 folder <- option("--data", "../shared/data")
-sets <- option("--sets", c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k"))
-splits <- as.integer(option("--splits", 1:10))
-centers <- as.integer(option("--centers", "4000"))
-rows <- as.integer(option("--rows", "1000"))
-kernels <- option("--kernels", c("gaussian", "matern52"))
+sets <- option_values("--sets", c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k"))
+splits <- as.integer(option_values("--splits", 1:10))
+centers <- as.integer(option("--centers", 4000))
+rows <- as.integer(option("--rows", 1000))
+kernels <- option_values("--kernels", c("gaussian", "matern52"))
 criterion <- option("--criterion", "likelihood")
-iterations <- as.integer(option("--iterations", "100"))
-processes <- as.integer(option("--processes", "1"))
+iterations <- as.integer(option("--iterations", 100))
+processes <- as.integer(option("--processes", 1))
 file <- option("--csv", file.path(Sys.getenv("OUT", "."), "falkon-accuracy.csv"))
 backend <- option("--backend", "auto")
 bench_start("falkon-accuracy.R", "Kernel regression beside published Gaussian processes")

@@ -11,23 +11,15 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 
-arguments <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(name, arguments)
-  if (is.na(at)) default else arguments[at + 1]
-}
 folder <- option("--data", "../shared/data")
 splits <- as.integer(option("--splits", 3))
 bench_start("falkon-peers.R", "Kernel regression beside kernlab and random forests, defaults of all")
 
 regression <- c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k")
 classes <- c("higgs", "satellite", "shuttle", "anomalies")
-only <- option("--only", NA)
-if (!is.na(only)) {
-  only <- strsplit(only, ",")[[1]]
-  regression <- intersect(regression, only)
-  classes <- intersect(classes, only)
-}
+only <- option_values("--only", c(regression, classes))
+regression <- intersect(regression, only)
+classes <- intersect(classes, only)
 
 read <- function(file, ...) utils::read.csv(file.path(folder, file), ...)
 has <- function(package) requireNamespace(package, quietly = TRUE)

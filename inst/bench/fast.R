@@ -6,7 +6,6 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 bench_start("fast.R", "Fast sums: accuracy, speed, choice of the method")
 
 options(width = 180)
-arguments <- commandArgs(TRUE)
 quick <- "--quick" %in% arguments
 large <- "--large" %in% arguments
 parts <- intersect(c("accuracy", "speed", "narrow"), arguments)

@@ -6,7 +6,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 bench_start("fast_kernels.R", "Fast sums of kernels that are sums of Gaussians")
 
 options(width = 160)
-quick <- "--quick" %in% commandArgs(TRUE)
+quick <- "--quick" %in% arguments
 sizes <- c(2e5, 1e6) / if (quick) 10 else 1 # the first is summed exactly, too
 tolerances <- c(1e-3, 1e-6, 1e-9)
 

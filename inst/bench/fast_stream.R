@@ -8,7 +8,7 @@
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 bench_start("fast_stream.R", "Gaussian sums to a tolerance over points that need not fit into memory")
 
-quick <- "--quick" %in% commandArgs(TRUE)
+quick <- "--quick" %in% arguments
 size <- if (quick) 1e5 else 1e6 # rows of a chunk
 range <- 5
 tol <- 1e-5

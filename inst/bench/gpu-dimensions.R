@@ -15,7 +15,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 gpu_start("gpu-dimensions.R", "Pairs per second on one GPU by dimension")
 
 dimensions <- c(1, 2, 3, 4, 8, 17, 32, 64, 128, 784, 1024)
-if ("--quick" %in% commandArgs(TRUE)) dimensions <- c(2, 8, 32, 784)
+if ("--quick" %in% arguments) dimensions <- c(2, 8, 32, 784)
 
 # Pairs a second of each unit alone.
 bounds <- function(d, task, precision) {

@@ -12,12 +12,7 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 
-arguments <- commandArgs(TRUE)
-option <- function(name) {
-  at <- match(name, arguments)
-  if (!is.na(at)) arguments[at + 1]
-}
-backend <- if (is.null(option("--backend"))) "cuda" else option("--backend")
+backend <- option("--backend", "cuda")
 title <- "Falkon at the sizes of the paper, one GPU"
 if (backend == "cuda") gpu_start("gpu-falkon.R", title) else bench_start("gpu-falkon.R", title)
 
@@ -31,9 +26,8 @@ sizes <- read.table(header = TRUE, row.names = 1, text = "
   higgs    1.1e7    28  1.2e5  1       10         3.8   3e-8   42   1
   taxi     1.1e8    9   1e5    1       7          1     2e-7   400  10
   logistic 1.1e7    28  1e5    1       9          3.8   1e-9   130  1")
-only <- option("--only")
-wanted <- if (is.null(only)) rownames(sizes) else strsplit(only, ",")[[1]]
-devices <- if (is.null(option("--devices"))) 1 else as.integer(strsplit(option("--devices"), ",")[[1]])
+wanted <- option_values("--only", rownames(sizes))
+devices <- as.integer(option_values("--devices", 1))
 
 weyl_points <- function(n, d) {
   x <- matrix(0, n, d)

@@ -31,7 +31,6 @@ cases <- utils::read.table(header = TRUE, text = "
   2   1e9    1  1e-5  gaussian 64.7  NA
   1   1e9    1  1e-5  gaussian 18.2  NA
 ")
-arguments <- commandArgs(TRUE)
 most <- if ("--large" %in% arguments) 1e9 else if ("--quick" %in% arguments) 1e6 else 1e8
 cases <- cases[cases$n <= most & (most < 1e9 | cases$n == most), ]
 of <- as.numeric(sub("^d=", "", grep("^d=", arguments, value = TRUE))) # dimensions

@@ -8,7 +8,6 @@
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 gpu_start("gpu-scaling.R", "Scaling with the number of GPUs")
 
-arguments <- commandArgs(TRUE)
 parts <- intersect(c("exact", "fast", "few"), arguments)
 if (length(parts) == 0) parts <- c("exact", "fast", "few")
 n <- if ("--quick" %in% arguments) 131072 else 1048576

@@ -23,7 +23,7 @@ cases <- utils::read.table(header = TRUE, text = "
     laplace 1048576 131072 0.8053      90.5     55   42    42
 ")
 cases[c("n", "m")] <- lapply(cases[c("n", "m")], as.numeric) # n m is no integer
-if ("--quick" %in% commandArgs(TRUE)) cases <- cases[cases$n < 1e6, ]
+if ("--quick" %in% arguments) cases <- cases[cases$n < 1e6, ]
 
 fit_case <- function(case, data, precision) {
   flash_kde(data$x, case$estimator, bandwidth = case$h, backend = "cuda", precision = precision)

@@ -10,12 +10,7 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
 
-arguments <- commandArgs(TRUE)
-option <- function(name) {
-  at <- match(name, arguments)
-  if (!is.na(at)) arguments[at + 1]
-}
-backend <- if (is.null(option("--backend"))) "cuda" else option("--backend")
+backend <- option("--backend", "cuda")
 title <- "From host to host, d = 16, single precision"
 if (backend == "cuda") gpu_start("host-to-host.R", title) else bench_start("host-to-host.R", title)
 

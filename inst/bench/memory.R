@@ -12,7 +12,6 @@ high_water <- function() { # MiB
   as.numeric(sub("^VmHWM:\\s*([0-9]+) kB$", "\\1", grep("^VmHWM", lines, value = TRUE))) / 1024
 }
 
-arguments <- commandArgs(TRUE)
 if ("--child" %in% arguments) {
   n <- as.numeric(arguments[2])
   m <- as.numeric(arguments[3])

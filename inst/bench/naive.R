@@ -8,11 +8,7 @@
 # be, were all threads as fast as those two: speedup / (width / 2).
 
 bench_path <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)))
-arguments <- commandArgs(TRUE)
-after <- function(flag, default) {
-  value <- arguments[match(flag, arguments) + 1]
-  if (is.na(value) || startsWith(value, "--")) default else value
-}
+source(file.path(bench_path, "options.R"))
 widths <- 2^(1:10)
 
 # One row per n, one column per width; NA where it was not run.
@@ -44,7 +40,7 @@ draw <- function(times) {
 }
 
 if ("--plot" %in% arguments) {
-  file <- after("--plot", file.path(bench_path, "results", "naive.csv"))
+  file <- option("--plot", file.path(bench_path, "results", "naive.csv"))
   times <- utils::read.csv(file)
   base <- sub("[.]csv$", "", file)
   grDevices::png(paste0(base, ".png"), 1400, 700, res = 130)
@@ -104,7 +100,7 @@ run_ours <- function(n, h) {
 
 times <- run_naive()
 ours <- mapply(run_ours, sizes, bandwidths)
-csv <- after("--csv", if ("--save" %in% arguments) file.path(bench_folder, "results", "naive.csv"))
+csv <- option("--csv", if ("--save" %in% arguments) file.path(bench_folder, "results", "naive.csv"))
 if (!is.null(csv)) {
   # width 0: flashkernel
   all <- rbind(times, data.frame(n = sizes, width = 0, seconds = ours[1, ], error = NA))

@@ -9,7 +9,6 @@
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 bench_start("normal-product.R", "Normal products: one sweep beside two products")
 
-arguments <- commandArgs(TRUE)
 backend <- if ("cuda" %in% arguments) "cuda" else "cpu"
 
 measure <- function(rows, columns, d, r, precision, threads, runs) {

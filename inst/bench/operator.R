@@ -15,10 +15,8 @@ if (!exists("kernel_operator")) {
   quit()
 }
 
-arguments <- commandArgs(TRUE)
-asked <- match("--backend", arguments)
 has_gpu <- gpu_info()$status == "available"
-backends <- if (!is.na(asked)) arguments[asked + 1] else if (has_gpu) c("cpu", "cuda") else "cpu"
+backends <- option("--backend", if (has_gpu) c("cpu", "cuda") else "cpu")
 if (!has_gpu) cat("no GPU: ", gpu_info()$status, "\n\n", sep = "")
 
 large <- if ("--quick" %in% arguments) 1e5 else 1e6

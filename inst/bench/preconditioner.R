@@ -9,7 +9,6 @@
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 bench_start("preconditioner.R", "Falkon's preconditioner, step by step")
 
-arguments <- commandArgs(TRUE)
 backend <- if ("cuda" %in% arguments) "cuda" else "cpu"
 internal <- asNamespace("flashkernel")
 

@@ -10,7 +10,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 bench_start("small-calls.R", "Small calls: n = 1,000, m = 100, d = 2")
 options(flashkernel.progress = FALSE)
 
-quick <- "--quick" %in% commandArgs(TRUE)
+quick <- "--quick" %in% arguments
 n <- 1000
 x <- normal_points(n, 2, 1)
 y <- normal_points(100, 2, 2)

@@ -16,11 +16,6 @@
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 options(width = 160, flashkernel.progress = FALSE)
 
-arguments <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(name, arguments)
-  if (is.na(at)) default else arguments[at + 1]
-}
 given <- arguments[!startsWith(arguments, "--") & !c(FALSE, utils::head(arguments, -1) %in% c("--workers", "--points", "--method", "--rows", "--read", "--only"))]
 is_backend <- given %in% c("cpu", "cuda", "auto")
 backend <- if (any(is_backend)) given[is_backend][1] else "cpu"
@@ -79,11 +74,11 @@ attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets =
   cat("Seeds ", first, " to ", first + cases - 1, " on ", backend,
       ". over: cases whose contract is broken (`of exact`: by the exact engine that\n", "\"auto\" or the fast engine gave way to); unproven: an error above the engine's bound, or that above tol; error/tol, bound/tol: the worst (Inf: NaN, or 0 where there is none); not finite: how\n",
       "many such; digits: sums of b 2^600 that are not those of b times 2^600; refused: typed errors.\n\n", sep = "")
-  files <- option("--read", NULL)
+  files <- option_values("--read")
   rows <- if (is.null(files)) {
     run_all(seq(first, length.out = cases), workers, points, targets, method)
   } else {
-    do.call(rbind, lapply(strsplit(files, ",")[[1]], utils::read.csv))
+    do.call(rbind, lapply(files, utils::read.csv))
   }
   table <- summary_of(rows, c("family", "tol_type"))
   show_table(table)
@@ -104,7 +99,7 @@ attack <- function(cases = 5000, first = 1, workers = 1, points = 800, targets =
     if (length(troubles) > 0) print(troubles)
   }
   save_rows(table, paste0("tolerance-", backend, ".csv"))
-  file <- option("--rows", NULL)
+  file <- option("--rows")
   if (!is.null(file)) utils::write.csv(rows, file, row.names = FALSE)
   cat(sum(rows$over), " of ", nrow(rows), " cases over their tolerance; ", cases - nrow(rows), " without a result\n", sep = "")
 }
@@ -204,6 +199,6 @@ if ("--time" %in% arguments) {
   attack(
     cases = if (length(numbers) > 0) numbers[1] else 5000, first = if (length(numbers) > 1) numbers[2] else 1,
     workers = if (backend == "cpu") as.integer(option("--workers", 1)) else 1,
-    points = as.integer(option("--points", 800)), method = option("--method", NULL)
+    points = as.integer(option("--points", 800)), method = option("--method")
   )
 }

@@ -1,5 +1,5 @@
-# A function or a number of the package is another one until the caller ends.
-replace_function <- function(name, value, frame = parent.frame()) {
+# Another value in the package until the caller ends. Gives what was there before, which a function in its place may call.
+replace_in_package <- function(name, value, frame = parent.frame()) {
   namespace <- asNamespace("flashkernel")
   before <- get(name, namespace)
   set <- function(value) {
@@ -10,4 +10,5 @@ replace_function <- function(name, value, frame = parent.frame()) {
   set(value)
   # the last one first
   do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE, after = FALSE), envir = frame)
+  invisible(before)
 }

@@ -10,25 +10,12 @@ example_fit <- function(..., y = example_y, lambda = 1e-3, centers = example_cen
   )
 }
 
-# A function of the package is another one until the caller ends.
-replace_function <- function(name, value, frame = parent.frame()) {
-  namespace <- asNamespace("flashkernel")
-  before <- get(name, namespace)
-  set <- function(value) {
-    unlockBinding(name, namespace)
-    assign(name, value, namespace)
-    lockBinding(name, namespace)
-  }
-  set(value)
-  do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE), envir = frame)
-}
-
 # The task is stopped when it has asked for so many products.
 stop_at_product <- function(count, frame = parent.frame()) {
   calls <- 0
   normal <- rows_normal.rows_dense
-  replace_function("CHECKPOINT_SECONDS", 0, frame)
-  replace_function("rows_normal", function(...) {
+  replace_in_package("CHECKPOINT_SECONDS", 0, frame)
+  replace_in_package("rows_normal", function(...) {
     calls <<- calls + 1
     if (calls == count) stop("the power went off")
     normal(...)
@@ -313,7 +300,7 @@ test_that("where conjugate gradients stall far from the solution, the jitter is 
   exact <- falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = 200)
   normal <- rows_normal.rows_dense
   rough <- 1 + 1e-4 * matrix(rnorm(200), 200)
-  replace_function("rows_normal", function(rows, centers, v, w, weights, run) {
+  replace_in_package("rows_normal", function(rows, centers, v, w, weights, run) {
     # as products do that take the centres to be elsewhere
     normal(rows, centers, if (!is.null(v)) v * rough[seq_along(v)], w, weights, run)
   })

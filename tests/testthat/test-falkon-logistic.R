@@ -269,7 +269,7 @@ test_that("many centres begin with some of them, and end at the same optimum", {
   case <- two_blobs(900)
   asked <- NULL
   coarse <- coarse_point
-  replace_function("coarse_point", function(...) {
+  replace_in_package("coarse_point", function(...) {
     asked <<- coarse(...)
     asked
   })
@@ -293,13 +293,13 @@ test_that("a Newton step takes half a sweep besides those of conjugate gradients
   sweeps <- 0
   inner <- 0
   normal <- rows_normal.rows_dense
-  replace_function("rows_normal", function(rows, centers, v, ...) {
+  replace_in_package("rows_normal", function(rows, centers, v, ...) {
     sweeps <<- sweeps + if (is.null(v)) 0.5 else 1
     normal(rows, centers, v, ...)
   })
-  replace_function("rows_multiply", \(...) stop("no sweep for the link"))
+  replace_in_package("rows_multiply", \(...) stop("no sweep for the link"))
   direction <- newton_direction
-  replace_function("newton_direction", function(...) {
+  replace_in_package("newton_direction", function(...) {
     step <- direction(...)
     inner <<- inner + step$iterations
     step

@@ -294,7 +294,7 @@ test_that("where the whole Hessian would be large, each class has a posterior of
   x <- as.matrix(iris[1:4])
   fit <- falkon(x, iris$Species, bandwidth = 2, lambda = 1e-2, centers = seq(5, 150, by = 18))
   whole <- predict(fit, x[c(1, 60), ], type = "prob", se.fit = TRUE)$se.fit
-  replace_function("is_joint", \(fit) FALSE)
+  replace_in_package("is_joint", \(fit) FALSE)
   fit$state$posterior <- NULL
   own <- predict(fit, x[c(1, 60), ], type = "prob", se.fit = TRUE)$se.fit
   expect_identical(dimnames(own), dimnames(whole))
@@ -312,10 +312,10 @@ test_that("exact fits that are not factorised have the same standard errors, and
     errors = link_errors(factorised, falkon_rows(case$at), run), criteria = fit_criteria(factorised, run)
   )
   part <- posterior_of(factorised, run)$parts[[1]]
-  replace_function("is_factorised", \(system) FALSE)
+  replace_in_package("is_factorised", \(system) FALSE)
   made <- 0
   parts_of <- nystrom_parts
-  replace_function("nystrom_parts", function(...) {
+  replace_in_package("nystrom_parts", function(...) {
     made <<- made + 1
     parts_of(...)
   })

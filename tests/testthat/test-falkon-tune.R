@@ -171,7 +171,7 @@ test_that("several kernels are compared by the criterion", {
   expect_identical(names(which.min(best)), tuned$kernel$name)
   expect_equal(tuned$value, min(best))
   expect_output(print(tuned), "Tuned kernel regression")
-  expect_no_error(plot(tuned))
+  with_null_device(expect_no_error(plot(tuned)))
 })
 
 test_that("classes and weights are tuned", {

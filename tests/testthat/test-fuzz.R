@@ -135,7 +135,7 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     crossprod = 0.1, diag = 0.1, show = 0.1, tcrossprod = 0.1, falkon = 0.2, falkon_svm_rbf = 0.02, tune_falkon = 0.01,
     marginal_effects = 0.2
   )
-  calls[names(slow)] <- ceiling(slow * calls[names(slow)])
+  calls[names(slow)] <- pmax(10, ceiling(slow * calls[names(slow)])) # of fewer, none may be an error
   report <- list()
   seconds <- calls * 0
   tally <- calls * 0
@@ -186,6 +186,6 @@ test_that("a thousand random bad calls of every exported function raise errors a
   expect_true(result$unharmed)
   exports <- getNamespaceExports("flashkernel")
   exports <- Filter(\(name) is.function(getExportedValue("flashkernel", name)), exports)
-  expect_true(all(result$calls[exports] >= calls / 100))
+  expect_true(all(result$calls[exports] >= 10))
   expect_true(all(result$errors > 0 | names(result$errors) %in% c("print", "nobs")))
 })

@@ -11,20 +11,6 @@ stream <- function(..., tol = 1e-6) {
 }
 exact <- \(...) plain(kernel_matvec(..., engine = "exact", backend = "cpu"))
 
-# Runs `code` with a function of the package replaced
-with_replaced <- function(name, value, code) {
-  space <- asNamespace("flashkernel")
-  original <- get(name, space)
-  set <- function(value) {
-    unlockBinding(name, space)
-    assign(name, value, space)
-    lockBinding(name, space)
-  }
-  on.exit(set(original))
-  set(`environment<-`(value, list2env(list(original = original), parent = environment(value))))
-  code
-}
-
 # Sums by one grid keep the whole tolerance, and say so.
 expect_streamed <- function(sums, want, scale, tol, label = "sums") {
   record <- diagnostics(sums)
@@ -175,13 +161,12 @@ test_that("what a stream does not do is done chunk by chunk", {
   x <- uniform(3000, 2)
   y <- uniform(200, 2, seed = 2)
   opened <- 0
-  count <- function(...) {
+  open <- replace_in_package("open_stream", function(...) {
     opened <<- opened + 1
-    original(...)
-  }
+    open(...)
+  })
   chunks <- \() chunks_of(x, sizes = rep(1000, 3))
-  sums <- \(...) with_replaced("open_stream", count,
-    plain(kernel_matvec(chunks(), y, bandwidth = 0.2, backend = "cpu", ...)))
+  sums <- \(...) plain(kernel_matvec(chunks(), y, bandwidth = 0.2, backend = "cpu", ...))
   want <- exact(x, y, bandwidth = 0.2)
   expect_lte(max(abs(sums(tol_type = "pointwise", engine = "fast") / want - 1)), 1e-6)
   expect_within(sums(engine = "exact"), want, 1e-12)
@@ -197,11 +182,11 @@ test_that("what a stream does not do is done chunk by chunk", {
 # Rows of big.matrix objects that are read, by argument, while `code` runs
 rows_read <- function(code) {
   read <- list()
-  record <- function(table, piece, arg, ...) {
+  read_rows <- replace_in_package("read_rows", function(table, piece, arg, ...) {
     if (inherits(table, "big.matrix")) read[[arg]] <<- c(read[[arg]], piece[1]:piece[2])
-    original(table, piece, arg, ...)
-  }
-  with_replaced("read_rows", record, code)
+    read_rows(table, piece, arg, ...)
+  })
+  force(code)
   read
 }
 
@@ -236,7 +221,8 @@ test_that("rows that cannot be summed are an error where they are read, not wher
 
 # As if what C looks at first were the first rows alone
 first_rows_sampled <- function(code) {
-  with_replaced("sample_rows", \(table, arg, job) table[seq_len(min(100, nrow(table))), , drop = FALSE], code)
+  replace_in_package("sample_rows", \(table, arg, job) table[seq_len(min(100, nrow(table))), , drop = FALSE])
+  code
 }
 
 test_that("a grid that grows too large leaves a table to other engines", {
