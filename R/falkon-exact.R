@@ -93,10 +93,13 @@ solve_by_factor <- function(system, y, each) {
 PRODUCT_TOLERANCE <- 1e-3
 LEAST_TOLERANCE <- 1e-12
 
+# Of products, for a residual of `tol`.
+exact_tolerance <- function(run, tol) if (run$tol > 0) run$tol else max(tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
+
 solve_by_gradients <- function(system, y, spec, each, save = NULL) {
   run <- system$run
   given <- run$tol
-  tolerance <- if (given > 0) given else max(spec$tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
+  tolerance <- exact_tolerance(run, spec$tol)
   precondition <- nystrom_inverse(system, tolerance)
   name_stage(run, "Fitting")
   x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)

@@ -13,7 +13,6 @@ fit_falkon <- function(rows, response, spec, run) {
     intercept = spec$intercept, validation = check_validation(spec$validation, rows, response, spec),
     error = LOSSES[[spec$loss]]$error, task = task
   )
-  if (spec$plan && spec$exact) stop_argument("plan", "is for fits with centres: give `centers`")
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)

@@ -21,23 +21,9 @@ literal_ridge <- function(case, w = rep(1, nrow(case$x)), at = case$at) {
 
 exact_fit <- function(case, ...) falkon(case$x, case$y, bandwidth = case$h, lambda = case$lambda, exact = TRUE, ...)
 
-# Another value in the package until the caller ends
-local_binding <- function(name, value, frame = parent.frame()) {
-  space <- asNamespace("flashkernel")
-  set <- function(value) {
-    unlockBinding(name, space)
-    assign(name, value, space)
-    lockBinding(name, space)
-  }
-  before <- get(name, space)
-  set(value)
-  # the last one first
-  do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE, after = FALSE), envir = frame)
-}
-
 # The same by conjugate gradients, as of more rows
 by_gradients <- function(case, tol = 1e-11, ...) {
-  local_binding("is_factorised", \(system) FALSE)
+  replace_function("is_factorised", \(system) FALSE)
   exact_fit(case, tol = tol, ...)
 }
 
@@ -137,8 +123,8 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
     until <- Inf
     product <- exact_product
     local({
-      local_binding("CHECKPOINT_SECONDS", 0)
-      local_binding("exact_product", function(...) {
+      replace_function("CHECKPOINT_SECONDS", 0)
+      replace_function("exact_product", function(...) {
         products <<- products + 1
         if (products == until) stop("the power went off")
         product(...)
@@ -160,12 +146,12 @@ test_that("an exact fit that was stopped goes on from its file, with the same bi
 
 test_that("an estimate of the degrees of freedom is near their number, and standard errors are right", {
   case <- exact_case(600)
-  local_binding("is_factorised", \(system) FALSE)
+  replace_function("is_factorised", \(system) FALSE)
   fit <- exact_fit(case)
   found <- predict(fit, case$at, se.fit = TRUE)
   estimate <- df.residual(fit)
   expect_error(hatvalues(fit), "factorise", class = "flashkernel_error_argument")
-  local_binding("is_factorised", \(system) TRUE)
+  replace_function("is_factorised", \(system) TRUE)
   direct <- exact_fit(case)
   edf <- 600 - df.residual(direct)
   expect_lt(abs(600 - estimate - edf), 4 * sqrt(edf / 4))

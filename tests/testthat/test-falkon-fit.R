@@ -10,19 +10,6 @@ example_fit <- function(..., y = example_y, lambda = 1e-3, centers = example_cen
   )
 }
 
-# A function of the package is another one until the caller ends.
-replace_function <- function(name, value, frame = parent.frame()) {
-  namespace <- asNamespace("flashkernel")
-  before <- get(name, namespace)
-  set <- function(value) {
-    unlockBinding(name, namespace)
-    assign(name, value, namespace)
-    lockBinding(name, namespace)
-  }
-  set(value)
-  do.call(on.exit, list(as.call(list(\() set(before))), add = TRUE), envir = frame)
-}
-
 # The task is stopped when it has asked for so many products.
 stop_at_product <- function(count, frame = parent.frame()) {
   calls <- 0
@@ -228,26 +215,6 @@ test_that("formulas make the columns, at the fit and for new data", {
   expect_identical(fit$coefficients, plain$coefficients)
   expect_equal(predict(fit, cars2[3:5, ]), predict(fit)[3:5], tolerance = 1e-12)
   expect_equal(predict(fit, data.frame(wt = 3, cyl = "6")), predict(plain, cbind(wt = 3, cyl6 = 1, cyl8 = 0)), tolerance = 1e-12)
-})
-
-test_that("a plan tells what a fit would need, and fits nothing", {
-  set.seed(1)
-  before <- .Random.seed
-  plan <- falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = 10, plan = TRUE)
-  expect_s3_class(plan, "falkon_plan")
-  expect_identical(.Random.seed, before)
-  expect_identical(plan$memory$host[["preconditioner"]], 8 * 10 * 11)
-  expect_true(all(plan$seconds > 0))
-  expect_output(print(plan), "40 rows, 3 columns, 10 centres")
-  expect_error(
-    falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, plan = TRUE), class = "flashkernel_error_argument"
-  )
-})
-
-test_that("times that grow with the square and the cube are told apart", {
-  probe <- list(sizes = c(100, 200), seconds = c(3 * 100^2 + 0.1 * 100^3, 3 * 200^2 + 0.1 * 200^3))
-  expect_equal(extrapolate(probe, 1000), 3 * 1000^2 + 0.1 * 1000^3)
-  expect_equal(extrapolate(list(sizes = c(100, 200), seconds = c(1, 2)), 400), 8)
 })
 
 test_that("arguments that cannot be are named", {
