@@ -7,7 +7,8 @@ plan_fit <- function(problem, spec, run) {
   rows <- problem$rows
   exact <- spec$exact && spec$loss == "squared"
   used <- if (is.null(problem$weights)) rows$n else sum(problem$weights > 0)
-  m <- if (exact) used else if (spec$exact) rows$n else center_count(spec$centers, rows$n)
+  centers <- if (is.null(spec$start)) spec$centers else spec$start$centers
+  m <- if (exact) used else if (spec$exact) rows$n else center_count(centers, rows$n)
   backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
   task <- list(problem = problem, spec = spec, run = run, rows = rows, t = ncol(problem$y), m = m, backend = backend)
   found <- with_fixed_seed(if (exact) plan_exact(task) else plan_by_centers(task))
@@ -71,10 +72,8 @@ plan_gradients <- function(task, system) {
   # the residual is computed anew every so often, and at the end
   products <- iterations + iterations %/% REFRESH + 1
   seconds <- c(
-    # two factors, and between them solves for r columns: three times the work of A
-    preconditioner = 2 * extrapolate(factors, "T", r) + 3 * extrapolate(factors, "A", r) +
-      probe_information(task, system, r, run),
-    products = products * probe_exact_product(system, task$t, run),
+    preconditioner = 2 * extrapolate(factors, "T", r) + probe_information(task, system, r, run),
+    products = products * probe_exact_product(system, task$t, run, PROBE_PAIRS[[task$backend]]),
     solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
   )
   # the factors, and r x r numbers of R
@@ -87,8 +86,8 @@ plan_gradients <- function(task, system) {
 
 # ---- memory -----------------------------------------------------------------------------------
 
-# Bytes by what they are for, and where. `factors`: those of factors, `on` "cpu" or "cuda"; `waste`: of all numbers that R
-# makes and needs no more, which it collects late.
+# Bytes by what they are for, and where. `factors`: those of factors, `on` "cpu" or "cuda"; `waste`: of all numbers that
+# R makes and needs no more, which it collects late.
 plan_memory <- function(task, factors, on, waste) {
   rows <- task$rows
   n <- rows$n
@@ -98,7 +97,7 @@ plan_memory <- function(task, factors, on, waste) {
   kept <- task$run$host_memory
   packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
-    `response and weights` = 8 * n * t * (if (task$spec$loss == "squared") 5 else 10),
+    `response and weights` = 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
     factors = if (on == "cpu") factors else 0, `points as they are read` = 8 * m * rows$d + packed,
     `vectors of the centres` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0), `waste of R` = min(waste, waste_room())
   )
@@ -125,8 +124,9 @@ print.falkon_plan <- function(x, ...) {
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
     x$iterations, " ", steps, "\n", sep = "")
   parts <- x$seconds[x$seconds >= 0.01 * sum(x$seconds)]
-  cat("Time:   about ", time_label(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
-    " (", paste(names(parts), vapply(parts, time_label, ""), collapse = ", "), ")\n", sep = "")
+  label <- \(seconds) if (seconds < 10) paste(format(signif(seconds, 2)), "s") else time_label(seconds)
+  cat("Time:   about ", label(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+    " (", paste(names(parts), vapply(parts, label, ""), collapse = ", "), ")\n", sep = "")
   show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", paste0(names(bytes[bytes > 0]), " ",
     vapply(bytes[bytes > 0], format_bytes, ""), collapse = ", "), ")")
   cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")

@@ -83,8 +83,7 @@ probe_exact_iterations <- function(task, system, run) {
     y <- centred_response(problem)$y[used$index, , drop = FALSE]
     suppressWarnings(solve_by_gradients(part, y, spec, \(...) FALSE))$iterations
   }, 0)
-  last <- length(found)
-  if (last == 1) return(found)
+  if (length(found) == 1) return(found)
   power <- max(0, log(found[2] / found[1]) / log(counts[2] / counts[1]))
   min(spec$max_iter, round(found[2] * (n / counts[2])^power))
 }
@@ -98,8 +97,8 @@ probe_factors <- function(task, m) {
   backend <- NULL
   one <- function(size) {
     points <- rows_take(task$rows, evenly(task$rows$n, size))
-    K <- centers_kernel(falkon_centers(points, spec$L, spec$kernel), task$run)
-    make <- \() new_preconditioner(K, task$run, MOST_JITTER)
+    centers <- falkon_centers(points, spec$L, spec$kernel)
+    make <- \() new_preconditioner(centers_kernel(centers, task$run), task$run, MOST_JITTER)
     P <- make()
     on.exit(free_preconditioner(P))
     backend <<- P$backend
@@ -161,11 +160,11 @@ probe_loss <- function(task) {
 # ---- of exact fits ----------------------------------------------------------------------------
 
 # Of (K + N) v: time of the fast engine is linear in the rows, else it goes with the pairs.
-probe_exact_product <- function(system, t, run) {
+probe_exact_product <- function(system, t, run, pairs) {
   n <- system$n
   fast <- is_fast(system, run)
   if (!fast) {
-    rows <- falkon_rows(rows_take(system$rows, evenly(n, min(n, ceiling(sqrt(2 * PROBE_PAIRS[["cpu"]]))))))
+    rows <- falkon_rows(rows_take(system$rows, evenly(n, min(n, ceiling(sqrt(2 * pairs))))))
     system <- exact_system(list(rows = rows, index = seq_len(rows$n)), system$L, system$kernel, 1, run)
   }
   v <- matrix(1 / system$n, system$n, t)
@@ -184,15 +183,20 @@ probe_inverse <- function(task, system, r, run) {
   probe_products(part, c(moments = 1, multiply = 1))
 }
 
-# Of K_rn N^-1 K_nr.
+# Of T^-T K_rn N^-1 K_nr T^-1: the sums, and two solves for r columns.
 probe_information <- function(task, system, r, run) {
-  if (may_take_midpoints(system, run)) {
-    # sums over all rows at so many points
-    middle <- r * (r + 1) / 2
-    return(probe_exact_product(system, 1, run) * (system$n + middle) / (2 * system$n))
-  }
   columns <- min(r, 128)
+  few <- falkon_centers(rows_take(system$rows, evenly(system$n, r)), system$L, system$kernel)
+  P <- new_preconditioner(centers_kernel(few, run), run, MOST_JITTER)
+  v <- matrix(1, P$m, columns)
+  solves <- 2 * timed(\() apply_factors(P, v, "T^-T")) * r / columns
+  free_preconditioner(P)
+  if (may_take_midpoints(system, run)) {
+    # sums over all rows at the midpoints
+    product <- probe_exact_product(system, 1, run, PROBE_PAIRS[[task$backend]])
+    return(solves + product * (system$n + r * (r + 1) / 2) / (2 * system$n))
+  }
   part <- replace(task, c("m", "rows", "t"), list(r, system$rows, columns))
   part$run <- run_in_double(run)
-  probe_products(part, c(normal = r / columns))
+  solves + probe_products(part, c(normal = r / columns))
 }

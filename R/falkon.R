@@ -88,7 +88,8 @@
 #'   Cholesky factorisation (see `exact`) has nothing to go on from. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
-#'   it, and returned. For fits with centres.
+#'   it, and returned. A fit to some of the rows tells how many iterations there will be, some seconds' work how long
+#'   each takes; a bandwidth or `lambda` that is not given is chosen first.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].

@@ -5,6 +5,8 @@ plan_y <- plan_x[, 1]^2 + sin(plan_x[, 2])
 
 plan_of <- function(y = plan_y, lambda = 1e-6, ...) falkon(plan_x, y, bandwidth = 1.5, lambda = lambda, ..., plan = TRUE)
 
+fit_of <- function(...) falkon(plan_x, plan_y, bandwidth = 1.5, lambda = 1e-6, ...)
+
 test_that("a plan tells what a fit would need, and fits nothing", {
   set.seed(1)
   before <- .Random.seed
@@ -23,6 +25,7 @@ test_that("the iterations of a plan are those of the fit where all of it is trie
     expect_identical(plan$iterations, fit$iterations)
   }
   expect_identical(plan_of(centers = 20, max_iter = 3)$iterations, 3)
+  expect_identical(plan_of(start = fit_of(centers = 30))$m, 30L)
 })
 
 test_that("exact fits have plans, by a factor or by iterations", {
