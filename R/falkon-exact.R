@@ -178,17 +178,19 @@ nystrom_inverse <- function(system, tolerance) {
   rows <- system$rows
   few <- parts$centers
   P <- parts$P
-  transposed <- function(v) {
-    if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
-    kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
-  }
   inverse <- 1 / system$noise
   function(v) {
     v <- inverse * v
-    inner <- apply_factors(P, transposed(v), "T^-T")
+    inner <- apply_factors(P, transposed_product(rows, few, v, run), "T^-T")
     inner <- apply_factors(P, apply_factors(parts$G, inner, c("T^-T", "T^-1")), "T^-1")
     v - inverse * rows_multiply(rows, few, inner, run)$sums
   }
+}
+
+# K_rn v.
+transposed_product <- function(rows, few, v, run) {
+  if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
+  kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
 }
 
 # list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points

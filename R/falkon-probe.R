@@ -176,11 +176,12 @@ is_fast <- function(system, run) {
   resolve_control(run, system$n, system$n, system$rows$d, system$kernel)$engine == "fast"
 }
 
-# Of the products with K_nr, and K_rn, of the preconditioner.
+# Of the products with K_nr, and K_rn, of the preconditioner, with all rows: the fast engine may serve these.
 probe_inverse <- function(task, system, r, run) {
-  part <- replace(task, c("m", "rows"), list(r, system$rows))
-  part$run <- run
-  probe_products(part, c(moments = 1, multiply = 1))
+  rows <- system$rows
+  few <- falkon_centers(rows_take(rows, evenly(rows$n, r)), system$L, system$kernel)
+  of <- \(size) matrix(1 / size, size, task$t)
+  timed(\() transposed_product(rows, few, of(rows$n), run)) + timed(\() rows_multiply(rows, few, of(few$m), run))
 }
 
 # Of T^-T K_rn N^-1 K_nr T^-1: the sums, and two solves for r columns.
