@@ -12,24 +12,27 @@ check_checkpoint <- function(checkpoint) {
 }
 
 # What the file holds, for the same task; NULL where there is none yet.
-read_checkpoint <- function(spec, rows, response) {
-  if (is.null(spec$checkpoint) || !file.exists(spec$checkpoint)) return(NULL)
-  found <- tryCatch(readRDS(spec$checkpoint), error = \(e) NULL)
-  if (!is.list(found) || !identical(found$format, "flashkernel falkon 1")) {
-    stop_argument("checkpoint", "must be a file that falkon() wrote: found another, ", quote_text(spec$checkpoint))
+read_checkpoint <- function(checkpoint, task) {
+  if (is.null(checkpoint) || !file.exists(checkpoint)) return(NULL)
+  found <- tryCatch(readRDS(checkpoint), error = \(e) NULL)
+  if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
+    stop_argument("checkpoint", "must be a file that falkon() wrote: found another, ", quote_text(checkpoint))
   }
-  if (!identical(found$task, checkpoint_task(spec, rows, response))) {
+  if (!identical(found$task, task)) {
     stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
   }
   found
 }
 
+CHECKPOINT_FORMAT <- "flashkernel falkon 2"
+
 # By what a task is known again: numbers that the user gave, and a few that change with the data.
-checkpoint_task <- function(spec, rows, response) {
+checkpoint_task <- function(spec, rows, response, weights, offset) {
   given <- spec[c("kernel", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
   corner <- rows_take(rows, unique(c(1, rows$n)))
   c(given, list(
     n = rows$n, d = rows$d, corner = as.vector(corner), y = colSums(response$y), squares = colSums(response$y^2),
+    weights = c(sum(weights), sum(weights^2)), offset = c(sum(offset), sum(offset^2)),
     centers = if (length(spec$centers) < 10) as.vector(spec$centers) else c(length(spec$centers), sum(spec$centers))
   ))
 }
@@ -42,20 +45,23 @@ resume_choices <- function(spec, found) {
   spec
 }
 
-# A function that solvers call with their state after each iteration; NULL: none is asked for.
-checkpoint_writer <- function(spec, task, chosen) {
+# A function that solvers call with their state after each iteration; NULL: none is asked for. `chosen`: what the fit
+# chose besides bandwidth and lambda.
+checkpoint_writer <- function(spec, task, chosen = NULL) {
   if (is.null(spec$checkpoint)) return(NULL)
-  choices <- list(
-    bandwidth = spec$bandwidth, lambda = spec$lambda,
-    centers = if (is.null(chosen$index)) chosen$points else chosen$index
-  )
+  choices <- c(list(bandwidth = spec$bandwidth, lambda = spec$lambda), chosen)
   written <- -Inf
   function(state) {
     now <- proc.time()[["elapsed"]]
     if (now - written < CHECKPOINT_SECONDS) return(invisible())
     written <<- now
-    write_checkpoint(list(format = "flashkernel falkon 1", task = task, choices = choices, state = state), spec$checkpoint)
+    write_checkpoint(list(format = CHECKPOINT_FORMAT, task = task, choices = choices, state = state), spec$checkpoint)
   }
+}
+
+# The same with what was watched.
+watched_save <- function(spec, watch) {
+  if (!is.null(spec$save)) \(state) spec$save(replace(state, "watch", list(watch$seen())))
 }
 
 # The file is the old one or the new one, also where this is interrupted.

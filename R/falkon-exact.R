@@ -13,22 +13,20 @@ fit_exact <- function(problem, spec, run) {
   used <- used_in_exact(problem$rows, problem$weights)
   clock <- stage_clock()
   system <- exact_system(used, spec$L, spec$kernel, spec$lambda, run)
-  y <- problem$y
-  if (!is.null(problem$offset)) y <- y - problem$offset
-  intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  y <- (y - rep(intercept, each = nrow(y)))[used$index, , drop = FALSE]
+  centred <- centred_response(problem)
+  y <- centred$y[used$index, , drop = FALSE]
   # what is watched are the coefficients themselves
-  watch <- watch_iterations(system, problem, intercept, coefficients = identity)
-  factorised <- is_factorised(system)
-  solved <- if (factorised) solve_by_factor(system, y, watch$each) else solve_by_gradients(system, y, spec, watch$each)
-  alpha <- watch$best()
-  list(
-    coefficients = if (is.null(alpha)) solved$x else alpha, intercept = intercept, trace = watch$trace(),
-    iterations = solved$iterations, converged = solved$converged,
-    best_iteration = if (is.null(alpha)) solved$iterations else watch$best_iteration(),
+  watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
+  spec$save <- checkpoint_writer(spec, problem$task)
+  solved <- if (is_factorised(system)) {
+    solve_by_factor(system, y, watch$each)
+  } else {
+    solve_by_gradients(system, y, spec, watch$each, watched_save(spec, watch))
+  }
+  c(watched_result(watch, centred$intercept, solved, solved$x), list(
     centers = system$centers$points, center_index = used$index, merged = 0, jitter = 0, columns = system$centers,
     seconds = clock("iterations")
-  )
+  ))
 }
 
 # Other losses have no system to solve but Newton's, which is small only for few rows.
@@ -95,82 +93,41 @@ solve_by_factor <- function(system, y, each) {
 PRODUCT_TOLERANCE <- 1e-3
 LEAST_TOLERANCE <- 1e-12
 
-solve_by_gradients <- function(system, y, spec, each) {
+# Of products, for a residual of `tol`.
+exact_tolerance <- function(run, tol) if (run$tol > 0) run$tol else max(tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
+
+solve_by_gradients <- function(system, y, spec, each, save = NULL) {
   run <- system$run
   given <- run$tol
-  tolerance <- if (given > 0) given else max(spec$tol * PRODUCT_TOLERANCE, LEAST_TOLERANCE)
+  tolerance <- exact_tolerance(run, spec$tol)
   precondition <- nystrom_inverse(system, tolerance)
   name_stage(run, "Fitting")
   x <- if (!is.null(spec$start)) start_of_exact(spec$start, system, y)
-  done <- 0
+  state <- spec$state
+  if (!is.null(state)) tolerance <- state$tolerance
   repeat {
     tolerant <- run_to_tolerance(run, tolerance)
-    solved <- preconditioned_gradients(
-      \(v) exact_product(system, v, tolerant), precondition, y, x, spec$max_iter - done, spec$tol,
-      \(iteration, x, residual) each(done + iteration, x, residual)
+    # as sums are not exact, the residual falls no further at some point
+    solved <- conjugate_gradients(
+      \(v) exact_product(system, v, tolerant), y, x, spec$max_iter, spec$tol, precondition, each,
+      if (!is.null(save)) \(state) save(replace(state, "tolerance", tolerance)), state, fall = 0.5, verify = TRUE
     )
-    x <- solved$x
-    done <- done + solved$iterations
     if (!solved$stalled || given > 0 || tolerance <= LEAST_TOLERANCE) break
-    # sums that are more exact let the residual fall again
+    # that of sums that are more exact may
     tolerance <- max(tolerance / 1000, LEAST_TOLERANCE)
+    x <- solved$x
+    state <- list(iteration = solved$iterations)
   }
-  warn_exact(solved, done, spec)
-  list(x = x, iterations = done, converged = solved$converged, residual = solved$residual)
+  warn_exact(solved, spec)
+  solved
 }
 
-# Conjugate gradients for multiply(x) = y as conjugate_gradients() has them, with `precondition(r)`, about the solution
-# for r. They also end where the true residual, known every 10 steps, falls no further, for sums are not exact: those of
-# more exact sums may.
-preconditioned_gradients <- function(multiply, precondition, y, x, max_iter, tol, each) {
-  scale <- colSums(y^2)
-  goal <- tol^2 * scale
-  r <- if (is.null(x)) y else y - multiply(x)
-  if (is.null(x)) x <- 0 * y
-  p <- z <- precondition(r)
-  rho <- colSums(r * z)
-  size <- known <- colSums(r^2)
-  stalled <- FALSE
-  iteration <- 0
-  while (iteration < max_iter && !stalled && any(size > goal)) {
-    iteration <- iteration + 1
-    Ap <- multiply(p)
-    curvature <- colSums(p * Ap)
-    # columns that are done stay where they are
-    active <- size > goal & is.finite(curvature) & curvature > 0
-    stalled <- any(size > goal & !active)
-    step <- ifelse(active, rho / curvature, 0)
-    x <- x + scale_columns(p, step)
-    r <- r - scale_columns(Ap, step)
-    size <- colSums(r^2)
-    anew <- FALSE
-    # nor is it over before that is known
-    if (iteration %% 10 == 0 || all(size <= goal)) {
-      r <- y - multiply(x)
-      drifted <- size
-      size <- colSums(r^2)
-      anew <- size > 4 * drifted
-      stalled <- stalled || any(size > goal & anew & size > known / 4)
-      known <- size
-    }
-    z <- precondition(r)
-    before <- rho
-    rho <- colSums(r * z)
-    p <- z + scale_columns(p, ifelse(active & !anew, rho / before, 0))
-    if (isTRUE(each(iteration, x, relative_residual(size, scale)))) break
-  }
-  list(
-    x = x, iterations = iteration, converged = all(size <= goal), stalled = stalled,
-    residual = relative_residual(size, scale)
-  )
-}
-
-warn_exact <- function(solved, iterations, spec) {
+warn_exact <- function(solved, spec) {
   if (solved$converged) return(invisible())
   warning(
-    "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ", iterations,
-    " iterations, not ", format(spec$tol), ": ",
-    if (iterations < spec$max_iter) "sums are not more exact for this `lambda` and `bandwidth`" else "see `max_iter`",
+    "conjugate gradients reached a relative residual of ", format(solved$residual, digits = 2), " after ",
+    solved$iterations, " iterations, not ", format(spec$tol), ": ",
+    if (solved$iterations < spec$max_iter) "sums are not more exact for this `lambda` and `bandwidth`" else "see `max_iter`",
     call. = FALSE
   )
 }
@@ -225,18 +182,20 @@ nystrom_matrix <- function(system, tolerance, exactly = FALSE) {
   rows <- system$rows
   few <- parts$centers
   P <- parts$P
-  transposed <- function(v) {
-    if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
-    kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
-  }
   inverse <- 1 / system$noise
   root <- function(e) rows_multiply(rows, few, apply_factors(P, e, "T^-1"), run)$sums
   solve <- function(v) {
     v <- inverse * v
-    inner <- apply_factors(P, transposed(v), "T^-T")
+    inner <- apply_factors(P, transposed_product(rows, few, v, run), "T^-T")
     v - inverse * root(apply_factors(parts$G, inner, c("T^-T", "T^-1")))
   }
   list(solve = solve, root = root, P = P, G = parts$G)
+}
+
+# K_rn v.
+transposed_product <- function(rows, few, v, run) {
+  if (is.null(rows$sources)) return(rows_normal(rows, few, NULL, v, NULL, run)$product)
+  kernel_sum_of(rows$sources, few$points, v, run, as_matrix = TRUE)$sums
 }
 
 # list(centers, P, G), or NULL where `inform` cannot. To K_rr is added what is small beside the noise as r of n points

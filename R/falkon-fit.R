@@ -2,20 +2,20 @@
 
 # `rows`: of falkon_rows(); `response`: of check_response(); `spec`: of falkon_spec().
 fit_falkon <- function(rows, response, spec, run) {
-  t <- ncol(response$y)
   weights <- loss_weights(response, spec, rows$n)
-  task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response)
-  spec <- resume_choices(spec, read_checkpoint(spec, rows, response))
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response, weights, offset)
+  spec <- resume_choices(spec, read_checkpoint(spec$checkpoint, task))
   spec <- settle_defaults(rows, response, weights, spec, run)
   rows <- rows_under(rows, spec$L, spec$kernel)
   problem <- list(
-    rows = rows, y = response$y, classes = response$classes, weights = weights,
-    offset = check_offset(spec$offset, rows$n, t), intercept = spec$intercept,
-    validation = check_validation(spec$validation, rows, response, spec), error = LOSSES[[spec$loss]]$error, task = task
+    rows = rows, y = response$y, classes = response$classes, weights = weights, offset = offset,
+    intercept = spec$intercept, validation = check_validation(spec$validation, rows, response, spec),
+    error = LOSSES[[spec$loss]]$error, task = task
   )
-  if (spec$plan && spec$exact) stop_argument("plan", "is for fits with centres: give `centers`")
   if (spec$plan) return(plan_fit(problem, spec, run))
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
+  if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
   new_falkon(problem, response, spec, solved)
 }
 
@@ -63,10 +63,10 @@ fit_by_centers <- function(problem, spec, run) {
   system <- system_of(problem, chosen, spec, run)
   clock("preconditioner")
   spec$clock <- clock
-  spec$save <- checkpoint_writer(spec, problem$task, chosen)
+  index <- chosen$index
+  spec$save <- checkpoint_writer(spec, problem$task, list(centers = if (is.null(index)) chosen$points else index))
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
-  if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   c(solved, list(
     centers = system$centers$points, center_index = chosen$index, merged = chosen$merged,
@@ -74,7 +74,7 @@ fit_by_centers <- function(problem, spec, run) {
   ))
 }
 
-# The system of chosen centres, with T.
+# The system of chosen centres, with T. A solver that goes on has its coordinates from the jitter that it had.
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
@@ -82,7 +82,8 @@ system_of <- function(problem, chosen, spec, run) {
   if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
   centers <- falkon_centers(points, spec$L, spec$kernel)
   # of the diagonal, for each centre: what rounding of the products does not notice
-  jitter <- if (by$precision == "double") 1e-13 else 1e-10
+  jitter <- spec$state$jitter
+  if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   P <- preconditioner_of(centers, run, by, jitter)
   falkon_system(rows, centers, P, spec$lambda, problem$weights, run, chosen$index)
 }
@@ -121,27 +122,35 @@ start_index <- function(rows, start) {
 # ---- squared loss -----------------------------------------------------------------------------
 
 fit_squared <- function(system, problem, spec) {
+  centred <- centred_response(problem)
+  watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
+  solved <- solve_normal(system, moments_of(system, centred$y), spec, watch$each, watched_save(spec, watch))
+  warn_unfinished(solved)
+  c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
+}
+
+# list(y, intercept): the response less what is not fitted, the offset and the intercept.
+centred_response <- function(problem) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  b <- \(system) right_hand_side(system, y - rep(intercept, each = nrow(y)))
-  watch <- watch_iterations(system, problem, intercept, seen = spec$state$watch)
-  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
-  solved <- solve_normal(system, b, spec, watch$each, save)
-  alpha <- watch$best()
-  best <- watch$best_iteration()
-  warn_unfinished(solved)
+  list(y = y - rep(intercept, each = nrow(y)), intercept = intercept)
+}
+
+# What a solver found, or the best that was seen of it.
+watched_result <- function(watch, intercept, solved, coefficients) {
+  best <- watch$best()
   list(
-    coefficients = if (is.null(alpha)) solved$coefficients else alpha, intercept = intercept, trace = watch$trace(),
-    iterations = solved$iterations, converged = solved$converged, jitter = solved$jitter,
-    best_iteration = if (is.null(best)) solved$iterations else best
+    coefficients = if (is.null(best)) coefficients else best, intercept = intercept, trace = watch$trace(),
+    iterations = solved$iterations, converged = solved$converged,
+    best_iteration = if (is.null(best)) solved$iterations else watch$best_iteration()
   )
 }
 
-# Conjugate gradients from the start of the fit. Where they stall far from the solution, the products are less exact
-# than the preconditioner of smooth kernels wants: it is made again with a larger jitter, and they go on from the best
-# they had.
-solve_normal <- function(system, b, spec, each, save) {
+# Conjugate gradients from the start of the fit, for moments K' W y / n. Where they stall far from the solution, the
+# products are less exact than the preconditioner of smooth kernels wants: it is made again with a larger jitter, and
+# they go on from the best they had.
+solve_normal <- function(system, moments, spec, each, save = NULL) {
   alpha <- spec$start$coefficients
   state <- spec$state
   repeat {
@@ -149,8 +158,9 @@ solve_normal <- function(system, b, spec, each, save) {
     precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
     if (!is.null(spec$clock)) spec$clock("preconditioner")
     solved <- conjugate_gradients(
-      normal_operator(system), b(system), if (!is.null(alpha)) preconditioned(system, alpha), spec$max_iter, spec$tol,
-      \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual), save, state
+      normal_operator(system), right_hand_side(system, moments), if (!is.null(alpha)) preconditioned(system, alpha),
+      spec$max_iter, spec$tol, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
+      save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
     )
     alpha <- coefficients_of(system, solved$x)
     jitter <- STALLED_JITTER * P$jitter

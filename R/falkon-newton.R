@@ -19,7 +19,7 @@ fit_logistic <- function(system, problem, spec) {
   penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
-  save <- if (!is.null(spec$save)) \(state) spec$save(c(state, list(watch = watch$seen())))
+  save <- watched_save(spec, watch)
   solved <- newton(model, point, penalties, spec, watch$each, save, state$iteration)
   warn_stuck(solved)
   alpha <- watch$best()
@@ -48,7 +48,7 @@ LEAST_COARSE <- 50
 
 # How well the start is solved: what it lacks of the other centres is more.
 COARSE_TOLERANCE <- 1e-3
-COARSE_STEPS <- 20
+STEPS_TO_START <- 20
 
 has_coarse <- function(model) model$centers$m >= COARSER * LEAST_COARSE
 
@@ -80,8 +80,8 @@ coarse_point <- function(model, spec) {
   )
   on.exit(free_preconditioner(coarse$preconditioner))
   spec$tol <- max(spec$tol, COARSE_TOLERANCE)
-  spec$max_iter <- COARSE_STEPS
-  solved <- newton(coarse, point_at(coarse), falling_penalties(spec$lambda, COARSE_STEPS), spec, \(...) FALSE)
+  spec$max_iter <- STEPS_TO_START
+  solved <- newton(coarse, point_at(coarse), falling_penalties(spec$lambda, STEPS_TO_START), spec, \(...) FALSE)
   alpha <- matrix(0, model$centers$m, ncol(model$y))
   alpha[some, ] <- apply_factors(coarse$preconditioner, solved$point$beta, "T^-1")
   point <- solved$point[c("f", "loss")]

@@ -1,110 +1,132 @@
-# What a fit will need and take, found out by small pieces of it.
+# What a fit will need and take: iterations that a small fit takes, seconds of small pieces (falkon-probe.R).
 
-# Rows and centres of a probe: some tenths of a second on two cores, some hundredths on a GPU.
-PROBE_PAIRS <- c(cpu = 4e7, cuda = 2e10)
-PROBE_CENTERS <- c(cpu = 800, cuda = 8000)
-
-# A list of class falkon_plan. Draws nothing from R's random numbers: rows are taken evenly spaced.
+# A list of class falkon_plan. Leaves R's random numbers alone. `problem`: of fit_falkon().
 plan_fit <- function(problem, spec, run) {
+  name_stage(run, "Planning")
+  run$progress <- NULL
   rows <- problem$rows
-  t <- ncol(problem$y)
-  m <- center_count(spec$centers, rows$n)
+  exact <- spec$exact && spec$loss == "squared"
+  used <- if (is.null(problem$weights)) rows$n else sum(problem$weights > 0)
+  centers <- if (is.null(spec$start)) spec$centers else spec$start$centers
+  m <- if (exact) used else if (spec$exact) rows$n else center_count(centers, rows$n)
   backend <- resolve_control(run, rows$n, m, rows$d, spec$kernel)$backend
-  some <- min(m, PROBE_CENTERS[[backend]])
-  factor <- probe_preconditioner(rows, spec, unique(c(max(1, some %/% 2), some)), run)
-  product <- probe_product(rows, spec, m, t, PROBE_PAIRS[[backend]], run)
-  iterations <- spec$max_iter * (if (spec$loss == "squared") 1 else NEWTON_PRODUCTS)
-  seconds <- c(
-    preconditioner = extrapolate(factor, m) * (if (spec$loss == "squared") 1 else 1 + (spec$max_iter - 1) * 2 / 3),
-    products = product * (iterations + 1 + iterations %/% 10)
-  )
-  structure(
-    class = "falkon_plan",
-    list(
-      n = rows$n, d = rows$d, m = m, t = t, iterations = iterations, backend = backend, seconds = seconds,
-      memory = plan_memory(rows, m, t, backend, factor$backend)
-    )
-  )
+  task <- list(problem = problem, spec = spec, run = run, rows = rows, t = ncol(problem$y), m = m, backend = backend)
+  found <- with_fixed_seed(if (exact) plan_exact(task) else plan_by_centers(task))
+  about <- list(n = rows$n, d = rows$d, m = m, t = task$t, exact = exact, loss = spec$loss, backend = backend)
+  structure(class = "falkon_plan", c(about, found))
 }
-
-# Newton steps of logistic loss: a gradient and some products of conjugate gradients each.
-NEWTON_PRODUCTS <- 9
 
 center_count <- function(centers, n) {
   if (length(dim(centers)) == 2) return(nrow(centers))
   if (length(centers) > 1) length(centers) else min(n, centers)
 }
 
-evenly <- function(n, count) unique(round(seq(1, n, length.out = count)))
+# ---- with centres -----------------------------------------------------------------------------
 
-# Seconds of the whole preconditioner for the given numbers of centres.
-probe_preconditioner <- function(rows, spec, sizes, run) {
-  one <- function(size) {
-    centers <- falkon_centers(rows_take(rows, evenly(rows$n, size)), spec$L, spec$kernel)
-    started <- Sys.time()
-    P <- new_preconditioner(centers_kernel(centers, run), run, MOST_JITTER)
-    precondition(P, NULL, 1 / centers$m, spec$lambda)
-    seconds <- as.double(Sys.time() - started, units = "secs")
-    backend <- P$backend
-    free_preconditioner(P)
-    list(size = centers$m, seconds = seconds, backend = backend)
-  }
-  one(min(sizes)) # libraries start
-  done <- lapply(sizes, one)
+plan_by_centers <- function(task) {
+  spec <- task$spec
+  m <- task$m
+  logistic <- spec$loss != "squared"
+  small <- probe_iterations(task)
+  factors <- probe_factors(task, m)
+  # Newton's method makes A anew while penalties fall
+  made <- if (logistic) min(small$iterations, length(falling_penalties(spec$lambda, spec$max_iter)) + 1) else 1
+  seconds <- c(
+    preconditioner = extrapolate(factors, "T", m) + made * extrapolate(factors, "A", m),
+    products = probe_products(task, small$calls), solves = sum(small$calls) * extrapolate(factors, "solves", m, 1),
+    rows = if (logistic) small$iterations * probe_loss(task) else 0
+  )
+  waste <- 8 * task$t * (sum(small$calls) * 10 * m + if (logistic) small$iterations * 15 * task$rows$n else 0)
   list(
-    sizes = vapply(done, `[[`, 0, "size"), seconds = vapply(done, `[[`, 0, "seconds"), backend = done[[1]]$backend
+    iterations = small$iterations, seconds = seconds,
+    memory = plan_memory(task, 8 * m * (m + 1), factors$backend, waste)
   )
 }
 
-# a m^2 + b m^3 through the two sizes, neither negative.
-extrapolate <- function(probe, m) {
-  size <- probe$sizes
-  at <- length(size)
-  if (m <= size[at] || at == 1) return(probe$seconds[at] * (m / size[at])^2)
-  per <- probe$seconds / size^2
-  b <- min(max(0, diff(per) / diff(size)), per[at] / size[at])
-  (per[at] - b * size[at]) * m^2 + b * m^3
+# ---- exact ------------------------------------------------------------------------------------
+
+plan_exact <- function(task) {
+  spec <- task$spec
+  used <- used_in_exact(task$rows, task$problem$weights)
+  system <- exact_system(used, spec$L, spec$kernel, spec$lambda, task$run)
+  if (is_factorised(system)) plan_factorised(task) else plan_gradients(task, system)
 }
 
-# Seconds of a product with all rows.
-probe_product <- function(rows, spec, m, t, pairs, run) {
-  count <- min(rows$n, max(64, ceiling(pairs / m)))
-  some <- falkon_rows(rows_take(rows, evenly(rows$n, count)), spec$L, spec$kernel)
-  centers <- falkon_centers(rows_take(rows, evenly(rows$n, m)), spec$L, spec$kernel)
-  v <- matrix(1 / centers$m, centers$m, t)
-  one <- \() rows_normal(some, centers, v, NULL, NULL, run)
-  one()
-  seconds <- vapply(1:2, \(i) {
-    started <- Sys.time()
-    one()
-    as.double(Sys.time() - started, units = "secs")
-  }, 0)
-  min(seconds) * (rows$n / some$n) * (m / centers$m)
+plan_factorised <- function(task) {
+  n <- task$m
+  factors <- probe_factors(task, n)
+  seconds <- c(
+    factor = extrapolate(factors, "T", n), products = probe_products(task, c(multiply = 1)),
+    solves = extrapolate(factors, "solves", n, 1) / 2
+  )
+  list(iterations = 1, seconds = seconds, memory = plan_memory(task, 8 * n * (n + 1), factors$backend, 0))
 }
 
-# Bytes by what they are for, and where.
-plan_memory <- function(rows, m, t, backend, factor) {
+plan_gradients <- function(task, system) {
+  n <- system$n
+  run <- run_to_tolerance(task$run, exact_tolerance(task$run, task$spec$tol))
+  by_midpoints <- may_take_midpoints(system, run)
+  r <- if (by_midpoints) midpoint_rank(n) else nystrom_rank(n)
+  factors <- probe_factors(task, r)
+  iterations <- probe_exact_iterations(task, system, run)
+  # the residual is computed anew every so often, and at the end
+  products <- iterations + iterations %/% REFRESH + 1
+  seconds <- c(
+    preconditioner = 2 * extrapolate(factors, "T", r) + probe_information(task, system, r, run),
+    products = products * probe_exact_product(system, task$t, run, PROBE_PAIRS[[task$backend]]),
+    solves = (iterations + 1) * (extrapolate(factors, "solves", r, 1) + probe_inverse(task, system, r, run))
+  )
+  # the factors, and r x r numbers of R
+  matrices <- 8 * r^2 * (2 + if (by_midpoints) 5 + system$rows$d else 3)
+  list(
+    iterations = iterations, seconds = seconds,
+    memory = plan_memory(task, matrices, "cpu", 8 * (12 * n * task$t * iterations + 8 * r^2))
+  )
+}
+
+# ---- memory -----------------------------------------------------------------------------------
+
+# Bytes by what they are for, and where. `factors`: those of factors, `on` "cpu" or "cuda"; `waste`: of all numbers that
+# R makes and needs no more, which it collects late.
+plan_memory <- function(task, factors, on, waste) {
+  rows <- task$rows
   n <- rows$n
+  m <- task$m
+  t <- task$t
+  cpu <- task$backend == "cpu"
+  kept <- task$run$host_memory
+  packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
-    `response and weights` = 8 * n * (2 * t + 1), `vectors of the centres` = 8 * 10 * m * t,
-    preconditioner = if (factor == "cpu") 8 * m * (m + 1) else 0,
-    `centres and partial sums` = 8 * m * (2 * rows$d + 3) + if (backend == "cpu") 8 * 64 * m * t else 0
+    `response and weights` = 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
+    factors = if (on == "cpu") factors else 0, `points as they are read` = 8 * m * rows$d + packed,
+    `vectors of the centres` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0), `waste of R` = min(waste, waste_room())
   )
-  device <- if (backend == "cuda") {
+  device <- if (!cpu) {
     k <- 16 * ceiling(rows$d / 16)
-    c(rows = n * (4 * k + 16 + 8 * t), preconditioner = if (factor == "cuda") 8 * m * (m + 1) else 0)
+    c(rows = n * (4 * k + 16 + 8 * t), factors = if (on == "cuda") factors else 0)
   }
   list(host = host, device = device)
 }
 
+# Bytes that R takes before it collects.
+waste_room <- function() {
+  vectors <- gc()["Vcells", ]
+  max(0, 8 * (vectors[["gc trigger"]] - vectors[["used"]]))
+}
+
+# ---- shown ------------------------------------------------------------------------------------
+
 #' @export
 #' @noRd
 print.falkon_plan <- function(x, ...) {
+  steps <- if (x$loss == "squared") ngettext(x$iterations, "iteration", "iterations") else "Newton steps"
   cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
-    whole(x$m), " centres", if (x$t > 1) paste0(", ", x$t, " responses"), ", ", x$iterations, " iterations\n", sep = "")
-  cat("Time:   about ", time_label(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
-    " (preconditioner ", time_label(x$seconds[["preconditioner"]]), ", products ", time_label(x$seconds[["products"]]),
-    ")\n", sep = "")
+    if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
+    x$iterations, " ", steps, "\n", sep = "")
+  parts <- x$seconds[x$seconds >= 0.01 * sum(x$seconds)]
+  label <- \(seconds) if (seconds < 10) paste(format(signif(seconds, 2)), "s") else time_label(seconds)
+  cat("Time:   about ", label(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+    " (", paste(names(parts), vapply(parts, label, ""), collapse = ", "), ")\n", sep = "")
   show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", paste0(names(bytes[bytes > 0]), " ",
     vapply(bytes[bytes > 0], format_bytes, ""), collapse = ", "), ")")
   cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")

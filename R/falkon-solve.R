@@ -18,11 +18,12 @@ weights_at_centers <- function(system) {
 coefficients_of <- function(system, beta) apply_factors(system$preconditioner, beta, c("A^-1", "T^-1"))
 preconditioned <- function(system, alpha) apply_factors(system$preconditioner, alpha, c("T", "A"))
 
-# The right-hand side A^-T T^-T K' W y / n, of residuals y, n x t.
-right_hand_side <- function(system, y) {
-  product <- rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product
-  apply_factors(system$preconditioner, product / system$n, c("T^-T", "A^-T"))
+# K' W y / n of residuals y, n x t, of which the right-hand side is A^-T T^-T: one sweep over all rows.
+moments_of <- function(system, y) {
+  rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product / system$n
 }
+
+right_hand_side <- function(system, moments) apply_factors(system$preconditioner, moments, c("T^-T", "A^-T"))
 
 # The operator A^-T (T^-T K' W K T^-1 / n + lambda) A^-1 as a function of beta. Its work is one sweep over all rows.
 # `product`: K' W K alpha of alpha.
@@ -40,68 +41,86 @@ weighted_product <- function(system, weights) {
   \(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, system$run)$product
 }
 
-# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0.
-# `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
-# Returns list(x, iterations, converged, stalled, residual). `save(state)` is called as well, with all that it takes to
-# go on as `state`; a state of `iteration` alone goes on counting.
+# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0, with
+# `precondition(r)`, about the solution for r (NULL: r itself). `each(iteration, x, residual)` is called after every
+# step, with the largest of the relative residuals; TRUE stops. Returns list(x, iterations, converged, stalled,
+# residual). `save(state)` is called as well, with all that it takes to go on as `state`; a state of `iteration` alone
+# goes on counting.
 #
-# The recursion's residual drifts from the true one: that is computed every `refresh` steps, and where it is twice as
-# large the directions begin anew from it. Where it has not fallen since the last time, or rounding has made the
-# operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 50, tol = 1e-7, each = NULL, save = NULL,
-                                state = NULL, refresh = 10) {
+# The recursion's residual drifts from the true one: that is computed every REFRESH steps, and where it is twice as
+# large the directions begin anew from it. Where it has not fallen to `fall` times the least of these times, or rounding
+# has made the operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`. `verify`: it
+# is not over before the true residual says so, either.
+conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 50, tol = 1e-7, precondition = NULL, each = NULL,
+                                save = NULL, state = NULL, fall = 1, verify = FALSE) {
   scale <- colSums(b^2)
   if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
-  if (is.null(state$x)) {
-    r <- if (is.null(start)) b else b - multiply(start)
-    state <- list(
-      iteration = sum(0, state$iteration), x = if (is.null(start)) 0 * b else start, r = r, p = r, best = NULL, least = Inf
-    )
-  }
-  iteration <- state$iteration
-  x <- state$x
-  r <- state$r
-  p <- state$p
-  best <- state$best
-  least <- state$least
-  size <- colSums(r^2)
+  if (is.null(state$x)) state <- first_state(multiply, b, start, precondition, sum(0, state$iteration))
   goal <- tol^2 * scale
-  stalled <- FALSE
-  while (iteration < max_iter && !stalled && any(size > goal)) {
-    iteration <- iteration + 1
-    Ap <- multiply(p)
-    curvature <- colSums(p * Ap)
-    # columns that are done, or broken down, stay where they are
-    active <- size > goal & is.finite(curvature) & curvature > 0
-    stalled <- any(size > goal & !active)
-    step <- ifelse(active, size / curvature, 0)
-    x <- x + scale_columns(p, step)
-    r <- r - scale_columns(Ap, step)
+  size <- colSums(state$r^2)
+  while (state$iteration < max_iter && !state$stalled && any(size > goal)) {
+    state <- step_along(state, multiply, size > goal)
+    size <- colSums(state$r^2)
     anew <- FALSE
-    if (iteration %% refresh == 0 && iteration < max_iter && !stalled) {
-      drifted <- r
-      r <- b - multiply(x)
-      anew <- colSums(r^2) > 4 * colSums(drifted^2)
-      now <- relative_residual(colSums(r^2), scale)
-      stalled <- any(anew) && now >= least
-      if (now < least) {
-        best <- x
-        least <- now
-      }
+    due <- state$iteration %% REFRESH == 0 && state$iteration < max_iter || verify && all(size <= goal)
+    if (due && !state$stalled) {
+      drifted <- size
+      state$r <- b - multiply(state$x)
+      size <- colSums(state$r^2)
+      anew <- size > 4 * drifted
+      now <- relative_residual(size, scale)
+      state$stalled <- any(anew & size > goal) && now >= fall * state$least
+      if (now < state$least) state[c("best", "least")] <- list(state$x, now)
     }
-    before <- size
-    size <- colSums(r^2)
-    p <- r + scale_columns(p, ifelse(active & !anew, size / before, 0))
-    stop <- !is.null(each) && isTRUE(each(iteration, x, relative_residual(size, scale)))
-    if (!is.null(save)) save(list(iteration = iteration, x = x, r = r, p = p, best = best, least = least))
+    state <- turn(state, precondition, anew)
+    stop <- !is.null(each) && isTRUE(each(state$iteration, state$x, relative_residual(size, scale)))
+    if (!is.null(save)) save(state)
     if (stop) break
   }
   residual <- relative_residual(size, scale)
-  if (stalled && least < residual) {
-    x <- best
-    residual <- least
+  if (state$stalled && state$least < residual) {
+    state$x <- state$best
+    residual <- state$least
   }
-  list(x = x, iterations = iteration, converged = !stalled && all(size <= goal), stalled = stalled, residual = residual)
+  list(
+    x = state$x, iterations = state$iteration, converged = !state$stalled && all(size <= goal), stalled = state$stalled,
+    residual = residual
+  )
+}
+
+REFRESH <- 10
+
+# Where conjugate gradients are: x, its residual r, the direction p, rho = r'z of the preconditioned residual z, and the
+# best x of which the true residual is known.
+first_state <- function(multiply, b, start, precondition, iteration) {
+  r <- if (is.null(start)) b else b - multiply(start)
+  z <- if (is.null(precondition)) r else precondition(r)
+  list(
+    iteration = iteration, x = if (is.null(start)) 0 * b else start, r = r, p = z, rho = colSums(r * z), best = NULL,
+    least = Inf, stalled = FALSE
+  )
+}
+
+# A step along p. Columns that are done (not `wanted`), or broken down, stay where they are.
+step_along <- function(state, multiply, wanted) {
+  Ap <- multiply(state$p)
+  curvature <- colSums(state$p * Ap)
+  state$active <- wanted & is.finite(curvature) & curvature > 0
+  state$stalled <- any(wanted & !state$active)
+  step <- ifelse(state$active, state$rho / curvature, 0)
+  state$x <- state$x + scale_columns(state$p, step)
+  state$r <- state$r - scale_columns(Ap, step)
+  state$iteration <- state$iteration + 1
+  state
+}
+
+# The next direction, without the last one in columns that begin `anew`.
+turn <- function(state, precondition, anew) {
+  z <- if (is.null(precondition)) state$r else precondition(state$r)
+  before <- state$rho
+  state$rho <- colSums(state$r * z)
+  state$p <- z + scale_columns(state$p, ifelse(state$active & !anew, state$rho / before, 0))
+  state
 }
 
 # Columns that are 0 have no residual.

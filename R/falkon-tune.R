@@ -194,13 +194,12 @@ check_falkon_options <- function(options) {
 
 # As of falkon(), with its own defaults.
 spec_of_options <- function(options, asked, bandwidth, rows) {
-  defaults <- as.list(formals(falkon.default))[names(formals(falkon_spec))]
-  defaults <- lapply(defaults, eval, envir = topenv())
+  defaults <- lapply(formals(falkon.default)[falkon_options()], eval, envir = topenv())
   defaults[names(options)] <- options
   defaults$kernel <- asked$kernels[[1]]
   defaults["bandwidth"] <- list(check_kept_bandwidth(bandwidth, rows))
   defaults["lambda"] <- list(if (length(asked$lambdas) == 1) asked$lambdas)
-  spec <- do.call(falkon_spec, defaults[names(formals(falkon_spec))])
+  spec <- falkon_spec(defaults)
   if (!is.null(spec$start)) stop_argument("start", "is not an argument of this function")
   if (is.null(spec$weights)) spec$weights <- rows$weights
   spec

@@ -85,10 +85,12 @@
 #'   others, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
-#'   after a crash or an interrupt does so. It is deleted at the end. For fits with centres. `NULL`: none.
+#'   after a crash or an interrupt does so, to the same bits for squared loss. It is deleted at the end. A fit by one
+#'   Cholesky factorisation (see `exact`) has nothing to go on from. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
-#'   it, and returned. For fits with centres.
+#'   it, and returned. A fit to some of the rows tells how many iterations there will be, some seconds' work how long
+#'   each takes; a bandwidth or `lambda` that is not given is chosen first.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param formula,data A formula with a response, and where its variables are.
 #' @param control A [flash_control()].
@@ -133,10 +135,8 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   rows <- falkon_rows(check_rows(x), brings_y = missing(y))
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
-  spec <- falkon_spec(
-    kernel, bandwidth, lambda, centers, center_method, loss, weights = if (is.null(weights)) rows$weights else weights,
-    class_weights, offset, intercept, exact, max_iter, tol, validation, start, checkpoint, keep, plan
-  )
+  spec <- falkon_spec(mget(falkon_options()))
+  if (is.null(weights)) spec$weights <- rows$weights
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
   fit <- fit_rows(rows, y, spec, run)
@@ -215,23 +215,28 @@ check_falkon_dots <- function(...) {
   check_dots_empty(...)
 }
 
-# The options that can be checked before the rows are known.
-falkon_spec <- function(kernel, bandwidth, lambda, centers, center_method, loss, weights, class_weights, offset,
-                        intercept, exact, max_iter, tol, validation, start, checkpoint, keep, plan) {
-  losses <- names(LOSSES)
-  if (!is.null(loss)) loss <- check_choice(loss, losses, "loss")
-  if (!is.null(start) && !inherits(start, "falkon")) {
-    stop_argument("start", "must be a fit from falkon(): found ", describe(start))
-  }
-  list(
-    kernel = check_kernel(kernel), bandwidth = bandwidth, lambda = check_penalty(lambda), centers = centers,
-    center_method = check_choice(center_method, CENTER_METHODS, "center_method"), loss = loss, weights = weights,
-    class_weights = class_weights, offset = offset, intercept = check_flag(intercept, "intercept"),
-    exact = if (!is.null(exact)) check_flag(exact, "exact"),
-    max_iter = if (!is.null(max_iter)) check_count(max_iter, "max_iter"), tol = if (!is.null(tol)) check_tol(tol),
-    validation = validation, start = start, checkpoint = check_checkpoint(checkpoint),
-    keep = check_flag(keep, "keep"), plan = check_flag(plan, "plan")
+# Arguments that say what is fitted.
+falkon_options <- function() setdiff(names(formals(falkon.default)), c("x", "y", "control", "..."))
+
+# All of them, by name, where each was checked that can be before the rows are known.
+falkon_spec <- function(options) {
+  always <- list(
+    kernel = check_kernel, center_method = \(x) check_choice(x, CENTER_METHODS, "center_method"),
+    intercept = \(x) check_flag(x, "intercept"), keep = \(x) check_flag(x, "keep"), plan = \(x) check_flag(x, "plan")
   )
+  if_given <- list(
+    lambda = check_penalty, loss = \(x) check_choice(x, names(LOSSES), "loss"), exact = \(x) check_flag(x, "exact"),
+    max_iter = \(x) check_count(x, "max_iter"), tol = check_tol, start = check_start, checkpoint = check_checkpoint
+  )
+  given <- !vapply(options[names(if_given)], is.null, NA)
+  checks <- c(always, if_given[given])
+  options[names(checks)] <- Map(\(check, option) check(option), checks, options[names(checks)])
+  options
+}
+
+check_start <- function(start) {
+  if (!inherits(start, "falkon")) stop_argument("start", "must be a fit from falkon(): found ", describe(start))
+  start
 }
 
 check_penalty <- function(lambda, arg = "lambda") {

@@ -114,6 +114,36 @@ test_that("a warm start saves iterations, and one of another size is an error", 
   expect_error(by_gradients(case, start = cold), "start", class = "flashkernel_error_argument")
 })
 
+test_that("an exact fit that was stopped goes on from its file, with the same bits", {
+  case <- exact_case(1500)
+  case$lambda <- 1e-4 / 1500
+  file <- tempfile()
+  for (tol in c(1e-6, 1e-10)) { # the second takes sums that are more exact on the way
+    products <- 0
+    until <- Inf
+    product <- exact_product
+    local({
+      replace_in_package("CHECKPOINT_SECONDS", 0)
+      replace_in_package("exact_product", function(...) {
+        products <<- products + 1
+        if (products == until) stop("the power went off")
+        product(...)
+      })
+      whole <- by_gradients(case, tol = tol)
+      until <<- products
+      products <<- 0
+      expect_error(by_gradients(case, tol = tol, checkpoint = file), "power")
+      expect_true(file.exists(file))
+      products <<- 0
+      resumed <- by_gradients(case, tol = tol, checkpoint = file)
+      expect_lt(products, until / 2)
+      expect_identical(resumed$coefficients, whole$coefficients)
+      expect_identical(resumed$trace[c("iteration", "residual")], whole$trace[c("iteration", "residual")])
+      expect_false(file.exists(file))
+    })
+  }
+})
+
 test_that("an estimate of the degrees of freedom is near their number, and standard errors are right", {
   case <- exact_case(600)
   replace_in_package("is_factorised", \(system) FALSE)

@@ -202,6 +202,7 @@ test_that("a checkpoint of another task is refused", {
   stop_at_product(3)
   expect_error(example_fit(checkpoint = file), "power")
   expect_error(example_fit(checkpoint = file, y = example_y + 1), "another task", class = "flashkernel_error_argument")
+  expect_error(example_fit(checkpoint = file, weights = 1:40), "another task", class = "flashkernel_error_argument")
 })
 
 test_that("formulas make the columns, at the fit and for new data", {
@@ -214,26 +215,6 @@ test_that("formulas make the columns, at the fit and for new data", {
   expect_identical(fit$coefficients, plain$coefficients)
   expect_equal(predict(fit, cars2[3:5, ]), predict(fit)[3:5], tolerance = 1e-12)
   expect_equal(predict(fit, data.frame(wt = 3, cyl = "6")), predict(plain, cbind(wt = 3, cyl6 = 1, cyl8 = 0)), tolerance = 1e-12)
-})
-
-test_that("a plan tells what a fit would need, and fits nothing", {
-  set.seed(1)
-  before <- .Random.seed
-  plan <- falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = 10, plan = TRUE)
-  expect_s3_class(plan, "falkon_plan")
-  expect_identical(.Random.seed, before)
-  expect_identical(plan$memory$host[["preconditioner"]], 8 * 10 * 11)
-  expect_true(all(plan$seconds > 0))
-  expect_output(print(plan), "40 rows, 3 columns, 10 centres")
-  expect_error(
-    falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, plan = TRUE), class = "flashkernel_error_argument"
-  )
-})
-
-test_that("times that grow with the square and the cube are told apart", {
-  probe <- list(sizes = c(100, 200), seconds = c(3 * 100^2 + 0.1 * 100^3, 3 * 200^2 + 0.1 * 200^3))
-  expect_equal(extrapolate(probe, 1000), 3 * 1000^2 + 0.1 * 1000^3)
-  expect_equal(extrapolate(list(sizes = c(100, 200), seconds = c(1, 2)), 400), 8)
 })
 
 test_that("arguments that cannot be are named", {
@@ -293,20 +274,62 @@ test_that("conjugate gradients on an operator that is not quite symmetric stop w
   expect_equal(bad$residual, sqrt(sum((b - (A + noise) %*% bad$x)^2) / sum(b^2)), tolerance = 1e-8)
 })
 
-test_that("where conjugate gradients stall far from the solution, the jitter is raised, and told", {
-  set.seed(6)
-  x <- matrix(rnorm(2000 * 2), 2000)
-  y <- sin(x[, 1]) + 0.1 * rnorm(2000)
-  exact <- falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = 200)
+# A task whose products are those of centres that are a little elsewhere, so that conjugate gradients stall.
+rough_case <- function(frame = parent.frame()) {
+  x <- with_fixed_seed(matrix(rnorm(2000 * 2), 2000), 6)
+  y <- sin(x[, 1]) + 0.1 * with_fixed_seed(rnorm(2000), 7)
   normal <- rows_normal.rows_dense
-  rough <- 1 + 1e-4 * matrix(rnorm(200), 200)
+  rough <- 1 + 1e-4 * with_fixed_seed(matrix(rnorm(200), 200), 8)
+  calls <- list(sums = 0, moments = 0, until = Inf)
   replace_in_package("rows_normal", function(rows, centers, v, w, weights, run) {
-    # as products do that take the centres to be elsewhere
+    what <- if (is.null(v)) "moments" else "sums"
+    calls[[what]] <<- calls[[what]] + 1
+    if (calls$sums == calls$until) stop("the power went off")
     normal(rows, centers, if (!is.null(v)) v * rough[seq_along(v)], w, weights, run)
-  })
-  fit <- suppressWarnings(falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = exact$centers, max_iter = 200))
-  expect_gte(fit$jitter, 100 * exact$jitter)
+  }, frame)
+  list(
+    fit = \(...) suppressWarnings(
+      falkon(x, y, bandwidth = 3, lambda = 1e-9, centers = seq(10, 2000, by = 10), max_iter = 200, ...)
+    ),
+    calls = \() calls, restart = \(until) calls <<- list(sums = 0, moments = 0, until = until)
+  )
+}
+
+test_that("where conjugate gradients stall far from the solution, the jitter is raised, and told", {
+  case <- rough_case()
+  fit <- case$fit()
+  expect_gte(fit$jitter, 1e-11)
   expect_identical(fit$trace$iteration, seq_len(fit$iterations))
+  # the moments are those of any jitter
+  expect_identical(case$calls()$moments, 1)
+})
+
+test_that("a fit that was stopped after the jitter was raised goes on with the same bits", {
+  file <- tempfile()
+  case <- rough_case()
+  whole <- case$fit()
+  sums <- case$calls()$sums
+  made <- new_preconditioner
+  last <- NULL
+  replace_in_package("CHECKPOINT_SECONDS", 0)
+  replace_in_package("new_preconditioner", function(...) {
+    last <<- case$calls()$sums
+    made(...)
+  })
+  case$restart(sums)
+  expect_error(case$fit(checkpoint = file), "power")
+  expect_gt(last, 0) # raised before
+  raised <- last
+  # right after it was raised, when the state is still that of the first, and at the last product
+  for (until in c(raised + 1, sums)) {
+    unlink(file)
+    case$restart(until)
+    expect_error(case$fit(checkpoint = file), "power")
+    case$restart(Inf)
+    resumed <- case$fit(checkpoint = file)
+    expect_identical(resumed$coefficients, whole$coefficients)
+    expect_identical(resumed$trace$residual, whole$trace$residual)
+  }
 })
 
 test_that("centres where halves can hold them are next to where they were", {

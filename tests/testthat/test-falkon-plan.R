@@ -1,0 +1,48 @@
+# What plans say. That it is what fits take is measured by inst/bench/falkon-plan.R.
+
+plan_x <- with_fixed_seed(matrix(stats::rnorm(1200), 400), 3)
+plan_y <- plan_x[, 1]^2 + sin(plan_x[, 2])
+
+plan_of <- function(y = plan_y, lambda = 1e-6, ...) falkon(plan_x, y, bandwidth = 1.5, lambda = lambda, ..., plan = TRUE)
+
+fit_of <- function(...) falkon(plan_x, plan_y, bandwidth = 1.5, lambda = 1e-6, ...)
+
+test_that("a plan tells what a fit would need, and fits nothing", {
+  set.seed(1)
+  before <- .Random.seed
+  plan <- plan_of(centers = 10)
+  expect_s3_class(plan, "falkon_plan")
+  expect_identical(.Random.seed, before)
+  expect_identical(plan$memory$host[["factors"]], 8 * 10 * 11)
+  expect_true(all(plan$seconds >= 0) && sum(plan$seconds) > 0)
+  expect_output(print(plan), "400 rows, 3 columns, 10 centres")
+})
+
+test_that("the iterations of a plan are those of the fit where all of it is tried", {
+  for (y in list(plan_y, factor(plan_y > 1), cut(plan_y, 3))) {
+    plan <- plan_of(y, centers = evenly(400, 20))
+    fit <- falkon(plan_x, y, bandwidth = 1.5, lambda = 1e-6, centers = evenly(400, 20))
+    expect_identical(plan$iterations, fit$iterations)
+  }
+  expect_identical(plan_of(centers = 20, max_iter = 3)$iterations, 3)
+  expect_identical(plan_of(start = fit_of(centers = 30))$m, 30L)
+})
+
+test_that("exact fits have plans, by a factor or by iterations", {
+  plan <- plan_of(exact = TRUE)
+  expect_identical(plan$iterations, 1)
+  expect_identical(plan$memory$host[["factors"]], 8 * 400 * 401)
+  expect_output(print(plan), "400 rows, 3 columns, exact")
+  replace_in_package("is_factorised", \(system) FALSE)
+  replace_in_package("FIT_PAIRS", c(cpu = 100^2))
+  plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
+  expect_gt(plan$iterations, 1)
+  expect_gt(plan$seconds[["products"]], 0)
+})
+
+test_that("times that grow with the square and the cube are told apart", {
+  seconds <- \(m) 3 * m^2 + 0.1 * m^3
+  sizes <- c(100, 200)
+  expect_equal(extrapolate(list(sizes = sizes, A = seconds(sizes)), "A", 1000), seconds(1000))
+  expect_equal(extrapolate(list(sizes = sizes, A = c(1, 2)), "A", 400), 8)
+})
