@@ -109,7 +109,7 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL) {
     tolerant <- run_to_tolerance(run, tolerance)
     # as sums are not exact, the residual falls no further at some point
     solved <- conjugate_gradients(
-      \(v) exact_product(system, v, tolerant), y, x, spec$max_iter, spec$tol, precondition, each,
+      \(v) exact_product(system, v, tolerant), y, run, x, spec$max_iter, spec$tol, precondition, each,
       if (!is.null(save)) \(state) save(replace(state, "tolerance", tolerance)), state, fall = 0.5, verify = TRUE
     )
     if (!solved$stalled || given > 0 || tolerance <= LEAST_TOLERANCE) break

@@ -158,7 +158,8 @@ solve_normal <- function(system, moments, spec, each, save = NULL) {
     precondition(P, weights_at_centers(system), 1 / system$centers$m, system$lambda)
     if (!is.null(spec$clock)) spec$clock("preconditioner")
     solved <- conjugate_gradients(
-      normal_operator(system), right_hand_side(system, moments), if (!is.null(alpha)) preconditioned(system, alpha),
+      normal_operator(system), right_hand_side(system, moments), system$run,
+      if (!is.null(alpha)) preconditioned(system, alpha),
       spec$max_iter, spec$tol, each = \(iteration, x, residual) each(iteration, coefficients_of(system, x), residual),
       save = if (!is.null(save)) \(state) save(replace(state, "jitter", P$jitter)), state = state
     )

@@ -51,28 +51,28 @@ weighted_product <- function(system, weights) {
 # large the directions begin anew from it. Where it has not fallen to `fall` times the least of these times, or rounding
 # has made the operator indefinite, nothing more is to be had: x is the best of these times, and `stalled`. `verify`: it
 # is not over before the true residual says so, either.
-conjugate_gradients <- function(multiply, b, start = NULL, max_iter = 50, tol = 1e-7, precondition = NULL, each = NULL,
-                                save = NULL, state = NULL, fall = 1, verify = FALSE) {
-  scale <- colSums(b^2)
+conjugate_gradients <- function(multiply, b, run, start = NULL, max_iter = 50, tol = 1e-7, precondition = NULL,
+                                each = NULL, save = NULL, state = NULL, fall = 1, verify = FALSE) {
+  scale <- column_products(b, b, run)
   if (!all(is.finite(scale))) stop_solver("the right-hand side is not finite")
-  if (is.null(state$x)) state <- first_state(multiply, b, start, precondition, sum(0, state$iteration))
+  if (is.null(state$x)) state <- first_state(multiply, b, run, start, precondition, sum(0, state$iteration))
   goal <- tol^2 * scale
-  size <- colSums(state$r^2)
+  size <- column_products(state$r, state$r, run)
   while (state$iteration < max_iter && !state$stalled && any(size > goal)) {
-    state <- step_along(state, multiply, size > goal)
-    size <- colSums(state$r^2)
+    state <- step_along(state, multiply, size > goal, run)
+    size <- column_products(state$r, state$r, run)
     anew <- FALSE
     due <- state$iteration %% REFRESH == 0 && state$iteration < max_iter || verify && all(size <= goal)
     if (due && !state$stalled) {
       drifted <- size
       state$r <- b - multiply(state$x)
-      size <- colSums(state$r^2)
+      size <- column_products(state$r, state$r, run)
       anew <- size > 4 * drifted
       now <- relative_residual(size, scale)
       state$stalled <- any(anew & size > goal) && now >= fall * state$least
       if (now < state$least) state[c("best", "least")] <- list(state$x, now)
     }
-    state <- turn(state, precondition, anew)
+    state <- turn(state, precondition, anew, run)
     stop <- !is.null(each) && isTRUE(each(state$iteration, state$x, relative_residual(size, scale)))
     if (!is.null(save)) save(state)
     if (stop) break
@@ -92,39 +92,43 @@ REFRESH <- 10
 
 # Where conjugate gradients are: x, its residual r, the direction p, rho = r'z of the preconditioned residual z, and the
 # best x of which the true residual is known.
-first_state <- function(multiply, b, start, precondition, iteration) {
+first_state <- function(multiply, b, run, start, precondition, iteration) {
   r <- if (is.null(start)) b else b - multiply(start)
   z <- if (is.null(precondition)) r else precondition(r)
   list(
-    iteration = iteration, x = if (is.null(start)) 0 * b else start, r = r, p = z, rho = colSums(r * z), best = NULL,
-    least = Inf, stalled = FALSE
+    iteration = iteration, x = if (is.null(start)) 0 * b else start, r = r, p = z, rho = column_products(r, z, run),
+    best = NULL, least = Inf, stalled = FALSE
   )
 }
 
 # A step along p. Columns that are done (not `wanted`), or broken down, stay where they are.
-step_along <- function(state, multiply, wanted) {
+step_along <- function(state, multiply, wanted, run) {
   Ap <- multiply(state$p)
-  curvature <- colSums(state$p * Ap)
+  curvature <- column_products(state$p, Ap, run)
   state$active <- wanted & is.finite(curvature) & curvature > 0
   state$stalled <- any(wanted & !state$active)
   step <- ifelse(state$active, state$rho / curvature, 0)
-  state$x <- state$x + scale_columns(state$p, step)
-  state$r <- state$r - scale_columns(Ap, step)
+  state$x <- combine_columns(state$x, state$p, step, run)
+  state$r <- combine_columns(state$r, Ap, -step, run)
   state$iteration <- state$iteration + 1
   state
 }
 
 # The next direction, without the last one in columns that begin `anew`.
-turn <- function(state, precondition, anew) {
+turn <- function(state, precondition, anew, run) {
   z <- if (is.null(precondition)) state$r else precondition(state$r)
   before <- state$rho
-  state$rho <- colSums(state$r * z)
-  state$p <- z + scale_columns(state$p, ifelse(state$active & !anew, state$rho / before, 0))
+  state$rho <- column_products(state$r, z, run)
+  state$p <- combine_columns(z, state$p, ifelse(state$active & !anew, state$rho / before, 0), run)
   state
 }
 
 # Columns that are 0 have no residual.
 relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
+
+# colSums(a * b), and x + a diag(by), by all threads: with many outputs R's own passes take as long as the products.
+column_products <- function(a, b, run) .Call(ffi_column_products, a, b, run)
+combine_columns <- function(x, a, by, run) .Call(ffi_combine_columns, x, a, by, run)
 
 scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each = nrow(x))
 

@@ -32,6 +32,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_sparse_kernels, 6),
     ROUTINE(ffi_class_loss, 5),
     ROUTINE(ffi_class_loss_sum, 6),
+    ROUTINE(ffi_column_products, 3),
+    ROUTINE(ffi_combine_columns, 4),
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_preconditioner, 4),
     ROUTINE(ffi_precondition, 5),

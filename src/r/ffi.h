@@ -24,6 +24,8 @@ SEXP ffi_sparse_norms(SEXP rows, SEXP d, SEXP control);
 SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP kernel, SEXP control);
 SEXP ffi_class_loss(SEXP part, SEXP f, SEXP y, SEXP u, SEXP control);
 SEXP ffi_class_loss_sum(SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);
+SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
+SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);

@@ -264,10 +264,10 @@ test_that("conjugate gradients on an operator that is not quite symmetric stop w
   A <- crossprod(matrix(rnorm(n * n), n)) / n + diag(1e-6, n)
   noise <- matrix(rnorm(n * n), n) * 2e-3
   b <- matrix(rnorm(n))
-  good <- conjugate_gradients(\(v) A %*% v, b, max_iter = 500, tol = 1e-6)
+  good <- conjugate_gradients(\(v) A %*% v, b, start_run(settle_control(NULL, list())), max_iter = 500, tol = 1e-6)
   expect_true(good$converged)
   expect_false(good$stalled)
-  bad <- conjugate_gradients(\(v) (A + noise) %*% v, b, max_iter = 500, tol = 1e-6)
+  bad <- conjugate_gradients(\(v) (A + noise) %*% v, b, start_run(settle_control(NULL, list())), max_iter = 500, tol = 1e-6)
   expect_true(bad$stalled)
   expect_false(bad$converged)
   expect_lt(bad$iterations, 500)
