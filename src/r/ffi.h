@@ -30,6 +30,7 @@ SEXP ffi_factor(SEXP handle, SEXP which, SEXP whole);
 SEXP ffi_free_preconditioner(SEXP handle);
 SEXP ffi_all_finite(SEXP x);
 SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
+SEXP ffi_row_keys(SEXP x);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_kernels(void);

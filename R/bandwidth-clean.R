@@ -1,0 +1,178 @@
+# What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
+# they alone decide, as if drawn at random, so that the first m of them are a random sample.
+
+# What every selector starts from: points of positive weight, checked, with their spread.
+selector_data <- function(x, weights) {
+  x <- check_points(x, "x")
+  weights <- check_weights(weights, nrow(x))
+  check_spread(x, "x", weights)
+  new_selector_data(x, weights)
+}
+
+new_selector_data <- function(x, weights) {
+  if (!is.null(weights)) weights <- relative_to_largest(weights)
+  if (!is.null(weights) && any(weights == 0)) {
+    x <- x[weights > 0, , drop = FALSE]
+    weights <- weights[weights > 0]
+  }
+  list(
+    x = x, weights = weights, n = effective_size(weights, nrow(x)), d = ncol(x), sds = weighted_sds(x, weights)
+  )
+}
+
+# The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what was
+# rounded away put back, columns in units of their spread (`unit`), and
+# - centre, scale: the medians and the spread of the columns in these units
+# - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
+# - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none) and its
+#   most frequent value with the share of rows that have it
+# - copies: how many rows were merged
+clean_points <- function(x, weights) {
+  data <- new_selector_data(x, weights)
+  dimnames(data$x) <- list(NULL, colnames(x))
+  used <- nrow(data$x)
+  data <- in_own_order(data)
+  widths <- vapply(seq_len(data$d), \(k) lattice_width(data$x[, k]), 0)
+  merged <- merge_copies(data, widths)
+  if (!is.null(merged)) {
+    data <- merged
+    widths <- vapply(seq_len(data$d), \(k) lattice_width(data$x[, k]), 0)
+  }
+  data$copies <- used - nrow(data$x)
+  data$columns <- describe_columns(data, widths)
+  for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], widths[k], k)
+  data$unit <- column_scales(data)
+  centre <- column_medians(data)
+  for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
+  data$sds <- weighted_sds(data$x, data$weights)
+  data$centre <- numeric(data$d)
+  data$scale <- rep(1, data$d)
+  with_row_weights(data)
+}
+
+# ---- order ------------------------------------------------------------------------------------
+
+# A number in [0, 1) for every row, the same for equal rows.
+row_keys <- function(x) .Call(ffi_row_keys, x)
+
+# Equal rows are told apart by how many of them came before, and so are interchangeable.
+in_own_order <- function(data) {
+  keys <- row_keys(data$x)
+  if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
+  if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
+  take_rows(data, order(keys))
+}
+
+# 1 for the first of equal numbers, 2 for the second, ...
+occurrence <- function(keys) {
+  order <- order(keys)
+  replace(numeric(length(keys)), order, sequence(rle(keys[order])$lengths))
+}
+
+take_rows <- function(data, rows) {
+  data$x <- data$x[rows, , drop = FALSE]
+  data$weights <- data$weights[rows]
+  data$n <- effective_size(data$weights, nrow(data$x))
+  data
+}
+
+# ---- ties -------------------------------------------------------------------------------------
+
+# The width of the rounding: the numbers are multiples of it but for a shift. NA where they are none, or hardly any is
+# there twice.
+lattice_width <- function(column) {
+  values <- sort(unique(column))
+  if (length(values) >= 0.9 * length(column)) return(NA_real_)
+  gaps <- diff(values)
+  width <- stats::quantile(gaps, 0.01, names = FALSE, type = 1)
+  steps <- gaps / width
+  off <- abs(steps - round(steps)) > 0.02 | steps < 0.5
+  if (mean(off) > 0.01) NA_real_ else width
+}
+
+# Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
+# equal are not: among them rounding four times as wide makes several times as many pairs of equal rows. NULL: no copies.
+merge_copies <- function(data, widths) {
+  keys <- row_keys(data$x)
+  equal <- equal_pairs(keys)
+  if (equal == 0) return(NULL)
+  if (!anyNA(widths)) {
+    coarse <- vapply(seq_along(widths), \(k) floor(data$x[, k] / (4 * widths[k]) + 0.125), numeric(nrow(data$x)))
+    if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(NULL)
+  }
+  group <- match(keys, keys)
+  first <- which(group == seq_along(group))
+  totals <- rowsum(if (is.null(data$weights)) rep(1, length(keys)) else data$weights, group)[, 1]
+  data$weights <- unname(totals)[order(as.integer(names(totals)))]
+  merged <- take_rows(replace(data, "weights", list(NULL)), first)
+  merged$weights <- if (any(data$weights != data$weights[1])) relative_to_largest(data$weights)
+  merged$n <- effective_size(merged$weights, length(first))
+  merged
+}
+
+equal_pairs <- function(keys) {
+  lengths <- rle(sort(keys))$lengths
+  sum(lengths * (lengths - 1)) / 2
+}
+
+# Equal numbers apart: those of a lattice over its width, others over about half as wide an interval as holds as many
+# other numbers.
+spread_column <- function(column, width, k) {
+  if (!is.na(width)) return(column + width * row_noise(length(column), k))
+  order <- order(column)
+  sorted <- column[order]
+  runs <- rle(sorted)
+  if (all(runs$lengths == 1)) return(column)
+  n <- length(sorted)
+  last <- cumsum(runs$lengths)
+  first <- last - runs$lengths + 1
+  below <- sorted[ifelse(first > runs$lengths, first - runs$lengths, NA)]
+  above <- sorted[ifelse(last + runs$lengths <= n, last + runs$lengths, NA)]
+  widest <- pmax(runs$values - sorted[1], sorted[n] - runs$values)
+  reach <- pmin(runs$values - below, above - runs$values, widest, na.rm = TRUE)
+  reach[runs$lengths == 1] <- 0
+  column[order] <- sorted + rep(reach, runs$lengths) * row_noise(n, k)[order]
+  column
+}
+
+# n numbers in [-1/2, 1/2) for column k, always the same ones.
+row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
+
+describe_columns <- function(data, widths) {
+  most <- lapply(seq_len(data$d), \(k) {
+    runs <- rle(sort(data$x[, k]))
+    at <- which.max(runs$lengths)
+    list(distinct = length(runs$values), value = runs$values[at], share = runs$lengths[at] / nrow(data$x))
+  })
+  part <- \(name) vapply(most, `[[`, 0, name)
+  data.frame(
+    column = if (is.null(colnames(data$x))) paste0("x", seq_len(data$d)) else colnames(data$x),
+    distinct = part("distinct"), width = widths, value = part("value"), share = part("share")
+  )
+}
+
+# ---- weights and spread ------------------------------------------------------------------------
+
+# A heavy row counts as ever as a centre; as a judge of the estimate no more than ten usual ones, or it would choose
+# the bandwidth alone.
+with_row_weights <- function(data) {
+  if (is.null(data$weights)) return(data)
+  judges <- pmin(data$weights, 10 * stats::median(data$weights))
+  data$row_weights <- judges / sum(judges)
+  data
+}
+
+column_medians <- function(data) {
+  vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, 0.5), 0)
+}
+
+# min(sd, IQR / 1.34); where the quartiles are close together for that, as of a column of spikes, what wider quantiles
+# of a normal column say, else the sd.
+column_scales <- function(data) {
+  vapply(seq_len(data$d), \(k) {
+    sd <- weighted_sds(data$x[, k, drop = FALSE], data$weights)
+    at <- weighted_quantile(data$x[, k], data$weights, c(0.01, 0.05, 0.25, 0.75, 0.95, 0.99))
+    spread <- (at[6:4] - at[1:3]) / c(4.65, 3.29, 1.34)
+    if (spread[3] > 0.1 * sd) min(sd, spread[3]) else if (spread[2] > 0) spread[2] else if (spread[1] > 0) spread[1] else sd
+  }, 0)
+}
