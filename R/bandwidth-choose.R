@@ -23,7 +23,7 @@ TIE <- 0.002
 SCORE_RATIO <- 0.5
 
 # As many rows as a scan needs, and a search that begins anew.
-COARSE_ROWS <- 500
+SCAN_ROWS <- 500
 
 # list(bandwidth, stats), of checked points. `options`: a list of criterion, structure, rows, seconds and start.
 choose_bandwidth <- function(points, weights, estimator, options, run) {
@@ -35,7 +35,7 @@ choose_bandwidth <- function(points, weights, estimator, options, run) {
     run = run, tally = new_tally(run)
   )
   plan <- plan_rows(data, search, options)
-  batches <- lapply(seq_len(plan$batches), \(b) take_rows(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+  batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
   search$structures <- wanted_structures(batches[[1]], options$structure)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
@@ -57,7 +57,7 @@ plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
   affordable <- floor(sqrt(0.4 * options$seconds / (passes * pair_seconds(data$d))))
-  rows <- if (is.null(options$rows)) max(COARSE_ROWS, affordable) else options$rows
+  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
   if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
   all_rows <- is.null(options$rows) && !is.null(search$factor) && 6 * pass_seconds(n, data$d, search) <= options$seconds
   list(rows = rows, batches = if (all_rows) 1 else min(4, floor(n / rows)), all_rows = all_rows)
@@ -75,7 +75,7 @@ pass_seconds <- function(n, d, search) {
 
 # About so many values of the criterion a search takes; gradients count as two.
 shape_passes <- function(d, structure) {
-  moves <- if (structure == "auto") "full" else STRUCTURES[[structure]]$moves
+  moves <- if (structure == "auto") "full" else BANDWIDTH_STRUCTURES[[structure]]$moves
   20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, 16))
 }
 
@@ -104,7 +104,7 @@ can_sphere <- function(data) {
 # The shape of the first sample: a list with, for each structure, list(L, value, evaluations, converged).
 search_shapes <- function(batch, structures, start, search) {
   criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
-  coarse <- if (nrow(batch$x) > 1.5 * COARSE_ROWS) take_rows(batch, seq_len(COARSE_ROWS))
+  coarse <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS))
   if (is.null(coarse)) {
     before <- NULL
   } else {
@@ -114,7 +114,7 @@ search_shapes <- function(batch, structures, start, search) {
   }
   scanned <- function(name) {
     if (!is.null(before[[name]])) return(polish_factor(criterion, before[[name]]))
-    base <- if (!is.null(start)) start else STRUCTURES[[name]]$base(batch)
+    base <- if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
     scan_factor(criterion, reference_factor(batch) * base)
   }
   found <- list()
@@ -122,9 +122,9 @@ search_shapes <- function(batch, structures, start, search) {
   if (length(simple) == 0) simple <- c("scaled", if ("full" %in% structures && can_sphere(batch)) "sphered")
   for (name in simple) found[[name]] <- scanned(name)
   for (name in intersect(c("diagonal", "full"), structures)) {
-    moves <- STRUCTURES[[name]]$moves
+    moves <- BANDWIDTH_STRUCTURES[[name]]$moves
     starts <- c(list(before[[name]]), lapply(found[starting_points(name)], `[[`, "L"))
-    found[[name]] <- descend(criterion, starts[lengths(starts) > 0], moves, all = is.null(before))
+    found[[name]] <- descend_from(criterion, starts[lengths(starts) > 0], moves, all = is.null(before))
   }
   found
 }
@@ -132,7 +132,7 @@ search_shapes <- function(batch, structures, start, search) {
 starting_points <- function(structure) if (structure == "full") c("diagonal", "sphered", "scaled") else "scaled"
 
 # From all starts, or from the best of them.
-descend <- function(criterion, starts, moves, all) {
+descend_from <- function(criterion, starts, moves, all) {
   if (moves == "full" && all) starts <- starts[seq_len(min(2, length(starts)))]
   if (!all) starts <- starts[which.min(vapply(starts, criterion$value, 0))]
   found <- lapply(starts, \(L) minimise_factor(criterion, L, moves))
@@ -145,7 +145,7 @@ reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAI
 # The structure whose likelihood is largest less what its parameters gain by chance; among equals the simplest, as
 # they are in order.
 pick_structure <- function(found, batch) {
-  free <- vapply(names(found), \(name) free_parameters(STRUCTURES[[name]]$moves, batch$d), 0)
+  free <- vapply(names(found), \(name) free_parameters(BANDWIDTH_STRUCTURES[[name]]$moves, batch$d), 0)
   scores <- -vapply(found, `[[`, 0, "value") - PENALTY * free / batch$n
   list(name = names(found)[scores >= max(scores) - TIE][1], scores = scores, free = free)
 }
@@ -171,7 +171,7 @@ own_shape <- function(shape, batch, search) {
   if (search$criterion %in% c("auto", "lcv") || !is.null(search$factor)) return(shape)
   criterion <- search$tally$criterion(search$criterion, batch, search$estimator)
   found <- scan_factor(criterion, shape$L, from = 0.15, to = 4, size = 10)
-  moves <- STRUCTURES[[shape$structure]]$moves
+  moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
   if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
   replace(shape, names(found), found)
 }
@@ -190,10 +190,10 @@ own_factor <- function(shape, batch, search) {
 }
 
 search_factor <- function(batch, near, search) {
-  if (nrow(batch$x) <= 1.5 * COARSE_ROWS) {
+  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
     return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4, size = 10))
   }
-  coarse <- take_rows(batch, seq_len(COARSE_ROWS))
+  coarse <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(coarse, batch, search$rate)
   first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10)
   found <- polish_factor(search_criterion(batch, search), shrink * first$L)
@@ -203,7 +203,7 @@ search_factor <- function(batch, near, search) {
 
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
-  moves <- STRUCTURES[[first$structure]]$moves
+  moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
   own <- is.null(search$factor) && search$criterion != "lcv"
   criterion <- if (own) search_criterion(batch, search) else search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
   found <- if (moves == "scalar") polish_factor(criterion, first$shape) else minimise_factor(criterion, first$shape, moves)
@@ -238,7 +238,7 @@ factor_error <- function(found, batches, data, plan, search) {
   size <- floor(min(nrow(batch$x), 2000) / 5)
   if (size < 40 || batch$n < 100) return(NA_real_)
   logs <- vapply(1:5, \(part) {
-    rows <- take_rows(batch, (part - 1) * size + seq_len(size))
+    rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- found[[1]]$L / carried(rows, batch, search$rate)
     log(polish_factor(search_criterion(rows, search), near)$L[1] / near[1])
   }, 0)

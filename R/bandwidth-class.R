@@ -50,28 +50,27 @@ bandwidth_notes <- function(bandwidth) {
   about <- attributes(bandwidth)
   columns <- about$columns
   rounded <- columns[columns$raised, ]
-  spikes <- columns[columns$share > 0.02 | columns$distinct < 20, ]
+  spikes <- columns[columns$spike, ]
+  few <- columns[columns$few, ]
   c(
     if (nrow(rounded) > 0) {
-      paste0(
-        "Rounded: ", quote_names(rounded$column), " (to ", paste(format_each(rounded$width), collapse = ", "),
-        "), smoothed by at least that."
-      )
+      listed("Rounded: ", paste0(rounded$column, " to ", format_each(rounded$width)), ", smoothed by at least that.")
     },
     if (nrow(spikes) > 0) {
-      shown <- spikes[seq_len(min(3, nrow(spikes))), ]
-      paste0(
-        "Spikes: ",
-        paste0(
-          format_each(100 * shown$share, 2), "% of the rows have ", shown$column, " = ", format_each(shown$value),
-          collapse = "; "
-        ),
-        if (nrow(spikes) > 3) "; and others", ". A density says little there."
+      share <- format_each(100 * spikes$share, 2)
+      listed(
+        "Spikes: ", paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value)), ", where a density says little."
       )
     },
+    if (nrow(few) > 0) listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little."),
     if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
     if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails."
   )
+}
+
+# Of many, the first three.
+listed <- function(title, parts, end) {
+  paste0(title, paste(utils::head(parts, 3), collapse = ", "), if (length(parts) > 3) " and others", end)
 }
 
 format_each <- function(values, digits = 4) vapply(values, \(value) format(value, digits = digits), "")

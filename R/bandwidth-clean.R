@@ -24,20 +24,16 @@ new_selector_data <- function(x, weights) {
 # rounded away put back, columns in units of their spread (`unit`), and
 # - centre, scale: the medians and the spread of the columns in these units
 # - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
-# - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none) and its
-#   most frequent value with the share of rows that have it
+# - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
+#   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
 clean_points <- function(x, weights) {
   data <- new_selector_data(x, weights)
   dimnames(data$x) <- list(NULL, colnames(x))
   used <- nrow(data$x)
   data <- in_own_order(data)
+  data <- merge_copies(data)
   widths <- vapply(seq_len(data$d), \(k) lattice_width(data$x[, k]), 0)
-  merged <- merge_copies(data, widths)
-  if (!is.null(merged)) {
-    data <- merged
-    widths <- vapply(seq_len(data$d), \(k) lattice_width(data$x[, k]), 0)
-  }
   data$copies <- used - nrow(data$x)
   data$columns <- describe_columns(data, widths)
   for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], widths[k], k)
@@ -47,7 +43,8 @@ clean_points <- function(x, weights) {
   data$sds <- weighted_sds(data$x, data$weights)
   data$centre <- numeric(data$d)
   data$scale <- rep(1, data$d)
-  with_row_weights(data)
+  data$row_weights <- judge_weights(data$weights)
+  data
 }
 
 # ---- order ------------------------------------------------------------------------------------
@@ -60,7 +57,7 @@ in_own_order <- function(data) {
   keys <- row_keys(data$x)
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
-  take_rows(data, order(keys))
+  sample_of(data, order(keys))
 }
 
 # 1 for the first of equal numbers, 2 for the second, ...
@@ -69,9 +66,10 @@ occurrence <- function(keys) {
   replace(numeric(length(keys)), order, sequence(rle(keys[order])$lengths))
 }
 
-take_rows <- function(data, rows) {
+sample_of <- function(data, rows) {
   data$x <- data$x[rows, , drop = FALSE]
   data$weights <- data$weights[rows]
+  data$row_weights <- judge_weights(data$weights)
   data$n <- effective_size(data$weights, nrow(data$x))
   data
 }
@@ -81,30 +79,36 @@ take_rows <- function(data, rows) {
 # The width of the rounding: the numbers are multiples of it but for a shift. NA where they are none, or hardly any is
 # there twice.
 lattice_width <- function(column) {
-  values <- sort(unique(column))
-  if (length(values) >= 0.9 * length(column)) return(NA_real_)
-  gaps <- diff(values)
-  width <- stats::quantile(gaps, 0.01, names = FALSE, type = 1)
-  steps <- gaps / width
+  grain <- column_grain(column)
+  if (grain == 0) return(NA_real_)
+  steps <- diff(sort(unique(column))) / grain
   off <- abs(steps - round(steps)) > 0.02 | steps < 0.5
-  if (mean(off) > 0.01) NA_real_ else width
+  if (mean(off) > 0.01) NA_real_ else grain
+}
+
+# How close values of a column come that repeats them; 0: it does not.
+column_grain <- function(column) {
+  values <- sort(unique(column))
+  if (length(values) >= 0.9 * length(column)) return(0)
+  stats::quantile(diff(values), 0.01, names = FALSE, type = 1)
 }
 
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
-# equal are not: among them rounding four times as wide makes several times as many pairs of equal rows. NULL: no copies.
-merge_copies <- function(data, widths) {
+# equal are not: among them rounding four times as wide makes several times as many pairs of equal rows.
+merge_copies <- function(data) {
   keys <- row_keys(data$x)
   equal <- equal_pairs(keys)
-  if (equal == 0) return(NULL)
-  if (!anyNA(widths)) {
-    coarse <- vapply(seq_along(widths), \(k) floor(data$x[, k] / (4 * widths[k]) + 0.125), numeric(nrow(data$x)))
-    if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(NULL)
-  }
+  if (equal == 0) return(data)
+  coarse <- vapply(seq_len(data$d), \(k) {
+    grain <- column_grain(data$x[, k])
+    if (grain == 0) data$x[, k] else floor((data$x[, k] - min(data$x[, k])) / (4 * grain) + 0.125)
+  }, numeric(nrow(data$x)))
+  if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(data)
   group <- match(keys, keys)
   first <- which(group == seq_along(group))
   totals <- rowsum(if (is.null(data$weights)) rep(1, length(keys)) else data$weights, group)[, 1]
   data$weights <- unname(totals)[order(as.integer(names(totals)))]
-  merged <- take_rows(replace(data, "weights", list(NULL)), first)
+  merged <- sample_of(replace(data, "weights", list(NULL)), first)
   merged$weights <- if (any(data$weights != data$weights[1])) relative_to_largest(data$weights)
   merged$n <- effective_size(merged$weights, length(first))
   merged
@@ -138,28 +142,32 @@ spread_column <- function(column, width, k) {
 # n numbers in [-1/2, 1/2) for column k, always the same ones.
 row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 
+# A spike: a value of more than 2% of the rows, and of ten times as many as others have.
 describe_columns <- function(data, widths) {
+  n <- nrow(data$x)
   most <- lapply(seq_len(data$d), \(k) {
     runs <- rle(sort(data$x[, k]))
     at <- which.max(runs$lengths)
-    list(distinct = length(runs$values), value = runs$values[at], share = runs$lengths[at] / nrow(data$x))
+    list(distinct = length(runs$values), value = runs$values[at], share = runs$lengths[at] / n)
   })
   part <- \(name) vapply(most, `[[`, 0, name)
-  data.frame(
+  columns <- data.frame(
     column = if (is.null(colnames(data$x))) paste0("x", seq_len(data$d)) else colnames(data$x),
     distinct = part("distinct"), width = widths, value = part("value"), share = part("share")
   )
+  columns$spike <- columns$share > 0.02 & columns$share * columns$distinct > 10
+  columns$few <- columns$distinct < min(20, n / 4)
+  columns
 }
 
 # ---- weights and spread ------------------------------------------------------------------------
 
 # A heavy row counts as ever as a centre; as a judge of the estimate no more than ten usual ones, or it would choose
-# the bandwidth alone.
-with_row_weights <- function(data) {
-  if (is.null(data$weights)) return(data)
-  judges <- pmin(data$weights, 10 * stats::median(data$weights))
-  data$row_weights <- judges / sum(judges)
-  data
+# the bandwidth alone. Of sum 1.
+judge_weights <- function(weights) {
+  if (is.null(weights)) return(NULL)
+  judges <- pmin(weights, 10 * stats::median(weights))
+  judges / sum(judges)
 }
 
 column_medians <- function(data) {

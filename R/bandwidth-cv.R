@@ -243,7 +243,7 @@ bw_scv <- function(x, structure = "auto", weights = NULL, rows = NULL, seconds =
 
 # What choose_bandwidth() is asked for, checked.
 search_options <- function(criterion, structure, rows, seconds, start = NULL) {
-  structure <- check_choice(structure, c("auto", names(STRUCTURES)), "structure")
+  structure <- check_choice(structure, c("auto", names(BANDWIDTH_STRUCTURES)), "structure")
   if (!is.null(rows) && !identical(rows, Inf)) rows <- as.double(check_count(rows, "rows", min = 2))
   good <- is.numeric(seconds) && length(seconds) == 1 && !is.object(seconds) && !is.na(seconds) && seconds > 0
   if (!good) stop_argument("seconds", "must be one positive number: found ", describe(seconds))

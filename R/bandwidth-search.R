@@ -2,7 +2,7 @@
 
 # What a structure is: `moves`, how L may change, as gradients of criteria know it; `base`, the shape of which L is a
 # multiple (NULL: none). Columns are in units of `unit`.
-STRUCTURES <- list(
+BANDWIDTH_STRUCTURES <- list(
   scaled = list(moves = "scalar", base = \(data) diag(1, data$d)),
   scalar = list(moves = "scalar", base = \(data) diag(scalar_spread(data$unit) / data$unit, data$d)),
   sphered = list(moves = "scalar", base = \(data) unname(covariance_root(data))),
@@ -14,7 +14,7 @@ STRUCTURES <- list(
 free_parameters <- function(moves, d) switch(moves, scalar = 1, diagonal = d, full = d * (d + 1) / 2)
 
 # L = L0 A: A's lower triangle by parameters theta, 0 at L0, the first of them the logs of its diagonal.
-factor_of <- function(L0, theta, moves) {
+moved_factor <- function(L0, theta, moves) {
   d <- nrow(L0)
   if (moves == "scalar") return(exp(theta) * L0)
   A <- diagonal_matrix(exp(theta[seq_len(d)]), d)
@@ -44,7 +44,7 @@ minimise_factor <- function(criterion, L0, moves) {
   at <- NULL
   look <- function(theta) {
     if (identical(at$theta, theta)) return(at)
-    L <- factor_of(L0, theta, moves)
+    L <- moved_factor(L0, theta, moves)
     found <- criterion$gradient(L, moves)
     gradient <- theta_gradient(found$E, L0, L, moves)
     if (!is.finite(found$value) || !all(is.finite(gradient))) {
