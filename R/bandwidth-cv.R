@@ -281,15 +281,20 @@ search_control <- function(asked, d) {
 # nats below a smooth density, and only what is further below than that is an outlier.
 log_rescue_share <- function(d) log(1e-6) * max(1, d / 16)
 
-# log of the multivariate Cauchy density at the median, with the robust spread of each column.
+# At the median, with the robust spread of each column.
 rescue_log_density <- function(data) {
   centre <- apply(data$x, 2, \(column) weighted_quantile(column, data$weights, 0.5))
-  spread <- robust_spread(data)
-  z <- sweep(sweep(data$x, 2, centre), 2, spread, "/")
+  cauchy_log_density(data$x, centre, robust_spread(data))
+}
+
+# log of the multivariate Cauchy density.
+cauchy_log_density <- function(x, centre, spread) {
+  d <- ncol(x)
+  z <- sweep(sweep(x, 2, centre), 2, spread, "/")
   # in two steps, because squares of far points overflow
   top <- pmax(1, apply(abs(z), 1, max))
   log_distance <- 2 * log(top) + log(1 / top^2 + rowSums((z / top)^2))
-  lgamma((data$d + 1) / 2) - (data$d + 1) / 2 * (log(pi) + log_distance) - sum(log(spread))
+  lgamma((d + 1) / 2) - (d + 1) / 2 * (log(pi) + log_distance) - sum(log(spread))
 }
 
 log_add <- function(a, b) {
@@ -312,9 +317,10 @@ plain_loo <- function(x, weights, L, control) {
   list(log_sum = sums$log_abs, stats = sums$stats)
 }
 
-sdkde_loo <- function(x, weights, L, control) {
+# score_L: the factor of the score's bandwidth.
+sdkde_loo <- function(x, weights, L, control, score_L = L) {
   centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
-  debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, L), L, control)
+  debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, score_L), L, control)
 }
 
 laplace_loo <- function(x, weights, L, control) {

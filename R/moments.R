@@ -1,5 +1,6 @@
-# Moments of the pairs of points: what criteria of bandwidths have their values and gradients of. H = L L',
-# u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, k = exp(-q / 2), and f the polynomial `factor` of q / 2.
+# Moments of the pairs of points, by one pass over all pairs or by the engines: what criteria of bandwidths have their
+# values and gradients of. H = L L', u_ij = L^-1 (x_i - x_j), q = |u_ij|^2, k = exp(-q / 2), and f the polynomial
+# `factor` of q / 2.
 
 # list(S, M, S_wide, M_wide, fourth, stats):
 #   S_i = sum_{j != i} w_j f(q / 2) k                                n numbers
@@ -47,4 +48,60 @@ symmetric_fourth <- function(numbers, d) {
   every <- t(apply(every, 1, sort))
   key <- \(index) drop((index - 1) %*% d^(0:3))
   array(numbers[match(key(every), key(sorted))], rep(d, 4))
+}
+
+# ---- by the engines -----------------------------------------------------------------------------
+
+# As pair_moments(), without "order4": by one pass over all pairs on the CPU, or by the engines where those are a GPU's
+# or fast ones. A tolerance is too loose for M, see differs_by_tolerance().
+moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
+  by_pairs <- moments != "none" && !identical(factor, PLAIN_FACTOR)
+  how <- if (by_pairs || !prefers_engines(nrow(x), ncol(x), run)) pair_moments else engine_moments
+  how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
+}
+
+prefers_engines <- function(n, d, run) {
+  resolved <- resolve_control(run, n, n, d)
+  resolved$backend == "cuda" || resolved$engine == "fast"
+}
+
+# Would the sums have the error of a tolerance?
+differs_by_tolerance <- function(n, d, run) resolve_control(run, n, n, d)$engine == "fast"
+
+engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
+  near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)
+  if (is.null(wide)) return(near)
+  far <- engine_side(x, sqrt(2) * L, weights, wide, NULL, moments, FALSE, factor, run)
+  near$stats <- add_stats(near$stats, far$stats)
+  c(near, list(S_wide = far$S, M_wide = far$M))
+}
+
+engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, factor, run) {
+  sources <- sum_sources(x, weights, L, plan = new_plan())
+  sums <- log_sum(sources, NULL, factor, TRUE, run)
+  S <- exp(sums$log_abs)
+  if (!is.null(sums$negative)) S[sums$negative] <- -S[sums$negative]
+  if (moments == "none") return(list(S = S, stats = sums$stats))
+  r <- if (is.null(row_weights)) rep(1, nrow(x)) else row_weights
+  if (ratio) {
+    r <- r / (if (is.null(floor)) S else S + floor)
+    r[!is.finite(r)] <- 0
+  }
+  second <- second_moments(sources, S, r, run)
+  M <- if (moments == "diagonal") diagonal(second$M) else second$M
+  list(S = S, M = M, stats = add_stats(sums$stats, second$stats))
+}
+
+# With y = L^-1 x, whitened, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' by sums of d + 1 columns; a point's own term
+# is 0. What cancels are terms of the size of (range / h)^2, hence doubles.
+second_moments <- function(sources, S, r, run) {
+  run <- replace(run, c("tol", "precision"), list(0, "double"))
+  x <- sources$points
+  d <- ncol(x)
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  Y <- t(forwardsolve(sources$L, t(x) - colMeans(x)))
+  sums <- kernel_sum_of(sources, NULL, cbind(w * Y, r), run, as_matrix = TRUE)
+  cross <- crossprod(r * Y, sums$sums[, seq_len(d), drop = FALSE])
+  M <- crossprod(Y, (r * (S + w) + w * sums$sums[, d + 1]) * Y) - cross - t(cross)
+  list(M = M, stats = sums$stats)
 }
