@@ -19,9 +19,6 @@ FACTOR_CRITERIA <- list(
 PENALTY <- 3
 TIE <- 0.002
 
-# What the variance of the score's kernel is to that of an SD-KDE: half of it gives the least error, measured.
-SCORE_RATIO <- 0.5
-
 # As many rows as a scan needs, and a search that begins anew.
 SCAN_ROWS <- 500
 

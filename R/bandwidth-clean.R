@@ -33,10 +33,10 @@ clean_points <- function(x, weights) {
   used <- nrow(data$x)
   data <- in_own_order(data)
   data <- merge_copies(data)
-  widths <- vapply(seq_len(data$d), \(k) lattice_width(data$x[, k]), 0)
   data$copies <- used - nrow(data$x)
-  data$columns <- describe_columns(data, widths)
-  for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], widths[k], k)
+  runs <- lapply(seq_len(data$d), \(k) rle(sort(data$x[, k])))
+  data$columns <- describe_columns(runs, colnames(x))
+  for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
   data$unit <- column_scales(data)
   centre <- column_medians(data)
   for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
@@ -77,20 +77,19 @@ sample_of <- function(data, rows) {
 # ---- ties -------------------------------------------------------------------------------------
 
 # The width of the rounding: the numbers are multiples of it but for a shift. NA where they are none, or hardly any is
-# there twice.
-lattice_width <- function(column) {
-  grain <- column_grain(column)
+# there twice. `runs`: the sorted numbers, of rle().
+lattice_width <- function(runs) {
+  grain <- column_grain(runs)
   if (grain == 0) return(NA_real_)
-  steps <- diff(sort(unique(column))) / grain
+  steps <- diff(runs$values) / grain
   off <- abs(steps - round(steps)) > 0.02 | steps < 0.5
   if (mean(off) > 0.01) NA_real_ else grain
 }
 
 # How close values of a column come that repeats them; 0: it does not.
-column_grain <- function(column) {
-  values <- sort(unique(column))
-  if (length(values) >= 0.9 * length(column)) return(0)
-  stats::quantile(diff(values), 0.01, names = FALSE, type = 1)
+column_grain <- function(runs) {
+  if (length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
+  stats::quantile(diff(runs$values), 0.01, names = FALSE, type = 1)
 }
 
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
@@ -100,7 +99,7 @@ merge_copies <- function(data) {
   equal <- equal_pairs(keys)
   if (equal == 0) return(data)
   coarse <- vapply(seq_len(data$d), \(k) {
-    grain <- column_grain(data$x[, k])
+    grain <- column_grain(rle(sort(data$x[, k])))
     if (grain == 0) data$x[, k] else floor((data$x[, k] - min(data$x[, k])) / (4 * grain) + 0.125)
   }, numeric(nrow(data$x)))
   if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(data)
@@ -121,12 +120,11 @@ equal_pairs <- function(keys) {
 
 # Equal numbers apart: those of a lattice over its width, others over about half as wide an interval as holds as many
 # other numbers.
-spread_column <- function(column, width, k) {
+spread_column <- function(column, runs, width, k) {
   if (!is.na(width)) return(column + width * row_noise(length(column), k))
+  if (all(runs$lengths == 1)) return(column)
   order <- order(column)
   sorted <- column[order]
-  runs <- rle(sorted)
-  if (all(runs$lengths == 1)) return(column)
   n <- length(sorted)
   last <- cumsum(runs$lengths)
   first <- last - runs$lengths + 1
@@ -143,17 +141,13 @@ spread_column <- function(column, width, k) {
 row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
 
 # A spike: a value of more than 2% of the rows, and of ten times as many as others have.
-describe_columns <- function(data, widths) {
-  n <- nrow(data$x)
-  most <- lapply(seq_len(data$d), \(k) {
-    runs <- rle(sort(data$x[, k]))
-    at <- which.max(runs$lengths)
-    list(distinct = length(runs$values), value = runs$values[at], share = runs$lengths[at] / n)
-  })
-  part <- \(name) vapply(most, `[[`, 0, name)
+describe_columns <- function(runs, names) {
+  n <- sum(runs[[1]]$lengths)
+  most <- vapply(runs, \(own) which.max(own$lengths), 0L)
   columns <- data.frame(
-    column = if (is.null(colnames(data$x))) paste0("x", seq_len(data$d)) else colnames(data$x),
-    distinct = part("distinct"), width = widths, value = part("value"), share = part("share")
+    column = if (is.null(names)) paste0("x", seq_along(runs)) else names,
+    distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
+    value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
   )
   columns$spike <- columns$share > 0.02 & columns$share * columns$distinct > 10
   columns$few <- columns$distinct < min(20, n / 4)

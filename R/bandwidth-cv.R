@@ -281,18 +281,12 @@ search_control <- function(asked, d) {
 # nats below a smooth density, and only what is further below than that is an outlier.
 log_rescue_share <- function(d) log(1e-6) * max(1, d / 16)
 
-# At the median, with the robust spread of each column.
-rescue_log_density <- function(data) {
-  centre <- apply(data$x, 2, \(column) weighted_quantile(column, data$weights, 0.5))
-  cauchy_log_density(data$x, centre, robust_spread(data))
-}
-
 # log of the multivariate Cauchy density.
 cauchy_log_density <- function(x, centre, spread) {
   d <- ncol(x)
   z <- sweep(sweep(x, 2, centre), 2, spread, "/")
   # in two steps, because squares of far points overflow
-  top <- pmax(1, apply(abs(z), 1, max))
+  top <- do.call(pmax, c(list(1), lapply(seq_len(d), \(k) abs(z[, k]))))
   log_distance <- 2 * log(top) + log(1 / top^2 + rowSums((z / top)^2))
   lgamma((d + 1) / 2) - (d + 1) / 2 * (log(pi) + log_distance) - sum(log(spread))
 }
@@ -303,14 +297,7 @@ log_add <- function(a, b) {
   top + log(exp(a - top) + exp(b - top))
 }
 
-# ---- criteria -----------------------------------------------------------------------------------
-
-# list(log_density, stats): log f_-i(x_i), n of them, for the bandwidth L L'.
-loo_log_density <- function(x, weights, L, estimator, control) {
-  sums <- ESTIMATORS[[estimator]]$loo_sums(x, weights, L, control)
-  others <- if (is.null(weights)) nrow(x) - 1 else leave_out(weights)
-  list(log_density = sums$log_sum + log_kernel_norm(L) - log(others), stats = sums$stats)
-}
+# ---- sums of all other points ----------------------------------------------------------------------
 
 plain_loo <- function(x, weights, L, control) {
   sums <- log_sum(sum_sources(x, weights, L), NULL, PLAIN_FACTOR, TRUE, control)
@@ -332,20 +319,4 @@ laplace_loo <- function(x, weights, L, control) {
     log_sum = pmax(corrected$log_abs, plain$log_sum + log(1e-3)),
     stats = add_stats(corrected$stats, plain$stats)
   )
-}
-
-# list(value, stats): the least-squares criterion times exp(unit).
-least_squares <- function(x, weights, L, unit, control) {
-  w <- if (is.null(weights)) rep(1, nrow(x)) else weights
-  b <- matrix(w)
-  wide <- kernel_sum_of(sum_sources(x, NULL, sqrt(2) * L), NULL, b, control)
-  near <- kernel_sum_of(sum_sources(x, NULL, L), NULL, b, control)
-  total <- sum(w)
-  square <- sum(w * wide$sums) / total^2 * exp(unit + log_kernel_norm(sqrt(2) * L))
-  product <- sum(w * (near$sums - w) / leave_out(w)) / total * exp(unit + log_kernel_norm(L))
-  list(value = square - 2 * product, stats = add_stats(wide$stats, near$stats))
-}
-
-weighted_mean <- function(values, weights) {
-  if (is.null(weights)) mean(values) else sum(weights / sum(weights) * values)
 }

@@ -164,14 +164,6 @@ weighted_sds <- function(x, weights) {
   stats::setNames(sds, colnames(x))
 }
 
-# min(sd, IQR / 1.34): an outlier does not stretch it. Where half of a column is one value, the sd.
-robust_spread <- function(data) {
-  iqr <- apply(data$x, 2, \(column) {
-    weighted_quantile(column, data$weights, 0.75) - weighted_quantile(column, data$weights, 0.25)
-  })
-  ifelse(iqr > 0, pmin(data$sds, iqr / 1.34), data$sds)
-}
-
 weighted_quantile <- function(column, weights, prob) {
   if (is.null(weights)) return(stats::quantile(column, prob, names = FALSE, type = 5))
   order <- order(column)

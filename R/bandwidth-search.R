@@ -28,13 +28,8 @@ theta_gradient <- function(E, L0, L, moves) {
   if (moves != "full") return(as.vector(E))
   d <- nrow(L0)
   A <- forwardsolve(L0, L)
-  G <- backsolve(A, lower_part(E), upper.tri = FALSE, transpose = TRUE)
+  G <- backsolve(A, E, upper.tri = FALSE, transpose = TRUE)
   c(diagonal(G) * diagonal(A), G[lower.tri(G)])
-}
-
-lower_part <- function(E) {
-  E[upper.tri(E)] <- 0
-  E
 }
 
 # list(L, value, converged): the minimum near L0. As an estimate of a mean over n rows, the criterion is
