@@ -67,6 +67,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    pairs <- function(...) utils::modifyList(list(x = x, L = L, factor = plain, ratio = FALSE), list(...))
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -145,7 +146,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_pair_moments", x, 0L, control),
       native("ffi_pair_moments", pairs(), 4L, control),
       native("ffi_pair_moments", pairs(), NULL, control),
-      native("ffi_pair_moments", pairs(x = NULL), 0L, control),
+      native("ffi_pair_moments", pairs(factor = 1), 0L, control),
       native("ffi_pair_moments", pairs(L = diag(3)), 0L, control),
       native("ffi_pair_moments", pairs(weights = 1), 0L, control),
       native("ffi_pair_moments", pairs(floor = 1), 0L, control),
