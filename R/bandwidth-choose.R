@@ -256,11 +256,21 @@ finished <- function(last, data, search) {
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
   last$evaluations <- search$tally$count()
-  last$criterion <- if (search_measure(search)[1] %in% c("lcv", "csl")) -last$value else last$value
+  last <- in_own_units(last, sum(log(data$unit)), search_measure(search)[1])
   # the likelihood wants a factor for the tails that no middle would
   last$heavy <- identical(search$factor[1], "csl") && last$heavy > 1.5
   last$score <- if (identical(search$factor[2], "sdkde")) SCORE_RATIO
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
+}
+
+# Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
+# over exp(log_unit); but the censored likelihood, whose bump is in such units.
+in_own_units <- function(last, log_unit, name) {
+  last$path[c("loglik", "score")] <- last$path[c("loglik", "score")] - log_unit
+  own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
+  last$trace$value <- own(last$trace$value)
+  last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
+  last
 }
 
 # In the form in which flash_kde() takes it.

@@ -89,7 +89,7 @@ lattice_width <- function(runs) {
 # How close values of a column come that repeats them; 0: it does not.
 column_grain <- function(runs) {
   if (length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
-  stats::quantile(diff(runs$values), 0.01, names = FALSE, type = 1)
+  stats::quantile(diff(runs$values), 0.05, names = FALSE, type = 1)
 }
 
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made

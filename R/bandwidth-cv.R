@@ -90,7 +90,8 @@
 #' @param ... Nothing; later arguments have to be named.
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (structures `"sphered"` and `"full"`) is a **variance**. With attributes `selector`,
-#'   `structure`, `criterion` (its value, of the factor: a mean log-likelihood in nats, or a least-squares criterion),
+#'   `structure`, `criterion` (its value, of the factor: a mean log-likelihood in nats, the censored one for columns in units of their spread, or a
+#'   least-squares criterion),
 #'   `evaluations`, `convergence` (0: found inside the range searched; 1: not, with a warning), `se`, `rows` and `batches`
 #'   (how many were looked at, in how many samples), `path` (a data frame: the structures tried, their parameters, mean
 #'   log-likelihood and score), `trace` (the criterion along the factor), `columns` (a data frame: distinct values, width of the
