@@ -52,12 +52,20 @@ clean_points <- function(x, weights) {
 # A number in [0, 1) for every row, the same for equal rows.
 row_keys <- function(x) .Call(ffi_row_keys, x)
 
-# Equal rows are told apart by how many of them came before, and so are interchangeable.
+# By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told apart
+# by how many of them came before, and so are interchangeable.
 in_own_order <- function(data) {
-  keys <- row_keys(data$x)
+  keys <- row_keys(vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x))))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
   sample_of(data, order(keys))
+}
+
+# Equal numbers have the same rank, and the next larger ones the next.
+dense_rank <- function(column) {
+  order <- order(column)
+  sorted <- column[order]
+  replace(numeric(length(column)), order, cumsum(c(1, sorted[-1] != sorted[-length(sorted)])))
 }
 
 # 1 for the first of equal numbers, 2 for the second, ...
