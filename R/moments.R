@@ -52,17 +52,20 @@ symmetric_fourth <- function(numbers, d) {
 
 # ---- by the engines -----------------------------------------------------------------------------
 
-# As pair_moments(), without "order4": by one pass over all pairs on the CPU, or by the engines where those are a GPU's
-# or fast ones. A tolerance is too loose for M, see differs_by_tolerance().
+# As pair_moments(), without "order4", by one pass over all pairs or by the engines, whichever takes less time. A
+# tolerance is too loose for M, see differs_by_tolerance().
 moments_of <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
-  by_pairs <- moments != "none" && !identical(factor, PLAIN_FACTOR)
-  how <- if (by_pairs || !prefers_engines(nrow(x), ncol(x), run)) pair_moments else engine_moments
+  can <- moments == "none" || identical(factor, PLAIN_FACTOR)
+  engines <- can && prefers_engines(nrow(x), ncol(x), moments, !is.null(wide), run)
+  how <- if (engines) engine_moments else pair_moments
   how(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run = run)
 }
 
-prefers_engines <- function(n, d, run) {
+# The CPU's exact engine meets every pair once, but for M it takes two passes, of d + 1 columns (inst/bench/NOTES.md).
+prefers_engines <- function(n, d, moments, wide, run) {
   resolved <- resolve_control(run, n, n, d)
-  resolved$backend == "cuda" || resolved$engine == "fast"
+  if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)
+  switch(moments, none = n >= 2000 && !wide, diagonal = FALSE, full = d >= 6)
 }
 
 # Would the sums have the error of a tolerance?
@@ -70,36 +73,48 @@ differs_by_tolerance <- function(n, d, run) resolve_control(run, n, n, d)$engine
 
 engine_moments <- function(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run) {
   near <- engine_side(x, L, weights, row_weights, floor, moments, ratio, factor, run)
+  if (is.null(near)) {
+    return(pair_moments(x, L, weights, row_weights, floor, moments, ratio, wide, factor, run))
+  }
   if (is.null(wide)) return(near)
   far <- engine_side(x, sqrt(2) * L, weights, wide, NULL, moments, FALSE, factor, run)
   near$stats <- add_stats(near$stats, far$stats)
   c(near, list(S_wide = far$S, M_wide = far$M))
 }
 
+# NULL where M would have few digits, and another pass costs little.
 engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, factor, run) {
   sources <- sum_sources(x, weights, L, plan = new_plan())
   sums <- log_sum(sources, NULL, factor, TRUE, run)
   S <- exp(sums$log_abs)
   if (!is.null(sums$negative)) S[sums$negative] <- -S[sums$negative]
   if (moments == "none") return(list(S = S, stats = sums$stats))
-  r <- if (is.null(row_weights)) rep(1, nrow(x)) else row_weights
+  v <- if (is.null(row_weights)) rep(1, nrow(x)) else row_weights
+  r <- v
   if (ratio) {
-    r <- r / (if (is.null(floor)) S else S + floor)
-    r[!is.finite(r)] <- 0
+    all <- if (is.null(floor)) S else S + floor
+    r <- ifelse(S > 1e-10 * all, v / all, 0)
   }
-  second <- second_moments(sources, S, r, run)
+  Y <- t(forwardsolve(L, t(x) - colMeans(x)))
+  if (nrow(x) <= 20000 && cancels(Y, sources, r, S) > 1e-7 * sum(v)) return(NULL)
+  second <- second_moments(sources, Y, S, r, run)
   M <- if (moments == "diagonal") diagonal(second$M) else second$M
   list(S = S, M = M, stats = add_stats(sums$stats, second$stats))
 }
 
-# With y = L^-1 x, whitened, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' by sums of d + 1 columns; a point's own term
-# is 0. What cancels are terms of the size of (range / h)^2, hence doubles.
-second_moments <- function(sources, S, r, run) {
-  run <- replace(run, c("tol", "precision"), list(0, "double"))
-  x <- sources$points
-  d <- ncol(x)
+# The error of M that comes from a point's own terms, which cancel: they have the size of r |y|^2, kernels an error of
+# |y|^2 units. By a ratio r is large for rows that are nearly alone.
+cancels <- function(Y, sources, r, S) {
   w <- if (is.null(sources$weights)) 1 else sources$weights
-  Y <- t(forwardsolve(sources$L, t(x) - colMeans(x)))
+  .Machine$double.eps * sum(r * (S + w) * rowSums(Y^2)^2)
+}
+
+# With y = L^-1 x, whitened, sum_ij r_i w_j k_ij (y_i - y_j)(y_i - y_j)' by sums of d + 1 columns; a point's own term
+# is 0. In doubles, for what cancels.
+second_moments <- function(sources, Y, S, r, run) {
+  run <- replace(run, c("tol", "precision"), list(0, "double"))
+  d <- ncol(Y)
+  w <- if (is.null(sources$weights)) 1 else sources$weights
   sums <- kernel_sum_of(sources, NULL, cbind(w * Y, r), run, as_matrix = TRUE)
   cross <- crossprod(r * Y, sums$sums[, seq_len(d), drop = FALSE])
   M <- crossprod(Y, (r * (S + w) + w * sums$sums[, d + 1]) * Y) - cross - t(cross)
