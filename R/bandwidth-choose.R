@@ -56,7 +56,8 @@ plan_rows <- function(data, search, options) {
   affordable <- floor(sqrt(0.4 * options$seconds / (passes * pair_seconds(data$d))))
   rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
   if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
-  all_rows <- is.null(options$rows) && !is.null(search$factor) && 6 * pass_seconds(n, data$d, search) <= options$seconds
+  values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run$tol)
+  all_rows <- is.null(options$rows) && values <= options$seconds
   list(rows = rows, batches = if (all_rows) 1 else min(4, floor(n / rows)), all_rows = all_rows)
 }
 
@@ -64,10 +65,11 @@ plan_rows <- function(data, search, options) {
 # fast ones, those in time linear in the points. (inst/bench/NOTES.md)
 pair_seconds <- function(d) (1 + d / 8) / 4e8
 
-pass_seconds <- function(n, d, search) {
-  if (search$factor[2] == "sdkde") return(3 * n^2 * pair_seconds(d))
-  linear <- if (d <= 3 && search$run$tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
-  min(n^2 * pair_seconds(d), linear)
+pass_seconds <- function(n, d, measure, tol) {
+  by_pairs <- n^2 * pair_seconds(d)
+  if (measure[2] == "sdkde" || measure[1] %in% c("scv", "plugin")) return(3 * by_pairs)
+  linear <- if (d <= 3 && tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
+  min(by_pairs, linear)
 }
 
 # About so many values of the criterion a search takes; gradients count as two.
@@ -98,7 +100,7 @@ can_sphere <- function(data) {
   tryCatch(is.matrix(covariance_root(data)), flashkernel_error_argument = \(e) FALSE)
 }
 
-# The shape of the first sample: a list with, for each structure, list(L, value, evaluations, converged).
+# The shape of the first sample: a list with, for each structure, list(L, value, converged).
 search_shapes <- function(batch, structures, start, search) {
   criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
   coarse <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS))
@@ -203,7 +205,8 @@ search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
   own <- is.null(search$factor) && search$criterion != "lcv"
   criterion <- if (own) search_criterion(batch, search) else search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
-  found <- if (moves == "scalar") polish_factor(criterion, first$shape) else minimise_factor(criterion, first$shape, moves)
+  search_near <- if (moves == "scalar") polish_factor else \(criterion, L) minimise_factor(criterion, L, moves)
+  found <- search_near(criterion, first$shape)
   if (is.null(search$factor)) return(found)
   ratio <- first$L[1] / first$shape[1]
   polish_factor(search_criterion(batch, search), ratio * found$L)
@@ -212,7 +215,10 @@ search_again <- function(batch, first, search) {
 # c(criterion, estimator) of the factor, of the shape where it has none of its own.
 search_measure <- function(search) if (is.null(search$factor)) c(search$criterion, search$estimator) else search$factor
 
-search_criterion <- function(data, search) search$tally$criterion(search_measure(search)[1], data, search_measure(search)[2])
+search_criterion <- function(data, search) {
+  measure <- search_measure(search)
+  search$tally$criterion(measure[1], data, measure[2])
+}
 
 # The mean of the logs of diagonals, and of what is below them in units of these.
 mean_factor <- function(factors) {

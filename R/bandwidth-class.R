@@ -3,8 +3,8 @@
 # `found`: of choose_bandwidth().
 new_bandwidth <- function(numbers, selector, found) {
   record <- found[c(
-    "structure", "criterion", "evaluations", "convergence", "se", "rows", "batches", "path", "trace", "columns", "copies",
-    "heavy", "score"
+    "structure", "criterion", "evaluations", "convergence", "se", "rows", "batches", "path", "trace", "columns",
+    "copies", "heavy", "score"
   )]
   # last of all, what was chosen: `[<-` leaves attributes alone
   attributes(numbers) <- c(
@@ -58,11 +58,12 @@ bandwidth_notes <- function(bandwidth) {
     },
     if (nrow(spikes) > 0) {
       share <- format_each(100 * spikes$share, 2)
-      listed(
-        "Spikes: ", paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value)), ", where a density says little."
-      )
+      values <- paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value))
+      listed("Spikes: ", values, ", where a density says little.")
     },
-    if (nrow(few) > 0) listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little."),
+    if (nrow(few) > 0) {
+      listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little.")
+    },
     if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
     if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails."
   )
@@ -111,7 +112,9 @@ plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion ab
   above <- trace$value - stats::ave(trace$value, trace$rows, FUN = min)
   se <- attr(x, "se")
   title <- if (is.null(main)) paste0("By \"", attr(x, "selector"), "\"") else main
-  graphics::plot.default(range(trace$factor), range(above), type = "n", log = "x", xlab = xlab, ylab = ylab, main = title, ...)
+  graphics::plot.default(
+    range(trace$factor), range(above), type = "n", log = "x", xlab = xlab, ylab = ylab, main = title, ...
+  )
   if (isTRUE(is.finite(se))) {
     frame <- graphics::par("usr")[3:4]
     graphics::rect(exp(-se), frame[1], exp(se), frame[2], col = "grey92", border = NA)
@@ -121,7 +124,8 @@ plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion ab
     at <- which(trace$rows == rows)
     at <- at[order(trace$factor[at])]
     own <- last[at[1]]
-    graphics::lines(trace$factor[at], above[at], type = "o", pch = 20, col = if (own) LINE_COLOUR else "grey50", lwd = 1 + own)
+    colour <- if (own) LINE_COLOUR else "grey50"
+    graphics::lines(trace$factor[at], above[at], type = "o", pch = 20, col = colour, lwd = 1 + own)
   }
   graphics::abline(v = 1, lty = 3)
 }

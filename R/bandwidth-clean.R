@@ -20,8 +20,8 @@ new_selector_data <- function(x, weights) {
   )
 }
 
-# The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what was
-# rounded away put back, columns in units of their spread (`unit`), and
+# The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what
+# was rounded away put back, columns in units of their spread (`unit`), and
 # - centre, scale: the medians and the spread of the columns in these units
 # - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
@@ -52,8 +52,8 @@ clean_points <- function(x, weights) {
 # A number in [0, 1) for every row, the same for equal rows.
 row_keys <- function(x) .Call(ffi_row_keys, x)
 
-# By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told apart
-# by how many of them came before, and so are interchangeable.
+# By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told
+# apart by how many of them came before, and so are interchangeable.
 in_own_order <- function(data) {
   keys <- row_keys(vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x))))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
@@ -183,6 +183,7 @@ column_scales <- function(data) {
     sd <- weighted_sds(data$x[, k, drop = FALSE], data$weights)
     at <- weighted_quantile(data$x[, k], data$weights, c(0.01, 0.05, 0.25, 0.75, 0.95, 0.99))
     spread <- (at[6:4] - at[1:3]) / c(4.65, 3.29, 1.34)
-    if (spread[3] > 0.1 * sd) min(sd, spread[3]) else if (spread[2] > 0) spread[2] else if (spread[1] > 0) spread[1] else sd
+    if (spread[3] > 0.1 * sd) return(min(sd, spread[3]))
+    c(spread[2:1][spread[2:1] > 0], sd)[1]
   }, 0)
 }

@@ -9,8 +9,8 @@
 #' @section Criterion:
 #' \deqn{\mathrm{LCV}(H) = \frac{1}{\sum_i v_i}\sum_i v_i \log \hat f_{-i}(x_i; H)}
 #' where \eqn{\hat f_{-i}} is the estimate without point i (Habbema, Hermans and van den Broek 1974;
-#' Duin 1976), and \eqn{v_i} is the weight of the row, or ten times the median of the weights where that is less: a heavy
-#' row counts in the estimate as ever, but it does not choose the bandwidth alone.
+#' Duin 1976), and \eqn{v_i} is the weight of the row, or ten times the median of the weights where that is less: a
+#' heavy row counts in the estimate as ever, but it does not choose the bandwidth alone.
 #'
 #' One far outlier would otherwise choose the bandwidth alone, because its log-density goes to
 #' -infinity with the square of its distance over h. So \eqn{\hat f_{-i}} in the formula stands for
@@ -21,8 +21,8 @@
 #'
 #' For `"sdkde"` every point is left out of **both** stages, the score and the sum, exactly; the variance of the score's
 #' kernel is H / 2, and a bandwidth that was chosen so brings it along when it is given to `flash_kde()`. A
-#' Laplace-corrected density may be zero or negative, where there is no logarithm: there `bw_lcv()` takes a thousandth of
-#' the plain leave-one-out density (whenever the corrected one is below that).
+#' Laplace-corrected density may be zero or negative, where there is no logarithm: there `bw_lcv()` takes a thousandth
+#' of the plain leave-one-out density (whenever the corrected one is below that).
 #'
 #' The likelihood looks at all points alike, and where tails are heavy, as of a t distribution with few degrees of
 #' freedom, it takes a bandwidth for the tails that smooths the middle away. `bw_auto()` therefore chooses the factor of
@@ -42,13 +42,13 @@
 #' | `"auto"` | one of `"scaled"`, `"sphered"`, `"diagonal"`, `"full"` | |
 #'
 #' The shape of H is found by the likelihood of the plain estimate, whose gradient with respect to all parameters costs
-#' as much as one more value: a scan of the factor of the simple structures on 500 rows, from 1/20 to 3 times Silverman's
-#' rule and further out while the best stands at an end, then [stats::nlminb()] from there, for `"full"` from two
-#' starts; then all again on more rows, from what the few have found. `"auto"` takes the structure whose likelihood is
-#' largest after 3 p / n nats are taken off, which is about what p parameters gain by chance; differences below 0.002 do
-#' not count, the simpler structure does. A diagonal H needs ten rows for a parameter to be tried, and so does a full one,
-#' in up to 16 columns. Where the criterion is another, the shape is where its own search starts. The factor comes last,
-#' by values of the criterion of the estimator.
+#' as much as one more value: a scan of the factor of the simple structures on 500 rows, from 1/20 to 3 times
+#' Silverman's rule and further out while the best stands at an end, then [stats::nlminb()] from there, for `"full"`
+#' from two starts; then all again on more rows, from what the few have found. `"auto"` takes the structure whose
+#' likelihood is largest after 3 p / n nats are taken off, which is about what p parameters gain by chance; differences
+#' below 0.002 do not count, the simpler structure does. A diagonal H needs ten rows for a parameter to be tried, and so
+#' does a full one, in up to 16 columns. Where the criterion is another, the shape is where its own search starts. The
+#' factor comes last, by values of the criterion of the estimator.
 #'
 #' @section Rows and the budget:
 #' `seconds` is a budget on a nominal core: how many rows are looked at is reckoned from what pairs and fast sums cost
@@ -61,7 +61,8 @@
 #' random, and sums are taken in an order of their own, so that the same rows in any order give the same bits.
 #'
 #' `se` is the standard error of the logarithm of the factor, from the spread among the samples, or among fifths of the
-#' rows (of at most 2,000), scaled as the spread of a cross-validated bandwidth goes with n. `NA` for fewer than 200 rows.
+#' rows (of at most 2,000), scaled as the spread of a cross-validated bandwidth goes with n. `NA` for fewer than 200
+#' rows.
 #'
 #' @section Rounding, copies and spikes:
 #' Rounded data repeat values, and the likelihood of repeated values grows without bound as h tends to 0. A column whose
@@ -69,8 +70,8 @@
 #' width added, and in the result its variance is raised by w^2/12, and to (w/2)^2 at least: the estimate of
 #' integers is smooth, and no comb. The noise is the same on every call. Rows that are there several times though no
 #' rounding explains it, as in a bootstrap sample, are merged into one of their total weight, which is left out as a
-#' whole. Other values that repeat are spread for the search over about half as wide an interval as holds as many other values. `print()`
-#' says what was done.
+#' whole. Other values that repeat are spread for the search over about half as wide an interval as holds as many other
+#' values. `print()` says what was done.
 #'
 #' @param x Data: a numeric matrix or data frame (n rows, d columns) or a numeric vector (d = 1).
 #'   Finite; no column constant.
@@ -90,15 +91,16 @@
 #' @param ... Nothing; later arguments have to be named.
 #' @returns As `flash_kde()` takes it: a number or d numbers are **standard deviations**, in the unit
 #'   of `x`; a d x d matrix (structures `"sphered"` and `"full"`) is a **variance**. With attributes `selector`,
-#'   `structure`, `criterion` (its value, of the factor: a mean log-likelihood in nats, the censored one for columns in units of their spread, or a
-#'   least-squares criterion),
-#'   `evaluations`, `convergence` (0: found inside the range searched; 1: not, with a warning), `se`, `rows` and `batches`
-#'   (how many were looked at, in how many samples), `path` (a data frame: the structures tried, their parameters, mean
-#'   log-likelihood and score), `trace` (the criterion along the factor), `columns` (a data frame: distinct values, width of the
-#'   rounding, most frequent value and its share; was the variance raised?), `copies` (rows merged), `heavy` (does the
-#'   likelihood ask for a factor 1.5 times as large, for the tails?), `score` (of `"sdkde"`: the variance of the score's
-#'   kernel over H) and `chosen` (the numbers alone). The class `flashkernel_bandwidth` prints
-#'   this in a few lines and has a [`plot()`][plot.flashkernel_bandwidth]; arithmetic gives plain numbers.
+#'   `structure`, `criterion` (its value, of the factor: a mean log-likelihood in nats, the censored one for columns in
+#'   units of their spread, or a least-squares criterion),
+#'   `evaluations`, `convergence` (0: found inside the range searched; 1: not, with a warning), `se`, `rows` and
+#'   `batches` (how many were looked at, in how many samples), `path` (a data frame: the structures tried, their
+#'   parameters, mean log-likelihood and score), `trace` (the criterion along the factor), `columns` (a data frame:
+#'   distinct values, width of the rounding, most frequent value and its share; was the variance raised?), `copies`
+#'   (rows merged), `heavy` (does the likelihood ask for a factor 1.5 times as large, for the tails?), `score` (of
+#'   `"sdkde"`: the variance of the score's kernel over H) and `chosen` (the numbers alone). The class
+#'   `flashkernel_bandwidth` prints this in a few lines and has a [`plot()`][plot.flashkernel_bandwidth]; arithmetic
+#'   gives plain numbers.
 #' @section Errors: of class `flashkernel_error_argument`, as for [bw_silverman()]; also a `start`
 #'   that is no bandwidth.
 #' @references Habbema, J. D. F., Hermans, J. and van den Broek, K. (1974) A stepwise discriminant
@@ -157,8 +159,8 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "aut
 #' density (Rudemo 1982; Bowman 1984). Without weights it is the criterion of `ks::hlscv()` and
 #' `ks::Hlscv()`. It is close to unbiased and very variable: it undersmooths in a good share of
 #' samples, and in more than about 4 dimensions it hardly distinguishes bandwidths (Wand and Jones
-#' 1995, section 3.3). For `"laplace"` it is that of the signed estimate; it finds the factor there, the shape being that of
-#' the likelihood.
+#' 1995, section 3.3). For `"laplace"` it is that of the signed estimate; it finds the factor there, the shape being
+#' that of the likelihood.
 #'
 #' @inheritParams bw_auto
 #' @param estimator `"kde"` or `"laplace"`.
@@ -194,8 +196,8 @@ bw_lscv <- function(x, estimator = c("kde", "laplace"), structure = "auto", weig
 #' Plug-in and smoothed cross-validation bandwidths
 #'
 #' For the plain estimate, in any dimension: `bw_plugin()` minimises the asymptotic integrated squared error with the
-#' curvature of the density estimated from the data, `bw_scv()` an estimate of the exact one. Both are less variable than
-#' [bw_lscv()], and biased where the density has finer structure than their pilots see.
+#' curvature of the density estimated from the data, `bw_scv()` an estimate of the exact one. Both are less variable
+#' than [bw_lscv()], and biased where the density has finer structure than their pilots see.
 #'
 #' @details
 #' The pilots are isotropic after the columns are made uncorrelated (Duong and Hazelton 2003), in two stages from the
@@ -209,8 +211,8 @@ bw_lscv <- function(x, estimator = c("kde", "laplace"), structure = "auto", weig
 #' @references Duong, T. and Hazelton, M. L. (2003) Plug-in bandwidth matrices for bivariate kernel density estimation.
 #'   *Journal of Nonparametric Statistics* 15, 17-30.
 #'
-#'   Hall, P., Marron, J. S. and Park, B. U. (1992) Smoothed cross-validation. *Probability Theory and Related Fields* 92,
-#'   1-20.
+#'   Hall, P., Marron, J. S. and Park, B. U. (1992) Smoothed cross-validation. *Probability Theory and Related Fields*
+#'   92, 1-20.
 #' @seealso [bw_sj()] for one column, with bins.
 #' @examples
 #' bw_plugin(faithful$eruptions)
