@@ -42,6 +42,8 @@ choose_bandwidth <- function(points, weights, estimator, options, run) {
     last[names(whole)] <- whole
   }
   last$se <- factor_error(found, batches, data, plan, search)
+  last$L <- first$calm * last$L
+  last$trace$factor <- last$trace$factor / first$calm
   last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
   list(bandwidth = finished(last, data, search), stats = search$tally$stats())
 }
@@ -184,8 +186,16 @@ own_factor <- function(shape, batch, search) {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
     found <- search_factor(batch, near, search)
   }
-  shape$heavy <- shape$shape[1] / found$L[1]
+  shape$calm <- calm_factor(shape$shape, batch, search)
+  shape$heavy <- if (search$estimator == PLAIN_ESTIMATOR) shape$shape[1] / found$L[1] else 1 / shape$calm
   replace(shape, names(found), found)
+}
+
+# The likelihood of an SD-KDE oversmooths where tails are heavy as that of the plain estimate does: what the censored
+# one takes off there is taken off here.
+calm_factor <- function(L, batch, search) {
+  if (search$criterion != "auto" || !identical(search$factor[2], "sdkde")) return(1)
+  min(1, polish_factor(search$tally$criterion("csl", batch, PLAIN_ESTIMATOR), L)$L[1] / L[1])
 }
 
 search_factor <- function(batch, near, search) {
@@ -264,7 +274,7 @@ finished <- function(last, data, search) {
   last$evaluations <- search$tally$count()
   last <- in_own_units(last, sum(log(data$unit)), search_measure(search)[1])
   # the likelihood wants a factor for the tails that no middle would
-  last$heavy <- identical(search$factor[1], "csl") && last$heavy > 1.5
+  last$heavy <- search$criterion == "auto" && last$heavy > 1.5
   last$score <- if (identical(search$factor[2], "sdkde")) SCORE_RATIO
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
 }

@@ -29,7 +29,8 @@
 #' the plain estimate by a likelihood that is censored towards the tails,
 #' \deqn{\frac{1}{\sum_i v_i}\sum_i v_i \{a_i \log \hat f_{-i}(x_i) + (1 - a_i)\log(1 - \textstyle\int a \hat f_{-i})\}}
 #' with \eqn{a} a Gaussian bump at the medians of \eqn{3\sqrt d} times the robust spreads. That of the Laplace-corrected
-#' estimate is chosen by its (signed) least-squares criterion, that of `"sdkde"` by the likelihood.
+#' estimate is chosen by its (signed) least-squares criterion, that of `"sdkde"` by the likelihood, times what the
+#' censored one takes off that of the plain estimate.
 #'
 #' @section Structures and search:
 #' | `structure` | H | parameters |

@@ -321,8 +321,11 @@ test_that("one heavy weight does not choose the bandwidth alone", {
 test_that("heavy tails do not smooth the middle away, and are told", {
   set.seed(11)
   x <- stats::rcauchy(2000)
-  expect_lt(plain(bw_auto(x, "kde")), 2 * stats::bw.nrd0(x))
-  expect_output(print(bw_auto(x, "kde")), "Heavy tails")
+  for (estimator in c("kde", "sdkde")) {
+    h <- bw_auto(x, estimator)
+    expect_lt(plain(h), 0.7 * plain(bw_lcv(x, estimator)))
+    expect_output(print(h), "Heavy tails")
+  }
 })
 
 test_that("repeated values do not drive the likelihood bandwidth to zero", {
