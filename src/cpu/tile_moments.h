@@ -6,8 +6,8 @@
 
 enum FN(moments_shape) { FN(MASS), FN(DIAGONAL), FN(TRIANGLE), FN(RECTANGLE) };
 
-INLINE void FN(moments_add)(const struct fk_tile_moments *a, const int shape, const int n, const int v, V p,
-                            const V *z, const V *y, V sums[][FK_COLS]) {
+INLINE void FN(moments_add)(const int shape, const int n, const int v, V p, const V *z, const V *y,
+                            V sums[][FK_COLS]) {
   if (shape == FN(MASS)) sums[0][v] = V_ADD(sums[0][v], p);
   FK_UNROLL
   for (int i = 0; i < n; i++) {
@@ -54,7 +54,7 @@ INLINE void FN(moments_body)(const struct fk_tile_moments *a, const int64_t k, c
         FK_UNROLL
         for (int j = 0; shape == FN(RECTANGLE) && j < MOMENTS_BLOCK; j++)
           y[j] = V_SUB(V_LOAD(at + (l + j) * PANEL), V_SET(rows[(l + j) * PANEL]));
-        FN(moments_add)(a, shape, n, v, p, z, y, sums);
+        FN(moments_add)(shape, n, v, p, z, y, sums);
       }
     }
     FK_UNROLL
