@@ -8,11 +8,12 @@
 #' 1. Rows are put into an order of their own, copies are merged, what was rounded away is put back.
 #' 2. On up to some thousand rows the leave-one-out likelihood of the plain estimate is maximised in every structure, by
 #'    its gradient. p parameters gain about 3 p / n nats by chance: so much is taken off before structures are compared.
-#' 3. One factor for all of H is found on all rows where that is affordable, else on up to four samples. For `"kde"` by a
-#'    likelihood that is censored towards the tails, since the likelihood itself oversmooths where these are heavy, by an
-#'    integrated squared error several times as large as need be; for `"sdkde"` by the exact leave-one-out likelihood of
-#'    both stages, with a score bandwidth of H / 2, less what censoring takes off the plain estimate's factor; for
-#'    `"laplace"` by the least-squares criterion of the signed estimate, because the likelihood knows no negative densities.
+#' 3. One factor for all of H is found on all rows where that is affordable, else on up to four samples. For `"kde"` by
+#'    a likelihood that is censored towards the tails, since the likelihood itself oversmooths where these are heavy, by
+#'    an integrated squared error several times as large as need be; for `"sdkde"` by the exact leave-one-out likelihood
+#'    of both stages, with a score bandwidth of H / 2, less what censoring takes off the plain estimate's factor; for
+#'    `"laplace"` by the least-squares criterion of the signed estimate, because the likelihood knows no negative
+#'    densities.
 #' 4. Columns that are discrete are smoothed by at least the width of their rounding.
 #'
 #' @section What it does not do:
