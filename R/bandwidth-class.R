@@ -1,13 +1,17 @@
-# What bw_lcv() and bw_lscv() return: a number, a vector or a matrix with a record of the search.
+# What the searches return: a number, a vector or a matrix with a record of what was done.
 
-new_bandwidth <- function(bandwidth, selector, found, ties) {
-  structure(
-    bandwidth,
-    # last of all, what was chosen: `[<-` leaves attributes alone
-    selector = selector, criterion = found$value, evaluations = found$evaluations,
-    convergence = found$convergence, ties = ties, chosen = as.vector(bandwidth),
-    class = "flashkernel_bandwidth"
+# `found`: of choose_bandwidth().
+new_bandwidth <- function(numbers, selector, found) {
+  record <- found[c(
+    "structure", "criterion", "evaluations", "convergence", "se", "rows", "batches", "path", "trace", "columns",
+    "copies", "heavy", "score"
+  )]
+  # last of all, what was chosen: `[<-` leaves attributes alone
+  attributes(numbers) <- c(
+    attributes(numbers), list(selector = selector), record,
+    list(chosen = as.vector(numbers), class = "flashkernel_bandwidth")
   )
+  numbers
 }
 
 # The selector that chose these very numbers, or "user".
@@ -29,13 +33,101 @@ print.flashkernel_bandwidth <- function(x, digits = max(3L, getOption("digits") 
   digits <- check_digits(digits)
   print(plain_bandwidth(x), digits = digits)
   if (selector_of(x) == "user") return(invisible(x))
-  ties <- attr(x, "ties")
+  about <- attributes(x)
   cat(
-    "by \"", attr(x, "selector"), "\": criterion ", format(attr(x, "criterion"), digits = digits), ", ",
-    attr(x, "evaluations"), " evaluations", if (ties > 0) paste0(", ", ties, " tied values spread"),
-    if (attr(x, "convergence") != 0) ", no optimum in the range searched", "\n", sep = ""
+    "by \"", about$selector, "\"", if (!is.null(about$path)) paste0(", ", about$structure), ": criterion ",
+    format(about$criterion, digits = digits), ", ", about$evaluations, " evaluations",
+    if (isTRUE(is.finite(about$se))) paste0(", standard error ", format(100 * about$se, digits = 2), "%"),
+    if (about$convergence != 0) ", no optimum in the range searched", "\n", sep = ""
   )
+  for (note in bandwidth_notes(x)) cat(strwrap(note, exdent = 2), sep = "\n")
   invisible(x)
+}
+
+# What somebody who uses the bandwidth should know, in sentences.
+bandwidth_notes <- function(bandwidth) {
+  if (is.null(bandwidth)) return(NULL)
+  about <- attributes(bandwidth)
+  columns <- about$columns
+  rounded <- columns[columns$raised, ]
+  spikes <- columns[columns$spike, ]
+  few <- columns[columns$few, ]
+  c(
+    if (nrow(rounded) > 0) {
+      listed("Rounded: ", paste0(rounded$column, " to ", format_each(rounded$width)), ", smoothed by at least that.")
+    },
+    if (nrow(spikes) > 0) {
+      share <- format_each(100 * spikes$share, 2)
+      values <- paste0(share, "% of ", spikes$column, " are ", format_each(spikes$value))
+      listed("Spikes: ", values, ", where a density says little.")
+    },
+    if (nrow(few) > 0) {
+      listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little.")
+    },
+    if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
+    if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails."
+  )
+}
+
+# Of many, the first three.
+listed <- function(title, parts, end) {
+  paste0(title, paste(utils::head(parts, 3), collapse = ", "), if (length(parts) > 3) " and others", end)
+}
+
+format_each <- function(values, digits = 4) vapply(values, \(value) format(value, digits = digits), "")
+
+#' The criterion of a bandwidth
+#'
+#' Shows what a search has seen: the criterion along the factor of the bandwidth, with its standard error, and
+#' how much each structure gained.
+#'
+#' @param x A bandwidth of [bw_auto()] or another search.
+#' @param ... Graphical parameters of the first panel, as for [graphics::plot.default()].
+#' @returns `x`, invisibly.
+#' @examples
+#' plot(bw_auto(faithful, "kde"))
+#' @export
+plot.flashkernel_bandwidth <- function(x, ...) {
+  if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")
+  path <- attr(x, "path")
+  if (nrow(path) > 1) {
+    old <- graphics::par(mfrow = c(1, 2))
+    on.exit(graphics::par(old))
+  }
+  plot_trace(x, ...)
+  if (nrow(path) > 1) {
+    gain <- path$score - path$score[1]
+    graphics::dotchart(
+      rev(gain), rev(path$structure), pch = ifelse(rev(path$structure) == attr(x, "structure"), 19, 1),
+      xlab = paste0("penalised log-likelihood over \"", path$structure[1], "\""), main = "Structures"
+    )
+  }
+  invisible(x)
+}
+
+# The few rows' criterion is drawn thin: its level is its own, and its factor is carried to the rows of the other.
+plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion above its best", main = NULL, ...) {
+  trace <- attr(x, "trace")
+  last <- trace$rows == max(trace$rows)
+  above <- trace$value - stats::ave(trace$value, trace$rows, FUN = min)
+  se <- attr(x, "se")
+  title <- if (is.null(main)) paste0("By \"", attr(x, "selector"), "\"") else main
+  graphics::plot.default(
+    range(trace$factor), range(above), type = "n", log = "x", xlab = xlab, ylab = ylab, main = title, ...
+  )
+  if (isTRUE(is.finite(se))) {
+    frame <- graphics::par("usr")[3:4]
+    graphics::rect(exp(-se), frame[1], exp(se), frame[2], col = "grey92", border = NA)
+    graphics::box()
+  }
+  for (rows in sort(unique(trace$rows))) {
+    at <- which(trace$rows == rows)
+    at <- at[order(trace$factor[at])]
+    own <- last[at[1]]
+    colour <- if (own) LINE_COLOUR else "grey50"
+    graphics::lines(trace$factor[at], above[at], type = "o", pch = 20, col = colour, lwd = 1 + own)
+  }
+  graphics::abline(v = 1, lty = 3)
 }
 
 # Twice a bandwidth is not what the selector chose: arithmetic gives plain numbers.

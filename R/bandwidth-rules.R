@@ -151,39 +151,6 @@ one_column <- function(x) {
   as.vector(data$x)
 }
 
-# What every selector starts from: checked points of positive weight, with their spread. n_all is the
-# (effective) size of the whole, n that of the rows kept.
-selector_data <- function(x, weights, subsample = Inf) {
-  x <- check_points(x, "x")
-  weights <- check_weights(weights, nrow(x))
-  if (!identical(subsample, Inf)) subsample <- check_count(subsample, "subsample", min = 2)
-  check_spread(x, "x", weights)
-  data <- new_selector_data(x, weights, subsample)
-  if (nrow(data$x) < nrow(x)) {
-    check_spread(data$x, "x", where = " in the subsample", cure = " (raise `subsample`)")
-  }
-  data
-}
-
-# As selector_data(), of checked arguments; `size`: at most so many rows, evenly spaced.
-new_selector_data <- function(x, weights, size = Inf) {
-  if (!is.null(weights)) weights <- relative_to_largest(weights)
-  if (!is.null(weights) && any(weights == 0)) {
-    x <- x[weights > 0, , drop = FALSE]
-    weights <- weights[weights > 0]
-  }
-  n_all <- effective_size(weights, nrow(x))
-  if (nrow(x) > size) {
-    rows <- floor((seq_len(size) - 0.5) * nrow(x) / size) + 1
-    x <- x[rows, , drop = FALSE]
-    weights <- weights[rows]
-  }
-  list(
-    x = x, weights = weights, n = effective_size(weights, nrow(x)), n_all = n_all, d = ncol(x),
-    sds = weighted_sds(x, weights)
-  )
-}
-
 # Column by column: copies of all points would be the largest memory of a fit.
 weighted_sds <- function(x, weights) {
   p <- if (is.null(weights)) 1 / nrow(x) else weights / sum(weights)
@@ -195,14 +162,6 @@ weighted_sds <- function(x, weights) {
     if (top == 0) 0 else top * sqrt(sum(p * (centred / top)^2) / spare)
   }, 0)
   stats::setNames(sds, colnames(x))
-}
-
-# min(sd, IQR / 1.34): an outlier does not stretch it. Where half of a column is one value, the sd.
-robust_spread <- function(data) {
-  iqr <- apply(data$x, 2, \(column) {
-    weighted_quantile(column, data$weights, 0.75) - weighted_quantile(column, data$weights, 0.25)
-  })
-  ifelse(iqr > 0, pmin(data$sds, iqr / 1.34), data$sds)
 }
 
 weighted_quantile <- function(column, weights, prob) {

@@ -1,9 +1,9 @@
 # Selectors by name, for flash_kde().
 
-selector_names <- function() c("silverman", "scott", "nrd0", "sj", "lcv", "lscv")
+selector_names <- function() c("auto", "silverman", "scott", "nrd0", "sj", names(FACTOR_CRITERIA)[-1])
 
 # Of one dimension, and what comes nearest to them where there are several or weights.
-ONE_COLUMN_SELECTORS <- c(nrd0 = "silverman", sj = "lscv")
+ONE_COLUMN_SELECTORS <- c(nrd0 = "silverman", sj = "plugin")
 
 # The selector of this name, for d columns. stats::bw.SJ() and bw.nrd0() have no weights, and to leave them out
 # silently would be wrong.
@@ -25,8 +25,9 @@ check_selector <- function(name, d, weights, arg) {
 }
 
 # What the selector `name` gives for checked data: list(bandwidth, as as_bandwidth() takes it, stats,
-# of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points.
-select_bandwidth <- function(name, x, weights, estimator, control, arg) {
+# of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points; `options`: of
+# search_options().
+select_bandwidth <- function(name, x, weights, estimator, options, control, arg) {
   found <- switch(name,
     silverman = ,
     scott = list(
@@ -34,28 +35,24 @@ select_bandwidth <- function(name, x, weights, estimator, control, arg) {
     ),
     nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(x))),
     sj = list(bandwidth = sj_bandwidth(as.vector(x), "ste", arg)),
-    search_by_name(name, x, weights, estimator, control)
+    search_by_name(name, x, weights, estimator, options, control)
   )
-  # few rows may show nothing of a column that hardly varies, or have no optimum
-  if (is.null(found)) return(select_bandwidth("silverman", x, weights, estimator, control, arg))
+  # no optimum: of a few rows, say
+  if (is.null(found)) return(select_bandwidth("silverman", x, weights, estimator, options, control, arg))
   c(found, list(selector = name))
 }
 
-# A search by name costs a moment whatever n is; bw_lcv() itself takes all rows. NULL: without success.
-search_by_name <- function(name, x, weights, estimator, control) {
-  data <- new_selector_data(x, weights, search_rows(ncol(x)))
-  if (any(data$sds == 0)) return(NULL)
-  found <- if (name == "lcv") {
-    lcv_bandwidth(data, estimator, "scaled", NULL, control)
-  } else {
-    lscv_bandwidth(data, "scaled", NULL, control)
-  }
+# As the function of this name does it, of the plain estimate where it has no other. NULL: without success.
+search_by_name <- function(name, x, weights, estimator, options, control) {
+  if (!estimator %in% names(FACTOR_CRITERIA[[name]])) estimator <- PLAIN_ESTIMATOR
+  # bandwidths of a search need no more than this, whatever the sums of the fit are to be
+  asked <- if (control$asked$tol > 0) control$asked else replace(control$asked, "tol", TOLERANT_DEFAULTS$tol)
+  if (identical(asked$engine, "exact")) asked$tol <- 0
+  run <- run_control(search_control(asked, ncol(x)))
+  run$progress <- control$progress
+  found <- choose_bandwidth(x, weights, estimator, replace(options, "criterion", name), run)
   if (attr(found$bandwidth, "convergence") == 0) found
 }
 
-# Rows that a search by name looks at: measured in ?bandwidth_default; fewer in many dimensions, at the
-# same cost.
-search_rows <- function(d) max(500, floor(2000 * sqrt(16 / max(16, d))))
-
 # See ?bandwidth_default.
-default_selector <- function() "lcv"
+default_selector <- function() "auto"

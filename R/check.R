@@ -210,7 +210,7 @@ check_choice <- function(value, choices, arg) {
 OTHER_NAMES <- c(
   gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
   hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
-  hlscv = "lscv", hscv = "lscv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
+  hlscv = "lscv", hscv = "scv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
   mlcv = "lcv", cvml = "lcv", ml = "lcv"
 )
 

@@ -6,8 +6,7 @@
 # - factor, square: functions of d, the polynomial in q / 2 that multiplies the kernel, as c(constant, linear,
 #   quadratic), and its square in terms of q' = 2 q, the squared distance with H / 2;
 # - gain: its bandwidth goes with n^(-1 / (d + gain)); reference: n h^(d + gain) at the minimum of the AMISE for normal
-#   data, a function of d (see ?bw_silverman);
-# - loo_sums: a function(x, weights, L, control) for list(log_sum, stats), of the sums of all other points at each.
+#   data, a function of d (see ?bw_silverman).
 ESTIMATORS <- list(
   sdkde = list(
     title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",
@@ -15,22 +14,19 @@ ESTIMATORS <- list(
     factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
     gain = 8, reference = \(d) {
       32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))
-    },
-    loo_sums = sdkde_loo
+    }
   ),
   kde = list(
     title = "Kernel density estimate", short = "KDE",
     debiased = FALSE, signed = FALSE, in_pieces = TRUE, loo_scores = TRUE,
     factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
-    gain = 4, reference = \(d) 4 / (d + 2),
-    loo_sums = plain_loo
+    gain = 4, reference = \(d) 4 / (d + 2)
   ),
   laplace = list(
     title = "Laplace-corrected kernel density estimate (signed)", short = "Laplace-corrected KDE",
     debiased = FALSE, signed = TRUE, in_pieces = TRUE, loo_scores = TRUE,
     factor = \(d) c(1 + d / 2, -1, 0), square = \(d) c((1 + d / 2)^2, -(1 + d / 2), 1 / 4),
-    gain = 8, reference = \(d) 8 * (d + 8) / ((d + 4) * (d + 6)),
-    loo_sums = laplace_loo
+    gain = 8, reference = \(d) 8 * (d + 8) / ((d + 4) * (d + 6))
   )
 )
 

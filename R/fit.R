@@ -1,8 +1,8 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by
-# formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, weights and na.action, as the user gave them; `control`: of start_run();
+# `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
   estimator <- check_estimator(options$estimator)
@@ -34,8 +34,8 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
   about <- list(
     call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = dimnames(data$points)[[2]],
     weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
-    debiased = debias$debiased, centred = debias$centred, terms = formula$terms, variables = formula$variables,
-    na.action = data$omitted
+    search = main$search, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
+    variables = formula$variables, na.action = data$omitted
   )
   kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
   object <- c(about, control$asked, kept)
@@ -113,10 +113,21 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   wanted <- want_bandwidth(options$bandwidth, data$points, data$weights, "bandwidth")
   score <- options$score_bandwidth
   if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "score_bandwidth")
-  main <- settle_bandwidth(wanted, data, estimator, control, "bandwidth", arg)
+  search <- search_options("auto", options$structure, options$rows, options$seconds)
+  if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
+    stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
+  }
+  main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
-  if (is.null(score)) return(list(main = main, score = main))
-  list(main = main, score = settle_bandwidth(score, data, estimator, control, "score_bandwidth", arg))
+  if (is.null(score)) return(list(main = main, score = own_score(main)))
+  list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg))
+}
+
+# That of the score, where the user names none: what the search went by, else the same.
+own_score <- function(main) {
+  ratio <- attr(main$search, "score")
+  if (is.null(ratio)) return(main)
+  list(H = ratio * main$H, L = sqrt(ratio) * main$L, selector = main$selector)
 }
 
 # Checks what was given, computes nothing yet. Returns the name of a selector, or H and its factor.
@@ -125,22 +136,26 @@ want_bandwidth <- function(bandwidth, points, weights, arg) {
   if (is.character(bandwidth)) return(check_selector(bandwidth, ncol(points), weights, arg))
   found <- as_bandwidth(bandwidth, ncol(points), arg, dimnames(points)[[2]])
   found$selector <- selector_of(bandwidth)
+  if (found$selector != "user") found$search <- bandwidth
   found
 }
 
-# `name`: what the user calls this bandwidth; `arg`: what the user calls the points.
-settle_bandwidth <- function(wanted, data, estimator, control, name, arg) {
+# `name`: what the user calls this bandwidth; `arg`: what the user calls the points; `search`: of search_options().
+settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg) {
   if (is.list(wanted)) return(wanted)
   points <- data$points
   check_spread(points, arg, data$weights, cure = paste0(" (give `", name, "` as a number)"))
   started <- proc.time()[["elapsed"]]
-  selected <- select_bandwidth(wanted, points, data$weights, estimator, control, arg)
+  selected <- select_bandwidth(wanted, points, data$weights, estimator, search, control, arg)
   # what the search takes beside its sums counts, too
   stats <- as.list(selected$stats)
   stats$seconds <- proc.time()[["elapsed"]] - started
   c(
     as_bandwidth(selected$bandwidth, ncol(points), name, colnames(points)),
-    list(selector = selected$selector, stats = stats)
+    list(
+      selector = selected$selector, stats = stats,
+      search = if (inherits(selected$bandwidth, "flashkernel_bandwidth")) selected$bandwidth
+    )
   )
 }
 

@@ -39,17 +39,16 @@
 #' @param estimator `"sdkde"` (score-debiased, the default), `"kde"` or `"laplace"`; see Details.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
-#'   positive definite); or the name of a selector: `"silverman"`, `"scott"`, `"nrd0"` and `"sj"`
-#'   (both for one dimension), `"lcv"` or `"lscv"` (see [bw_silverman()], [bw_nrd0()] and
-#'   [bw_lcv()]). A vector or matrix with names is matched to the columns by them. `NULL`:
-#'   `"lcv"`; [bandwidth_default] holds the measurement behind that. By name, `"lcv"` and `"lscv"`
-#'   search on at most 2,000 rows (fewer for more than 16 columns) and carry the result to all, and
-#'   leave it to `"silverman"` where these rows have no optimum or a constant column. The rules and `"lcv"` choose
-#'   for `estimator`; `"nrd0"`, `"sj"` and `"lscv"` aim at the plain estimate, whatever `estimator` is.
+#'   positive definite); or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
+#'   [bw_lscv()] and [bw_plugin()]), `"silverman"` or `"scott"` ([bw_silverman()]), `"nrd0"` or `"sj"` (both for one
+#'   dimension, [bw_nrd0()]). A vector or matrix with names is matched to the columns by them. `NULL`:
+#'   `"auto"`; [bandwidth_default] holds the measurement behind that. A search by name that finds no optimum leaves it
+#'   to `"silverman"`. `"auto"`, `"lcv"` and the rules choose for `estimator`, `"lscv"` for `"kde"` and `"laplace"`; the
+#'   others aim at the plain estimate, whatever `estimator` is.
 #' @param score_bandwidth For `"sdkde"` only: the bandwidth of the KDE whose score debiases the
-#'   points, written as `bandwidth` is. `NULL`: the same as `bandwidth`. The paper also uses
-#'   `bandwidth / sqrt(2)`. A selector chooses as it does for `bandwidth`: the one value that suits
-#'   an SD-KDE with both bandwidths equal, not a bandwidth for the score beside a given `bandwidth`.
+#'   points, written as `bandwidth` is. `NULL`: of the variance H / 2 where `bandwidth` is chosen for an SD-KDE by `"auto"`
+#'   or `"lcv"`, by name or by the function, which go by that; else the same as `bandwidth`. A selector chooses as it does for `bandwidth`, not a
+#'   bandwidth for the score beside a given `bandwidth`.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
 #'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth goes by
 #'   the effective sample size instead).
@@ -83,6 +82,8 @@
 #'   `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact stay so.
 #' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
 #'   is given beside it counts before the same part of it.
+#' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
+#'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -97,7 +98,8 @@
 #'     their columns, and the weights or `NULL`.}
 #'   \item{`bandwidth`, `score_bandwidth`}{`d` x `d` variance matrices \eqn{H} and \eqn{H_s}
 #'     (`NULL` unless `"sdkde"`).}
-#'   \item{`selector`}{name of the selector that chose `bandwidth`, or `"user"`.}
+#'   \item{`selector`, `search`}{name of the selector that chose `bandwidth`, or `"user"`; of a search, what
+#'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -177,8 +179,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), na.action = getOption("na.action"),
-                              control = NULL, ...) {
+                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
+                              seconds = 5, na.action = getOption("na.action"), control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -189,8 +191,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   # fit_kde() looks for infinite values, too
   points <- check_points(x, "x", infinite = TRUE)
   options <- list(
-    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, weights = weights,
-    na.action = na.action
+    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
+    rows = rows, seconds = seconds, weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -232,13 +234,17 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), control = NULL, ...) {
+                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
+                              seconds = 5, control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
     tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
-  list(estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, asked = asked)
+  list(
+    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
+    rows = rows, seconds = seconds, asked = asked
+  )
 }
 
 # Other packages' names for the bandwidth get a hint.

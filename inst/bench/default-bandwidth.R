@@ -119,7 +119,7 @@ selectors <- function(estimator, d, n) {
     ),
     if (d == 1) list("nrd0" = bw_nrd0, "sj" = bw_sj),
     if (d > 1) list("lcv sphered" = \(x) bw_lcv(x, estimator, "sphered")),
-    if (estimator == "kde") list("lscv scaled" = \(x) bw_lscv(x)),
+    if (estimator == "kde") list("lscv scaled" = \(x) bw_lscv(x, structure = "scaled")),
     if (few && d > 1) list("lcv diagonal" = \(x) bw_lcv(x, estimator, "diagonal"))
   )
 }
@@ -272,9 +272,9 @@ large <- do.call(rbind, each(seq_len(nrow(large)), function(k) {
   case <- large[k, ]
   candidates <- list(
     "silverman" = \(x) bw_silverman(x, case$estimator),
-    "lcv, 1000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 1000),
-    "lcv, 2000 rows" = \(x) bw_lcv(x, case$estimator, subsample = 2000),
-    "lcv, all rows" = \(x) bw_lcv(x, case$estimator, subsample = Inf)
+    "lcv, 1000 rows" = \(x) bw_lcv(x, case$estimator, "scaled", rows = 1000),
+    "lcv, 2000 rows" = \(x) bw_lcv(x, case$estimator, "scaled", rows = 2000),
+    "lcv, all rows" = \(x) bw_lcv(x, case$estimator, "scaled", rows = Inf)
   )
   found <- evaluate(densities(case$d)[[case$density]], case$n, case$estimator, candidates, k)
   cbind(case, replicates = 1, found, row.names = NULL)

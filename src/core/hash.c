@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "matrix.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -57,4 +58,24 @@ void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
                   &keys);
   key[0] = keys.key[0];
   key[1] = keys.key[1];
+}
+
+void fk_row_keys(const struct fk_matrix *x, double *keys) {
+  enum { ROWS = 512 };
+  uint64_t key[ROWS];
+  for (int64_t first = 0; first < x->n; first += ROWS) {
+    int64_t count = fk_smaller(ROWS, x->n - first);
+    for (int64_t i = 0; i < count; i++) key[i] = (uint64_t)x->d;
+    for (int64_t k = 0; k < x->d; k++) {
+      for (int64_t i = 0; i < count; i++) {
+        /* -0 is 0 */
+        double number = fk_number(x->data, x->type, k * x->ld + first + i) + 0.0;
+        uint64_t word;
+        memcpy(&word, &number, sizeof word);
+        key[i] = mix(key[i], word);
+        key[i] = mix(key[i], key[i] >> 32);
+      }
+    }
+    for (int64_t i = 0; i < count; i++) keys[first + i] = 0x1p-53 * (double)(mix(key[i], key[i] >> 31) >> 11);
+  }
 }

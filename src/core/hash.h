@@ -1,4 +1,4 @@
-/* A key of 128 bits for the content of an array. */
+/* Keys for the content of an array, of 128 bits, and of rows. */
 #ifndef FK_CORE_HASH_H
 #define FK_CORE_HASH_H
 
@@ -8,6 +8,8 @@
 extern "C" {
 #endif
 void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]);
+/* A number in [0, 1) for every row, by its numbers alone: as if drawn at random, and the same for equal rows. */
+void fk_row_keys(const struct fk_matrix *x, double *keys);
 #ifdef __cplusplus
 }
 #endif

@@ -66,6 +66,23 @@ struct fk_tile_loo {
   double *col_mass; /* sums of w_j * k, or with find_max the largest exponent of a term */
 };
 
+/* Second moments of differences, sum over rows of p z z', z = col - row, for each column. p is row_weight times
+ * the stored kernel, or times its square, and times coordinates `times` of z where they are not negative. */
+struct fk_tile_moments {
+  int64_t d;
+  int n_rows, n_cols;
+  const double *kernel, *row_weight; /* kernel: n_rows x FK_TILE_COLS */
+  const double *rows, *cols;
+  bool squared, diagonal; /* diagonal: z_a^2 alone, out[a * FK_TILE_COLS + col] += */
+  int64_t times[2],
+      first;    /* coordinates from `first` on: z_a z_b, first <= b <= a, is number fk_moment_at() of out */
+  double *mass; /* of p itself, added to; NULL: not asked */
+  double *out;  /* NULL: not asked */
+};
+static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
+  return (a - first) * (a - first + 1) / 2 + b - first;
+}
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
@@ -73,7 +90,8 @@ struct fk_tile_ops {
   void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
-  void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width); /* double only, as the next */
+  void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
   double (*fma_rate)(double seconds); /* lanes a second, one thread */
 };

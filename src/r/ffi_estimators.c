@@ -234,3 +234,11 @@ SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
   UNPROTECT(1);
   return any ? centre : R_NilValue;
 }
+
+SEXP ffi_row_keys(SEXP x) {
+  struct fk_matrix points = r_points(x, "x");
+  SEXP keys = PROTECT(r_vector(points.n));
+  fk_row_keys(&points, REAL(keys));
+  UNPROTECT(1);
+  return keys;
+}

@@ -185,11 +185,11 @@ test_that("a choice that is not quite right gets the nearest one named", {
   nearest <- \(call, name) expect_error(call, paste0("(the nearest is \"", name, "\")"), fixed = TRUE)
   nearest(flash_kde(good, "sd-kde"), "sdkde")
   nearest(flash_kde(good, "SDKDE"), "sdkde")
-  nearest(flash_kde(good, bandwidth = "SJ"), "lscv")
-  nearest(flash_kde(good, bandwidth = "Hpi"), "lscv")
+  nearest(flash_kde(good, bandwidth = "SJ"), "plugin")
+  nearest(flash_kde(good, bandwidth = "Hpi"), "plugin")
   nearest(flash_kde(good[, 1], bandwidth = "hpi"), "sj")
   nearest(flash_kde(good, bandwidth = "nrd0"), "silverman")
-  nearest(flash_kde(good[, 1], bandwidth = "sj", weights = 1:20), "lscv")
+  nearest(flash_kde(good[, 1], bandwidth = "sj", weights = 1:20), "plugin")
   nearest(flash_kde(good, bandwidth = "Silvermann"), "silverman")
   nearest(flash_kde(good, backend = "gpu"), "cuda")
   expect_no_match(tryCatch(flash_kde(good, "histogram"), error = conditionMessage), "nearest")
@@ -214,7 +214,7 @@ test_that("weights by the name of a column, and missing values under na.fail, ar
 test_that("unknown names are refused and the known ones listed", {
   expect_argument_error(flash_kde(good, estimator = "histogram"), "estimator")
   expect_error(flash_kde(good, estimator = "histogram"), "sdkde.*kde.*laplace")
-  expect_argument_error(flash_kde(good, bandwidth = "plugin"), "bandwidth")
+  expect_argument_error(flash_kde(good, bandwidth = "rule"), "bandwidth")
   for (wrong in list("tpu", NA_character_, c("cpu", "cuda"), 1, list("cpu"), character())) {
     expect_argument_error(flash_kde(good, bandwidth = 1, backend = wrong), "backend")
     expect_argument_error(kernel_sum(good, bandwidth = 1, backend = wrong), "backend")

@@ -67,6 +67,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    pairs <- function(...) utils::modifyList(list(x = x, L = L, factor = plain, ratio = FALSE), list(...))
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -142,6 +143,15 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_debias", of(NULL, NULL, L), L, control),
       native("ffi_debias", of(x, NULL, L), NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), NULL, control),
+      native("ffi_pair_moments", x, 0L, control),
+      native("ffi_pair_moments", pairs(), 4L, control),
+      native("ffi_pair_moments", pairs(), NULL, control),
+      native("ffi_pair_moments", pairs(factor = 1), 0L, control),
+      native("ffi_pair_moments", pairs(L = diag(3)), 0L, control),
+      native("ffi_pair_moments", pairs(weights = 1), 0L, control),
+      native("ffi_pair_moments", pairs(floor = 1), 0L, control),
+      native("ffi_pair_moments", pairs(wide = 1), 2L, control),
+      native("ffi_pair_moments", pairs(wide = c(1, 1), factor = c(1, 1, 0)), 2L, control),
       native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
       native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
       native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),

@@ -1,0 +1,332 @@
+# The choice of a bandwidth: which rows are looked at, which structure, which factor.
+#
+# A shape of H is found by the leave-one-out likelihood of the plain estimate, whose gradient is known, in every
+# structure, and the structure by what the likelihood gains over what its parameters let it gain by chance. Then the
+# factor of all columns is found by the criterion of the estimator. First on few rows, from a scan, then on more from
+# there; on all rows where that fits the budget, else as a mean over several samples.
+
+# What finds the factor once the shape is known, c(criterion, estimator); NULL: the criterion of the shape has.
+FACTOR_CRITERIA <- list(
+  auto = list(kde = c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace")),
+  lcv = list(kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace")),
+  lscv = list(kde = NULL, laplace = c("lscv", "laplace")),
+  scv = list(kde = NULL),
+  plugin = list(kde = NULL)
+)
+
+# What a gain of the likelihood by chance is, in parameters over rows, measured on real and simulated data; a gain
+# below `TIE` is none.
+PENALTY <- 3
+TIE <- 0.002
+
+# As many rows as a scan needs, and a search that begins anew.
+SCAN_ROWS <- 500
+
+# list(bandwidth, stats), of checked points. `options`: a list of criterion, structure, rows, seconds and start.
+choose_bandwidth <- function(points, weights, estimator, options, run) {
+  name_stage(run, "Selecting the bandwidth")
+  data <- clean_points(points, weights)
+  factor <- FACTOR_CRITERIA[[options$criterion]][[estimator]]
+  search <- list(
+    criterion = options$criterion, estimator = estimator, factor = factor, rate = bandwidth_rate(estimator, data$d),
+    run = run, tally = new_tally(run)
+  )
+  plan <- plan_rows(data, search, options)
+  batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
+  search$structures <- wanted_structures(batches[[1]], options$structure)
+  first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
+  found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
+  last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
+  if (plan$all_rows && plan$rows < nrow(data$x)) {
+    whole <- polish_factor(search_criterion(data, search), last$L, step = 0.15)
+    last[names(whole)] <- whole
+  }
+  last$se <- factor_error(found, batches, data, plan, search)
+  last$L <- first$calm * last$L
+  last$trace$factor <- last$trace$factor / first$calm
+  last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
+  list(bandwidth = finished(last, data, search), stats = search$tally$stats())
+}
+
+# ---- rows -------------------------------------------------------------------------------------
+
+# list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
+# them. By what a nominal core takes for all pairs, never by a clock: the choice is the same on every machine.
+plan_rows <- function(data, search, options) {
+  n <- nrow(data$x)
+  passes <- shape_passes(data$d, options$structure)
+  affordable <- floor(sqrt(0.4 * options$seconds / (passes * pair_seconds(data$d))))
+  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
+  if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
+  values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run$tol)
+  all_rows <- is.null(options$rows) && values <= options$seconds
+  list(rows = rows, batches = if (all_rows) 1 else min(4, floor(n / rows)), all_rows = all_rows)
+}
+
+# Seconds of a nominal core for a pair of points and for a value of the criterion: the sums of pairs, or where there are
+# fast ones, those in time linear in the points. (inst/bench/NOTES.md)
+pair_seconds <- function(d) (1 + d / 8) / 4e8
+
+pass_seconds <- function(n, d, measure, tol) {
+  by_pairs <- n^2 * pair_seconds(d)
+  if (measure[2] == "sdkde" || measure[1] %in% c("scv", "plugin")) return(3 * by_pairs)
+  linear <- if (d <= 3 && tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
+  min(by_pairs, linear)
+}
+
+# About so many values of the criterion a search takes; gradients count as two.
+shape_passes <- function(d, structure) {
+  moves <- if (structure == "auto") "full" else BANDWIDTH_STRUCTURES[[structure]]$moves
+  20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, 16))
+}
+
+# By what the bandwidth changes from a sample to more rows.
+carried <- function(from, to, rate) (from$n / to$n)^rate
+
+# ---- structures -------------------------------------------------------------------------------
+
+# Those to try, of which one is taken. As many parameters as a tenth of the rows, and squares of d up to 16 columns.
+wanted_structures <- function(data, structure) {
+  if (structure != "auto") return(structure)
+  d <- data$d
+  if (d == 1) return("scaled")
+  c(
+    "scaled", if (can_sphere(data)) "sphered", if (d <= data$n / 10) "diagonal",
+    if (d <= 16 && free_parameters("full", d) <= data$n / 10) "full"
+  )
+}
+
+# A covariance matrix of few rows knows each of them too well to be judged by it.
+can_sphere <- function(data) {
+  if (free_parameters("full", data$d) > data$n / 2) return(FALSE)
+  tryCatch(is.matrix(covariance_root(data)), flashkernel_error_argument = \(e) FALSE)
+}
+
+# The shape of the first sample: a list with, for each structure, list(L, value, converged).
+search_shapes <- function(batch, structures, start, search) {
+  criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
+  coarse <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS))
+  if (is.null(coarse)) {
+    before <- NULL
+  } else {
+    before <- search_shapes(coarse, structures, start, search)
+    shrink <- carried(coarse, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
+    before <- lapply(before, \(found) shrink * found$L)
+  }
+  scanned <- function(name) {
+    if (!is.null(before[[name]])) return(polish_factor(criterion, before[[name]]))
+    base <- if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
+    scan_factor(criterion, reference_factor(batch) * base)
+  }
+  found <- list()
+  simple <- intersect(c("scaled", "scalar", "sphered"), structures)
+  if (length(simple) == 0) simple <- c("scaled", if ("full" %in% structures && can_sphere(batch)) "sphered")
+  for (name in simple) found[[name]] <- scanned(name)
+  for (name in intersect(c("diagonal", "full"), structures)) {
+    moves <- BANDWIDTH_STRUCTURES[[name]]$moves
+    starts <- c(list(before[[name]]), lapply(found[starting_points(name)], `[[`, "L"))
+    found[[name]] <- descend_from(criterion, starts[lengths(starts) > 0], moves, all = is.null(before))
+  }
+  found
+}
+
+starting_points <- function(structure) if (structure == "full") c("diagonal", "sphered", "scaled") else "scaled"
+
+# From all starts, or from the best of them.
+descend_from <- function(criterion, starts, moves, all) {
+  if (moves == "full" && all) starts <- starts[seq_len(min(2, length(starts)))]
+  if (!all) starts <- starts[which.min(vapply(starts, criterion$value, 0))]
+  found <- lapply(starts, \(L) minimise_factor(criterion, L, moves))
+  found[[which.min(vapply(found, `[[`, 0, "value"))]]
+}
+
+# In units of the columns' spread, a little less than what Silverman's rule says.
+reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
+
+# The structure whose likelihood is largest less what its parameters gain by chance; among equals the simplest, as
+# they are in order.
+pick_structure <- function(found, batch) {
+  free <- vapply(names(found), \(name) free_parameters(BANDWIDTH_STRUCTURES[[name]]$moves, batch$d), 0)
+  scores <- -vapply(found, `[[`, 0, "value") - PENALTY * free / batch$n
+  list(name = names(found)[scores >= max(scores) - TIE][1], scores = scores, free = free)
+}
+
+# ---- samples ----------------------------------------------------------------------------------
+
+# Shape, structure and factor of the first sample.
+search_batch <- function(batch, search, start) {
+  found <- search_shapes(batch, search$structures, start, search)
+  wanted <- found[intersect(search$structures, names(found))]
+  picked <- pick_structure(wanted, batch)
+  shape <- wanted[[picked$name]]
+  shape$structure <- picked$name
+  shape$path <- data.frame(
+    structure = names(wanted), parameters = unname(picked$free), loglik = -unname(vapply(wanted, `[[`, 0, "value")),
+    score = unname(picked$scores)
+  )
+  own_factor(own_shape(shape, batch, search), batch, search)
+}
+
+# By a criterion of its own, a shape is only where it starts.
+own_shape <- function(shape, batch, search) {
+  if (search$criterion %in% c("auto", "lcv") || !is.null(search$factor)) return(shape)
+  criterion <- search$tally$criterion(search$criterion, batch, search$estimator)
+  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4, size = 10)
+  moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
+  if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
+  replace(shape, names(found), found)
+}
+
+# A scan on few rows, then near there; where the shape came by this criterion, near there alone.
+own_factor <- function(shape, batch, search) {
+  shape$shape <- shape$L
+  if (is.null(search$factor)) {
+    found <- polish_factor(search_criterion(batch, search), shape$L)
+  } else {
+    near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
+    found <- search_factor(batch, near, search)
+  }
+  shape$calm <- calm_factor(shape$shape, batch, search)
+  shape$heavy <- if (search$estimator == PLAIN_ESTIMATOR) shape$shape[1] / found$L[1] else 1 / shape$calm
+  replace(shape, names(found), found)
+}
+
+# The likelihood of an SD-KDE oversmooths where tails are heavy as that of the plain estimate does: what the censored
+# one takes off there is taken off here.
+calm_factor <- function(L, batch, search) {
+  if (search$criterion != "auto" || !identical(search$factor[2], "sdkde")) return(1)
+  min(1, polish_factor(search$tally$criterion("csl", batch, PLAIN_ESTIMATOR), L)$L[1] / L[1])
+}
+
+search_factor <- function(batch, near, search) {
+  if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
+    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4, size = 10))
+  }
+  coarse <- sample_of(batch, seq_len(SCAN_ROWS))
+  shrink <- carried(coarse, batch, search$rate)
+  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10)
+  found <- polish_factor(search_criterion(batch, search), shrink * first$L)
+  first$trace$factor <- first$trace$factor * shrink * first$L[1] / found$L[1]
+  replace(found, "trace", list(rbind(first$trace, found$trace)))
+}
+
+# Another sample, from where the first ended.
+search_again <- function(batch, first, search) {
+  moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
+  own <- is.null(search$factor) && search$criterion != "lcv"
+  criterion <- if (own) search_criterion(batch, search) else search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
+  search_near <- if (moves == "scalar") polish_factor else \(criterion, L) minimise_factor(criterion, L, moves)
+  found <- search_near(criterion, first$shape)
+  if (is.null(search$factor)) return(found)
+  ratio <- first$L[1] / first$shape[1]
+  polish_factor(search_criterion(batch, search), ratio * found$L)
+}
+
+# c(criterion, estimator) of the factor, of the shape where it has none of its own.
+search_measure <- function(search) if (is.null(search$factor)) c(search$criterion, search$estimator) else search$factor
+
+search_criterion <- function(data, search) {
+  measure <- search_measure(search)
+  search$tally$criterion(measure[1], data, measure[2])
+}
+
+# The mean of the logs of diagonals, and of what is below them in units of these.
+mean_factor <- function(factors) {
+  if (length(factors) == 1) return(factors[[1]])
+  d <- nrow(factors[[1]])
+  diagonals <- vapply(factors, diagonal, numeric(d))
+  top <- exp(rowMeans(log(matrix(diagonals, d))))
+  rest <- lapply(factors, \(L) L / rep(diagonal(L), each = d))
+  (Reduce(`+`, rest) / length(factors)) * rep(top, each = d)
+}
+
+# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
+# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows.
+factor_error <- function(found, batches, data, plan, search) {
+  if (length(found) > 1) {
+    logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)
+    return(stats::sd(logs) / sqrt(length(logs)))
+  }
+  batch <- batches[[1]]
+  size <- floor(min(nrow(batch$x), 2000) / 5)
+  if (size < 40 || batch$n < 100) return(NA_real_)
+  logs <- vapply(1:5, \(part) {
+    rows <- sample_of(batch, (part - 1) * size + seq_len(size))
+    near <- found[[1]]$L / carried(rows, batch, search$rate)
+    log(polish_factor(search_criterion(rows, search), near)$L[1] / near[1])
+  }, 0)
+  n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
+  stats::sd(logs) * (size / n)^(data$d / (2 * (data$d + 4)))
+}
+
+# ---- result -----------------------------------------------------------------------------------
+
+# In the units of the points, discrete columns smoothed by at least their rounding: a lattice of width w adds the
+# variance w^2 / 12, and from an sd of w / 2 on its points are no modes.
+finished <- function(last, data, search) {
+  H <- tcrossprod(data$unit * last$L)
+  width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
+  raised <- pmax(diagonal(H) + width^2 / 12, width^2 / 4)
+  last$columns <- cbind(data$columns, raised = raised > 1.02 * diagonal(H))
+  if (any(width > 0)) diag(H) <- raised
+  last$copies <- data$copies
+  last$convergence <- as.integer(!last$converged)
+  last$evaluations <- search$tally$count()
+  last <- in_own_units(last, sum(log(data$unit)), search_measure(search)[1])
+  # the likelihood wants a factor for the tails that no middle would
+  last$heavy <- search$criterion == "auto" && last$heavy > 1.5
+  last$score <- if (identical(search$factor[2], "sdkde")) SCORE_RATIO
+  new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
+}
+
+# Values of criteria as of the points as they came, whose density is that of the points in units of the columns' spread
+# over exp(log_unit); but the censored likelihood, whose bump is in such units.
+in_own_units <- function(last, log_unit, name) {
+  last$path[c("loglik", "score")] <- last$path[c("loglik", "score")] - log_unit
+  own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
+  last$trace$value <- own(last$trace$value)
+  last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
+  last
+}
+
+# In the form in which flash_kde() takes it.
+as_structured <- function(H, structure, names) {
+  d <- nrow(H)
+  if (d > 1 && structure %in% c("sphered", "full")) {
+    dimnames(H) <- if (!is.null(names)) list(names, names)
+    return(H)
+  }
+  sds <- sqrt(diagonal(H))
+  if (structure == "scalar") max(sds) else stats::setNames(sds, if (d > 1) names)
+}
+
+# A bandwidth from which to start, as the shape at factor 1.
+scaled_start <- function(start, data) {
+  if (is.null(start)) return(NULL)
+  as_bandwidth(start, data$d, "start", colnames(data$x))$L / data$unit / reference_factor(data)
+}
+
+# Criteria, with what was computed by all of them.
+new_tally <- function(run) {
+  made <- list()
+  evaluations <- 0
+  counted <- function(f) {
+    force(f)
+    function(...) {
+      evaluations <<- evaluations + 1
+      f(...)
+    }
+  }
+  list(
+    criterion = function(name, data, estimator) {
+      criterion <- new_criterion(name, data, estimator, run)
+      made <<- c(made, criterion$stats)
+      criterion$value <- counted(criterion$value)
+      criterion$gradient <- counted(criterion$gradient)
+      criterion$rows <- nrow(data$x)
+      criterion
+    },
+    count = \() evaluations,
+    stats = function() Reduce(add_stats, Filter(length, lapply(made, \(stats) stats())))
+  )
+}

@@ -1,0 +1,189 @@
+# What selectors see of the data. The same rows in another order give the same bits: rows are put into an order that
+# they alone decide, as if drawn at random, so that the first m of them are a random sample.
+
+# What every selector starts from: points of positive weight, checked, with their spread.
+selector_data <- function(x, weights) {
+  x <- check_points(x, "x")
+  weights <- check_weights(weights, nrow(x))
+  check_spread(x, "x", weights)
+  new_selector_data(x, weights)
+}
+
+new_selector_data <- function(x, weights) {
+  if (!is.null(weights)) weights <- relative_to_largest(weights)
+  if (!is.null(weights) && any(weights == 0)) {
+    x <- x[weights > 0, , drop = FALSE]
+    weights <- weights[weights > 0]
+  }
+  list(
+    x = x, weights = weights, n = effective_size(weights, nrow(x)), d = ncol(x), sds = weighted_sds(x, weights)
+  )
+}
+
+# The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what
+# was rounded away put back, columns in units of their spread (`unit`), and
+# - centre, scale: the medians and the spread of the columns in these units
+# - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
+# - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
+#   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
+# - copies: how many rows were merged
+clean_points <- function(x, weights) {
+  data <- new_selector_data(x, weights)
+  dimnames(data$x) <- list(NULL, colnames(x))
+  used <- nrow(data$x)
+  data <- in_own_order(data)
+  data <- merge_copies(data)
+  data$copies <- used - nrow(data$x)
+  runs <- lapply(seq_len(data$d), \(k) rle(sort(data$x[, k])))
+  data$columns <- describe_columns(runs, colnames(x))
+  for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
+  data$unit <- column_scales(data)
+  centre <- column_medians(data)
+  for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
+  data$sds <- weighted_sds(data$x, data$weights)
+  data$centre <- numeric(data$d)
+  data$scale <- rep(1, data$d)
+  data$row_weights <- judge_weights(data$weights)
+  data
+}
+
+# ---- order ------------------------------------------------------------------------------------
+
+# A number in [0, 1) for every row, the same for equal rows.
+row_keys <- function(x) .Call(ffi_row_keys, x)
+
+# By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told
+# apart by how many of them came before, and so are interchangeable.
+in_own_order <- function(data) {
+  keys <- row_keys(vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x))))
+  if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
+  if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
+  sample_of(data, order(keys))
+}
+
+# Equal numbers have the same rank, and the next larger ones the next.
+dense_rank <- function(column) {
+  order <- order(column)
+  sorted <- column[order]
+  replace(numeric(length(column)), order, cumsum(c(1, sorted[-1] != sorted[-length(sorted)])))
+}
+
+# 1 for the first of equal numbers, 2 for the second, ...
+occurrence <- function(keys) {
+  order <- order(keys)
+  replace(numeric(length(keys)), order, sequence(rle(keys[order])$lengths))
+}
+
+sample_of <- function(data, rows) {
+  data$x <- data$x[rows, , drop = FALSE]
+  data$weights <- data$weights[rows]
+  data$row_weights <- judge_weights(data$weights)
+  data$n <- effective_size(data$weights, nrow(data$x))
+  data
+}
+
+# ---- ties -------------------------------------------------------------------------------------
+
+# The width of the rounding: the numbers are multiples of it but for a shift. NA where they are none, or hardly any is
+# there twice. `runs`: the sorted numbers, of rle().
+lattice_width <- function(runs) {
+  grain <- column_grain(runs)
+  if (grain == 0) return(NA_real_)
+  steps <- diff(runs$values) / grain
+  off <- abs(steps - round(steps)) > 0.02 | steps < 0.5
+  if (mean(off) > 0.01) NA_real_ else grain
+}
+
+# How close values of a column come that repeats them; 0: it does not.
+column_grain <- function(runs) {
+  if (length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
+  stats::quantile(diff(runs$values), 0.05, names = FALSE, type = 1)
+}
+
+# Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
+# equal are not: among them rounding four times as wide makes several times as many pairs of equal rows.
+merge_copies <- function(data) {
+  keys <- row_keys(data$x)
+  equal <- equal_pairs(keys)
+  if (equal == 0) return(data)
+  coarse <- vapply(seq_len(data$d), \(k) {
+    grain <- column_grain(rle(sort(data$x[, k])))
+    if (grain == 0) data$x[, k] else floor((data$x[, k] - min(data$x[, k])) / (4 * grain) + 0.125)
+  }, numeric(nrow(data$x)))
+  if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(data)
+  group <- match(keys, keys)
+  first <- which(group == seq_along(group))
+  totals <- rowsum(if (is.null(data$weights)) rep(1, length(keys)) else data$weights, group)[, 1]
+  data$weights <- unname(totals)[order(as.integer(names(totals)))]
+  merged <- sample_of(replace(data, "weights", list(NULL)), first)
+  merged$weights <- if (any(data$weights != data$weights[1])) relative_to_largest(data$weights)
+  merged$n <- effective_size(merged$weights, length(first))
+  merged
+}
+
+equal_pairs <- function(keys) {
+  lengths <- rle(sort(keys))$lengths
+  sum(lengths * (lengths - 1)) / 2
+}
+
+# Equal numbers apart: those of a lattice over its width, others over about half as wide an interval as holds as many
+# other numbers.
+spread_column <- function(column, runs, width, k) {
+  if (!is.na(width)) return(column + width * row_noise(length(column), k))
+  if (all(runs$lengths == 1)) return(column)
+  order <- order(column)
+  sorted <- column[order]
+  n <- length(sorted)
+  last <- cumsum(runs$lengths)
+  first <- last - runs$lengths + 1
+  below <- sorted[ifelse(first > runs$lengths, first - runs$lengths, NA)]
+  above <- sorted[ifelse(last + runs$lengths <= n, last + runs$lengths, NA)]
+  widest <- pmax(runs$values - sorted[1], sorted[n] - runs$values)
+  reach <- pmin(runs$values - below, above - runs$values, widest, na.rm = TRUE)
+  reach[runs$lengths == 1] <- 0
+  column[order] <- sorted + rep(reach, runs$lengths) * row_noise(n, k)[order]
+  column
+}
+
+# n numbers in [-1/2, 1/2) for column k, always the same ones.
+row_noise <- function(n, k) row_keys(cbind(as.double(seq_len(n)), k)) - 0.5
+
+# A spike: a value of more than 2% of the rows, and of ten times as many as others have.
+describe_columns <- function(runs, names) {
+  n <- sum(runs[[1]]$lengths)
+  most <- vapply(runs, \(own) which.max(own$lengths), 0L)
+  columns <- data.frame(
+    column = if (is.null(names)) paste0("x", seq_along(runs)) else names,
+    distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
+    value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
+  )
+  columns$spike <- columns$share > 0.02 & columns$share * columns$distinct > 10
+  columns$few <- columns$distinct < min(20, n / 4)
+  columns
+}
+
+# ---- weights and spread ------------------------------------------------------------------------
+
+# A heavy row counts as ever as a centre; as a judge of the estimate no more than ten usual ones, or it would choose
+# the bandwidth alone. Of sum 1.
+judge_weights <- function(weights) {
+  if (is.null(weights)) return(NULL)
+  judges <- pmin(weights, 10 * stats::median(weights))
+  judges / sum(judges)
+}
+
+column_medians <- function(data) {
+  vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, 0.5), 0)
+}
+
+# min(sd, IQR / 1.34); where the quartiles are close together for that, as of a column of spikes, what wider quantiles
+# of a normal column say, else the sd.
+column_scales <- function(data) {
+  vapply(seq_len(data$d), \(k) {
+    sd <- weighted_sds(data$x[, k, drop = FALSE], data$weights)
+    at <- weighted_quantile(data$x[, k], data$weights, c(0.01, 0.05, 0.25, 0.75, 0.95, 0.99))
+    spread <- (at[6:4] - at[1:3]) / c(4.65, 3.29, 1.34)
+    if (spread[3] > 0.1 * sd) return(min(sd, spread[3]))
+    c(spread[2:1][spread[2:1] > 0], sd)[1]
+  }, 0)
+}

@@ -1,0 +1,297 @@
+# Criteria of a bandwidth H = L L', to be minimised, with their gradients. All are sums over pairs of points
+# (R/moments.R). For any F = c sum a_ij k_ij, c the kernel's height, the change of F where L becomes L(I + E), E lower
+# triangular, is the product of E with the lower triangle of
+#
+#   c (sum a_ij k_ij u u' - I sum a_ij k_ij),   u = L^-1 (x_i - x_j):
+#
+# one d x d matrix, of which a diagonal L needs the diagonal, and a factor of all columns the trace.
+
+# list(name, value, gradient, stats): value(L), a number; gradient(L, structure), list(value, E) with E of the structure
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle); stats(), those of all sums so far.
+#
+# `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
+# (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
+#
+# - lcv: likelihood cross-validation, of any estimator, with a floor for what is far from all others. Of the debiased
+#   ones and where sums are to a tolerance, the gradient is by differences.
+# - csl: the same censored towards the tails, for the plain estimate.
+# - lscv: least-squares cross-validation, of the plain and of the Laplace-corrected, signed estimate.
+# - bcv2, scv, plugin: biased and smoothed cross-validation and the plug-in estimate of the asymptotic error, for the
+#   plain estimate.
+new_criterion <- function(name, data, estimator, run) {
+  data <- judged(data)
+  tally <- NULL
+  pass <- function(L, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
+    found <- moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
+    count(found$stats)
+    found
+  }
+  count <- function(stats) tally <<- if (is.null(tally)) stats else add_stats(tally, stats)
+  of <- if (estimator == PLAIN_ESTIMATOR) "" else estimator
+  evaluate <- switch(paste0(name, of),
+    lcv = likelihood(data, pass),
+    lcvsdkde = debiased_likelihood(data, sdkde_at_half, run, count),
+    lcvlaplace = debiased_likelihood(data, laplace_loo, run, count),
+    csl = censored_likelihood(data, pass),
+    lscv = least_squares_error(data, pass),
+    lscvlaplace = signed_least_squares(data, pass),
+    bcv2 = biased_error(data, pass),
+    scv = smoothed_error(data, pass, run, count),
+    plugin = plugin_error(data, run, count)
+  )
+  value <- \(L) evaluate(L, "none")$value
+  exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
+  gradient <- function(L, structure) {
+    if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
+    found <- evaluate(L, if (structure == "full") "full" else "diagonal")
+    shaped <- switch(structure, scalar = \(E) sum(trace_of(E)), diagonal = trace_of, lower_triangle)
+    list(value = found$value, E = shaped(found$E))
+  }
+  list(name = name, value = value, gradient = gradient, stats = \() tally)
+}
+
+# With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
+judged <- function(data) {
+  n <- nrow(data$x)
+  data$w <- if (is.null(data$weights)) rep(1, n) else data$weights
+  data$others <- if (is.null(data$weights)) rep(n - 1, n) else leave_out(data$weights)
+  data$v <- if (is.null(data$row_weights)) rep(1 / n, n) else data$row_weights
+  data$total <- sum(data$w)
+  data
+}
+
+# A change E is a d x d matrix, or its diagonal alone.
+trace_of <- function(E) if (is.matrix(E)) diagonal(E) else E
+
+lower_triangle <- function(E) {
+  E[upper.tri(E)] <- 0
+  E
+}
+
+# E minus s on its diagonal; NULL where there is none.
+less_on_diagonal <- function(E, s) {
+  if (is.null(E)) return(NULL)
+  if (is.matrix(E)) E - diagonal_matrix(rep(s, nrow(E)), nrow(E)) else E - s
+}
+
+# By central differences, whose step suits sums with an error of 1e-6.
+difference_gradient <- function(value, L, structure, step = 5e-3) {
+  d <- nrow(L)
+  slope <- function(E) (value(L + step * L %*% E) - value(L - step * L %*% E)) / (2 * step)
+  if (structure == "scalar") return(slope(diagonal_matrix(rep(1, d), d)))
+  at <- if (structure == "diagonal") cbind(seq_len(d), seq_len(d)) else which(lower.tri(diag(d), diag = TRUE), TRUE)
+  slopes <- apply(at, 1, \(place) slope(`[<-`(matrix(0, d, d), rbind(place), 1)))
+  if (structure == "diagonal") slopes else `[<-`(matrix(0, d, d), at, slopes)
+}
+
+# ---- likelihood -----------------------------------------------------------------------------------
+
+log_floor_of <- function(data) log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
+
+# Value and change of -sum v log(f + g), f without the row, g the floor.
+log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
+  log_unit <- log_kernel_norm(L) - log(data$others)
+  floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
+  found <- pass(L, v, moments, floor = floor)
+  s <- sum(v * ifelse(found$S > 0, found$S / (found$S + floor), 0))
+  E <- if (moments != "none") -less_on_diagonal(found$M, s)
+  list(value = -sum(v * log_add(log(found$S) + log_unit, log_floor)), E = E)
+}
+
+likelihood <- function(data, pass) {
+  log_floor <- log_floor_of(data)
+  \(L, moments) log_likelihood_loss(data, log_floor, data$v, L, moments, pass)
+}
+
+# The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
+SCORE_RATIO <- 0.5
+
+sdkde_at_half <- function(x, weights, L, run) sdkde_loo(x, weights, L, run, score_L = sqrt(SCORE_RATIO) * L)
+
+debiased_likelihood <- function(data, loo_sums, run, count) {
+  log_floor <- log_floor_of(data)
+  function(L, moments) {
+    sums <- loo_sums(data$x, data$weights, L, run)
+    count(sums$stats)
+    list(value = -sum(data$v * log_add(sums$log_sum + log_kernel_norm(L) - log(data$others), log_floor)))
+  }
+}
+
+# With a bump a(x) of lambda robust spreads at the medians: a log(f) where a is near 1, and in the tails, where no f of
+# one bandwidth is good, only log(1 - the integral of a f): the right share of mass out there.
+censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
+  log_floor <- log_floor_of(data)
+  z <- sweep(data$x, 2, data$centre)
+  spread <- lambda * data$scale
+  a <- exp(-rowSums(sweep(z, 2, spread, "/")^2) / 2)
+  function(L, moments) {
+    near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, pass)
+    A <- chol2inv(chol(diagonal_matrix(spread^2, data$d) + tcrossprod(L)))
+    Y <- z %*% A
+    p <- exp(-rowSums(z * Y) / 2 + sum(log(spread)) + determinant(A)$modulus[1] / 2)
+    rest <- pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
+    near$value <- near$value - sum(data$v * (1 - a) * log(rest))
+    if (moments == "none") return(near)
+    b <- data$v * (1 - a) / (rest * data$others)
+    e <- data$w * (sum(b) - b) * p
+    change <- crossprod(L, (crossprod(Y, e * Y) - A * sum(e)) %*% L)
+    near$E <- near$E + if (moments == "diagonal") diagonal(change) else change
+    near
+  }
+}
+
+# ---- least squares --------------------------------------------------------------------------------
+
+# The integral of f^2, of the kernel of 2H with every point's own term, less 2 sum v f.
+least_squares_error <- function(data, pass) {
+  wide <- data$w / data$total^2
+  v <- data$v / data$others
+  function(L, moments) {
+    found <- pass(L, v, moments, wide = wide)
+    signed_difference(L, found$S, found$M, found$S_wide, found$M_wide, v, wide, sum(wide * data$w))
+  }
+}
+
+# `own`: the sum of the points' own terms.
+signed_difference <- function(L, S, M, S_wide, M_wide, v, wide, own) {
+  near <- exp(log_kernel_norm(L))
+  far <- exp(log_kernel_norm(sqrt(2) * L))
+  s <- sum(v * S)
+  s_wide <- own + sum(wide * S_wide)
+  list(
+    value = far * s_wide - 2 * near * s,
+    E = if (!is.null(M)) far * less_on_diagonal(M_wide, s_wide) - 2 * near * less_on_diagonal(M, s)
+  )
+}
+
+# The same of the corrected kernel; its square is that of 2H times the polynomial `wide_factor`.
+signed_least_squares <- function(data, pass) {
+  d <- data$d
+  wide <- data$w / data$total^2
+  v <- data$v / data$others
+  factor <- ESTIMATORS$laplace$factor(d)
+  wide_factor <- c((d + 2) * (d + 8) / 16, -(d + 6) / 4, 1 / 4)
+  function(L, moments) {
+    near <- pass(L, v, moments, factor = factor)
+    far <- pass(sqrt(2) * L, wide, moments, factor = wide_factor)
+    signed_difference(L, near$S, near$M, far$S, far$M, v, wide, wide_factor[1] * sum(wide * data$w))
+  }
+}
+
+# ---- asymptotic error -------------------------------------------------------------------------------
+
+# The integrated variance of the estimate; its change is minus itself.
+variance_term <- function(L, n) exp(log_kernel_norm(sqrt(2) * L)) / n
+
+# The squared bias by the kernels of H themselves, without the points' own terms.
+biased_error <- function(data, pass) {
+  d <- data$d
+  v <- data$v / data$others
+  factor <- c(d * (d + 2), -4 * (d + 2), 4)
+  function(L, moments) {
+    found <- pass(L, v, moments, factor = factor)
+    variance <- variance_term(L, data$n)
+    height <- exp(log_kernel_norm(L)) / 4
+    s <- sum(v * found$S)
+    E <- if (moments != "none") less_on_diagonal(height * less_on_diagonal(found$M, s), variance)
+    list(value = variance + height * s, E = E)
+  }
+}
+
+# The squared bias by kernels of a pilot bandwidth: sum of phi_{2H + 2G} - 2 phi_{H + 2G} + phi_{2G}. 2G is the pilot of
+# the plug-in estimate, which this comes to for small H.
+smoothed_error <- function(data, pass, run, count) {
+  pilot <- NULL
+  # sum of phi_A over all pairs and its change, A = `times` H + 2G.
+  term <- function(L, times, moments) {
+    R <- if (times == 0) pilot$L else t(chol(times * tcrossprod(L) + tcrossprod(pilot$L)))
+    found <- pass(R, data$v, moments)
+    s <- sum(data$v * (found$S + data$w))
+    height <- exp(log_kernel_norm(R)) / data$total
+    if (moments == "none") return(list(value = height * s))
+    B <- forwardsolve(R, L)
+    list(value = height * s, E = times * height * crossprod(B, less_on_diagonal(found$M, s) %*% B))
+  }
+  function(L, moments) {
+    if (is.null(pilot)) {
+      pilot <<- pilot_bandwidth(data, run, count)
+      pilot$value <<- term(L, 0, "none")$value
+    }
+    asked <- if (moments == "none") "none" else "full"
+    two <- term(L, 2, asked)
+    one <- term(L, 1, asked)
+    variance <- variance_term(L, data$n)
+    E <- if (moments != "none") less_on_diagonal(two$E - 2 * one$E, variance)
+    list(value = variance + two$value - 2 * one$value + pilot$value, E = E)
+  }
+}
+
+# (vec H)' psi_4 (vec H) / 4 for the squared bias, psi_4 the mean over all pairs of the fourth derivatives of the kernel
+# of the pilot bandwidth. Once these are known any H costs nothing.
+plugin_error <- function(data, run, count) {
+  bias <- NULL
+  function(L, moments) {
+    if (is.null(bias)) bias <<- squared_bias(data, pilot_bandwidth(data, run, count), run, count)
+    variance <- variance_term(L, data$n)
+    B <- forwardsolve(bias$L, L)
+    squared <- bias$at(tcrossprod(B))
+    E <- 2 * crossprod(B, squared$slope %*% B)
+    list(value = variance + squared$value, E = if (moments != "none") less_on_diagonal(E, variance))
+  }
+}
+
+# list(L, at): at(H), list(value, slope), of H relative to L L' of the pilot; slope, of its elements.
+squared_bias <- function(data, pilot, run, count) {
+  d <- data$d
+  found <- pair_moments(data$x, pilot$L, data$weights, data$v, moments = "order4", run = run)
+  count(found$stats)
+  s <- sum(data$v * (found$S + data$w))
+  M <- found$M
+  fourth <- matrix(found$fourth, d^2)
+  height <- exp(log_kernel_norm(pilot$L)) / (4 * data$total)
+  at <- function(H) {
+    contracted <- matrix(fourth %*% as.vector(H), d)
+    trace <- sum(diagonal(H))
+    HM <- H %*% M
+    squares <- sum(H * contracted) - 2 * trace * sum(H * M) - 4 * sum(H * HM) + s * (trace^2 + 2 * sum(H^2))
+    slope <- less_on_diagonal(
+      2 * contracted - 2 * trace * M - 4 * (HM + t(HM)) + 4 * s * H, 2 * sum(H * M) - 2 * s * trace
+    )
+    list(value = height * squares, slope = height * slope)
+  }
+  list(L = pilot$L, at = at)
+}
+
+# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as a
+# multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal data.
+pilot_bandwidth <- function(data, run, count) {
+  P <- spread_root(data)
+  d <- data$d
+  eighth <- (4 * pi)^(-d / 2) * prod(d + c(0, 2, 4, 6)) / 16
+  g6 <- pilot_factor(data, 3, eighth)
+  # the third Laplacian is g^-6 (q^3 - 3 (d + 4) q^2 + 3 (d + 2) (d + 4) q - d (d + 2) (d + 4)) times the kernel. Of
+  # q/2, f - f' is what is multiplied by q, and the trace of its moments the sum.
+  by_q <- c(3 * (d + 2) * (d + 4), -6 * (d + 4), 4)
+  linear <- by_q[2] + 2 * by_q[3]
+  f <- c(by_q[1] + linear, linear, by_q[3])
+  higher <- pair_moments(data$x, g6 * P, data$weights, data$v, moments = "diagonal", factor = f, run = run)
+  plain <- pair_moments(data$x, g6 * P, data$weights, data$v, run = run)
+  count(add_stats(higher$stats, plain$stats))
+  s <- sum(data$v * (plain$S + data$w))
+  sixth <- (sum(higher$M) - d * (d + 2) * (d + 4) * s) * (2 * pi)^(-d / 2) * g6^(-d - 6) / data$total
+  list(L = pilot_factor(data, 2, sixth) * P)
+}
+
+# For the mean of m Laplacians, of which that of one more is known, in units of the spread.
+pilot_factor <- function(data, m, next_mean) {
+  d <- data$d
+  (2 * (2 * pi)^(-d / 2) * prod(d + 2 * (seq_len(m) - 1)) / (data$n * abs(next_mean)))^(1 / (d + 2 * m + 2))
+}
+
+# P, robust spreads of the columns with the correlations of what lies within three of them, if these have a factor.
+spread_root <- function(data) {
+  z <- sweep(sweep(data$x, 2, data$centre), 2, data$scale, "/")
+  correlation <- stats::cov.wt(pmin(pmax(z, -3), 3), data$w / data$total, cor = TRUE)$cor
+  upper <- tryCatch(chol(correlation), error = \(e) diag(data$d))
+  data$scale * t(upper)
+}

@@ -1,0 +1,50 @@
+/* Moments of pairs, in the three phases of glue.h. */
+#include "../core/moments.h"
+
+#include "ffi.h"
+
+static const double *numbers_or_null(SEXP list, const char *name, int64_t n) {
+  SEXP x = r_element(list, name);
+  return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)n, name);
+}
+
+/* job: list(x, L, weights, row_weights, floor, wide, factor, ratio), order: 0 .. 3 of enum fk_moments. */
+SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
+  struct fk_moments_task task = {.x = r_points(r_element(job, "x"), "x")};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int64_t n = task.x.n, d = task.x.d;
+  int asked = Rf_asInteger(order);
+  r_opts(control, &opts, &stats);
+  if (asked < FK_MOMENTS_NONE || asked > FK_MOMENTS_ORDER4) Rf_error("`order` must be from 0 to 3");
+  task.order = (enum fk_moments)asked;
+  task.chol = r_factor(r_element(job, "L"), d);
+  task.weights = r_weights(r_element(job, "weights"), n);
+  task.row_weights = numbers_or_null(job, "row_weights", n);
+  task.floor = numbers_or_null(job, "floor", n);
+  task.wide_weights = numbers_or_null(job, "wide", n);
+  task.ratio = r_flag(r_element(job, "ratio"));
+  const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
+  for (int i = 0; i < 3; i++) task.factor[i] = factor[i];
+  if (task.wide_weights && (factor[0] != 1 || factor[1] != 0 || factor[2] != 0))
+    Rf_error("`wide` is of the kernel without a factor");
+
+  const char *const names[] = {"S", "M", "S_wide", "M_wide", "fourth"};
+  int64_t count = fk_moments_count(d, task.order);
+  const int64_t lengths[] = {n, count, task.wide_weights ? n : 0, task.wide_weights ? count : 0,
+                             asked == FK_MOMENTS_ORDER4 ? fk_moments_fourth(d) : 0};
+  double **const results[] = {&task.sums, &task.moments, &task.wide_sums, &task.wide_moments, &task.fourth};
+  SEXP values[5];
+  for (int i = 0; i < 5; i++) {
+    values[i] = PROTECT(r_vector(lengths[i]));
+    *results[i] = lengths[i] > 0 ? REAL(values[i]) : NULL;
+  }
+
+  fk_pair_moments(&task, &opts, &stats, &err);
+
+  r_finish(&err);
+  SEXP result = r_result(&stats, 5, names, values);
+  UNPROTECT(5);
+  return result;
+}
