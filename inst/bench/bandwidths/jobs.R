@@ -1,9 +1,11 @@
 # Jobs in processes of their own, each for `limit` seconds at most.
 
-# Calls done(job, value) for each of `jobs` as work(job) ends; value is an error where it failed, died or took longer.
-# No job is begun after `stop_at` seconds. Returns how many were not.
+# Calls done(job, value) for each row of `jobs` as work(job) ends; value is an error where it failed, died or took
+# longer. No job is begun after `stop_at` seconds. Returns how many were not.
 run_jobs <- function(jobs, work, done, cores, limit, stop_at) {
   running <- list()
+  begun <- 0
+  more <- \() begun < nrow(jobs) && clock() < stop_at
   began <- proc.time()[["elapsed"]]
   clock <- \() proc.time()[["elapsed"]] - began
   finish <- function(k, value) {
@@ -12,10 +14,10 @@ run_jobs <- function(jobs, work, done, cores, limit, stop_at) {
     suppressWarnings(parallel::mccollect(one$process))
     done(one$job, value)
   }
-  while (length(running) > 0 || (length(jobs) > 0 && clock() < stop_at)) {
-    while (length(running) < cores && length(jobs) > 0 && clock() < stop_at) {
-      job <- jobs[[1]]
-      jobs <- jobs[-1]
+  while (length(running) > 0 || more()) {
+    while (length(running) < cores && more()) {
+      begun <- begun + 1
+      job <- as.list(jobs[begun, ])
       process <- parallel::mcparallel(tryCatch(work(job), error = identity), mc.set.seed = FALSE)
       running[[as.character(process$pid)]] <- list(process = process, job = job, since = clock())
     }
@@ -28,5 +30,5 @@ run_jobs <- function(jobs, work, done, cores, limit, stop_at) {
       finish(pid, simpleError(paste("over", limit, "s")))
     }
   }
-  length(jobs)
+  nrow(jobs) - begun
 }

@@ -3,13 +3,10 @@
 
 # ---- this package -----------------------------------------------------------------------------------
 
-# Does this build's function have the argument, and the argument the choice? So one list serves builds before and
-# after a change.
-offers <- function(fun, argument = NULL, choice = NULL) {
+# Has this build the function, and the function the argument? So one list serves builds before and after a change.
+offers <- function(fun, argument = NULL) {
   fun <- get0(fun, asNamespace("flashkernel"))
-  if (is.null(fun) || is.null(argument)) return(!is.null(fun))
-  found <- formals(fun)[argument]
-  argument %in% names(formals(fun)) && (is.null(choice) || choice %in% as.character(found[[1]]))
+  !is.null(fun) && all(argument %in% names(formals(fun)))
 }
 
 # bw_lcv() and others on 2,000 rows, as flash_kde() takes them.
@@ -107,7 +104,8 @@ find_peers <- function() {
     if (there) found <<- c(found, peers) else left_out <<- c(left_out, needs)
   }
   add("stats", list(
-    "5 folds" = five_folds, "bw.nrd0" = on_a_line(stats::bw.nrd0), "bw.SJ" = on_a_line(stats::bw.SJ), "bw.ucv" = on_a_line(stats::bw.ucv)
+    "5 folds" = five_folds, "bw.nrd0" = on_a_line(stats::bw.nrd0), "bw.SJ" = on_a_line(stats::bw.SJ),
+    "bw.ucv" = on_a_line(stats::bw.ucv)
   ))
   add("KernSmooth", list("KernSmooth dpik" = on_a_line(\(x) KernSmooth::dpik(x))))
   add("ks", list(
