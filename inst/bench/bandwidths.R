@@ -179,7 +179,8 @@ simulated_rows <- rows[!rows$real, ]
 mine <- setdiff(unique(rows$selector), names(peers))
 defaults <- grep("^(sdkde|kde|laplace)( adaptive)?( \\(.*\\))?$", mine, value = TRUE)
 shown <- c(
-  defaults, grep("^(sdkde|kde) (lcv )?full", mine, value = TRUE), "ks Hpi", "5 folds", "sklearn", "bw.SJ", "statsmodels cv_ml"
+  defaults, grep("^(sdkde|kde) (lcv )?full", mine, value = TRUE), "ks Hpi", "5 folds", "sklearn", "bw.SJ",
+  "statsmodels cv_ml"
 )
 shown <- intersect(shown, rows$selector)
 if (nrow(real) > 0) {

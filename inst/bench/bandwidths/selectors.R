@@ -9,20 +9,15 @@ offers <- function(fun, argument = NULL) {
   !is.null(fun) && all(argument %in% names(formals(fun)))
 }
 
-# bw_lcv() and others on 2,000 rows, as flash_kde() takes them.
-few_rows <- function(fun) {
-  named <- if (offers(fun, "rows")) "rows" else "subsample"
-  if (offers(fun, named)) stats::setNames(list(2000), named)
-}
-
-# A fit by the selector `fun` with the structure.
+# A fit by the selector `fun` with the structure; on 2,000 rows, as flash_kde() takes them, where all are the default.
 chosen_by <- function(fun, estimator, structure) {
   force(fun)
   force(estimator)
   force(structure)
   \(x) {
-    own <- if (offers(fun, "estimator")) list(estimator = estimator)
-    arguments <- c(list(x, structure = structure), few_rows(fun), own)
+    arguments <- list(x, structure = structure)
+    if (offers(fun, "estimator")) arguments$estimator <- estimator
+    if (offers(fun, "subsample")) arguments$subsample <- 2000
     flash_kde(x, estimator, bandwidth = do.call(fun, arguments, envir = asNamespace("flashkernel")))
   }
 }
@@ -49,6 +44,7 @@ OURS <- local({
   for (fun in c("bw_lscv", "bw_scv", "bw_plugin")) for (structure in c("scaled", "diagonal", "full")) {
     add(paste("kde", sub("bw_", "", fun), structure), chosen_by(fun, "kde", structure), offers(fun))
   }
+  add("laplace lscv full", chosen_by("bw_lscv", "laplace", "full"), offers("bw_lscv", "estimator"))
   add("kde scott", \(x) flash_kde(x, "kde", bandwidth = bw_scott(x, "kde")))
   structure(found, left_out = left_out)
 })
