@@ -14,6 +14,8 @@
 #
 #   density   mean log density of held-out rows, less the truth's where that is known (nats)
 #   spread    the same with held-out rows spread within their rounding: no gain by sitting on values that repeat
+#   floored   spread, of the estimate with a millionth of a Cauchy density mixed in: a few rows that are far from all
+#             others decide the two means above, and lose some 15 nats here
 #   error     integrated squared error over the integral of f^2, in closed form
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
@@ -107,18 +109,23 @@ measure <- function(job) {
   }
   base <- if (is.null(points$truth)) 0 else mean(points$truth$log_density(points$test))
   row$density <- mean(log_density_of(fit, points$test)) - base
-  row$spread <- mean(log_density_of(fit, points$spread)) - base
+  spread <- log_density_of(fit, points$spread)
+  row$spread <- mean(spread) - base
+  row$floored <- mean(log_with_floor(spread, points$x, points$spread)) - base
   row$error <- if (is.null(points$truth)) NA_real_ else integrated_error(fit, points$truth)
   row
 }
 
 # ---- files ----------------------------------------------------------------------------------------------
 
-COLUMNS <- c("set", "real", "d", "n", "split", "selector", "seconds", "density", "spread", "error", "failure")
+MEASURED <- c("seconds", "density", "spread", "floored", "error")
+COLUMNS <- c("set", "real", "d", "n", "split", "selector", MEASURED, "failure")
 file_of <- function(label) file.path(out, paste0(label, ".csv"))
 read_rows <- function(file, columns) {
   if (!file.exists(file)) return(stats::setNames(data.frame(matrix(NA, 0, length(columns))), columns))
-  utils::read.csv(file, colClasses = c(failure = "character"))
+  found <- utils::read.csv(file, colClasses = c(failure = "character"))
+  found[setdiff(columns, names(found))] <- NA_real_
+  found[columns]
 }
 append_row <- function(file, row) {
   there <- file.exists(file)
@@ -127,8 +134,6 @@ append_row <- function(file, row) {
 PEER_COLUMNS <- c("peer", "points", "set", "n", "split", "seconds", "failure", "H")
 known_peers <- read_rows(file_of("peers"), PEER_COLUMNS)
 cell_key <- \(rows) paste(rows$set, rows$n, rows$split, rows$selector, sep = "\r")
-
-MEASURED <- c("seconds", "density", "spread", "error")
 
 keep <- function(job, value) {
   if (is.character(value)) return(invisible())
@@ -184,11 +189,8 @@ shown <- c(
 )
 shown <- intersect(shown, rows$selector)
 if (nrow(real) > 0) {
-  for (loss in c("density", "spread")) {
-    cat(
-      "## Held-out rows", if (loss == "spread") ", spread within their rounding",
-      " (paired standard errors of the difference to the first column)\n\n", sep = ""
-    )
+  for (loss in c("density", "spread", "floored")) {
+    cat("## Held-out rows, ", loss, " (paired standard errors of the difference to the first column)\n\n", sep = "")
     table_of_sets(real, loss, shown)
     cat("Beside the best peer of each cell:\n\n")
     table_of_wins(real, loss, mine, names(peers))
@@ -201,8 +203,8 @@ if (nrow(simulated_rows) > 0) {
     cat("d =", d, "\n\n")
     table_of_errors(simulated_rows[simulated_rows$d == d, ])
   }
-  cat("## Simulated: log density of fresh points, beside the best peer of each cell\n\n")
-  table_of_wins(simulated_rows, "density", mine, names(peers))
+  cat("## Simulated: floored log density of fresh points, beside the best peer of each cell\n\n")
+  table_of_wins(simulated_rows, "floored", mine, names(peers))
 }
 cat("## Seconds of a processor for a selection and a fit, median\n\n")
 table_of_seconds(rows)

@@ -8,6 +8,17 @@ log_density_of <- function(fit, y) {
   pmax(value, stats::predict(plain, y, type = "log_density") + log(1e-3), na.rm = TRUE)
 }
 
+# log of the estimate with a millionth of a Cauchy density of the points x mixed in, at rows y where its log is `value`.
+log_with_floor <- function(value, x, y) {
+  spread <- apply(x, 2, stats::IQR) / 1.34
+  spread <- ifelse(spread > 0, spread, apply(x, 2, stats::sd))
+  q <- rowSums(sweep(sweep(y, 2, apply(x, 2, stats::median)), 2, spread, "/")^2)
+  d <- ncol(x)
+  far <- lgamma((d + 1) / 2) - (d + 1) / 2 * (log(pi) + log1p(q)) - sum(log(spread)) + log(1e-6)
+  top <- pmax(value, far)
+  top + log(exp(value - top) + exp(far - top))
+}
+
 # The integral of (estimate - f)^2 over that of f^2, in closed form; for densities that are no mixture its middle term
 # by 20,000 quantiles. NA where there are too many pairs.
 integrated_error <- function(fit, truth) {

@@ -1,4 +1,5 @@
-# Tables of the rows that were measured: set, d, n, split, selector, seconds, density, spread, error, failure.
+# Tables of the rows that were measured: set, d, n, split, selector, seconds, density, spread, floored, error,
+# failure.
 
 markdown <- function(table) {
   if (is.null(table)) return(cat("none\n\n"))
