@@ -12,12 +12,20 @@ markdown <- function(table) {
 
 format_short <- function(x) ifelse(is.na(x), "", formatC(x, digits = 3, format = "g"))
 
-# Means over splits of the selectors that did all that any did in a cell; a matrix with a row for each split.
+# The losses of a cell, a row for each split and a column for each selector, without gaps: of selectors that never
+# failed, those with so many splits that most numbers are left. An unfinished run has more splits of some than of
+# others.
 cell_splits <- function(rows, loss) {
+  failed <- rows$selector[!is.na(rows$failure) | !is.finite(rows[[loss]])]
+  rows <- rows[!rows$selector %in% failed, ]
   wide <- tapply(rows[[loss]], rows[c("split", "selector")], mean)
-  whole <- colSums(is.finite(wide)) == max(colSums(is.finite(wide)))
-  wide <- wide[, whole, drop = FALSE]
-  wide[rowSums(!is.finite(wide)) == 0, , drop = FALSE]
+  counts <- colSums(!is.na(wide))
+  without_gaps <- \(least) {
+    kept <- wide[, counts >= least, drop = FALSE]
+    kept[rowSums(is.na(kept)) == 0, , drop = FALSE]
+  }
+  choices <- lapply(sort(unique(counts), decreasing = TRUE), without_gaps)
+  if (length(choices) == 0) wide else choices[[which.max(lengths(choices))]]
 }
 
 paired_se <- function(difference) stats::sd(difference) / sqrt(length(difference))
@@ -42,6 +50,7 @@ table_of_sets <- function(rows, loss, columns) {
     }
     failed <- setdiff(intersect(columns, cells[[name]]$selector[!is.na(cells[[name]]$failure)]), here)
     text[failed] <- "failed"
+    if (ncol(splits) == 0) return(NULL)
     data.frame(`set, n` = name, splits = nrow(splits), as.list(text), check.names = FALSE)
   })
   markdown(do.call(rbind, lines))
