@@ -124,7 +124,7 @@ start_index <- function(rows, start) {
 fit_squared <- function(system, problem, spec) {
   centred <- centred_response(problem)
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
-  solved <- solve_normal(system, moments_of(system, centred$y), spec, watch$each, watched_save(spec, watch))
+  solved <- solve_normal(system, response_moments(system, centred$y), spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
   c(watched_result(watch, centred$intercept, solved, solved$coefficients), list(jitter = solved$jitter))
 }

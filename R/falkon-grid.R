@@ -10,17 +10,18 @@ HALVES_STEP <- 2^-17
 
 # A point is moved by up to 2^-18 of a bandwidth in each coordinate.
 on_halves <- function(points, L) {
-  middle <- colMeans(points)
-  u <- t(points) - middle
-  # R's own BLAS takes seconds for what is a factor a column
-  sds <- if (all(L[lower.tri(L)] == 0)) diag(L)
-  u <- if (is.null(sds)) forwardsolve(L, u) else u / sds
   # what the device's scale has beside sqrt(log2(e)) for the bits that tensor cores cut
   scale <- sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24))
-  u <- round(u * scale / HALVES_STEP) * HALVES_STEP / scale
-  moved <- t((if (is.null(sds)) L %*% u else sds * u) + middle)
-  dimnames(moved) <- dimnames(points)
-  moved
+  settle <- \(u) round(u * scale / HALVES_STEP) * HALVES_STEP / scale
+  middle <- colMeans(points)
+  if (any(L[lower.tri(L)] != 0)) {
+    moved <- t(L %*% settle(forwardsolve(L, t(points) - middle)) + middle)
+    dimnames(moved) <- dimnames(points)
+    return(moved)
+  }
+  # R's own BLAS takes seconds for what is a factor a column
+  for (k in seq_along(middle)) points[, k] <- L[k, k] * settle((points[, k] - middle[k]) / L[k, k]) + middle[k]
+  points
 }
 
 # By what the products of a fit will be computed.

@@ -19,7 +19,7 @@ coefficients_of <- function(system, beta) apply_factors(system$preconditioner, b
 preconditioned <- function(system, alpha) apply_factors(system$preconditioner, alpha, c("T", "A"))
 
 # K' W y / n of residuals y, n x t, of which the right-hand side is A^-T T^-T: one sweep over all rows.
-moments_of <- function(system, y) {
+response_moments <- function(system, y) {
   rows_normal(system$rows, system$centers, NULL, y, system$weights, system$run)$product / system$n
 }
 
