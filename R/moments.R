@@ -97,7 +97,9 @@ engine_side <- function(x, L, weights, row_weights, floor, moments, ratio, facto
   }
   Y <- t(forwardsolve(L, t(x) - colMeans(x)))
   if (nrow(x) <= 20000 && cancels(Y, sources, r, S) > 1e-7 * sum(v)) return(NULL)
-  second <- second_moments(sources, Y, S, r, run)
+  resolved <- resolve_control(run, nrow(x), nrow(x), ncol(x))
+  on_tensor_cores <- resolved$backend == "cuda" && resolved$precision != "double"
+  second <- (if (on_tensor_cores) moments_by_scores else second_moments)(sources, Y, S, r, run)
   M <- if (moments == "diagonal") diagonal(second$M) else second$M
   list(S = S, M = M, stats = add_stats(sums$stats, second$stats))
 }
@@ -118,5 +120,26 @@ second_moments <- function(sources, Y, S, r, run) {
   sums <- kernel_sum_of(sources, NULL, cbind(w * Y, r), run, as_matrix = TRUE)
   cross <- crossprod(r * Y, sums$sums[, seq_len(d), drop = FALSE])
   M <- crossprod(Y, (r * (S + w) + w * sums$sums[, d + 1]) * Y) - cross - t(cross)
-  list(M = M, stats = sums$stats)
+  list(M = unname(M), stats = sums$stats)
+}
+
+# The same by scores: y_j y_j' - y_j y_i' - ... falls into sums of differences, - sum_i r_i y_i s_i' - sum_j w_j y_j t_j'
+# with s_i = sum_j w_j k (y_j - y_i) and t_j = sum_i r_i k (y_i - y_j). Nothing as large as |y|^2 cancels, so that
+# single precision will do, and tensor cores take a second where doubles of d + 1 columns take ten.
+moments_by_scores <- function(sources, Y, S, r, run) {
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  there <- shift_sums(sources, S, run)
+  back <- sum_sources(sources$points, r, sources$L, plan = new_plan())
+  sums <- log_sum(back, NULL, PLAIN_FACTOR, TRUE, run)
+  here <- shift_sums(back, exp(sums$log_abs), run)
+  M <- -crossprod(Y, r * there$sums) - crossprod(Y, w * here$sums)
+  list(M = unname(M + t(M)) / 2, stats = add_stats(add_stats(there$stats, sums$stats), here$stats))
+}
+
+# list(sums, stats): sum_{j != i} w_j k_ij (y_j - y_i), n x d, of points whose sums of w_j k_ij are S.
+shift_sums <- function(sources, S, run) {
+  found <- score_sum(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], TRUE, NULL, run)
+  sums <- S * found$score %*% sources$L
+  sums[S == 0, ] <- 0
+  list(sums = sums, stats = found$stats)
 }

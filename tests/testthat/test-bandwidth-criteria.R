@@ -239,3 +239,20 @@ test_that("the likelihood of an SD-KDE leaves each point out of a score of half 
   expect_true(is.finite(criterion$gradient(L, "scalar")$E))
   expect_identical(criterion$stats()$pairs > 0, TRUE)
 })
+
+test_that("moments by scores are those of the pairs", {
+  for (d in c(1, 3, 6)) {
+    x <- with_fixed_seed(matrix(rnorm(600 * d), 600), d)
+    x[600, ] <- 100 # alone
+    w <- with_fixed_seed(runif(600), 7)
+    r <- with_fixed_seed(runif(600) * (runif(600) > 0.1), 8)
+    L <- diag(0.5, d) + 0.1 * lower.tri(diag(d))
+    run <- criteria_run()
+    for (weights in list(NULL, w)) {
+      wanted <- pair_moments(x, L, weights, r, NULL, "full", run = run)
+      Y <- t(forwardsolve(L, t(x) - colMeans(x)))
+      found <- moments_by_scores(sum_sources(x, weights, L, plan = new_plan()), Y, wanted$S, r, run)
+      expect_equal(found$M, wanted$M, tolerance = 1e-10)
+    }
+  }
+})
