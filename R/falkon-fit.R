@@ -68,6 +68,7 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
+  warn_imprecise(system, solved$coefficients, problem$y, spec)
   c(solved, list(
     centers = system$centers$points, center_index = chosen$index, merged = chosen$merged,
     columns = system$centers, seconds = clock("iterations")
@@ -78,6 +79,7 @@ fit_by_centers <- function(problem, spec, run) {
 system_of <- function(problem, chosen, spec, run) {
   rows <- problem$rows
   points <- chosen$points
+  run <- run_of_fit(rows, nrow(points), run)
   by <- products_by(rows, nrow(points), spec, run)
   if (uses_halves(by, spec$kernel) && is.matrix(points)) points <- on_halves(points, spec$L)
   centers <- falkon_centers(points, spec$L, spec$kernel)

@@ -24,6 +24,41 @@ on_halves <- function(points, L) {
   points
 }
 
+# ---- precision --------------------------------------------------------------------------------
+
+# Responses without noise want a small lambda, and then coefficients so large that what single precision lacks of the
+# kernels is more than what is to be fitted (bike: errors of 0.03 and of 300, by the split). So `precision` "auto" is
+# double on GPUs, too, where that costs some milliseconds a product; beyond, the fit looks at what is lost.
+FIT_PAIRS_IN_DOUBLE <- 5e9
+
+run_of_fit <- function(rows, m, run) {
+  few <- as.double(rows$n) * m <= FIT_PAIRS_IN_DOUBLE
+  if (run$precision == "auto" && few) replace(run, "precision", "double") else run
+}
+
+# What a fit in single precision misses at some rows for that alone, beside the spread of the response, or as a link.
+IMPRECISE <- 0.02
+ROWS_TO_LOOK_AT <- 200
+
+warn_imprecise <- function(system, coefficients, y, spec) {
+  rows <- system$rows
+  by <- products_by(rows, system$centers$m, spec, system$run)
+  if (by$backend != "cuda" || by$precision == "double" || !inherits(rows, "rows_dense")) return(invisible())
+  some <- rows_take(rows, evenly(rows$n, min(rows$n, ROWS_TO_LOOK_AT)))
+  link <- \(precision) {
+    run <- replace(system$run, c("backend", "precision", "tol"), list("cuda", precision, 0))
+    kernel_sum_of(system$centers$sources, some, coefficients, run, as_matrix = TRUE)$sums
+  }
+  lost <- sqrt(colMeans((link(by$precision) - link("double"))^2))
+  lost <- max(if (spec$loss == "squared") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
+  if (isTRUE(lost <= IMPRECISE)) return(invisible())
+  warning(
+    "coefficients are so large that products in single precision are off by ", format(lost, digits = 2),
+    if (spec$loss == "squared") " of the response", ": choose a larger `lambda`, or flash_control(precision = \"double\")",
+    call. = FALSE
+  )
+}
+
 # By what the products of a fit will be computed.
 products_by <- function(rows, m, spec, run) {
   if (inherits(rows, "rows_sparse")) return(list(backend = "cpu", precision = "double"))

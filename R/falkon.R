@@ -44,8 +44,9 @@
 #' **Precision**: the preconditioner is computed in double, but for its second factor beside products in single
 #' precision on GPUs, from some 16,000 centres on: that comes from tensor cores, with the digits of single precision,
 #' which changes how fast iterations converge by next to nothing, and the solution not at all. Products with the kernel
-#' matrix are in double on the CPU and, by default, in single precision with short sums in double on GPUs, which
-#' suffices down to the error of the method itself; `flash_control(precision = "double")` asks for more. To factorise
+#' matrix are in double and, by default on GPUs beyond 5e9 pairs of rows and centres, in single precision with short sums
+#' in double: what a fit loses by that is looked at, and a warning tells where it matters.
+#' `flash_control(precision = "double")` asks for more. To factorise
 #' the centres' kernel matrix a `jitter` is added to its diagonal, first 1e-13 `m` (1e-10 `m` in single precision), and
 #' a hundred times as much where that is not enough, or where conjugate gradients stall; the fit tells. In single
 #' precision on GPUs the centres are moved by up to a millionth of a bandwidth, to where tensor cores can hold them.
