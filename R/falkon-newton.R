@@ -155,6 +155,7 @@ link_at_centers <- function(model, point) {
 # columns: all are one vector here.
 newton_direction <- function(model, point, mu, max_iter) {
   P <- model$preconditioner
+  u <- NULL # what the last direction does to the link
   slope <- class_loss("slope", point$f, model$y, model$run)
   product <- rows_normal(model$rows, model$centers, NULL, slope, model$weights, model$run)$product
   gradient <- apply_factors(P, product / model$n, "T^-T") + mu * point$beta
