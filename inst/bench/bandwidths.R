@@ -24,32 +24,27 @@ for (part in c("mixtures", "densities", "sets", "losses", "selectors", "jobs", "
 }
 options(flashkernel.progress = FALSE, flashkernel.threads = 1)
 
-arguments <- commandArgs(TRUE)
-option <- function(name, default) {
-  at <- match(paste0("--", name), arguments)
-  if (is.na(at)) default else arguments[at + 1]
-}
 numbers <- \(text) as.numeric(strsplit(text, ",", fixed = TRUE)[[1]])
-size <- match.arg(option("size", "small"), c("small", "full"))
+size <- match.arg(option("--size", "small"), c("small", "full"))
 full <- size == "full"
-out <- option("out", "bandwidths-out")
-label <- option("label", "this")
-beside <- strsplit(option("beside", ""), ",", fixed = TRUE)[[1]]
-limit <- as.numeric(option("limit", if (full) 300 else 60))
+out <- option("--out", "bandwidths-out")
+label <- option("--label", "this")
+beside <- strsplit(option("--beside", ""), ",", fixed = TRUE)[[1]]
+limit <- as.numeric(option("--limit", if (full) 300 else 60))
 job_limit <- \() limit
 python <- Sys.getenv("PYTHON", "python3")
 dir.create(out, showWarnings = FALSE, recursive = TRUE)
 
 # ---- what is measured ---------------------------------------------------------------------------------
 
-chosen <- \(names, what) grep(option(what, "."), names, value = TRUE)
-splits <- seq_len(as.integer(option("splits", if (full) 30 else 3)))
+chosen <- \(names, what) grep(option(paste0("--", what), "."), names, value = TRUE)
+splits <- seq_len(as.integer(option("--splits", if (full) 30 else 3)))
 own <- OURS[chosen(names(OURS), "selectors")]
 peers <- find_peers()
 for (name in c(attr(OURS, "left_out"), attr(peers, "left_out"))) cat("not there, left out:", name, "\n")
 peers <- peers[chosen(names(peers), "peers")]
 
-sets <- read_sets(chosen(names(SETS), "sets"), option("data", file.path("..", "shared", "data")))
+sets <- read_sets(chosen(names(SETS), "sets"), option("--data", file.path("..", "shared", "data")))
 families <- unlist(lapply(if (full) c(1, 2, 3, 4, 6, 8, 12, 20) else c(1, 2, 4), densities_of, all = full), FALSE)
 names(families) <- vapply(families, `[[`, "", "name")
 families <- families[chosen(names(families), "families")]
@@ -57,9 +52,9 @@ families <- lapply(families, \(density) replace(density, "square", density$squar
 
 cells <- function() {
   cross <- \(names, n, real) expand.grid(set = names, n = numbers(n), real = real, stringsAsFactors = FALSE)
-  of_sets <- cross(names(sets), option("n", if (full) "500,2000,8000,16000" else "500,2000"), TRUE)
+  of_sets <- cross(names(sets), option("--n", if (full) "500,2000,8000,16000" else "500,2000"), TRUE)
   room <- vapply(sets, \(set) nrow(set$x) - held_out(set), 0)
-  of_families <- cross(names(families), option("n", if (full) "1e2,5e2,2e3,1e4,1e5,1e6" else "100,500,2000"), FALSE)
+  of_families <- cross(names(families), option("--n", if (full) "1e2,5e2,2e3,1e4,1e5,1e6" else "100,500,2000"), FALSE)
   found <- rbind(of_sets[of_sets$n <= room[of_sets$set], ], of_families)
   found[order(found$n), ]
 }
@@ -163,7 +158,7 @@ if (!"--tables" %in% arguments) {
   jobs <- jobs[order(jobs$split), ]
   cat(nrow(jobs), "jobs,", nrow(done), "rows there\n")
   left <- run_jobs(
-    jobs, measure, keep, as.integer(option("cores", "2")), limit, as.numeric(option("budget", "Inf"))
+    jobs, measure, keep, as.integer(option("--cores", "2")), limit, as.numeric(option("--budget", "Inf"))
   )
   if (left > 0) cat(left, "jobs not begun\n")
 }
