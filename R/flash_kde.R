@@ -180,7 +180,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, na.action = getOption("na.action"), control = NULL, ...) {
+                              seconds = 5, adaptive = FALSE, na.action = getOption("na.action"), control = NULL,
+                              ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -192,7 +193,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   points <- check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, weights = weights, na.action = na.action
+    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -235,7 +236,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, control = NULL, ...) {
+                              seconds = 5, adaptive = FALSE, control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -243,7 +244,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, asked = asked
+    rows = rows, seconds = seconds, adaptive = adaptive, asked = asked
   )
 }
 
