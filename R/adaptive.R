@@ -8,6 +8,9 @@ FACTOR_STEP <- 2^(1 / 4)
 # No factor above this, and none below its inverse.
 MOST_FACTOR <- 30
 
+# Abramson's factors go by a density of a bandwidth so much larger, whose noise is less: measured (inst/bench/NOTES.md).
+PILOT <- 2
+
 # So many different factors of the user's own are taken as they are.
 MOST_CLASSES <- 64
 
@@ -17,10 +20,14 @@ MOST_CLASSES <- 64
 #' that of another: for the argument `adaptive` of [flash_kde()], which calls it where that is a name.
 #'
 #' @details
-#' `"abramson"`: \eqn{f_j \propto \hat p_{-j}(x_j)^{-\alpha}}{f_j ~ p_-j(x_j)^-alpha}, with the leave-one-out density of
-#' the fit. `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982); smaller ones are
-#' cautious. `"knn"`: \eqn{f_j}{f_j} proportional to the distance from point j to its k-th nearest neighbour, in
-#' coordinates where the bandwidth is the identity. Weights enter the densities, not the counts of neighbours.
+#' Factors are \eqn{f_j \propto \hat p(x_j)^{-\alpha}}{f_j ~ p(x_j)^-alpha}. For `"abramson"` p is the leave-one-out
+#' density with twice the sds of the fit: a smooth one, since its noise becomes noise of the factors. For `"knn"` it is
+#' the power -d of the distance from point j to its k-th nearest neighbour, in coordinates where the bandwidth is the
+#' identity, so that with `alpha = 1 / d` factors are as these distances (Breiman, Meisel and Purcell 1977). Weights
+#' enter the densities, not the counts of neighbours.
+#'
+#' `alpha = 1 / 2` removes the bias of order \eqn{h^2} (Abramson 1982). That counts for many points in few dimensions;
+#' on real data in three and more a smaller power gained more, so the default is the smaller of 1/2 and 1/d.
 #'
 #' Rounded data are spread over their lattice first, and copies of a row count as one, as for [bw_auto()]; the order
 #' of the rows does not matter. The geometric mean of the factors is about 1; they lie between 1/30 and 30, and are
@@ -29,7 +36,7 @@ MOST_CLASSES <- 64
 #'
 #' @param object A fit with one bandwidth, from [flash_kde()] with `estimator = "kde"`.
 #' @param method `"abramson"` or `"knn"`.
-#' @param alpha For `"abramson"`: the power, above 0 and up to 1.
+#' @param alpha The power, above 0 and up to 1. `NULL`: 1/2 in one and two dimensions, 1/d in d.
 #' @param k For `"knn"`: which neighbour. `NULL`: \eqn{\sqrt n}{sqrt(n)}, rounded.
 #' @returns A vector with a factor for each point of the fit.
 #' @inheritSection flash_kde Errors
@@ -44,14 +51,14 @@ MOST_CLASSES <- 64
 #' fit <- flash_kde(faithful, "kde")
 #' cautious <- adaptive_factors(fit, alpha = 1 / 4)
 #' flash_kde(faithful, adaptive = cautious)
-adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = 1 / 2, k = NULL) {
+adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
   if (!estimator_of(object)$adaptive || !is.null(object$adaptive)) {
     stop_argument("object", "must be a fit of estimator = \"kde\" with one bandwidth")
   }
   check_loo(object, "object")
-  method <- list(name = check_choice(method, ADAPTIVE_METHODS, "method"), alpha = check_power(alpha), k = k)
+  method <- list(name = check_choice(method, ADAPTIVE_METHODS, "method"), alpha = check_power(alpha, object$d), k = k)
   if (!is.null(k)) method$k <- check_count(k, "k", max = object$n - 1)
   check_spread(object$x, "object", object$weights)
   run <- search_run(start_run(fit_asked(object), "Adapting the bandwidth"), object$d)
@@ -61,7 +68,9 @@ adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = 1 / 
 
 ADAPTIVE_METHODS <- c("abramson", "knn")
 
-check_power <- function(alpha) {
+# The square root is too bold in more than two dimensions (inst/bench/NOTES.md).
+check_power <- function(alpha, d) {
+  if (is.null(alpha)) return(min(1 / 2, 1 / d))
   good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)
   if (!good) stop_argument("alpha", "must be a number above 0, 1 at most: found ", describe(alpha))
   as.double(alpha)
@@ -108,7 +117,7 @@ adapt_bandwidth <- function(data, main, adaptive, options, control, arg) {
   clean <- judged(clean_points(points, data$weights))
   L <- main$L / clean$unit
   if (is.character(adaptive)) {
-    found <- point_factors(clean, L, list(name = adaptive, alpha = 1 / 2), run)
+    found <- point_factors(clean, L, list(name = adaptive, alpha = check_power(NULL, clean$d)), run)
     record <- list(method = adaptive, factors = own_factors(found$factors, clean, points))
   } else {
     factors <- if (is.null(data$omitted)) adaptive else adaptive[-data$omitted]
@@ -135,8 +144,11 @@ n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(
 
 # list(factors, stats) of judged() rows, for a bandwidth of factor L. `method`: list(name, alpha, k).
 point_factors <- function(data, L, method, run) {
-  found <- if (method$name == "abramson") log_left_out(data, L, NULL, run)
-  width <- if (is.null(found)) log(neighbour_distances(data, L, method$k, run)) else -method$alpha * found$log_density
+  found <- switch(method$name,
+    abramson = log_left_out(data, PILOT * L, NULL, run),
+    knn = list(log_density = -data$d * log(neighbour_distances(data, L, method$k, run)))
+  )
+  width <- -method$alpha * found$log_density
   list(factors = on_lattice(width - sum(data$v * width)), stats = found$stats)
 }
 

@@ -124,9 +124,9 @@
 #'
 #' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
 #'   w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Factors
-#'   are small where points are many and large in the tails. `"abramson"` goes by the inverse square root of the
-#'   leave-one-out density with one bandwidth, `"knn"` by the distance to the \eqn{\sqrt n}{sqrt(n)}-th neighbour;
-#'   [adaptive_factors()] has both with other powers and neighbours, and what is done to both. Where `bandwidth`
+#'   are small where points are many and large in the tails: a power of the density there, of a pilot with one bandwidth
+#'   for `"abramson"`, by the distance to the \eqn{\sqrt n}{sqrt(n)}-th neighbour for `"knn"`. [adaptive_factors()] tells
+#'   more, and has them with other powers and neighbours. Where `bandwidth`
 #'   is chosen from the data, one number is chosen for all factors by leave-one-out likelihood, and `print()` tells
 #'   what the factors gain there over one bandwidth; a `bandwidth` that is given is taken as it is. Of your own factors
 #'   up to 64 different ones are taken as they are; more are rounded to powers of \eqn{2^{1/4}}{2^(1/4)}, from 1/30 to 30.

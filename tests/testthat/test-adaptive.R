@@ -141,12 +141,20 @@ test_that("Abramson's factors are powers of leave-one-out densities, rounded", {
   fit <- flash_kde(x, "kde", bandwidth = 0.4)
   for (alpha in c(0.25, 0.5)) {
     factors <- adaptive_factors(fit, alpha = alpha)
-    density <- predict(fit, type = "log_density", loo = TRUE)
+    density <- predict(flash_kde(x, "kde", bandwidth = 0.8), type = "log_density", loo = TRUE)
     near <- density > -10 # where the floor is not felt
     off <- log(factors[near]) + alpha * density[near]
     expect_lt(diff(range(off)), 1.01 * log(FACTOR_STEP))
     expect_lt(abs(mean(log(factors))), 0.1)
   }
+})
+
+test_that("factors by neighbours go by the distance to the k-th one", {
+  set.seed(6)
+  x <- matrix(stats::rt(600, 4), ncol = 3)
+  fit <- flash_kde(x, "kde", bandwidth = 0.4)
+  distance <- apply(as.matrix(stats::dist(x)), 1, \(row) sort(row)[8])
+  expect_lt(diff(range(log(adaptive_factors(fit, "knn", k = 7)) - log(distance))), 1.01 * log(FACTOR_STEP))
 })
 
 test_that("distances to the k-th neighbour are those of all pairs", {
