@@ -2,6 +2,9 @@
 # engine and every tolerance serves them.
 
 log_sum_by_classes <- function(sources, at, factor, loo, control) {
+  several <- any(sources$factors != sources$factors[1])
+  by_grid <- several && !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
+  if (by_grid) return(log_of_class_sums(sources, at, control))
   sum_classes(sources, at, loo, control, \(class, y, loo, control) log_sum(class, y, factor, loo, control))
 }
 
@@ -18,6 +21,25 @@ score_sum_by_classes <- function(sources, at, estimator, loo, names, control) {
 width_classes <- function(factors) {
   values <- sort(unique(factors))
   list(factors = values, rows = unname(split(seq_along(factors), match(factors, values))))
+}
+
+# As log_of_sums(), with the sums of all classes as one: what is far from the points of one class alone needs no
+# logarithm. It is summed again where the tolerance is more than a hundredth of the sum.
+log_of_class_sums <- function(sources, at, control) {
+  found <- sum_classes(sources, at, FALSE, control, \(class, y, loo, control) {
+    b <- if (is.null(class$weights)) rep(1, nrow(class$points)) else class$weights
+    part <- kernel_sum_of(sum_sources(class$points, NULL, class$L, plan = class$plan), y, b, control)
+    list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
+  })
+  low <- which(!(found$log_abs > max(found$log_abs) + log(100 * control$tol)))
+  if (length(low) > 0) {
+    rows <- (if (is.null(at)) sources$points else at)[low, , drop = FALSE]
+    again <- sum_classes(sources, rows, FALSE, control, \(class, y, loo, control) {
+      log_sum(class, y, PLAIN_FACTOR, FALSE, control)
+    })
+    found$log_abs[low] <- again$log_abs
+  }
+  found
 }
 
 # `sum_class(class, y, loo, control)` for the sources of each class at all targets, merged.
@@ -45,9 +67,19 @@ sum_classes <- function(sources, at, loo, control, sum_class) {
       sum_class(class, points, FALSE, control)
     }
     part$log_abs <- part$log_abs - sources$height * ncol(points) * log(classes$factors[i])
-    total <- if (is.null(total)) part else merge_parts(total, part)
+    total <- if (is.null(total)) part else merge_classes(total, part, control)
   }
   total
+}
+
+merge_classes <- function(a, b, control) {
+  merged <- merge_parts(a, b)
+  if (control$tol_type == "global") {
+    for (name in c("tol_achieved", "tol_bound")) merged$stats[[name]] <- a$stats[[name]] + b$stats[[name]]
+  }
+  # what the tolerance was needed for
+  if (a$stats$engine == "fast") merged$stats$engine <- "fast"
+  merged
 }
 
 # At all points: those of the class, its `rows`, are left out each of its own sum.

@@ -80,6 +80,12 @@ test_that("an estimate to a tolerance keeps it", {
   fit <- flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000))
   exact <- predict(fit, x[1:500, ])
   expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, engine = "fast") - exact)), 1e-3 * max(exact))
+  tails <- rbind(x[1:100, ], c(6, -5), c(40, 0))
+  wanted <- predict(fit, tails, type = "log_density")
+  expect_lt(max(abs(predict(fit, tails, type = "log_density", tol = 1e-3, engine = "fast") - wanted)), 0.01)
+  record <- diagnostics(update(fit, tol = 1e-3, engine = "fast"))$tolerance
+  expect_lt(record$bound, 1e-3)
+  expect_lte(record$achieved, record$bound)
   off <- predict(fit, x[1:500, ], tol = 1e-3, tol_type = "pointwise", engine = "fast") / exact - 1
   expect_lt(max(abs(off)), 1e-3)
   single <- predict(flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000), precision = "single"), x[1:500, ])
