@@ -1,8 +1,8 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of start_run();
-# `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of
+# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
   adaptive <- check_adaptive(options$adaptive, nrow(points))
@@ -30,15 +30,16 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
-# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record().
-new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL, adaptive = NULL) {
+# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record();
+# `record`: of an adaptive fit.
+new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL, record = NULL) {
   main <- bandwidths$main
   size <- dim(data$points)
   about <- list(
     call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = dimnames(data$points)[[2]],
     weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
-    search = main$search, adaptive = adaptive, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
-    variables = formula$variables, na.action = data$omitted
+    search = main$search, adaptive = record, debiased = debias$debiased, centred = debias$centred,
+    terms = formula$terms, variables = formula$variables, na.action = data$omitted
   )
   kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
   object <- c(about, control$asked, kept)

@@ -62,7 +62,8 @@ for (name in names(Filter(length, sets))) for (n in c(500, 2000)) {
     }
     c(nats - nats["lcv"], error - error["one"])
   }, numeric(14))
-  half <- nrow(found) / 2
-  cat(sprintf("%-12s %5d nats ", name, n), sprintf("%s %.3f ", rownames(found)[seq_len(half)], rowMeans(found)[seq_len(half)]))
-  cat(sprintf("(se %.3f) error ", stats::sd(found[3, ]) / sqrt(splits)), sprintf("%.2f", exp(rowMeans(found)[-seq_len(half)])), "\n")
+  nats <- seq_len(nrow(found) / 2)
+  mean <- rowMeans(found)
+  cat(sprintf("%-12s %5d nats ", name, n), sprintf("%s %.3f ", rownames(found)[nats], mean[nats]))
+  cat(sprintf("(se %.3f) error ", stats::sd(found[3, ]) / sqrt(splits)), sprintf("%.2f", exp(mean[-nats])), "\n")
 }

@@ -9,7 +9,8 @@ ref_adaptive <- function(x, y, H, factors, w = rep(1, nrow(x)), left_out = integ
   w <- w[keep] / sum(w[keep])
   terms <- height * exp(-q / 2)
   list(
-    density = sum(w * terms), score = colSums(-w * terms * t(solve(H, t(-difference))) / factors[keep]^2) / sum(w * terms),
+    density = sum(w * terms),
+    score = colSums(w * terms * t(solve(H, t(difference))) / factors[keep]^2) / sum(w * terms),
     se = sqrt(sum(w^2 * terms^2) - sum(w * terms)^2 * sum(w^2))
   )
 }
@@ -27,9 +28,9 @@ fit_case <- function(case, ...) flash_kde(case$x, bandwidth = case$H, adaptive =
 test_that("densities, scores and standard errors are those of kernels of their own width", {
   for (d in c(1, 2, 5)) for (weighted in c(FALSE, TRUE)) {
     case <- adaptive_case(d = d)
-    w <- if (weighted) case$w
-    fit <- fit_case(case, weights = w)
-    of <- \(part, y, ...) t(apply(y, 1, \(at) ref_adaptive(case$x, at, case$H, case$factors, if (weighted) w else rep(1, 40))[[part]]))
+    w <- if (weighted) case$w else rep(1, 40)
+    fit <- fit_case(case, weights = if (weighted) w)
+    of <- \(part, y) t(apply(y, 1, \(at) ref_adaptive(case$x, at, case$H, case$factors, w)[[part]]))
     expect_equal(predict(fit, case$y), as.vector(of("density", case$y)), tolerance = 1e-12)
     expect_equal(predict(fit), as.vector(of("density", case$x)), tolerance = 1e-12)
     expect_equal(predict(fit, case$y, se.fit = TRUE)$se.fit, as.vector(of("se", case$y)), tolerance = 1e-10)
