@@ -65,7 +65,7 @@ bandwidth_notes <- function(bandwidth) {
       listed("Few values: ", paste0(few$column, " has ", few$distinct), ", and a density says little.")
     },
     if (about$copies > 0) paste0("Copies: ", about$copies, " rows are others again, and were left out with them."),
-    if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails."
+    if (isTRUE(about$heavy)) "Heavy tails: no one bandwidth suits the middle and the tails; adaptive = TRUE may."
   )
 }
 

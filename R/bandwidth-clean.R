@@ -27,10 +27,12 @@ new_selector_data <- function(x, weights) {
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
+# - source: which rows of x these are
 clean_points <- function(x, weights) {
   data <- new_selector_data(x, weights)
   dimnames(data$x) <- list(NULL, colnames(x))
   used <- nrow(data$x)
+  data$source <- if (is.null(weights)) seq_len(used) else which(weights > 0)
   data <- in_own_order(data)
   data <- merge_copies(data)
   data$copies <- used - nrow(data$x)
@@ -79,6 +81,7 @@ sample_of <- function(data, rows) {
   data$weights <- data$weights[rows]
   data$row_weights <- judge_weights(data$weights)
   data$n <- effective_size(data$weights, nrow(data$x))
+  data$source <- data$source[rows]
   data
 }
 

@@ -45,13 +45,17 @@ select_bandwidth <- function(name, x, weights, estimator, options, control, arg)
 # As the function of this name does it, of the plain estimate where it has no other. NULL: without success.
 search_by_name <- function(name, x, weights, estimator, options, control) {
   if (!estimator %in% names(FACTOR_CRITERIA[[name]])) estimator <- PLAIN_ESTIMATOR
-  # bandwidths of a search need no more than this, whatever the sums of the fit are to be
+  found <- choose_bandwidth(x, weights, estimator, replace(options, "criterion", name), search_run(control, ncol(x)))
+  if (attr(found$bandwidth, "convergence") == 0) found
+}
+
+# Bandwidths need no more than this, whatever the sums of the fit are to be.
+search_run <- function(control, d) {
   asked <- if (control$asked$tol > 0) control$asked else replace(control$asked, "tol", TOLERANT_DEFAULTS$tol)
   if (identical(asked$engine, "exact")) asked$tol <- 0
-  run <- run_control(search_control(asked, ncol(x)))
+  run <- run_control(search_control(asked, d))
   run$progress <- control$progress
-  found <- choose_bandwidth(x, weights, estimator, replace(options, "criterion", name), run)
-  if (attr(found$bandwidth, "convergence") == 0) found
+  run
 }
 
 # See ?bandwidth_default.

@@ -2,6 +2,7 @@
 # - title, short: what it is called, and for the line under a plot's title;
 # - debiased: do its kernels stand at debiased points? signed: may it be negative?
 # - in_pieces: may its points be a big.matrix, read a piece at a time?
+# - adaptive: may its kernels have bandwidths of their own?
 # - loo_scores: can scores and standard errors leave a point out, as densities can?
 # - factor, square: functions of d, the polynomial in q / 2 that multiplies the kernel, as c(constant, linear,
 #   quadratic), and its square in terms of q' = 2 q, the squared distance with H / 2;
@@ -10,7 +11,7 @@
 ESTIMATORS <- list(
   sdkde = list(
     title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",
-    debiased = TRUE, signed = FALSE, in_pieces = FALSE, loo_scores = FALSE,
+    debiased = TRUE, signed = FALSE, in_pieces = FALSE, adaptive = FALSE, loo_scores = FALSE,
     factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
     gain = 8, reference = \(d) {
       32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))
@@ -18,13 +19,13 @@ ESTIMATORS <- list(
   ),
   kde = list(
     title = "Kernel density estimate", short = "KDE",
-    debiased = FALSE, signed = FALSE, in_pieces = TRUE, loo_scores = TRUE,
+    debiased = FALSE, signed = FALSE, in_pieces = TRUE, adaptive = TRUE, loo_scores = TRUE,
     factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
     gain = 4, reference = \(d) 4 / (d + 2)
   ),
   laplace = list(
     title = "Laplace-corrected kernel density estimate (signed)", short = "Laplace-corrected KDE",
-    debiased = FALSE, signed = TRUE, in_pieces = TRUE, loo_scores = TRUE,
+    debiased = FALSE, signed = TRUE, in_pieces = TRUE, adaptive = FALSE, loo_scores = TRUE,
     factor = \(d) c(1 + d / 2, -1, 0), square = \(d) c((1 + d / 2)^2, -(1 + d / 2), 1 / 4),
     gain = 8, reference = \(d) 8 * (d + 8) / ((d + 4) * (d + 6))
   )

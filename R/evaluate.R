@@ -65,13 +65,14 @@ error_estimate <- function(object, at, loo, control, log_abs) {
   (log_square + log1p(-share)) / 2
 }
 
-# log sum w^2 k. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
+# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
 # go in bands, each at a scale of its own.
 log_sum_squares <- function(object, at, L, loo, control) {
   sources <- fit_sources(object)
   square <- estimator_of(object)$square(object$d)
   sum_of <- function(squares) {
-    log_sum(with_weights(sources, squares, L), targets(object, at), square, loo, control)$log_abs
+    of_squares <- sum_sources(sources$points, squares, L, factors = sources$factors, height = 2)
+    log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
   }
   weights <- object$weights
   if (is.null(weights)) return(sum_of(NULL))

@@ -1,11 +1,12 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, weights and na.action, as the user gave them; `control`: of start_run();
-# `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of
+# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
-  estimator <- check_estimator(options$estimator)
+  adaptive <- check_adaptive(options$adaptive, nrow(points))
+  estimator <- adaptive_estimator(options$estimator, adaptive)
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
@@ -17,25 +18,28 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
+  adapted <- if (!is.null(adaptive)) adapt_bandwidth(data, bandwidths$main, adaptive, options, control, arg)
+  if (!is.null(adapted)) bandwidths$main[c("H", "L")] <- adapted[c("H", "L")]
   debias <- if (debiased) debias_points(data, bandwidths, control, arg)
   stages <- list(
-    bandwidth = bandwidths$main$stats,
+    bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
     score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
     debias = debias$stats
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  new_fit(call, estimator, data, bandwidths, debias, control, computed, formula)
+  new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
 
-# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record().
-new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL) {
+# The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record();
+# `record`: of an adaptive fit.
+new_fit <- function(call, estimator, data, bandwidths, debias, control, computed, formula = NULL, record = NULL) {
   main <- bandwidths$main
   size <- dim(data$points)
   about <- list(
     call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = dimnames(data$points)[[2]],
     weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
-    search = main$search, debiased = debias$debiased, centred = debias$centred, terms = formula$terms,
-    variables = formula$variables, na.action = data$omitted
+    search = main$search, adaptive = record, debiased = debias$debiased, centred = debias$centred,
+    terms = formula$terms, variables = formula$variables, na.action = data$omitted
   )
   kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
   object <- c(about, control$asked, kept)
@@ -189,7 +193,15 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
-  sum_sources(fit_points(object), object$weights, fit_factor(object), plan = object$plan)
+  sum_sources(
+    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors
+  )
+}
+
+# width_classes() of its kernels, in units of its bandwidth.
+fit_classes <- function(object) {
+  factors <- object$adaptive$factors
+  if (is.null(factors)) list(factors = 1, rows = list(seq_len(object$n))) else width_classes(factors)
 }
 
 # What the fit was asked to be computed by, for start_run(). What a fit from an earlier version has no word on is the

@@ -84,6 +84,8 @@
 #'   is given beside it counts before the same part of it.
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
 #'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
+#' @param adaptive `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row: bandwidths of each point's own;
+#'   see Adaptive bandwidths. For `"kde"` only, which then is the default estimator.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -100,6 +102,8 @@
 #'     (`NULL` unless `"sdkde"`).}
 #'   \item{`selector`, `search`}{name of the selector that chose `bandwidth`, or `"user"`; of a search, what
 #'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
+#'   \item{`adaptive`}{`NULL`, or a list of `method`, `factors`, one for each point, and where the bandwidth was chosen
+#'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -117,6 +121,19 @@
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
 #'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde], [`coef()`][coef.flash_kde],
 #'   [`fitted()`][coef.flash_kde] and [stats::update()].
+#'
+#' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
+#'   w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Factors
+#'   are small where points are many and large in the tails: a power of the density there, of a pilot with one bandwidth
+#'   for `"abramson"`, by the distance to the \eqn{\sqrt n}{sqrt(n)}-th neighbour for `"knn"`. [adaptive_factors()] tells
+#'   more, and has them with other powers and neighbours. Where `bandwidth`
+#'   is chosen from the data, one number is chosen for all factors by leave-one-out likelihood, and `print()` tells
+#'   what the factors gain there over one bandwidth; a `bandwidth` that is given is taken as it is. Of your own factors
+#'   up to 64 different ones are taken as they are; more are rounded to powers of \eqn{2^{1/4}}{2^(1/4)}, from 1/30 to 30.
+#'
+#'   The factors help where the density has structure of several sizes, or heavy tails; where it is close to normal they
+#'   cost a little. Sums take as long as with one bandwidth, and somewhat more for each different factor; with a tolerance, a fast sum for
+#'   each. All methods serve such fits.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
@@ -180,7 +197,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, na.action = getOption("na.action"), control = NULL, ...) {
+                              seconds = 5, adaptive = FALSE, na.action = getOption("na.action"), control = NULL,
+                              ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -192,7 +210,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   points <- check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, weights = weights, na.action = na.action
+    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -235,7 +253,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, control = NULL, ...) {
+                              seconds = 5, adaptive = FALSE, control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -243,7 +261,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, asked = asked
+    rows = rows, seconds = seconds, adaptive = adaptive, asked = asked
   )
 }
 

@@ -9,6 +9,7 @@ flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace"), bandwidth, 
                                  precision = c("auto", "double", "single", "fast"), threads = NULL,
                                  devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                                  engine = c("auto", "exact", "fast"), control = NULL, ...) {
+  if ("adaptive" %in% ...names()) stop_argument("adaptive", "is not for a big.matrix")
   check_fit_dots(...)
   x <- check_big(x, "x")
   estimator <- check_estimator_in_pieces(estimator)

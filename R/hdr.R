@@ -13,7 +13,7 @@
 #' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
 #' first; the error stated includes it.
 #'
-#' With more variables, and where the tiles would take more than 2e9 kernel evaluations (points so
+#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
 #' many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
@@ -78,7 +78,8 @@ percent_label <- function(prob) {
 # Logarithms of the levels of a marginal(). Draws for a figure are shared by its panels.
 log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
                           seed = 1) {
-  tile <- if (ncol(marginal$x) <= 2) active_tiles(marginal)
+  # tiles suit kernels of one width
+  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
   if (is.null(tile)) {
     log_level_by_sampling(marginal, prob, n_samples, seed)
   } else {
@@ -96,7 +97,7 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
   if (marginal$signed) n <- n * (1 + k / 2)
   check_memory(8 * 4 * n * k, "n_samples")
   draws <- with_fixed_seed(
-    draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n)), seed
+    draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n), marginal$factors), seed
   )
   estimate <- log_marginal(marginal, draws)
   level <- if (marginal$signed) {

@@ -33,6 +33,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
     x = unname(shown_points(object)[used, dims, drop = FALSE]),
     data = object$x[used, dims, drop = FALSE],
     weights = object$weights[used],
+    factors = object$adaptive$factors[used],
     lower = lower,
     sds = bandwidth_sds(h),
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
@@ -45,7 +46,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
-  out$sources <- sum_sources(out$x, out$weights, lower, plan = new_plan())
+  out$sources <- sum_sources(out$x, out$weights, lower, plan = new_plan(), factors = out$factors)
   out
 }
 
@@ -75,7 +76,13 @@ merge_points <- function(marginal, width = 1 / 3) {
   w <- marginal$weights
   if (is.null(w)) w <- rep(1, nrow(marginal$x))
   u <- whiten(marginal$x, marginal$lower)
-  group <- cell_group(floor(u / width))
+  if (is.null(marginal$factors)) {
+    group <- cell_group(floor(u / width))
+  } else {
+    # those of one width, in cells as wide for them
+    group <- cell_group(cbind(cell_group(floor(u / (width * marginal$factors))), marginal$factors))
+    marginal$factors <- marginal$factors[!duplicated(group)]
+  }
   sums <- rowsum(cbind(w, w * marginal$x), group, reorder = FALSE)
   marginal$x <- unname(sums[, -1, drop = FALSE] / sums[, 1])
   marginal$weights <- unname(sums[, 1])

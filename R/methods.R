@@ -56,7 +56,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
   structure(
     class = "summary.flash_kde",
     c(unclass(object)[c(
-      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search"
+      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
@@ -145,6 +145,7 @@ print_bandwidth <- function(x, digits) {
   print_sds(sds, digits)
   print_correlation(x$bandwidth, names(sds), digits)
   if (x$selector != "user") for (note in bandwidth_notes(x$search)) cat(strwrap(note, exdent = 2), sep = "\n")
+  if (!is.null(x$adaptive)) cat(strwrap(adaptive_note(x$adaptive, digits), exdent = 2), sep = "\n")
   if (is.null(x$score_bandwidth)) return(invisible())
   score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {

@@ -10,7 +10,7 @@ BYTES_PER_NODE <- 64
 grid_1d <- function(marginal, size, xlim = NULL) {
   check_memory(BYTES_PER_NODE * size, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
-  x <- axis_nodes(marginal$x[, 1], marginal$sds, range(xlim), size, step = 1 / 8)
+  x <- marginal_nodes(marginal, 1, range(xlim), size, step = 1 / 8)
   list(x = x, y = marginal_density(marginal, matrix(x)))
 }
 
@@ -19,8 +19,8 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
   check_memory(BYTES_PER_NODE * size^2, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
   if (is.null(ylim)) ylim <- grid_range(marginal, 2)
-  x <- axis_nodes(marginal$x[, 1], marginal$sds[1], range(xlim), size)
-  y <- axis_nodes(marginal$x[, 2], marginal$sds[2], range(ylim), size)
+  x <- marginal_nodes(marginal, 1, range(xlim), size)
+  y <- marginal_nodes(marginal, 2, range(ylim), size)
   at <- cbind(rep(x, length(y)), rep(y, each = length(x)))
   levels <- exp(log_hdr_level(marginal, prob))
   names(levels) <- percent_label(prob)
@@ -29,8 +29,22 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
 
 # Debiased points may lie beyond the data.
 grid_range <- function(marginal, axis) {
-  range(marginal$data[, axis], marginal$x[, axis]) +
-    c(-1, 1) * GRID_MARGIN * marginal$sds[axis]
+  sds <- marginal$sds[axis]
+  if (is.null(marginal$factors)) {
+    return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * GRID_MARGIN * sds)
+  }
+  reach <- GRID_MARGIN * sds * marginal$factors
+  c(min(marginal$x[, axis] - reach), max(marginal$x[, axis] + reach))
+}
+
+# Kernels of several widths have nodes as the narrow ones want them, and even ones for the wide ones.
+marginal_nodes <- function(marginal, axis, lim, size, step = 1 / 2) {
+  x <- marginal$x[, axis]
+  sd <- marginal$sds[axis]
+  if (is.null(marginal$factors)) return(axis_nodes(x, sd, lim, size, step))
+  narrow <- marginal$factors <= stats::quantile(marginal$factors, 0.5)
+  nodes <- axis_nodes(x[narrow], min(marginal$factors) * sd, lim, size, step)
+  sort(unique(c(seq(lim[1], lim[2], length.out = size), nodes)))
 }
 
 # About `size` increasing positions within `lim`: even ones if their steps are no more than `step`

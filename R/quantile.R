@@ -78,14 +78,20 @@ check_one_dimension <- function(object, arg) {
 # mirror image.
 tail_function <- function(object, control, upper = FALSE) {
   sign <- if (upper) -1 else 1
-  by_size <- order(fit_points(object), decreasing = upper)
-  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights[by_size]
-  centres <- sign * fit_points(object)[by_size]
-  cumulative <- cumsum(weights)
-  h <- sqrt(object$bandwidth[1, 1])
+  points <- fit_points(object)
+  weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
+  # of the points `rows`, all of one width h
+  tail_of <- function(rows, h) {
+    by_size <- rows[order(points[rows], decreasing = upper)]
+    list(centres = sign * points[by_size], cumulative = cumsum(weights[by_size]), h = h)
+  }
+  classes <- fit_classes(object)
+  parts <- Map(tail_of, classes$rows, sqrt(object$bandwidth[1, 1]) * classes$factors)
+  total <- sum(vapply(parts, \(part) part$cumulative[length(part$cumulative)], 0))
   function(q) {
     if (length(q) == 0) return(numeric())
-    cdf_sum(centres, cumulative, h, sign * q, is_signed(object), control) / cumulative[object$n]
+    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, is_signed(object), control))
+    Reduce(`+`, sums) / total
   }
 }
 
@@ -139,8 +145,9 @@ invert_cdf <- function(object, probs) {
   excess <- tails$excess
   upper_half <- probs > 0.5
   monotone <- !is_signed(object)
-  h <- sqrt(object$bandwidth[1, 1])
-  nodes <- table_nodes(object, h)
+  widths <- sqrt(object$bandwidth[1, 1]) * range(fit_classes(object)$factors)
+  h <- widths[1]
+  nodes <- table_nodes(object, widths[2])
   last <- length(nodes)
   below_nodes <- c(0, tails$below_at(nodes[-c(1, last)]), 1)
   above_nodes <- if (any(upper_half)) c(1, tails$above_at(nodes[-c(1, last)]), 0)

@@ -242,3 +242,21 @@ SEXP ffi_row_keys(SEXP x) {
   UNPROTECT(1);
   return keys;
 }
+
+/* x: a point in each column, by the first coordinate. */
+SEXP ffi_neighbour_distances(SEXP x, SEXP k, SEXP control) {
+  struct fk_matrix points = r_points(x, "x");
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  int64_t n = points.d, d = points.n, nearest = (int64_t)Rf_asReal(k);
+  r_opts(control, &opts, &stats);
+  if (!(nearest >= 1 && nearest < n)) Rf_error("`k` must be from 1 to n - 1");
+  SEXP out = PROTECT(r_vector(n));
+
+  fk_neighbour_distances(points.data, n, d, nearest, &opts, REAL(out), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}

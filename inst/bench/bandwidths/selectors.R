@@ -36,9 +36,9 @@ OURS <- local({
       add(paste(estimator, structure), fit(structure = structure), offers("flash_kde.default", "structure"))
       add(paste(estimator, "lcv", structure), chosen_by("bw_lcv", estimator, structure))
     }
-    add(paste(estimator, "adaptive"), fit(adaptive = TRUE), offers("flash_kde.default", "adaptive"))
     add(paste(estimator, "silverman"), \(x) flash_kde(x, estimator, bandwidth = bw_silverman(x, estimator)))
   })
+  add("kde adaptive", \(x) flash_kde(x, "kde", adaptive = TRUE), offers("flash_kde.default", "adaptive"))
   add("kde knn", \(x) flash_kde(x, "kde", adaptive = "knn"), offers("flash_kde.default", "adaptive"))
   add("kde lcv sphered", chosen_by("bw_lcv", "kde", "sphered"))
   for (fun in c("bw_lscv", "bw_scv", "bw_plugin")) for (structure in c("scaled", "diagonal", "full")) {

@@ -1,0 +1,267 @@
+# Bandwidths of each point's own, against sums in plain R.
+
+# (log density, and its terms) of kernels with variances factors^2 H, at y, without the points `left_out`.
+ref_adaptive <- function(x, y, H, factors, w = rep(1, nrow(x)), left_out = integer()) {
+  keep <- setdiff(seq_len(nrow(x)), left_out)
+  difference <- sweep(x[keep, , drop = FALSE], 2, y)
+  q <- rowSums((difference %*% solve(H)) * difference) / factors[keep]^2
+  height <- (2 * pi)^(-ncol(x) / 2) / sqrt(det(H)) * factors[keep]^(-ncol(x))
+  w <- w[keep] / sum(w[keep])
+  terms <- height * exp(-q / 2)
+  list(
+    density = sum(w * terms),
+    score = colSums(w * terms * t(solve(H, t(difference))) / factors[keep]^2) / sum(w * terms),
+    se = sqrt(sum(w^2 * terms^2) - sum(w * terms)^2 * sum(w^2))
+  )
+}
+
+adaptive_case <- function(n = 40, d = 2) {
+  set.seed(3)
+  list(
+    x = matrix(stats::rnorm(n * d), n), y = matrix(2 * stats::rnorm(7 * d), 7), H = example_bandwidth(d),
+    factors = sample(c(0.5, 0.8, 1, 2.5), n, replace = TRUE), w = stats::runif(n, 0.1, 2)
+  )
+}
+
+fit_case <- function(case, ...) flash_kde(case$x, bandwidth = case$H, adaptive = case$factors, ...)
+
+test_that("densities, scores and standard errors are those of kernels of their own width", {
+  for (d in c(1, 2, 5)) for (weighted in c(FALSE, TRUE)) {
+    case <- adaptive_case(d = d)
+    w <- if (weighted) case$w else rep(1, 40)
+    fit <- fit_case(case, weights = if (weighted) w)
+    of <- \(part, y) t(apply(y, 1, \(at) ref_adaptive(case$x, at, case$H, case$factors, w)[[part]]))
+    expect_equal(predict(fit, case$y), as.vector(of("density", case$y)), tolerance = 1e-12)
+    expect_equal(predict(fit), as.vector(of("density", case$x)), tolerance = 1e-12)
+    expect_equal(predict(fit, case$y, se.fit = TRUE)$se.fit, as.vector(of("se", case$y)), tolerance = 1e-10)
+    scores <- matrix(of("score", case$y), ncol = d, byrow = d == 1)
+    expect_equal(unname(predict(fit, case$y, type = "score")), scores, tolerance = 1e-10)
+  }
+})
+
+test_that("leave-one-out values leave each point out of its own class", {
+  case <- adaptive_case()
+  case$factors[1] <- 9 # alone in its class
+  for (w in list(NULL, case$w)) {
+    fit <- fit_case(case, weights = w)
+    want <- lapply(1:40, \(i) {
+      ref_adaptive(case$x, case$x[i, ], case$H, case$factors, if (is.null(w)) rep(1, 40) else w, i)
+    })
+    expect_equal(predict(fit, loo = TRUE), vapply(want, `[[`, 0, "density"), tolerance = 1e-12)
+    got <- predict(fit, type = "score", loo = TRUE)
+    expect_equal(unname(got), t(vapply(want, `[[`, c(0, 0), "score")), tolerance = 1e-10)
+    expect_equal(predict(fit, se.fit = TRUE, loo = TRUE)$se.fit, vapply(want, `[[`, 0, "se"), tolerance = 1e-10)
+  }
+})
+
+test_that("factors of 1 give the bits of one bandwidth", {
+  case <- adaptive_case()
+  plain <- flash_kde(case$x, "kde", bandwidth = case$H, weights = case$w)
+  case$factors[] <- 1
+  fit <- fit_case(case, weights = case$w)
+  for (type in c("density", "log_density", "score")) for (loo in c(FALSE, TRUE)) {
+    expect_identical(predict(fit, type = type, loo = loo), predict(plain, type = type, loo = loo))
+  }
+  expect_identical(predict(fit, case$y, se.fit = TRUE), predict(plain, case$y, se.fit = TRUE))
+  expect_identical(simulate(fit, 20, seed = 1), simulate(plain, 20, seed = 1))
+  expect_identical(logLik(fit), logLik(plain))
+})
+
+test_that("log densities of wide and narrow kernels hold in far tails", {
+  case <- adaptive_case()
+  far <- predict(fit_case(case), matrix(c(500, -300), 1), type = "log_density")
+  q <- rowSums((sweep(case$x, 2, c(500, -300)) %*% solve(case$H)) * sweep(case$x, 2, c(500, -300))) / case$factors^2
+  terms <- -q / 2 - 2 * log(case$factors) - log(2 * pi) - log(det(case$H)) / 2 - log(40)
+  expect_equal(far, max(terms) + log(sum(exp(terms - max(terms)))), tolerance = 1e-13)
+})
+
+test_that("an estimate to a tolerance keeps it", {
+  set.seed(4)
+  x <- matrix(stats::rnorm(6000), ncol = 2)
+  fit <- flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000))
+  exact <- predict(fit, x[1:500, ])
+  expect_lt(max(abs(predict(fit, x[1:500, ], tol = 1e-3, engine = "fast") - exact)), 1e-3 * max(exact))
+  tails <- rbind(x[1:100, ], c(6, -5), c(40, 0))
+  wanted <- predict(fit, tails, type = "log_density")
+  expect_lt(max(abs(predict(fit, tails, type = "log_density", tol = 1e-3, engine = "fast") - wanted)), 0.01)
+  record <- diagnostics(update(fit, tol = 1e-3, engine = "fast"))$tolerance
+  expect_lt(record$bound, 1e-3)
+  expect_lte(record$achieved, record$bound)
+  off <- predict(fit, x[1:500, ], tol = 1e-3, tol_type = "pointwise", engine = "fast") / exact - 1
+  expect_lt(max(abs(off)), 1e-3)
+  single <- predict(flash_kde(x, bandwidth = 0.3, adaptive = rep(c(1, 2, 3), 1000), precision = "single"), x[1:500, ])
+  expect_lt(sqrt(sum((single - exact)^2) / sum(exact^2)), 1e-5)
+})
+
+test_that("the distribution function, quantiles and draws are of the same estimate", {
+  case <- adaptive_case(60, 1)
+  fit <- fit_case(case, weights = case$w)
+  q <- c(-3, -0.2, 0.4, 2)
+  want <- vapply(q, \(at) {
+    sum(case$w * stats::pnorm((at - case$x[, 1]) / (case$factors * sqrt(case$H[1])))) / sum(case$w)
+  }, 0)
+  expect_equal(cdf(fit, q), want, tolerance = 1e-13)
+  expect_equal(unname(quantile(fit, c(0.001, want, 0.999)))[2:5], q, tolerance = 1e-10)
+  grid <- seq(-15, 15, 0.01)
+  expect_equal(sum(predict(fit, grid)) * 0.01, 1, tolerance = 1e-9)
+  draws <- simulate(fit, 20000, seed = 1)[[1]]
+  expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.01)
+})
+
+test_that("highest-density levels hold their probability, and figures the narrow kernels", {
+  case <- adaptive_case(60, 1)
+  fit <- fit_case(case)
+  level <- hdr_level(fit, 0.5)
+  density <- predict(fit, seq(-15, 15, 0.005))
+  expect_lt(abs(sum(density[density >= level]) * 0.005 - 0.5), 0.02)
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  drawn <- plot(fit)
+  expect_equal(drawn$y, predict(fit, drawn$x), tolerance = 1e-12)
+  expect_gt(max(drawn$y), 0.999 * max(density))
+  expect_equal(sum(diff(drawn$x) * (drawn$y[-1] + drawn$y[-length(drawn$y)]) / 2), 1, tolerance = 2e-3)
+  case <- adaptive_case(60, 3)
+  drawn <- plot(fit_case(case), n_grid = 20)
+  pair <- flash_kde(case$x[, 1:2], bandwidth = case$H[1:2, 1:2], adaptive = case$factors)
+  at <- as.matrix(expand.grid(drawn$pairs[[1]]$x, drawn$pairs[[1]]$y))
+  expect_equal(as.vector(drawn$pairs[[1]]$z), predict(pair, unname(at)), tolerance = 1e-12)
+})
+
+test_that("figures of many points merge those of one width alone", {
+  set.seed(5)
+  x <- matrix(stats::rnorm(3000))
+  fit <- flash_kde(x, bandwidth = 0.2, adaptive = rep(c(0.5, 1, 4), 1000))
+  whole <- marginal(fit)
+  merged <- merge_points(whole)
+  expect_lt(nrow(merged$x), 500)
+  sources <- sum_sources(merged$x, merged$weights, merged$lower, factors = merged$factors)
+  at <- matrix(seq(-3, 3, 0.1))
+  got <- exp(log_sum(sources, at, PLAIN_FACTOR, FALSE, merged$control)$log_abs + merged$log_norm)
+  expect_lt(max(abs(got - predict(fit, at))), 2e-3 * max(got))
+})
+
+# ---- the factors ------------------------------------------------------------------------------
+
+test_that("Abramson's factors are powers of leave-one-out densities, rounded", {
+  set.seed(6)
+  x <- matrix(stats::rt(400, 4), ncol = 2)
+  fit <- flash_kde(x, "kde", bandwidth = 0.4)
+  for (alpha in c(0.25, 0.5)) {
+    factors <- adaptive_factors(fit, alpha = alpha)
+    density <- predict(flash_kde(x, "kde", bandwidth = 0.8), type = "log_density", loo = TRUE)
+    near <- density > -10 # where the floor is not felt
+    off <- log(factors[near]) + alpha * density[near]
+    expect_lt(diff(range(off)), 1.01 * log(FACTOR_STEP))
+    expect_lt(abs(mean(log(factors))), 0.1)
+  }
+})
+
+test_that("factors by neighbours go by the distance to the k-th one", {
+  set.seed(6)
+  x <- matrix(stats::rt(600, 4), ncol = 3)
+  fit <- flash_kde(x, "kde", bandwidth = 0.4)
+  distance <- apply(as.matrix(stats::dist(x)), 1, \(row) sort(row)[8])
+  expect_lt(diff(range(log(adaptive_factors(fit, "knn", k = 7)) - log(distance))), 1.01 * log(FACTOR_STEP))
+})
+
+test_that("distances to the k-th neighbour are those of all pairs", {
+  set.seed(7)
+  run <- start_run(settle_control(flash_control()))
+  for (d in c(1, 2, 6)) for (n in c(2, 3, 50, 300)) {
+    x <- matrix(stats::rnorm(n * d), n)
+    L <- t(chol(example_bandwidth(d)))
+    all <- as.matrix(stats::dist(t(forwardsolve(L, t(x)))))
+    for (k in unique(pmin(c(1, 7, n - 1), n - 1))) {
+      wanted <- apply(all, 1, \(row) sort(row)[k + 1])
+      expect_equal(neighbour_distances(list(x = x), L, k, run), unname(wanted), tolerance = 1e-13)
+    }
+  }
+})
+
+test_that("neither the order of the rows, nor threads, nor the unit of the weights matters", {
+  set.seed(8)
+  x <- cbind(stats::rt(300, 2), round(stats::rnorm(300), 1))
+  order <- sample(300)
+  for (method in c("abramson", "knn")) {
+    fit <- flash_kde(x, adaptive = method)
+    again <- flash_kde(x[order, ], adaptive = method, threads = 1)
+    expect_identical(again$bandwidth, fit$bandwidth)
+    expect_identical(again$adaptive$factors, fit$adaptive$factors[order])
+  }
+  w <- stats::runif(300)
+  weighted <- flash_kde(x, adaptive = TRUE, weights = w)
+  expect_identical(flash_kde(x, adaptive = TRUE, weights = 4 * w)$bandwidth, weighted$bandwidth)
+})
+
+test_that("heavy tails gain, and the fit says how much", {
+  set.seed(9)
+  x <- matrix(stats::rt(1200, 2), ncol = 2)
+  y <- matrix(stats::rt(4000, 2), ncol = 2)
+  plain <- flash_kde(x, "kde", bandwidth = bw_lcv(x, "kde"))
+  held_out <- \(fit) mean(pmax(predict(fit, y, type = "log_density"), -20))
+  for (method in c("abramson", "knn")) {
+    fit <- flash_kde(x, adaptive = method)
+    expect_gt(held_out(fit), held_out(plain) + 0.1)
+    expect_gt(fit$adaptive$gain, 0.1)
+    expect_output(print(fit), "Adaptive")
+    expect_output(print(summary(fit)), "nats a point")
+  }
+})
+
+test_that("one scale serves all factors where the bandwidth is chosen, and none where it is given", {
+  set.seed(10)
+  x <- matrix(stats::rnorm(300))
+  factors <- round(exp(stats::rnorm(300, sd = 0.1)), 1)
+  fit <- flash_kde(x, adaptive = factors)
+  expect_identical(fit$adaptive$factors, factors)
+  loss <- \(scale) -as.numeric(logLik(flash_kde(x, bandwidth = scale^2 * fit$bandwidth, adaptive = factors)))
+  expect_true(all(c(loss(0.8), loss(1.25)) > loss(1)))
+  given <- flash_kde(x, bandwidth = 0.3, adaptive = "knn")
+  expect_identical(given$bandwidth[1], 0.3^2)
+  expect_null(given$adaptive$gain)
+})
+
+test_that("many factors of one's own are rounded, and the fit says so", {
+  x <- matrix(example_points(100, 1))
+  fit <- flash_kde(x, bandwidth = 1, adaptive = seq(0.5, 3, length.out = 100))
+  expect_identical(fit$adaptive$method, "given, rounded")
+  expect_lt(max(abs(log(fit$adaptive$factors / seq(0.5, 3, length.out = 100)))), 0.501 * log(FACTOR_STEP))
+  expect_output(print(fit), "rounded")
+})
+
+test_that("rows without a value or without weight leave the factors of the others alone", {
+  case <- adaptive_case()
+  more <- rbind(case$x, c(NA, 1), c(5, 5))
+  fit <- flash_kde(more, bandwidth = case$H, adaptive = c(case$factors, 7, 3), weights = c(case$w, 1, 0))
+  expect_equal(predict(fit, case$y), predict(fit_case(case, weights = case$w), case$y), tolerance = 1e-14)
+  fit <- flash_kde(rbind(case$x, c(5, 5)), adaptive = TRUE, weights = c(case$w, 0))
+  expect_equal(predict(fit, case$y), predict(flash_kde(case$x, adaptive = TRUE, weights = case$w), case$y))
+})
+
+test_that("fits survive saving, updates and other methods", {
+  set.seed(11)
+  data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
+  fit <- flash_kde(~ a + b, data, adaptive = TRUE)
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file)), predict(fit))
+  expect_identical(update(fit, adaptive = "knn")$adaptive$method, "knn")
+  expect_identical(as.data.frame(fit)$density, predict(fit))
+  expect_s3_class(diagnostics(fit), "flash_kde_diagnostics")
+  expect_true("adaptive" %in% diagnostics(fit)$stages$stage)
+})
+
+test_that("what cannot be adaptive is refused", {
+  x <- example_points(20, 2)
+  expect_argument_error(flash_kde(x, "sdkde", adaptive = TRUE), "adaptive")
+  expect_argument_error(flash_kde(x, "laplace", adaptive = TRUE), "adaptive")
+  expect_argument_error(flash_kde(x, adaptive = "nearest"), "adaptive")
+  expect_argument_error(flash_kde(x, adaptive = c(1, 2)), "adaptive")
+  expect_argument_error(flash_kde(x, adaptive = rep(0, 20)), "adaptive")
+  expect_argument_error(flash_kde(x[1, , drop = FALSE], bandwidth = 1, adaptive = TRUE), "adaptive")
+  expect_argument_error(adaptive_factors(flash_kde(x)), "object")
+  fit <- flash_kde(x, "kde", bandwidth = 1)
+  expect_argument_error(adaptive_factors(fit, alpha = 0), "alpha")
+  expect_argument_error(adaptive_factors(fit, "knn", k = 20), "k")
+})

@@ -1,0 +1,48 @@
+# Adaptive fits on a GPU, beside the CPU: a sum for each class of points, by every engine there.
+
+test_that("a GPU has the densities, scores and leave-one-out values of adaptive fits", {
+  skip_if_no_gpu()
+  set.seed(1)
+  for (d in c(1, 2, 5, 24)) {
+    x <- matrix(stats::rnorm(1500 * d), ncol = d)
+    y <- matrix(stats::rnorm(300 * d), ncol = d)
+    factors <- sample(c(0.5, 1, 1.5, 4), 1500, replace = TRUE)
+    w <- stats::runif(1500, 0.1, 1)
+    fit <- \(...) flash_kde(x, bandwidth = 0.7, weights = w, adaptive = factors, ...)
+    here <- fit(backend = "cpu")
+    limits <- c(double = 1e-10, single = 1e-4, fast = 1e-2)
+    for (precision in names(limits)) {
+      there <- fit(backend = "cuda", precision = precision)
+      for (type in c("density", "score")) {
+        wanted <- predict(here, y, type = type)
+        off <- sqrt(sum((predict(there, y, type = type) - wanted)^2) / sum(wanted^2))
+        expect_lt(off, limits[[precision]], label = paste(d, precision, type))
+      }
+      if (precision == "double") {
+        expect_equal(predict(there, loo = TRUE), predict(here, loo = TRUE), tolerance = 1e-10)
+        expect_equal(logLik(there), logLik(here), tolerance = 1e-10)
+      }
+    }
+  }
+})
+
+test_that("adaptive fits to a tolerance keep it on a GPU", {
+  skip_if_no_gpu()
+  set.seed(2)
+  x <- matrix(stats::rt(1e5, 3), ncol = 2)
+  factors <- 2^(round(2 * log2(1 + sqrt(rowSums(x^2)))) / 4)
+  fit <- flash_kde(x, bandwidth = 0.1, adaptive = factors, backend = "cuda", tol = 1e-4)
+  exact <- predict(fit, x[1:2000, ], tol = 0)
+  expect_lt(max(abs(predict(fit)[1:2000] - exact)), 1.1e-4 * max(predict(fit)))
+})
+
+test_that("a GPU chooses nearly the same factors and bandwidth", {
+  skip_if_no_gpu()
+  set.seed(3)
+  x <- matrix(stats::rt(6000, 3), ncol = 2)
+  here <- flash_kde(x, adaptive = TRUE, backend = "cpu")
+  there <- flash_kde(x, adaptive = TRUE, backend = "cuda", precision = "double")
+  expect_equal(there$bandwidth, here$bandwidth, tolerance = 0.02)
+  # but where a factor is on the edge between two
+  expect_gt(mean(there$adaptive$factors == here$adaptive$factors), 0.98)
+})
