@@ -156,7 +156,7 @@ describe_columns <- function(runs, names) {
   n <- sum(runs[[1]]$lengths)
   most <- vapply(runs, \(own) which.max(own$lengths), 0L)
   columns <- data.frame(
-    column = if (is.null(names)) paste0("x", seq_along(runs)) else names,
+    column = if (!is.null(names)) names else if (length(runs) == 1) "x" else paste0("x", seq_along(runs)),
     distinct = vapply(runs, \(own) length(own$values), 0L), width = vapply(runs, lattice_width, 0),
     value = mapply(\(own, at) own$values[at], runs, most), share = mapply(\(own, at) own$lengths[at] / n, runs, most)
   )
