@@ -293,8 +293,8 @@ test_that("rounding to a fifth of the bandwidth hardly moves it, and integers ar
   expect_equal(attr(counts, "columns")$width, 1)
   expect_true(attr(counts, "columns")$raised)
   fit <- flash_kde(stats::rpois(500, 2))
-  expect_output(print(fit), "Rounded: x1 to 1")
-  expect_output(print(summary(fit)), "Rounded: x1 to 1")
+  expect_output(print(fit), "Rounded: x to 1")
+  expect_output(print(summary(fit)), "Rounded: x to 1")
 })
 
 test_that("a value that half of the rows have is told, and does not decide", {
