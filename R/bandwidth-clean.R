@@ -104,16 +104,17 @@ column_grain <- function(runs) {
 }
 
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
-# equal are not: among them rounding four times as wide makes several times as many pairs of equal rows.
+# equal are not.
 merge_copies <- function(data) {
   keys <- row_keys(data$x)
   equal <- equal_pairs(keys)
   if (equal == 0) return(data)
-  coarse <- vapply(seq_len(data$d), \(k) {
-    grain <- column_grain(rle(sort(data$x[, k])))
-    if (grain == 0) data$x[, k] else floor((data$x[, k] - min(data$x[, k])) / (4 * grain) + 0.125)
-  }, numeric(nrow(data$x)))
-  if (equal_pairs(row_keys(coarse)) >= 2 * equal) return(data)
+  grains <- vapply(seq_len(data$d), \(k) column_grain(rle(sort(data$x[, k]))), 0)
+  coarser <- \(by) equal_pairs(row_keys(vapply(seq_len(data$d), \(k) {
+    if (grains[k] == 0) return(data$x[, k])
+    floor((data$x[, k] - min(data$x[, k])) / (by * grains[k]) + 0.5 / by)
+  }, numeric(nrow(data$x)))))
+  if (rounded_pairs(equal, coarser(2), coarser(4), nrow(data$x)) >= equal / 2) return(data)
   group <- match(keys, keys)
   first <- which(group == seq_along(group))
   totals <- rowsum(if (is.null(data$weights)) rep(1, length(keys)) else data$weights, group)[, 1]
@@ -122,6 +123,15 @@ merge_copies <- function(data) {
   merged$weights <- if (any(data$weights != data$weights[1])) relative_to_largest(data$weights)
   merged$n <- effective_size(merged$weights, length(first))
   merged
+}
+
+# How many of the equal pairs of n rows rounding has made, by those there are after rounding twice and four times as wide:
+# copies stay, and the others grow by one factor each time, which the two tell; twofold at least, as in one column. All
+# of them where so many are equal that nothing can be told.
+rounded_pairs <- function(equal, twice, four_times, n) {
+  if (four_times > 0.1 * n * (n - 1)) return(equal)
+  growth <- max(2, (four_times - equal) / max(1, twice - equal) - 1)
+  min(equal, (four_times - equal) / (growth^2 - 1))
 }
 
 equal_pairs <- function(keys) {

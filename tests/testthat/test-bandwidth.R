@@ -280,6 +280,12 @@ test_that("copies of all rows are no news, and those of a bootstrap sample do no
   # equal by rounding alone, also of data that were rounded twice
   expect_equal(attr(bw_auto(round(x, 1), "kde"), "copies"), 0)
   expect_equal(attr(bw_auto(faithful$eruptions, "kde"), "copies"), 0)
+  # of rounded columns, too
+  all <- sqrt(diag(flash_kde(faithful, "kde")$bandwidth))
+  for (seed in 1:2) {
+    boot <- faithful[with_fixed_seed(sample(272, replace = TRUE), seed), ]
+    expect_lt(max(abs(log(sqrt(diag(flash_kde(boot, "kde")$bandwidth)) / all))), 0.3)
+  }
 })
 
 test_that("rounding to a fifth of the bandwidth hardly moves it, and integers are smoothed by their width", {
