@@ -205,8 +205,7 @@ look_at_tails <- function(shape, found, batch, search) {
   criterion <- search$tally$criterion("csl", batch, PLAIN_ESTIMATOR)
   if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
   by_estimate <- search$factor[1] == "csl"
-  # they may be far apart
-  censored <- if (by_estimate) found else polish_factor(criterion, shape$L, step = 0.35)
+  censored <- if (by_estimate) found else polish_factor(criterion, shape$L)
   calm <- min(1, censored$L[1] / shape$L[1])
   list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
@@ -266,7 +265,7 @@ factor_error <- function(found, batches, data, plan, search) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- found[[1]]$L / carried(rows, batch, search$rate)
     # a parabola is as exact as five of them tell
-    log(polish_factor(search_criterion(rows, search), near, step = 0.2, tol = Inf)$vertex)
+    log(polish_factor(search_criterion(rows, search), near, tol = Inf)$vertex)
   }, 0)
   n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
   stats::sd(logs) * (size / n)^(data$d / (2 * (data$d + 4)))

@@ -75,7 +75,7 @@ scan_factor <- function(criterion, L0, from = 0.05, to = 3, size = 12, tol = 1e-
 }
 
 # The same from a factor that is nearly right, `step` apart.
-polish_factor <- function(criterion, L0, step = 0.15, tol = 1e-3) {
+polish_factor <- function(criterion, L0, step = 0.2, tol = 1e-3) {
   known <- values_known(criterion, L0)
   for (theta in step * (-1:1)) known$at(theta)
   bracket(known, step, 60, tol)
