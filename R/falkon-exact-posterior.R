@@ -32,7 +32,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
   of <- seq_len(ncol(b))
   r <- b
   p <- z <- nystrom$solve(r)
-  left <- colSums(r * z)
+  left <- column_products(r, z, run)
   for (iteration in seq_len(max_iter)) {
     go <- which(left > 0 & !enough(left, energy[of], of))
     if (length(go) == 0) break
@@ -43,16 +43,16 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
       left <- left[go]
     }
     Ap <- exact_product(system, p, run)
-    curvature <- colSums(p * Ap)
+    curvature <- column_products(p, Ap, run)
     step <- ifelse(curvature > 0, left / curvature, 0)
     energy[of] <- energy[of] + step * left
-    if (with_x) x[, of] <- x[, of] + scale_columns(p, step)
-    r <- r - scale_columns(Ap, step)
+    if (with_x) x[, of] <- combine_columns(x[, of, drop = FALSE], p, step, run)
+    r <- combine_columns(r, Ap, -step, run)
     z <- nystrom$solve(r)
     before <- left
     # rounding has made the matrix indefinite: no more is to be had
-    left <- ifelse(step > 0, colSums(r * z), 0)
-    p <- z + scale_columns(p, left / before)
+    left <- ifelse(step > 0, column_products(r, z, run), 0)
+    p <- combine_columns(z, p, left / before, run)
     lengths <- rbind(lengths, replace(numeric(ncol(b)), of, step))
     ratios <- rbind(ratios, replace(numeric(ncol(b)), of, left / before))
   }
@@ -106,7 +106,7 @@ estimated_traces <- function(fit, run) {
     sqrt(system$noise) * matrix(stats::rnorm(PROBES * system$n), system$n) + nystrom$root(inner)
   })
   y <- nystrom$solve(z)
-  first <- c(colSums(z * y), sum(1 / system$noise))
+  first <- c(column_products(z, y, run), sum(1 / system$noise))
   solved <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)
   probes <- seq_len(PROBES)
   own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
