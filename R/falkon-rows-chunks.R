@@ -111,7 +111,7 @@ rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums
     )
     product <<- product + part$product
     if (with_sums) sums[of, ] <<- part$sums
-    stats <<- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+    stats <<- add_part_stats(stats, part$stats, run)
   })
   list(product = product, sums = sums, stats = stats)
 }

@@ -96,8 +96,23 @@ add_stats <- function(a, b) {
   for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
-  for (name in c("tol_achieved", "tol_bound")) b[[name]] <- max(a[[name]], b[[name]])
+  for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
   b
+}
+
+STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
+
+# The same where the sums are added, at the same targets; `a` NULL: there is none yet. To a global tolerance errors add
+# up: each is relative to the largest sum of its own part, and that of all is no smaller. An exact part does not make
+# the whole exact.
+add_part_stats <- function(a, b, control) {
+  if (is.null(a)) return(b)
+  all <- add_stats(a, b)
+  if (control$tol_type == "global") {
+    for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
+  }
+  if (a$engine == "fast") all$engine <- "fast"
+  all
 }
 
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.

@@ -53,6 +53,13 @@ struct fk_tile_values {
   int64_t ld;
 };
 
+/* y += alpha A x, or alpha A'x, of A, n x d, whose columns are ld apart. */
+struct fk_tile_vector {
+  const double *A, *x;
+  int64_t n, d, ld;
+  double alpha, *y;
+};
+
 /* Pairs of training points j (rows) and held-out points i (columns); see fk_loo_task. */
 struct fk_tile_loo {
   int64_t d;
@@ -93,6 +100,8 @@ struct fk_tile_ops {
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
+  void (*multiply_vector)(const struct fk_tile_vector *a);
+  void (*multiply_vector_transposed)(const struct fk_tile_vector *a);
   double (*fma_rate)(double seconds); /* lanes a second, one thread */
 };
 
