@@ -86,8 +86,8 @@
 #'   others, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
-#'   after a crash or an interrupt does so, to the same bits for squared loss. It is deleted at the end. A fit by one
-#'   Cholesky factorisation (see `exact`) has nothing to go on from. `NULL`: none.
+#'   after a crash or an interrupt does so, to the same bits. It is deleted at the end. A fit by one Cholesky
+#'   factorisation (see `exact`) has nothing to go on from. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
 #'   it, and returned. A fit to some of the rows tells how many iterations there will be, some seconds' work how long
@@ -275,7 +275,8 @@ hold_out <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
-  index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+  index <- resume_held(spec$checkpoint, rows$n)
+  if (is.null(index)) index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
   pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
   if (!is.null(spec$weights)) spec$weights <- pick(check_weights(spec$weights, rows$n), -index)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
@@ -306,8 +307,10 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
   if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 50L
-  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
-  if (length(spec$chosen) > 0) {
+  if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
+  open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
+  if (any(open)) {
+    spec$chosen <- c("bandwidth", "lambda")[open]
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
