@@ -206,6 +206,7 @@ line_search <- function(model, point, step, mu) {
     list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }
   before <- point$loss + mu / 2 * sum(point$beta^2)
+  if (!is.finite(before + step$decrease)) stop_solver("the objective is not finite")
   # what rounding of the objective does not tell apart
   noise <- 1e-13 * before
   found <- at(1)

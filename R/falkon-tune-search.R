@@ -45,7 +45,10 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
   }
   found <- watch$best(length(part$rows))
   if (is.null(found)) {
-    stop_argument("bandwidth", "could not be chosen from the data: the kernel matrix of a sample has no Cholesky factor")
+    stop_argument(
+      "bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: its matrix of a sample has no ",
+      "Cholesky factor"
+    )
   }
   list(
     kernel = kernel, bandwidth = task$base * exp(found$theta[-length(theta)]), noise = exp(found$theta[length(theta)]),

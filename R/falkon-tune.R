@@ -107,6 +107,8 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
 #' @rdname tune_falkon
 #' @export
 tune_falkon.data.frame <- function(x, y, ...) {
+  # data |> tune_falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call(), tune_falkon.formula), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     tuned <- tune_falkon.default(as_points(x, "x"), y, ...)
   } else {

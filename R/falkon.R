@@ -180,10 +180,10 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
 }
 
 # The call of the formula method, of one whose first argument may be the data.
-formula_call <- function(call) {
+formula_call <- function(call, method = falkon.formula) {
   if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
   names(call)[names(call) == "x"] <- "data"
-  call[[1]] <- falkon.formula
+  call[[1]] <- method
   call
 }
 
@@ -251,13 +251,25 @@ check_penalty <- function(lambda, arg = "lambda") {
 
 # What falkon_rows() takes.
 check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
-  if (is.function(x) || is_big(x) || inherits(x, "sparseMatrix")) return(x)
+  if (is.function(x) || is_big(x)) return(x)
+  if (is_sparse(x)) return(if (is.null(d)) x else match_columns(x, arg, d, names))
   check_points(x, arg, d, names, single = TRUE)
+}
+
+# Rows of the kind of a fit's. The columns of chunks stay in their order.
+rows_of_fit <- function(x, arg, d, names) {
+  rows <- falkon_rows(check_rows(x, arg, d, names))
+  if (rows$d != d) stop_argument(arg, "must have ", whole(d), ngettext(d, " column", " columns"), ": found ", whole(rows$d))
+  if (has_names(rows$names) && has_names(names) && !identical(rows$names, names)) {
+    stop_argument(
+      arg, "must have the columns of the fit in their order, ", quote_names(names), ": found ", quote_names(rows$names)
+    )
+  }
+  rows
 }
 
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
-  if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
@@ -276,7 +288,13 @@ hold_out <- function(rows, response, spec) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
   index <- resume_held(spec$checkpoint, rows$n)
-  if (is.null(index)) index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+  if (is.null(index)) {
+    index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+    index <- spare_classes(index, response$y, response$classes, spec$weights)
+  }
+  if (!length(index) %in% seq_len(rows$n - 1)) {
+    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
+  }
   pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
   if (!is.null(spec$weights)) spec$weights <- pick(check_weights(spec$weights, rows$n), -index)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
@@ -306,7 +324,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
-  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 50L
+  spec <- settle_solver(spec)
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
@@ -317,6 +335,14 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   }
   spec$L <- rows_factor(rows, spec$bandwidth)
   if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
+  spec
+}
+
+# Where its iterations end.
+settle_solver <- function(spec) {
+  squared <- spec$loss == "squared"
+  if (is.null(spec$max_iter)) spec$max_iter <- if (isTRUE(spec$exact) && squared) 1000L else 50L
+  if (is.null(spec$tol)) spec$tol <- if (squared) 1e-7 else 1e-5
   spec
 }
 
