@@ -26,7 +26,7 @@ fit_logistic <- function(system, problem, spec) {
   list(
     coefficients = if (is.null(alpha)) coefficients(solved$point$beta) else alpha, intercept = intercept,
     fitted = if (is.null(alpha)) solved$point$f, trace = watch$trace(), iterations = solved$iterations,
-    converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
+    factors = solved$factors, converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
   )
 }
 
@@ -108,8 +108,8 @@ INNER_ITERATIONS <- 30
 
 # One step at each penalty, and then all at the last. A state is where that is, with all that it takes to go on: `point`;
 # `iteration`; `residual`, how much a step promises to take off the objective, relative to that; what A was `made` of,
-# for it is kept where it still serves (to make it can cost as much as many sweeps); `inner` iterations of the last step,
-# and `fresh`, those with A as it was new.
+# for it is kept where it still serves (to make it can cost as much as many sweeps), and how often it was (`factors`);
+# `inner` iterations of the last step, and `fresh`, those with A as it was new.
 newton <- function(model, state, penalties, spec, each, save = NULL) {
   last <- length(penalties)
   if (!is.null(state$made)) make_newton(model, state$made)
@@ -117,7 +117,10 @@ newton <- function(model, state, penalties, spec, each, save = NULL) {
     iteration <- state$iteration + 1
     mu <- penalties[min(iteration, last)]
     renew <- iteration <= last || state$inner >= worth_renewal(model, state$fresh)
-    if (renew) make_newton(model, state$made <- newton_parts(model, state$point, mu))
+    if (renew) {
+      state[c("made", "factors")] <- list(newton_parts(model, state$point, mu), state$factors + 1)
+      make_newton(model, state$made)
+    }
     step <- newton_direction(model, state$point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
     state$inner <- step$iterations
     if (renew) state$fresh <- step$iterations
@@ -128,10 +131,10 @@ newton <- function(model, state, penalties, spec, each, save = NULL) {
     if (!is.null(save)) save(state)
   }
   converged <- state$iteration >= last && isTRUE(state$residual <= spec$tol)
-  list(point = state$point, iterations = state$iteration, converged = converged)
+  list(point = state$point, iterations = state$iteration, factors = state$factors, converged = converged)
 }
 
-newton_from <- function(point) list(point = point, iteration = 0, residual = Inf)
+newton_from <- function(point) list(point = point, iteration = 0, factors = 0, residual = Inf)
 
 # It converged, or the last step found no better point.
 has_ended <- function(state, tol) isTRUE(state$residual <= tol) || isTRUE(state$point$length == 0)

@@ -30,11 +30,10 @@ plan_by_centers <- function(task) {
   logistic <- spec$loss != "squared"
   small <- probe_iterations(task)
   factors <- probe_factors(task, m)
-  # Newton's method makes A anew while penalties fall
-  made <- if (logistic) min(small$iterations, length(falling_penalties(spec$lambda, spec$max_iter)) + 1) else 1
   seconds <- c(
-    preconditioner = extrapolate(factors, "T", m) + made * extrapolate(factors, "A", m),
-    products = probe_products(task, small$calls), solves = sum(small$calls) * extrapolate(factors, "solves", m, 1),
+    reading = small$passes * sum(task$rows$seconds),
+    preconditioner = extrapolate(factors, "T", m) + small$factors * extrapolate(factors, "A", m),
+    products = probe_products(task, small$calls), solves = small$solves * extrapolate(factors, "solves", m, 1),
     rows = if (logistic) small$iterations * probe_loss(task) else 0
   )
   waste <- 8 * task$t * (sum(small$calls) * 10 * m + if (logistic) small$iterations * 15 * task$rows$n else 0)

@@ -34,7 +34,7 @@ test_that("exact fits have plans, by a factor or by iterations", {
   expect_identical(plan$memory$host[["factors"]], 8 * 400 * 401)
   expect_output(print(plan), "400 rows, 3 columns, exact")
   replace_in_package("is_factorised", \(system) FALSE)
-  replace_in_package("FIT_PAIRS", c(cpu = 100^2))
+  replace_in_package("EXACT_PAIRS", c(cpu = 100^2))
   plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
   expect_gt(plan$iterations, 1)
   expect_gt(plan$seconds[["products"]], 0)
