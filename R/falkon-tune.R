@@ -13,8 +13,7 @@
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
-#' 5,000
-#'   rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#'   5,000 rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
 #'
 #' Bandwidths and noise are searched by L-BFGS, from where [falkon()] would start, first on a quarter of the sample. A
 #' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
@@ -61,6 +60,7 @@
 #' @inheritSection flash_kde Errors
 #' @seealso [falkon()]
 #' @export
+#' @order 1
 #' @examples
 #' set.seed(1)
 #' x <- matrix(runif(900), 300, 3)
@@ -75,6 +75,7 @@
 tune_falkon <- function(x, ...) UseMethod("tune_falkon")
 
 #' @rdname tune_falkon
+#' @order 2
 #' @export
 tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
                                 structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
@@ -112,6 +113,7 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
 }
 
 #' @rdname tune_falkon
+#' @order 3
 #' @export
 tune_falkon.data.frame <- function(x, y, ...) {
   # data |> tune_falkon(y ~ a)
@@ -130,6 +132,7 @@ tune_falkon.data.frame <- function(x, y, ...) {
 }
 
 #' @rdname tune_falkon
+#' @order 4
 #' @export
 tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
@@ -152,6 +155,7 @@ tuned_with_frame <- function(tuned, frame) {
 }
 
 #' @rdname tune_falkon
+#' @order 5
 #' @export
 falkon.tune_falkon <- function(x, ...) {
   arguments <- x$arguments
