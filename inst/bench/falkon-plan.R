@@ -33,6 +33,7 @@ backend <- option("--backend", "cpu")
 used_seconds <- function() if (backend == "cpu") sum(proc.time()[c("user.self", "sys.self")]) else proc.time()[["elapsed"]]
 
 chunks_of <- function(x, size = 2e4) {
+  force(x)
   first <- 1
   function() {
     if (first > nrow(x)) {
