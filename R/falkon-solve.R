@@ -135,5 +135,5 @@ scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each 
 
 # A failure that no argument alone explains.
 stop_solver <- function(problem) {
-  stop(new_error("singular", paste0(problem, ": is `lambda` or `bandwidth` out of all proportion?"), user_call()))
+  stop(new_error("singular", paste0(problem, ": are `lambda`, `bandwidth` or `weights` out of all proportion?"), user_call()))
 }
