@@ -121,9 +121,9 @@ look_for_gain <- function(data, L, estimator, run) {
     near <- L / carried(batch, data, bandwidth_rate(estimator, data$d))
     found <- factor_gain(batch, near, if (is.null(found)) USUAL_SCALE else found$scale, estimator, run)
     stats <- joined_stats(stats, found$stats)
-    if (found$gain + GAIN_ERRORS * found$se < GAIN) break
+    if (!isTRUE(found$gain + GAIN_ERRORS * found$se >= GAIN)) break
   }
-  worth <- found$gain > max(GAIN, GAIN_ERRORS * found$se)
+  worth <- isTRUE(found$gain > max(GAIN, GAIN_ERRORS * found$se))
   replace(found, c("worth", "rows", "stats"), list(worth, rows, stats))
 }
 
