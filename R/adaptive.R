@@ -159,18 +159,6 @@ log_left_out <- function(data, L, factors, run) {
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }
 
-# To the k-th nearest of the other points, where H = L L' is the identity. C wants them by the coordinate in which they
-# are most apart.
-neighbour_distances <- function(data, L, k, run) {
-  u <- forwardsolve(L, t(data$x))
-  u <- u[order(-apply(u, 1, stats::var)), , drop = FALSE]
-  n <- ncol(u)
-  if (is.null(k)) k <- round(sqrt(n))
-  by_first <- order(u[1, ])
-  distances <- .Call(ffi_neighbour_distances, u[, by_first, drop = FALSE], as.double(min(k, n - 1)), run)
-  replace(numeric(n), by_first, distances)
-}
-
 on_lattice <- function(log_factors) {
   most <- floor(log(MOST_FACTOR) / log(FACTOR_STEP))
   FACTOR_STEP^pmin(pmax(round(log_factors / log(FACTOR_STEP)), -most), most)
