@@ -80,10 +80,11 @@ check_power <- function(alpha, d) {
 check_adaptive <- function(adaptive, n) {
   if (is.null(adaptive) || isFALSE(adaptive)) return(NULL)
   if (isTRUE(adaptive)) return(ADAPTIVE_METHODS[1])
-  if (is.character(adaptive)) return(check_choice(adaptive, ADAPTIVE_METHODS, "adaptive"))
+  choices <- c(ADAPTIVE_METHODS, "balloon")
+  if (is.character(adaptive)) return(check_choice(adaptive, choices, "adaptive"))
   if (!is_number(adaptive) || length(adaptive) != n || !is.null(dim(adaptive))) {
     stop_argument(
-      "adaptive", "must be TRUE, FALSE, ", quote_choices(ADAPTIVE_METHODS), " or ", n, " factors: found ",
+      "adaptive", "must be TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors: found ",
       describe(adaptive)
     )
   }
@@ -95,7 +96,7 @@ check_adaptive <- function(adaptive, n) {
 # Not every one can: among the choices of the default, the first that does.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive)) return(check_estimator(estimator))
-  able <- estimators_that("adaptive")
+  able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
   if (length(estimator) > 1) return(able[1])
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
@@ -106,7 +107,8 @@ adaptive_estimator <- function(estimator, adaptive) {
 
 # list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted), of H and L as `main`
 # has them, or where that was chosen from the data, as suits the factors. record: list(method, factors, and of
-# a choice scale, the factor of L, and gain, over one bandwidth, in nats of leave-one-out likelihood a row).
+# a choice scale, the factor of L, and gain, over one bandwidth, in nats of leave-one-out likelihood a row), or that of
+# balloon_record().
 adapt_bandwidth <- function(data, main, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
   points <- data$points
@@ -116,7 +118,11 @@ adapt_bandwidth <- function(data, main, adaptive, options, control, arg) {
   run <- search_run(control, ncol(points))
   clean <- judged(clean_points(points, data$weights))
   L <- main$L / clean$unit
-  if (is.character(adaptive)) {
+  balloon <- identical(adaptive, "balloon")
+  if (balloon) {
+    found <- balloon_factors(clean, L, run)
+    record <- balloon_record(found, clean, points, data$weights, main$L, run)
+  } else if (is.character(adaptive)) {
     found <- point_factors(clean, L, list(name = adaptive, alpha = check_power(NULL, clean$d)), run)
     record <- list(method = adaptive, factors = own_factors(found$factors, clean, points))
   } else {
@@ -127,8 +133,9 @@ adapt_bandwidth <- function(data, main, adaptive, options, control, arg) {
     found <- list(factors = factors[clean$source])
   }
   if (is.null(options$bandwidth) || is.character(options$bandwidth)) {
-    chosen <- choose_scale(clean, found$factors, L, options$seconds, run)
-    record[c("scale", "gain")] <- chosen[c("scale", "gain")]
+    chosen <- choose_scale(clean, found$factors, L, options$seconds, run, balloon)
+    record$scale <- chosen$scale
+    if (!balloon) record$gain <- chosen$gain
     main$L <- chosen$scale * main$L
     main$H <- chosen$scale^2 * main$H
     found$stats <- if (is.null(found$stats)) chosen$stats else add_stats(found$stats, chosen$stats)
@@ -152,9 +159,15 @@ point_factors <- function(data, L, method, run) {
   list(factors = on_lattice(width - sum(data$v * width)), stats = found$stats)
 }
 
-# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` as of sources.
-log_left_out <- function(data, L, factors, run) {
-  sums <- log_sum(sum_sources(data$x, data$weights, L, factors = factors), NULL, PLAIN_FACTOR, TRUE, run)
+# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` as of sources, or of
+# the places of the rows.
+log_left_out <- function(data, L, factors, run, balloon = FALSE) {
+  sources <- if (balloon && !is.null(factors)) {
+    sum_sources(data$x, data$weights, L, target_factors = \(at, loo, control) factors)
+  } else {
+    sum_sources(data$x, data$weights, L, factors = factors)
+  }
+  sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }
@@ -176,14 +189,14 @@ own_factors <- function(factors, clean, points) {
 
 # list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
 # many of them as the budget allows.
-choose_scale <- function(data, factors, L, seconds, run) {
+choose_scale <- function(data, factors, L, seconds, run, balloon = FALSE) {
   rows <- min(nrow(data$x), max(SCAN_ROWS, floor(sqrt(0.4 * seconds / (10 * pair_seconds(data$d))))))
   batch <- judged(sample_of(data, seq_len(rows)))
   stats <- NULL
   loss <- function(factors) {
     force(factors)
     function(L) {
-      found <- log_left_out(batch, L, factors, run)
+      found <- log_left_out(batch, L, factors, run, balloon)
       stats <<- if (is.null(stats)) found$stats else add_stats(stats, found$stats)
       -sum(batch$v * found$log_density)
     }
@@ -197,6 +210,7 @@ choose_scale <- function(data, factors, L, seconds, run) {
 # ---- print ------------------------------------------------------------------------------------
 
 adaptive_note <- function(adaptive, digits) {
+  if (adaptive$method == "balloon") return(balloon_note(adaptive, digits))
   factors <- adaptive$factors
   range <- vapply(range(factors), format, "", digits = digits)
   gain <- adaptive$gain

@@ -74,12 +74,18 @@ sum_classes <- function(sources, at, loo, control, sum_class) {
 
 merge_classes <- function(a, b, control) {
   merged <- merge_parts(a, b)
+  merged$stats <- add_class_stats(a$stats, b$stats)
   if (control$tol_type == "global") {
     for (name in c("tol_achieved", "tol_bound")) merged$stats[[name]] <- a$stats[[name]] + b$stats[[name]]
   }
-  # what the tolerance was needed for
-  if (a$stats$engine == "fast") merged$stats$engine <- "fast"
   merged
+}
+
+# "fast" where the tolerance was needed for one of them.
+add_class_stats <- function(a, b) {
+  sum <- add_stats(a, b)
+  if (a$engine == "fast") sum$engine <- "fast"
+  sum
 }
 
 # At all points: those of the class, its `rows`, are left out each of its own sum.
