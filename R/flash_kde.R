@@ -145,7 +145,8 @@
 #'   rounded and limited as the factors above, so that the estimate has small steps. Where `bandwidth` is chosen from the
 #'   data, the scale of all factors is, too, by leave-one-out likelihood.
 #'
-#'   A balloon estimate **is no density: it does not integrate to 1**. [predict()][predict.flash_kde] has its values, their
+#'   A balloon estimate **is no density: it does not integrate to 1**, and in one dimension, where its tails fall but as
+#'   \eqn{1 / |y|}{1 / |y|} until f is at its limit, to twice that where tails are long. [predict()][predict.flash_kde] has its values, their
 #'   logarithms, standard errors and leave-one-out values, for which a point is no neighbour of its own, and scores, which
 #'   are those of the estimate whose f stays what it is at y; [`plot()`][plot.flash_kde] draws it in one and two dimensions,
 #'   there with regions that hold the probabilities `prob` of the points. [logLik()][logLik.flash_kde] does not compare with
