@@ -23,10 +23,11 @@ check_adaptive <- function(adaptive, n) {
   if (is.null(adaptive)) return("auto")
   if (isFALSE(adaptive)) return(NULL)
   if (isTRUE(adaptive)) return(ADAPTIVE_METHODS[1])
-  if (is.character(adaptive)) return(check_choice(adaptive, c("auto", ADAPTIVE_METHODS), "adaptive"))
+  choices <- c("auto", ADAPTIVE_METHODS, "balloon")
+  if (is.character(adaptive)) return(check_choice(adaptive, choices, "adaptive"))
   if (!is_number(adaptive) || length(adaptive) != n || !is.null(dim(adaptive))) {
     stop_argument(
-      "adaptive", "must be TRUE, FALSE, ", quote_choices(c("auto", ADAPTIVE_METHODS)), " or ", n, " factors: found ",
+      "adaptive", "must be TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors: found ",
       describe(adaptive)
     )
   }
@@ -38,7 +39,7 @@ check_adaptive <- function(adaptive, n) {
 # Not every one can: among the choices of the default, the first that does.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
-  able <- estimators_that("adaptive")
+  able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
   if (length(estimator) > 1) return(able[1])
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
@@ -57,7 +58,8 @@ may_adapt <- function(options, n) {
 # list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted), of H and L as `main`
 # has them, or where that was chosen from the data, as suits the factors; record NULL: these are not worth it. record:
 # list(method, factors, auto, was it for their gain that they were taken?, and of a choice scale, the factor of L, and
-# gain, over one bandwidth, of `estimator` where auto, in nats of leave-one-out likelihood a row).
+# gain, over one bandwidth, of `estimator` where auto, in nats of leave-one-out likelihood a row), or that of
+# balloon_record().
 adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
   name_stage(control, "Adapting the bandwidth")
@@ -66,26 +68,37 @@ adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, a
   run <- search_run(control, ncol(data$points))
   clean <- judged(clean_points(data$points, data$weights))
   if (is.numeric(adaptive)) clean$columns$width[] <- NA # the user's own stay as they are, whatever was rounded
-  L <- main$L / clean$unit
-  auto <- identical(adaptive, "auto")
-  looked <- if (auto) look_for_gain(clean, L, estimator, run)
-  adapted <- list(H = main$H, L = main$L, stats = looked$stats)
-  if (!auto || looked$worth) {
-    found <- wanted_factors(data, clean, L, estimator, adaptive, looked, options$seconds, run)
-    adapted$record <- list(method = found$method, factors = found$own, auto = auto)
-    adapted$stats <- joined_stats(adapted$stats, found$stats)
-    if (is.null(options$bandwidth) || is.character(options$bandwidth)) {
-      chosen <- if (is.null(found$scale)) choose_scale(clean, found$factors, L, options$seconds, run) else found
-      adapted$record$factors <- at_least(found$own, least_factor(clean, chosen$scale * L))
-      adapted$record[c("scale", "gain")] <- list(chosen$scale, if (auto) looked$gain else chosen$gain)
-      adapted[c("H", "L")] <- list(chosen$scale^2 * main$H, chosen$scale * main$L)
-      if (is.null(found$scale)) adapted$stats <- joined_stats(adapted$stats, chosen$stats)
-    }
+  adapted <- if (identical(adaptive, "balloon")) {
+    balloon_bandwidth(data, clean, main, options, run)
+  } else {
+    factor_bandwidth(data, clean, main, estimator, adaptive, options, run)
   }
   adapted$stats <- as.list(adapted$stats)
   adapted$stats$seconds <- proc.time()[["elapsed"]] - started
   adapted
 }
+
+# As adapt_bandwidth(), by factors of the points.
+factor_bandwidth <- function(data, clean, main, estimator, adaptive, options, run) {
+  L <- main$L / clean$unit
+  auto <- identical(adaptive, "auto")
+  looked <- if (auto) look_for_gain(clean, L, estimator, run)
+  adapted <- list(H = main$H, L = main$L, stats = looked$stats)
+  if (auto && !looked$worth) return(adapted)
+  found <- wanted_factors(data, clean, L, estimator, adaptive, looked, options$seconds, run)
+  adapted$record <- list(method = found$method, factors = found$own, auto = auto)
+  adapted$stats <- joined_stats(adapted$stats, found$stats)
+  if (!is_chosen(options$bandwidth)) return(adapted)
+  chosen <- if (is.null(found$scale)) choose_scale(clean, found$factors, L, options$seconds, run) else found
+  adapted$record$factors <- at_least(found$own, least_factor(clean, chosen$scale * L))
+  adapted$record[c("scale", "gain")] <- list(chosen$scale, if (auto) looked$gain else chosen$gain)
+  adapted[c("H", "L")] <- list(chosen$scale^2 * main$H, chosen$scale * main$L)
+  if (is.null(found$scale)) adapted$stats <- joined_stats(adapted$stats, chosen$stats)
+  adapted
+}
+
+# From the data, by a selector.
+is_chosen <- function(bandwidth) is.null(bandwidth) || is.character(bandwidth)
 
 n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(data$weights > 0)
 
@@ -152,39 +165,31 @@ debiased_left_out <- function(data, L, run) {
 
 # list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
 # many of them as the budget allows.
-choose_scale <- function(data, factors, L, seconds, run) {
+choose_scale <- function(data, factors, L, seconds, run, balloon = FALSE) {
   rows <- min(nrow(data$x), max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(data$d))))))
   batch <- judged(sample_of(data, seq_len(rows)))
   near <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
-  found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, run)
+  found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, run, balloon)
   one <- log_left_out(batch, near, NULL, run)
   scale <- if (found$converged) USUAL_SCALE * found$scale else 1
   gain <- -found$value - sum(batch$v * one$log_density)
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
 }
 
-# list(scale, value, log_density, converged, stats): the multiple of L; by parabolas, since near the best the likelihood is flat: a
-# tenth of the scale costs it less than 0.002.
-best_scale <- function(batch, factors, L, run) {
-  tried <- list()
-  at <- function(theta) {
-    L <- exp(theta) * L
-    found <- log_left_out(batch, L, at_least(factors, least_factor(batch, L)), run)
-    tried <<- c(tried, list(c(found, theta = theta, value = -sum(batch$v * found$log_density))))
-    tried <<- tried[order(vapply(tried, `[[`, 0, "theta"))]
+# list(value, log_density, scale, converged, stats): the multiple of L. Near the best the likelihood is flat: a tenth of
+# the scale costs it less than 0.002.
+best_scale <- function(batch, factors, L, run, balloon = FALSE) {
+  best <- list(value = Inf)
+  stats <- NULL
+  value <- function(L) {
+    found <- log_left_out(batch, L, at_least(factors, least_factor(batch, L)), run, balloon)
+    stats <<- joined_stats(stats, found$stats)
+    value <- -sum(batch$v * found$log_density)
+    if (value < best$value) best <<- list(value = value, log_density = found$log_density)
+    value
   }
-  each <- \(name) vapply(tried, `[[`, 0, name)
-  for (theta in 0.35 * (-1:1)) at(theta)
-  while ((best <- which.min(each("value"))) %in% c(1, length(tried)) && length(tried) < 30) {
-    at(each("theta")[best] + if (best == 1) -0.35 else 0.35)
-  }
-  inside <- length(tried) < 30
-  if (inside) at(vertex(list(theta = each("theta")[best + -1:1], value = each("value")[best + -1:1])))
-  best <- tried[[which.min(each("value"))]]
-  list(
-    scale = exp(best$theta), value = best$value, log_density = best$log_density, converged = inside,
-    stats = Reduce(add_stats, lapply(tried, `[[`, "stats"))
-  )
+  found <- polish_factor(list(value = value, rows = nrow(batch$x)), L, step = 0.35, tol = 0.1)
+  c(best, list(scale = found$L[1] / L[1], converged = found$converged, stats = stats))
 }
 
 # The factor by which no column is smoothed less than its rounding needs: see finished().
@@ -203,6 +208,7 @@ at_least <- function(factors, least) {
 # ---- print ------------------------------------------------------------------------------------
 
 adaptive_note <- function(adaptive, digits) {
+  if (adaptive$method == "balloon") return(balloon_note(adaptive, digits))
   factors <- adaptive$factors
   range <- vapply(range(factors), format, "", digits = digits)
   gain <- adaptive$gain

@@ -101,23 +101,17 @@ pilot_density <- function(data, L, seconds, run) {
   list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
 }
 
-# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` as of sources.
-log_left_out <- function(data, L, factors, run) {
-  sums <- log_sum(sum_sources(data$x, data$weights, L, factors = factors), NULL, PLAIN_FACTOR, TRUE, run)
+# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` as of sources, or of
+# the places of the rows.
+log_left_out <- function(data, L, factors, run, balloon = FALSE) {
+  sources <- if (balloon && !is.null(factors)) {
+    sum_sources(data$x, data$weights, L, target_factors = \(at, loo, control) factors)
+  } else {
+    sum_sources(data$x, data$weights, L, factors = factors)
+  }
+  sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
-}
-
-# To the k-th nearest of the other points, where H = L L' is the identity. C wants them by the coordinate in which they
-# are most apart.
-neighbour_distances <- function(data, L, k, run) {
-  u <- forwardsolve(L, t(data$x))
-  u <- u[order(-apply(u, 1, stats::var)), , drop = FALSE]
-  n <- ncol(u)
-  if (is.null(k)) k <- round(sqrt(n))
-  by_first <- order(u[1, ])
-  distances <- .Call(ffi_neighbour_distances, u[, by_first, drop = FALSE], as.double(min(k, n - 1)), run)
-  replace(numeric(n), by_first, distances)
 }
 
 on_lattice <- function(log_factors) {

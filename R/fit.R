@@ -200,7 +200,8 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
   sum_sources(
-    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors
+    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
+    target_factors = balloon_widths(object)
   )
 }
 

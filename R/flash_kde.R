@@ -86,7 +86,8 @@
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
 #'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
 #' @param adaptive Bandwidths of each point's own, for `"kde"`: `"auto"`, the default, has them where they gain;
-#'   `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row; `FALSE`: one for all. See Adaptive bandwidths.
+#'   `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row; `FALSE`: one for all. See Adaptive bandwidths. Or
+#'   `"balloon"`: of each place; see Balloon estimates.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -105,7 +106,8 @@
 #'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
 #'   \item{`adaptive`}{`NULL`, or a list of `method`, `factors`, one for each point, and where the bandwidth was chosen
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
-#'     was it for this gain that they were taken?}
+#'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the
+#'     points by the others, and `places`, by which those elsewhere go.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -144,6 +146,21 @@
 #'   Sums take as long as with one bandwidth, and somewhat more for each different factor; with a tolerance, a fast sum for
 #'   each. All methods serve such fits.
 #'
+#' @section Balloon estimates: With `adaptive = "balloon"` the bandwidth is that of the place y at which the estimate is
+#'   asked for: \eqn{p(y) = \sum_i w_i K_{f(y)^2 H}(y - x_i) / W}{p(y) = sum_i w_i K_(f(y)^2 H)(y - x_i) / W}, for `"kde"`
+#'   alone. The factor f(y) goes by the distance from y to its \eqn{\sqrt n}{sqrt(n)}-th nearest point (Loftsgaarden and
+#'   Quesenberry 1965; Terrell and Scott 1992), where H is the identity; it is 1 on the geometric average of the points, and
+#'   rounded and limited as the factors above, so that the estimate has small steps. Where `bandwidth` is chosen from the
+#'   data, the scale of all factors is, too, by leave-one-out likelihood.
+#'
+#'   A balloon estimate **is no density: it does not integrate to 1**, and in one dimension, where its tails fall but as
+#'   \eqn{1 / |y|}{1 / |y|} until f is at its limit, to twice that where tails are long. [predict()][predict.flash_kde] has its values, their
+#'   logarithms, standard errors and leave-one-out values, for which a point is no neighbour of its own, and scores, which
+#'   are those of the estimate whose f stays what it is at y; [`plot()`][plot.flash_kde] draws it in one and two dimensions,
+#'   there with regions that hold the probabilities `prob` of the points. [logLik()][logLik.flash_kde] does not compare with
+#'   that of a density. What needs one is an error that names `adaptive`: [`simulate()`][simulate.flash_kde], [cdf()],
+#'   [`quantile()`][quantile.flash_kde], [hdr_level()], and figures of more variables.
+#'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
 #'   standard errors, at new points or at its own rows, leave-one-out values, too), [logLik()][logLik.flash_kde],
@@ -175,6 +192,11 @@
 #'
 #' *SD-KDE: Score-Debiased Kernel Density Estimation* (2025), Advances in Neural Information
 #' Processing Systems 38, arXiv:2504.19084.
+#'
+#' Loftsgaarden, D. O. and Quesenberry, C. P. (1965) A nonparametric estimate of a multivariate density function. *The
+#' Annals of Mathematical Statistics* 36, 1049-1051.
+#'
+#' Terrell, G. R. and Scott, D. W. (1992) Variable kernel density estimation. *The Annals of Statistics* 20, 1236-1265.
 #'
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #'

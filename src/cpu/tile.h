@@ -90,6 +90,10 @@ static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
   return (a - first) * (a - first + 1) / 2 + b - first;
 }
 
+/* Points that are searched for neighbours lie in panels [k][FK_NEAR_POINTS], those whose neighbours they are in
+ * groups [k][FK_NEAR_TARGETS]. */
+enum { FK_NEAR_POINTS = 64, FK_NEAR_TARGETS = 8 };
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
@@ -98,6 +102,10 @@ struct fk_tile_ops {
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
+   * all; returns how many. Of all targets of a group to a box, d lower ends and d upper ones. */
+  int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);
+  void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
   void (*multiply_vector)(const struct fk_tile_vector *a);

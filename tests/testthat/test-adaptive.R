@@ -164,20 +164,6 @@ test_that("factors by neighbours go by the distance to the k-th one", {
   expect_lt(diff(range(log(adaptive_factors(fit, "knn", k = 7)) - log(distance))), 1.01 * log(FACTOR_STEP))
 })
 
-test_that("distances to the k-th neighbour are those of all pairs", {
-  set.seed(7)
-  run <- start_run(settle_control(flash_control()))
-  for (d in c(1, 2, 6)) for (n in c(2, 3, 50, 300)) {
-    x <- matrix(stats::rnorm(n * d), n)
-    L <- t(chol(example_bandwidth(d)))
-    all <- as.matrix(stats::dist(t(forwardsolve(L, t(x)))))
-    for (k in unique(pmin(c(1, 7, n - 1), n - 1))) {
-      wanted <- apply(all, 1, \(row) sort(row)[k + 1])
-      expect_equal(neighbour_distances(list(x = x), L, k, run), unname(wanted), tolerance = 1e-13)
-    }
-  }
-})
-
 test_that("neither the order of the rows, nor threads, nor the unit of the weights matters", {
   set.seed(8)
   x <- cbind(stats::rt(300, 2), round(stats::rnorm(300), 1))
