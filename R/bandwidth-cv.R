@@ -240,7 +240,7 @@ search_as_asked <- function(criterion, estimator, call) {
   force(estimator)
   options <- search_options(criterion, call$structure, call$rows, call$seconds, call$start)
   given <- mget(c("backend", "precision", "threads", "devices"), envir = call)
-  if (!evalq(missing(tol), call)) given$tol <- check_tol(call$tol)
+  if (!eval(quote(missing(tol)), call)) given$tol <- check_tol(call$tol)
   asked <- settle_control(call$control, given, TOLERANT_DEFAULTS)
   x <- check_points(call$x, "x")
   weights <- check_weights(call$weights, nrow(x))

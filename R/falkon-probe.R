@@ -2,9 +2,9 @@
 # `problem`, `spec` and `run`, and its `rows`, `m` centres, `t` responses and `backend`.
 
 # Pairs of rows and centres of a product, and centres of factors: some tenths of a second on two cores, some hundredths
-# on a GPU. Of factors on the CPU that many are no longer in caches.
+# on a GPU. Of factors on the CPU that many are no longer in caches, on a GPU that it is busy.
 PROBE_PAIRS <- c(cpu = 4e7, cuda = 2e10)
-PROBE_CENTERS <- c(cpu = 2500, cuda = 8000)
+PROBE_CENTERS <- c(cpu = 2500, cuda = 16000)
 
 # Of the products of a small fit, of which there are many; with fewer Newton's method takes up to a third fewer.
 FIT_PAIRS <- c(cpu = 1e7, cuda = 4e9)

@@ -177,7 +177,7 @@ rows$real <- rows$real %in% TRUE
 real <- rows[rows$real, ]
 simulated_rows <- rows[!rows$real, ]
 mine <- setdiff(unique(rows$selector), names(peers))
-defaults <- grep("^(sdkde|kde|laplace)( adaptive)?( \\(.*\\))?$", mine, value = TRUE)
+defaults <- grep("^(default|sdkde|kde|laplace)( adaptive)?( \\(.*\\))?$", mine, value = TRUE)
 shown <- c(
   defaults, grep("^(sdkde|kde) (lcv )?full", mine, value = TRUE), "ks Hpi", "5 folds", "sklearn", "bw.SJ",
   "statsmodels cv_ml"
