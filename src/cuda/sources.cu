@@ -106,16 +106,17 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   return FK_STATUS_OK;
 }
 
-/* Frames, where points are too wide for halves about one centre. The device waits for the host. */
+/* Frames, where points are too wide for halves about one centre. By the points alone, since they stay for calls of
+ * other targets and precisions. The device waits for the host. */
 static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  const double pairs = 1e7;     /* that CUDA cores sum while a frame's launches begin */
+  const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin; of as many targets as sources */
   const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   if (s->framed || s->rows2 > 0 || !whole) return FK_STATUS_OK;
-  double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, job->precision != FK_PRECISION_FAST);
-  FK_TRY(fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)fk_n_targets(job->task),
-                             &s->frames, err));
+  double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
+  FK_TRY(
+      fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)s->points.n, &s->frames, err));
   s->framed = true;
   return FK_STATUS_OK;
 }

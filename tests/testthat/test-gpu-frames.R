@@ -38,10 +38,10 @@ test_that("in frames a point leaves itself out, and weights and columns are its 
   skip_if_no_gpu()
   x <- far_clusters(6000, 3)
   weights <- rep(c(1, 5, 0, 2), 1500)
-  some <- seq(1, 6000, by = 31)
   cpu <- flash_kde(x, "kde", bandwidth = 0.5, weights = weights, backend = "cpu", precision = "double")
   gpu <- on_gpu(cpu, "single")
-  expect_lt(max(abs(predict(gpu, type = "loo") / predict(cpu, type = "loo") - 1)[is.finite(predict(cpu, type = "loo"))]), 1e-3)
+  want <- predict(cpu, loo = TRUE, type = "log_density")
+  expect_lt(max(abs(predict(gpu, loo = TRUE, type = "log_density") - want)), 1e-4)
   b <- cbind(seq_len(6000) %% 7 - 3, 1, cos(seq_len(6000)))
   sums <- lapply(c("cuda", "cpu"), \(on) {
     kernel_matvec(x, b = b, bandwidth = 0.5, backend = on, precision = if (on == "cuda") "single" else "double")
@@ -49,13 +49,15 @@ test_that("in frames a point leaves itself out, and weights and columns are its 
   for (k in 1:3) expect_lt(sqrt(sum((sums[[1]] - sums[[2]])[, k]^2) / sum(sums[[2]][, k]^2)), 1e-5)
 })
 
-test_that("the same call in frames gives the same bits, by chunks of targets and on several devices, too", {
+test_that("the same call in frames gives the same bits, on several devices, too", {
   skip_if_no_gpu()
   x <- far_clusters(20000, 4)
   fit <- on_gpu(flash_kde(x, "kde", bandwidth = 0.5, backend = "cpu"), "single")
   first <- predict(fit, x, type = "log_density")
   expect_identical(predict(fit, x, type = "log_density"), first)
-  expect_identical(predict(fit, x[5001:9000, ], type = "log_density"), first[5001:9000])
+  # what an earlier call has left on the device does not matter
+  predict(fit, x[1:64, ])
+  expect_identical(predict(fit, x, type = "log_density"), first)
   devices <- seq_along(gpu_info()$name)
   if (length(devices) > 1) expect_identical(predict(on_gpu(fit, "single", devices), x, type = "log_density"), first)
 })
