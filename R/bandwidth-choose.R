@@ -5,14 +5,14 @@
 # factor of all columns is found by the criterion of the estimator. First on few rows, from a scan, then on more from
 # there; on all rows where that fits the budget, else as a mean over several samples.
 
-# What finds the factor once the shape is known, c(criterion, estimator); NULL: the criterion of the shape has. "auto"
-# of one column: see censors().
+# What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the shape
+# has.
 FACTOR_CRITERIA <- list(
-  auto = list(kde = c("lcv", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace")),
-  lcv = list(kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace")),
-  lscv = list(kde = NULL, laplace = c("lscv", "laplace")),
-  scv = list(kde = NULL),
-  plugin = list(kde = NULL)
+  auto = \(d) list(kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace")),
+  lcv = \(d) list(kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace")),
+  lscv = \(d) list(kde = NULL, laplace = c("lscv", "laplace")),
+  scv = \(d) list(kde = NULL),
+  plugin = \(d) list(kde = NULL)
 )
 
 # Where tails are heavy the likelihood oversmooths the middle. A likelihood that is censored towards the tails does not,
@@ -35,11 +35,11 @@ SCAN_ROWS <- 500
 choose_bandwidth <- function(points, weights, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
   data <- clean_points(points, weights)
-  factor <- FACTOR_CRITERIA[[options$criterion]][[estimator]]
-  if (options$criterion == "auto" && estimator == PLAIN_ESTIMATOR && censors(data$d)) factor <- c("csl", estimator)
+  factor <- FACTOR_CRITERIA[[options$criterion]](data$d)[[estimator]]
   search <- list(
-    criterion = options$criterion, estimator = estimator, factor = factor, rate = bandwidth_rate(estimator, data$d),
-    run = run, tally = new_tally(run)
+    criterion = options$criterion, estimator = estimator, factor = factor,
+    shape = if (is.null(factor) && options$criterion != "auto") options$criterion else "lcv",
+    rate = bandwidth_rate(estimator, data$d), run = run, tally = new_tally(run)
   )
   plan <- plan_rows(data, search, options)
   batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
@@ -48,12 +48,12 @@ choose_bandwidth <- function(points, weights, estimator, options, run) {
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
   last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
   if (plan$all_rows && plan$rows < nrow(data$x)) {
-    whole <- polish_factor(search_criterion(data, search), last$L, step = 0.15)
+    whole <- polish_factor(search_criterion(data, search), last$L)
     last[names(whole)] <- whole
   }
   last$se <- factor_error(found, batches, data, plan, search)
   last$L <- first$calm * last$L
-  last$trace$factor <- last$trace$factor / first$calm
+  last$trace[, "factor"] <- last$trace[, "factor"] / first$calm
   last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
   list(bandwidth = finished(last, data, search), stats = search$tally$stats())
 }
@@ -112,21 +112,15 @@ can_sphere <- function(data) {
   tryCatch(is.matrix(covariance_root(data)), flashkernel_error_argument = \(e) FALSE)
 }
 
-# The shape of the first sample: a list with, for each structure, list(L, value, converged).
-search_shapes <- function(batch, structures, start, search) {
+# The shape of the first sample: a list with, for each structure, list(L, value, converged). On many rows from what few
+# have found, where the factor need not be known well.
+search_shapes <- function(batch, structures, start, search, last = TRUE) {
   criterion <- search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
-  coarse <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS))
-  if (is.null(coarse)) {
-    before <- NULL
-  } else {
-    before <- search_shapes(coarse, structures, start, search)
-    shrink <- carried(coarse, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
-    before <- lapply(before, \(found) shrink * found$L)
-  }
+  before <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) few_rows_shapes(batch, structures, start, search)
   scanned <- function(name) {
     if (!is.null(before[[name]])) return(polish_factor(criterion, before[[name]]))
-    base <- if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
-    scan_factor(criterion, reference_factor(batch) * base)
+    base <- reference_factor(batch) * if (!is.null(start)) start else BANDWIDTH_STRUCTURES[[name]]$base(batch)
+    scan_factor(criterion, base, tol = if (last) 1e-3 else 0.02)
   }
   found <- list()
   simple <- intersect(c("scaled", "scalar", "sphered"), structures)
@@ -134,21 +128,24 @@ search_shapes <- function(batch, structures, start, search) {
   for (name in simple) found[[name]] <- scanned(name)
   for (name in intersect(c("diagonal", "full"), structures)) {
     moves <- BANDWIDTH_STRUCTURES[[name]]$moves
-    starts <- c(list(before[[name]]), lapply(found[starting_points(name)], `[[`, "L"))
-    found[[name]] <- descend_from(criterion, starts[lengths(starts) > 0], moves, all = is.null(before))
+    near <- found[intersect(STARTING_POINTS[[name]], names(found))]
+    if (!is.null(before)) near <- best_of(c(list(list(L = before[[name]], value = criterion$value(before[[name]]))), near))
+    found[[name]] <- best_of(lapply(utils::head(near, 2), \(one) minimise_factor(criterion, one$L, moves)))[[1]]
   }
   found
 }
 
-starting_points <- function(structure) if (structure == "full") c("diagonal", "sphered", "scaled") else "scaled"
-
-# From all starts, or from the best of them.
-descend_from <- function(criterion, starts, moves, all) {
-  if (moves == "full" && all) starts <- starts[seq_len(min(2, length(starts)))]
-  if (!all) starts <- starts[which.min(vapply(starts, criterion$value, 0))]
-  found <- lapply(starts, \(L) minimise_factor(criterion, L, moves))
-  found[[which.min(vapply(found, `[[`, 0, "value"))]]
+few_rows_shapes <- function(batch, structures, start, search) {
+  few <- sample_of(batch, seq_len(SCAN_ROWS))
+  shrink <- carried(few, batch, bandwidth_rate(PLAIN_ESTIMATOR, batch$d))
+  lapply(search_shapes(few, structures, start, search, last = FALSE), \(found) shrink * found$L)
 }
+
+# The structures from whose optimum another one's search starts: the first two there are, and on many rows the best of
+# these and of what few rows have found.
+STARTING_POINTS <- list(diagonal = "scaled", full = c("diagonal", "sphered", "scaled"))
+
+best_of <- function(found) found[which.min(vapply(found, `[[`, 0, "value"))]
 
 # In units of the columns' spread, a little less than what Silverman's rule says.
 reference_factor <- function(data) rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
@@ -179,34 +176,38 @@ search_batch <- function(batch, search, start) {
 
 # By a criterion of its own, a shape is only where it starts.
 own_shape <- function(shape, batch, search) {
-  if (search$criterion %in% c("auto", "lcv") || !is.null(search$factor)) return(shape)
-  criterion <- search$tally$criterion(search$criterion, batch, search$estimator)
+  if (search$shape == "lcv") return(shape)
+  criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
   found <- scan_factor(criterion, shape$L, from = 0.15, to = 4, size = 10)
   moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
   if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
   replace(shape, names(found), found)
 }
 
-# A scan on few rows, then near there; where the shape came by this criterion, near there alone.
+# A scan on few rows, then near there; where the shape came by this criterion, the factor is known.
 own_factor <- function(shape, batch, search) {
-  shape$shape <- shape$L
   if (is.null(search$factor)) {
-    found <- polish_factor(search_criterion(batch, search), shape$L)
+    found <- if (is.null(shape$trace)) traced(shape, search_criterion(batch, search)) else shape
   } else {
     near <- rule_factor("silverman", batch$n, batch$d, search$factor[2]) / reference_factor(batch) * shape$L
     found <- search_factor(batch, near, search)
   }
-  calm <- calm_factor(shape$shape, batch, search)
-  shape$heavy <- 1 / calm
-  shape$calm <- if (censors(batch$d) && identical(search$factor[2], "sdkde")) calm else 1
+  shape$shape <- shape$L
+  shape[c("heavy", "calm")] <- look_at_tails(shape, found, batch, search)
   replace(shape, names(found), found)
 }
 
-# The likelihood of an SD-KDE oversmooths where tails are heavy as that of the plain estimate does: what the censored
-# one takes off there is taken off here.
-calm_factor <- function(L, batch, search) {
-  if (search$criterion != "auto" || search$estimator == "laplace") return(1)
-  min(1, polish_factor(search$tally$criterion("csl", batch, PLAIN_ESTIMATOR), L)$L[1] / L[1])
+# list(heavy, calm): does the likelihood of the plain estimate ask for a much larger factor than the censored one does?
+# `calm`: what that takes off; the likelihood of an SD-KDE oversmooths as that of the plain estimate does, and where
+# factors are censored, so much is taken off here.
+look_at_tails <- function(shape, found, batch, search) {
+  if (search$criterion != "auto" || search$estimator == "laplace") return(list(FALSE, 1))
+  criterion <- search$tally$criterion("csl", batch, PLAIN_ESTIMATOR)
+  if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
+  by_estimate <- search$factor[1] == "csl"
+  censored <- if (by_estimate) found else polish_factor(criterion, shape$L)
+  calm <- min(1, censored$L[1] / shape$L[1])
+  list(calm < 1 / heavy_from(batch$d), if (by_estimate) 1 else calm)
 }
 
 search_factor <- function(batch, near, search) {
@@ -215,17 +216,16 @@ search_factor <- function(batch, near, search) {
   }
   coarse <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(coarse, batch, search$rate)
-  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10)
+  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10, tol = 0.02)
   found <- polish_factor(search_criterion(batch, search), shrink * first$L)
-  first$trace$factor <- first$trace$factor * shrink * first$L[1] / found$L[1]
+  first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
   replace(found, "trace", list(rbind(first$trace, found$trace)))
 }
 
 # Another sample, from where the first ended.
 search_again <- function(batch, first, search) {
   moves <- BANDWIDTH_STRUCTURES[[first$structure]]$moves
-  own <- is.null(search$factor) && search$criterion != "lcv"
-  criterion <- if (own) search_criterion(batch, search) else search$tally$criterion("lcv", batch, PLAIN_ESTIMATOR)
+  criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
   search_near <- if (moves == "scalar") polish_factor else \(criterion, L) minimise_factor(criterion, L, moves)
   found <- search_near(criterion, first$shape)
   if (is.null(search$factor)) return(found)
@@ -234,7 +234,7 @@ search_again <- function(batch, first, search) {
 }
 
 # c(criterion, estimator) of the factor, of the shape where it has none of its own.
-search_measure <- function(search) if (is.null(search$factor)) c(search$criterion, search$estimator) else search$factor
+search_measure <- function(search) if (is.null(search$factor)) c(search$shape, PLAIN_ESTIMATOR) else search$factor
 
 search_criterion <- function(data, search) {
   measure <- search_measure(search)
@@ -264,7 +264,8 @@ factor_error <- function(found, batches, data, plan, search) {
   logs <- vapply(1:5, \(part) {
     rows <- sample_of(batch, (part - 1) * size + seq_len(size))
     near <- found[[1]]$L / carried(rows, batch, search$rate)
-    log(polish_factor(search_criterion(rows, search), near)$L[1] / near[1])
+    # a parabola is as exact as five of them tell
+    log(polish_factor(search_criterion(rows, search), near, tol = Inf)$vertex)
   }, 0)
   n <- if (plan$all_rows) nrow(data$x) else nrow(batch$x)
   stats::sd(logs) * (size / n)^(data$d / (2 * (data$d + 4)))
@@ -284,8 +285,6 @@ finished <- function(last, data, search) {
   last$convergence <- as.integer(!last$converged)
   last$evaluations <- search$tally$count()
   last <- in_own_units(last, sum(log(data$unit)), search_measure(search)[1])
-  # the likelihood wants a factor for the tails that no middle would
-  last$heavy <- search$criterion == "auto" && last$heavy > heavy_from(data$d)
   last$score <- if (identical(search$factor[2], "sdkde")) SCORE_RATIO
   new_bandwidth(as_structured(H, last$structure, colnames(data$x)), search$criterion, last)
 }
@@ -295,6 +294,7 @@ finished <- function(last, data, search) {
 in_own_units <- function(last, log_unit, name) {
   last$path[c("loglik", "score")] <- last$path[c("loglik", "score")] - log_unit
   own <- switch(name, csl = identity, lcv = \(value) value + log_unit, \(value) value * exp(-log_unit))
+  last$trace <- as.data.frame(last$trace)
   last$trace$value <- own(last$trace$value)
   last$criterion <- if (name %in% c("lcv", "csl")) -own(last$value) else own(last$value)
   last

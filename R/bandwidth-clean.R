@@ -22,7 +22,7 @@ new_selector_data <- function(x, weights) {
 
 # The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what
 # was rounded away put back, columns in units of their spread (`unit`), and
-# - centre, scale: the medians and the spread of the columns in these units
+# - centre, scale: the medians and the spread of the columns in these units; origin: the medians in those of x
 # - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
@@ -43,6 +43,7 @@ clean_points <- function(x, weights) {
   centre <- column_medians(data)
   for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
   data$sds <- weighted_sds(data$x, data$weights)
+  data$origin <- centre
   data$centre <- numeric(data$d)
   data$scale <- rep(1, data$d)
   data$row_weights <- judge_weights(data$weights)

@@ -93,9 +93,15 @@ log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
   log_unit <- log_kernel_norm(L) - log(data$others)
   floor <- pmin(exp(log_floor - log_unit), .Machine$double.xmax)
   found <- pass(L, v, moments, floor = floor)
-  s <- sum(v * ifelse(found$S > 0, found$S / (found$S + floor), 0))
-  E <- if (moments != "none") -less_on_diagonal(found$M, s)
-  list(value = -sum(v * log_add(log(found$S) + log_unit, log_floor)), E = E)
+  all <- found$S + floor
+  log_f <- log(all) + log_unit
+  share <- found$S / all
+  # where the floor itself is out of range
+  lost <- which(!(all > 0 & all < .Machine$double.xmax))
+  log_f[lost] <- log_floor[lost]
+  share[lost] <- 0
+  E <- if (moments != "none") -less_on_diagonal(found$M, sum(v * share))
+  list(value = -sum(v * log_f), E = E)
 }
 
 likelihood <- function(data, pass) {

@@ -129,11 +129,7 @@ bw_auto <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "au
                     precision = c("auto", "double", "single", "fast"), threads = NULL,
                     devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  options <- search_options("auto", structure, rows, seconds, start)
-  search_in(x, weights, check_estimator(estimator), options, control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) check_tol(tol)
-  ))
+  search_as_asked("auto", check_estimator(estimator), environment())
 }
 
 #' @rdname bw_auto
@@ -143,11 +139,7 @@ bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "aut
                    precision = c("auto", "double", "single", "fast"), threads = NULL,
                    devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  options <- search_options("lcv", structure, rows, seconds, start)
-  search_in(x, weights, check_estimator(estimator), options, control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) check_tol(tol)
-  ))
+  search_as_asked("lcv", check_estimator(estimator), environment())
 }
 
 #' Bandwidth by least-squares cross-validation
@@ -188,12 +180,7 @@ bw_lscv <- function(x, estimator = c("kde", "laplace"), structure = "auto", weig
                     precision = c("auto", "double", "single", "fast"), threads = NULL,
                     devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  estimator <- check_choice(estimator, c("kde", "laplace"), "estimator")
-  options <- search_options("lscv", structure, rows, seconds, start)
-  search_in(x, weights, estimator, options, control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) check_tol(tol)
-  ))
+  search_as_asked("lscv", check_choice(estimator, c("kde", "laplace"), "estimator"), environment())
 }
 
 #' Plug-in and smoothed cross-validation bandwidths
@@ -226,11 +213,7 @@ bw_plugin <- function(x, structure = "auto", weights = NULL, rows = NULL, second
                       precision = c("auto", "double", "single", "fast"), threads = NULL,
                       devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  options <- search_options("plugin", structure, rows, seconds, start)
-  search_in(x, weights, PLAIN_ESTIMATOR, options, control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) check_tol(tol)
-  ))
+  search_as_asked("plugin", PLAIN_ESTIMATOR, environment())
 }
 
 #' @rdname bw_plugin
@@ -240,11 +223,7 @@ bw_scv <- function(x, structure = "auto", weights = NULL, rows = NULL, seconds =
                    precision = c("auto", "double", "single", "fast"), threads = NULL,
                    devices = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  options <- search_options("scv", structure, rows, seconds, start)
-  search_in(x, weights, PLAIN_ESTIMATOR, options, control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices,
-    tol = if (!missing(tol)) check_tol(tol)
-  ))
+  search_as_asked("scv", PLAIN_ESTIMATOR, environment())
 }
 
 # What choose_bandwidth() is asked for, checked.
@@ -256,11 +235,15 @@ search_options <- function(criterion, structure, rows, seconds, start = NULL) {
   list(criterion = criterion, structure = structure, rows = rows, seconds = as.double(seconds), start = start)
 }
 
-# `given`: what counts before the same parts of `control`.
-search_in <- function(x, weights, estimator, options, control, given) {
-  asked <- settle_control(control, given, TOLERANT_DEFAULTS)
-  x <- check_points(x, "x")
-  weights <- check_weights(weights, nrow(x))
+# What the functions above do; `call`: the environment of one's arguments.
+search_as_asked <- function(criterion, estimator, call) {
+  force(estimator)
+  options <- search_options(criterion, call$structure, call$rows, call$seconds, call$start)
+  given <- mget(c("backend", "precision", "threads", "devices"), envir = call)
+  if (!evalq(missing(tol), call)) given$tol <- check_tol(call$tol)
+  asked <- settle_control(call$control, given, TOLERANT_DEFAULTS)
+  x <- check_points(call$x, "x")
+  weights <- check_weights(call$weights, nrow(x))
   check_spread(x, "x", weights)
   if (!is.null(options$start)) as_bandwidth(options$start, ncol(x), "start", colnames(x))
   run <- start_run(search_control(asked, ncol(x)))

@@ -64,73 +64,91 @@ minimise_factor <- function(criterion, L0, moves) {
 WORST <- .Machine$double.xmax^0.5
 
 # As minimise_factor(), for factors of L0 alone and by values alone: a scan, further out while the best stands at an
-# end, then parabolas through the best three; also `trace`, all that was tried. No minimum wider than the scan's step is
-# missed.
-scan_factor <- function(criterion, L0, from = 0.05, to = 3, size = 12) {
+# end, then the minima of polynomials through the points about the best, until the next is within `tol` of one. No
+# minimum wider than the scan's step is missed. Also `trace`, all that was tried, and `vertex`, of L0, the factor of the
+# last polynomial.
+scan_factor <- function(criterion, L0, from = 0.05, to = 3, size = 12, tol = 1e-3) {
   known <- values_known(criterion, L0)
   step <- log(to / from) / (size - 1)
   for (theta in log(from) + step * (seq_len(size) - 1)) known$at(theta)
-  bracket(known, step, 40)
+  bracket(known, step, 40, tol)
 }
 
 # The same from a factor that is nearly right, `step` apart.
-polish_factor <- function(criterion, L0, step = 0.2) {
+polish_factor <- function(criterion, L0, step = 0.2, tol = 1e-3) {
   known <- values_known(criterion, L0)
   for (theta in step * (-1:1)) known$at(theta)
-  bracket(known, step, 60)
+  bracket(known, step, 60, tol)
+}
+
+# `found`, a minimum in other parameters, too, with the trace of the factor about it.
+traced <- function(found, criterion, step = 0.2) {
+  known <- values_known(criterion, found$L)
+  known$add(0, found$value)
+  for (theta in c(-step, step)) known$at(theta)
+  replace(found, "trace", list(known$found()$trace))
 }
 
 # What is known of the criterion at factors exp(theta) of L0.
 values_known <- function(criterion, L0) {
   thetas <- values <- numeric()
+  add <- function(theta, value) {
+    thetas <<- c(thetas, theta)
+    values <<- c(values, if (is.finite(value)) value else WORST)
+  }
   list(
-    at = function(theta) {
-      value <- criterion$value(exp(theta) * L0)
-      thetas <<- c(thetas, theta)
-      values <<- c(values, if (is.finite(value)) value else WORST)
-    },
-    # the best and its neighbours, sorted; fewer than three where it stands at an end
+    add = add,
+    at = \(theta) add(theta, criterion$value(exp(theta) * L0)),
+    # the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
     best = function() {
       order <- order(thetas)
       i <- which.min(values[order])
       near <- order[seq(max(1, i - 1), min(length(order), i + 1))]
-      list(theta = thetas[near], value = values[near], at = match(order[i], near))
+      five <- utils::head(order(abs(thetas - thetas[order[i]])), 5)
+      list(
+        theta = thetas[near], value = values[near], at = match(order[i], near),
+        nearest = list(theta = thetas[five], value = values[five])
+      )
     },
     found = function() {
       at <- which.min(values)
-      list(
-        L = exp(thetas[at]) * L0, value = values[at],
-        trace = data.frame(rows = criterion$rows, factor = exp(thetas - thetas[at]), value = values)[values < WORST, ]
-      )
+      trace <- cbind(rows = criterion$rows, factor = exp(thetas - thetas[at]), value = values)
+      list(L = exp(thetas[at]) * L0, value = values[at], trace = trace[values < WORST, , drop = FALSE])
     }
   )
 }
 
-bracket <- function(known, step, further) {
+bracket <- function(known, step, further, tol) {
   while (length((best <- known$best())$theta) < 3 && further > 0) {
     further <- further - 1
     known$at(best$theta[best$at] + if (best$at == 1) -step else step)
   }
   inside <- length(best$theta) == 3
-  # four parabolas leave less than a thousandth in the factor
-  if (inside) for (i in 1:4) {
+  theta <- best$theta[best$at]
+  if (inside) for (i in 0:4) {
     theta <- vertex(best)
-    if (min(abs(theta - best$theta)) < 1e-3) break
+    if (i == 4 || tol == Inf) break
+    if (min(abs(theta - best$theta)) < tol) {
+      if (length(best$nearest$theta) > 3) break
+      # of three points alone it is not known how skew the valley is
+      theta <- theta + step / 4
+    }
     known$at(theta)
     best <- known$best()
   }
-  c(known$found(), list(converged = inside && min(best$value) < WORST))
+  c(known$found(), list(vertex = exp(theta), converged = inside && min(best$value) < WORST))
 }
 
-# Of the parabola through three points whose middle is lowest, in the half of the wider side at least where it comes too
-# near to the middle of uneven ones.
+# Between the neighbours of the best, the lowest point of the polynomial through the nearest five; where the criterion is
+# out of its range, the middle of the wider half.
 vertex <- function(best) {
   x <- best$theta
-  y <- best$value
-  left <- (x[2] - x[1]) * (y[2] - y[3])
-  right <- (x[2] - x[3]) * (y[2] - y[1])
-  if (left == right || max(y) >= WORST) {
+  y <- best$nearest$value
+  if (max(best$value, y) >= WORST || max(y) == min(y)) {
     return(if (x[2] - x[1] > x[3] - x[2]) (x[1] + x[2]) / 2 else (x[2] + x[3]) / 2)
   }
-  x[2] - ((x[2] - x[1]) * left - (x[2] - x[3]) * right) / (2 * (left - right))
+  z <- best$nearest$theta - x[2]
+  powers <- seq_along(z) - 1
+  coefficients <- solve(outer(z, powers, "^"), y - min(y), tol = 0)
+  x[2] + stats::optimise(\(z) sum(coefficients * z^powers), range(x - x[2]), tol = 1e-6)$minimum
 }

@@ -44,7 +44,7 @@ select_bandwidth <- function(name, x, weights, estimator, options, control, arg)
 
 # As the function of this name does it, of the plain estimate where it has no other. NULL: without success.
 search_by_name <- function(name, x, weights, estimator, options, control) {
-  if (!estimator %in% names(FACTOR_CRITERIA[[name]])) estimator <- PLAIN_ESTIMATOR
+  if (!estimator %in% names(FACTOR_CRITERIA[[name]](ncol(x)))) estimator <- PLAIN_ESTIMATOR
   found <- choose_bandwidth(x, weights, estimator, replace(options, "criterion", name), search_run(control, ncol(x)))
   if (attr(found$bandwidth, "convergence") == 0) found
 }

@@ -242,7 +242,7 @@ check_count <- function(value, arg, min = 1, max = .Machine$integer.max) {
     # the limits of an integer are not worth a word
     limits <- c(
       if (min > -.Machine$integer.max) paste("at least", min),
-      if (max < .Machine$integer.max) paste("at most", max)
+      if (max < .Machine$integer.max || is.numeric(value) && isTRUE(value > max)) paste("at most", max)
     )
     range <- if (length(limits) > 0) paste(" of", paste(limits, collapse = " and "))
     stop_argument(arg, "must be one whole number", range, ": found ", describe(value))

@@ -40,7 +40,8 @@
 #'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
-#'   `tol_type` says (`NA` of an exact one).
+#'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
+#'   tolerance the largest.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

@@ -71,7 +71,9 @@ log_sum_squares <- function(object, at, L, loo, control) {
   sources <- fit_sources(object)
   square <- estimator_of(object)$square(object$d)
   sum_of <- function(squares) {
-    of_squares <- sum_sources(sources$points, squares, L, factors = sources$factors, height = 2)
+    of_squares <- sum_sources(
+      sources$points, squares, L, factors = sources$factors, height = 2, target_factors = sources$target_factors
+    )
     log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
   }
   weights <- object$weights

@@ -14,17 +14,22 @@ check_checkpoint <- function(checkpoint) {
 # What the file holds, for the same task; NULL where there is none yet.
 read_checkpoint <- function(checkpoint, task) {
   if (is.null(checkpoint) || !file.exists(checkpoint)) return(NULL)
-  found <- tryCatch(readRDS(checkpoint), error = \(e) NULL)
-  if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
-    stop_argument("checkpoint", "must be a file that falkon() wrote: found another, ", quote_text(checkpoint))
-  }
+  found <- read_content(checkpoint)
   if (!identical(found$task, task)) {
     stop_argument("checkpoint", "is of another task (other rows, or other arguments): take another file, or delete it")
   }
   found
 }
 
-CHECKPOINT_FORMAT <- "flashkernel falkon 2"
+read_content <- function(checkpoint) {
+  found <- tryCatch(suppressWarnings(readRDS(checkpoint)), error = \(e) NULL)
+  if (!is.list(found) || !identical(found$format, CHECKPOINT_FORMAT)) {
+    stop_argument("checkpoint", "must be a file that falkon() wrote: found another, ", quote_text(checkpoint))
+  }
+  found
+}
+
+CHECKPOINT_FORMAT <- "flashkernel falkon 3"
 
 # By what a task is known again: numbers that the user gave, and a few that change with the data.
 checkpoint_task <- function(spec, rows, response, weights, offset) {
@@ -37,19 +42,27 @@ checkpoint_task <- function(spec, rows, response, weights, offset) {
   ))
 }
 
-# The numbers that the first run chose, as if they had been given.
+# The numbers that the first run chose, as if they had been given. A start has centres of its own.
 resume_choices <- function(spec, found) {
   if (is.null(found)) return(spec)
-  spec[names(found$choices)] <- found$choices
+  choices <- found$choices
+  if (!is.null(spec$start)) choices$centers <- NULL
+  spec[names(choices)] <- choices
   spec$state <- found$state
   spec
+}
+
+# Rows that the first run drew to hold out, of n; NULL where they are to be drawn.
+resume_held <- function(checkpoint, n) {
+  held <- if (!is.null(checkpoint) && file.exists(checkpoint)) read_content(checkpoint)$choices$held
+  if (length(held) > 0 && max(held) <= n) held
 }
 
 # A function that solvers call with their state after each iteration; NULL: none is asked for. `chosen`: what the fit
 # chose besides bandwidth and lambda.
 checkpoint_writer <- function(spec, task, chosen = NULL) {
   if (is.null(spec$checkpoint)) return(NULL)
-  choices <- c(list(bandwidth = spec$bandwidth, lambda = spec$lambda), chosen)
+  choices <- c(spec[c("bandwidth", "lambda", "exact", "chosen", "held", "centers_given")], chosen)
   written <- -Inf
   function(state) {
     now <- proc.time()[["elapsed"]]

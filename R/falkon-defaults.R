@@ -67,6 +67,8 @@ draw_sample <- function(rows, response, weights, offset, number) {
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
   y <- y - rep(colMeans(y), each = number)
+  # squares of any y are numbers that a double can hold
+  if (any(y != 0)) y <- y / 2^floor(log2(max(abs(y))))
   scale <- sqrt(mean(y^2))
   list(
     points = points, y = if (scale > 0) y / scale else y, classes = response$classes,
@@ -103,7 +105,7 @@ bandwidth_candidates <- function(points, given) {
     norm <- sqrt(mean(Matrix::rowSums(points^2)))
     return(as.list((if (norm > 0) norm else 1) * c(0.25, 0.5, 1, 2, 4)))
   }
-  wide <- apply(points, 2, stats::sd)
+  wide <- apply(points, 2, spread_of)
   narrow <- apply(points, 2, stats::IQR) / 1.349
   # many values are the same
   narrow[narrow == 0] <- wide[narrow == 0]
@@ -111,6 +113,13 @@ bandwidth_candidates <- function(points, given) {
   if (any(wide > 3 * narrow, na.rm = TRUE)) spreads <- c(spreads, list(fill_spread(narrow)))
   factors <- sqrt(ncol(points)) * c(0.2, 0.4, 0.7, 1, 1.5, 2.5, 4)
   unlist(lapply(spreads, \(spread) lapply(factors, \(factor) factor * spread)), recursive = FALSE)
+}
+
+# The standard deviation, also of numbers whose squares a double cannot hold.
+spread_of <- function(x) {
+  found <- stats::sd(x)
+  top <- max(abs(x))
+  if (is.na(found) || is.finite(found) && found > 0 || top == 0) found else top * stats::sd(x / top)
 }
 
 # Columns that do not vary get the mean of the others, for they have no say here.
@@ -144,7 +153,8 @@ leave_one_out <- function(K, y, given = NULL) {
 # of K that say least are left out.
 logistic_noise <- function(K, codes) {
   n <- length(codes)
-  train <- seq_len(max(1, n - n %/% 3))
+  if (n < 2) return(mean(diag(K)))
+  train <- seq_len(n - max(1, n %/% 3))
   factor <- eigen(K[train, train], symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
   used <- used[seq_len(min(length(used), LOGISTIC_RANK))]

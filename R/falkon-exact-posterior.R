@@ -21,9 +21,10 @@ is_there <- function(P) tryCatch({ apply_factors(P, numeric(P$m), "T"); TRUE }, 
 ENERGY_PRODUCTS <- 1e-9
 
 # Conjugate gradients for A x = b, preconditioned by M, a column at a time of those that are under way. Each step adds
-# to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r; a column ends where `enough(left,
-# energy, column)` says so of that. Returns list(energy, x, lengths, ratios): x if it is wanted, and for each column the
-# lengths of its steps and the ratios of their residuals, which are Lanczos' matrix.
+# to the energies b'x, which fall short of b'A^-1 b by r'A^-1 r, about r'M^-1 r, or up to as many times that as M's
+# noise is raised; a column ends where `enough(left, energy, column)` says so of that. Returns list(energy, x, lengths,
+# ratios): x if it is wanted, and for each column the lengths of its steps and the ratios of their residuals, which are
+# Lanczos' matrix.
 energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_iter = 500) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
@@ -32,10 +33,11 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
   of <- seq_len(ncol(b))
   r <- b
   p <- z <- nystrom$solve(r)
-  left <- colSums(r * z)
+  left <- column_products(r, z, run)
   for (iteration in seq_len(max_iter)) {
-    go <- which(left > 0 & !enough(left, energy[of], of))
+    go <- which(left > 0 & !enough(nystrom$raised * left, energy[of], of))
     if (length(go) == 0) break
+    if (iteration == max_iter) warn_unresolved(max_iter)
     if (length(go) < length(of)) {
       of <- of[go]
       r <- r[, go, drop = FALSE]
@@ -43,20 +45,27 @@ energy_gradients <- function(system, nystrom, b, enough, with_x = FALSE, max_ite
       left <- left[go]
     }
     Ap <- exact_product(system, p, run)
-    curvature <- colSums(p * Ap)
+    curvature <- column_products(p, Ap, run)
     step <- ifelse(curvature > 0, left / curvature, 0)
     energy[of] <- energy[of] + step * left
-    if (with_x) x[, of] <- x[, of] + scale_columns(p, step)
-    r <- r - scale_columns(Ap, step)
+    if (with_x) x[, of] <- combine_columns(x[, of, drop = FALSE], p, step, run)
+    r <- combine_columns(r, Ap, -step, run)
     z <- nystrom$solve(r)
     before <- left
     # rounding has made the matrix indefinite: no more is to be had
-    left <- ifelse(step > 0, colSums(r * z), 0)
-    p <- z + scale_columns(p, left / before)
+    left <- ifelse(step > 0, column_products(r, z, run), 0)
+    p <- combine_columns(z, p, left / before, run)
     lengths <- rbind(lengths, replace(numeric(ncol(b)), of, step))
     ratios <- rbind(ratios, replace(numeric(ncol(b)), of, left / before))
   }
   list(energy = energy, x = x, lengths = lengths, ratios = ratios)
+}
+
+warn_unresolved <- function(steps) {
+  warning(
+    "conjugate gradients for standard errors or degrees of freedom did not come to an end in ", steps, " steps: ",
+    "`lambda` is too small for this `bandwidth`", call. = FALSE
+  )
 }
 
 # ---- standard errors --------------------------------------------------------------------------
@@ -95,7 +104,7 @@ PROBES <- 8
 
 # list(edf, edf_error, log_det, log_det_error, ones): estimates of tr(K A^-1) and log det(A N^-1) with their standard
 # errors, and N A^-1 1. Of probes z of covariance M, with y = M^-1 z and x = A^-1 z, y'N (x - y) has the mean
-# tr(N A^-1) - tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1).
+# tr(N A^-1) - tr(N M^-1), and Lanczos' quadrature that of log det(A M^-1). M's noise is s N.
 estimated_traces <- function(fit, run) {
   kept <- unfactorised_of(fit, run)
   system <- kept$system
@@ -103,19 +112,20 @@ estimated_traces <- function(fit, run) {
   name_stage(run, "Degrees of freedom")
   z <- with_fixed_seed({
     inner <- matrix(stats::rnorm(PROBES * nystrom$P$m), nystrom$P$m)
-    sqrt(system$noise) * matrix(stats::rnorm(PROBES * system$n), system$n) + nystrom$root(inner)
+    sqrt(nystrom$noise) * matrix(stats::rnorm(PROBES * system$n), system$n) + nystrom$root(inner)
   })
   y <- nystrom$solve(z)
-  first <- c(colSums(z * y), sum(1 / system$noise))
+  first <- c(column_products(z, y, run), sum(1 / system$noise))
   solved <- energy_gradients(system, nystrom, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)
   probes <- seq_len(PROBES)
   own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
   differences <- colSums(y * system$noise * (solved$x[, probes] - y))
   logs <- vapply(probes, \(k) first[k] * log_quadrature(solved$lengths[, k], solved$ratios[, k]), 0)
   error <- \(parts) stats::sd(parts) / sqrt(length(parts))
+  s <- nystrom$raised
   list(
-    edf = own - mean(differences), edf_error = error(differences),
-    log_det = log_det(nystrom$G) + mean(logs), log_det_error = error(logs), ones = system$noise * solved$x[, PROBES + 1]
+    edf = (own + (s - 1) * system$n) / s - mean(differences), edf_error = error(differences),
+    log_det = log_det(nystrom$G) + system$n * log(s) + mean(logs), log_det_error = error(logs), ones = system$noise * solved$x[, PROBES + 1]
   )
 }
 

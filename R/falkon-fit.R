@@ -64,13 +64,16 @@ fit_by_centers <- function(problem, spec, run) {
   clock("preconditioner")
   spec$clock <- clock
   index <- chosen$index
-  spec$save <- checkpoint_writer(spec, problem$task, list(centers = if (is.null(index)) chosen$points else index))
+  merged <- sum(chosen$merged, spec$merged)
+  spec$save <- checkpoint_writer(
+    spec, problem$task, list(centers = if (is.null(index)) chosen$points else index, merged = merged)
+  )
   name_stage(run, "Fitting")
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   warn_imprecise(system, solved$coefficients, problem$y, spec)
   c(solved, list(
-    centers = system$centers$points, center_index = chosen$index, merged = chosen$merged,
+    centers = system$centers$points, center_index = index, merged = merged,
     columns = system$centers, seconds = clock("iterations")
   ))
 }
@@ -279,7 +282,7 @@ new_falkon <- function(problem, response, spec, solved) {
     outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
-    held = spec$held, chosen = spec$chosen, centers_given = length(spec$centers) > 1 || !is.null(spec$start),
+    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given,
     data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
     state = new.env(parent = emptyenv())
   )

@@ -58,7 +58,8 @@ own_row_names <- function(x) {
 kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
 
 omit_missing <- function(made, na.action) {
-  kept <- tryCatch(as_na_action(na.action)(made), error = \(e) {
+  action <- as_na_action(na.action)
+  kept <- tryCatch(action(made), error = \(e) {
     stop_argument("na.action", "could not be applied: ", shorten(conditionMessage(e), 300))
   })
   if (nrow(kept) == 0) stop_argument("formula", "must leave at least one row without missing values: found none")
@@ -67,7 +68,10 @@ omit_missing <- function(made, na.action) {
 
 # The same of all columns of a data frame with factors.
 frame_columns <- function(data, arg) {
-  made <- stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass)
+  made <- tryCatch(
+    stats::model.frame(stats::terms(~ ., data = data), data, na.action = stats::na.pass),
+    error = \(e) stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
+  )
   c(model_columns(attr(made, "terms"), made, arg), list(
     variables = names(data), frame = data, row_names = own_row_names(data)
   ))
@@ -129,7 +133,13 @@ quote_some <- function(texts, most = 5) {
 
 # A data frame with the variables of a formula, as a validation set.
 validation_frame <- function(data, frame) {
-  made <- stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels)
+  arg <- "validation"
+  lacking <- setdiff(c(all.vars(frame$terms[[2]]), frame$variables), names(data))
+  if (length(lacking) > 0) stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking))
+  made <- tryCatch(
+    stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels),
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
+  )
   design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
   list(
     x = without_constant(design), y = stats::model.response(made),

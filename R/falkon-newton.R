@@ -14,20 +14,19 @@ fit_logistic <- function(system, problem, spec) {
   intercept <- if (problem$intercept) null_link(problem$y, problem$weights, problem$offset) else rep(0, t)
   model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))
   state <- spec$state
-  point <- if (is.null(state)) first_point(model, spec) else state$point
+  if (is.null(state)) state <- newton_from(first_point(model, spec))
   falls <- is.null(spec$start) && !has_coarse(model)
   penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
   watch <- watch_iterations(system, problem, intercept, coefficients, state$watch)
-  save <- watched_save(spec, watch)
-  solved <- newton(model, point, penalties, spec, watch$each, save, state$iteration)
+  solved <- newton(model, state, penalties, spec, watch$each, watched_save(spec, watch))
   warn_stuck(solved)
   alpha <- watch$best()
   best <- watch$best_iteration()
   list(
     coefficients = if (is.null(alpha)) coefficients(solved$point$beta) else alpha, intercept = intercept,
     fitted = if (is.null(alpha)) solved$point$f, trace = watch$trace(), iterations = solved$iterations,
-    converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
+    factors = solved$factors, converged = solved$converged, best_iteration = if (is.null(best)) solved$iterations else best
   )
 }
 
@@ -81,7 +80,8 @@ coarse_point <- function(model, spec) {
   on.exit(free_preconditioner(coarse$preconditioner))
   spec$tol <- max(spec$tol, COARSE_TOLERANCE)
   spec$max_iter <- STEPS_TO_START
-  solved <- newton(coarse, point_at(coarse), falling_penalties(spec$lambda, STEPS_TO_START), spec, \(...) FALSE)
+  falling <- falling_penalties(spec$lambda, STEPS_TO_START)
+  solved <- newton(coarse, newton_from(point_at(coarse)), falling, spec, \(...) FALSE)
   alpha <- matrix(0, model$centers$m, ncol(model$y))
   alpha[some, ] <- apply_factors(coarse$preconditioner, solved$point$beta, "T^-1")
   point <- solved$point[c("f", "loss")]
@@ -105,28 +105,39 @@ FORCING <- 0.3
 # The most of them, on the way and at lambda.
 INNER_ON_THE_WAY <- 3
 INNER_ITERATIONS <- 30
-# One step at each penalty, and then all at the last. `residual`: how much a step promises to take off the objective,
-# relative to that. A is kept where it still serves: to make it can cost as much as many sweeps.
-newton <- function(model, point, penalties, spec, each, save = NULL, iteration = NULL) {
-  residual <- Inf
-  if (is.null(iteration)) iteration <- 0
+
+# One step at each penalty, and then all at the last. A state is where that is, with all that it takes to go on: `point`;
+# `iteration`; `residual`, how much a step promises to take off the objective, relative to that; what A was `made` of,
+# for it is kept where it still serves (to make it can cost as much as many sweeps), and how often it was (`factors`);
+# `inner` iterations of the last step, and `fresh`, those with A as it was new.
+newton <- function(model, state, penalties, spec, each, save = NULL) {
   last <- length(penalties)
-  fresh <- NULL # inner iterations with A as it was new
-  while (iteration < spec$max_iter && !(iteration >= last && residual <= spec$tol)) {
-    iteration <- iteration + 1
+  if (!is.null(state$made)) make_newton(model, state$made)
+  while (state$iteration < spec$max_iter && !(state$iteration >= last && has_ended(state, spec$tol))) {
+    iteration <- state$iteration + 1
     mu <- penalties[min(iteration, last)]
-    renew <- iteration <= last || is.null(fresh) || step$iterations >= worth_renewal(model, fresh)
-    if (renew) precondition_newton(model, point, mu)
-    step <- newton_direction(model, point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
-    if (renew) fresh <- step$iterations
-    point <- line_search(model, point, step, mu)
-    residual <- if (step$decrease == 0) 0 else step$decrease / point$objective
-    each(iteration, point$beta, residual)
-    if (!is.null(save)) save(list(point = point, iteration = iteration))
-    if (point$length == 0 && iteration >= last) break
+    renew <- iteration <= last || state$inner >= worth_renewal(model, state$fresh)
+    if (renew) {
+      state[c("made", "factors")] <- list(newton_parts(model, state$point, mu), state$factors + 1)
+      make_newton(model, state$made)
+    }
+    step <- newton_direction(model, state$point, mu, if (iteration < last) INNER_ON_THE_WAY else INNER_ITERATIONS)
+    state$inner <- step$iterations
+    if (renew) state$fresh <- step$iterations
+    state$point <- line_search(model, state$point, step, mu)
+    state$residual <- if (step$decrease == 0) 0 else step$decrease / state$point$objective
+    state$iteration <- iteration
+    each(iteration, state$point$beta, state$residual)
+    if (!is.null(save)) save(state)
   }
-  list(point = point, iterations = iteration, converged = iteration >= last && isTRUE(residual <= spec$tol))
+  converged <- state$iteration >= last && isTRUE(state$residual <= spec$tol)
+  list(point = state$point, iterations = state$iteration, factors = state$factors, converged = converged)
 }
+
+newton_from <- function(point) list(point = point, iteration = 0, factors = 0, residual = Inf)
+
+# It converged, or the last step found no better point.
+has_ended <- function(state, tol) isTRUE(state$residual <= tol) || isTRUE(state$point$length == 0)
 
 # Inner iterations from which on A is made anew: those with a new one and half of them, or as many as it takes the time
 # of (2/3 m^3 operations for A, n m kernels of 50 of them or so, on H200 and CPUs, in 10 to 30 dimensions, for one).
@@ -135,16 +146,18 @@ worth_renewal <- function(model, fresh) {
   min(fresh + spared, INNER_ITERATIONS)
 }
 
-# A at mu, with the second derivatives at the centres; where these are no rows, the link there is T' beta. 1 / m is the
-# better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
-precondition_newton <- function(model, point, mu) {
+# What A is made of at mu: the second derivatives at the centres; where these are no rows, the link there is T' beta.
+# 1 / m is the better scale for large penalties, 1 / n for small ones (on bike and higgs up to twice as good, either way).
+newton_parts <- function(model, point, mu) {
   index <- model$center_index
   f <- if (is.null(index)) link_at_centers(model, point) else point$f[index, , drop = FALSE]
   by_row <- weights_at_centers(model)
   scale <- if (!is.null(by_row)) by_row else if (is.null(model$weights)) 1 else mean(model$weights)
   W <- scale * class_loss("curvature", f, NULL, model$run)
-  precondition(model$preconditioner, W, if (mu >= 1e-4) 1 / model$centers$m else 1 / model$n, mu)
+  list(weights = W, scale = if (mu >= 1e-4) 1 / model$centers$m else 1 / model$n, lambda = mu)
 }
+
+make_newton <- function(model, made) precondition(model$preconditioner, made$weights, made$scale, made$lambda)
 
 link_at_centers <- function(model, point) {
   apply_factors(model$preconditioner, point$beta, "T'") + rep(model$intercept, each = model$centers$m)
@@ -196,6 +209,7 @@ line_search <- function(model, point, step, mu) {
     list(length = length, loss = loss, objective = if (is.finite(objective)) objective else Inf)
   }
   before <- point$loss + mu / 2 * sum(point$beta^2)
+  if (!is.finite(before + step$decrease)) stop_solver("the objective is not finite")
   # what rounding of the objective does not tell apart
   noise <- 1e-13 * before
   found <- at(1)

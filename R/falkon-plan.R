@@ -30,11 +30,10 @@ plan_by_centers <- function(task) {
   logistic <- spec$loss != "squared"
   small <- probe_iterations(task)
   factors <- probe_factors(task, m)
-  # Newton's method makes A anew while penalties fall
-  made <- if (logistic) min(small$iterations, length(falling_penalties(spec$lambda, spec$max_iter)) + 1) else 1
   seconds <- c(
-    preconditioner = extrapolate(factors, "T", m) + made * extrapolate(factors, "A", m),
-    products = probe_products(task, small$calls), solves = sum(small$calls) * extrapolate(factors, "solves", m, 1),
+    reading = small$passes * sum(task$rows$seconds),
+    preconditioner = extrapolate(factors, "T", m) + small$factors * extrapolate(factors, "A", m),
+    products = probe_products(task, small$calls), solves = small$solves * extrapolate(factors, "solves", m, 1),
     rows = if (logistic) small$iterations * probe_loss(task) else 0
   )
   waste <- 8 * task$t * (sum(small$calls) * 10 * m + if (logistic) small$iterations * 15 * task$rows$n else 0)
@@ -124,13 +123,17 @@ print.falkon_plan <- function(x, ...) {
   cat("Plan of a kernel regression: ", whole(x$n), " rows, ", whole(x$d), ngettext(x$d, " column, ", " columns, "),
     if (x$exact) "exact" else paste0(whole(x$m), " centres"), if (x$t > 1) paste0(", ", x$t, " responses"), ", about ",
     x$iterations, " ", steps, "\n", sep = "")
-  parts <- x$seconds[x$seconds >= 0.01 * sum(x$seconds)]
-  label <- \(seconds) if (seconds < 10) paste(format(signif(seconds, 2)), "s") else time_label(seconds)
-  cat("Time:   about ", label(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
-    " (", paste(names(parts), vapply(parts, label, ""), collapse = ", "), ")\n", sep = "")
-  show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", paste0(names(bytes[bytes > 0]), " ",
-    vapply(bytes[bytes > 0], format_bytes, ""), collapse = ", "), ")")
+  cat("Time:   about ", plan_seconds(sum(x$seconds)), " on ", if (x$backend == "cuda") "the GPU" else "the processors",
+    " (", plan_parts(x$seconds[x$seconds >= 0.01 * sum(x$seconds)], plan_seconds), ")\n", sep = "")
+  show <- \(bytes) paste0(format_bytes(sum(bytes)), " (", plan_parts(bytes, format_bytes), ")")
   cat("Memory: ", show(x$memory$host), " beside the rows\n", sep = "")
   if (length(x$memory$device) > 0) cat("GPU:    ", show(x$memory$device), "\n", sep = "")
   invisible(x)
+}
+
+plan_seconds <- function(seconds) if (seconds < 10) paste(format(signif(seconds, 2)), "s") else time_label(seconds)
+
+plan_parts <- function(x, label) {
+  x <- x[x > 0]
+  paste(names(x), vapply(x, label, ""), collapse = ", ")
 }

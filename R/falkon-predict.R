@@ -45,10 +45,10 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
                            na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)
-  type <- check_choice(type, PREDICTIONS, "type")
+  type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
-    type = type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"),
+    type = if (type == "response" && response_type(object) == "second") "prob" else type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"),
     level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
@@ -60,6 +60,13 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
   if (!at$own && !is.null(at$offset)) link <- link + at$offset
   if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
   at$restore(as_type(object, link, type))
+}
+
+check_type <- function(fit, type) {
+  type <- check_choice(type, PREDICTIONS, "type")
+  if (type == "class" && is.null(fit$classes)) stop_argument("type", "\"class\" is for a factor response")
+  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" is for logistic loss")
+  type
 }
 
 PREDICTIONS <- c("response", "link", "class", "prob", "gradient")
@@ -104,7 +111,7 @@ own_rows <- function(fit) {
 # row, the first centre stands in, and no result is of it.
 new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, arg = "newdata") {
   if (is.function(newdata) || is_big(newdata) || inherits(newdata, "sparseMatrix")) {
-    rows <- falkon_rows(check_rows(newdata, arg, fit$d, fit$names))
+    rows <- rows_of_fit(newdata, arg, fit$d, fit$names)
     return(list(rows = rows, offset = new_offset(fit, offset, rows$n), restore = identity, own = FALSE))
   }
   names <- own_row_names(newdata)
@@ -187,13 +194,11 @@ restore_fitted <- function(fit, result) {
 
 # Rows of the kind of others, for the same fit.
 rows_like <- function(rows, x, arg, spec) {
-  falkon_rows(check_rows(x, arg, rows$d, rows$names), spec$L, spec$kernel)
+  rows_under(rows_of_fit(x, arg, rows$d, rows$names), spec$L, spec$kernel)
 }
 
 as_type <- function(fit, link, type) {
   classes <- fit$classes
-  if (type == "class" && is.null(classes)) stop_argument("type", "\"class\" is for a factor response")
-  if (type == "prob" && fit$loss == "squared") stop_argument("type", "\"prob\" is for logistic loss")
   if (type == "response") type <- response_type(fit)
   switch(type,
     link = if (ncol(link) == 1) as.vector(link) else link,

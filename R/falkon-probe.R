@@ -2,12 +2,13 @@
 # `problem`, `spec` and `run`, and its `rows`, `m` centres, `t` responses and `backend`.
 
 # Pairs of rows and centres of a product, and centres of factors: some tenths of a second on two cores, some hundredths
-# on a GPU.
+# on a GPU. Of factors on the CPU that many are no longer in caches.
 PROBE_PAIRS <- c(cpu = 4e7, cuda = 2e10)
-PROBE_CENTERS <- c(cpu = 1600, cuda = 8000)
+PROBE_CENTERS <- c(cpu = 2500, cuda = 8000)
 
-# Of the products of a small fit, of which there are many.
-FIT_PAIRS <- c(cpu = 4e6, cuda = 4e9)
+# Of the products of a small fit, of which there are many; with fewer Newton's method takes up to a third fewer.
+FIT_PAIRS <- c(cpu = 1e7, cuda = 4e9)
+EXACT_PAIRS <- c(cpu = 4e6, cuda = 4e9)
 FIT_CENTERS <- c(cpu = 800, cuda = 4000)
 
 probe_clock <- function() proc.time()[["elapsed"]]
@@ -39,34 +40,47 @@ problem_at <- function(problem, spec, index) {
 
 # ---- iterations -------------------------------------------------------------------------------
 
-# Rows that count products by what is asked for.
+# Rows that count products by what is asked for, as parts of one with all centres, of which there are `most`; the solves
+# beside them alike; and passes over the rows.
 rows_normal.rows_counted <- function(rows, centers, v, w, weights, run, with_sums = FALSE) {
-  what <- if (is.null(v)) "moments" else "normal"
-  rows$calls[[what]] <- rows$calls[[what]] + 1
+  count_product(rows, centers, if (is.null(v)) "moments" else "normal")
   NextMethod()
 }
 
 rows_multiply.rows_counted <- function(rows, centers, v, run) {
-  rows$calls$multiply <- rows$calls$multiply + 1
+  count_product(rows, centers, "multiply")
   NextMethod()
 }
 
-# list(iterations, calls) of a fit to some of the rows, by kinds of products.
+count_product <- function(rows, centers, what) {
+  part <- centers$m / rows$most
+  counts <- rows$counts
+  counts[[what]] <- counts[[what]] + part
+  counts$solves <- counts$solves + part^2
+  counts$passes <- counts$passes + 1
+}
+
+# list(iterations, factors, calls, solves, passes) of a fit to some of the rows: how often A was made, and `calls` by
+# kinds of products.
 probe_iterations <- function(task) {
   spec <- task$spec
   n <- task$rows$n
   few <- min(task$m, FIT_CENTERS[[task$backend]])
   count <- min(n, max(2 * few, ceiling(FIT_PAIRS[[task$backend]] / few)))
   problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))
-  calls <- list2env(list(moments = 0, normal = 0, multiply = 0))
-  problem$rows$calls <- calls
+  counts <- list2env(list(moments = 0, normal = 0, multiply = 0, solves = 0, passes = 0))
+  problem$rows[c("counts", "most")] <- list(counts, few)
   class(problem$rows) <- c("rows_counted", class(problem$rows))
   index <- evenly(count, few)
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
   solved <- suppressWarnings(LOSSES[[spec$loss]]$fit(system, problem, spec))
-  list(iterations = solved$iterations, calls = unlist(as.list(calls)))
+  calls <- unlist(mget(c("moments", "normal", "multiply"), counts))
+  list(
+    iterations = solved$iterations, factors = max(1, solved$factors), calls = calls, solves = counts$solves,
+    passes = counts$passes
+  )
 }
 
 # Those of exact fits to some of the rows and to a quarter of these, with the same noise, tell how they grow with n.
@@ -74,7 +88,7 @@ probe_exact_iterations <- function(task, system, run) {
   spec <- task$spec
   spec[c("start", "state")] <- NULL
   n <- task$rows$n
-  most <- floor(sqrt(FIT_PAIRS[[task$backend]])) * (if (is_fast(system, run)) 8 else 1)
+  most <- floor(sqrt(EXACT_PAIRS[[task$backend]])) * (if (is_fast(system, run)) 8 else 1)
   counts <- unique(pmin(n, c(most %/% 4, most)))
   found <- vapply(counts, \(count) {
     problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))

@@ -13,6 +13,7 @@ check_response <- function(y, n, arg = "y", binary = FALSE) {
     y <- as.matrix(y)
   }
   if (!is_number(y)) stop_argument(arg, "must be numeric, or a factor: found ", describe(y))
+  if (length(dim(y)) == 1) y <- as.vector(y)
   if (length(dim(y)) > 2) stop_argument(arg, "must be a vector or a matrix: found ", length(dim(y)), " dimensions")
   check_response_rows(NROW(y), n, arg)
   if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
@@ -53,6 +54,15 @@ class_response <- function(y, n, arg) {
     stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())")
   }
   list(y = class_columns(as.integer(y), classes), classes = classes, outputs = if (length(classes) > 2) classes)
+}
+
+# Of rows drawn to be held out those without which every class still has rows.
+spare_classes <- function(index, y, classes, weights = NULL) {
+  if (is.null(classes)) return(index)
+  code <- class_codes(y)
+  used <- if (is.null(weights)) seq_along(code) else which(weights > 0)
+  lost <- setdiff(code[used], code[setdiff(used, index)])
+  index[!code[index] %in% lost]
 }
 
 # -1 and 1, of the numbers of classes.

@@ -10,7 +10,7 @@
 # A product is the sum of those of the chunks, in their order: with other chunks, or all in one matrix, it differs by
 # rounding.
 
-# Reads all, once: how many rows there are, and what the chunks bring along.
+# Reads all, once: how many rows there are, what the chunks bring along, and how many seconds that takes.
 chunk_rows <- function(x, brings_y = FALSE) {
   rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL), class = "rows_chunks")
   if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, "x")), colnames(x))
@@ -18,6 +18,7 @@ chunk_rows <- function(x, brings_y = FALSE) {
   first <- NULL
   count <- 0
   brought <- list(y = list(), weights = list())
+  started <- probe_clock()
   rows$n <- each_chunk(rows, function(points, piece, chunk) {
     if (brings_y && is.null(chunk$y)) stop_argument("y", "must be given, or come with the chunks of `x`")
     if (is.null(first)) first <<- list(ncol(points), colnames(points))
@@ -28,6 +29,7 @@ chunk_rows <- function(x, brings_y = FALSE) {
     }
     count <<- count + 1
   })
+  rows$seconds <- probe_clock() - started
   rows[c("d", "names")] <- first
   rows$chunks <- count
   for (part in names(brought)) rows[[part]] <- join_brought(brought[[part]])
@@ -111,7 +113,7 @@ rows_normal.rows_chunks <- function(rows, centers, v, w, weights, run, with_sums
     )
     product <<- product + part$product
     if (with_sums) sums[of, ] <<- part$sums
-    stats <<- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+    stats <<- add_part_stats(stats, part$stats, run)
   })
   list(product = product, sums = sums, stats = stats)
 }

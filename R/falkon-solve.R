@@ -101,11 +101,12 @@ first_state <- function(multiply, b, run, start, precondition, iteration) {
   )
 }
 
-# A step along p. Columns that are done (not `wanted`), or broken down, stay where they are.
+# A step along p. Columns that are done (not `wanted`), or broken down as rounding has made the operator or the
+# preconditioner indefinite, stay where they are.
 step_along <- function(state, multiply, wanted, run) {
   Ap <- multiply(state$p)
   curvature <- column_products(state$p, Ap, run)
-  state$active <- wanted & is.finite(curvature) & curvature > 0
+  state$active <- wanted & is.finite(curvature) & curvature > 0 & state$rho > 0
   state$stalled <- any(wanted & !state$active)
   step <- ifelse(state$active, state$rho / curvature, 0)
   state$x <- combine_columns(state$x, state$p, step, run)
@@ -134,5 +135,5 @@ scale_columns <- function(x, by) if (ncol(x) == 1) x * by else x * rep(by, each 
 
 # A failure that no argument alone explains.
 stop_solver <- function(problem) {
-  stop(new_error("singular", paste0(problem, ": is `lambda` or `bandwidth` out of all proportion?"), user_call()))
+  stop(new_error("singular", paste0(problem, ": are `lambda`, `bandwidth` or `weights` out of all proportion?"), user_call()))
 }

@@ -60,8 +60,8 @@ plot_search <- function(x) {
   # steps of a line search that went too far would hide all else
   limits <- c(min(path$criterion), stats::quantile(path$criterion, 0.95, names = FALSE))
   graphics::plot(
-    seq_len(nrow(path)), path$criterion, ylim = limits, xlab = "evaluation", ylab = CRITERION_LABELS[[x$criterion]],
-    col = colours, pch = ifelse(path$rows < max(path$rows), 1, 19), main = "Search", las = 1
+    seq_len(nrow(path)), path$criterion, ylim = limits, xlab = "Evaluation", ylab = CRITERION_LABELS[[x$criterion]],
+    col = colours, pch = ifelse(path$rows < max(path$rows), 1, 19), main = "Search"
   )
   if (length(kernels) > 1) {
     graphics::legend("topright", kernels, col = colours[match(kernels, path$kernel)], pch = 19, bty = "n")
@@ -71,5 +71,5 @@ plot_search <- function(x) {
 plot_relevance <- function(relevance, most) {
   if (is.null(names(relevance))) names(relevance) <- seq_along(relevance)
   top <- rev(utils::head(sort(relevance, decreasing = TRUE), most))
-  graphics::dotchart(top, xlab = "spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
+  graphics::dotchart(top, xlab = "Spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
 }

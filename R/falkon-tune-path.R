@@ -4,7 +4,12 @@
 # A data frame (centers, lambda, error), and its best row. The error is mean squared, or log loss. Rows that are held
 # out stay where they are, at weight 0.
 hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
+  spec <- settle_solver(replace(spec, "exact", FALSE))
   held <- sort(sample.int(rows$n, min(HELD_ROWS, max(1, rows$n %/% 5))))
+  held <- spare_classes(held, response$y, response$classes, weights)
+  if (!length(held) %in% seq_len(rows$n - 1)) {
+    stop_argument("x", "must have more rows for errors at rows held out: found ", whole(rows$n))
+  }
   t <- ncol(response$y)
   if (is.null(weights)) weights <- rep(1, rows$n)
   weights[held] <- 0

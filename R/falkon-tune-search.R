@@ -27,7 +27,8 @@ search_bandwidths <- function(sample, kernels, spec, criterion, structure, until
   best
 }
 
-search_kernel <- function(sample, kernel, spec, criterion, structure, until, run) {
+# list(task, theta): what a search minimises, and where it begins.
+search_task <- function(sample, kernel, spec, criterion, structure, run) {
   start <- choose_on_sample(sample, replace(spec, "kernel", list(kernel)), run)
   if (is.null(start)) {
     stop_argument("bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: give one")
@@ -36,8 +37,14 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
     points = sample$points, y = sample$y, kernel = kernel, criterion = criterion, base = start$bandwidth,
     together = structure == "scalar"
   )
+  list(task = task, theta = c(rep(0, if (task$together) 1 else length(task$base)), log(start$noise)))
+}
+
+search_kernel <- function(sample, kernel, spec, criterion, structure, until, run) {
+  begun <- search_task(sample, kernel, spec, criterion, structure, run)
+  task <- begun$task
+  theta <- begun$theta
   watch <- watch_search(kernel, sample, task$base, until, run)
-  theta <- c(rep(0, if (task$together) 1 else length(task$base)), log(start$noise))
   bounds <- search_bounds(theta, spec)
   for (part in search_parts(sample, criterion)) {
     theta <- pmin(pmax(theta, bounds$low), bounds$high)
@@ -45,7 +52,10 @@ search_kernel <- function(sample, kernel, spec, criterion, structure, until, run
   }
   found <- watch$best(length(part$rows))
   if (is.null(found)) {
-    stop_argument("bandwidth", "could not be chosen from the data: the kernel matrix of a sample has no Cholesky factor")
+    stop_argument(
+      "bandwidth", "could not be chosen from the data for the ", kernel$name, " kernel: its matrix of a sample has no ",
+      "Cholesky factor"
+    )
   }
   list(
     kernel = kernel, bandwidth = task$base * exp(found$theta[-length(theta)]), noise = exp(found$theta[length(theta)]),

@@ -13,8 +13,7 @@
 #' - `"loo"`: the squared error of each row predicted by the others, by its closed form.
 #' - `"gcv"`: generalised cross-validation, the same with mean leverages.
 #' - `"holdout"`: the squared error at a third of the sample of a fit to the rest; then `lambda` by the error at up to
-#' 5,000
-#'   rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
+#'   5,000 rows of fits with the real centres, in steps around what the sample said. The centres are factorised once.
 #'
 #' Bandwidths and noise are searched by L-BFGS, from where [falkon()] would start, first on a quarter of the sample. A
 #' factor `y` is fitted as -1 and 1 while bandwidths are searched; for logistic loss `lambda` is chosen by log loss
@@ -43,6 +42,9 @@
 #'   the search needs the result depends on the machine.
 #' @param subset,na.action For formulas, as for [stats::lm()].
 #' @param refit Fit with what was found?
+#' @param plan `TRUE`: nothing is searched or fitted; what that would need of memory and of time at most is found out by
+#'   steps of the search and by small pieces of the fits, and returned, with the plan of the (largest) fit as [falkon()]
+#'   makes it. A search mostly ends after half of the steps that it may take.
 #' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For
 #'   other methods, the arguments of the default method.
 #' @returns An object of class `tune_falkon`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
@@ -58,6 +60,7 @@
 #' @inheritSection flash_kde Errors
 #' @seealso [falkon()]
 #' @export
+#' @order 1
 #' @examples
 #' set.seed(1)
 #' x <- matrix(runif(900), 300, 3)
@@ -72,11 +75,12 @@
 tune_falkon <- function(x, ...) UseMethod("tune_falkon")
 
 #' @rdname tune_falkon
+#' @order 2
 #' @export
 tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", "holdout"),
                                 structure = c("diagonal", "scalar"), kernel = c("gaussian", "matern52"),
                                 bandwidth = NULL, lambda = NULL, centers = NULL, rows = 1000, inducing = 2000,
-                                seconds = Inf, refit = TRUE, ..., control = NULL) {
+                                seconds = Inf, refit = TRUE, plan = FALSE, ..., control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   criterion <- check_choice(criterion, c("likelihood", "gcv", "loo", "holdout"), "criterion")
   asked <- list(
@@ -85,6 +89,7 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
     rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds)
   )
   refit <- check_flag(refit, "refit")
+  plan <- check_flag(plan, "plan")
   options <- list(...)
   check_falkon_options(options)
   x <- check_rows(x)
@@ -93,32 +98,41 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- spec_of_options(options, asked, bandwidth, all)
   run <- start_run(settle_control(control), "Choosing bandwidths")
+  given <- c(list(x = x, y = y), options, list(control = control))
+  if (plan) {
+    tuned <- structure(list(arguments = c(given, list(kernel = asked$kernels[[1]]))), class = "tune_falkon")
+    return(with_fixed_seed(plan_tuning(tuned, all, y, spec, asked, run, refit)))
+  }
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
   found$call <- match.call()
   found$call[[1]] <- quote(tune_falkon)
-  found$arguments <- c(
-    list(x = x, y = y), found[c("kernel", "bandwidth", "lambda", "centers")], options, list(control = control)
-  )
+  found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
   if (refit) found["fit"] <- list(falkon(found))
   found
 }
 
 #' @rdname tune_falkon
+#' @order 3
 #' @export
 tune_falkon.data.frame <- function(x, y, ...) {
+  # data |> tune_falkon(y ~ a)
+  if (!missing(y) && inherits(y, "formula")) return(eval(formula_call(match.call(), tune_falkon.formula), parent.frame()))
   if (all(vapply(x, is_number, NA))) {
     tuned <- tune_falkon.default(as_points(x, "x"), y, ...)
   } else {
     frame <- frame_columns(x, "x")
-    tuned <- tuned_with_frame(tune_falkon.default(frame$points, y, ...), frame)
+    tuned <- tune_falkon.default(frame$points, y, ...)
+    if (inherits(tuned, "tune_falkon")) tuned <- tuned_with_frame(tuned, frame)
   }
+  if (!inherits(tuned, "tune_falkon")) return(tuned)
   tuned$call <- match.call()
   tuned$call[[1]] <- quote(tune_falkon)
   tuned
 }
 
 #' @rdname tune_falkon
+#' @order 4
 #' @export
 tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, na.action = getOption("na.action")) {
   call <- match.call()
@@ -126,6 +140,7 @@ tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offs
   tuned <- do.call(tune_falkon.default, c(
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
   ))
+  if (!inherits(tuned, "tune_falkon")) return(tuned)
   tuned <- tuned_with_frame(tuned, frame)
   tuned$call <- call
   tuned$call[[1]] <- quote(tune_falkon)
@@ -140,6 +155,7 @@ tuned_with_frame <- function(tuned, frame) {
 }
 
 #' @rdname tune_falkon
+#' @order 5
 #' @export
 falkon.tune_falkon <- function(x, ...) {
   arguments <- x$arguments
@@ -149,7 +165,8 @@ falkon.tune_falkon <- function(x, ...) {
   fit <- do.call(falkon.default, lapply(stats::setNames(names(arguments), names(arguments)), \(name) {
     call("$", quote(arguments), as.name(name))
   }))
-  if (!is.null(x$frame) && inherits(fit, "falkon")) fit <- with_frame(fit, x$frame)
+  if (inherits(fit, "falkon_plan")) return(fit)
+  if (!is.null(x$frame)) fit <- with_frame(fit, x$frame)
   fit$call <- falkon_call(match.call())
   fit
 }
@@ -214,9 +231,8 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 
 # ---- the way of a search ----------------------------------------------------------------------
 
-# The object, without call, arguments and fit.
-tune_rows <- function(rows, y, spec, asked, run) {
-  started <- proc.time()[["elapsed"]]
+# list(spec, response, weights, offset, sample, structure): what is searched with.
+tuning_task <- function(rows, y, spec, asked) {
   spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   weights <- loss_weights(response, spec, rows$n)
@@ -227,15 +243,27 @@ tune_rows <- function(rows, y, spec, asked, run) {
   sample$inducing <- asked$inducing
   shape <- settle_structure(asked$structure, sample$points)
   if (shape == "diagonal" && !is.null(spec$bandwidth)) spec$bandwidth <- rep_len(spec$bandwidth, rows$d)
+  list(spec = spec, response = response, weights = weights, offset = offset, sample = sample, structure = shape)
+}
+
+# The object, without call, arguments and fit.
+tune_rows <- function(rows, y, spec, asked, run) {
+  started <- proc.time()[["elapsed"]]
+  task <- tuning_task(rows, y, spec, asked)
+  spec <- task$spec
+  sample <- task$sample
   until <- Sys.time() + asked$seconds
-  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, shape, until, run)
+  best <- search_bandwidths(sample, asked$kernels, spec, asked$criterion, task$structure, until, run)
   spec[c("kernel", "bandwidth")] <- list(best$kernel, name_bandwidth(best$bandwidth, rows))
   if (is.null(spec$lambda)) spec$lambda <- best_noise(best, sample, spec, run) * sample$per_row
-  held <- compare_held_out(rows, response, weights, spec, asked, run)
+  compared <- compared_values(rows$n, spec, asked)
+  held <- if (!is.null(compared)) {
+    hold_out_path(rows, task$response, task$weights, spec, compared$counts, compared$lambdas, run)
+  }
   found <- list(
     kernel = spec$kernel, bandwidth = spec$bandwidth, lambda = if (is.null(held)) spec$lambda else held$best$lambda,
     centers = if (is.null(held) || length(asked$centers) < 2) asked$centers else held$best$centers,
-    criterion = asked$criterion, structure = shape, value = best$value, path = best$path, held_out = held$table,
+    criterion = asked$criterion, structure = task$structure, value = best$value, path = best$path, held_out = held$table,
     rows = nrow(sample$y), n = rows$n, d = rows$d,
     relevance = relevance_of(sample, spec$bandwidth), seconds = proc.time()[["elapsed"]] - started
   )
@@ -261,16 +289,16 @@ best_noise <- function(found, sample, spec, run) {
 
 LOGISTIC_SAMPLE <- 1000
 
-# NULL where there is nothing to compare.
-compare_held_out <- function(rows, response, weights, spec, asked, run) {
+# list(counts, lambdas) of what is compared at rows held out; NULL where there is nothing to compare.
+compared_values <- function(n, spec, asked) {
   counts <- asked$centers
   numbers <- is_number(counts) && is.null(dim(counts))
   several <- length(asked$lambdas) > 1 || (numbers && length(counts) > 1)
   around <- asked$criterion == "holdout" && is.null(asked$lambdas)
   if (!several && !around) return(NULL)
   lambdas <- if (!is.null(asked$lambdas)) asked$lambdas else if (around) spec$lambda * 10^(-2:2) else spec$lambda
-  counts <- if (is.null(counts)) list(default_centers(rows$n)) else if (numbers) as.list(counts) else list(counts)
-  hold_out_path(rows, response, weights, spec, counts, lambdas, run)
+  counts <- if (is.null(counts)) list(default_centers(n)) else if (numbers) as.list(counts) else list(counts)
+  list(counts = counts, lambdas = lambdas)
 }
 
 # Spread over bandwidth of each column, the largest 1; NULL for sparse rows.

@@ -86,8 +86,8 @@
 #'   others, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
-#'   after a crash or an interrupt does so, to the same bits for squared loss. It is deleted at the end. A fit by one
-#'   Cholesky factorisation (see `exact`) has nothing to go on from. `NULL`: none.
+#'   after a crash or an interrupt does so, to the same bits. It is deleted at the end. A fit by one Cholesky
+#'   factorisation (see `exact`) has nothing to go on from. `NULL`: none.
 #' @param keep Whether the fit keeps the rows (by reference), for [fitted()], standard errors, and plots.
 #' @param plan `TRUE`: nothing is fitted; what the fit would need of memory and of time is found out by small pieces of
 #'   it, and returned. A fit to some of the rows tells how many iterations there will be, some seconds' work how long
@@ -180,10 +180,10 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
 }
 
 # The call of the formula method, of one whose first argument may be the data.
-formula_call <- function(call) {
+formula_call <- function(call, method = falkon.formula) {
   if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
   names(call)[names(call) == "x"] <- "data"
-  call[[1]] <- falkon.formula
+  call[[1]] <- method
   call
 }
 
@@ -251,13 +251,25 @@ check_penalty <- function(lambda, arg = "lambda") {
 
 # What falkon_rows() takes.
 check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
-  if (is.function(x) || is_big(x) || inherits(x, "sparseMatrix")) return(x)
+  if (is.function(x) || is_big(x)) return(x)
+  if (is_sparse(x)) return(if (is.null(d)) x else match_columns(x, arg, d, names))
   check_points(x, arg, d, names, single = TRUE)
+}
+
+# Rows of the kind of a fit's. The columns of chunks stay in their order.
+rows_of_fit <- function(x, arg, d, names) {
+  rows <- falkon_rows(check_rows(x, arg, d, names))
+  if (rows$d != d) stop_argument(arg, "must have ", whole(d), ngettext(d, " column", " columns"), ": found ", whole(rows$d))
+  if (has_names(rows$names) && has_names(names) && !identical(rows$names, names)) {
+    stop_argument(
+      arg, "must have the columns of the fit in their order, ", quote_names(names), ": found ", quote_names(rows$names)
+    )
+  }
+  rows
 }
 
 fit_rows <- function(rows, y, spec, run) {
   spec$loss <- default_loss(spec$loss, y)
-  if (is.null(spec$tol)) spec$tol <- if (spec$loss == "squared") 1e-7 else 1e-5
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
@@ -275,7 +287,14 @@ hold_out <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
-  index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+  index <- resume_held(spec$checkpoint, rows$n)
+  if (is.null(index)) {
+    index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
+    index <- spare_classes(index, response$y, response$classes, spec$weights)
+  }
+  if (!length(index) %in% seq_len(rows$n - 1)) {
+    stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
+  }
   pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
   if (!is.null(spec$weights)) spec$weights <- pick(check_weights(spec$weights, rows$n), -index)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
@@ -305,15 +324,25 @@ settle_defaults <- function(rows, response, weights, spec, run) {
     spec$exact <- if (is.null(spec$start)) is.null(spec$centers) && rows$n <= EXACT_ROWS else spec$start$exact
   }
   if (!is.null(spec$start)) spec <- settle_start(spec, ncol(response$y))
-  if (is.null(spec$max_iter)) spec$max_iter <- if (spec$exact && spec$loss == "squared") 1000L else 50L
-  spec$chosen <- c("bandwidth", "lambda")[c(is.null(spec$bandwidth), is.null(spec$lambda))]
-  if (length(spec$chosen) > 0) {
+  spec <- settle_solver(spec)
+  if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
+  open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
+  if (any(open)) {
+    spec$chosen <- c("bandwidth", "lambda")[open]
     chosen <- choose_defaults(rows, response, weights, spec, run)
     spec$bandwidth <- chosen$bandwidth
     spec$lambda <- chosen$lambda
   }
   spec$L <- rows_factor(rows, spec$bandwidth)
   if (is.null(spec$centers)) spec$centers <- default_centers(rows$n)
+  spec
+}
+
+# Where its iterations end.
+settle_solver <- function(spec) {
+  squared <- spec$loss == "squared"
+  if (is.null(spec$max_iter)) spec$max_iter <- if (isTRUE(spec$exact) && squared) 1000L else 50L
+  if (is.null(spec$tol)) spec$tol <- if (squared) 1e-7 else 1e-5
   spec
 }
 

@@ -7,6 +7,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)
+  if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
   resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
@@ -18,9 +19,14 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
-  adapted <- if (!is.null(adaptive)) adapt_bandwidth(data, bandwidths$main, adaptive, options, control, arg)
-  if (!is.null(adapted)) bandwidths$main[c("H", "L")] <- adapted[c("H", "L")]
-  debias <- if (debiased) debias_points(data, bandwidths, control, arg)
+  adapted <- if (!is.null(adaptive)) {
+    adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
+  }
+  if (!is.null(adapted$record)) {
+    estimator <- PLAIN_ESTIMATOR
+    bandwidths <- list(main = replace(bandwidths$main, c("H", "L"), adapted[c("H", "L")]))
+  }
+  debias <- if (ESTIMATORS[[estimator]]$debiased) debias_points(data, bandwidths, control, arg)
   stages <- list(
     bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
     score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
@@ -194,7 +200,8 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
   sum_sources(
-    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors
+    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
+    target_factors = balloon_widths(object)
   )
 }
 

@@ -36,7 +36,8 @@
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
-#' @param estimator `"sdkde"` (score-debiased, the default), `"kde"` or `"laplace"`; see Details.
+#' @param estimator `"sdkde"` (score-debiased), `"kde"` or `"laplace"`; see Details. Where none is named: `"kde"` with a
+#'   bandwidth of each point's own if that is clearly better, else `"sdkde"`; see Adaptive bandwidths.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
 #'   positive definite); or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
@@ -84,8 +85,9 @@
 #'   is given beside it counts before the same part of it.
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
 #'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
-#' @param adaptive `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row: bandwidths of each point's own;
-#'   see Adaptive bandwidths. For `"kde"` only, which then is the default estimator.
+#' @param adaptive Bandwidths of each point's own, for `"kde"`: `"auto"`, the default, has them where they gain;
+#'   `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row; `FALSE`: one for all. See Adaptive bandwidths. Or
+#'   `"balloon"`: of each place; see Balloon estimates.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -103,7 +105,9 @@
 #'   \item{`selector`, `search`}{name of the selector that chose `bandwidth`, or `"user"`; of a search, what
 #'     [bw_auto()] returns, for its [`plot()`][plot.flashkernel_bandwidth].}
 #'   \item{`adaptive`}{`NULL`, or a list of `method`, `factors`, one for each point, and where the bandwidth was chosen
-#'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row.}
+#'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
+#'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the
+#'     points by the others, and `places`, by which those elsewhere go.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -129,11 +133,33 @@
 #'   more, and has them with other powers and neighbours. Where `bandwidth`
 #'   is chosen from the data, one number is chosen for all factors by leave-one-out likelihood, and `print()` tells
 #'   what the factors gain there over one bandwidth; a `bandwidth` that is given is taken as it is. Of your own factors
-#'   up to 64 different ones are taken as they are; more are rounded to powers of \eqn{2^{1/4}}{2^(1/4)}, from 1/30 to 30.
+#'   up to 64 different ones are taken as they are; more are rounded to powers of \eqn{\sqrt 2}{sqrt(2)}, from 1/30 to 30.
 #'
 #'   The factors help where the density has structure of several sizes, or heavy tails; where it is close to normal they
-#'   cost a little. Sums take as long as with one bandwidth, and somewhat more for each different factor; with a tolerance, a fast sum for
+#'   cost a little. So with `adaptive = "auto"` they are taken where a fit without a `bandwidth` gains by them: more than 0.02 nats of
+#'   leave-one-out likelihood a row, and more than three standard errors, over one bandwidth, on up to 2,000 of the
+#'   rows. That is for fits without an `estimator`, where they are compared with the SD-KDE, and for `"kde"`, of 50 points and more;
+#'   `"sdkde"` and `"laplace"`, named, have one bandwidth always. Factors of power 1/2 remove the bias of order
+#'   \eqn{h^2} by themselves, so an estimate with factors is not debiased, too. Of a column that was rounded, no point is smoothed by
+#'   less than the rounding. Of very many rows, factors go by the density of a sample, as `seconds` allows.
+#'
+#'   Sums take as long as with one bandwidth, and somewhat more for each different factor; with a tolerance, a fast sum for
 #'   each. All methods serve such fits.
+#'
+#' @section Balloon estimates: With `adaptive = "balloon"` the bandwidth is that of the place y at which the estimate is
+#'   asked for: \eqn{p(y) = \sum_i w_i K_{f(y)^2 H}(y - x_i) / W}{p(y) = sum_i w_i K_(f(y)^2 H)(y - x_i) / W}, for `"kde"`
+#'   alone. The factor f(y) goes by the distance from y to its \eqn{\sqrt n}{sqrt(n)}-th nearest point (Loftsgaarden and
+#'   Quesenberry 1965; Terrell and Scott 1992), where H is the identity; it is 1 on the geometric average of the points, and
+#'   rounded and limited as the factors above, so that the estimate has small steps. Where `bandwidth` is chosen from the
+#'   data, the scale of all factors is, too, by leave-one-out likelihood.
+#'
+#'   A balloon estimate **is no density: it does not integrate to 1**, and in one dimension, where its tails fall but as
+#'   \eqn{1 / |y|}{1 / |y|} until f is at its limit, to twice that where tails are long. [predict()][predict.flash_kde] has its values, their
+#'   logarithms, standard errors and leave-one-out values, for which a point is no neighbour of its own, and scores, which
+#'   are those of the estimate whose f stays what it is at y; [`plot()`][plot.flash_kde] draws it in one and two dimensions,
+#'   there with regions that hold the probabilities `prob` of the points. [logLik()][logLik.flash_kde] does not compare with
+#'   that of a density. What needs one is an error that names `adaptive`: [`simulate()`][simulate.flash_kde], [cdf()],
+#'   [`quantile()`][quantile.flash_kde], [hdr_level()], and figures of more variables.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
@@ -167,6 +193,11 @@
 #' *SD-KDE: Score-Debiased Kernel Density Estimation* (2025), Advances in Neural Information
 #' Processing Systems 38, arXiv:2504.19084.
 #'
+#' Loftsgaarden, D. O. and Quesenberry, C. P. (1965) A nonparametric estimate of a multivariate density function. *The
+#' Annals of Mathematical Statistics* 36, 1049-1051.
+#'
+#' Terrell, G. R. and Scott, D. W. (1992) Variable kernel density estimation. *The Annals of Statistics* 20, 1236-1265.
+#'
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
@@ -197,7 +228,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = FALSE, na.action = getOption("na.action"), control = NULL,
+                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), control = NULL,
                               ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -253,7 +284,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = FALSE, control = NULL, ...) {
+                              seconds = 5, adaptive = "auto", control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,

@@ -57,6 +57,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
                                 n_samples = 10000, seed = 1) {
   check_dots_empty(...)
   check_in_memory(object)
+  check_density(object)
   hold_limits(object)
   prob <- check_prob(prob, "prob", bytes = 8 * 10 + NAME_BYTES)
   log <- check_flag(log, "log")
@@ -78,6 +79,10 @@ percent_label <- function(prob) {
 # Logarithms of the levels of a marginal(). Draws for a figure are shared by its panels.
 log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
                           seed = 1) {
+  # the regions of a balloon estimate hold so many of the points
+  if (marginal$balloon) {
+    return(weighted_quantile(log_marginal(marginal, marginal$x)$log_abs, marginal$weights, 1 - prob))
+  }
   # tiles suit kernels of one width
   tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
   if (is.null(tile)) {

@@ -23,6 +23,7 @@ FIGURE_TOL <- 1e-6
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
 # `to_tol`: whether a large figure may go by the fast engine.
 marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
+  if (length(dims) < object$d) check_density(object)
   h <- object$bandwidth[dims, dims, drop = FALSE]
   lower <- lower_factor(h, "bandwidth")
   k <- length(dims)
@@ -33,7 +34,8 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
     x = unname(shown_points(object)[used, dims, drop = FALSE]),
     data = object$x[used, dims, drop = FALSE],
     weights = object$weights[used],
-    factors = object$adaptive$factors[used],
+    factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
+    balloon = is_balloon(object),
     lower = lower,
     sds = bandwidth_sds(h),
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
@@ -43,10 +45,13 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
     out$control <- figure_control(object)
   }
-  if (k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  if (k <= 2 && !out$balloon && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
-  out$sources <- sum_sources(out$x, out$weights, lower, plan = new_plan(), factors = out$factors)
+  out$sources <- sum_sources(
+    out$x, out$weights, lower, plan = new_plan(), factors = if (!out$balloon) out$factors,
+    target_factors = balloon_widths(object)
+  )
   out
 }
 

@@ -144,7 +144,9 @@ print_bandwidth <- function(x, digits) {
   cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
   print_sds(sds, digits)
   print_correlation(x$bandwidth, names(sds), digits)
-  if (x$selector != "user") for (note in bandwidth_notes(x$search)) cat(strwrap(note, exdent = 2), sep = "\n")
+  search <- x$search
+  if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
+  if (x$selector != "user") for (note in bandwidth_notes(search)) cat(strwrap(note, exdent = 2), sep = "\n")
   if (!is.null(x$adaptive)) cat(strwrap(adaptive_note(x$adaptive, digits), exdent = 2), sep = "\n")
   if (is.null(x$score_bandwidth)) return(invisible())
   score <- named_sds(x, x$score_bandwidth)

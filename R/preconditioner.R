@@ -49,8 +49,11 @@ FACTOR_STEPS <- c("T", "T^-1", "T'", "T^-T", "A", "A^-1", "A'", "A^-T")
 
 # v, an m x t matrix or a vector, after all `steps` of FACTOR_STEPS, the first one done first: a matrix.
 apply_factors <- function(P, v, steps) {
-  v <- as.matrix(v)
-  storage.mode(v) <- "double"
+  # some hundred calls of a small fit
+  if (!is.matrix(v) || !is.double(v)) {
+    v <- as.matrix(v)
+    storage.mode(v) <- "double"
+  }
   .Call(ffi_apply_factors, P$handle, v, match(steps, FACTOR_STEPS) - 1L)
 }
 

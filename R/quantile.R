@@ -68,6 +68,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
 
 check_one_dimension <- function(object, arg) {
   check_in_memory(object, arg)
+  check_density(object)
   if (object$d != 1) {
     stop_argument(arg, "must be a fit in one dimension: found ", object$d, " dimensions")
   }

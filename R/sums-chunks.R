@@ -26,29 +26,33 @@ sum_by_chunks <- function(job, source, sink, control) {
   passes <- if (job$once) list(pieces) else lapply(pieces, list)
   # errors of chunks add up, each relative to the largest sum of its own
   control$tol <- control$tol / tol_share(job)
-  stats <- NULL
+  stats <- list()
+  done <- 0
   for (pass in passes) {
-    sums <- vector("list", length(pass))
+    sums <- parts <- vector("list", length(pass))
     source$rewind()
     count <- 0
     while (!is.null(chunk <- source$peek())) {
       count <- count + nrow(chunk$points)
-      if (is.null(stats)) {
+      if (done == 0) {
         check_sum_memory(chunk, if (symmetric) 0 else job$d, pass, if (sink$returns) job$m else 0)
       }
       sources <- sum_sources(chunk$points, NULL, job$L, job$kernel, if (length(pass) > 1) new_plan())
       for (i in seq_along(pass)) {
         at <- if (!symmetric) read_rows(job$targets, pass[[i]], "y", job$d, job$names)
-        show_share(control, sum(stats$pairs), nrow(chunk$points) * (diff(pass[[i]]) + 1), job$n * job$m)
+        pairs <- nrow(chunk$points) * (diff(pass[[i]]) + 1)
+        show_share(control, done, pairs, job$n * job$m)
+        done <- done + pairs
         part <- kernel_sum_of(sources, at, chunk$columns, control)
         sums[[i]] <- if (is.null(sums[[i]])) part$sums else sums[[i]] + part$sums
-        stats <- if (is.null(stats)) part$stats else add_stats(stats, part$stats)
+        parts[[i]] <- add_part_stats(parts[[i]], part$stats, control)
       }
       source$drop()
     }
+    stats <- c(stats, parts)
     Map(sink$take, pass, sums)
   }
-  list(stats = stats, n = count)
+  list(stats = Reduce(add_stats, stats), n = count)
 }
 
 # Takes the sums of one piece of targets after the other.

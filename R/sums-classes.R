@@ -67,19 +67,9 @@ sum_classes <- function(sources, at, loo, control, sum_class) {
       sum_class(class, points, FALSE, control)
     }
     part$log_abs <- part$log_abs - sources$height * ncol(points) * log(classes$factors[i])
-    total <- if (is.null(total)) part else merge_classes(total, part, control)
+    total <- if (is.null(total)) part else merge_parts(total, part, control)
   }
   total
-}
-
-merge_classes <- function(a, b, control) {
-  merged <- merge_parts(a, b)
-  if (control$tol_type == "global") {
-    for (name in c("tol_achieved", "tol_bound")) merged$stats[[name]] <- a$stats[[name]] + b$stats[[name]]
-  }
-  # what the tolerance was needed for
-  if (a$stats$engine == "fast") merged$stats$engine <- "fast"
-  merged
 }
 
 # At all points: those of the class, its `rows`, are left out each of its own sum.

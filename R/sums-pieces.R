@@ -56,7 +56,7 @@ sum_parts <- function(sources, at, control, sum_part) {
       same <- own && identical(piece, targets)
       part_sources <- sum_sources(if (same) y else read(piece), w, sources$L, sources$kernel)
       part <- sum_part(part_sources, if (!same) y, same, control)
-      total <- if (is.null(total)) part else merge_parts(total, part)
+      total <- if (is.null(total)) part else merge_parts(total, part, control)
     }
     total
   })
@@ -68,7 +68,7 @@ sum_parts <- function(sources, at, control, sum_part) {
 }
 
 # Logarithms of sums add up; scores are means, by these sums.
-merge_parts <- function(a, b) {
+merge_parts <- function(a, b, control) {
   top <- pmax(a$log_abs, b$log_abs)
   share_a <- signed_share(a, top)
   share_b <- signed_share(b, top)
@@ -80,7 +80,7 @@ merge_parts <- function(a, b) {
   list(
     log_abs = top + log(abs(sum)), negative = if (!is.null(a$negative)) sum < 0,
     score = if (!is.null(a$score)) (weigh(share_a, a$score) + weigh(share_b, b$score)) / sum,
-    stats = add_stats(a$stats, b$stats)
+    stats = add_part_stats(a$stats, b$stats, control)
   )
 }
 

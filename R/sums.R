@@ -1,7 +1,7 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
 # stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
 # piece at a time (sums-chunks.R, sums-pieces.R), and chunks to a tolerance onto one grid (sums-stream.R); those of
-# kernels of several widths go class by class (sums-classes.R).
+# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
@@ -10,9 +10,14 @@
 # big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
 # summed over more than once. `factors`: NULL, or for log_sum() and score_sum() alone a number for each point, whose
 # kernel then is that of factor L, times factor^(-d height): of densities relative to those of L, or with height 2 of
-# their squares.
-sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1) {
-  list(points = points, weights = weights, L = L, kernel = kernel, plan = plan, factors = factors, height = height)
+# their squares. `target_factors`: NULL, or the same by targets: a function of `at`, `loo` and `control` that has a
+# number for each (adaptive-balloon.R).
+sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1,
+                        target_factors = NULL) {
+  list(
+    points = points, weights = weights, L = L, kernel = kernel, plan = plan, factors = factors, height = height,
+    target_factors = target_factors
+  )
 }
 
 # A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
@@ -25,6 +30,7 @@ new_plan <- function() .Call(ffi_plan)
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
+  if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
@@ -33,6 +39,9 @@ log_sum <- function(sources, at, factor, loo, control) {
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
+  if (!is.null(sources$target_factors)) {
+    return(score_sum_by_targets(sources, at, estimator, loo, names, control))
+  }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
   .Call(ffi_score, sources, at, estimator$signed, loo, names, control)
 }
@@ -96,8 +105,28 @@ add_stats <- function(a, b) {
   for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
-  for (name in c("tol_achieved", "tol_bound")) b[[name]] <- max(a[[name]], b[[name]])
+  for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
   b
+}
+
+STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
+
+# The same where the sums are added, at the same targets; `a` NULL: there is none yet. To a global tolerance errors add
+# up: each is relative to the largest sum of its own part, and that of all is no smaller.
+add_part_stats <- function(a, b, control) {
+  if (is.null(a)) return(b)
+  all <- add_class_stats(a, b)
+  if (control$tol_type == "global") {
+    for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
+  }
+  all
+}
+
+# "fast" where the tolerance was needed for one of them.
+add_class_stats <- function(a, b) {
+  all <- add_stats(a, b)
+  if (a$engine == "fast") all$engine <- "fast"
+  all
 }
 
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.

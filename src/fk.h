@@ -482,11 +482,6 @@ struct fk_cdf_spec {
 };
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);
-/* The distance from each of n points to the k-th nearest of the others, 1 <= k < n. x: one point after the other, d
- * numbers each, the first of them ascending. */
-enum fk_status fk_neighbour_distances(const double *x, int64_t n, int64_t d, int64_t k, const struct fk_opts *opts,
-                                      double *out, struct fk_error *err);
-
 /* ---- threads ---------------------------------------------------------------------------------- */
 
 /* Threads for a request (0: default). One in forked children, which mostly share the processors already. */

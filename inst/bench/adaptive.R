@@ -37,7 +37,7 @@ sets <- list(
 )
 
 estimates <- function(x) {
-  one <- flash_kde(x, "kde")
+  one <- flash_kde(x, "kde", adaptive = FALSE)
   by <- \(...) flash_kde(x, adaptive = adaptive_factors(one, ...))
   list(
     lcv = flash_kde(x, "kde", bandwidth = bw_lcv(x, "kde")), one = one, abramson = by(), "1/4" = by(alpha = 1 / 4),

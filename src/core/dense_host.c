@@ -1,5 +1,5 @@
-/* Dense operations by the BLAS and LAPACK that come with R; gemm beside the reference BLAS is our own
- * (cpu/gemm.c). Nothing else of R is
+/* Dense operations by the BLAS and LAPACK that come with R. Beside the reference BLAS gemm is our own
+ * (cpu/gemm.c), and syrk, trmm and trsm are made of it, but for small blocks on the diagonal. Nothing else of R is
  * used below src/r; their arguments are valid, so that the error handler, which would jump, is never called. */
 #include "dense.h"
 
@@ -162,50 +162,123 @@ static enum fk_status host_gemm(int device, unsigned flags, double alpha, const 
   return FK_STATUS_OK;
 }
 
+/* Of the blocks on the diagonal. */
+enum { BLOCK = 48 };
+
+/* Rows (right: columns) from .. to - 1 of B. */
+static struct fk_dense strip_of(const struct fk_dense *B, bool right, int64_t from, int64_t to) {
+  return right ? fk_dense_part(B, 0, from, B->n, to - from) : fk_dense_part(B, from, 0, to - from, B->d);
+}
+
+/* The triangle of a block of C, from a whole one. */
+static enum fk_status syrk_corner(int device, unsigned flags, double alpha, const struct fk_dense *Z, double beta,
+                                  const struct fk_dense *C, struct fk_error *err) {
+  const bool upper = flags & FK_UPPER, transposed = flags & FK_TRANSPOSED;
+  double numbers[BLOCK * BLOCK], *out = C->data;
+  const int64_t n = C->n;
+  struct fk_dense whole = fk_dense_of(numbers, n, n);
+  enum fk_status status =
+      fk_host_gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, Z, Z, 0, &whole, err);
+  for (int64_t j = 0; j < n && !status; j++)
+    for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); i++) {
+      double *c = out + i + j * C->ld;
+      *c = numbers[i + j * n] + (beta == 0 ? 0 : beta * *c);
+    }
+  return status;
+}
+
+static enum fk_status syrk_by_blocks(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                     double beta, const struct fk_dense *C, struct fk_error *err) {
+  const bool upper = flags & FK_UPPER, transposed = flags & FK_TRANSPOSED;
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t first = 0; first < C->n && !status; first += BLOCK) {
+    const int64_t end = fk_smaller(C->n, first + BLOCK), from = upper ? 0 : end, to = upper ? first : C->n;
+    struct fk_dense Z = strip_of(A, transposed, first, end), Y = strip_of(A, transposed, from, to),
+                    corner = fk_dense_part(C, first, first, end - first, end - first),
+                    beside = fk_dense_part(C, from, first, to - from, end - first);
+    status = syrk_corner(device, flags, alpha, &Z, beta, &corner, err);
+    if (!status && from < to)
+      status =
+          fk_host_gemm(device, transposed ? FK_TRANSPOSED : FK_TRANSPOSED_B, alpha, &Y, &Z, beta, &beside, err);
+  }
+  return status;
+}
+
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
                                 const struct fk_dense *C, struct fk_error *err) {
   struct view a, c;
-  (void)device;
   enum fk_status status = fk_dense_check_syrk(flags, A, C, err);
   if (!status) status = view_of(A, &a, err);
   if (!status) status = view_of(C, &c, err);
   if (status) return status;
+  if (!fk_blas_is_tuned() && (c.n > BLOCK || a.n > BLOCK || a.d > BLOCK))
+    return syrk_by_blocks(device, flags, alpha, A, beta, C, err);
   F77_CALL(dsyrk)
   (triangle(flags), transposed(flags, FK_TRANSPOSED), &c.n, flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data,
    &a.ld, &beta, c.data, &c.ld FCONE FCONE);
   return FK_STATUS_OK;
 }
 
-static enum fk_status triangle_and(unsigned flags, const struct fk_dense *A, const struct fk_dense *B,
-                                   struct view *a, struct view *b, struct fk_error *err) {
-  enum fk_status status = fk_dense_check_triangle(flags, A, B, err);
-  if (!status) status = view_of(A, a, err);
-  if (!status) status = view_of(B, b, err);
+/* A triangle's product or solution, by the library. */
+static void by_library(bool solve, unsigned flags, double alpha, const struct view *a, const struct view *b) {
+  const char *from = side(flags), *which = triangle(flags), *how = transposed(flags, FK_TRANSPOSED);
+  if (solve) F77_CALL(dtrsm)
+  (from, which, how, "N", &b->n, &b->d, &alpha, a->data, &a->ld, b->data, &b->ld FCONE FCONE FCONE FCONE);
+  else F77_CALL(dtrmm)(from, which, how, "N", &b->n, &b->d, &alpha, a->data, &a->ld, b->data,
+                       &b->ld FCONE FCONE FCONE FCONE);
+}
+
+/* The same in blocks. Those of B that are still as they were lie after this one, or before it: a solution takes
+ * from them what it has to do with them, a product adds to this one what they have to do with it. */
+static enum fk_status by_blocks(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                const struct fk_dense *B, struct fk_error *err) {
+  const bool right = flags & FK_RIGHT, turned = flags & FK_TRANSPOSED, upper = flags & FK_UPPER;
+  const bool ascending = ((upper == turned) != right) == solve;
+  /* is the block's own number that of rows of A as it is stored? */
+  const bool rows = (solve == right) != turned;
+  const int64_t n = A->n, count = fk_pieces(n, BLOCK);
+  enum fk_status status = FK_STATUS_OK;
+  for (int64_t visit = 0; visit < count && !status; visit++) {
+    const int64_t first = (ascending ? visit : count - 1 - visit) * BLOCK, end = fk_smaller(n, first + BLOCK),
+                  from = ascending ? end : 0, to = ascending ? n : first;
+    struct fk_dense corner = fk_dense_part(A, first, first, end - first, end - first),
+                    beside = rows ? fk_dense_part(A, first, from, end - first, to - from)
+                                  : fk_dense_part(A, from, first, to - from, end - first),
+                    here = strip_of(B, right, first, end), others = strip_of(B, right, from, to);
+    const struct fk_dense *given = solve ? &here : &others, *taken = solve ? &others : &here;
+    const unsigned how = !turned ? 0 : right ? FK_TRANSPOSED_B : FK_TRANSPOSED;
+    struct view a, b;
+    status = view_of(&corner, &a, err);
+    if (!status) status = view_of(&here, &b, err);
+    if (!status) by_library(solve, flags, alpha, &a, &b);
+    if (!status && from < to)
+      status = fk_host_gemm(device, how, solve ? -1 : alpha, right ? given : &beside, right ? &beside : given,
+                            solve ? alpha : 1, taken, err);
+    if (solve) alpha = 1; /* all of B has it */
+  }
   return status;
+}
+
+static enum fk_status with_triangle(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
+                                    const struct fk_dense *B, struct fk_error *err) {
+  struct view a, b;
+  enum fk_status status = fk_dense_check_triangle(flags, A, B, err);
+  if (!status) status = view_of(A, &a, err);
+  if (!status) status = view_of(B, &b, err);
+  if (status) return status;
+  if (!fk_blas_is_tuned() && a.n > BLOCK) return by_blocks(solve, device, flags, alpha, A, B, err);
+  by_library(solve, flags, alpha, &a, &b);
+  return FK_STATUS_OK;
 }
 
 static enum fk_status host_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, struct fk_error *err) {
-  struct view a, b;
-  (void)device;
-  enum fk_status status = triangle_and(flags, A, B, &a, &b, err);
-  if (status) return status;
-  F77_CALL(dtrmm)
-  (side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED), "N", &b.n, &b.d, &alpha, a.data, &a.ld, b.data,
-   &b.ld FCONE FCONE FCONE FCONE);
-  return FK_STATUS_OK;
+  return with_triangle(false, device, flags, alpha, A, B, err);
 }
 
 static enum fk_status host_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, struct fk_error *err) {
-  struct view a, b;
-  (void)device;
-  enum fk_status status = triangle_and(flags, A, B, &a, &b, err);
-  if (status) return status;
-  F77_CALL(dtrsm)
-  (side(flags), triangle(flags), transposed(flags, FK_TRANSPOSED), "N", &b.n, &b.d, &alpha, a.data, &a.ld, b.data,
-   &b.ld FCONE FCONE FCONE FCONE);
-  return FK_STATUS_OK;
+  return with_triangle(true, device, flags, alpha, A, B, err);
 }
 
 /* ---- LAPACK ----------------------------------------------------------------------------------- */

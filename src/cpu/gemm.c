@@ -96,6 +96,25 @@ static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
     run_tile(g, tile % tiles * FK_TILE_COLS, tile / tiles * COLUMNS, room);
 }
 
+/* ---- of few columns --------------------------------------------------------------------------- */
+
+/* Their time is that of reading A: copies of its tiles would take longer. */
+enum { FEW_COLUMNS = 4, PIECE = 256 }; /* rows of C */
+
+static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
+  const struct gemm *g = data;
+  (void)slot;
+  for (int64_t v = 0; v < g->n; v++) {
+    struct fk_tile_vector a = {.x = g->B + v * g->ldb, .ld = g->lda, .alpha = g->alpha};
+    a.y = g->C + first + v * g->ldc;
+    a.A = g->A + first * (g->transposed ? g->lda : 1);
+    a.n = g->transposed ? g->inner : end - first;
+    a.d = g->transposed ? end - first : g->inner;
+    scale_C(g, a.y, end - first, 1);
+    (g->transposed ? g->ops->multiply_vector_transposed : g->ops->multiply_vector)(&a);
+  }
+}
+
 enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
                             const struct fk_dense *B, double beta, const struct fk_dense *C,
                             struct fk_error *err) {
@@ -106,6 +125,10 @@ enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const str
   g.A = A->data, g.B = B->data, g.C = C->data;
   threads = fk_threads_for_work(threads, (double)g.m * (double)g.n * (double)g.inner);
   g.lda = A->ld, g.ldb = B->ld, g.ldc = C->ld;
+  if (g.n < FEW_COLUMNS && !g.transposed_b) {
+    fk_parallel_for(threads, g.m, PIECE, run_vectors, &g);
+    return FK_STATUS_OK;
+  }
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
   if (!fk_scratch_init(&g.rooms, threads, sizeof(struct room)))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");

@@ -53,6 +53,13 @@ struct fk_tile_values {
   int64_t ld;
 };
 
+/* y += alpha A x, or alpha A'x, of A, n x d, whose columns are ld apart. */
+struct fk_tile_vector {
+  const double *A, *x;
+  int64_t n, d, ld;
+  double alpha, *y;
+};
+
 /* Pairs of training points j (rows) and held-out points i (columns); see fk_loo_task. */
 struct fk_tile_loo {
   int64_t d;
@@ -83,6 +90,10 @@ static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
   return (a - first) * (a - first + 1) / 2 + b - first;
 }
 
+/* Points that are searched for neighbours lie in panels [k][FK_NEAR_POINTS], those whose neighbours they are in
+ * groups [k][FK_NEAR_TARGETS]. */
+enum { FK_NEAR_POINTS = 64, FK_NEAR_TARGETS = 8 };
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
@@ -91,8 +102,14 @@ struct fk_tile_ops {
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
+   * all; returns how many. Of all targets of a group to a box, d lower ends and d upper ones. */
+  int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);
+  void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
+  void (*multiply_vector)(const struct fk_tile_vector *a);
+  void (*multiply_vector_transposed)(const struct fk_tile_vector *a);
   double (*fma_rate)(double seconds); /* lanes a second, one thread */
 };
 

@@ -306,6 +306,8 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #ifndef FK_SINGLE
 #include "tile_loo.h"
 #include "tile_moments.h"
+#include "tile_near.h"
+#include "tile_vector.h"
 
 /* Rows k .. k + n - 1 of L^-1 u, those before them being done; see fk_block_solve(). */
 INLINE void FN(solve_rows)(const double *chol, int64_t d, double *u, int64_t width, int64_t k, const int n) {
@@ -399,8 +401,12 @@ static const struct fk_tile_ops FN(ops) = {
     .row_values = FN(row_values),
     .loo = DOUBLE_ONLY(FN(loo)),
     .moments = DOUBLE_ONLY(FN(moments)),
+    .near_points = DOUBLE_ONLY(FN(near_points)),
+    .near_box = DOUBLE_ONLY(FN(near_box)),
     .block_solve = DOUBLE_ONLY(FN(block_solve)),
     .block_multiply = DOUBLE_ONLY(FN(block_multiply)),
+    .multiply_vector = DOUBLE_ONLY(FN(multiply_vector)),
+    .multiply_vector_transposed = DOUBLE_ONLY(FN(multiply_vector_transposed)),
     .fma_rate = FN(fma_rate),
 };
 

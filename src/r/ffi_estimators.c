@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/hash.h"
+#include "../core/neighbours.h"
 #include "../core/scan.h"
 #include "ffi.h"
 #include "operator.h"
@@ -243,18 +244,28 @@ SEXP ffi_row_keys(SEXP x) {
   return keys;
 }
 
-/* x: a point in each column, by the first coordinate. */
-SEXP ffi_neighbour_distances(SEXP x, SEXP k, SEXP control) {
-  struct fk_matrix points = r_points(x, "x");
+/* x, y: a point in each column; y NULL: from each point of x to the others. */
+SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
+  struct fk_matrix points = r_points(x, "x"), at = {.data = NULL};
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
-  int64_t n = points.d, d = points.n, nearest = (int64_t)Rf_asReal(k);
+  struct fk_neighbours of = {.x = points.data, .n = points.d, .m = points.d, .d = points.n};
+  double k = Rf_asReal(rank);
   r_opts(control, &opts, &stats);
-  if (!(nearest >= 1 && nearest < n)) Rf_error("`k` must be from 1 to n - 1");
-  SEXP out = PROTECT(r_vector(n));
+  if (!Rf_isNull(y)) {
+    at = r_points(y, "y");
+    of.y = at.data;
+    of.m = at.d;
+  }
+  if (points.type != FK_DOUBLE || (of.y && (at.type != FK_DOUBLE || at.n != of.d)))
+    Rf_error("`x` and `y` must be doubles, with as many rows");
+  if (!(k >= 1 && k <= (double)(of.y ? of.n : of.n - 1)))
+    Rf_error("`rank` must be from 1 to the number of points");
+  of.k = (int64_t)k;
+  SEXP out = PROTECT(r_vector(of.m));
 
-  fk_neighbour_distances(points.data, n, d, nearest, &opts, REAL(out), &err);
+  fk_neighbour_distances(&of, &opts, REAL(out), &err);
 
   r_finish(&err);
   UNPROTECT(1);

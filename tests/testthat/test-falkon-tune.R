@@ -140,6 +140,16 @@ test_that("what is given stays, and several values are compared", {
   expect_identical(again$bandwidth, tuned$fit$bandwidth)
 })
 
+test_that("fits that are compared are solved as others are, of squared and of logistic loss", {
+  case <- tune_case(300)
+  for (y in list(case$y, factor(case$y > median(case$y)))) {
+    tuned <- tune_falkon(case$x, y, lambda = c(1e-6, 1), centers = c(3, 60), rows = 60, kernel = "gaussian", refit = FALSE)
+    error <- tuned$held_out$error
+    expect_lt(error[4], 0.8 * min(error[1:3]))
+    expect_identical(tuned[c("centers", "lambda")], list(centers = 60, lambda = 1e-6))
+  }
+})
+
 test_that("hold-out errors along lambda are those of fits", {
   case <- tune_case(200)
   rows <- falkon_rows(case$x)

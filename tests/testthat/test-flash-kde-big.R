@@ -73,6 +73,26 @@ test_that("a big.matrix keeps the tolerance, and logarithms of what it does not 
   })
 })
 
+test_that("errors of a big.matrix's pieces add up to its bound, but relative to each target the largest counts", {
+  case <- big_case(n = 8000)
+  sums <- function(x, tol, type) {
+    run <- run_control(settle_control(NULL, list(backend = "cpu", engine = "fast", tol = tol, tol_type = type)))
+    log_sum(sum_sources(x, NULL, diag(0.3, 2)), case$y[1:60, ], ESTIMATORS$laplace$factor(2), FALSE, run)$stats
+  }
+  for (type in c("global", "pointwise")) {
+    whole <- in_pieces(2000, d = 1, sums(case$big, 1e-3, type))
+    each <- lapply(split(seq_len(8000), rep(1:4, each = 2000)), \(rows) {
+      sums(case$x[rows, ], if (type == "global") 1e-3 / 4 else 1e-3, type)
+    })
+    join <- if (type == "global") sum else max
+    for (what in c("tol_bound", "tol_achieved")) {
+      parts <- vapply(each, `[[`, 0, what)
+      expect_true(all(parts > 0))
+      expect_equal(whole[[what]], join(parts), tolerance = 1e-12, label = paste(type, what))
+    }
+  }
+})
+
 test_that("floats in a file are read as they are, and a fit that lost its file says so", {
   case <- big_case(n = 300)
   folder <- tempfile()

@@ -214,3 +214,28 @@ test_that("the progress of chunks never goes back, and ends near 1", {
   expect_false(is.unsorted(seen))
   expect_equal(max(seen), 1)
 })
+
+test_that("the bound of sums by chunks is that of all their errors together", {
+  x <- example_points(4000, 2)
+  y <- example_points(90, 2, seed = 2)
+  sums <- \(...) kernel_matvec(..., y = y, bandwidth = 0.2, kernel = "cauchy", engine = "fast", backend = "cpu")
+  chunks <- split(seq_len(4000), rep(1:4, each = 1000))
+  bounds <- vapply(chunks, \(rows) diagnostics(sums(x[rows, ], tol = 1e-3 / 4))$tol_bound, 0)
+  found <- sums(big_matrix(x), tol = 1e-3, chunk_rows = 1000)
+  record <- diagnostics(found)
+  expect_equal(record$tol_bound, sum(bounds))
+  exact <- plain(kernel_matvec(x, y, bandwidth = 0.2, kernel = "cauchy", tol = 0, backend = "cpu"))
+  expect_lte(max(abs(plain(found) - exact)) / max(exact), record$tol_bound)
+})
+
+test_that("a last chunk that is exact leaves those to a tolerance their bound", {
+  fast <- list(tol_bound = 1e-4, tol_achieved = 1e-5, engine = "fast", pairs = 1, seconds = 1, tail_rows = 0, device_seconds = NA)
+  exact <- replace(fast, c("tol_bound", "tol_achieved", "engine"), list(0, 0, "exact"))
+  global <- list(tol_type = "global")
+  for (pair in list(list(fast, exact), list(exact, fast))) {
+    both <- add_part_stats(pair[[1]], pair[[2]], global)
+    expect_identical(both[c("tol_bound", "engine")], fast[c("tol_bound", "engine")])
+  }
+  expect_identical(add_part_stats(fast, fast, global)$tol_bound, 2e-4)
+  expect_identical(add_part_stats(fast, fast, list(tol_type = "pointwise"))$tol_bound, 1e-4)
+})

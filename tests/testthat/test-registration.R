@@ -175,7 +175,13 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_free_preconditioner", stream),
       native("ffi_cdf", c(0, 1), NULL, 1, 1, FALSE, control),
       native("ffi_cdf", c(0, 1), c(1, 2, 3), 1, 1, FALSE, control),
-      native("ffi_cdf", c("a", "b"), c(1, 2), 1, 1, FALSE, control)
+      native("ffi_cdf", c("a", "b"), c(1, 2), 1, 1, FALSE, control),
+      native("ffi_neighbour_distances", x, matrix(0, 2, 3), 1, control),
+      native("ffi_neighbour_distances", x, NULL, 2, control),
+      native("ffi_neighbour_distances", x, NULL, NA, control),
+      native("ffi_neighbour_distances", x, x, 3, control),
+      native("ffi_neighbour_distances", single_points(x), NULL, 1, control),
+      native("ffi_neighbour_distances", x[, 1], NULL, 1, control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }

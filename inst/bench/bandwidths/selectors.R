@@ -31,13 +31,14 @@ OURS <- local({
   for (estimator in c("sdkde", "kde", "laplace")) local({
     estimator <- estimator
     fit <- \(...) \(x) flash_kde(x, estimator, ...)
-    add(estimator, fit())
+    add(estimator, if (offers("flash_kde.default", "adaptive")) fit(adaptive = FALSE) else fit())
     for (structure in c("scaled", "diagonal", "full")) {
-      add(paste(estimator, structure), fit(structure = structure), offers("flash_kde.default", "structure"))
+      add(paste(estimator, structure), fit(structure = structure, adaptive = FALSE), offers("flash_kde.default", "structure"))
       add(paste(estimator, "lcv", structure), chosen_by("bw_lcv", estimator, structure))
     }
     add(paste(estimator, "silverman"), \(x) flash_kde(x, estimator, bandwidth = bw_silverman(x, estimator)))
   })
+  add("default", \(x) flash_kde(x))
   add("kde adaptive", \(x) flash_kde(x, "kde", adaptive = TRUE), offers("flash_kde.default", "adaptive"))
   add("kde knn", \(x) flash_kde(x, "kde", adaptive = "knn"), offers("flash_kde.default", "adaptive"))
   add("kde lcv sphered", chosen_by("bw_lcv", "kde", "sphered"))

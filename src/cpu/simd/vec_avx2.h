@@ -15,6 +15,7 @@
 #define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm256_max_ps(a, b) /* b where one is NaN, as V_MIN */
 #define V_MIN(a, b) _mm256_min_ps(a, b)
+#define V_BELOW(a, b) ((unsigned)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)))
 #define V_SUMS(out, a) FN(sums8)(out, a)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
@@ -48,6 +49,7 @@ static inline void FN(sums8)(double *out, const __m256 *a) {
 #define V_FNMA(a, b, c) _mm256_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm256_max_pd(a, b) /* b where one is NaN, as V_MIN */
 #define V_MIN(a, b) _mm256_min_pd(a, b)
+#define V_BELOW(a, b) ((unsigned)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)))
 #define V_SUMS(out, a) FN(sums4)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p), _mm256_slli_epi64(_mm256_castpd_si256(r), 52)))

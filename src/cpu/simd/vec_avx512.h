@@ -15,6 +15,7 @@
 #define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define V_MAX(a, b) _mm512_max_ps(a, b) /* b where one is NaN, as V_MIN */
 #define V_MIN(a, b) _mm512_min_ps(a, b)
+#define V_BELOW(a, b) ((unsigned)_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ)) /* bits of the lanes where a < b */
 #define V_SUMS(out, a) FN(sums16)(out, a)
 /* p * 2^n, n in the low bits of r */
 #define V_SCALE(p, r)                                                                                             \
@@ -61,6 +62,7 @@ static inline void FN(sums16)(double *out, const __m512 *a) {
 #define V_FNMA(a, b, c) _mm512_fnmadd_pd(a, b, c)
 #define V_MAX(a, b) _mm512_max_pd(a, b) /* b where one is NaN, as V_MIN */
 #define V_MIN(a, b) _mm512_min_pd(a, b)
+#define V_BELOW(a, b) ((unsigned)_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ))
 #define V_SUMS(out, a) FN(sums8)(out, a)
 #define V_SCALE(p, r)                                                                                             \
   _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(p), _mm512_slli_epi64(_mm512_castpd_si512(r), 52)))

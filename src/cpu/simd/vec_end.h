@@ -20,6 +20,7 @@
 #undef V_FNMA
 #undef V_MAX
 #undef V_MIN
+#undef V_BELOW
 #undef V_SUMS
 #undef V_SCALE
 #undef V_ADD_TO

@@ -31,6 +31,11 @@ static inline V FN(square_root)(V a) {
   for (int lane = 0; lane < V_LANES; lane++) a[lane] = (REAL)sqrt((double)a[lane]);
   return a;
 }
+static inline unsigned FN(below)(V a, V b) {
+  unsigned lanes = 0;
+  for (int lane = 0; lane < V_LANES; lane++) lanes |= (unsigned)(a[lane] < b[lane]) << lane;
+  return lanes;
+}
 #define V_LOAD(p) FN(load)(p)
 #define V_STORE(p, a) FN(store)(p, a)
 #define V_SET(x) ((V){0} + (REAL)(x))
@@ -43,6 +48,7 @@ static inline V FN(square_root)(V a) {
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
 #define V_MAX(a, b) FN(choose)(a, b, a, b)
 #define V_MIN(a, b) FN(choose)(b, a, a, b)
+#define V_BELOW(a, b) FN(below)(a, b)
 #define V_SUMS(out, a)                                                                                            \
   do {                                                                                                            \
     for (int sum_ = 0; sum_ < V_LANES; sum_++)                                                                    \

@@ -1,0 +1,346 @@
+/* Distances to the k-th nearest neighbour, exactly, by a k-d tree.
+ *
+ * Points are put into panels: half of them on either side of a number in the coordinate in which they spread most,
+ * halves of these, and so on. A node of the tree is a run of panels with its box, and follows from the numbers of
+ * the panels alone. Targets go through it in groups of a few that are close to each other, near nodes first. Each
+ * keeps the squared distances below its bound; when there are many more than k, the k-th smallest becomes the
+ * bound. What a bound is decides how long it takes, never what is found. */
+#include "../core/neighbours.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "../core/aligned.h"
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "tile.h"
+
+/* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points; more points than
+ * MANY are ordered by several threads. */
+enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16, MANY = 1 << 14 };
+
+struct search {
+  const struct fk_tile_ops *ops;
+  const double *x, *y;
+  int64_t n, m, d, k;
+  bool own;                  /* the targets are the points */
+  int64_t *points, *targets; /* their orders */
+  double *panels, *boxes;    /* boxes: of each node d lower ends, d upper ones */
+  struct fk_scratch scratch;
+  int64_t room; /* squared distances that a target can keep */
+  int64_t from; /* pieces from `from` on */
+  double *out;
+};
+
+/* ---- halves ----------------------------------------------------------------------------------- */
+
+/* A pivot for a selection. */
+#define MEDIAN_OF(a, b, c) fmax(fmin(a, b), fmin(fmax(a, b), c))
+
+/* Puts those below the pivot first, or those that are not above it; how many. Without branches, which would be
+ * guessed wrong half of the time. NaN is not above any. */
+static int64_t part(double *a, int64_t n, double pivot, bool equal) {
+  int64_t low = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double value = a[i];
+    a[i] = a[low];
+    a[low] = value;
+    low += equal ? !(value > pivot) : value < pivot;
+  }
+  return low;
+}
+
+/* The k-th smallest of n numbers; the k smallest come first then. */
+static double select_smallest(double *a, int64_t n, int64_t k) {
+  for (;;) {
+    double pivot = MEDIAN_OF(a[n / 4], a[n / 2], a[n - 1 - n / 4]);
+    int64_t low = part(a, n, pivot, false);
+    if (k <= low) {
+      n = low;
+      continue;
+    }
+    if (low == 0 && k <= (low = part(a, n, pivot, true))) return pivot;
+    a += low, n -= low, k -= low;
+  }
+}
+
+/* The same of indices by a coordinate of their points, x being that of the first. */
+static int64_t part_indices(const double *x, int64_t d, int64_t *index, int64_t n, double pivot, bool equal) {
+  int64_t low = 0;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t own = index[i];
+    double value = x[own * d];
+    index[i] = index[low];
+    index[low] = own;
+    low += equal ? !(value > pivot) : value < pivot;
+  }
+  return low;
+}
+
+static void select_indices(const double *x, int64_t d, int64_t *index, int64_t n, int64_t k) {
+  for (;;) {
+    double pivot = MEDIAN_OF(x[index[n / 4] * d], x[index[n / 2] * d], x[index[n - 1 - n / 4] * d]);
+    int64_t low = part_indices(x, d, index, n, pivot, false);
+    if (k <= low) {
+      n = low;
+      continue;
+    }
+    if (low == 0 && k <= (low = part_indices(x, d, index, n, pivot, true))) return;
+    index += low, n -= low, k -= low;
+  }
+}
+
+/* ---- tree ------------------------------------------------------------------------------------- */
+
+struct run {
+  const double *x;
+  int64_t d, *index, n, left;
+  int threads;
+};
+
+static int64_t widest_coordinate(const struct run *r) {
+  int64_t best = 0;
+  double most = -1;
+  for (int64_t k = 0; k < r->d; k++) {
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < r->n; i++) {
+      double at = r->x[r->index[i] * r->d + k];
+      low = at < low ? at : low;
+      high = at > high ? at : high;
+    }
+    if (high - low > most) {
+      most = high - low;
+      best = k;
+    }
+  }
+  return best;
+}
+
+/* The first half has whole panels, or within a panel whole groups. */
+static int64_t first_half(int64_t n, int64_t unit) { return fk_pieces(fk_pieces(n, unit), 2) * unit; }
+
+static void order_run(struct run r);
+
+static void order_halves(void *data, int64_t first, int64_t end, int slot) {
+  const struct run *r = data;
+  (void)slot;
+  for (int64_t half = first; half < end; half++) {
+    struct run own = *r;
+    own.index = half ? r->index + r->left : r->index;
+    own.n = half ? r->n - r->left : r->left;
+    order_run(own);
+  }
+}
+
+/* Points that follow each other are close, in whole panels and in groups. */
+static void order_run(struct run r) {
+  if (r.n <= FK_NEAR_TARGETS) return;
+  r.left = first_half(r.n, r.n > FK_NEAR_POINTS ? FK_NEAR_POINTS : FK_NEAR_TARGETS);
+  select_indices(r.x + widest_coordinate(&r), r.d, r.index, r.n, r.left);
+  if (r.n > MANY)
+    fk_parallel_for(r.threads, 2, 1, order_halves, &r);
+  else
+    order_halves(&r, 0, 2, 0);
+}
+
+static int64_t *order_of(const double *x, int64_t n, int64_t d, bool ordered, int threads) {
+  int64_t *index = malloc(sizeof *index * (size_t)n);
+  if (!index) return NULL;
+  for (int64_t i = 0; i < n; i++) index[i] = i;
+  if (ordered) order_run((struct run){.x = x, .d = d, .index = index, .n = n, .threads = threads});
+  return index;
+}
+
+static double *panel_at(const struct search *s, int64_t panel) {
+  return s->panels + panel * FK_NEAR_POINTS * s->d;
+}
+
+/* What is missing in the last panel is infinitely far away. */
+static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
+  const struct search *s = data;
+  (void)slot;
+  for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
+    for (int64_t k = 0; k < s->d; k++)
+      panel_at(s, i / FK_NEAR_POINTS)[k * FK_NEAR_POINTS + i % FK_NEAR_POINTS] =
+          i < s->n ? s->x[s->points[i] * s->d + k] : INFINITY;
+}
+
+/* A node has its left one after it, and then the nodes of that, two for each of its panels but one. */
+static int64_t right_of(int64_t node, int64_t first, int64_t middle) { return node + 2 * (middle - first); }
+static int64_t middle_of(int64_t first, int64_t end) { return first + first_half(end - first, 1); }
+
+static double *fill_boxes(const struct search *s, int64_t node, int64_t first, int64_t end) {
+  int64_t d = s->d;
+  double *box = s->boxes + 2 * d * node;
+  if (end - first == 1) {
+    for (int64_t k = 0; k < d; k++) {
+      const double *x = panel_at(s, first) + k * FK_NEAR_POINTS;
+      box[k] = box[d + k] = x[0];
+      for (int64_t i = 1; i < fk_smaller(FK_NEAR_POINTS, s->n - first * FK_NEAR_POINTS); i++) {
+        box[k] = fmin(box[k], x[i]);
+        box[d + k] = fmax(box[d + k], x[i]);
+      }
+    }
+    return box;
+  }
+  int64_t middle = middle_of(first, end);
+  const double *left = fill_boxes(s, node + 1, first, middle);
+  const double *right = fill_boxes(s, right_of(node, first, middle), middle, end);
+  for (int64_t k = 0; k < d; k++) {
+    box[k] = fmin(left[k], right[k]);
+    box[d + k] = fmax(left[d + k], right[d + k]);
+  }
+  return box;
+}
+
+/* ---- search ----------------------------------------------------------------------------------- */
+
+/* Targets first .. first + count - 1 of their order, with what each has kept. */
+struct group {
+  int64_t first;
+  int count;
+  double *y, *kept; /* [k][FK_NEAR_TARGETS], [target][room] */
+  double bound[FK_NEAR_TARGETS];
+  int64_t n_kept[FK_NEAR_TARGETS];
+};
+
+/* One 0 less, for a point's distance to itself. */
+static int without_self(double *squares, int found) {
+  for (int i = 0; i < found; i++)
+    if (squares[i] == 0) {
+      squares[i] = squares[found - 1];
+      return found - 1;
+    }
+  return found;
+}
+
+static void look_at_panel(const struct search *s, struct group *g, int64_t panel, const double *squares) {
+  for (int t = 0; t < g->count; t++) {
+    if (!(squares[t] < g->bound[t])) continue;
+    double *kept = g->kept + t * s->room, *more = kept + g->n_kept[t];
+    int found = s->ops->near_points(panel_at(s, panel), s->d, g->y + t, g->bound[t], more);
+    if (s->own && (g->first + t) / FK_NEAR_POINTS == panel) found = without_self(more, found);
+    g->n_kept[t] += found;
+    if (g->n_kept[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;
+    g->bound[t] = select_smallest(kept, g->n_kept[t], s->k);
+    g->n_kept[t] = s->k;
+  }
+}
+
+static bool may_be_near(const struct group *g, const double *squares) {
+  bool any = false;
+  for (int t = 0; t < g->count; t++) any |= squares[t] < g->bound[t];
+  return any;
+}
+
+static double sum_of(const double *squares) {
+  double sum = 0;
+  for (int t = 0; t < FK_NEAR_TARGETS; t++) sum += squares[t];
+  return sum;
+}
+
+/* squares: from the targets to the node's box. */
+static void visit(const struct search *s, struct group *g, int64_t node, int64_t first, int64_t end,
+                  const double *squares) {
+  if (!may_be_near(g, squares)) return;
+  if (end - first == 1) {
+    look_at_panel(s, g, first, squares);
+    return;
+  }
+  int64_t middle = middle_of(first, end), right = right_of(node, first, middle);
+  double of_left[FK_NEAR_TARGETS], of_right[FK_NEAR_TARGETS];
+  s->ops->near_box(s->boxes + 2 * s->d * (node + 1), s->d, g->y, of_left);
+  s->ops->near_box(s->boxes + 2 * s->d * right, s->d, g->y, of_right);
+  bool right_first = sum_of(of_right) < sum_of(of_left);
+  if (right_first) visit(s, g, right, middle, end, of_right);
+  visit(s, g, node + 1, first, middle, of_left);
+  if (!right_first) visit(s, g, right, middle, end, of_right);
+}
+
+/* No k-th neighbour is further away than that of another target and the way there: a bound to begin with, with
+ * room for rounding. Of the targets done before, the group from `before` on has the closest. */
+static double first_bound(const struct search *s, const double *y, int64_t before) {
+  double reach = INFINITY;
+  for (int64_t i = before; before >= 0 && i < before + FK_NEAR_TARGETS; i++) {
+    const double *other = s->y + s->targets[i] * s->d;
+    double square = 0;
+    for (int64_t k = 0; k < s->d; k++) square += (y[k] - other[k]) * (y[k] - other[k]);
+    reach = fmin(reach, s->out[s->targets[i]] + sqrt(square));
+  }
+  return reach * reach * (1 + 1e-10) + 0x1p-1000;
+}
+
+/* Lanes without a target have the first one's again. */
+static void start_group(const struct search *s, struct group *g, int64_t first, int64_t end, int64_t before) {
+  g->first = first;
+  g->count = (int)fk_smaller(FK_NEAR_TARGETS, end - first);
+  for (int t = 0; t < FK_NEAR_TARGETS; t++) {
+    const double *y = s->y + s->targets[first + (t < g->count ? t : 0)] * s->d;
+    for (int64_t k = 0; k < s->d; k++) g->y[k * FK_NEAR_TARGETS + t] = y[k];
+    g->bound[t] = first_bound(s, y, before);
+    g->n_kept[t] = 0;
+  }
+}
+
+static void do_piece(const struct search *s, int64_t piece, struct group *g) {
+  const double at_root[FK_NEAR_TARGETS] = {0};
+  int64_t end = fk_smaller(s->m, (piece + 1) * PIECE), before = -1;
+  for (int64_t first = piece * PIECE; first < end; first += FK_NEAR_TARGETS) {
+    start_group(s, g, first, end, before);
+    visit(s, g, 0, 0, fk_pieces(s->n, FK_NEAR_POINTS), at_root);
+    for (int t = 0; t < g->count; t++) {
+      bool enough = g->n_kept[t] >= s->k; /* others are too far away for numbers */
+      double square = enough ? select_smallest(g->kept + t * s->room, g->n_kept[t], s->k) : INFINITY;
+      s->out[s->targets[first + t]] = sqrt(square);
+    }
+    before = first;
+  }
+}
+
+static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
+  const struct search *s = data;
+  struct group g = {.y = fk_scratch_at(&s->scratch, slot)};
+  g.kept = g.y + FK_NEAR_TARGETS * s->d;
+  for (int64_t i = s->from + first; i < s->from + end; i++) do_piece(s, i, &g);
+}
+
+static enum fk_status prepare(struct search *s, int threads, struct fk_error *err) {
+  int64_t panels = fk_pieces(s->n, FK_NEAR_POINTS), d = s->d;
+  s->room = fk_smaller(2 * s->k + FK_NEAR_POINTS, s->n) + FK_NEAR_POINTS;
+  size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(d + s->room);
+  s->points = order_of(s->x, s->n, d, s->m > FEW, threads);
+  s->targets = s->own ? s->points : order_of(s->y, s->m, d, s->m > FEW, threads);
+  s->panels = fk_aligned_alloc(sizeof(double) * (size_t)(panels * FK_NEAR_POINTS * d));
+  s->boxes = malloc(sizeof(double) * (size_t)(4 * panels * d));
+  if (!s->points || !s->targets || !s->panels || !s->boxes || !fk_scratch_init(&s->scratch, threads, scratch))
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the %.0f nearest neighbours of points", (double)s->k);
+  fk_parallel_for(threads, panels, fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)d), fill_panels, s);
+  fill_boxes(s, 0, 0, panels);
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const struct fk_opts *opts, double *out,
+                                      struct fk_error *err) {
+  struct search s = {.x = of->x, .y = of->y ? of->y : of->x, .n = of->n, .m = of->m, .d = of->d, .k = of->k};
+  s.own = !of->y;
+  s.out = out;
+  double work = (double)fk_smaller(4 * s.k + 100, s.n) * (double)(s.d + 4); /* of a target */
+  int threads = fk_threads_for_work(opts->threads, work * (double)s.m);
+  s.ops = fk_isa()->f64;
+  enum fk_status status = prepare(&s, threads, err);
+  int64_t pieces = fk_pieces(s.m, PIECE);
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, &opts->poll, threads, (double)pieces, work * PIECE);
+  for (int64_t to; s.from < pieces && !status; s.from = to) {
+    to = fk_smaller(pieces, s.from + progress.size);
+    fk_parallel_for(threads, to - s.from, 1, do_pieces, &s);
+    status = fk_chunks_done(&progress, to - s.from, err);
+  }
+  fk_scratch_free(&s.scratch);
+  fk_aligned_free(s.panels);
+  free(s.boxes);
+  free(s.points);
+  if (!s.own) free(s.targets);
+  return status;
+}
