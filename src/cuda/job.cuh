@@ -52,6 +52,12 @@ struct fk_cuda_job {
   int64_t ld_result;
   struct fk_cuda_buffer result_buffer, mass_buffer, shift_buffer, partial_buffer;
 
+  int64_t meets; /* row r is source r + meets, which it leaves out where the task says so */
+  /* of frames: sources, targets and results are a part's in turn */
+  bool apart, rows_known;
+  struct fk_frame_rows part_rows;
+  struct fk_cuda_buffer part_targets, part_result, part_mass;
+
   struct fk_tensor_task tensor;
   struct fk_fma_task<float> f32;
   struct fk_fma_task<double> f64;
@@ -103,14 +109,23 @@ int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor);
 bool fk_cuda_is_lowered_to(const char *method);
 /* The whitening on the device; the points' centre is found there where the host does not know it. */
 enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
-/* A chunk of sources, whitened, and then packed for a pass by a method that they allow. */
+/* A chunk of sources, whitened, with a method that they allow, and then packed for a pass by it. */
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
-enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err);
+enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err);
+enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct fk_error *err);
 /* A chunk of targets, whitened, and then packed as the sources are. */
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err);
+/* The sums of the sources, which are packed for it first, for the targets; added to the result, or beginning it.
+ */
+enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err);
+/* The same part by part, where the sources are in frames. */
+enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
+                                 struct fk_error *err);
+/* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
+enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err);
 /* All passes over a chunk of targets, and its results to the task. */
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
 

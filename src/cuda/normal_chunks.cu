@@ -150,9 +150,9 @@ static bool choose_grid(const struct fk_normal_job *job, double radius2, struct 
     *row_limit = limits->difference_f32;
     return radius2 <= *row_limit && rows2 <= *row_limit;
   }
-  bool fits = fk_tensor_grid_choose(radius2, d, true, grid);
+  bool fits = fk_tensor_grid_choose(radius2, 0, d, true, grid);
   if (fits && rows2 * FK_LOG2E > grid->row_limit)
-    fits = fk_tensor_grid_choose(fmax(radius2, rows2), d, true, grid);
+    fits = fk_tensor_grid_choose(fmax(radius2, rows2), 0, d, true, grid);
   *row_limit = grid->row_limit / FK_LOG2E;
   if (!tiles) return fits;
   grid->scale = sqrt(FK_LOG2E);

@@ -21,7 +21,8 @@ static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols
     return;
   }
   int64_t rows = job->rows ? 1 : fk_n_targets(job->task); /* those in the tails are few */
-  *cols_per_slot = fk_cols_per_slot(job->source_end - job->source_begin, rows, fk_on_tensor_cores(job->method));
+  int64_t columns = job->apart ? job->sources->points.n : job->source_end - job->source_begin;
+  *cols_per_slot = fk_cols_per_slot(columns, rows, fk_on_tensor_cores(job->method));
   *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
 }
 
@@ -70,7 +71,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   finish.undo = tensor ? job->undo : NULL;
   finish.value_scale = !coordinates ? 1 : 1 / (tensor ? job->grid.scale : job->form.scale);
   finish.largest = pass == FK_PASS_LARGEST;
-  finish.first = job->sources->first == job->source_begin;
+  finish.first = job->apart || job->sources->first == job->source_begin;
   finish.result = result;
   finish.ld_result = job->ld_result;
   for (int64_t first = 0; first < rows; first += rows_per_launch) {
@@ -98,18 +99,25 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
 
 /* ---- passes ----------------------------------------------------------------------------------- */
 
+enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err) {
+  bool values = pass == FK_PASS_SUMS && job->n_values > 0;
+  job->first_value = 0;
+  do {
+    FK_TRY(fk_job_pack_sources(job, values, err));
+    FK_TRY(fk_job_pack_targets(job, values, err));
+    int here = !values ? 0 : fk_on_tensor_cores(job->method) ? job->sources->values_here : job->n_values;
+    FK_TRY(run_launches(job, pass, result, 1 + here, err));
+    job->first_value += here;
+  } while (values && job->first_value < job->n_values);
+  return FK_STATUS_OK;
+}
+
 static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                struct fk_error *err) {
-  bool values = pass == FK_PASS_SUMS && job->n_values > 0;
   for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
-    job->first_value = 0;
-    do {
-      FK_TRY(fk_job_prepare_sources(job, first, values, err));
-      FK_TRY(fk_job_pack_targets(job, values, err));
-      int here = !values ? 0 : fk_on_tensor_cores(job->method) ? job->sources->values_here : job->n_values;
-      FK_TRY(run_launches(job, pass, result, 1 + here, err));
-      job->first_value += here;
-    } while (values && job->first_value < job->n_values);
+    FK_TRY(fk_job_whiten_sources(job, first, err));
+    bool frames = fk_on_tensor_cores(job->method) && job->sources->frames.count > 0;
+    FK_TRY(frames ? fk_job_sum_frames(job, pass, result, err) : fk_job_sum(job, pass, result, err));
   }
   return FK_STATUS_OK;
 }
@@ -146,6 +154,15 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   return status;
 }
 
+enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  if (!fk_on_tensor_cores(job->method) || !job->tensor.coarse || job->n_values == 0 || job->tensor.values.hi)
+    return FK_STATUS_OK;
+  FK_CUDA_TRY(fk_finish_own_low(result, 1 + job->n_values, job->ld_result, count, &job->tensor.rows,
+                                1 / job->grid.scale, context->stream));
+  return FK_STATUS_OK;
+}
+
 /* The passes over a chunk whose points are whitened. */
 static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
@@ -160,9 +177,7 @@ static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct 
     FK_TRY(run_pass(job, FK_PASS_MASS, job->mass, err));
   }
   FK_TRY(run_pass(job, FK_PASS_SUMS, job->result, err));
-  if (fk_on_tensor_cores(job->method) && job->tensor.coarse && widths > 1 && !job->tensor.values.hi)
-    FK_CUDA_TRY(fk_finish_own_low(job->result, widths, job->ld_result, count, &job->tensor.rows,
-                                  1 / job->grid.scale, context->stream));
+  if (job->sources->frames.count == 0) FK_TRY(fk_job_add_own_low(job, job->result, count, err));
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
   const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;
@@ -193,7 +208,8 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 
 void fk_job_free(struct fk_cuda_job *job) {
   struct fk_cuda_buffer *all[] = {
-      &job->self_buffer, &job->raw_targets,   &job->white_targets, &job->packed_targets, &job->stage_buffer,
-      &job->undo_buffer, &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,   &job->partial_buffer};
+      &job->self_buffer,  &job->raw_targets,   &job->white_targets, &job->packed_targets,  &job->stage_buffer,
+      &job->undo_buffer,  &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,    &job->partial_buffer,
+      &job->part_targets, &job->part_result,   &job->part_mass,     &job->part_rows.buffer};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
 }

@@ -67,8 +67,9 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {
     s->first = -1;
-    s->whitened = s->packed = false;
+    s->whitened = s->packed = s->framed = false;
     s->radius2 = -1;
+    fk_cuda_frames_free(job->context, &s->frames);
     s->raw = s->weights = NULL;
     s->columns_job = 0;
     s->points = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)x->d};
@@ -105,18 +106,35 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   return FK_STATUS_OK;
 }
 
+/* Frames, where points are too wide for halves about one centre. By the points alone, since they stay for calls of
+ * other targets and precisions. The device waits for the host. */
+static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_sources *s = job->sources;
+  const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin; of as many targets as sources */
+  const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
+  bool whole = job->source_chunk >= job->source_end - job->source_begin;
+  if (s->framed || s->rows2 > 0 || !whole) return FK_STATUS_OK;
+  double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
+  FK_TRY(
+      fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)s->points.n, &s->frames, err));
+  s->framed = true;
+  return FK_STATUS_OK;
+}
+
 /* What a chunk's points allow. */
-static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *err) {
+enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   job->method = FK_METHOD_DOUBLE;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
-  if (job->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
+  if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
-                !fk_cuda_is_lowered_to("difference") &&
-                fk_tensor_grid_choose(s->radius2, s->points.d, job->precision != FK_PRECISION_FAST, &job->grid);
-  if (tensor)
+                !fk_cuda_is_lowered_to("difference");
+  bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d,
+                                             job->precision != FK_PRECISION_FAST, &job->grid);
+  if (tensor && !one) FK_TRY(find_frames(job, err));
+  if (one || s->frames.count > 0)
     job->method = FK_METHOD_MMA;
   else if (s->radius2 <= fk_costs.limits.difference_f32)
     job->method = FK_METHOD_SINGLE;
@@ -148,7 +166,7 @@ static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
   if (!job->sources->whitened) FK_TRY(whiten(job, err));
-  return choose_method(job, err);
+  return fk_job_choose_method(job, err);
 }
 
 /* ---- packed ----------------------------------------------------------------------------------- */
@@ -276,9 +294,8 @@ static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, bool va
   return p;
 }
 
-enum fk_status fk_job_prepare_sources(struct fk_cuda_job *job, int64_t first, bool values, struct fk_error *err) {
+enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  FK_TRY(fk_job_whiten_sources(job, first, err));
   struct fk_cuda_packing wanted = packing_for(job, values);
   if (!s->packed || memcmp(&wanted, &s->packed_as, sizeof wanted) != 0) {
     s->packed = false;

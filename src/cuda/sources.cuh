@@ -4,6 +4,7 @@
 #ifndef FK_CUDA_SOURCES_CUH
 #define FK_CUDA_SOURCES_CUH
 
+#include "frames.cuh"
 #include "normal_points.cuh"
 
 /* What sources are packed for; compared as bytes. */
@@ -35,6 +36,11 @@ struct fk_cuda_sources {
   struct fk_cuda_points points;
   bool whitened;
   double radius2; /* < 0: not known */
+  bool framed;    /* frames have been looked for */
+  struct fk_cuda_frames frames;
+  /* of a part of frames: */
+  bool in_double; /* the rest */
+  double rows2;   /* |y|^2 of its rows; 0: no part */
 
   bool packed;
   struct fk_cuda_packing packed_as;

@@ -94,8 +94,11 @@ struct fk_tensor_grid {
   double step, steps; /* 2^-g and 2^g */
   bool low_low;       /* lo.lo is large enough to be seen */
 };
-/* radius2: the largest |u|^2, in kernel standard deviations. False where the points are too wide. */
-bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid);
+/* radius2: the largest |u|^2, in kernel standard deviations; rows2: that of the rows, 0: rows further out are to
+ * be done again. False where the points are too wide. */
+bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, struct fk_tensor_grid *grid);
+/* The largest radius of sources whose rows come from `reach` further out. */
+double fk_tensor_radius(double reach, int d, bool single);
 
 struct fk_tensor_pack {
   struct fk_tensor_grid grid;

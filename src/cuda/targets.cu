@@ -32,7 +32,8 @@ static bool are_there(const struct fk_cuda_job *job) {
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_matrix *y = fk_task_targets(job->task);
   double *raw;
-  job->target_first = first;
+  job->target_first = job->meets = first;
+  job->rows_known = false;
   job->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
@@ -78,7 +79,7 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   f->ld_rows = y->ld;
   f->exclude_self = job->task->exclude_self;
   f->self = job->rows ? job->self : NULL;
-  f->self_offset = job->target_first;
+  f->self_offset = job->meets;
   return FK_STATUS_OK;
 }
 
@@ -106,7 +107,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, &to, context->stream));
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};
   t->factor0 = factor0;
-  t->self = job->task->exclude_self ? job->target_first - job->sources->first : INT64_MIN;
+  t->self = job->task->exclude_self ? job->meets - job->sources->first : INT64_MIN;
   size_t bytes = job->method == FK_METHOD_WGMMA ? fk_wgmma_row_bytes(t) : 0;
   if (bytes == 0) return FK_STATUS_OK;
   FK_TRY(fk_cuda_reserve(context, &job->stage_buffer, bytes, err));

@@ -3,13 +3,16 @@
 
 enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */, SETTLED = 15 /* a coarser grid of norms would show */ };
 
-/* Rows are taken up to |x|^2 = row_limit, so that |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of
- * 2^-2g or of 2^-norm and has 24 bits; products have one more where a single one makes the exponent, for they
- * cancel before they are rounded. */
-bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_grid *grid) {
+/* Rows are taken up to |x|^2 = row_limit, which goes by that of the sources where no rows2 is given, so that
+ * |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of 2^-2g or of 2^-norm and has 24 bits; products
+ * have one more where a single one makes the exponent, for they cancel before they are rounded. */
+bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, struct fk_tensor_grid *grid) {
   int bits = d <= 16 ? 25 : 24, least = single ? 6 : 5, power;
   radius2 *= FK_LOG2E;
-  grid->row_limit = radius2 <= 512 ? fmin(3 * radius2 + 64, 1024 - radius2) : 1.5 * radius2 + 64;
+  if (rows2 > 0)
+    grid->row_limit = 1.001 * FK_LOG2E * rows2;
+  else
+    grid->row_limit = radius2 <= 512 ? fmin(3 * radius2 + 64, 1024 - radius2) : 1.5 * radius2 + 64;
   double most = (radius2 + grid->row_limit) / 2;
   for (grid->g = 10; grid->g >= least; grid->g--)
     if (ldexp(most, 2 * grid->g) <= ldexp(1, bits)) {
@@ -27,6 +30,19 @@ bool fk_tensor_grid_choose(double radius2, int d, bool single, struct fk_tensor_
       return true;
     }
   return false;
+}
+
+double fk_tensor_radius(double reach, int d, bool single) {
+  struct fk_tensor_grid grid;
+  double low = 0, high = 1024;
+  for (int i = 0; i < 30; i++) {
+    double radius = (low + high) / 2, rows = radius + reach;
+    if (fk_tensor_grid_choose(radius * radius, rows * rows, d, single, &grid))
+      low = radius;
+    else
+      high = radius;
+  }
+  return low;
 }
 
 struct split {

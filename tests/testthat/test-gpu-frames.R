@@ -1,0 +1,63 @@
+# Points that reach too far for halves about one centre: local frames on tensor cores.
+
+# Two clusters, each with far companions, and a few points that no frame takes.
+far_clusters <- function(n, d) {
+  x <- example_points(n, d)
+  x[1:(n / 2), 1] <- x[1:(n / 2), 1] + 20000
+  x[1:20, d] <- x[1:20, d] + 300 * (1:20)
+  x[n / 2 + 1:10, 1] <- 1e6
+  x
+}
+
+method_of <- function(fit, y) log_estimate(fit, y, FALSE, fit_control(fit))$stats$method
+
+near_both <- function(x, m) x[rep_len(seq(1, nrow(x), by = 7), m), , drop = FALSE] + 0.05
+
+test_that("clusters far apart stay on tensor cores, within what the precision promises", {
+  skip_if_no_gpu()
+  for (d in c(2, 9, 20)) {
+    x <- far_clusters(6000, d)
+    y <- near_both(x, 12000)
+    some <- seq(1, 12000, by = 61)
+    for (estimator in c("kde", "sdkde")) {
+      cpu <- flash_kde(x, estimator, bandwidth = 0.9, backend = "cpu", precision = "double")
+      want <- predict(cpu, y[some, ], type = "log_density")
+      score <- predict(cpu, y[some, ], type = "score")
+      for (precision in c("single", "fast")) {
+        where <- sprintf("%s, d = %d, %s", estimator, d, precision)
+        gpu <- on_gpu(cpu, precision)
+        expect_promise(predict(gpu, y, "log_density")[some], want, d, precision, where, 1e-9)
+        if (precision == "single") expect_score_near(predict(gpu, y, "score")[some, ], score, diag(d), precision, where)
+        expect_true(method_of(gpu, y) %in% c("wgmma", "mma"), info = where)
+      }
+    }
+  }
+})
+
+test_that("in frames a point leaves itself out, and weights and columns are its own", {
+  skip_if_no_gpu()
+  x <- far_clusters(6000, 3)
+  weights <- rep(c(1, 5, 0, 2), 1500)
+  cpu <- flash_kde(x, "kde", bandwidth = 0.5, weights = weights, backend = "cpu", precision = "double")
+  gpu <- on_gpu(cpu, "single")
+  want <- predict(cpu, loo = TRUE, type = "log_density")
+  expect_lt(max(abs(predict(gpu, loo = TRUE, type = "log_density") - want)), 1e-4)
+  b <- cbind(seq_len(6000) %% 7 - 3, 1, cos(seq_len(6000)))
+  sums <- lapply(c("cuda", "cpu"), \(on) {
+    kernel_matvec(x, b = b, bandwidth = 0.5, backend = on, precision = if (on == "cuda") "single" else "double")
+  })
+  for (k in 1:3) expect_lt(sqrt(sum((sums[[1]] - sums[[2]])[, k]^2) / sum(sums[[2]][, k]^2)), 1e-5)
+})
+
+test_that("the same call in frames gives the same bits, on several devices, too", {
+  skip_if_no_gpu()
+  x <- far_clusters(20000, 4)
+  fit <- on_gpu(flash_kde(x, "kde", bandwidth = 0.5, backend = "cpu"), "single")
+  first <- predict(fit, x, type = "log_density")
+  expect_identical(predict(fit, x, type = "log_density"), first)
+  # what an earlier call has left on the device does not matter
+  predict(fit, x[1:64, ])
+  expect_identical(predict(fit, x, type = "log_density"), first)
+  devices <- seq_along(gpu_info()$name)
+  if (length(devices) > 1) expect_identical(predict(on_gpu(fit, "single", devices), x, type = "log_density"), first)
+})
