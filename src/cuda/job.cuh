@@ -54,7 +54,7 @@ struct fk_cuda_job {
 
   int64_t meets; /* row r is source r + meets, which it leaves out where the task says so */
   /* of frames: sources, targets and results are a part's in turn */
-  bool apart, rows_known;
+  bool by_frames, apart, rows_known;
   struct fk_frame_rows part_rows;
   struct fk_cuda_buffer part_targets, part_result, part_mass;
 

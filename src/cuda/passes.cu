@@ -116,8 +116,7 @@ static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, 
                                struct fk_error *err) {
   for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
     FK_TRY(fk_job_whiten_sources(job, first, err));
-    bool frames = fk_on_tensor_cores(job->method) && job->sources->frames.count > 0;
-    FK_TRY(frames ? fk_job_sum_frames(job, pass, result, err) : fk_job_sum(job, pass, result, err));
+    FK_TRY(job->by_frames ? fk_job_sum_frames(job, pass, result, err) : fk_job_sum(job, pass, result, err));
   }
   return FK_STATUS_OK;
 }
@@ -177,7 +176,7 @@ static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct 
     FK_TRY(run_pass(job, FK_PASS_MASS, job->mass, err));
   }
   FK_TRY(run_pass(job, FK_PASS_SUMS, job->result, err));
-  if (job->sources->frames.count == 0) FK_TRY(fk_job_add_own_low(job, job->result, count, err));
+  if (!job->by_frames) FK_TRY(fk_job_add_own_low(job, job->result, count, err));
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
   const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;

@@ -153,6 +153,7 @@ enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass
   job->apart = true;
   enum fk_status status = sum_parts(job, &whole, pass, result, err);
   job->apart = false;
+  job->by_frames = true;
   job->sources = whole.sources;
   job->targets = whole.targets;
   job->mass = whole.mass;

@@ -106,11 +106,11 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   return FK_STATUS_OK;
 }
 
-/* Frames, where points are too wide for halves about one centre. By the points alone, since they stay for calls of
- * other targets and precisions. The device waits for the host. */
+/* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
+ * targets and precisions. The device waits for the host. */
 static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin; of as many targets as sources */
+  const double pairs = 1e7;     /* that CUDA cores sum while a frame's launches begin, of n targets */
   const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   if (s->framed || s->rows2 > 0 || !whole) return FK_STATUS_OK;
@@ -125,16 +125,20 @@ static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err)
 enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
+  const bool single = job->precision != FK_PRECISION_FAST;
   job->method = FK_METHOD_DOUBLE;
+  job->by_frames = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
   if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
-  bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d,
-                                             job->precision != FK_PRECISION_FAST, &job->grid);
-  if (tensor && !one) FK_TRY(find_frames(job, err));
-  if (one || s->frames.count > 0)
+  bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
+  if (tensor && !one) {
+    FK_TRY(find_frames(job, err));
+    job->by_frames = s->frames.count > 0;
+  }
+  if (one || job->by_frames)
     job->method = FK_METHOD_MMA;
   else if (s->radius2 <= fk_costs.limits.difference_f32)
     job->method = FK_METHOD_SINGLE;
