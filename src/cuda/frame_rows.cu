@@ -1,4 +1,6 @@
 /* Rows to frames and back: which of a chunk each frame is for, and their points and sums. */
+#include "cub.cuh"
+
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <string.h>

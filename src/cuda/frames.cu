@@ -1,11 +1,12 @@
 /* Which balls: greedily, on a sample, the one of a few hundred that takes most of what is left. */
-#include "frames.cuh"
+#include "cub.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "frames.cuh"
 #include "sources.cuh"
 
 enum { THREADS = 256, SAMPLE = 4096, CANDIDATES = 256 };
