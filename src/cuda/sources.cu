@@ -113,7 +113,8 @@ static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err)
   const double pairs = 1e7;     /* that CUDA cores sum while a frame's launches begin, of n targets */
   const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
-  if (s->framed || s->rows2 > 0 || !whole) return FK_STATUS_OK;
+  /* of wide points frames have not been measured */
+  if (s->framed || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
   double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   FK_TRY(
       fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)s->points.n, &s->frames, err));
