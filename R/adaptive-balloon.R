@@ -67,16 +67,11 @@ check_density <- function(object) {
 # ---- sums -------------------------------------------------------------------------------------
 
 log_sum_by_targets <- function(sources, at, factor, loo, control) {
-  sum_target_classes(sources, at, loo, control, \(class, y, loo, control) log_sum(class, y, factor, loo, control))
+  sum_target_classes(sources, at, loo, control, log_of_class(factor))
 }
 
 score_sum_by_targets <- function(sources, at, estimator, loo, names, control) {
-  factor <- estimator$factor(ncol(sources$points))
-  sum_target_classes(sources, at, loo, control, \(class, y, loo, control) {
-    part <- log_sum(class, y, factor, loo, control)
-    part$score <- score_sum(class, y, estimator, loo, names, control)$score
-    part
-  })
+  sum_target_classes(sources, at, loo, control, score_of_class(estimator, names))
 }
 
 # `sum_class(class, y, loo, control)` for all sources, as wide as the targets of each class want them, at these. A

@@ -5,16 +5,25 @@ log_sum_by_classes <- function(sources, at, factor, loo, control) {
   several <- any(sources$factors != sources$factors[1])
   by_grid <- several && !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
   if (by_grid) return(log_of_class_sums(sources, at, control))
-  sum_classes(sources, at, loo, control, \(class, y, loo, control) log_sum(class, y, factor, loo, control))
+  sum_classes(sources, at, loo, control, log_of_class(factor))
 }
 
 score_sum_by_classes <- function(sources, at, estimator, loo, names, control) {
-  factor <- estimator$factor(ncol(sources$points))
-  sum_classes(sources, at, loo, control, \(class, y, loo, control) {
-    part <- log_sum(class, y, factor, loo, control)
+  sum_classes(sources, at, loo, control, score_of_class(estimator, names))
+}
+
+# What is summed for a class, of points or of targets: functions of (class, y, loo, control).
+log_of_class <- function(factor) {
+  \(class, y, loo, control) log_sum(class, y, factor, loo, control)
+}
+
+# The log of the sum, too: by it scores of several classes are merged.
+score_of_class <- function(estimator, names) {
+  \(class, y, loo, control) {
+    part <- log_sum(class, y, estimator$factor(ncol(class$points)), loo, control)
     part$score <- score_sum(class, y, estimator, loo, names, control)$score
     part
-  })
+  }
 }
 
 # list(factors, rows): the different factors, increasing, and whose they are.
@@ -34,9 +43,7 @@ log_of_class_sums <- function(sources, at, control) {
   low <- which(!(found$log_abs > max(found$log_abs) + log(100 * control$tol)))
   if (length(low) > 0) {
     rows <- (if (is.null(at)) sources$points else at)[low, , drop = FALSE]
-    again <- sum_classes(sources, rows, FALSE, control, \(class, y, loo, control) {
-      log_sum(class, y, PLAIN_FACTOR, FALSE, control)
-    })
+    again <- sum_classes(sources, rows, FALSE, control, log_of_class(PLAIN_FACTOR))
     found$log_abs[low] <- again$log_abs
   }
   found

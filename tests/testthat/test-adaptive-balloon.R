@@ -149,14 +149,7 @@ test_that("figures show the estimate, and regions that hold so many of the point
 test_that("fits survive saving, updates and other methods", {
   set.seed(11)
   data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
-  fit <- flash_kde(~ a + b, data, adaptive = "balloon")
-  file <- tempfile()
-  on.exit(unlink(file))
-  saveRDS(fit, file)
-  expect_identical(predict(readRDS(file)), predict(fit))
-  expect_identical(update(fit, adaptive = "knn")$adaptive$method, "knn")
-  expect_identical(as.data.frame(fit)$density, predict(fit))
-  expect_true("adaptive" %in% diagnostics(fit)$stages$stage)
+  fit <- expect_fit_survives(data, "balloon")
   expect_identical(predict(fit, data[1:2, ] * c(1, NA)), c(predict(fit)[1], NA))
 })
 

@@ -227,15 +227,7 @@ test_that("rows without a value or without weight leave the factors of the other
 test_that("fits survive saving, updates and other methods", {
   set.seed(11)
   data <- data.frame(a = stats::rt(200, 3), b = stats::rt(200, 3))
-  fit <- flash_kde(~ a + b, data, adaptive = TRUE)
-  file <- tempfile()
-  on.exit(unlink(file))
-  saveRDS(fit, file)
-  expect_identical(predict(readRDS(file)), predict(fit))
-  expect_identical(update(fit, adaptive = "knn")$adaptive$method, "knn")
-  expect_identical(as.data.frame(fit)$density, predict(fit))
-  expect_s3_class(diagnostics(fit), "flash_kde_diagnostics")
-  expect_true("adaptive" %in% diagnostics(fit)$stages$stage)
+  expect_fit_survives(data, TRUE)
 })
 
 test_that("what cannot be adaptive is refused", {

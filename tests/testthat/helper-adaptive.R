@@ -1,0 +1,33 @@
+# Of fits with several bandwidths.
+
+# `fit`: a function of `backend` and `precision`. Densities and scores at y, and leave-one-out values; returns the fits in
+# double precision, of the CPU and of the GPU.
+expect_gpu_has_fit <- function(fit, y, where) {
+  here <- fit(backend = "cpu")
+  limits <- c(double = 1e-10, single = 1e-4, fast = 1e-2)
+  for (precision in names(limits)) {
+    there <- fit(backend = "cuda", precision = precision)
+    for (type in c("density", "score")) {
+      wanted <- predict(here, y, type = type)
+      off <- sqrt(sum((predict(there, y, type = type) - wanted)^2) / sum(wanted^2))
+      expect_lt(off, limits[[precision]], label = paste(where, precision, type))
+    }
+  }
+  there <- fit(backend = "cuda", precision = "double")
+  expect_equal(predict(there, loo = TRUE), predict(here, loo = TRUE), tolerance = 1e-10)
+  invisible(list(here = here, there = there))
+}
+
+# A fit of `adaptive`, after saving, updates and by other methods; returns it.
+expect_fit_survives <- function(data, adaptive) {
+  fit <- flash_kde(~ a + b, data, adaptive = adaptive)
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file)), predict(fit))
+  expect_identical(update(fit, adaptive = "knn")$adaptive$method, "knn")
+  expect_identical(as.data.frame(fit)$density, predict(fit))
+  expect_s3_class(diagnostics(fit), "flash_kde_diagnostics")
+  expect_true("adaptive" %in% diagnostics(fit)$stages$stage)
+  invisible(fit)
+}
