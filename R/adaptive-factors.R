@@ -101,14 +101,10 @@ pilot_density <- function(data, L, seconds, run) {
   list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
 }
 
-# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` as of sources, or of
-# the places of the rows.
-log_left_out <- function(data, L, factors, run, balloon = FALSE) {
-  sources <- if (balloon && !is.null(factors)) {
-    sum_sources(data$x, data$weights, L, target_factors = \(at, loo, control) factors)
-  } else {
-    sum_sources(data$x, data$weights, L, factors = factors)
-  }
+# list(log_density, stats): of each row by the others, with the floor of the likelihood; `factors` and `target_factors`
+# as of sources.
+log_left_out <- function(data, L, factors, run, target_factors = NULL) {
+  sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
   sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)

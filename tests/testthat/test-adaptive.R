@@ -232,7 +232,6 @@ test_that("fits survive saving, updates and other methods", {
 
 test_that("what cannot be adaptive is refused", {
   x <- example_points(20, 2)
-  expect_argument_error(flash_kde(x, "sdkde", adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(x, "laplace", adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(x, adaptive = "nearest"), "adaptive")
   expect_argument_error(flash_kde(x, adaptive = c(1, 2)), "adaptive")
