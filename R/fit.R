@@ -18,7 +18,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
-  data$clean <- once(clean_points(data$points, data$weights)) # if a search wants it
+  data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
   adapted <- if (!is.null(adaptive)) {
     adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
