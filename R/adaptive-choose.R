@@ -33,6 +33,10 @@ check_adaptive <- function(adaptive, n) {
   }
   check_finite(adaptive, "adaptive")
   if (any(adaptive <= 0)) stop_argument("adaptive", "must be positive: found ", format(adaptive[adaptive <= 0][1]))
+  outside <- adaptive^2 < .Machine$double.xmin | adaptive^2 > .Machine$double.xmax
+  if (any(outside)) {
+    stop_argument("adaptive", "must have squares that a double can hold: found ", format(adaptive[outside][1]))
+  }
   as.double(adaptive)
 }
 

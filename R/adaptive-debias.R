@@ -1,7 +1,7 @@
-# Debiasing of points that have bandwidths of their own. Kernels of f_j^2 H leave a bias of order h^2 that is that of the
-# density p f^2, smoothed by H: point j moves along the score of this, by f_j^2 H / 2 of it. The score is that of the
-# points with their weights times f^2, by the kernel f_j^2 H_s: each point moves as an SD-KDE of its own bandwidth would
-# have it. Factors p^-a make p f^2 = p^(1 - 2 a), so they leave 1 - 2 a of the way to go, of a = 1/2 none (Abramson).
+# Debiasing of points that have bandwidths of their own. Kernels of f^2 H leave a bias of order h^2, half of
+# tr(H Hessian(p f^2)), which goes where point j moves by f_j^2 H / 2 times the score of p f^2. That score is of all points,
+# their weights times f^2, by the kernel of f_j^2 H_s: each point moves as an SD-KDE of its own bandwidth would have it,
+# and nothing has to be known of the factors. Of p^-a, p f^2 = p^(1 - 2 a): 1 - 2 a of the way is left to go.
 
 # As debias_sum(), of sources with factors.
 debias_by_classes <- function(sources, L, control) {
@@ -18,6 +18,7 @@ debiased_loo_by_classes <- function(sources, L, control) {
     factors = sources$factors, weights = sources$weights, log_mass = found$log_mass,
     means = sources$points + sources$factors^2 * (found$score %*% tcrossprod(sources$L))
   )
+  share_stage(control, 0.5, 0.5)
   sums <- debiased_loo_sum(score_sources(sources), L, control, widths)
   replace(sums, "stats", list(add_class_stats(found$stats, sums$stats)))
 }
@@ -29,14 +30,15 @@ debiased_left_out <- function(data, L, factors, run) {
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }
 
-# Their points with the weights of the score, relative to the largest factor.
+# Their points with the weights of the score, relative to the largest factor of a point that counts.
 score_sources <- function(sources) {
-  squares <- (sources$factors / max(sources$factors))^2
-  sum_sources(sources$points, if (is.null(sources$weights)) squares else sources$weights * squares, sources$L)
+  w <- if (is.null(sources$weights)) 1 else sources$weights
+  relative <- sources$factors / max(sources$factors[w > 0])
+  sum_sources(sources$points, w * pmin(relative, 1)^2, sources$L)
 }
 
 # list(score, log_mass, stats) at every source: the score for debiasing it, and where asked for, the log of the sum of
-# its kernels. Where no kernel has weight there is no score, and a point stays.
+# its kernels, for which another sum follows. Where no kernel has weight there is no score, and a point stays.
 scores_by_classes <- function(sources, control, masses = FALSE) {
   of_scores <- score_sources(sources)
   points <- sources$points
@@ -45,8 +47,9 @@ scores_by_classes <- function(sources, control, masses = FALSE) {
   done <- 0
   for (i in seq_along(classes$factors)) {
     rows <- classes$rows[[i]]
-    share_stage(control, done, length(rows) / nrow(points))
-    done <- done + length(rows) / nrow(points)
+    share <- length(rows) / nrow(points) * if (masses) 0.5 else 1
+    share_stage(control, done, share)
+    done <- done + share
     at <- points[rows, , drop = FALSE]
     wide <- replace(of_scores, "L", list(classes$factors[i] * sources$L))
     part <- score_sum(wide, at, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
