@@ -58,9 +58,9 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, centred, stats). `factors`: of an adaptive fit, else NULL. Far from the origin a shift of a fraction of a bandwidth loses digits when it is
-# added to a coordinate: `centred`, list(centre, points), keeps the debiased points relative to a centre; NULL
-# where there is none.
+# list(debiased, centred, stats). `factors`: of an adaptive fit, else NULL. Far from the origin a shift of a fraction of a
+# bandwidth loses digits when it is added to a coordinate: `centred`, list(centre, points), keeps the debiased points
+# relative to a centre; NULL where there is none.
 debias_points <- function(data, bandwidths, factors, control, arg) {
   points <- data$points
   weights <- data$weights

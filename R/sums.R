@@ -9,9 +9,9 @@
 # What is summed over: points with their weights (NULL: equal ones), H = L L' and the kernel. Points may be a
 # big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
 # summed over more than once. `factors`: NULL, or for sums with their logarithms and both stages of an SD-KDE a number
-# for each point, whose kernel then is that of factor L, times factor^(-d height): of densities relative to those of L, or
-# with height 2 of their squares. `target_factors`: NULL, or the same by targets: a function of `at`, `loo` and `control` that has a
-# number for each (adaptive-balloon.R).
+# for each point, whose kernel then is that of factor L, times factor^(-d height): of densities relative to those of L,
+# or with height 2 of their squares. `target_factors`: NULL, or for sums with their logarithms the same by targets: a
+# function of `at`, `loo` and `control` that has a number for each (adaptive-balloon.R).
 sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1,
                         target_factors = NULL) {
   list(
