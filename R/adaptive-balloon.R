@@ -7,7 +7,7 @@
 balloon_bandwidth <- function(data, clean, main, options, run) {
   L <- main$L / clean$unit
   found <- balloon_factors(clean, L, run)
-  chosen <- if (is_chosen(options$bandwidth)) choose_scale(clean, found$factors, L, options$seconds, run, balloon = TRUE)
+  chosen <- if (is_chosen(options$bandwidth)) choose_scale(clean, found$factors, L, "balloon", options$seconds, run)
   scale <- if (is.null(chosen)) 1 else chosen$scale
   found$places$least <- least_factor(clean, scale * L)
   record <- balloon_record(found, clean, data$points, data$weights, main$L, run)
@@ -23,6 +23,11 @@ balloon_factors <- function(data, L, run) {
   level <- sum(data$v * log(distance))
   places <- list(points = whitened_columns(data$x, L), k = neighbour_rank(NULL, nrow(data$x)), level = level)
   list(factors = on_lattice(log(distance) - level), places = places)
+}
+
+# As log_left_out(), of places with these factors.
+balloon_left_out <- function(data, L, factors, run) {
+  log_left_out(data, L, NULL, run, if (!is.null(factors)) \(at, loo, control) factors)
 }
 
 # `places` of a fit have the factor L and the origin of its points, too, and the `least` factor that rounding allows.

@@ -2,9 +2,9 @@
 # The estimate is the sum of the estimates of classes, of points with the same factor (sums-classes.R); to have few of
 # them, factors are powers of one number.
 #
-# By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing, which so has nothing left to do: with factors
-# the estimate is the plain one, its points where they are. What a smaller power leaves of the bias has been tried, too,
-# and gained less than 0.02 nats where the factors gained 0.3 to 0.6 (inst/bench/NOTES.md).
+# By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing. Both together (adaptive-debias.R) have gained up
+# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (inst/bench/NOTES.md): where the choice is ours, the
+# points of an estimate with factors stay where they are.
 
 # So many different factors of the user's own are taken as they are.
 MOST_CLASSES <- 64
@@ -33,14 +33,18 @@ check_adaptive <- function(adaptive, n) {
   }
   check_finite(adaptive, "adaptive")
   if (any(adaptive <= 0)) stop_argument("adaptive", "must be positive: found ", format(adaptive[adaptive <= 0][1]))
+  outside <- adaptive^2 < .Machine$double.xmin | adaptive^2 > .Machine$double.xmax
+  if (any(outside)) {
+    stop_argument("adaptive", "must have squares that a double can hold: found ", format(adaptive[outside][1]))
+  }
   as.double(adaptive)
 }
 
-# Not every one can: among the choices of the default, the first that does.
+# Not every one can: where none is named, the plain one.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
+  if (length(estimator) > 1) return(PLAIN_ESTIMATOR)
   able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
-  if (length(estimator) > 1) return(able[1])
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
     stop_argument("adaptive", "is for estimator = ", quote_choices(able), ": found \"", estimator, "\"")
@@ -48,15 +52,16 @@ adaptive_estimator <- function(estimator, adaptive) {
   estimator
 }
 
-# Is it for us to say whether widths differ? Not where the user has named a bandwidth, or an estimator of one.
+# Is it for us to say whether widths differ? Not where the user has named a bandwidth, or another estimator than the
+# plain one.
 may_adapt <- function(options, n) {
   chosen <- is.null(options$bandwidth) || identical(options$bandwidth, "auto")
-  able <- length(options$estimator) > 1 || check_estimator(options$estimator) %in% estimators_that("adaptive")
+  able <- length(options$estimator) > 1 || check_estimator(options$estimator) == PLAIN_ESTIMATOR
   chosen && able && is.null(options$score_bandwidth) && n >= 50
 }
 
-# list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted), of H and L as `main`
-# has them, or where that was chosen from the data, as suits the factors; record NULL: these are not worth it. record:
+# list(H, L, record, stats): the factors of the points of `data`, list(points, weights, omitted, clean), of H and L as
+# `main` has them, or where that was chosen from the data, as suits the factors; record NULL: these are not worth it. record:
 # list(method, factors, auto, was it for their gain that they were taken?, and of a choice scale, the factor of L, and
 # gain, over one bandwidth, of `estimator` where auto, in nats of leave-one-out likelihood a row), or that of
 # balloon_record().
@@ -66,7 +71,7 @@ adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, a
   if (n_given(data) < 2) stop_argument("adaptive", "needs at least two points of positive weight: found one")
   check_spread(data$points, arg, data$weights, cure = " (without `adaptive`)")
   run <- search_run(control, ncol(data$points))
-  clean <- judged(clean_points(data$points, data$weights))
+  clean <- judged(data$clean())
   if (is.numeric(adaptive)) clean$columns$width[] <- NA # the user's own stay as they are, whatever was rounded
   adapted <- if (identical(adaptive, "balloon")) {
     balloon_bandwidth(data, clean, main, options, run)
@@ -89,7 +94,7 @@ factor_bandwidth <- function(data, clean, main, estimator, adaptive, options, ru
   adapted$record <- list(method = found$method, factors = found$own, auto = auto)
   adapted$stats <- joined_stats(adapted$stats, found$stats)
   if (!is_chosen(options$bandwidth)) return(adapted)
-  chosen <- if (is.null(found$scale)) choose_scale(clean, found$factors, L, options$seconds, run) else found
+  chosen <- if (is.null(found$scale)) choose_scale(clean, found$factors, L, estimator, options$seconds, run) else found
   adapted$record$factors <- at_least(found$own, least_factor(clean, chosen$scale * L))
   adapted$record[c("scale", "gain")] <- list(chosen$scale, if (auto) looked$gain else chosen$gain)
   adapted[c("H", "L")] <- list(chosen$scale^2 * main$H, chosen$scale * main$L)
@@ -142,9 +147,9 @@ look_for_gain <- function(data, L, estimator, run) {
 
 # list(factors, scale, gain, se, stats), on all of these rows. `scale`: where to begin.
 factor_gain <- function(batch, L, scale, estimator, run) {
-  one <- if (estimator == PLAIN_ESTIMATOR) log_left_out(batch, L, NULL, run) else debiased_left_out(batch, L, run)
+  one <- left_out_by(estimator, batch, L, NULL, run)
   found <- point_factors(batch, L, default_method(batch$d, estimator), Inf, run)
-  chosen <- best_scale(batch, found$factors, scale * L, run)
+  chosen <- best_scale(batch, found$factors, scale * L, PLAIN_ESTIMATOR, run)
   difference <- chosen$log_density - one$log_density
   gain <- sum(batch$v * difference)
   list(
@@ -154,23 +159,21 @@ factor_gain <- function(batch, L, scale, estimator, run) {
   )
 }
 
-# As log_left_out(), of the SD-KDE.
-debiased_left_out <- function(data, L, run) {
-  sums <- sdkde_at_half(data$x, data$weights, L, run)
-  log_density <- sums$log_sum + log_kernel_norm(L) - log(data$others)
-  list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
+# As log_left_out(), of that estimator, or of "balloon".
+left_out_by <- function(kind, ...) {
+  switch(kind, kde = log_left_out(...), sdkde = debiased_left_out(...), balloon = balloon_left_out(...))
 }
 
 # ---- scale ------------------------------------------------------------------------------------
 
 # list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
-# many of them as the budget allows.
-choose_scale <- function(data, factors, L, seconds, run, balloon = FALSE) {
+# many of them as the budget allows. `kind`: as of left_out_by().
+choose_scale <- function(data, factors, L, kind, seconds, run) {
   rows <- min(nrow(data$x), max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(data$d))))))
   batch <- judged(sample_of(data, seq_len(rows)))
-  near <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
-  found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, run, balloon)
-  one <- log_left_out(batch, near, NULL, run)
+  near <- L / carried(batch, data, bandwidth_rate(if (kind == "balloon") PLAIN_ESTIMATOR else kind, data$d))
+  found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, kind, run)
+  one <- left_out_by(kind, batch, near, NULL, run)
   scale <- if (found$converged) USUAL_SCALE * found$scale else 1
   gain <- -found$value - sum(batch$v * one$log_density)
   list(scale = scale, gain = gain, stats = joined_stats(found$stats, one$stats))
@@ -178,11 +181,11 @@ choose_scale <- function(data, factors, L, seconds, run, balloon = FALSE) {
 
 # list(value, log_density, scale, converged, stats): the multiple of L. Near the best the likelihood is flat: a tenth of
 # the scale costs it less than 0.002.
-best_scale <- function(batch, factors, L, run, balloon = FALSE) {
+best_scale <- function(batch, factors, L, kind, run) {
   best <- list(value = Inf)
   stats <- NULL
   value <- function(L) {
-    found <- log_left_out(batch, L, at_least(factors, least_factor(batch, L)), run, balloon)
+    found <- left_out_by(kind, batch, L, at_least(factors, least_factor(batch, L)), run)
     stats <<- joined_stats(stats, found$stats)
     value <- -sum(batch$v * found$log_density)
     if (value < best$value) best <<- list(value = value, log_density = found$log_density)

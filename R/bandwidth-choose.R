@@ -31,10 +31,9 @@ TIE <- 0.002
 # As many rows as a scan needs, and a search that begins anew.
 SCAN_ROWS <- 500
 
-# list(bandwidth, stats), of checked points. `options`: a list of criterion, structure, rows, seconds and start.
-choose_bandwidth <- function(points, weights, estimator, options, run) {
+# list(bandwidth, stats), of clean_points(). `options`: a list of criterion, structure, rows, seconds and start.
+choose_bandwidth <- function(data, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
-  data <- clean_points(points, weights)
   factor <- FACTOR_CRITERIA[[options$criterion]](data$d)[[estimator]]
   search <- list(
     criterion = options$criterion, estimator = estimator, factor = factor,

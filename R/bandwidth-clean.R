@@ -28,7 +28,8 @@ new_selector_data <- function(x, weights) {
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
 # - source: which rows of x these are
-clean_points <- function(x, weights) {
+# `arg`: what the user calls them.
+clean_points <- function(x, weights, arg = "x") {
   data <- new_selector_data(x, weights)
   dimnames(data$x) <- list(NULL, colnames(x))
   used <- nrow(data$x)
@@ -39,7 +40,7 @@ clean_points <- function(x, weights) {
   runs <- lapply(seq_len(data$d), \(k) rle(sort(data$x[, k])))
   data$columns <- describe_columns(runs, colnames(x))
   for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
-  data$unit <- column_scales(data)
+  data$unit <- check_units(column_scales(data), colnames(x), arg)
   centre <- column_medians(data)
   for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
   data$sds <- weighted_sds(data$x, data$weights)
@@ -185,6 +186,20 @@ judge_weights <- function(weights) {
   judges <- pmin(weights, 10 * stats::median(weights))
   judges / sum(judges)
 }
+
+# A bandwidth is kept as a matrix of variances.
+check_units <- function(units, names, arg) {
+  outside <- which(units < LEAST_UNIT | units > 1 / LEAST_UNIT)
+  if (length(outside) == 0) return(units)
+  stop_argument(
+    arg, "must have columns of a spread from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT,
+    ", whose square a double can hold: found ", format(units[outside[1]], digits = 3), " in column ",
+    quote_names(column_label(names, outside[1])), " (rescale it)"
+  )
+}
+
+# Kernels may be a thousand times as narrow.
+LEAST_UNIT <- 1e-150
 
 column_medians <- function(data) {
   vapply(seq_len(data$d), \(k) weighted_quantile(data$x[, k], data$weights, 0.5), 0)

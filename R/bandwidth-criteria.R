@@ -112,7 +112,9 @@ likelihood <- function(data, pass) {
 # The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
 SCORE_RATIO <- 0.5
 
-sdkde_at_half <- function(x, weights, L, run) sdkde_loo(x, weights, L, run, score_L = sqrt(SCORE_RATIO) * L)
+sdkde_at_half <- function(x, weights, L, run, factors = NULL) {
+  sdkde_loo(x, weights, L, run, score_L = sqrt(SCORE_RATIO) * L, factors = factors)
+}
 
 debiased_likelihood <- function(data, loo_sums, run, count) {
   log_floor <- log_floor_of(data)

@@ -247,7 +247,7 @@ search_as_asked <- function(criterion, estimator, call) {
   check_spread(x, "x", weights)
   if (!is.null(options$start)) as_bandwidth(options$start, ncol(x), "start", colnames(x))
   run <- start_run(search_control(asked, ncol(x)))
-  bandwidth <- choose_bandwidth(x, weights, estimator, options, run)$bandwidth
+  bandwidth <- choose_bandwidth(clean_points(x, weights), estimator, options, run)$bandwidth
   if (attr(bandwidth, "convergence") != 0) {
     warning(
       "the criterion has no optimum in the range searched (structure \"", attr(bandwidth, "structure"),
@@ -293,10 +293,10 @@ plain_loo <- function(x, weights, L, control) {
   list(log_sum = sums$log_abs, stats = sums$stats)
 }
 
-# score_L: the factor of the score's bandwidth.
-sdkde_loo <- function(x, weights, L, control, score_L = L) {
+# score_L: the factor of the score's bandwidth; factors: as of sources.
+sdkde_loo <- function(x, weights, L, control, score_L = L, factors = NULL) {
   centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
-  debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, score_L), L, control)
+  debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, score_L, factors = factors), L, control)
 }
 
 laplace_loo <- function(x, weights, L, control) {

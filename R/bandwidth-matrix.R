@@ -39,6 +39,7 @@ sds_to_variances <- function(sds, d, arg, names) {
   by_column <- if (length(sds) > 1) match_names(base::names(sds), names, arg)
   sds <- as.double(if (is.null(by_column)) sds else sds[by_column])
   if (any(sds <= 0)) stop_argument(arg, "must be positive: found ", format(sds[sds <= 0][1]))
+  check_variances(sds^2, arg, sds = sds)
   rep_len(sds^2, d)
 }
 
@@ -115,11 +116,11 @@ diagonal_factor_of <- function(variances, d, arg) {
 }
 
 # Squares of finite sds may still leave the range of a double.
-check_variances <- function(variances, arg, finite = all(is.finite(variances))) {
+check_variances <- function(variances, arg, finite = all(is.finite(variances)), sds = sqrt(variances)) {
   if (!finite || min(variances) < .Machine$double.xmin) {
     stop_argument(
       arg, "must have variances that a double can hold: found sds from ",
-      paste(format(range(sqrt(variances))), collapse = " to ")
+      paste(format(range(sds)), collapse = " to ")
     )
   }
 }

@@ -24,28 +24,29 @@ check_selector <- function(name, d, weights, arg) {
   )
 }
 
-# What the selector `name` gives for checked data: list(bandwidth, as as_bandwidth() takes it, stats,
-# of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points; `options`: of
-# search_options().
-select_bandwidth <- function(name, x, weights, estimator, options, control, arg) {
+# What the selector `name` gives for checked data, list(points, weights, clean): list(bandwidth, as as_bandwidth() takes
+# it, stats, of the sums it needed, and selector, the one used in the end). `arg`: what the user calls the points;
+# `options`: of search_options().
+select_bandwidth <- function(name, data, estimator, options, control, arg) {
   found <- switch(name,
     silverman = ,
     scott = list(
-      bandwidth = rule_bandwidth(new_selector_data(x, weights), name, estimator, "diagonal")
+      bandwidth = rule_bandwidth(new_selector_data(data$points, data$weights), name, estimator, "diagonal")
     ),
-    nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(x))),
-    sj = list(bandwidth = sj_bandwidth(as.vector(x), "ste", arg)),
-    search_by_name(name, x, weights, estimator, options, control)
+    nrd0 = list(bandwidth = stats::bw.nrd0(as.vector(data$points))),
+    sj = list(bandwidth = sj_bandwidth(as.vector(data$points), "ste", arg)),
+    search_by_name(name, data, estimator, options, control)
   )
   # no optimum: of a few rows, say
-  if (is.null(found)) return(select_bandwidth("silverman", x, weights, estimator, options, control, arg))
+  if (is.null(found)) return(select_bandwidth("silverman", data, estimator, options, control, arg))
   c(found, list(selector = name))
 }
 
 # As the function of this name does it, of the plain estimate where it has no other. NULL: without success.
-search_by_name <- function(name, x, weights, estimator, options, control) {
-  if (!estimator %in% names(FACTOR_CRITERIA[[name]](ncol(x)))) estimator <- PLAIN_ESTIMATOR
-  found <- choose_bandwidth(x, weights, estimator, replace(options, "criterion", name), search_run(control, ncol(x)))
+search_by_name <- function(name, data, estimator, options, control) {
+  d <- ncol(data$points)
+  if (!estimator %in% names(FACTOR_CRITERIA[[name]](d))) estimator <- PLAIN_ESTIMATOR
+  found <- choose_bandwidth(data$clean(), estimator, replace(options, "criterion", name), search_run(control, d))
   if (attr(found$bandwidth, "convergence") == 0) found
 }
 

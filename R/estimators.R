@@ -11,7 +11,7 @@
 ESTIMATORS <- list(
   sdkde = list(
     title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",
-    debiased = TRUE, signed = FALSE, in_pieces = FALSE, adaptive = FALSE, loo_scores = FALSE,
+    debiased = TRUE, signed = FALSE, in_pieces = FALSE, adaptive = TRUE, loo_scores = FALSE,
     factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
     gain = 8, reference = \(d) {
       32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))

@@ -23,7 +23,8 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
 
 # By both stages without the point, from the points as they were.
 debiased_loo <- function(object, control) {
-  sources <- sum_sources(from_centre(object, object$x), object$weights, score_factor(object))
+  points <- from_centre(object, object$x)
+  sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
   sums <- debiased_loo_sum(sources, fit_factor(object), control)
   list(log_abs = sums$log_sum, stats = sums$stats)
 }

@@ -18,15 +18,15 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
+  data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
   adapted <- if (!is.null(adaptive)) {
     adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
   }
-  if (!is.null(adapted$record)) {
-    estimator <- PLAIN_ESTIMATOR
-    bandwidths <- list(main = replace(bandwidths$main, c("H", "L"), adapted[c("H", "L")]))
-  }
-  debias <- if (ESTIMATORS[[estimator]]$debiased) debias_points(data, bandwidths, control, arg)
+  data$clean <- NULL
+  if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
+  if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
+  debias <- if (ESTIMATORS[[estimator]]$debiased) debias_points(data, bandwidths, adapted$record$factors, control, arg)
   stages <- list(
     bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
     score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
@@ -35,6 +35,9 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
 }
+
+# A function that computes `value`, a promise, when it is first called.
+once <- function(value) function() value
 
 # The object itself, of what was found. `data`: a list of points, weights and omitted; `computed`: see fit_record();
 # `record`: of an adaptive fit.
@@ -55,10 +58,10 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, centred, stats). Far from the origin a shift of a fraction of a bandwidth loses digits when it is
-# added to a coordinate: `centred`, list(centre, points), keeps the debiased points relative to a centre; NULL
-# where there is none.
-debias_points <- function(data, bandwidths, control, arg) {
+# list(debiased, centred, stats). `factors`: of an adaptive fit, else NULL. Far from the origin a shift of a fraction of a
+# bandwidth loses digits when it is added to a coordinate: `centred`, list(centre, points), keeps the debiased points
+# relative to a centre; NULL where there is none.
+debias_points <- function(data, bandwidths, factors, control, arg) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")
@@ -66,7 +69,8 @@ debias_points <- function(data, bandwidths, control, arg) {
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
-  debias <- debias_sum(sum_sources(near, weights, bandwidths$score$L), bandwidths$main$L, control)
+  sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
+  debias <- debias_sum(sources, bandwidths$main$L, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
     debiased = shift_points(debiased, centre, 1), stats = debias$stats,
@@ -133,6 +137,13 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg))
 }
 
+# As fit_bandwidths(), where factors have changed H; a bandwidth of the score that was asked for stays.
+adapted_bandwidths <- function(bandwidths, adapted, estimator, options) {
+  main <- replace(bandwidths$main, c("H", "L"), adapted[c("H", "L")])
+  if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
+  list(main = main, score = if (is.null(options$score_bandwidth)) own_score(main) else bandwidths$score)
+}
+
 # That of the score, where the user names none: what the search went by, else the same.
 own_score <- function(main) {
   ratio <- attr(main$search, "score")
@@ -156,7 +167,7 @@ settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg
   points <- data$points
   check_spread(points, arg, data$weights, cure = paste0(" (give `", name, "` as a number)"))
   started <- proc.time()[["elapsed"]]
-  selected <- select_bandwidth(wanted, points, data$weights, estimator, search, control, arg)
+  selected <- select_bandwidth(wanted, data, estimator, search, control, arg)
   # what the search takes beside its sums counts, too
   stats <- as.list(selected$stats)
   stats$seconds <- proc.time()[["elapsed"]] - started

@@ -85,9 +85,9 @@
 #'   is given beside it counts before the same part of it.
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked
 #'   at, and the budget that decides where `rows` is `NULL`, in seconds of a nominal core. See [bw_auto()].
-#' @param adaptive Bandwidths of each point's own, for `"kde"`: `"auto"`, the default, has them where they gain;
-#'   `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row; `FALSE`: one for all. See Adaptive bandwidths. Or
-#'   `"balloon"`: of each place; see Balloon estimates.
+#' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
+#'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
+#'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -139,9 +139,19 @@
 #'   cost a little. So with `adaptive = "auto"` they are taken where a fit without a `bandwidth` gains by them: more than 0.02 nats of
 #'   leave-one-out likelihood a row, and more than three standard errors, over one bandwidth, on up to 2,000 of the
 #'   rows. That is for fits without an `estimator`, where they are compared with the SD-KDE, and for `"kde"`, of 50 points and more;
-#'   `"sdkde"` and `"laplace"`, named, have one bandwidth always. Factors of power 1/2 remove the bias of order
-#'   \eqn{h^2} by themselves, so an estimate with factors is not debiased, too. Of a column that was rounded, no point is smoothed by
+#'   `"sdkde"` and `"laplace"`, named, have one bandwidth then, and an estimate whose factors were taken so is not debiased, too,
+#'   which gains it little. Of a column that was rounded, no point is smoothed by
 #'   less than the rounding. Of very many rows, factors go by the density of a sample, as `seconds` allows.
+#'
+#'   With `"sdkde"`, named, and factors, named or given, point i first moves by \eqn{(f_i^2 H / 2) \nabla \log g_i(x_i)}{(f_i^2 H / 2)
+#'   grad log g_i(x_i)}, \eqn{g_i} the estimate of variance \eqn{f_i^2 H_s}{f_i^2 H_s} with the weights \eqn{w_j f_j^2}{w_j f_j^2}:
+#'   kernels of \eqn{f^2 H}{f^2 H} leave a bias of order \eqn{h^2} that is due to the curvature of \eqn{p f^2}{p f^2}, not of p, and
+#'   this removes it, up to order \eqn{h^4}. That needs to know nothing of where factors come from, so it serves those that you
+#'   give, too. Where all are 1 it is the step of `"sdkde"`; for factors \eqn{p^{-\alpha}}{p^-alpha} it comes to
+#'   \eqn{1 - 2\alpha}{1 - 2 alpha} of such a step with the score of p. Abramson's power 1/2, the default in one and two
+#'   dimensions, leaves nothing of the bias of order \eqn{h^2} to remove, only what limits and noise of the factors cause. A point is left out
+#'   of both stages, with the factors as they are. Beside the same factors alone this has gained up to 0.02 nats a row; on smooth
+#'   densities it has the smaller integrated squared error.
 #'
 #'   Sums take as long as with one bandwidth, and somewhat more for each different factor; with a tolerance, a fast sum for
 #'   each. All methods serve such fits.

@@ -151,7 +151,7 @@ print_bandwidth <- function(x, digits) {
   if (is.null(x$score_bandwidth)) return(invisible())
   score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {
-    cat("Score bandwidth, sds:\n")
+    cat("Score bandwidth, sds", if (!is.null(x$adaptive)) ", times the same factors", ":\n", sep = "")
     print_sds(score, digits)
     print_correlation(x$score_bandwidth, names(sds), digits)
   }

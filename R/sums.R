@@ -8,10 +8,10 @@
 
 # What is summed over: points with their weights (NULL: equal ones), H = L L' and the kernel. Points may be a
 # big.matrix or, for sum_kernels() alone, a function that yields chunks. `plan`: of new_plan(), for sources that are
-# summed over more than once. `factors`: NULL, or for log_sum() and score_sum() alone a number for each point, whose
-# kernel then is that of factor L, times factor^(-d height): of densities relative to those of L, or with height 2 of
-# their squares. `target_factors`: NULL, or the same by targets: a function of `at`, `loo` and `control` that has a
-# number for each (adaptive-balloon.R).
+# summed over more than once. `factors`: NULL, or for sums with their logarithms and both stages of an SD-KDE a number
+# for each point, whose kernel then is that of factor L, times factor^(-d height): of densities relative to those of L,
+# or with height 2 of their squares. `target_factors`: NULL, or for sums with their logarithms the same by targets: a
+# function of `at`, `loo` and `control` that has a number for each (adaptive-balloon.R).
 sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, factors = NULL, height = 1,
                         target_factors = NULL) {
   list(
@@ -80,14 +80,17 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 # ---- both stages of an SD-KDE -----------------------------------------------------------------
 
 # list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
-# the score.
+# the score. Sources may have factors (adaptive-debias.R).
 debias_sum <- function(sources, L, control) {
+  if (!is.null(sources$factors)) return(debias_by_classes(sources, L, control))
   .Call(ffi_debias, sources, L, control)
 }
 
-# list(log_sum, stats): at every source the log of the sum over the others, debiased without it.
-debiased_loo_sum <- function(sources, L, control) {
-  .Call(ffi_sdkde_loo, sources, L, control)
+# list(log_sum, stats): at every source the log of the sum over the others, debiased without it. `widths`: what C has to
+# know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
+debiased_loo_sum <- function(sources, L, control, widths = NULL) {
+  if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
+  .Call(ffi_sdkde_loo, sources, L, widths, control)
 }
 
 # ---- sums in one dimension --------------------------------------------------------------------

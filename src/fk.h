@@ -284,19 +284,6 @@ enum fk_status fk_rows_below(const double *mass, int64_t m, double threshold, in
 enum fk_status fk_redo_lost_sums(const struct fk_task *task, const struct fk_engine *engine,
                                  const struct fk_opts *opts, struct fk_stats *stats, struct fk_error *err);
 
-/* Leave-one-out of score-debiased points: for each i, with every eps_ij = w_i k_ij / S_j,
- *   log sum_{j != i} w_j exp(-|v_ij|^2 / 2),  v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 -
- * eps_ij) elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
-struct fk_loo_task {
-  struct fk_matrix points;
-  const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
-  const double *log_mass; /* n, log S_j, S_j = sum_i w_i k_ij under the score bandwidth */
-  const double *weights;
-  const double *lambda; /* d */
-  const struct fk_whitening *whitening;
-  double *log_sum; /* n */
-};
-
 /* ---- matrices that stay where they were computed ---------------------------------------------- */
 
 /* n x d, column-major. On the host, as doubles, from the first time that somebody asks for it there. */
@@ -398,7 +385,9 @@ struct fk_work {
 };
 struct fk_work fk_task_work(const struct fk_task *task);
 
-struct fk_dense; /* core/dense.h */
+struct fk_dense;    /* core/dense.h */
+struct fk_loo_task; /* core/loo.h, as the next */
+struct fk_widths;
 
 /* An engine knows nothing of R: it sums kernels on whitened points. */
 struct fk_engine {
@@ -470,9 +459,12 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
  */
 enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                                struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err);
-/* Leave-one-out of the SD-KDE of the operator's points, whose bandwidth is that of the score. */
-enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
-                            double *log_sum, struct fk_stats *stats, struct fk_error *err);
+/* Leave-one-out of the SD-KDE of the operator's points, whose bandwidth is that of the score. widths: NULL for
+ * one.
+ */
+enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
+                            const struct fk_opts *opts, double *log_sum, struct fk_stats *stats,
+                            struct fk_error *err);
 /* sum_i w_i Phi((y - x_i)/h), d = 1, x ascending; laplace adds z phi(z)/2 to Phi. */
 struct fk_cdf_spec {
   const double *x, *cumulative_weights; /* n each */

@@ -1,4 +1,5 @@
-# What adaptive bandwidths gain, by method and power, over one bandwidth of bw_lcv().
+# What adaptive bandwidths gain, by method and power, over one bandwidth of bw_lcv(), and debiasing beside them ("moved":
+# by Abramson's factors of the SD-KDE).
 #
 #   Rscript inst/bench/adaptive.R [splits] [folder of data]
 #
@@ -41,14 +42,16 @@ estimates <- function(x) {
   by <- \(...) flash_kde(x, adaptive = adaptive_factors(one, ...))
   list(
     lcv = flash_kde(x, "kde", bandwidth = bw_lcv(x, "kde")), one = one, abramson = by(), "1/4" = by(alpha = 1 / 4),
-    "1/2" = by(alpha = 1 / 2), knn = by("knn"), "10th" = by("knn", k = 10)
+    "1/2" = by(alpha = 1 / 2), knn = by("knn"), "10th" = by("knn", k = 10), sdkde = flash_kde(x, "sdkde"),
+    default = flash_kde(x), moved = flash_kde(x, "sdkde", adaptive = TRUE),
+    "moved 1/4" = flash_kde(x, "sdkde", adaptive = adaptive_factors(flash_kde(x, "sdkde"), alpha = 1 / 4))
   )
 }
 
 grid <- seq(-12, 12, 0.005)
 for (name in names(Filter(length, sets))) for (n in c(500, 2000)) {
   set <- sets[[name]]
-  found <- vapply(seq_len(splits), \(split) {
+  found <- sapply(seq_len(splits), \(split) {
     set.seed(split)
     all <- set$draw(n + 4000)
     x <- all[seq_len(n), , drop = FALSE]
@@ -61,7 +64,7 @@ for (name in names(Filter(length, sets))) for (n in c(500, 2000)) {
       nats * NA
     }
     c(nats - nats["lcv"], error - error["one"])
-  }, numeric(14))
+  })
   nats <- seq_len(nrow(found) / 2)
   mean <- rowMeans(found)
   cat(sprintf("%-12s %5d nats ", name, n), sprintf("%s %.3f ", rownames(found)[nats], mean[nats]))

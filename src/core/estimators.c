@@ -7,8 +7,10 @@
 #include "../fk.h"
 #include "count.h"
 #include "dense.h"
+#include "loo.h"
 #include "plan.h"
 #include "pool.h"
+#include "scan.h"
 #include "threads.h"
 #include "triangular.h"
 
@@ -259,45 +261,68 @@ enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const
 
 /* ---- leave-one-out of SD-KDE ------------------------------------------------------------------ */
 
-/* The mean a_j around each point is the debiased point for H = 2 H_s: x + H_s score = a. */
-enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
-                            double *log_sum, struct fk_stats *stats, struct fk_error *err) {
+/* The mean a_j around each point is the debiased point for H = 2 H_s: x + H_s score = a. The operator's points are
+ * here; shift: n, to work in. */
+static enum fk_status find_means(struct fk_operator *op, const struct fk_plan_choice *choice, double *means,
+                                 double *log_mass, double *shift, struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_matrix own = {.data = NULL, .d = op->x.d};
+  int threads = choice->opts.threads;
+  struct fk_task task = task_of(op, &own);
+  task.values = FK_VALUES_COORDINATES;
+  task.mass = log_mass;
+  task.shift = shift;
+  task.sums = means;
+  task.tail_pass = op->weights != NULL;
+  enum fk_status status = choice->engine->sums(&task, &choice->opts, stats, err);
+  if (status) return status;
+  /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
+  struct shift_map map = {.targets = &op->x,
+                          .whitening = &op->whitening,
+                          .A = op->chol,
+                          .A_diagonal = op->whitening.diagonal,
+                          .add_target = true};
+  status = map_shift(&map, log_mass, log_mass, means, threads, err);
+  struct logs logs = {log_mass, shift, NULL};
+  if (!status) take_logs(&logs, 0, op->x.n, 0);
+  return status;
+}
+
+/* Of the heights w_j f_j^-d, of points that weigh anything. */
+static double largest_log_height(const struct fk_widths *widths, int64_t n, int64_t d, int threads) {
+  double largest = -INFINITY;
+  if (!widths->factors) return widths->weights ? log(fk_largest(widths->weights, n, threads)) : 0;
+  for (int64_t j = 0; j < n; j++) {
+    double weight = widths->weights ? widths->weights[j] : 1;
+    if (weight > 0) largest = fmax(largest, log(weight) - (double)d * log(widths->factors[j]));
+  }
+  return largest;
+}
+
+enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
+                            const struct fk_opts *opts, double *log_sum, struct fk_stats *stats,
+                            struct fk_error *err) {
   const struct fk_matrix own = {.data = NULL, .d = op->x.d};
   int64_t n = op->x.n, d = op->x.d;
   struct fk_plan_choice choice;
   struct fk_whitening whitening = {.centre = NULL};
-  double bytes = 8.0 * ((double)n * (double)(d + 2) + (double)d * (double)(2 * d + 1));
-  double *work = fk_aligned_alloc((size_t)bytes);
-  if (!work) return out_of_memory(err, bytes);
-  double *means = work, *mass = means + n * d, *shift = mass + n, *dense = shift + n, *scratch = dense + d * d,
-         *lambda = scratch + d * d;
+  double numbers = (widths ? 0 : (double)n * (double)(d + 2)) + (double)d * (double)(2 * d + 1);
+  double *work = fk_aligned_alloc((size_t)(8 * numbers));
+  if (!work) return out_of_memory(err, 8 * numbers);
+  double *dense = work, *scratch = dense + d * d, *lambda = scratch + d * d, *means = lambda + d;
+  struct fk_widths one = {.means = means, .log_mass = means + n * d, .weights = op->weights};
 
   struct fk_task task = task_of(op, &own);
   task.values = FK_VALUES_COORDINATES;
-  task.mass = mass;
-  task.shift = shift;
-  task.sums = means;
-  task.tail_pass = op->weights != NULL;
   struct fk_work asked = fk_task_work(&task);
   asked.operation = FK_OP_DEBIASED_LOO;
   enum fk_status status = fk_plan_choose(opts, &asked, &choice, stats, err);
-  if (!status) status = fk_operator_here(op, opts->threads, &task, err);
-  if (!status) status = choice.engine->sums(&task, &choice.opts, stats, err);
-  if (!status) {
-    /* H_s H_s^-1 (m - x) = H_s L_s^-T (V/S - u) = L_s (V/S - u) */
-    struct shift_map map = {.targets = &op->x,
-                            .whitening = &op->whitening,
-                            .A = op->chol,
-                            .A_diagonal = op->whitening.diagonal,
-                            .add_target = true};
-    status = map_shift(&map, mass, mass, means, opts->threads, err);
-  }
+  if (!status) status = fk_operator_here(op, opts->threads, NULL, err);
+  if (!status && !widths) status = find_means(op, &choice, means, means + n * d, means + n * d + n, stats, err);
   if (!status) status = fk_whitening_init(&whitening, chol, &op->x, op->weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, op->chol, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
-    struct logs log_mass = {mass, shift, NULL};
-    take_logs(&log_mass, 0, n, 0);
-    struct fk_loo_task loo = {op->x, means, mass, op->weights, lambda, &whitening, log_sum};
+    struct fk_loo_task loo = {op->x, op->weights, widths ? *widths : one, 0, lambda, &whitening, log_sum};
+    loo.log_scale = largest_log_height(&loo.widths, n, d, opts->threads);
     status = choice.engine->debiased_loo(&loo, &choice.opts, stats, err);
   }
   fk_whitening_free(&whitening);

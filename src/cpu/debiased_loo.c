@@ -1,12 +1,12 @@
-/* Leave-one-out sums of score-debiased points; the formula stands at struct fk_loo_task. Always in double. */
+/* Leave-one-out sums of score-debiased points; the formula stands in core/loo.h. Always in double. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/loo.h"
 #include "../core/pool.h"
-#include "../core/scan.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
@@ -16,8 +16,8 @@ struct loo {
   struct fk_kernel_mode mode;
   int threads;
   struct fk_packed points, means;
-  double *log_mass, *log_weight; /* padded, base 2; weights relative to the largest, so that no sum overflows */
-  double log_scale;              /* of the largest weight, base e */
+  /* padded, logs in base 2; log_height: of w_j f_j^-d relative to the largest; log_weight: of v_i, for eps */
+  double *log_mass, *log_height, *log_weight, *precision;
 };
 
 /* A tile of held-out points, packed: position c of it is point index[c]. */
@@ -62,7 +62,8 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
     tile.row_points = (const double *)x->points + j * x->d;
     tile.row_means = (const double *)s->means.points + j * x->d;
     tile.row_log_mass = s->log_mass + j;
-    tile.row_log_weight = s->log_weight + j;
+    tile.row_log_weight = s->log_height + j;
+    tile.row_precision = s->precision + j;
     tile.drop = fk_tile_meets_self(h->index, h->count, j, tile.n_rows);
     s->mode.ops->loo(&tile, find_max);
   }
@@ -122,7 +123,7 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   for (int64_t i = 0; i < n && !status; i++) {
     if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
-    log_sum[i] = log(log_sum[i]) + s->log_scale;
+    log_sum[i] = log(log_sum[i]) + s->task->log_scale;
   }
   if (!status && found) status = run(s, rows, found, NULL, true, shift2, err);
   if (!status && found) {
@@ -130,7 +131,7 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
     status = run(s, rows, found, shift2, false, sum, err);
   }
   for (int64_t r = 0; r < found && !status; r++)
-    log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + s->log_scale;
+    log_sum[rows[r]] = log(sum[r]) + shift2[r] * FK_LN2 + s->task->log_scale;
   stats->tail_rows += (double)found;
   free(rows);
   free(shift2);
@@ -141,16 +142,22 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
 /* The padding weighs nothing. */
 static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
   const struct fk_loo_task *task = s->task;
+  const struct fk_widths *widths = &task->widths;
   int64_t n = task->points.n, padded = s->points.capacity;
-  s->log_mass = calloc((size_t)(2 * padded), sizeof(double));
+  double d = (double)task->points.d;
+  s->log_mass = calloc((size_t)(4 * padded), sizeof(double));
   if (!s->log_mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  s->log_weight = s->log_mass + padded;
-  s->log_scale = task->weights ? log(fk_largest(task->weights, n, s->threads)) : 0;
-  for (int64_t i = 0; i < padded; i++) {
-    double weight = i < n ? log(task->weights ? task->weights[i] : 1) - s->log_scale : -INFINITY;
-    s->log_weight[i] = weight * FK_LOG2E;
-    if (i < n) s->log_mass[i] = (task->log_mass[i] - s->log_scale) * FK_LOG2E;
+  s->log_height = s->log_mass + padded;
+  s->log_weight = s->log_height + padded;
+  s->precision = s->log_weight + padded;
+  for (int64_t i = 0; i < n; i++) {
+    double factor = widths->factors ? widths->factors[i] : 1, weight = widths->weights ? widths->weights[i] : 1;
+    s->log_mass[i] = (widths->log_mass[i] - task->log_scale) * FK_LOG2E;
+    s->log_height[i] = (log(weight) - d * log(factor) - task->log_scale) * FK_LOG2E;
+    s->log_weight[i] = (log(task->score_weights ? task->score_weights[i] : 1) - task->log_scale) * FK_LOG2E;
+    s->precision[i] = 1 / (factor * factor);
   }
+  for (int64_t i = n; i < padded; i++) s->log_height[i] = s->log_weight[i] = -INFINITY;
   return FK_STATUS_OK;
 }
 
@@ -158,7 +165,7 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
                                    struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds();
   struct loo s = {.task = task, .opts = opts};
-  struct fk_matrix means = fk_doubles(task->means, task->points.n, task->points.d);
+  struct fk_matrix means = fk_doubles(task->widths.means, task->points.n, task->points.d);
   int64_t n = task->points.n, d = task->points.d;
   struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all;
   all_means.x = &means;

@@ -60,12 +60,13 @@ struct fk_tile_vector {
   double alpha, *y;
 };
 
-/* Pairs of training points j (rows) and held-out points i (columns); see fk_loo_task. */
+/* Pairs of training points j (rows) and held-out points i (columns); see core/loo.h. */
 struct fk_tile_loo {
   int64_t d;
   int n_rows, n_cols;
   const double *row_points, *row_means, *row_log_mass, *row_log_weight; /* base 2; log of weight 0: -Inf */
-  const double *col_points, *col_log_weight, *col_shift;                /* col_log_weight: of w_i, for eps */
+  const double *row_precision;                                          /* 1 / f_j^2 */
+  const double *col_points, *col_log_weight, *col_shift;                /* col_log_weight: of v_i, for eps */
   const double *lambda;                                                 /* d */
   int64_t first_row;
   bool drop; /* a column meets itself: rows with index col_index are dropped */

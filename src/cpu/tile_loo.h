@@ -22,7 +22,7 @@ INLINE void FN(loo_add)(const struct fk_tile_loo *a, int row, int col, const V *
   }
 }
 
-/* See struct fk_loo_task. zz, ze, ee: sums of (alpha z)^2, alpha z beta e, (beta e)^2 with z = x_i - x_j,
+/* See core/loo.h. zz, ze, ee: sums of (alpha z)^2, alpha z beta e, (beta e)^2 with z = x_i - x_j,
  * e = x_i - a_j, alpha = 1 - lambda/2, beta = lambda/2; s: of lambda z^2. */
 INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const int find_max) {
   const double lambda0 = a->lambda[0], alpha0 = 1 - lambda0 / 2, beta0 = lambda0 / 2;
@@ -60,15 +60,18 @@ INLINE void FN(loo_body)(const struct fk_tile_loo *a, const int uniform, const i
         }
       }
       FK_UNROLL
-      for (int r = 0; r < 4; r++)
-        s[r] = V_SUB(V_LOAD(a->col_log_weight + col), V_ADD(s[r], V_SET(a->row_log_mass[row + r])));
+      for (int r = 0; r < 4; r++) {
+        V whole = V_FMA(s[r], V_SET(a->row_precision[row + r]), V_SET(a->row_log_mass[row + r]));
+        s[r] = V_SUB(V_LOAD(a->col_log_weight + col), whole);
+      }
       FN(exp2)(s, 4); /* eps */
       V t[4];
       FK_UNROLL
       for (int r = 0; r < 4; r++) {
-        /* 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
+        /* 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. */
         V c = V_DIV(V_SET(1), V_MAX(V_SUB(V_SET(1), s[r]), V_SET(0x1p-60)));
         V v2 = V_FMA(c, V_FMA(c, ee[r], V_ADD(ze[r], ze[r])), zz[r]);
+        v2 = V_MUL(v2, V_SET(a->row_precision[row + r]));
         t[r] = V_SUB(V_SUB(V_SET(a->row_log_weight[row + r]), v2), V_LOAD(a->col_shift + col));
       }
       if (!find_max) FN(exp2)(t, 4);

@@ -1,18 +1,19 @@
-/* Leave-one-out sums of score-debiased points, in FP64; the formula stands at struct fk_loo_task, its twin is
+/* Leave-one-out sums of score-debiased points, in FP64; the formula stands in core/loo.h, its twin is
  * cpu/debiased_loo.c. A block holds 64 held-out points against 64 others, a thread 4 x 4 pairs of them. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "../core/scan.h"
+#include "../core/loo.h"
 #include "devices.cuh"
 #include "steps.cuh"
 
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 
 struct loo_task {
-  const double *u, *means, *log_mass, *weight, *lambda, *shift; /* shift: of the rows, NULL: none */
-  const int64_t *index;                                         /* of the rows, NULL: first_row + r */
-  double log_scale; /* of the largest weight, so that no sum overflows */
+  const double *u, *means, *log_mass, *lambda, *shift; /* shift: of the rows, NULL: none */
+  const double *weight, *score_weight, *factor;        /* NULL: ones */
+  const int64_t *index;                                /* of the rows, NULL: first_row + r */
+  double log_scale;                                    /* see core/loo.h */
   int64_t n, ld, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
@@ -29,10 +30,19 @@ static __device__ void load_slice(double (*to)[TILE], const double *from, int64_
   }
 }
 
-/* |v|^2. 1 - eps > 0, for S_j holds w_j itself; the bound keeps rounding from dividing by 0. */
+/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. */
 static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
   double f = 1 / fmax(1 - eps, 0x1p-60);
   return f * (f * ee + 2 * ze) + zz;
+}
+
+/* Of point j, which weighs something: 1 / (2 f_j^2), and the log of its kernel's height. */
+static __device__ __forceinline__ double term_of(const struct loo_task &a, int64_t j, double *log_height) {
+  *log_height = (a.weight ? log(a.weight[j]) : 0) - a.log_scale;
+  if (!a.factor) return 0.5;
+  double factor = a.factor[j];
+  *log_height -= a.d * log(factor);
+  return 0.5 / (factor * factor);
 }
 
 /* Of the threads of a row. */
@@ -54,7 +64,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 + ty * PER_THREAD + r;
     self[r] = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
-    own_log_weight[r] = a.weight && i < a.rows ? log(a.weight[self[r]]) : 0;
+    own_log_weight[r] = a.score_weight && i < a.rows ? log(a.score_weight[self[r]]) : 0;
     shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
     sum[r] = a.find_max ? -INFINITY : 0;
   }
@@ -88,12 +98,12 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
     for (int c = 0; c < PER_THREAD; c++) {
       int64_t j = col0 + tx + SIDE * c;
       if (j >= end || (a.weight && a.weight[j] == 0)) continue;
-      double log_weight = a.weight ? log(a.weight[j]) - a.log_scale : 0, log_mass = a.log_mass[j];
+      double log_height, half_precision = term_of(a, j, &log_height), log_mass = a.log_mass[j];
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
-        double eps = exp(own_log_weight[r] - log_mass - s[r][c] / 2);
-        double t = log_weight - squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]) / 2 - shift[r];
+        double eps = exp(own_log_weight[r] - log_mass - half_precision * s[r][c]);
+        double t = log_height - half_precision * squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]) - shift[r];
         sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exp(t);
       }
     }
@@ -109,7 +119,6 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
 
 struct loo_shared {
   const struct fk_loo_task *task;
-  double log_scale;
   int64_t tail_rows[FK_MAX_DEVICES];
 };
 
@@ -155,8 +164,8 @@ static enum fk_status run_rows(struct loo_device *on, const struct loo_rows *row
 }
 
 /* Logarithms of the sums of rows that underflowed, to out. */
-static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t first, double *out,
-                                const int64_t *rows, int64_t found, struct fk_error *err) {
+static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *out, const int64_t *rows,
+                                int64_t found, struct fk_error *err) {
   struct fk_cuda_context *context = on->context;
   int64_t *index;
   double *shift;
@@ -175,7 +184,8 @@ static enum fk_status loo_tails(struct loo_device *on, double log_scale, int64_t
   if (!status) status = run_rows(on, &wanted, false, on->result, err);
   if (!status) status = fk_cuda_download(context, on->result, found, fk_all_rows(found, 1), host, err);
   if (!status) status = fk_cuda_download(context, shift, found, fk_all_rows(found, 1), host + found, err);
-  for (int64_t r = 0; r < found && !status; r++) out[rows[r]] = log(host[r]) + host[found + r] + log_scale;
+  for (int64_t r = 0; r < found && !status; r++)
+    out[rows[r]] = log(host[r]) + host[found + r] + on->task.log_scale;
   free(host);
   return status;
 }
@@ -185,20 +195,29 @@ static enum fk_status send(struct loo_device *on, struct fk_matrix from, double 
   return fk_cuda_upload(on->context, from, *to, from.n, err);
 }
 
-static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, double log_scale,
-                               struct fk_error *err) {
+/* NULL stays NULL. */
+static enum fk_status send_numbers(struct loo_device *on, const double *from, int64_t n, double **to,
+                                   struct fk_error *err) {
+  *to = NULL;
+  return from ? send(on, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
+}
+
+static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
+  const struct fk_widths *widths = &task->widths;
   int64_t n = task->points.n, d = task->points.d;
   struct fk_cuda_context *context = on->context;
   struct fk_cuda_whitening whitening;
   struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
-  double *raw, *raw_means, *mass, *weight = NULL, *lambda, *acc;
+  double *raw, *raw_means, *mass, *weight, *score_weight, *factor, *lambda, *acc;
   struct loo_task *a = &on->task;
   FK_TRY(fk_cuda_whitening_init(context, &on->whitening, task->whitening, &whitening, err));
   FK_TRY(send(on, task->points, &raw, err));
-  FK_TRY(send(on, fk_doubles(task->means, n, d), &raw_means, err));
-  FK_TRY(send(on, fk_doubles(task->log_mass, n, 1), &mass, err));
-  FK_TRY(send(on, fk_doubles(task->lambda, d, 1), &lambda, err));
-  if (task->weights) FK_TRY(send(on, fk_doubles(task->weights, n, 1), &weight, err));
+  FK_TRY(send(on, fk_doubles(widths->means, n, d), &raw_means, err));
+  FK_TRY(send_numbers(on, widths->log_mass, n, &mass, err));
+  FK_TRY(send_numbers(on, task->lambda, d, &lambda, err));
+  FK_TRY(send_numbers(on, widths->weights, n, &weight, err));
+  FK_TRY(send_numbers(on, task->score_weights, n, &score_weight, err));
+  FK_TRY(send_numbers(on, widths->factors, n, &factor, err));
   a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
   a->slots = (int)fk_blocks(n, a->cols_per_slot);
   FK_TRY(fk_cuda_take(context, &on->arena, (int64_t)a->slots * ROWS_PER_LAUNCH, &acc, err));
@@ -207,8 +226,9 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   FK_TRY(fk_cuda_whiten(context, &whitening, raw, n, &u, err));
   FK_TRY(fk_cuda_whiten(context, &whitening, raw_means, n, &means, err));
-  a->u = u.u, a->means = means.u, a->log_mass = mass, a->weight = weight, a->lambda = lambda, a->acc = acc;
-  a->log_scale = log_scale, a->n = a->ld = n, a->d = (int)d;
+  a->u = u.u, a->means = means.u, a->log_mass = mass, a->lambda = lambda, a->acc = acc;
+  a->weight = weight, a->score_weight = score_weight, a->factor = factor;
+  a->log_scale = task->log_scale, a->n = a->ld = n, a->d = (int)d;
   return FK_STATUS_OK;
 }
 
@@ -217,7 +237,7 @@ static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared
   struct fk_cuda_context *context = on->context;
   double *out = shared->task->log_sum + first;
   struct loo_rows all = {first, count, NULL, NULL, (double)count};
-  FK_TRY(send_all(on, shared->task, shared->log_scale, err));
+  FK_TRY(send_all(on, shared->task, err));
   FK_TRY(fk_cuda_take(context, &on->arena, count, &on->result, err));
   FK_TRY(run_rows(on, &all, false, on->result, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
@@ -226,9 +246,9 @@ static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared
 
   int64_t *rows = NULL, found = 0;
   FK_TRY(fk_rows_below(out, count, FK_LOST * (double)shared->task->points.n, &rows, &found, err));
-  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + shared->log_scale;
+  for (int64_t r = 0; r < count; r++) out[r] = log(out[r]) + on->task.log_scale;
   enum fk_status status = FK_STATUS_OK;
-  if (found) status = loo_tails(on, shared->log_scale, first, out, rows, found, err);
+  if (found) status = loo_tails(on, first, out, rows, found, err);
   shared->tail_rows[context->device] = found;
   free(rows);
   return status;
@@ -248,7 +268,7 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct fk_cuda_context *contexts[FK_MAX_DEVICES];
   int count;
   double start = fk_seconds();
-  struct loo_shared shared = {task, task->weights ? log(fk_largest(task->weights, task->points.n, 1)) : 0, {0}};
+  struct loo_shared shared = {task, {0}};
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   fk_cuda_describe(stats, contexts, count, "difference", "double");
   struct fk_cuda_work work = {task->points.n, TILE, &opts->poll, loo_range, &shared};

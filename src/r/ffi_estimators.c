@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../core/hash.h"
+#include "../core/loo.h"
 #include "../core/neighbours.h"
 #include "../core/scan.h"
 #include "ffi.h"
@@ -158,14 +159,29 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   return result;
 }
 
-SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP control) {
+/* A list of factors, means, log_mass and weights. */
+static struct fk_widths r_widths(SEXP widths, int64_t n, int64_t d) {
+  SEXP weights = r_element(widths, "weights");
+  return (struct fk_widths){
+      .factors = r_numbers(r_element(widths, "factors"), (R_xlen_t)n, "factors"),
+      .means = r_numbers(r_element(widths, "means"), (R_xlen_t)(n * d), "means"),
+      .log_mass = r_numbers(r_element(widths, "log_mass"), (R_xlen_t)n, "log_mass"),
+      .weights = Rf_isNull(weights) ? NULL : r_numbers(weights, (R_xlen_t)n, "weights"),
+  };
+}
+
+/* widths: NULL for one. */
+SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP control) {
   struct call c;
   begin(&c, sources, R_NilValue, control);
   const double *L = r_factor(chol, c.x.d);
+  bool several = !Rf_isNull(widths);
+  struct fk_widths known = {.factors = NULL};
+  if (several) known = r_widths(widths, c.x.n, c.x.d);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
   struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_sdkde_loo(op, L, &c.opts, REAL(log_sum), &c.stats, &c.err);
+  if (op) fk_sdkde_loo(op, L, several ? &known : NULL, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});

@@ -19,8 +19,8 @@ expect_gpu_has_fit <- function(fit, y, where) {
 }
 
 # A fit of `adaptive`, after saving, updates and by other methods; returns it.
-expect_fit_survives <- function(data, adaptive) {
-  fit <- flash_kde(~ a + b, data, adaptive = adaptive)
+expect_fit_survives <- function(data, adaptive, estimator = "kde") {
+  fit <- flash_kde(~ a + b, data, estimator = estimator, adaptive = adaptive)
   file <- tempfile()
   on.exit(unlink(file))
   saveRDS(fit, file)

@@ -481,6 +481,13 @@ test_that("a selector of flash_kde() blames what the user wrote", {
     flash_kde(line, bandwidth = 1, score_bandwidth = "sj"), "(give `score_bandwidth` as a number)",
     fixed = TRUE
   )
+  for (unit in c(1e-320, 1e-200, 1e200)) {
+    tiny <- data.frame(a = 1:40, b = unit * c(1:20, 25:44))
+    expect_argument_error(bw_auto(tiny), "x")
+    expect_argument_error(flash_kde(~ a + b, tiny), "formula")
+    expect_error(flash_kde(tiny), "in column `b` (rescale it)", fixed = TRUE)
+  }
+  expect_error(flash_kde(tiny, bandwidth = 1e-200), "found sds from 1e-200 to 1e-200")
   # outside flash_kde() there is no such argument
   message <- tryCatch(bw_nrd0(3), error = conditionMessage)
   expect_no_match(message, "bandwidth`")

@@ -14,6 +14,22 @@ test_that("a GPU has the densities, scores and leave-one-out values of adaptive 
   }
 })
 
+test_that("a GPU debiases points of several widths, and leaves them out of both stages", {
+  skip_if_no_gpu()
+  set.seed(4)
+  for (d in c(1, 2, 5, 24)) for (weighted in c(FALSE, TRUE)) {
+    x <- matrix(stats::rnorm(1500 * d), ncol = d)
+    x[1, ] <- 50 # its sum underflows without a scale of its own
+    y <- matrix(stats::rnorm(300 * d), ncol = d)
+    factors <- sample(c(0.5, 1, 1.5, 4), 1500, replace = TRUE)
+    w <- if (weighted) stats::runif(1500, 0.1, 1)
+    fit <- \(...) flash_kde(x, "sdkde", bandwidth = 0.7, weights = w, adaptive = factors, ...)
+    fits <- expect_gpu_has_fit(fit, y, d)
+    log_density <- \(fit) predict(fit, type = "log_density", loo = TRUE)
+    expect_equal(log_density(fits$there), log_density(fits$here), tolerance = 1e-10)
+  }
+})
+
 test_that("adaptive fits to a tolerance keep it on a GPU", {
   skip_if_no_gpu()
   set.seed(2)

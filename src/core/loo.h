@@ -1,0 +1,30 @@
+/* Leave-one-out of score-debiased points: what an engine is asked for. */
+#ifndef FK_CORE_LOO_H
+#define FK_CORE_LOO_H
+
+#include "../fk.h"
+
+/* Points whose kernels have several widths, when they are left out: term j has the kernel of f_j^2 H, and its
+ * score is that of f_j^2 H_score at x_j. */
+struct fk_widths {
+  const double *factors;  /* n, f_j */
+  const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
+  const double *log_mass; /* n, log S_j, S_j = sum_i v_i k_ij under the score bandwidth */
+  const double *weights;  /* n, w_j of the terms, NULL: ones; the operator's are v_i, of the scores */
+};
+
+/* Leave-one-out of score-debiased points: for each i, with every eps_ij = v_i k_ij / S_j,
+ *   log sum_{j != i} w_j f_j^-d exp(-|v_ij / f_j|^2 / 2),
+ *   v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 - eps_ij)
+ * elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
+struct fk_loo_task {
+  struct fk_matrix points;
+  const double *score_weights; /* n, v_i; NULL: ones */
+  struct fk_widths widths;     /* factors NULL: ones */
+  double log_scale;            /* the largest of log w_j f_j^-d, without which no sum overflows */
+  const double *lambda;        /* d */
+  const struct fk_whitening *whitening;
+  double *log_sum; /* n */
+};
+
+#endif
