@@ -34,9 +34,11 @@ struct fk_exact_cpu_costs {
 
 /* When the CPU's exact engine leaves out the pairs that cannot matter. */
 struct fk_near_costs {
-  double pairs, points; /* with fewer it is not worth a look */
-  double sampled;       /* share of a sample's pairs that matter, at most */
-  double share;         /* of all pairs that would be computed, at most */
+  double pairs;      /* fewer are not worth a look */
+  double sampled[2]; /* share of a sample's pairs that matter, at most: up to `low` dimensions and in more ... */
+  int low;           /* ... where boxes of many points overlap; */
+  double points;     /* with fewer on one side, by as much less, for what it takes to put points in order */
+  double share;      /* of all pairs that would be computed, at most */
 };
 
 struct fk_exact_cuda_costs {

@@ -9,8 +9,8 @@
 #include "../core/pool.h"
 
 /* What is left out of a sum, relative to it: 2^-BITS. A kernel is 0 beyond an exponent of -ZERO, with room for the
- * rounding of exponents. Rows reach further than others where they need SLACK more bits. */
-enum { BITS_DOUBLE = 54, BITS_SINGLE = 26, ZERO_DOUBLE = 1030, ZERO_SINGLE = 130, SLACK = 24 };
+ * rounding of exponents. */
+enum { BITS_DOUBLE = 54, BITS_SINGLE = 26, ZERO_DOUBLE = 1030, ZERO_SINGLE = 130 };
 
 /* ---- from a bound to a reach ------------------------------------------------------------------ */
 
@@ -46,7 +46,7 @@ struct bound {
   bool loo;
   int64_t n_columns;
   double *totals;         /* of the weights, and of each column times them */
-  double *log2_ratio;     /* of each target, padded: of the total to the row's bound, the largest of all columns */
+  double *log2_ratio;     /* of each block of targets: of the total to a row's bound, the largest of all */
   struct fk_scratch room; /* a tile of kernels, and a block's sums */
 };
 
@@ -127,16 +127,13 @@ static void bound_blocks(void *data, int64_t first, int64_t end, int slot) {
   double *sums = fk_scratch_at(&b->room, slot);
   void *kernel = sums + (1 + b->n_columns) * FK_NEAR_BLOCK;
   for (int64_t target = first; target < end; target++) {
-    double *ratio = b->log2_ratio + target * FK_NEAR_BLOCK;
-    int count = fk_near_points(near->targets, target);
+    double worst = 0;
     memset(sums, 0, sizeof(double) * (size_t)((1 + b->n_columns) * FK_NEAR_BLOCK));
     sum_block(b, target, kernel, sums);
-    for (int i = 0; i < count; i++) {
-      double worst = 0;
-      for (int64_t v = 0; v <= b->n_columns; v++)
-        if (b->totals[v] > 0) worst = fmax(worst, b->totals[v] / sums[v * FK_NEAR_BLOCK + i]);
-      ratio[i] = log2(worst);
-    }
+    for (int64_t v = 0; v <= b->n_columns; v++)
+      for (int i = 0; i < fk_near_points(near->targets, target) && b->totals[v] > 0; i++)
+        worst = fmax(worst, b->totals[v] / sums[v * FK_NEAR_BLOCK + i]);
+    b->log2_ratio[target] = log2(worst);
   }
 }
 
@@ -155,30 +152,14 @@ static void find_totals(const struct bound *b) {
 
 /* ---- the reach of each block ------------------------------------------------------------------ */
 
-static int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* Rows that need SLACK bits more than the middle one are left for later, the reach is that of all others. */
-static void set_reach(struct bound *b, bool coordinates) {
+static void set_reach(const struct bound *b, bool coordinates) {
   struct fk_near *near = b->near;
   const struct fk_near_blocks *y = near->targets;
   for (int64_t target = 0; target < y->blocks; target++) {
-    const double *ratio = b->log2_ratio + target * FK_NEAR_BLOCK;
-    int count = fk_near_points(y, target);
-    double sorted[FK_NEAR_BLOCK], limit, most = 0;
-    memcpy(sorted, ratio, sizeof(double) * (size_t)count);
-    qsort(sorted, (size_t)count, sizeof *sorted, ascending);
-    limit = sorted[count / 2] + SLACK;
-    for (int i = 0; i < count; i++)
-      if (ratio[i] <= limit)
-        most = fmax(most, ratio[i]);
-      else
-        near->rest[near->n_rest++] = y->order[target * FK_NEAR_BLOCK + i];
-    near->reach2[target] = reach2_of(&y->mode, coordinates, most);
+    double reach2 = reach2_of(&y->mode, coordinates, b->log2_ratio[target]);
     double *region = near->regions_reach2 + target / y->per_region;
-    *region = fmax(*region, near->reach2[target]);
+    near->reach2[target] = reach2;
+    *region = fmax(*region, reach2);
   }
 }
 
@@ -187,15 +168,15 @@ static enum fk_status bound_init(struct bound *b, struct fk_error *err) {
   const struct fk_near_blocks *y = b->near->targets;
   size_t room = sizeof(double) * (size_t)((1 + b->n_columns) * FK_NEAR_BLOCK + FK_TILE_ROWS * FK_TILE_COLS);
   b->totals = malloc(sizeof(double) * (size_t)(1 + b->n_columns));
-  b->log2_ratio = malloc(sizeof(double) * (size_t)(y->blocks * FK_NEAR_BLOCK));
+  b->log2_ratio = malloc(sizeof(double) * (size_t)y->blocks);
   if (!b->totals || !b->log2_ratio || !fk_scratch_init(&b->room, s->threads, room))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for bounds of %.0f sums", (double)y->n);
   enum fk_status status = fk_sources_init(&b->sources, s, s->task->sources.n, err);
   return status ? status : fk_sources_pack(&b->sources, s, 0, s->task->sources.n, s->threads, err);
 }
 
-enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep, const struct fk_near_blocks *targets,
-                            bool loo, struct fk_error *err) {
+enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep,
+                            const struct fk_near_blocks *targets, bool loo, struct fk_error *err) {
   bool coordinates = sweep->task->values == FK_VALUES_COORDINATES;
   struct bound b = {.near = near, .sweep = sweep, .loo = loo};
   b.n_columns = coordinates ? 0 : sweep->n_values;
@@ -203,9 +184,8 @@ enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep, 
   near->same = near->sources == targets;
   near->reach2 = malloc(sizeof(double) * (size_t)targets->blocks);
   near->regions_reach2 = calloc((size_t)targets->regions, sizeof(double));
-  near->rest = malloc(sizeof *near->rest * (size_t)targets->n);
   enum fk_status status = FK_STATUS_OK;
-  if (!near->reach2 || !near->regions_reach2 || !near->rest)
+  if (!near->reach2 || !near->regions_reach2)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for bounds of %.0f sums", (double)targets->n);
   if (!status) status = bound_init(&b, err);
   if (!status) {
@@ -223,14 +203,12 @@ enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep, 
 void fk_near_free(struct fk_near *near) {
   free(near->reach2);
   free(near->regions_reach2);
-  free(near->rest);
 }
 
-double fk_near_share(const struct fk_near *near, double *rest) {
+double fk_near_share(const struct fk_near *near) {
   enum { SAMPLE = 256 };
   int64_t blocks = near->sources->blocks, of = near->targets->blocks, sampled = fk_smaller(of, SAMPLE), found = 0;
   for (int64_t i = 0; i < sampled; i++)
     for (int64_t at = -1; (at = fk_near_next(near, at + 1, blocks, i * of / sampled)) < blocks;) found++;
-  *rest = (double)near->n_rest / (double)near->targets->n;
   return (double)found / ((double)sampled * (double)blocks);
 }

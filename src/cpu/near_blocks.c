@@ -110,8 +110,8 @@ static void fill_regions(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struct fk_kernel_mode *mode, int threads,
-                                struct fk_near_blocks **blocks, struct fk_error *err) {
+enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struct fk_kernel_mode *mode,
+                                     int threads, struct fk_near_blocks **blocks, struct fk_error *err) {
   struct fk_near_blocks *b = calloc(1, sizeof *b);
   *blocks = b;
   if (!b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");

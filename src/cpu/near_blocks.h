@@ -15,8 +15,8 @@ struct fk_near_blocks {
   double *boxes, *regions_boxes; /* of each d lower ends and d upper ones, in packed units */
 };
 
-enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struct fk_kernel_mode *mode, int threads,
-                                struct fk_near_blocks **blocks, struct fk_error *err);
+enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struct fk_kernel_mode *mode,
+                                     int threads, struct fk_near_blocks **blocks, struct fk_error *err);
 void fk_near_blocks_free(void *blocks); /* NULL is fine */
 double fk_near_blocks_bytes(const struct fk_near_blocks *blocks);
 

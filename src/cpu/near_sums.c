@@ -48,7 +48,8 @@ static double sampled_share(const struct fk_sweep *s) {
   const struct fk_matrix *sources = &s->task->sources;
   struct sample x = {.u = NULL}, y = {.u = NULL};
   bool coordinates = s->task->values == FK_VALUES_COORDINATES;
-  double reach2 = fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
+  double reach2 =
+      fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
   int64_t d = sources->d, near = 0;
   bool done = sample_init(&x, s, sources, SOURCES) && sample_init(&y, s, fk_task_targets(s->task), TARGETS);
   for (int64_t j = 0; j < y.count && done; j++) {
@@ -71,12 +72,13 @@ static bool may_pay(const struct fk_sweep *s) {
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
   if (!decays(s) || is_wish("never")) return false;
   if (is_wish("always")) return true;
-  return n * m >= c->pairs && fmin(n, m) >= c->points && sampled_share(s) <= c->sampled;
+  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, fmin(n, m) / c->points);
+  return n * m >= c->pairs && sampled_share(s) <= most;
 }
 
 static bool pays(const struct fk_near *near) {
-  double rest, share = fk_near_share(near, &rest);
-  return is_wish("always") || share + rest * (near->same ? 2 : 1) <= fk_costs.near.share;
+  double share = fk_near_share(near);
+  return is_wish("always") || share <= fk_costs.near.share;
 }
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */
@@ -87,8 +89,8 @@ static bool is_of_mode(const struct fk_near_blocks *blocks, const struct fk_kern
 }
 
 /* Those of an operator that stays are kept, if there is room: then it is the `owner`. */
-static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_blocks **blocks, struct fk_operator **owner,
-                                  struct fk_error *err) {
+static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_blocks **blocks,
+                                  struct fk_operator **owner, struct fk_error *err) {
   const struct fk_task *task = s->task;
   const struct fk_picked all = {&task->sources, task->whitening, NULL, 0, task->sources.n};
   *owner = fk_task_keeper(task);
@@ -98,7 +100,8 @@ static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_block
   enum fk_status status = fk_near_blocks_create(&all, &s->mode, s->threads, blocks, err);
   double bytes = status ? INFINITY : fk_near_blocks_bytes(*blocks);
   struct fk_kept what = {.state = *blocks, .free = fk_near_blocks_free, .bytes = bytes};
-  if (*owner && (bytes > fk_kept_limit(s->opts) || !fk_keep(*owner, FK_KEEPER_BLOCKS, what, s->opts))) *owner = NULL;
+  if (*owner && (bytes > fk_kept_limit(s->opts) || !fk_keep(*owner, FK_KEEPER_BLOCKS, what, s->opts)))
+    *owner = NULL;
   return status;
 }
 
@@ -141,8 +144,8 @@ static enum fk_status open_ordered(const struct fk_sweep *s, const struct fk_nea
   return status;
 }
 
-static enum fk_status find_near(const struct fk_sweep *s, const struct fk_near_blocks *x, const struct fk_near_blocks *y,
-                                struct fk_near *near, struct fk_error *err) {
+static enum fk_status find_near(const struct fk_sweep *s, const struct fk_near_blocks *x,
+                                const struct fk_near_blocks *y, struct fk_near *near, struct fk_error *err) {
   struct ordered sizes;
   enum fk_status status = open_ordered(s, x, true, &sizes, err);
   if (status) return status;
@@ -163,7 +166,6 @@ static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near *near, s
   status = near->same ? fk_sweep_symmetric(&o.sweep, err)
                       : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
   close_ordered(&o);
-  if (!status && near->n_rest > 0) status = fk_sweep_targets(s, near->rest, near->n_rest, NULL, false, err);
   return status;
 }
 
@@ -183,7 +185,7 @@ enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipp
     status = sum_near(s, &near, err);
     *done = true;
     double n = (double)task->sources.n, pairs = n * (double)fk_n_targets(task);
-    *skipped = fmax(0, pairs - (double)near.computed - n * (double)near.n_rest);
+    *skipped = fmax(0, pairs - (double)near.computed);
   }
   fk_near_free(&near);
   fk_near_blocks_free(y);

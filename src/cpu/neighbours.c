@@ -1,6 +1,6 @@
 /* Distances to the k-th nearest neighbour, exactly, by a k-d tree.
  *
- * Points are put into panels: half of them on either side of a number in the coordinate in which they spread most,
+ * Points are put into panels: half of them on either side of a number in the coordinate in which they vary most,
  * halves of these, and so on. A node of the tree is a run of panels with its box, and follows from the numbers of
  * the panels alone. Targets go through it in groups of a few that are close to each other, near nodes first. Each
  * keeps the squared distances below its bound; when there are many more than k, the k-th smallest becomes the

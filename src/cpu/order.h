@@ -1,5 +1,5 @@
 /* An order of points in which those that follow each other are close: half of them on either side of a number in
- * the coordinate in which they spread most, halves of these, and so on. */
+ * the coordinate in which they vary most, halves of these, and so on. */
 #ifndef FK_CPU_ORDER_H
 #define FK_CPU_ORDER_H
 

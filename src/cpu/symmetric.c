@@ -18,8 +18,8 @@
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
 
-/* Small inputs, and those in blocks, are packed once. Large ones are packed block by block, for each pair anew: no second copy of
- * the points is held, and the blocks are long enough for that to cost little. */
+/* Small inputs, and those in blocks, are packed once. Large ones are packed block by block, for each pair anew: no
+ * second copy of the points is held, and the blocks are long enough for that to cost little. */
 static bool packed_at_once(const struct fk_sweep *s) {
   return s->kept || 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
 }
@@ -99,7 +99,8 @@ struct pair {
 static int64_t next_rows(const struct pair *p, int64_t i) {
   struct fk_near *near = p->t->sweep->near;
   if (!near || i >= p->end) return i;
-  return FK_NEAR_BLOCK * fk_near_next(near, i / FK_NEAR_BLOCK, fk_pieces(p->end, FK_NEAR_BLOCK), p->j / FK_NEAR_BLOCK);
+  return FK_NEAR_BLOCK *
+         fk_near_next(near, i / FK_NEAR_BLOCK, fk_pieces(p->end, FK_NEAR_BLOCK), p->j / FK_NEAR_BLOCK);
 }
 
 static void run_values(const struct pair *p, const struct fk_tile *tile, int64_t i) {
