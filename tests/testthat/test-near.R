@@ -21,8 +21,7 @@ near_cases <- function(n = 300) {
     isolated = list(x = rbind(normal(n - 12), 15 * cbind(1:12, (1:12)^1.5))),
     wide = list(x = normal(n) %*% diag(c(1e6, 4))),
     narrow = list(x = normal(n, 9) %*% diag(c(50, 9, 4, rep(1, 6)))),
-    # across 12 bandwidths, weights of 10^30 are as much as those that are near
-    weights = list(x = normal(n) + 12 * halves, w = 10^(30 * halves)),
+    weights = list(x = normal(n) + cbind(12 * halves, 0), w = 10^(30 * halves)),
     decades = list(x = 20 * normal(n), w = 10^stats::runif(n, -15, 15)),
     zeros = list(x = 20 * normal(n) + 200 * halves, w = halves)
   )
@@ -73,6 +72,34 @@ test_that("logarithms of sums are those over all pairs, of all points, without t
       expect_log_sums(\() logs_of(x, NULL, case$w, factor, TRUE), ref_loo_log_sum(x, case$w, of_q), paste(label, "loo"))
     }
   }
+})
+
+# Blocks of 48 points, each at one place on a line; what each adds to the sums at the first is known.
+test_that("a far block is left out only where all that is left out cannot reach the last bit", {
+  wish_near("always")
+  at <- function(places, w, b = NULL) {
+    x <- cbind(rep(places, each = 48), 0)
+    if (is.null(b)) return(exp(logs_of(x, NULL, rep(w, each = 48), c(1, 0, 0))$log_abs[1]))
+    plain(kernel_matvec(x, NULL, apply(b, 2, rep, each = 48), bandwidth = 1, tol = 0, precision = "double", backend = "cpu"))[1, ]
+  }
+  # 100 blocks at one distance add 2^-44 of the own together, the more the heavier they are
+  distance <- \(share) sqrt(-2 * log(share))
+  for (heavy in c(1, 1e10, 1e30)) {
+    places <- c(0, rep(distance(2^-44 / 100 / heavy), 100))
+    expect_within(at(places, c(1, rep(heavy, 100))) / 48, 1 + 2^-44, 2^-48, paste("weights of", heavy))
+  }
+  # a column without a number near by, and small ones before a large one
+  got <- at(c(0, 8, 11), NULL, cbind(1, c(0, 1e-30, 1)))
+  expect_within(got[2] / (48 * exp(-60.5)), 1, 1e-13)
+})
+
+test_that("of sums with a factor all terms count by their sizes", {
+  # without its own, each point of a lattice has a negative sum, of neighbours at 3 bandwidths
+  lattice <- 3 * as.matrix(expand.grid(0:3, 0:3, 0:2))
+  x <- rbind(lattice, matrix(c(4.5, 4.5, 18), 48, 3, byrow = TRUE))
+  w <- rep(c(1, 1e32), each = 48)
+  of_q <- \(q) 2.5 - q / 2
+  expect_log_sums(\() logs_of(x, NULL, w, c(2.5, -1, 0), TRUE), ref_loo_log_sum(x, w, of_q), "lattice")
 })
 
 test_that("one point and a block of points are summed as any others", {
