@@ -35,9 +35,9 @@ struct fk_exact_cpu_costs {
 /* When the CPU's exact engine leaves out the pairs that cannot matter. */
 struct fk_near_costs {
   double pairs;      /* fewer are not worth a look */
-  double sampled[2]; /* share of a sample's pairs that matter, at most: up to `low` dimensions and in more ... */
-  int low;           /* ... where boxes of many points overlap; */
-  double points;     /* with fewer on one side, by as much less, for what it takes to put points in order */
+  double sampled[2]; /* share of a sample's pairs that matter, at most: up to `low` dimensions, and in more ... */
+  int low;           /* ... where boxes are wide beside the points in them */
+  double points;     /* with fewer it is less by as much, for what it takes to put them in order */
   double share;      /* of all pairs that would be computed, at most */
 };
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 
@@ -27,7 +26,7 @@ static double exponent_of(const struct fk_kernel_mode *mode, bool coordinates, d
 }
 
 static double reach2_of(const struct fk_kernel_mode *mode, bool coordinates, double log2_ratio) {
-  double bits = (mode->single ? BITS_SINGLE : BITS_DOUBLE) + fmax(0, log2_ratio);
+  double bits = (mode->single ? BITS_SINGLE : BITS_DOUBLE) + (log2_ratio <= 0 ? 0 : log2_ratio);
   double t = exponent_of(mode, coordinates, bits);
   if (mode->form.type == FK_FORM_ROOT) return t * t;
   return fk_mode_is_gram(mode) ? 2 * t : t;
@@ -121,6 +120,9 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   mode->ops->col_values(&values);
 }
 
+/* Or NaN, if one is. */
+static double larger(double a, double b) { return b <= a ? a : b; }
+
 static void bound_blocks(void *data, int64_t first, int64_t end, int slot) {
   const struct bound *b = data;
   const struct fk_near *near = b->near;
@@ -132,7 +134,7 @@ static void bound_blocks(void *data, int64_t first, int64_t end, int slot) {
     sum_block(b, target, kernel, sums);
     for (int64_t v = 0; v <= b->n_columns; v++)
       for (int i = 0; i < fk_near_points(near->targets, target) && b->totals[v] > 0; i++)
-        worst = fmax(worst, b->totals[v] / sums[v * FK_NEAR_BLOCK + i]);
+        worst = larger(worst, b->totals[v] / sums[v * FK_NEAR_BLOCK + i]);
     b->log2_ratio[target] = log2(worst);
   }
 }

@@ -35,10 +35,13 @@ static inline void fk_near_count(struct fk_near *near, int64_t targets, int64_t 
   atomic_fetch_add_explicit(&near->computed, (long long)(targets * sources), memory_order_relaxed);
 }
 
-static inline bool fk_near_matters(const struct fk_near *near, const double *box, double reach2, int64_t target) {
-  double own = near->reach2[target];
-  if (!near->same || reach2 < own) reach2 = own;
-  return !(fk_boxes_apart2(box, fk_near_box(near->targets, target), near->sources->d) > reach2);
+/* Can what is in a box of sources matter to a block of targets, or where they are the same points, the other way
+ * round? reach2: of the sources. */
+static inline bool fk_near_matters(const struct fk_near *near, const double *box, const double *reach2,
+                                   int64_t target) {
+  double reach = near->reach2[target];
+  if (near->same && *reach2 > reach) reach = *reach2;
+  return !(fk_boxes_apart2(box, fk_near_box(near->targets, target), near->sources->d) > reach);
 }
 
 /* Of points at themselves: may any of region a matter to any of region b? */
@@ -49,16 +52,15 @@ static inline bool fk_near_regions(const struct fk_near *near, int64_t a, int64_
   return !(apart2 > (of_a > of_b ? of_a : of_b));
 }
 
-/* The first block of sources from `block` on, before `end`, that can matter to a block of targets, or it to them.
- */
+/* The first block of sources from `block` on, before `end`, that can matter to a block of targets. */
 static inline int64_t fk_near_next(const struct fk_near *near, int64_t block, int64_t end, int64_t target) {
   const struct fk_near_blocks *x = near->sources;
   for (; block < end; block++) {
     int64_t region = block / x->per_region;
     bool begins = block % x->per_region == 0;
-    if (begins && !fk_near_matters(near, fk_near_region_box(x, region), near->regions_reach2[region], target))
+    if (begins && !fk_near_matters(near, fk_near_region_box(x, region), near->regions_reach2 + region, target))
       block += x->per_region - 1;
-    else if (fk_near_matters(near, fk_near_box(x, block), near->same ? near->reach2[block] : 0, target))
+    else if (fk_near_matters(near, fk_near_box(x, block), near->reach2 + block, target))
       break;
   }
   return block < end ? block : end;

@@ -67,13 +67,14 @@ static double sampled_share(const struct fk_sweep *s) {
   return share;
 }
 
+/* A pair of points at themselves is half the work, beside which putting them in order counts twice. */
 static bool may_pay(const struct fk_sweep *s) {
   const struct fk_near_costs *c = &fk_costs.near;
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
-  if (!decays(s) || is_wish("never")) return false;
-  if (is_wish("always")) return true;
-  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, fmin(n, m) / c->points);
-  return n * m >= c->pairs && sampled_share(s) <= most;
+  double points = fmin(n, m) * (s->task->targets.data ? 2 : 1);
+  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points);
+  if (!decays(s) || points == 0 || is_wish("never")) return false;
+  return is_wish("always") || (n * m >= c->pairs && sampled_share(s) <= most);
 }
 
 static bool pays(const struct fk_near *near) {
