@@ -14,6 +14,7 @@ near_cases <- function(n = 300) {
   normal <- \(n, d = 2) matrix(stats::rnorm(n * d), n, d)
   list(
     uniform = list(x = matrix(stats::runif(3 * n, 0, 40), n)),
+    one_dimension = list(x = matrix(100 * stats::rexp(n))),
     clusters = list(x = 3 * normal(n) + 20000 * rep(c(0, 1), length.out = n)),
     heavy_tails = list(x = 5 * matrix(stats::rt(2 * n, 1), n)),
     duplicates = list(x = 30 * normal(20)[rep(1:20, length.out = n), ]),
