@@ -26,7 +26,8 @@
 #'   `engine`, `precision`, `isa`, `threads`, `devices` (numbers of the GPUs, none on the CPU) and
 #'   `reason` (why this back end) and `reason_engine` (why this engine, and which of its methods) of the last stage that summed kernels, or where no stage did, what
 #'   predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
-#'   frame with the columns `stage`, `pairs`, `seconds`, `device_seconds` (`NA` on the CPU),
+#'   frame with the columns `stage`, `pairs`, `seconds`, `kept` (the share of the pairs that was computed, as others
+#'   were known not to change the last bit of any sum), `device_seconds` (`NA` on the CPU),
 #'   `pairs_per_second` and `tail_rows`;
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
@@ -37,7 +38,7 @@
 #'
 #'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
 #'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
-#'   as above and `method`, how the engine forms distances; `pairs`, `seconds`, `device_seconds`,
+#'   as above and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
 #'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
@@ -93,8 +94,9 @@ print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") 
 #' @export
 print.kernel_matvec_diagnostics <- function(x, ...) {
   seconds <- format(x$seconds, digits = 2)
+  kept <- if (isTRUE(x$kept < 1)) paste0(", of which ", format(x$kept, digits = 2), " kept,")
   cat("Computed: ", kernel_label(x$kernel, x$parameters), ", ", whole(x$n), " x ", whole(x$m), " pairs in ", x$d,
-    ngettext(x$d, " dimension", " dimensions"), " in ", seconds, " s", device_share(x), " on ",
+    ngettext(x$d, " dimension", " dimensions"), kept, " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
   print_why(x)
   if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_bound, x)
@@ -146,6 +148,7 @@ fit_record <- function(object) {
       reason = last$reason, reason_engine = last$reason_engine,
       stages = list2DF(list(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
+        kept = ifelse(is.na(pairs), NA_real_, vapply(stages, kept_share, 0, USE.NAMES = FALSE)),
         device_seconds = ifelse(on_device, field("device_seconds", NA_real_), NA_real_),
         # a stage faster than the clock has no rate
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
@@ -157,9 +160,10 @@ fit_record <- function(object) {
   )
 }
 
-# Seconds of a device are of interest where there were any.
+# Seconds of a device are of interest where there were any, and the share of the pairs where some were left out.
 shown_stages <- function(stages) {
   if (all(is.na(stages$device_seconds))) stages$device_seconds <- NULL
+  if (all(is.na(stages$kept) | stages$kept == 1)) stages$kept <- NULL
   stages
 }
 

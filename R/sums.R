@@ -103,9 +103,14 @@ cdf_sum <- function(centres, cumulative, h, q, signed, control) {
 
 # ---- records ----------------------------------------------------------------------------------
 
+# The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
+kept_share <- function(stats) {
+  if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
+}
+
 # The stats of two sums as those of one computation. Only a sum on a device has seconds there.
 add_stats <- function(a, b) {
-  for (name in c("pairs", "seconds", "tail_rows", "device_seconds")) {
+  for (name in c("pairs", "skipped", "seconds", "tail_rows", "device_seconds")) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
   for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])

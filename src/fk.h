@@ -83,13 +83,14 @@ struct fk_opts {
   struct fk_poll poll;
 };
 
-/* What was computed where; calls add to pairs, seconds, device_seconds and tail_rows. */
+/* What was computed where; calls add to pairs, skipped, seconds, device_seconds and tail_rows. */
 struct fk_stats {
   const char *backend, *engine, *method, *precision, *isa;
   char device[128], reason[96], reason_engine[128]; /* why this back end, and why this engine and method */
   int threads;
   int devices[FK_MAX_DEVICES], n_devices;
-  double pairs, seconds, device_seconds, tail_rows;
+  double pairs, skipped; /* skipped: of them, those that could not matter and were not computed */
+  double seconds, device_seconds, tail_rows;
   /* Of the fast engine, relative as tol_type says; 0: exact. On a sample of rows, and what is proven of all. */
   double tol_achieved, tol_bound;
 };
@@ -324,6 +325,7 @@ struct fk_kept {
 enum fk_keeper {
   FK_KEEPER_RADIUS,   /* how far the sources reach */
   FK_KEEPER_PACKED,   /* the sources as the exact engine reads them on the CPU */
+  FK_KEEPER_BLOCKS,   /* in blocks with boxes, for the pairs that matter, on the CPU */
   FK_KEEPER_GRID,     /* in the order of a grid, and the grid, on the CPU */
   FK_KEEPER_DIRECT,   /* in cells, for direct sums */
   FK_KEEPER_SAMPLES,  /* some of them, by which methods are chosen */

@@ -32,6 +32,9 @@ const struct fk_costs fk_costs = {
      * normal-product.R on a Xeon with 2 MB of second-level cache a core. */
     .exact_cpu = {.share = 0.7, .clock = 4e9, .normal_bytes = 2e6},
 
+    /* real.R on an EPYC 9004 (Zen 4), 2 cores. */
+    .near = {.pairs = 1e8, .sampled = {0.75, 0.2}, .low = 3, .points = 32768, .share = 0.85},
+
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a

@@ -32,6 +32,15 @@ struct fk_exact_cpu_costs {
   double normal_bytes; /* of a block's kernels, which normal products find in the cache again */
 };
 
+/* When the CPU's exact engine leaves out the pairs that cannot matter. */
+struct fk_near_costs {
+  double pairs;      /* fewer are not worth a look */
+  double sampled[2]; /* share of a sample's pairs that matter, at most: up to `low` dimensions, and in more ... */
+  int low;           /* ... where boxes are wide beside the points in them */
+  double points;     /* with fewer it is less by as much, for what it takes to put them in order */
+  double share;      /* of all pairs that would be computed, at most */
+};
+
 struct fk_exact_cuda_costs {
   double start;                                /* seconds of the first call alone */
   double host;                                 /* bytes a second */
@@ -156,6 +165,7 @@ struct fk_costs {
   struct fk_thread_costs threads;
   struct fk_exact_limits limits;
   struct fk_exact_cpu_costs exact_cpu;
+  struct fk_near_costs near;
   struct fk_exact_cuda_costs exact_cuda;
   struct fk_cuda_memory_shares cuda_memory;
   struct fk_fast_cpu_costs fast_cpu;

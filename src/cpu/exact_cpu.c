@@ -137,6 +137,13 @@ static enum fk_status radius2_of(const struct fk_task *task, int threads, double
   return status;
 }
 
+static enum fk_status every_pair(struct fk_sweep *sweep, struct fk_error *err) {
+  const struct fk_task *task = sweep->task;
+  if (!task->targets.data) return fk_sweep_symmetric(sweep, err);
+  sweep->kept = fk_sweep_kept(sweep);
+  return fk_sweep_targets(sweep, NULL, fk_n_targets(task), NULL, false, err);
+}
+
 static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                            struct fk_error *err) {
   int64_t n = task->sources.n, d = task->sources.d, m = fk_n_targets(task);
@@ -153,12 +160,11 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, false, threads, err);
   if (status) return status;
-  if (task->targets.data) {
-    sweep.kept = fk_sweep_kept(&sweep);
-    status = fk_sweep_targets(&sweep, NULL, m, NULL, false, err);
-  } else {
-    status = fk_sweep_symmetric(&sweep, err);
-  }
+  bool done;
+  double skipped = 0;
+  status = fk_sweep_near(&sweep, &done, &skipped, err);
+  if (!status && !done) status = every_pair(&sweep, err);
+  stats->skipped += skipped;
   if (!status && task->tail_pass) status = tail_pass(&sweep, &tail_mode, stats, err);
   fk_sweep_free(&sweep);
   if (!status && !mode.single) status = fk_redo_lost_sums(task, &fk_engine_exact_cpu, opts, stats, err);

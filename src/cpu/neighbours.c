@@ -1,6 +1,6 @@
 /* Distances to the k-th nearest neighbour, exactly, by a k-d tree.
  *
- * Points are put into panels: half of them on either side of a number in the coordinate in which they spread most,
+ * Points are put into panels: half of them on either side of a number in the coordinate in which they vary most,
  * halves of these, and so on. A node of the tree is a run of panels with its box, and follows from the numbers of
  * the panels alone. Targets go through it in groups of a few that are close to each other, near nodes first. Each
  * keeps the squared distances below its bound; when there are many more than k, the k-th smallest becomes the
@@ -14,11 +14,11 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
+#include "order.h"
 #include "tile.h"
 
-/* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points; more points than
- * MANY are ordered by several threads. */
-enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16, MANY = 1 << 14 };
+/* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points. */
+enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
 
 struct search {
   const struct fk_tile_ops *ops;
@@ -33,7 +33,7 @@ struct search {
   double *out;
 };
 
-/* ---- halves ----------------------------------------------------------------------------------- */
+/* ---- selection -------------------------------------------------------------------------------- */
 
 /* A pivot for a selection. */
 #define MEDIAN_OF(a, b, c) fmax(fmin(a, b), fmin(fmax(a, b), c))
@@ -65,90 +65,14 @@ static double select_smallest(double *a, int64_t n, int64_t k) {
   }
 }
 
-/* The same of indices by a coordinate of their points, x being that of the first. */
-static int64_t part_indices(const double *x, int64_t d, int64_t *index, int64_t n, double pivot, bool equal) {
-  int64_t low = 0;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t own = index[i];
-    double value = x[own * d];
-    index[i] = index[low];
-    index[low] = own;
-    low += equal ? !(value > pivot) : value < pivot;
-  }
-  return low;
-}
-
-static void select_indices(const double *x, int64_t d, int64_t *index, int64_t n, int64_t k) {
-  for (;;) {
-    double pivot = MEDIAN_OF(x[index[n / 4] * d], x[index[n / 2] * d], x[index[n - 1 - n / 4] * d]);
-    int64_t low = part_indices(x, d, index, n, pivot, false);
-    if (k <= low) {
-      n = low;
-      continue;
-    }
-    if (low == 0 && k <= (low = part_indices(x, d, index, n, pivot, true))) return;
-    index += low, n -= low, k -= low;
-  }
-}
-
 /* ---- tree ------------------------------------------------------------------------------------- */
-
-struct run {
-  const double *x;
-  int64_t d, *index, n, left;
-  int threads;
-};
-
-static int64_t widest_coordinate(const struct run *r) {
-  int64_t best = 0;
-  double most = -1;
-  for (int64_t k = 0; k < r->d; k++) {
-    double low = INFINITY, high = -INFINITY;
-    for (int64_t i = 0; i < r->n; i++) {
-      double at = r->x[r->index[i] * r->d + k];
-      low = at < low ? at : low;
-      high = at > high ? at : high;
-    }
-    if (high - low > most) {
-      most = high - low;
-      best = k;
-    }
-  }
-  return best;
-}
-
-/* The first half has whole panels, or within a panel whole groups. */
-static int64_t first_half(int64_t n, int64_t unit) { return fk_pieces(fk_pieces(n, unit), 2) * unit; }
-
-static void order_run(struct run r);
-
-static void order_halves(void *data, int64_t first, int64_t end, int slot) {
-  const struct run *r = data;
-  (void)slot;
-  for (int64_t half = first; half < end; half++) {
-    struct run own = *r;
-    own.index = half ? r->index + r->left : r->index;
-    own.n = half ? r->n - r->left : r->left;
-    order_run(own);
-  }
-}
-
-/* Points that follow each other are close, in whole panels and in groups. */
-static void order_run(struct run r) {
-  if (r.n <= FK_NEAR_TARGETS) return;
-  r.left = first_half(r.n, r.n > FK_NEAR_POINTS ? FK_NEAR_POINTS : FK_NEAR_TARGETS);
-  select_indices(r.x + widest_coordinate(&r), r.d, r.index, r.n, r.left);
-  if (r.n > MANY)
-    fk_parallel_for(r.threads, 2, 1, order_halves, &r);
-  else
-    order_halves(&r, 0, 2, 0);
-}
 
 static int64_t *order_of(const double *x, int64_t n, int64_t d, bool ordered, int threads) {
   int64_t *index = malloc(sizeof *index * (size_t)n);
   if (!index) return NULL;
   for (int64_t i = 0; i < n; i++) index[i] = i;
-  if (ordered) order_run((struct run){.x = x, .d = d, .index = index, .n = n, .threads = threads});
+  const int64_t units[2] = {FK_NEAR_POINTS, FK_NEAR_TARGETS};
+  if (ordered) fk_order_points(x, d, units, threads, index, n);
   return index;
 }
 
@@ -168,7 +92,7 @@ static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
 
 /* A node has its left one after it, and then the nodes of that, two for each of its panels but one. */
 static int64_t right_of(int64_t node, int64_t first, int64_t middle) { return node + 2 * (middle - first); }
-static int64_t middle_of(int64_t first, int64_t end) { return first + first_half(end - first, 1); }
+static int64_t middle_of(int64_t first, int64_t end) { return first + fk_first_half(end - first, 1); }
 
 static double *fill_boxes(const struct search *s, int64_t node, int64_t first, int64_t end) {
   int64_t d = s->d;

@@ -14,7 +14,7 @@
 #include "../core/pool.h"
 #include "../core/scan.h"
 #include "../core/threads.h"
-#include "sweep.h"
+#include "near.h"
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum {
@@ -198,6 +198,7 @@ static int64_t split_size(int64_t d) {
 
 struct chunk {
   struct fk_packed points; /* the targets */
+  int64_t begin, width;    /* the first of them; those of a task */
   int64_t *self;           /* index of each target among the sources, or NULL */
   void *shift;             /* REAL, exponent taken off, or NULL */
   int64_t padded;          /* stride of the accumulators */
@@ -211,6 +212,14 @@ struct chunk {
 
 static int64_t accumulators(const struct fk_sweep *s, bool find_max) { return 1 + (find_max ? 0 : s->n_values); }
 
+/* The next tile of sources, `first` or after it, that is not known to be too far away. */
+static int64_t next_tile(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target, int64_t first,
+                         int64_t end) {
+  if (!s->near || first >= end) return first;
+  int64_t target = (chunk->begin + first_target) / FK_NEAR_BLOCK;
+  return FK_NEAR_BLOCK * fk_near_next(s->near, first / FK_NEAR_BLOCK, fk_pieces(end, FK_NEAR_BLOCK), target);
+}
+
 /* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
 static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target,
                      int64_t first_source, void *kernel, double *acc) {
@@ -222,16 +231,17 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   bool find_max = chunk->find_max;
 
   struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
-  tile.n_cols = (int)fk_padded(fk_smaller(targets->n - first_target, FK_TILE_COLS), panel);
+  int here = (int)fk_smaller(targets->n - first_target, chunk->width);
+  tile.n_cols = (int)fk_padded(here, panel);
   tile.cols = fk_packed_points_at(targets, mode, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
 
-  for (int64_t i = first_source; i < last; i += FK_TILE_ROWS) {
+  for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
     tile.n_rows = (int)fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step);
     fk_tile_rows_at(&tile, s, &chunk->sources, i);
-    int here = (int)fk_smaller(targets->n - first_target, FK_TILE_COLS);
+    if (s->near) fk_near_count(s->near, here, tile.n_rows);
     bool drop = self && fk_tile_meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);
 
@@ -273,17 +283,17 @@ static void run_tasks(void *data, int64_t first, int64_t end, int slot) {
   const struct splits *splits = data;
   const struct fk_sweep *s = splits->sweep;
   const struct chunk *chunk = splits->chunk;
-  int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS);
+  int64_t tiles = fk_pieces(chunk->points.n, chunk->width);
   int64_t size = accumulators(s, chunk->find_max) * chunk->padded;
   for (int64_t task = splits->from + first; task < splits->from + end; task++)
-    run_task(s, chunk, task % tiles * FK_TILE_COLS, chunk->first + task / tiles * chunk->split,
+    run_task(s, chunk, task % tiles * chunk->width, chunk->first + task / tiles * chunk->split,
              fk_scratch_at(&chunk->kernels, slot), chunk->partial + task / tiles * size);
 }
 
 /* The tiles of targets against the splits that are packed. */
 static enum fk_status run_splits(const struct fk_sweep *s, struct chunk *chunk, int64_t splits,
                                  struct fk_chunks *progress, struct fk_error *err) {
-  int64_t tiles = fk_pieces(chunk->points.n, FK_TILE_COLS), tasks = tiles * splits;
+  int64_t tiles = fk_pieces(chunk->points.n, chunk->width), tasks = tiles * splits;
   struct splits all = {s, chunk, 0};
   enum fk_status status = FK_STATUS_OK;
   for (int64_t to; all.from < tasks && !status; all.from = to) {
@@ -372,7 +382,8 @@ static enum fk_status chunk_init(const struct fk_sweep *s, int64_t m, bool shift
   size = fk_smaller(size < MIN_CHUNK ? MIN_CHUNK : size, m);
   chunk->padded = size = fk_padded(size, FK_TILE_COLS);
   chunk->split = split_size(d);
-  int64_t tiles = size / FK_TILE_COLS;
+  chunk->width = s->near ? FK_NEAR_BLOCK : FK_TILE_COLS;
+  int64_t tiles = size / chunk->width;
   int64_t group = fk_smaller(fk_pieces(TASKS, tiles), GROUP / (size * per_target + chunk->split * d));
   if (group < fk_pieces(MIN_TASKS, tiles)) group = fk_pieces(MIN_TASKS, tiles);
   chunk->group = fk_smaller(fk_pieces(n, chunk->split), group);
@@ -406,10 +417,11 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
 
   struct fk_chunks progress;
   fk_chunks_start(&progress, &s->opts->poll, s->threads,
-                  (double)fk_pieces(m, FK_TILE_COLS) * (double)fk_pieces(task->sources.n, chunk.split),
-                  (double)FK_TILE_COLS * (double)fk_smaller(chunk.split, task->sources.n));
+                  (double)fk_pieces(m, chunk.width) * (double)fk_pieces(task->sources.n, chunk.split),
+                  (double)chunk.width * (double)fk_smaller(chunk.split, task->sources.n));
   for (int64_t first = 0; first < m && !status; first += chunk.padded) {
     int64_t count = fk_smaller(chunk.padded, m - first);
+    chunk.begin = first;
     struct fk_picked picked = {targets, task->whitening, rows, first, count};
     status = fk_packed_fill(&chunk.points, &s->mode, &picked, s->threads, err);
     if (status) break;

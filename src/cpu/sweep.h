@@ -4,6 +4,8 @@
 
 #include "pack.h"
 
+struct fk_near;
+
 struct fk_sweep {
   const struct fk_task *task;
   const struct fk_opts *opts;
@@ -15,6 +17,7 @@ struct fk_sweep {
   double *value_scale;  /* n_values: sums are in units of it */
   bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
   const struct fk_packed *kept; /* all sources, of this mode; NULL: they are packed as they are used */
+  struct fk_near *near;         /* sources, and targets, are in its order; NULL: every pair is computed */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,
@@ -47,6 +50,10 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
                                 bool find_max, struct fk_error *err);
 /* All sources against each other, every pair once. */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
+
+/* All targets, or all sources against each other, without the pairs that are known not to matter: where that pays,
+ * else nothing is done. skipped: how many. */
+enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err);
 
 /* K'(W (K v + w)), the task's columns being v, without weights. */
 enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,

@@ -13,20 +13,21 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "sweep.h"
+#include "near.h"
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
 
-/* Small inputs are packed once. Large ones are packed block by block, for each pair anew: no second copy of
- * the points is held, and the blocks are long enough for that to cost little. */
+/* Small inputs, and those in blocks, are packed once. Large ones are packed block by block, for each pair anew: no
+ * second copy of the points is held, and the blocks are long enough for that to cost little. */
 static bool packed_at_once(const struct fk_sweep *s) {
-  return 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
+  return s->kept || 8.0 * (double)s->task->sources.n * (double)s->task->sources.d <= PACKED_BYTES;
 }
 
 /* Many pairs a round, and tasks of a few milliseconds. The size depends on the points' number and dimension
  * alone, as the order of the sums does. */
 static int64_t block_size(const struct fk_sweep *s) {
+  if (s->near) return s->near->sources->per_region * FK_NEAR_BLOCK;
   int64_t n = s->task->sources.n, size = fk_pieces(n, MANY_BLOCKS);
   int64_t repacked = fk_smaller(fk_pieces(n, ENOUGH_BLOCKS), LONG_BLOCK);
   if (!packed_at_once(s) && size < repacked) size = repacked;
@@ -68,11 +69,12 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
                            int64_t count) {
   const struct fk_task *task = s->task;
   int64_t n = task->sources.n;
+  const int64_t *order = s->near ? s->near->sources->order + first : NULL;
   double weight_scale = s->weight_scale;
-  for (int64_t i = 0; i < count; i++) task->mass[first + i] += part[i] * weight_scale;
+  for (int64_t i = 0; i < count; i++) task->mass[order ? order[i] : first + i] += part[i] * weight_scale;
   for (int64_t v = 0; v < s->n_values; v++) {
-    double scale = s->value_scale[v] * weight_scale, *out = task->sums + v * n + first;
-    for (int64_t i = 0; i < count; i++) out[i] += part[(1 + v) * ld + i] * scale;
+    double scale = s->value_scale[v] * weight_scale, *out = task->sums + v * n;
+    for (int64_t i = 0; i < count; i++) out[order ? order[i] : first + i] += part[(1 + v) * ld + i] * scale;
   }
 }
 
@@ -84,63 +86,92 @@ static enum fk_status get_block(const struct tournament *t, int64_t number, stru
   return packed_at_once(t->sweep) ? FK_STATUS_OK : fk_sources_pack(room, t->sweep, first, end, 1, err);
 }
 
-/* Rows of block a against columns of block b; where a == b every ordered pair is met, and only the column
- * sums are taken. */
+/* A pair of blocks, and where in it a tile's columns are. */
+struct pair {
+  const struct tournament *t;
+  const struct scratch *scratch;
+  const struct fk_sources *rows, *cols;
+  int64_t first, end; /* of the rows */
+  bool symmetric;     /* else every ordered pair is met, and only the column sums are taken */
+  int64_t j, n_cols;
+};
+
+static int64_t next_rows(const struct pair *p, int64_t i) {
+  struct fk_near *near = p->t->sweep->near;
+  if (!near || i >= p->end) return i;
+  return FK_NEAR_BLOCK *
+         fk_near_next(near, i / FK_NEAR_BLOCK, fk_pieces(p->end, FK_NEAR_BLOCK), p->j / FK_NEAR_BLOCK);
+}
+
+static void run_values(const struct pair *p, const struct fk_tile *tile, int64_t i) {
+  const struct fk_sweep *s = p->t->sweep;
+  struct fk_tile_values sums = {.n_rows = tile->n_rows, .n_cols = tile->n_cols, .kernel = tile->kernel};
+  sums.n_values = s->n_values;
+  sums.weight = s->weighted ? tile->row_weight : NULL;
+  sums.values = fk_values_at(s, p->rows, i);
+  sums.out = p->scratch->cols + FK_TILE_COLS;
+  sums.ld = FK_TILE_COLS;
+  s->mode.ops->col_values(&sums);
+  if (!p->symmetric) return;
+  sums.weight = s->weighted ? tile->col_weight : NULL;
+  sums.values = fk_values_at(s, p->cols, p->j);
+  sums.out = tile->row_mass + p->t->size;
+  sums.ld = p->t->size;
+  s->mode.ops->row_values(&sums);
+}
+
+/* All rows of a pair against one tile of its columns. */
+static void run_columns(const struct pair *p) {
+  const struct fk_sweep *s = p->t->sweep;
+  const struct fk_kernel_mode *mode = &s->mode;
+  const struct scratch *scratch = p->scratch;
+  int64_t j = p->j, self[FK_TILE_COLS];
+  bool values = s->n_values > 0, drop = !p->symmetric && s->task->exclude_self;
+  struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
+  memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
+  tile.n_cols = (int)fk_padded(p->n_cols, mode->ops->panel);
+  fk_tile_cols_at(&tile, s, p->cols, j);
+  for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
+  memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
+
+  for (int64_t i = p->first; (i = next_rows(p, i)) < p->end; i += FK_TILE_ROWS) {
+    tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, p->end - i), mode->ops->row_step);
+    tile.row_mass = scratch->rows + (i - p->first);
+    fk_tile_rows_at(&tile, s, p->rows, i);
+    if (s->near) fk_near_count(s->near, p->n_cols, tile.n_rows * (p->symmetric ? 2 : 1));
+    bool diagonal = drop && i < j + p->n_cols && j < i + FK_TILE_ROWS;
+    double unused[FK_TILE_COLS] = {0};
+    tile.col_mass = diagonal ? unused : scratch->cols;
+    mode->ops->sums(&tile, fk_sweep_flags(s, values || diagonal, p->symmetric));
+    if (diagonal) {
+      tile.col_mass = scratch->cols;
+      fk_tile_drop_self(s, &tile, i, self);
+    }
+    if (values) run_values(p, &tile, i);
+  }
+}
+
+/* Rows of block a against columns of block b. */
 static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b, struct scratch *scratch,
                                struct fk_error *err) {
   const struct fk_sweep *s = t->sweep;
-  const struct fk_kernel_mode *mode = &s->mode;
-  int64_t n = s->task->sources.n, size = t->size, a_end = fk_smaller(n, (a + 1) * size),
-          b_end = fk_smaller(n, (b + 1) * size);
-  int panel = mode->ops->panel, step = mode->ops->row_step;
-  bool values = s->n_values > 0, symmetric = a != b, drop = a == b && s->task->exclude_self;
-
-  const struct fk_sources *rows, *cols;
-  enum fk_status status = get_block(t, a, &scratch->a, &rows, err);
-  cols = rows;
-  if (!status && symmetric) status = get_block(t, b, &scratch->b, &cols, err);
+  int64_t n = s->task->sources.n, size = t->size, end = fk_smaller(n, (b + 1) * size);
+  int64_t width = s->near ? FK_NEAR_BLOCK : FK_TILE_COLS;
+  struct pair p = {.t = t, .scratch = scratch, .first = a * size, .end = fk_smaller(n, (a + 1) * size)};
+  p.symmetric = a != b;
+  if (s->near && !fk_near_regions(s->near, a, b)) return FK_STATUS_OK;
+  enum fk_status status = get_block(t, a, &scratch->a, &p.rows, err);
+  p.cols = p.rows;
+  if (!status && p.symmetric) status = get_block(t, b, &scratch->b, &p.cols, err);
   if (status) return status;
 
-  struct fk_tile tile = {.d = s->task->sources.d, .kernel = scratch->kernel};
-  memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
-  if (symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
-  for (int64_t j = b * size; j < b_end; j += FK_TILE_COLS) {
-    int64_t here = fk_smaller(FK_TILE_COLS, b_end - j), self[FK_TILE_COLS];
-    tile.n_cols = (int)fk_padded(here, panel);
-    fk_tile_cols_at(&tile, s, cols, j);
-    for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
-    memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
-
-    for (int64_t i = a * size; i < a_end; i += FK_TILE_ROWS) {
-      tile.n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, a_end - i), step);
-      tile.row_mass = scratch->rows + (i - a * size);
-      fk_tile_rows_at(&tile, s, rows, i);
-      bool diagonal = drop && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS;
-      double unused[FK_TILE_COLS] = {0};
-      tile.col_mass = diagonal ? unused : scratch->cols;
-      mode->ops->sums(&tile, fk_sweep_flags(s, values || diagonal, symmetric));
-      if (diagonal) {
-        tile.col_mass = scratch->cols;
-        fk_tile_drop_self(s, &tile, i, self);
-      }
-      if (!values) continue;
-      struct fk_tile_values sums = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = tile.kernel};
-      sums.n_values = s->n_values;
-      sums.weight = s->weighted ? tile.row_weight : NULL;
-      sums.values = fk_values_at(s, rows, i);
-      sums.out = scratch->cols + FK_TILE_COLS;
-      sums.ld = FK_TILE_COLS;
-      mode->ops->col_values(&sums);
-      if (!symmetric) continue;
-      sums.weight = s->weighted ? tile.col_weight : NULL;
-      sums.values = fk_values_at(s, cols, j);
-      sums.out = tile.row_mass + size;
-      sums.ld = size;
-      mode->ops->row_values(&sums);
-    }
-    add_to_results(s, scratch->cols, FK_TILE_COLS, j, here);
+  if (p.symmetric) memset(scratch->rows, 0, sizeof(double) * (size_t)(size * (1 + s->n_values)));
+  for (p.j = b * size; p.j < end; p.j += width) {
+    p.n_cols = fk_smaller(width, end - p.j);
+    run_columns(&p);
+    add_to_results(s, scratch->cols, FK_TILE_COLS, p.j, p.n_cols);
   }
-  if (symmetric) add_to_results(s, scratch->rows, size, a * size, a_end - a * size);
+  if (p.symmetric) add_to_results(s, scratch->rows, size, p.first, p.end - p.first);
   return FK_STATUS_OK;
 }
 

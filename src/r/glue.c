@@ -158,8 +158,9 @@ SEXP r_matrix(int64_t rows, int64_t columns, SEXP names) {
 /* Of all stats, made once. */
 static SEXP stats_names(void) {
   static const char *const names[] = {
-      "backend", "device",  "engine",         "method",    "precision",    "isa",       "reason",  "reason_engine",
-      "pairs",   "seconds", "device_seconds", "tail_rows", "tol_achieved", "tol_bound", "threads", "devices",
+      "backend",      "device",        "engine",  "method",  "precision",      "isa",
+      "reason",       "reason_engine", "pairs",   "seconds", "device_seconds", "tail_rows",
+      "tol_achieved", "tol_bound",     "skipped", "threads", "devices",
   };
   enum { N = sizeof names / sizeof *names };
   static SEXP kept;
@@ -173,10 +174,11 @@ static SEXP stats_names(void) {
 }
 
 SEXP r_stats(const struct fk_stats *s) {
-  enum { STRINGS = 8, NUMBERS = 6 };
+  enum { STRINGS = 8, NUMBERS = 7 };
   const char *strings[STRINGS] = {s->backend,   s->device, s->engine, s->method,
                                   s->precision, s->isa,    s->reason, s->reason_engine};
-  double numbers[NUMBERS] = {s->pairs, s->seconds, s->device_seconds, s->tail_rows, s->tol_achieved, s->tol_bound};
+  double numbers[NUMBERS] = {s->pairs,        s->seconds,   s->device_seconds, s->tail_rows,
+                             s->tol_achieved, s->tol_bound, s->skipped};
   SEXP names = stats_names(), list = PROTECT(Rf_allocVector(VECSXP, Rf_xlength(names))), devices;
   Rf_setAttrib(list, R_NamesSymbol, names);
   for (int i = 0; i < STRINGS; i++) SET_VECTOR_ELT(list, i, Rf_mkString(strings[i]));

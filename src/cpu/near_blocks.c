@@ -1,0 +1,140 @@
+#include "near_blocks.h"
+
+#include <stdlib.h>
+
+#include "../core/count.h"
+#include "../core/pool.h"
+#include "../core/threads.h"
+#include "order.h"
+
+/* As the blocks of symmetric.c, where regions are what a task takes; its widths are multiples of tiles. */
+enum { MANY_REGIONS = 128, LARGEST_REGION = 2112 };
+
+static int64_t region_size(int64_t n) {
+  return fk_smaller(fk_padded(fk_pieces(n, MANY_REGIONS), FK_TILE_COLS), LARGEST_REGION);
+}
+
+void fk_near_blocks_free(void *blocks) {
+  struct fk_near_blocks *b = blocks;
+  if (!b) return;
+  fk_packed_free(&b->points);
+  free(b->order);
+  free(b->boxes);
+  free(b);
+}
+
+double fk_near_blocks_bytes(const struct fk_near_blocks *b) {
+  unsigned parts = fk_mode_is_gram(&b->mode) ? FK_PACKED_CONSTANT : 0;
+  return fk_packed_bytes(&b->mode, b->n, b->d, parts) + 8.0 * (double)b->n +
+         16.0 * (double)b->d * (double)(b->blocks + b->regions);
+}
+
+/* ---- order ------------------------------------------------------------------------------------ */
+
+struct rows {
+  const struct fk_picked *points;
+  double *u; /* whitened, [point][coordinate] */
+  struct fk_scratch blocks;
+};
+
+static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
+  const struct rows *rows = data;
+  const struct fk_picked *points = rows->points;
+  double *u = fk_scratch_at(&rows->blocks, slot);
+  int64_t d = points->x->d;
+  for (int64_t from = first * FK_BLOCK; from < fk_smaller(end * FK_BLOCK, points->count); from += FK_BLOCK) {
+    int64_t count = fk_smaller(points->count - from, FK_BLOCK);
+    fk_whiten(points->whitening, points->x, points->rows, points->first + from, count, u, FK_BLOCK,
+              u + d * FK_BLOCK);
+    for (int64_t r = 0; r < count; r++)
+      for (int64_t k = 0; k < d; k++) rows->u[(from + r) * d + k] = u[k * FK_BLOCK + r];
+  }
+}
+
+static enum fk_status find_order(struct fk_near_blocks *b, const struct fk_picked *points, int threads,
+                                 struct fk_error *err) {
+  int64_t d = b->d, units[2] = {b->per_region * FK_NEAR_BLOCK, FK_NEAR_BLOCK};
+  struct rows rows = {.points = points, .u = malloc(sizeof(double) * (size_t)(b->n * d))};
+  enum fk_status status = FK_STATUS_OK;
+  b->order = malloc(sizeof *b->order * (size_t)b->n);
+  if (!rows.u || !b->order || !fk_scratch_init(&rows.blocks, threads, 2 * sizeof(double) * FK_BLOCK * (size_t)d)) {
+    status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order",
+                     8e-6 * (double)b->n * (double)(d + 1));
+  } else {
+    for (int64_t i = 0; i < b->n; i++) b->order[i] = i;
+    fk_parallel_for(threads, fk_pieces(b->n, FK_BLOCK), 8, whiten_rows, &rows);
+    fk_order_points(rows.u, d, units, threads, b->order, b->n);
+    for (int64_t i = 0; i < b->n && points->rows; i++) b->order[i] = points->rows[points->first + b->order[i]];
+  }
+  fk_scratch_free(&rows.blocks);
+  free(rows.u);
+  return status;
+}
+
+/* ---- boxes ------------------------------------------------------------------------------------ */
+
+static void extend(double *box, int64_t d, const double *low, const double *high) {
+  for (int64_t k = 0; k < d; k++) {
+    box[k] = low[k] < box[k] ? low[k] : box[k];
+    box[d + k] = high[k] > box[d + k] ? high[k] : box[d + k];
+  }
+}
+
+static void fill_block(const struct fk_near_blocks *b, int64_t block) {
+  const struct fk_kernel_mode *mode = &b->mode;
+  int64_t d = b->d, first = block * FK_NEAR_BLOCK;
+  int panel = mode->ops->panel, count = fk_near_points(b, block);
+  double *box = b->boxes + 2 * d * block;
+  for (int64_t k = 0; k < d; k++)
+    for (int i = 0; i < count; i++) {
+      int64_t panel_at = (first + i) / panel;
+      double at = fk_real_get(mode, b->points.points, (panel_at * d + k) * panel + (first + i) % panel);
+      box[k] = i == 0 || at < box[k] ? at : box[k];
+      box[d + k] = i == 0 || at > box[d + k] ? at : box[d + k];
+    }
+}
+
+static void fill_regions(void *data, int64_t first, int64_t end, int slot) {
+  const struct fk_near_blocks *b = data;
+  int64_t d = b->d;
+  (void)slot;
+  for (int64_t region = first; region < end; region++) {
+    double *box = b->regions_boxes + 2 * d * region;
+    int64_t block = region * b->per_region, last = fk_smaller(b->blocks, block + b->per_region);
+    for (int64_t from = block; block < last; block++) {
+      const double *own = fk_near_box(b, block);
+      fill_block(b, block);
+      for (int64_t k = 0; k < 2 * d && block == from; k++) box[k] = own[k];
+      extend(box, d, own, own + d);
+    }
+  }
+}
+
+enum fk_status fk_near_blocks_create(const struct fk_picked *points, const struct fk_kernel_mode *mode,
+                                     int threads, struct fk_near_blocks **blocks, struct fk_error *err) {
+  struct fk_near_blocks *b = calloc(1, sizeof *b);
+  *blocks = b;
+  if (!b) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  b->mode = *mode;
+  b->n = points->count;
+  b->d = points->x->d;
+  b->blocks = fk_pieces(b->n, FK_NEAR_BLOCK);
+  b->per_region = region_size(b->n) / FK_NEAR_BLOCK;
+  b->regions = fk_pieces(b->blocks, b->per_region);
+  b->boxes = malloc(2 * sizeof(double) * (size_t)(b->d * (b->blocks + b->regions)));
+  b->regions_boxes = b->boxes + 2 * b->d * b->blocks;
+  enum fk_status status = FK_STATUS_OK;
+  if (!b->boxes) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for blocks of points");
+  if (!status) status = find_order(b, points, threads, err);
+  struct fk_picked ordered = {points->x, points->whitening, b->order, 0, b->n};
+  unsigned parts = fk_mode_is_gram(mode) ? FK_PACKED_CONSTANT : 0;
+  if (!status) status = fk_packed_init(&b->points, mode, b->n, b->d, parts, err);
+  if (!status) status = fk_packed_fill(&b->points, mode, &ordered, threads, err);
+  if (!status) {
+    fk_parallel_for(threads, b->regions, 1, fill_regions, b);
+  } else {
+    fk_near_blocks_free(b);
+    *blocks = NULL;
+  }
+  return status;
+}

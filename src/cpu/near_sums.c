@@ -1,0 +1,195 @@
+/* Sums over what is near: when they pay, and how. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/costs.h"
+#include "../core/count.h"
+#include "../core/kept.h"
+#include "../core/pool.h"
+#include "../core/scan.h"
+#include "near.h"
+
+/* ---- do they pay ------------------------------------------------------------------------------ */
+
+/* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
+static bool is_wish(const char *what) {
+  const char *wish = getenv("FLASHKERNEL_NEAR");
+  return wish && strcmp(wish, what) == 0;
+}
+
+static bool decays(const struct fk_sweep *s) {
+  return s->mode.form.type == FK_FORM_GAUSSIAN || s->mode.form.type == FK_FORM_ROOT;
+}
+
+/* Of one side, whitened: u[k * width + i]. */
+struct sample {
+  int64_t count, width;
+  double *u;
+};
+
+static bool sample_init(struct sample *a, const struct fk_sweep *s, const struct fk_matrix *x, int64_t most) {
+  a->count = fk_smaller(x->n, most);
+  a->width = fk_padded(a->count, FK_BLOCK);
+  double *raw = malloc(sizeof(double) * (size_t)(3 * a->width * x->d));
+  a->u = raw ? raw + a->width * x->d : NULL;
+  if (!raw) return false;
+  fk_thin_out(x, a->count, raw);
+  struct fk_matrix picked = fk_doubles(raw, a->count, x->d);
+  fk_whiten(s->task->whitening, &picked, NULL, 0, a->count, a->u, a->width, a->u + a->width * x->d);
+  return true;
+}
+
+static void sample_free(struct sample *a, int64_t d) { free(a->u ? a->u - a->width * d : NULL); }
+
+/* The share of pairs that single points would need, of a sample of both sides. */
+static double sampled_share(const struct fk_sweep *s) {
+  enum { SOURCES = 5 * FK_BLOCK, TARGETS = FK_BLOCK };
+  const struct fk_matrix *sources = &s->task->sources;
+  struct sample x = {.u = NULL}, y = {.u = NULL};
+  bool coordinates = s->task->values == FK_VALUES_COORDINATES;
+  double reach2 =
+      fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
+  int64_t d = sources->d, near = 0;
+  bool done = sample_init(&x, s, sources, SOURCES) && sample_init(&y, s, fk_task_targets(s->task), TARGETS);
+  for (int64_t j = 0; j < y.count && done; j++) {
+    double square[SOURCES] = {0};
+    for (int64_t k = 0; k < d; k++)
+      for (int64_t i = 0; i < x.count; i++) {
+        double gap = x.u[k * x.width + i] - y.u[k * y.width + j];
+        square[i] += gap * gap;
+      }
+    for (int64_t i = 0; i < x.count; i++) near += !(square[i] > reach2);
+  }
+  double share = done ? (double)near / ((double)x.count * (double)y.count) : 1;
+  sample_free(&x, d);
+  sample_free(&y, d);
+  return share;
+}
+
+/* A pair of points at themselves is half the work, beside which putting them in order counts twice. */
+static bool may_pay(const struct fk_sweep *s) {
+  const struct fk_near_costs *c = &fk_costs.near;
+  double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
+  double points = fmin(n, m) * (s->task->targets.data ? 2 : 1);
+  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points);
+  if (!decays(s) || points == 0 || is_wish("never")) return false;
+  return is_wish("always") || (n * m >= c->pairs && sampled_share(s) <= most);
+}
+
+static bool pays(const struct fk_near *near) {
+  double share = fk_near_share(near);
+  return is_wish("always") || share <= fk_costs.near.share;
+}
+
+/* ---- sources in the order of their blocks ----------------------------------------------------- */
+
+static bool is_of_mode(const struct fk_near_blocks *blocks, const struct fk_kernel_mode *mode) {
+  return blocks->mode.single == mode->single && blocks->mode.difference == mode->difference &&
+         blocks->mode.scale == mode->scale;
+}
+
+/* Those of an operator that stays are kept, if there is room: then it is the `owner`. */
+static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_blocks **blocks,
+                                  struct fk_operator **owner, struct fk_error *err) {
+  const struct fk_task *task = s->task;
+  const struct fk_picked all = {&task->sources, task->whitening, NULL, 0, task->sources.n};
+  *owner = fk_task_keeper(task);
+  *blocks = *owner ? fk_kept_use(*owner, FK_KEEPER_BLOCKS) : NULL;
+  if (*blocks && is_of_mode(*blocks, &s->mode)) return FK_STATUS_OK;
+  if (*owner) fk_kept_drop(*owner, FK_KEEPER_BLOCKS);
+  enum fk_status status = fk_near_blocks_create(&all, &s->mode, s->threads, blocks, err);
+  double bytes = status ? INFINITY : fk_near_blocks_bytes(*blocks);
+  struct fk_kept what = {.state = *blocks, .free = fk_near_blocks_free, .bytes = bytes};
+  if (*owner && (bytes > fk_kept_limit(s->opts) || !fk_keep(*owner, FK_KEEPER_BLOCKS, what, s->opts)))
+    *owner = NULL;
+  return status;
+}
+
+/* The same sums of the sources in another order. */
+struct ordered {
+  struct fk_task task;
+  struct fk_sweep sweep;
+  double *weights, *columns;
+};
+
+static void put_in_order(const double *from, const int64_t *order, int64_t n, bool absolute, double *to) {
+  for (int64_t i = 0; i < n; i++) to[i] = absolute ? fabs(from[order[i]]) : from[order[i]];
+}
+
+static void close_ordered(struct ordered *o) {
+  fk_sweep_free(&o->sweep);
+  free(o->weights);
+  free(o->columns);
+}
+
+static enum fk_status open_ordered(const struct fk_sweep *s, const struct fk_near_blocks *x, bool absolute,
+                                   struct ordered *o, struct fk_error *err) {
+  int64_t n = x->n, columns = s->task->values == FK_VALUES_COLUMNS ? s->task->n_columns : 0;
+  *o = (struct ordered){.task = *s->task};
+  if (o->task.weights) o->weights = malloc(sizeof(double) * (size_t)n);
+  if (columns) o->columns = malloc(sizeof(double) * (size_t)(n * columns));
+  if ((o->task.weights && !o->weights) || (columns && !o->columns)) {
+    close_ordered(o);
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the weights in spatial order",
+                   8e-6 * (double)n * (double)(columns + 1));
+  }
+  if (o->weights) put_in_order(s->task->weights, x->order, n, absolute, o->weights);
+  for (int64_t v = 0; v < columns; v++)
+    put_in_order(s->task->columns + v * n, x->order, n, absolute, o->columns + v * n);
+  o->task.weights = o->weights;
+  o->task.columns = o->columns;
+  enum fk_status status = fk_sweep_init(&o->sweep, &o->task, s->opts, &s->mode, false, s->threads, err);
+  o->sweep.kept = &x->points;
+  if (status) close_ordered(o);
+  return status;
+}
+
+static enum fk_status find_near(const struct fk_sweep *s, const struct fk_near_blocks *x,
+                                const struct fk_near_blocks *y, struct fk_near *near, struct fk_error *err) {
+  struct ordered sizes;
+  enum fk_status status = open_ordered(s, x, true, &sizes, err);
+  if (status) return status;
+  near->sources = x;
+  status = fk_near_init(near, &sizes.sweep, y, s->task->exclude_self, err);
+  close_ordered(&sizes);
+  return status;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------- */
+
+static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near *near, struct fk_error *err) {
+  const struct fk_near_blocks *y = near->targets;
+  struct ordered o;
+  enum fk_status status = open_ordered(s, near->sources, false, &o, err);
+  if (status) return status;
+  o.sweep.near = near;
+  status = near->same ? fk_sweep_symmetric(&o.sweep, err)
+                      : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
+  close_ordered(&o);
+  return status;
+}
+
+enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err) {
+  const struct fk_task *task = s->task;
+  const struct fk_matrix *targets = &task->targets;
+  const struct fk_picked all = {targets, task->whitening, NULL, 0, targets->n};
+  struct fk_near_blocks *x = NULL, *y = NULL;
+  struct fk_operator *owner = NULL;
+  struct fk_near near = {.reach2 = NULL};
+  *done = false;
+  if (!may_pay(s)) return FK_STATUS_OK;
+  enum fk_status status = find_blocks(s, &x, &owner, err);
+  if (!status && targets->data) status = fk_near_blocks_create(&all, &s->mode, s->threads, &y, err);
+  if (!status) status = find_near(s, x, y ? y : x, &near, err);
+  if (!status && pays(&near)) {
+    status = sum_near(s, &near, err);
+    *done = true;
+    double n = (double)task->sources.n, pairs = n * (double)fk_n_targets(task);
+    *skipped = fmax(0, pairs - (double)near.computed);
+  }
+  fk_near_free(&near);
+  fk_near_blocks_free(y);
+  if (!owner) fk_near_blocks_free(x);
+  return status;
+}
