@@ -10,15 +10,17 @@ enum { EXP2_PARTS = 32, EXP2_SHIFT = 15 /* of a part in the high word */, EXP2_L
 /* Adding it rounds to a multiple n / 32, with n in the low word. */
 #define EXP2_MAGIC 0x1.8p47
 
-/* By all threads of a block. Entry j is 2^(j / 32), its high word less j << 15: with n << 15 added, where
- * n = 32 k + j, it is 2^(n / 32). */
-static __device__ __forceinline__ void exp2_fill(double *table) {
+/* The table, by all threads of a block. Entry j is 2^(j / 32), its high word less j << 15: with n << 15 added,
+ * where n = 32 k + j, it is 2^(n / 32). */
+static __device__ __forceinline__ const double *exp2_table() {
+  __shared__ double table[EXP2_PARTS];
   int j = threadIdx.x;
   if (j < EXP2_PARTS) {
     double power = exp2((double)j / EXP2_PARTS);
     table[j] = __hiloint2double(__double2hiint(power) - (j << EXP2_SHIFT), __double2loint(power));
   }
   __syncthreads();
+  return table;
 }
 
 /* 2^(t + base), where magic is EXP2_MAGIC + base, base a multiple of 1/32 and both above -2^25; 0 below

@@ -171,9 +171,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS)
     tile_kernel(const struct tile a, const struct half_tile h) {
   const int64_t first = (int64_t)blockIdx.y * ROWS;
   const int rows = (int)(a.n_rows - first < ROWS ? a.n_rows - first : ROWS);
-  __shared__ double powers[SOURCE == HALVES ? 1 : EXP2_PARTS];
+  const double *powers = SOURCE == HALVES ? NULL : exp2_table();
   double sum[ROWS] = {};
-  if (SOURCE != HALVES) exp2_fill(powers);
   for (int64_t begin = (int64_t)blockIdx.x * NARROW_THREADS; begin < a.ld; begin += gridDim.x * NARROW_THREADS) {
     const int64_t column = begin + threadIdx.x;
     const bool inside = column < a.n_columns;

@@ -33,7 +33,7 @@ template <int TILES, bool GENERAL>
 struct dmma_shape {
   static const int slice = SLICE * COLS * 8, row_slice = SLICE * ROWS * 8;
   static const int apart = COLS + 8, numbers = (GENERAL ? 2 : 1) * COLS + 8 * TILES * apart;
-  static const int before_rows = EXP2_PARTS + 2 * (slice + numbers);
+  static const int before_rows = 2 * (slice + numbers);
 };
 
 template <int TILES, bool GENERAL>
@@ -44,6 +44,7 @@ struct dmma_block {
   const struct dmma_values part;
   const bool stay;
   double *shared;
+  const double *powers;
   int lane, warp, g, t;
   int64_t row0;                                                  /* of the block */
   double magic[2], norm[2], mass[2], sums[TILES ? TILES : 1][4]; /* of the rows g and g + 8 */
@@ -56,14 +57,12 @@ struct dmma_block {
     g = lane / 4;
     t = lane % 4;
     row0 = a.first_row + (int64_t)blockIdx.x * ROWS;
-    exp2_fill(shared);
+    powers = exp2_table();
   }
 
   /* ---- shared memory ---- */
 
-  __device__ __forceinline__ double *columns(int stage) const {
-    return shared + EXP2_PARTS + stage * shape::slice;
-  }
+  __device__ __forceinline__ double *columns(int stage) const { return shared + stage * shape::slice; }
   __device__ __forceinline__ double *offsets(int stage) const { return columns(2) + stage * shape::numbers; }
   __device__ __forceinline__ double *weights(int stage) const { return offsets(stage) + COLS; }
   __device__ __forceinline__ double *values(int stage) const { return offsets(stage) + (GENERAL ? 2 : 1) * COLS; }
@@ -143,7 +142,7 @@ struct dmma_block {
   __device__ __forceinline__ void to_kernels(double (&e)[4], const double *weight, int64_t own) const {
 #pragma unroll
     for (int q = 0; q < 4; q++) {
-      double kernel = exp2_above(shared, e[q], magic[q / 2]);
+      double kernel = exp2_above(powers, e[q], magic[q / 2]);
       if (GENERAL) {
         double s = e[q] + norm[q / 2];
         kernel *= a.factor[0] + s * (a.factor[1] + s * a.factor[2]);
@@ -235,7 +234,7 @@ static cudaError_t launch_part(const struct fk_dmma_task *a, struct dmma_values 
   cudaError_t code = cudaGetDevice(&device);
   if (code == cudaSuccess) code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (code != cudaSuccess) return code;
-  const bool stay = a->rows.k <= 2 * SLICE || all <= (size_t)most;
+  const bool stay = a->rows.k <= 2 * SLICE || all + sizeof(double) * EXP2_PARTS <= (size_t)most;
   const size_t bytes = stay ? all : least + sizeof(double) * 2 * shape::row_slice;
   code =
       cudaFuncSetAttribute(dmma_kernel<TILES, GENERAL>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);

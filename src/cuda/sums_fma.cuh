@@ -23,7 +23,9 @@ __device__ __forceinline__ double exp2_of<double>(const double *powers, double t
   return exp2_any(powers, t);
 }
 template <typename T>
-static constexpr int exp2_parts = sizeof(T) == sizeof(double) ? EXP2_PARTS : 1;
+__device__ __forceinline__ const double *powers_for() {
+  return sizeof(T) == sizeof(double) ? exp2_table() : NULL;
+}
 
 /* The column whose source the row is. */
 template <typename T>
@@ -143,13 +145,11 @@ template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0), step = a.short_sums ? SHORT : NARROW_COLS;
   __shared__ T tile[D + 1][NARROW_COLS], exponents[is_shifted<T, CODE> ? NARROW_COLS : 1];
-  __shared__ double powers[exp2_parts<T>];
+  const double *powers = powers_for<T>();
   T row[R][D], sum[R][W];
   double total[R][W], shift[R];
-  int64_t own[R];
-  if (sizeof(T) == sizeof(double)) exp2_fill(powers);
+  int64_t own[R], end_row = a.first_row + a.rows_here;
   int64_t first = a.first_row + (int64_t)blockIdx.x * NARROW_THREADS * R + threadIdx.x;
-  int64_t end_row = a.first_row + a.rows_here;
   for (int r = 0; r < R; r++) {
     int64_t i = first + r * NARROW_THREADS;
     for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
@@ -332,11 +332,10 @@ template <typename T, int V, enum kernel_code CODE>
 static __global__ void __launch_bounds__(SIDE *SIDE)
     wide_kernel(const struct fk_fma_task<T> a, const struct wide_values values) {
   extern __shared__ double shared[];
-  __shared__ double powers[exp2_parts<T>];
   struct wide_memory<T, V> &m = *(struct wide_memory<T, V> *)shared;
   const int G = V ? V / SIDE : 1, depth = wide_shape<T>::depth;
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
-  if (sizeof(T) == sizeof(double)) exp2_fill(powers);
+  const double *powers = powers_for<T>();
   int64_t row0 = a.first_row + (int64_t)blockIdx.x * TILE, end_row = a.first_row + a.rows_here;
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
