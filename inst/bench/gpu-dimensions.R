@@ -6,7 +6,8 @@
 # gpu-common.R); no program with this arithmetic passes it, and the units overlap only in part.
 # Single precision: one exponential, three products of fp16 halves (hi hi + hi lo + lo hi), and two more (hi, lo of
 # the values) for a score, padded to the tensor cores' 16 and 8.
-# Double precision: a polynomial of degree 10 on the FMA units, and the products on the tensor cores (d > 4).
+# Double precision: 2^t is nine instructions (exp2.cuh) on the FMA units. Tensor cores (d > 4, products padded to 8) do
+# a product in half the time, but share those units: their times add up.
 #
 # The bandwidth keeps most pairs within a few kernel standard deviations, at any d: nothing may be left out for
 # being far away, and no row has to be summed again for underflow ("tail rows").
@@ -23,9 +24,9 @@ bounds <- function(d, task, precision) {
   sums <- if (task == "score") 1 + d else 1
   score <- task == "score"
   if (precision == "double") {
-    products <- 2 * d + if (score) 2 * (1 + d) else 0 # flop; a multiply-add is two
-    if (d <= 4) return(c(fp64 = H200[["fp64"]] / (2 * (2 * d + 10 + sums))))
-    return(c(fp64 = H200[["fp64"]] / (2 * (10 + 1)), `fp64 tensor` = H200[["fp64_tensor"]] / products))
+    products <- padded(d, 8) * if (score) 2 else 1
+    each <- if (d <= 4) 2 * d + 9 + sums else products / 2 + 9 + 1 # instructions of two flop
+    return(c(fp64 = H200[["fp64"]] / (2 * each)))
   }
   exponentials <- H200[["exponentials"]]
   products <- 3 * 2 * padded(d, 16) + if (score) 2 * 2 * padded(1 + d, 8) else 0

@@ -46,6 +46,7 @@ struct fk_exact_cuda_costs {
   double host;                                 /* bytes a second */
   double f64, f32;                             /* multiply-adds a second */
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
+  double tensor_f64, gaussian_f64;             /* the same of products in double on tensor cores */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
   double mma_wide;        /* of wide points, without wgmma: operations a second, 8 a pair and dimension */

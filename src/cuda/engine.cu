@@ -1,7 +1,7 @@
 /* The exact engine on NVIDIA GPUs. Targets are taken in chunks that fit the device, and for each chunk all
- * sources, in chunks if they must be. The method goes by the precision and by how far the sources reach: tensor
- * cores, FP32 or FP64. Rows that underflow or lie outside a method's range are done again in FP64. Twin of
- * cpu/exact_cpu.c.
+ * sources, in chunks if they must be. The method goes by the precision and by how far the sources reach: halves
+ * on tensor cores, FP32, or FP64 on tensor cores or without them. Rows that underflow or lie outside a method's
+ * range are done again in FP64 by differences. Twin of cpu/exact_cpu.c.
  */
 #include <math.h>
 #include <stdio.h>
@@ -351,7 +351,7 @@ static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_conte
 
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
-  const char *methods[] = {"difference", "difference", "mma", "wgmma"};
+  const char *methods[] = {"difference", "difference", "mma", "wgmma", "dmma"};
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
@@ -365,9 +365,10 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);
-  bool radial = fk_kernel_is_radial(&task->kernel);
+  bool radial = fk_kernel_is_radial(&task->kernel),
+       in_double = shared->method == FK_METHOD_DOUBLE || shared->method == FK_METHOD_DMMA;
   fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",
-                   shared->method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));
+                   in_double ? "double" : precision_name(opts->precision));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += shared->tail_rows[i];
   stats->pairs += (double)n * (double)fk_n_targets(task);
   return FK_STATUS_OK;
@@ -431,7 +432,9 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   double d = work->d, v = work->n_values,
          bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
   bool in_double = opts->precision == FK_PRECISION_DOUBLE || !fk_kernel_is_radial(&work->kernel);
-  double each = in_double                               ? (2 * d + v + c->kernel_f64) / c->f64
+  bool products = fk_kernel_is_gaussian(&work->kernel) && d > fk_costs.limits.difference_dimension;
+  double each = in_double && products                   ? (d + v + c->gaussian_f64) / c->tensor_f64
+                : in_double                             ? (2 * d + v + c->kernel_f64) / c->f64
                 : !fk_kernel_is_gaussian(&work->kernel) ? (2 * d + v + c->kernel_f32) / c->f32
                                                         : fmax(1, (d + v) / c->tensor_width) / c->tensor;
   return c->start + bytes / c->host + work->n * work->m * each;

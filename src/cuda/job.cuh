@@ -61,6 +61,7 @@ struct fk_cuda_job {
   struct fk_tensor_task tensor;
   struct fk_fma_task<float> f32;
   struct fk_fma_task<double> f64;
+  struct fk_dmma_task dmma;
   double *undo;
 };
 void fk_job_free(struct fk_cuda_job *job);

@@ -61,8 +61,8 @@ static __device__ double exponent_of_product(const struct tile &a, int64_t colum
 }
 
 template <enum kernel_code CODE>
-static __device__ __forceinline__ double kernel_at(const struct tile &a, double exponent) {
-  return kernel_of<double, CODE>(a.form, CODE == PRODUCT ? exponent : exponent * a.scale2, 0.0);
+static __device__ __forceinline__ double kernel_at(const struct tile &a, const double *powers, double exponent) {
+  return kernel_of<double, CODE>(a.form, powers, CODE == PRODUCT ? exponent : exponent * a.scale2, 0.0);
 }
 
 /* -|x - y|^2/2 */
@@ -100,14 +100,15 @@ static __device__ __forceinline__ void kernels_of_halves(const struct tile &a, c
       float t = (high[i] - both) + (low[i] - (x.y + y.y));
       /* the root of a short distance would show the error */
       if (CODE == ROOT && !(-t > both / 1024)) t = exponent_of_halves(h, column, row);
-      kernel[r0 + i] = kernel_of<float, CODE>(h.form, fminf(t, 0) * h.scale2, 0);
+      kernel[r0 + i] = kernel_of<float, CODE>(h.form, NULL, fminf(t, 0) * h.scale2, 0);
     }
   }
 }
 
 template <enum kernel_code CODE>
-static __device__ __forceinline__ void kernels_of_products(const struct tile &a, int64_t column, int64_t first,
-                                                           int rows, double (&kernel)[ROWS]) {
+static __device__ __forceinline__ void kernels_of_products(const struct tile &a, const double *powers,
+                                                           int64_t column, int64_t first, int rows,
+                                                           double (&kernel)[ROWS]) {
 #pragma unroll
   for (int r0 = 0; r0 < ROWS; r0 += AT_ONCE) {
 #pragma unroll
@@ -116,14 +117,15 @@ static __device__ __forceinline__ void kernels_of_products(const struct tile &a,
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
       kernel[r0 + i] = kernel_at<CODE>(
-          a, exponent_of_product<CODE>(a, column, first + (r0 + i < rows ? r0 + i : 0), kernel[r0 + i]));
+          a, powers, exponent_of_product<CODE>(a, column, first + (r0 + i < rows ? r0 + i : 0), kernel[r0 + i]));
   }
 }
 
 /* All threads of the block, also those beyond the columns. */
 template <enum kernel_code CODE>
-static __device__ __forceinline__ void kernels_of_differences(const struct tile &a, int64_t column, int64_t first,
-                                                              int rows, double (&kernel)[ROWS]) {
+static __device__ __forceinline__ void kernels_of_differences(const struct tile &a, const double *powers,
+                                                              int64_t column, int64_t first, int rows,
+                                                              double (&kernel)[ROWS]) {
   __shared__ double y[DEPTH][ROWS];
 #pragma unroll
   for (int r = 0; r < ROWS; r++) kernel[r] = 0;
@@ -142,7 +144,7 @@ static __device__ __forceinline__ void kernels_of_differences(const struct tile 
     }
   }
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) kernel[r] = kernel_at<CODE>(a, kernel[r]);
+  for (int r = 0; r < ROWS; r++) kernel[r] = kernel_at<CODE>(a, powers, kernel[r]);
 }
 
 /* ---- a tile ----------------------------------------------------------------------------------- */
@@ -169,15 +171,16 @@ static __global__ void __launch_bounds__(NARROW_THREADS)
     tile_kernel(const struct tile a, const struct half_tile h) {
   const int64_t first = (int64_t)blockIdx.y * ROWS;
   const int rows = (int)(a.n_rows - first < ROWS ? a.n_rows - first : ROWS);
+  const double *powers = SOURCE == HALVES ? NULL : exp2_table();
   double sum[ROWS] = {};
   for (int64_t begin = (int64_t)blockIdx.x * NARROW_THREADS; begin < a.ld; begin += gridDim.x * NARROW_THREADS) {
     const int64_t column = begin + threadIdx.x;
     const bool inside = column < a.n_columns;
     double kernel[ROWS] = {};
     if (SOURCE == DIFFERENCES)
-      kernels_of_differences<CODE>(a, column, first, rows, kernel);
+      kernels_of_differences<CODE>(a, powers, column, first, rows, kernel);
     else if (inside && SOURCE == PRODUCTS)
-      kernels_of_products<CODE>(a, column, first, rows, kernel);
+      kernels_of_products<CODE>(a, powers, column, first, rows, kernel);
     else if (inside)
       kernels_of_halves<CODE>(a, h, column, first, rows, kernel);
     const double v = SUMS && inside ? a.v[column] : 0;

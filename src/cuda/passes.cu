@@ -32,6 +32,7 @@ static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots,
   const struct fk_cuda_points *x = &job->sources->points;
   double d = x->d, v = widths - 1, n = (double)x->n;
   double rate = fk_on_tensor_cores(job->method)   ? c->tensor / fmax(1, (d + v) / c->tensor_width)
+                : job->method == FK_METHOD_DMMA   ? c->tensor_f64 / (d + v + c->gaussian_f64)
                 : job->method == FK_METHOD_SINGLE ? c->f32 / (2 * d + v + c->gaussian_f32)
                                                   : c->f64 / (2 * d + v + c->kernel_f64);
   double by_time = c->launch * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
@@ -39,20 +40,58 @@ static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots,
   return fk_smaller(fk_larger(most, FK_TENSOR_ROWS), fk_padded(rows, FK_TENSOR_ROWS));
 }
 
+/* Some rows of the chunk, and where their slots' sums go. */
+struct launch {
+  int64_t first, rows, ld_acc, cols_per_slot;
+  int slots;
+  double *acc;
+};
+
 template <typename T>
-static cudaError_t launch_fma(const struct fk_cuda_job *job, struct fk_fma_task<T> *f, enum fk_cuda_pass pass,
-                              int64_t first, int64_t rows, double *acc) {
-  struct fk_fma_task<T> launch = *f;
+static cudaError_t launch_fma(const struct fk_cuda_job *job, const struct fk_fma_task<T> *f,
+                              enum fk_cuda_pass pass, const struct launch *l) {
+  struct fk_fma_task<T> t = *f;
   const double plain[3] = {1, 0, 0};
-  memcpy(launch.factor, pass == FK_PASS_SUMS ? job->form.factor : plain, sizeof plain);
-  launch.shift = pass == FK_PASS_SUMS && job->shifted ? job->shift : NULL;
-  launch.find_max = pass == FK_PASS_LARGEST;
-  launch.tails = job->shifted;
-  if (pass != FK_PASS_SUMS) launch.n_values = 0;
-  launch.first_row = first;
-  launch.rows_here = rows;
-  launch.acc = acc;
-  return fk_fma_launch(&launch, job->context->stream);
+  memcpy(t.factor, pass == FK_PASS_SUMS ? job->form.factor : plain, sizeof plain);
+  t.shift = pass == FK_PASS_SUMS && job->shifted ? job->shift : NULL;
+  t.find_max = pass == FK_PASS_LARGEST;
+  t.tails = job->shifted;
+  if (pass != FK_PASS_SUMS) t.n_values = 0;
+  t.first_row = l->first, t.rows_here = l->rows, t.ld_acc = l->ld_acc, t.acc = l->acc;
+  t.slots = l->slots, t.cols_per_slot = l->cols_per_slot;
+  return fk_fma_launch(&t, job->context->stream);
+}
+
+static cudaError_t launch_dmma(const struct fk_cuda_job *job, const struct launch *l) {
+  struct fk_dmma_task t = job->dmma;
+  t.first_row = l->first, t.rows_here = l->rows, t.ld_acc = l->ld_acc, t.acc = l->acc;
+  t.slots = l->slots, t.cols_per_slot = l->cols_per_slot;
+  return fk_dmma_launch(&t, job->context->stream);
+}
+
+static cudaError_t launch_tensor(const struct fk_cuda_job *job, const struct launch *l) {
+  struct fk_tensor_task t = job->tensor;
+  t.first_row = l->first, t.n_rows = l->rows, t.acc = l->acc;
+  t.slots = l->slots, t.cols_per_slot = l->cols_per_slot;
+  return job->method == FK_METHOD_WGMMA ? fk_wgmma_launch(&t, job->sources->wgmma_columns, job->context->stream)
+                                        : fk_mma_launch(&t, job->context->stream);
+}
+
+static cudaError_t launch(const struct fk_cuda_job *job, enum fk_cuda_pass pass, const struct launch *l) {
+  switch (job->method) {
+    case FK_METHOD_DOUBLE: return launch_fma(job, &job->f64, pass, l);
+    case FK_METHOD_SINGLE: return launch_fma(job, &job->f32, pass, l);
+    case FK_METHOD_DMMA: return launch_dmma(job, l);
+    case FK_METHOD_MMA:
+    case FK_METHOD_WGMMA: break;
+  }
+  return launch_tensor(job, l);
+}
+
+/* What coordinates are here, of those that are whitened. */
+static double scale_of_values(const struct fk_cuda_job *job) {
+  if (job->task->values != FK_VALUES_COORDINATES || job->method == FK_METHOD_DMMA) return 1;
+  return fk_on_tensor_cores(job->method) ? job->grid.scale : job->form.scale;
 }
 
 /* All rows of the chunk against the prepared sources, added to the result. widths: the mass, and the values of
@@ -60,39 +99,26 @@ static cudaError_t launch_fma(const struct fk_cuda_job *job, struct fk_fma_task<
 static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, int widths,
                                    struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  bool tensor = fk_on_tensor_cores(job->method), coordinates = job->task->values == FK_VALUES_COORDINATES;
-  int64_t rows = job->targets.n, cols_per_slot;
-  int slots;
-  double *acc;
-  plan_slots(job, widths > 1, &cols_per_slot, &slots);
-  int64_t rows_per_launch = plan_rows(job, rows, slots, widths);
-  FK_TRY(fk_cuda_room(context, &job->partial_buffer, (int64_t)slots * widths * rows_per_launch, &acc, err));
-  struct fk_finish finish = {acc, slots, widths, job->first_value};
-  finish.undo = tensor ? job->undo : NULL;
-  finish.value_scale = !coordinates ? 1 : 1 / (tensor ? job->grid.scale : job->form.scale);
+  const int64_t rows = job->targets.n;
+  struct launch l = {};
+  plan_slots(job, widths > 1, &l.cols_per_slot, &l.slots);
+  const int64_t rows_per_launch = plan_rows(job, rows, l.slots, widths);
+  FK_TRY(fk_cuda_room(context, &job->partial_buffer, (int64_t)l.slots * widths * rows_per_launch, &l.acc, err));
+  struct fk_finish finish = {l.acc, l.slots, widths, job->first_value};
+  finish.undo = fk_on_tensor_cores(job->method) || job->method == FK_METHOD_DMMA ? job->undo : NULL;
+  finish.value_scale = 1 / scale_of_values(job);
   finish.largest = pass == FK_PASS_LARGEST;
   finish.first = job->apart || job->sources->first == job->source_begin;
   finish.result = result;
   finish.ld_result = job->ld_result;
-  for (int64_t first = 0; first < rows; first += rows_per_launch) {
-    int64_t here = fk_smaller(rows_per_launch, rows - first), ld_acc = fk_padded(here, FK_TENSOR_ROWS);
-    if (tensor) {
-      struct fk_tensor_task t = job->tensor;
-      t.first_row = first, t.n_rows = here, t.slots = slots, t.cols_per_slot = cols_per_slot, t.acc = acc;
-      FK_CUDA_TRY(job->method == FK_METHOD_WGMMA
-                      ? fk_wgmma_launch(&t, job->sources->wgmma_columns, context->stream)
-                      : fk_mma_launch(&t, context->stream));
-    } else {
-      job->f32.ld_acc = job->f64.ld_acc = ld_acc;
-      job->f32.slots = job->f64.slots = slots;
-      job->f32.cols_per_slot = job->f64.cols_per_slot = cols_per_slot;
-      FK_CUDA_TRY(job->method == FK_METHOD_SINGLE ? launch_fma(job, &job->f32, pass, first, here, acc)
-                                                  : launch_fma(job, &job->f64, pass, first, here, acc));
-    }
-    finish.first_row = first, finish.rows = here, finish.ld_acc = ld_acc;
+  for (; l.first < rows; l.first += rows_per_launch) {
+    l.rows = fk_smaller(rows_per_launch, rows - l.first);
+    l.ld_acc = fk_padded(l.rows, FK_TENSOR_ROWS);
+    FK_CUDA_TRY(launch(job, pass, &l));
+    finish.first_row = l.first, finish.rows = l.rows, finish.ld_acc = l.ld_acc;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
     FK_TRY(fk_cuda_tick(job->progress, context,
-                        job->progress_per_pair * (double)here * (double)job->sources->points.n, err));
+                        job->progress_per_pair * (double)l.rows * (double)job->sources->points.n, err));
   }
   return FK_STATUS_OK;
 }

@@ -122,15 +122,29 @@ static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err)
   return FK_STATUS_OK;
 }
 
+/* In double: Gaussians by products, where points reach no further than their rounding allows, and dimensions are
+ * enough to pay for it. Rows in the tails go by differences, and so does what frames leave over. */
+static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_sources *s = job->sources;
+  const struct fk_exact_limits *limits = &fk_costs.limits;
+  job->method = FK_METHOD_DOUBLE;
+  if (job->in_double || s->in_double || job->context->capability < 80 || job->form.type != FK_FORM_GAUSSIAN ||
+      s->points.d <= limits->difference_dimension || fk_cuda_is_lowered_to("difference"))
+    return FK_STATUS_OK;
+  if (s->radius2 < 0) FK_TRY(find_radius(job, err));
+  if (s->radius2 <= limits->gram_f64) job->method = FK_METHOD_DMMA;
+  return FK_STATUS_OK;
+}
+
 /* What a chunk's points allow. */
 enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const bool single = job->precision != FK_PRECISION_FAST;
-  job->method = FK_METHOD_DOUBLE;
   job->by_frames = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
-  if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
+  if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
+    return choose_in_double(job, err);
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
@@ -139,10 +153,9 @@ enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *er
     FK_TRY(find_frames(job, err));
     job->by_frames = s->frames.count > 0;
   }
-  if (one || job->by_frames)
-    job->method = FK_METHOD_MMA;
-  else if (s->radius2 <= fk_costs.limits.difference_f32)
-    job->method = FK_METHOD_SINGLE;
+  if (!one && !job->by_frames && !(s->radius2 <= fk_costs.limits.difference_f32))
+    return choose_in_double(job, err);
+  job->method = one || job->by_frames ? FK_METHOD_MMA : FK_METHOD_SINGLE;
   return FK_STATUS_OK;
 }
 
@@ -201,6 +214,29 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   f->values = !values ? NULL : columns ? packed : data;
   f->n_values = values ? job->n_values : 0;
   f->first_col = s->first;
+  return FK_STATUS_OK;
+}
+
+static enum fk_status pack_dmma(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  struct fk_cuda_sources *s = job->sources;
+  const struct fk_cuda_points *x = &s->points;
+  struct fk_dmma_task *t = &s->dmma;
+  bool general = !fk_is_plain(job->form.factor), columns = job->task->values == FK_VALUES_COLUMNS;
+  int k = (int)fk_blocks(x->d, 8);
+  double *data;
+  FK_TRY(fk_cuda_room(context, &s->packed_buffer, x->ld * (8 * k + 2), &data, err));
+  double *offset = data + x->ld * 8 * k, *weight = general && s->weights ? offset + x->ld : NULL;
+  *t = (struct fk_dmma_task){};
+  t->cols = (struct fk_dmma_points){data, x->ld, k};
+  t->offset = offset;
+  t->weight = weight;
+  t->n_cols = x->n;
+  memcpy(t->factor, job->form.factor, sizeof t->factor);
+  t->values = !values ? NULL : columns ? s->columns : x->u;
+  t->n_values = values ? job->n_values : 0;
+  struct fk_dmma_cols to = {t->cols, offset, weight, s->weights, job->weight_scale};
+  FK_CUDA_TRY(fk_dmma_pack_cols(x, &to, context->stream));
   return FK_STATUS_OK;
 }
 
@@ -309,6 +345,8 @@ enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct 
       FK_TRY(pack_fma(job, &s->f64, values, err));
     else if (job->method == FK_METHOD_SINGLE)
       FK_TRY(pack_fma(job, &s->f32, values, err));
+    else if (job->method == FK_METHOD_DMMA)
+      FK_TRY(pack_dmma(job, values, err));
     else
       FK_TRY(pack_tensor(job, values, err));
     s->packed_as = wanted;
@@ -318,5 +356,6 @@ enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct 
   job->tensor = s->tensor;
   job->f32 = s->f32;
   job->f64 = s->f64;
+  job->dmma = s->dmma;
   return FK_STATUS_OK;
 }

@@ -48,6 +48,7 @@ struct fk_cuda_sources {
   struct fk_tensor_task tensor;
   struct fk_fma_task<float> f32;
   struct fk_fma_task<double> f64;
+  struct fk_dmma_task dmma;
   void *wgmma_columns;
   int values_here; /* tensor cores sum so many columns at a time */
 

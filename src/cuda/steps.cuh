@@ -18,7 +18,7 @@ struct fk_cuda_points {
 };
 
 /* How a set of sources is summed. */
-enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METHOD_WGMMA };
+enum fk_cuda_method { FK_METHOD_DOUBLE, FK_METHOD_SINGLE, FK_METHOD_MMA, FK_METHOD_WGMMA, FK_METHOD_DMMA };
 
 /* ---- points (points.cu) ----------------------------------------------------------------------- */
 
@@ -83,6 +83,49 @@ cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t s
 /* u times scale, in the precision of T. */
 cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, float *out, cudaStream_t stream);
 cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, double *out, cudaStream_t stream);
+
+/* ---- Gaussian sums in double on tensor cores (dmma_pack.cu, sums_dmma.cu) -------------------- */
+
+/* Points scaled by sqrt(log2 e), eight coordinates of a point side by side: [k][ld][8], zero padded, where
+ * k = ceil(d / 8). */
+struct fk_dmma_points {
+  double *octets;
+  int64_t ld;
+  int k;
+};
+struct fk_dmma_task {
+  struct fk_dmma_points rows, cols;
+  const double *offset; /* of the columns, -|x|^2/2 and the logarithm of a weight; far below all in the padding */
+  const double *magic;  /* of the rows: EXP2_MAGIC (dmma.cuh) - |y|^2/2, rounded as that does */
+  /* With a polynomial of t, or NULL: of the rows -|y|^2/2, and weights of the columns that are not in the offset.
+   */
+  const double *norm, *weight;
+  double factor[3];
+  const double *values; /* [n_values][cols.ld] */
+  int n_values;
+  int64_t self; /* row r does not meet column r + self, which may be none */
+  int64_t n_cols, first_row, rows_here, ld_acc;
+  int slots;
+  int64_t cols_per_slot;
+  double *acc; /* [slot][1 + n_values][ld_acc], written */
+};
+cudaError_t fk_dmma_launch(const struct fk_dmma_task *task, cudaStream_t stream);
+/* weights: divided by `scale` they go to the offset, or to `weight` where that is wanted; NULL: ones. */
+struct fk_dmma_cols {
+  struct fk_dmma_points to;
+  double *offset, *weight;
+  const double *weights;
+  double scale;
+};
+cudaError_t fk_dmma_pack_cols(const struct fk_cuda_points *points, const struct fk_dmma_cols *cols,
+                              cudaStream_t stream);
+/* undo: what the sums of a row are to be multiplied with. */
+struct fk_dmma_rows {
+  struct fk_dmma_points to;
+  double *magic, *norm, *undo;
+};
+cudaError_t fk_dmma_pack_rows(const struct fk_cuda_points *points, const struct fk_dmma_rows *rows,
+                              cudaStream_t stream);
 
 /* ---- sums on tensor cores (tensor_pack.cu, sums_mma.cu, sums_wgmma.cu) ------------------------ */
 

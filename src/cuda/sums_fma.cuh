@@ -7,18 +7,24 @@
  */
 #include <type_traits>
 
+#include "exp2.cuh"
 #include "mma.cuh"
 #include "steps.cuh"
 
+/* powers: the table for doubles. */
 template <typename T>
-__device__ __forceinline__ T exp2_of(T t);
+__device__ __forceinline__ T exp2_of(const double *powers, T t);
 template <>
-__device__ __forceinline__ float exp2_of<float>(float t) {
+__device__ __forceinline__ float exp2_of<float>(const double *, float t) {
   return exp2_fast(t);
 }
 template <>
-__device__ __forceinline__ double exp2_of<double>(double t) {
-  return exp2(t);
+__device__ __forceinline__ double exp2_of<double>(const double *powers, double t) {
+  return exp2_any(powers, t);
+}
+template <typename T>
+__device__ __forceinline__ const double *powers_for() {
+  return sizeof(T) == sizeof(double) ? exp2_table() : NULL;
 }
 
 /* The column whose source the row is. */
@@ -59,14 +65,14 @@ __device__ __forceinline__ T kernel_of_product(const struct fk_fma_task<T> &a, T
 
 /* One kernel value from t. */
 template <typename T, enum kernel_code CODE>
-__device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, T t, double shift) {
-  if (CODE == PLAIN) return exp2_of<T>(t);
+__device__ __forceinline__ T kernel_of(const struct fk_fma_task<T> &a, const double *powers, T t, double shift) {
+  if (CODE == PLAIN) return exp2_of<T>(powers, t);
   if (CODE == CAUCHY) return 1 / (1 - t);
   if (CODE == IMQ) return 1 / sqrt(1 - t);
   if (CODE == PRODUCT) return kernel_of_product(a, t);
   if (CODE == ROOT) t = -sqrt(-t);
   /* Sources of weight 0 may be nearer than the nearest: no overflow from them. */
-  T kernel = exp2_of<T>(is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
+  T kernel = exp2_of<T>(powers, is_shifted<T, CODE> ? (T)fmin(0.0, (double)t - shift) : t);
   /* Far below underflow the polynomial could overflow: 0 times infinity. */
   T s = t < (T)-1e30 ? (T)-1e30 : t;
   return kernel * ((T)a.factor[0] + s * ((T)a.factor[1] + s * (T)a.factor[2]));
@@ -139,11 +145,11 @@ template <typename T, int D, bool VALUES, enum kernel_code CODE>
 static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const struct fk_fma_task<T> a) {
   const int R = narrow_rows<T>::count, W = 1 + (VALUES ? D : 0), step = a.short_sums ? SHORT : NARROW_COLS;
   __shared__ T tile[D + 1][NARROW_COLS], exponents[is_shifted<T, CODE> ? NARROW_COLS : 1];
+  const double *powers = powers_for<T>();
   T row[R][D], sum[R][W];
   double total[R][W], shift[R];
-  int64_t own[R];
+  int64_t own[R], end_row = a.first_row + a.rows_here;
   int64_t first = a.first_row + (int64_t)blockIdx.x * NARROW_THREADS * R + threadIdx.x;
-  int64_t end_row = a.first_row + a.rows_here;
   for (int r = 0; r < R; r++) {
     int64_t i = first + r * NARROW_THREADS;
     for (int k = 0; k < D; k++) row[r][k] = i < end_row ? a.rows[k * a.ld_rows + i] : 0;
@@ -177,7 +183,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
         for (int r = 0; r < R; r++) {
           T kernel = (look.value && c == own_here[r] ? (T)0 : weight) *
-                     kernel_of<T, CODE>(a, exponent_of<CODE>(row[r], x), shift[r] - exponent);
+                     kernel_of<T, CODE>(a, powers, exponent_of<CODE>(row[r], x), shift[r] - exponent);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
@@ -329,6 +335,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
   struct wide_memory<T, V> &m = *(struct wide_memory<T, V> *)shared;
   const int G = V ? V / SIDE : 1, depth = wide_shape<T>::depth;
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  const double *powers = powers_for<T>();
   int64_t row0 = a.first_row + (int64_t)blockIdx.x * TILE, end_row = a.first_row + a.rows_here;
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
   int64_t end = begin + a.cols_per_slot < a.n_cols ? begin + a.cols_per_slot : a.n_cols;
@@ -366,7 +373,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
           if (!out_of_it && term > mass[r]) mass[r] = term;
           continue;
         }
-        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, t[r][c], shift[r] - exponent);
+        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, powers, t[r][c], shift[r] - exponent);
         mass[r] += kernel;
         if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
       }

@@ -83,6 +83,24 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   return FK_STATUS_OK;
 }
 
+static enum fk_status pack_targets_dmma(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const struct fk_cuda_points *y = &job->targets;
+  struct fk_dmma_task *t = &job->dmma;
+  const int k = t->cols.k;
+  double *data;
+  FK_TRY(fk_cuda_room(context, &job->packed_targets, y->ld * (8 * k + 2), &data, err));
+  FK_TRY(fk_cuda_room(context, &job->undo_buffer, y->ld, &job->undo, err));
+  t->rows = (struct fk_dmma_points){data, y->ld, k};
+  double *magic = data + y->ld * 8 * k, *norm = fk_is_plain(t->factor) ? NULL : magic + y->ld;
+  struct fk_dmma_rows to = {t->rows, magic, norm, job->undo};
+  FK_CUDA_TRY(fk_dmma_pack_rows(y, &to, context->stream));
+  t->magic = magic;
+  t->norm = norm;
+  t->self = job->task->exclude_self ? job->meets - job->sources->first : INT64_MIN / 2;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *y = &job->targets;
@@ -119,5 +137,6 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
 enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err) {
   if (job->method == FK_METHOD_DOUBLE) return pack_targets_fma(job, &job->f64, err);
   if (job->method == FK_METHOD_SINGLE) return pack_targets_fma(job, &job->f32, err);
+  if (job->method == FK_METHOD_DMMA) return pack_targets_dmma(job, err);
   return pack_targets_tensor(job, values, err);
 }

@@ -171,6 +171,75 @@ test_that("sums of many points of many dimensions are those in double precision,
   }
 })
 
+# Rows that stay in shared memory and that come by, several slots and tiles, groups of 64 values, weights of zero,
+# polynomials, pairs that are left out, and rows from the middle to the tails.
+test_that("Gaussian sums in double on tensor cores are those by differences", {
+  skip_if_no_gpu()
+  sums <- function(dimensions) lapply(dimensions, \(d) {
+    set.seed(d)
+    x <- (matrix(stats::rnorm(3001 * d), 3001) + 3 * stats::rbinom(3001, 1, 0.3)) * 2 / sqrt(d)
+    near <- matrix(stats::rnorm(1100 * d), 1100) * 2 / sqrt(d)
+    y <- rbind(near, outer(c(10, 30, 1e4, 1e140), rep(1, d)))
+    weights <- stats::runif(3001) * stats::rbinom(3001, 1, 0.9)
+    b <- matrix(stats::rnorm(3001 * 70), 3001)
+    control <- flashkernel::flash_control(tol = 0, engine = "exact", backend = "cuda", precision = "double")
+    kde <- \(estimator = "kde", ...) flashkernel::flash_kde(x, estimator, bandwidth = 1, control = control, ...)
+    log_density <- \(fit, ...) predict(fit, ..., type = "log_density")
+    plain <- kde()
+    laplace <- kde("laplace", weights = weights)
+    internal <- asNamespace("flashkernel")
+    list(
+      method = internal$log_estimate(plain, near, FALSE, internal$fit_control(plain))$stats$method,
+      logs = list(
+        density = log_density(plain, y), loo = log_density(plain, loo = TRUE),
+        weighted = log_density(kde(weights = weights), y), debiased = log_density(kde("sdkde", weights = weights), near)
+      ),
+      scores = list(score = predict(plain, y[1:1101, ], "score"), loo = predict(plain, loo = TRUE, type = "score")),
+      signed = list(
+        laplace = predict(laplace, near), laplace_loo = predict(laplace, loo = TRUE),
+        few = flashkernel::kernel_sum(x, y, b[, 1:3], 1, control = control),
+        many = flashkernel::kernel_sum(x, y, b, 1, weights, control = control)
+      )
+    )
+  })
+  dimensions <- c(5, 8, 16, 17, 33, 64, 100, 300)
+  all <- in_child(sums, list(dimensions))
+  expect_identical(in_child(sums, list(dimensions)), all)
+  by_differences <- in_child(sums, list(dimensions), env = c(FLASHKERNEL_CUDA_METHOD = "difference"))
+  for (i in seq_along(dimensions)) {
+    got <- all[[i]]
+    want <- by_differences[[i]]
+    expect_identical(c(got$method, want$method), c("dmma", "difference"))
+    where <- \(what) paste(what, dimensions[i])
+    for (what in names(want$logs)) expect_within(got$logs[[what]], want$logs[[what]], 1e-11, where(what))
+    for (what in names(want$scores)) expect_within(got$scores[[what]], want$scores[[what]], 1e-10, where(what))
+    for (what in names(want$signed)) {
+      gap <- max(abs(got$signed[[what]] - want$signed[[what]])) / max(abs(want$signed[[what]]))
+      expect_lt(gap, 1e-11, label = where(what))
+    }
+  }
+})
+
+test_that("products take double precision as far as their rounding allows, differences beyond and in few dimensions", {
+  skip_if_no_gpu()
+  method <- function(d, apart) {
+    x <- example_points(500, d) + rep(c(-apart, apart), each = 250)
+    y <- x[seq(1, 500, by = 9), , drop = FALSE] + 0.1
+    cpu <- flash_kde(x, "kde", bandwidth = 1, backend = "cpu", precision = "double")
+    gpu <- on_gpu(cpu)
+    want <- predict(cpu, y, type = "log_density")
+    expect_within(predict(gpu, y, "log_density"), want, 1e-10, paste(d, apart))
+    expect_score_near(predict(gpu, y, "score"), predict(cpu, y, "score"), diag(d), "double", paste(d, apart))
+    log_estimate(gpu, y, FALSE, fit_control(gpu))$stats$method
+  }
+  for (d in c(5, 16, 70)) {
+    expect_identical(method(d, 0), "dmma")
+    expect_identical(method(d, 120 / sqrt(d)), "dmma")
+    expect_identical(method(d, 300 / sqrt(d)), "difference")
+  }
+  for (d in c(1, 4)) expect_identical(method(d, 0), "difference")
+})
+
 # ---- data at the edge -------------------------------------------------------------------------
 
 test_that("log densities and scores in the far tails are right on the GPU", {
