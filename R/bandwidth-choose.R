@@ -178,7 +178,7 @@ search_batch <- function(batch, search, start) {
 own_shape <- function(shape, batch, search) {
   if (search$shape == "lcv") return(shape)
   criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
-  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4, size = 10)
+  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4)
   moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
   if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
   replace(shape, names(found), found)
@@ -212,11 +212,11 @@ look_at_tails <- function(shape, found, batch, search) {
 
 search_factor <- function(batch, near, search) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
-    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4, size = 10))
+    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4))
   }
   coarse <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(coarse, batch, search$rate)
-  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10, tol = 0.02)
+  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, tol = 0.02)
   found <- polish_factor(search_criterion(batch, search), shrink * first$L)
   first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
   replace(found, "trace", list(rbind(first$trace, found$trace)))
@@ -321,10 +321,10 @@ scaled_start <- function(start, data) {
 new_tally <- function(run) {
   made <- list()
   evaluations <- 0
-  counted <- function(f) {
+  counted <- function(f, how_many = \(...) 1) {
     force(f)
     function(...) {
-      evaluations <<- evaluations + 1
+      evaluations <<- evaluations + how_many(...)
       f(...)
     }
   }
@@ -333,6 +333,7 @@ new_tally <- function(run) {
       criterion <- new_criterion(name, data, estimator, run)
       made <<- c(made, criterion$stats)
       criterion$value <- counted(criterion$value)
+      criterion$values <- counted(criterion$values, \(L, powers) length(powers))
       criterion$gradient <- counted(criterion$gradient)
       criterion$rows <- nrow(data$x)
       criterion

@@ -140,9 +140,11 @@ static enum fk_status pack(struct pass *s, const struct fk_whitening *whitening,
   return status;
 }
 
+/* A part of FK_TILE_COLS, or some of them: a tile lies in one piece of what is packed. */
 static int64_t block_size(int64_t n) {
-  int64_t narrow = fk_smaller(fk_padded(fk_pieces(n, FEW_BLOCKS), NARROW), FK_TILE_COLS);
-  return fk_larger(narrow, fk_padded(fk_pieces(n, MANY_BLOCKS), narrow));
+  int64_t size = NARROW;
+  while (size < FK_TILE_COLS && n > FEW_BLOCKS * size) size *= 2;
+  return fk_larger(size, fk_padded(fk_pieces(n, MANY_BLOCKS), size));
 }
 
 enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts, struct fk_stats *stats,
