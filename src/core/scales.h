@@ -13,9 +13,9 @@ extern "C" {
  *   S_is = sum_{j != i} w_j f(t) exp(-t)
  *
  * for each power p_s of exp(-q/2): 1 / c^2 of the bandwidth c L. Distances are computed once, and where a power is
- * 2, 4, 8, .., 3, 6, 12, .., 5 or 7, .. times another, up to FK_MOST_TIMES, its kernel is that power of the other
- * kernel, with as many times the relative error: one multiplication where an exponential takes twenty. S is 0 where
- * all its terms underflow. */
+ * 2, 4, 8, .. times another, or 3, 6, 12, .., 5, .. or 7, .., up to FK_MOST_TIMES, its kernel is that power of the
+ * other kernel, with as many times the relative error: one multiplication where an exponential takes twenty. S is
+ * 0 where all its terms underflow. */
 enum { FK_MOST_TIMES = 1024, FK_MOST_SCALES = 64 };
 struct fk_scales_task {
   struct fk_matrix x;
@@ -25,8 +25,8 @@ struct fk_scales_task {
   const double *powers;
   double *sums; /* n x count */
 };
-enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts, struct fk_stats *stats,
-                              struct fk_error *err);
+enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
+                              struct fk_stats *stats, struct fk_error *err);
 
 #ifdef __cplusplus
 }

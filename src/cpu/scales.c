@@ -16,7 +16,7 @@
 #include "exact_cpu.h"
 #include "tournament.h"
 
-/* Blocks of few points are narrow, so that there are some for each thread; of many, long: by inst/bench/pair-moments.R. */
+/* Blocks of few points are narrow, so that there are some for each thread. */
 enum { NARROW = 48, FEW_BLOCKS = 16, MANY_BLOCKS = 128 };
 
 /* Chains of powers, and the numbers of the powers, chain by chain. */
@@ -42,7 +42,8 @@ static int find_power(const struct fk_scales_task *task, const bool *taken, doub
   return -1;
 }
 
-static void plan_chain(const struct fk_scales_task *task, bool *taken, double first, int times, struct plan *plan) {
+static void plan_chain(const struct fk_scales_task *task, bool *taken, double first, int times,
+                       struct plan *plan) {
   struct fk_tile_chain chain = {.power = first * times, .times = times};
   for (int m = times, s; m <= FK_MOST_TIMES && (s = find_power(task, taken, first * m)) >= 0; m *= 2) {
     taken[s] = true;
@@ -59,7 +60,7 @@ static void plan_chains(const struct fk_scales_task *task, struct plan *plan) {
       plan_chain(task, taken, task->powers[first], times, plan);
 }
 
-/* Squares of small kernels are 0 rather than denormal, which processors multiply slowly. */
+/* Powers of small kernels are 0 rather than denormal, which some processors multiply slowly. */
 static unsigned flush_small(void) {
 #ifdef __SSE2__
   unsigned before = _mm_getcsr();
@@ -127,7 +128,8 @@ static bool play(void *data, int64_t a, int64_t b, int slot) {
   return true;
 }
 
-static enum fk_status pack(struct pass *s, const struct fk_whitening *whitening, int threads, struct fk_error *err) {
+static enum fk_status pack(struct pass *s, const struct fk_whitening *whitening, int threads,
+                           struct fk_error *err) {
   const struct fk_scales_task *task = s->task;
   int64_t n = task->x.n, d = task->x.d;
   struct fk_picked all = {&task->x, whitening, NULL, 0, n};
@@ -147,8 +149,8 @@ static int64_t block_size(int64_t n) {
   return fk_larger(size, fk_padded(fk_pieces(n, MANY_BLOCKS), size));
 }
 
-enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts, struct fk_stats *stats,
-                              struct fk_error *err) {
+enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
+                              struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds();
   int64_t n = task->x.n, d = task->x.d;
   struct pass s = {.task = task, .size = block_size(n), .factor = {task->factor[0]}};

@@ -90,8 +90,8 @@ static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
   return (a - first) * (a - first + 1) / 2 + b - first;
 }
 
-/* A tile by differences, of 2^(power t) in chains, each kernel the square of the one before. A chain begins with its
- * power, or, where `times` is not 1, with an odd power of what the last chain before it began with whose `times` is 1.
+/* A tile by differences, of 2^(power t) in chains, each kernel the square of the one before. A chain begins with
+ * its power, or, where `times` is not 1, with an odd power of what the last chain began with whose `times` is 1.
  * Sums of all of them, chain by chain: those of columns FK_TILE_COLS apart, those of rows, NULL where they are not
  * asked, row_ld. */
 enum { FK_TILE_SCALES = 64 };

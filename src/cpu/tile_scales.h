@@ -1,7 +1,7 @@
 /* Kernels of many bandwidths on a tile, in double: a part of tile_body.h, by whose macros it is written.
  *
- * Exponents are computed once. A group of kernels stays in registers while it is squared from one bandwidth of a chain
- * to the next; what is added up by columns and by rows comes from the first-level cache. */
+ * Exponents are computed once. A group of kernels stays in registers while it is squared from one bandwidth of a
+ * chain to the next; what is added up by columns and by rows comes from the first-level cache. */
 #define SCALES_ROWS (FK_ROWS / 2) /* of a group */
 #define SCALES_GROUP (SCALES_ROWS * FK_COLS)
 
@@ -26,8 +26,8 @@ INLINE void FN(chain_begin)(const struct fk_tile_chain *chain, const V (*t)[FK_C
   }
 }
 
-INLINE void FN(scales_group)(const struct fk_tile_scales *a, const V (*t)[FK_COLS], const double *row_weight, int col,
-                             V (*row_sums)[FK_ROWS], const int factor, const int symmetric) {
+INLINE void FN(scales_group)(const struct fk_tile_scales *a, const V (*t)[FK_COLS], const double *row_weight,
+                             int col, V (*row_sums)[FK_ROWS], const int factor, const int symmetric) {
   double *out = a->tile.col_mass + col;
   V col_weight[FK_COLS], first[SCALES_GROUP], k[SCALES_GROUP];
   FK_UNROLL
@@ -88,7 +88,8 @@ INLINE void FN(scales_body)(const struct fk_tile_scales *a, const int factor, co
       if (tile->col_index) FN(scales_drop)(tile, row, col, t);
       for (int r = 0; r < FK_ROWS; r += SCALES_ROWS) {
         const double *row_weight = (const double *)tile->row_weight + row + r;
-        FN(scales_group)(a, t + r, row_weight, col, (V(*)[FK_ROWS])(row_sums[0] + r), factor, symmetric);
+        FN(scales_group)
+        (a, (const V(*)[FK_COLS])(t + r), row_weight, col, (V(*)[FK_ROWS])(row_sums[0] + r), factor, symmetric);
       }
     }
     for (int s = 0; symmetric && s < a->n_scales; s++)

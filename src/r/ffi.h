@@ -42,6 +42,7 @@ SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
+SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own);
 SEXP ffi_gpu_info(void);
