@@ -116,7 +116,11 @@ difference_gradient <- function(value, L, structure, step = 5e-3) {
 
 # ---- likelihood -----------------------------------------------------------------------------------
 
-log_floor_of <- function(data) log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
+# Of the rows of clean_points() it is known.
+log_floor_of <- function(data) {
+  if (!is.null(data$log_floor)) return(data$log_floor)
+  log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
+}
 
 # Value and change of -sum v log(f + g), f without the row, g the floor.
 log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {

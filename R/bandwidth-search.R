@@ -50,8 +50,9 @@ minimise_factor <- function(criterion, L0, moves) {
     at
   }
   reach <- log(1000)
+  # it begins as if all curvatures were scale^2: those of a likelihood are about that
   found <- stats::nlminb(
-    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, lower = -reach, upper = reach,
+    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, scale = 0.6, lower = -reach, upper = reach,
     control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
   )
   best <- look(found$par)
