@@ -64,14 +64,16 @@ INLINE void FN(scales_group)(const struct fk_tile_scales *a, const V (*t)[FK_COL
   }
 }
 
-/* -Inf where a column meets itself. */
+/* -Inf where a column meets itself; the columns' indices ascend. */
 INLINE void FN(scales_drop)(const struct fk_tile *tile, int row, int col, V t[FK_ROWS][FK_COLS]) {
+  const int64_t first = tile->first_row + row, *index = tile->col_index + col;
+  if (first + FK_ROWS <= index[0] || index[PANEL - 1] < first) return;
   for (int r = 0; r < FK_ROWS; r++)
     for (int c = 0; c < FK_COLS; c++) {
       double kept[V_LANES];
       V_STORE(kept, t[r][c]);
       for (int l = 0; l < V_LANES; l++)
-        if (tile->col_index[col + c * V_LANES + l] == tile->first_row + row + r) kept[l] = -INFINITY;
+        if (index[c * V_LANES + l] == first + r) kept[l] = -INFINITY;
       t[r][c] = V_LOAD(kept);
     }
 }
