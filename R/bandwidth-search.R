@@ -50,9 +50,10 @@ minimise_factor <- function(criterion, L0, moves) {
     at
   }
   reach <- log(1000)
-  # it begins as if all curvatures were scale^2: those of a likelihood are about that
+  # it begins as if all curvatures were scale^2: so it takes the fewest steps (inst/bench/NOTES.md)
   found <- stats::nlminb(
-    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, scale = 0.6, lower = -reach, upper = reach,
+    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, scale = 0.6,
+    lower = -reach, upper = reach,
     control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
   )
   best <- look(found$par)
@@ -70,7 +71,7 @@ WORST <- .Machine$double.xmax^0.5
 # the factor of the last polynomial.
 scan_factor <- function(criterion, L0, from = 0.05, to = 3, tol = 1e-3) {
   known <- values_known(criterion, L0)
-  known$at_powers(log(to), 2^seq(0, ceiling(2 * log2(to / from))))
+  known$at_powers(log(to), 2^(0:ceiling(2 * log2(to / from))))
   bracket(known, log(2) / 2, 40, tol)
 }
 

@@ -25,6 +25,8 @@ struct plan {
   struct fk_tile_chain chain[FK_MOST_SCALES];
 };
 
+_Static_assert((int)FK_MOST_SCALES <= (int)FK_TILE_SCALES, "a tile has no room for the sums");
+
 struct pass {
   const struct fk_scales_task *task;
   struct fk_kernel_mode mode;
