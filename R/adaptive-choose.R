@@ -169,7 +169,8 @@ left_out_by <- function(kind, ...) {
 # list(scale, gain, stats): the multiple of L for which the leave-one-out likelihood of judged() rows is largest, on as
 # many of them as the budget allows. `kind`: as of left_out_by().
 choose_scale <- function(data, factors, L, kind, seconds, run) {
-  rows <- min(nrow(data$x), max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(data$d))))))
+  n <- nrow(data$x)
+  rows <- min(n, max(SCAN_ROWS, floor(sqrt(0.1 * seconds / (10 * pair_seconds(n, data$d, run))))))
   batch <- judged(sample_of(data, seq_len(rows)))
   near <- L / carried(batch, data, bandwidth_rate(if (kind == "balloon") PLAIN_ESTIMATOR else kind, data$d))
   found <- best_scale(batch, factors[seq_len(rows)], USUAL_SCALE * near, kind, run)

@@ -93,8 +93,8 @@ point_factors <- function(data, L, method, seconds, run) {
 # a nominal core.
 pilot_density <- function(data, L, seconds, run) {
   n <- nrow(data$x)
-  if (pass_seconds(n, data$d, c("lcv", PLAIN_ESTIMATOR), run$tol) <= seconds) return(log_left_out(data, L, NULL, run))
-  inside <- seq_len(max(SCAN_ROWS, floor(seconds / (n * pair_seconds(data$d)))))
+  if (pass_seconds(n, data$d, c("lcv", PLAIN_ESTIMATOR), run) <= seconds) return(log_left_out(data, L, NULL, run))
+  inside <- seq_len(max(SCAN_ROWS, floor(seconds / (n * pair_seconds(n, data$d, run)))))
   batch <- judged(sample_of(data, inside))
   L <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   own <- log_left_out(batch, L, NULL, run)

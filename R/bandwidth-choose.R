@@ -60,28 +60,41 @@ choose_bandwidth <- function(data, estimator, options, run) {
 # ---- rows -------------------------------------------------------------------------------------
 
 # list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
-# them. By what a nominal core takes for all pairs, never by a clock: the choice is the same on every machine.
+# them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on every
+# machine that has a GPU, and on every one that has none.
 plan_rows <- function(data, search, options) {
   n <- nrow(data$x)
   passes <- shape_passes(data$d, options$structure)
-  affordable <- floor(sqrt(0.4 * options$seconds / (passes * pair_seconds(data$d))))
+  each <- pair_seconds(n, data$d, if (needs_moments(search$shape)) on_cpu(search$run) else search$run)
+  affordable <- floor(sqrt(0.4 * options$seconds / (passes * each)))
   rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
   if (rows >= n) return(list(rows = n, batches = 1, all_rows = TRUE))
-  values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run$tol)
+  values <- 6 * pass_seconds(n, data$d, search_measure(search), search$run)
   all_rows <- is.null(options$rows) && values <= options$seconds
   list(rows = rows, batches = if (all_rows) 1 else min(4, floor(n / rows)), all_rows = all_rows)
 }
 
-# Seconds of a nominal core for a pair of points and for a value of the criterion: the sums of pairs, or where there are
-# fast ones, those in time linear in the points. (inst/bench/NOTES.md)
-pair_seconds <- function(d) (1 + d / 8) / 4e8
-
-pass_seconds <- function(n, d, measure, tol) {
-  by_pairs <- n^2 * pair_seconds(d)
-  if (measure[2] == "sdkde" || measure[1] %in% c("scv", "plugin")) return(3 * by_pairs)
-  linear <- if (d <= 3 && tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
-  min(by_pairs, linear)
+# Seconds for a pair of n points of a nominal core (inst/bench/NOTES.md), or, where these go to a GPU, by its engine's
+# guess, without what it takes to begin. Where a tolerance counts, a GPU's exact sums are in double.
+pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else run$precision) {
+  exact <- replace(run, c("engine", "tol", "precision"), list("exact", 0, precision))
+  if (resolve_control(exact, n, n, d)$backend == "cpu") return((1 + d / 8) / 4e8)
+  (guessed_seconds(exact, 2 * n, n, d) - guessed_seconds(exact, n, n, d)) / n^2
 }
+
+# Seconds for a value of the criterion: the sums of pairs, or where there are fast ones, those in time linear in the
+# points.
+pass_seconds <- function(n, d, measure, run) {
+  if (needs_moments(measure[1])) return(3 * n^2 * pair_seconds(n, d, on_cpu(run)))
+  if (measure[2] == "sdkde") return(3 * n^2 * pair_seconds(n, d, run, "double"))
+  linear <- if (d <= 3 && run$tol > 0) n * c(5e-7, 8e-7, 5e-6)[d] else Inf
+  min(n^2 * pair_seconds(n, d, run), linear)
+}
+
+# Their pilots have moments of the pairs, by one pass on the CPU.
+needs_moments <- function(criterion) criterion %in% c("scv", "plugin")
+
+on_cpu <- function(run) replace(run, "backend", "cpu")
 
 # About so many values of the criterion a search takes; gradients count as two.
 shape_passes <- function(d, structure) {
@@ -177,7 +190,7 @@ search_batch <- function(batch, search, start) {
 own_shape <- function(shape, batch, search) {
   if (search$shape == "lcv") return(shape)
   criterion <- search$tally$criterion(search$shape, batch, PLAIN_ESTIMATOR)
-  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4, size = 10)
+  found <- scan_factor(criterion, shape$L, from = 0.15, to = 4)
   moves <- BANDWIDTH_STRUCTURES[[shape$structure]]$moves
   if (moves != "scalar") found <- minimise_factor(criterion, found$L, moves)
   replace(shape, names(found), found)
@@ -211,11 +224,11 @@ look_at_tails <- function(shape, found, batch, search) {
 
 search_factor <- function(batch, near, search) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) {
-    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4, size = 10))
+    return(scan_factor(search_criterion(batch, search), near, from = 0.2, to = 4))
   }
   coarse <- sample_of(batch, seq_len(SCAN_ROWS))
   shrink <- carried(coarse, batch, search$rate)
-  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, size = 10, tol = 0.02)
+  first <- scan_factor(search_criterion(coarse, search), near / shrink, from = 0.2, to = 4, tol = 0.02)
   found <- polish_factor(search_criterion(batch, search), shrink * first$L)
   first$trace[, "factor"] <- first$trace[, "factor"] * shrink * first$L[1] / found$L[1]
   replace(found, "trace", list(rbind(first$trace, found$trace)))
@@ -320,10 +333,10 @@ scaled_start <- function(start, data) {
 new_tally <- function(run) {
   made <- list()
   evaluations <- 0
-  counted <- function(f) {
+  counted <- function(f, how_many = \(...) 1) {
     force(f)
     function(...) {
-      evaluations <<- evaluations + 1
+      evaluations <<- evaluations + how_many(...)
       f(...)
     }
   }
@@ -332,6 +345,7 @@ new_tally <- function(run) {
       criterion <- new_criterion(name, data, estimator, run)
       made <<- c(made, criterion$stats)
       criterion$value <- counted(criterion$value)
+      criterion$values <- counted(criterion$values, \(L, powers) length(powers))
       criterion$gradient <- counted(criterion$gradient)
       criterion$rows <- nrow(data$x)
       criterion

@@ -23,7 +23,7 @@ new_selector_data <- function(x, weights) {
 # The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what
 # was rounded away put back, columns in units of their spread (`unit`), and
 # - centre, scale: the medians and the spread of the columns in these units; origin: the medians in those of x
-# - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same
+# - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same; log_floor: see log_floor_of()
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
 # - copies: how many rows were merged
@@ -48,6 +48,7 @@ clean_points <- function(x, weights, arg = "x") {
   data$centre <- numeric(data$d)
   data$scale <- rep(1, data$d)
   data$row_weights <- judge_weights(data$weights)
+  data$log_floor <- log_floor_of(data)
   data
 }
 
@@ -84,6 +85,7 @@ sample_of <- function(data, rows) {
   data$row_weights <- judge_weights(data$weights)
   data$n <- effective_size(data$weights, nrow(data$x))
   data$source <- data$source[rows]
+  data$log_floor <- data$log_floor[rows]
   data
 }
 

@@ -6,7 +6,8 @@
 #
 # one d x d matrix, of which a diagonal L needs the diagonal, and a factor of all columns the trace.
 
-# list(name, value, gradient, stats): value(L), a number; gradient(L, structure), list(value, E) with E of the structure
+# list(name, value, values, at_once, gradient, stats): value(L), a number; values(L, powers), those of L / sqrt(power),
+# and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
 # "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle); stats(), those of all sums so far.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
@@ -40,6 +41,12 @@ new_criterion <- function(name, data, estimator, run) {
     plugin = plugin_error(data, run, count)
   )
   value <- \(L) evaluate(L, "none")$value
+  at_once <- "by" %in% names(formals(evaluate)) && prefers_scales(nrow(data$x), data$d, run)
+  values <- one_by_one(value)
+  if (at_once) values <- function(L, powers) {
+    passes <- passes_at_once(data, L, powers, run, count)
+    mapply(\(power, by) evaluate(L / sqrt(power), "none", by)$value, powers, passes)
+  }
   exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(nrow(data$x), data$d, run)
   gradient <- function(L, structure) {
     if (!exact) return(list(value = value(L), E = difference_gradient(value, L, structure)))
@@ -47,7 +54,30 @@ new_criterion <- function(name, data, estimator, run) {
     shaped <- switch(structure, scalar = \(E) sum(trace_of(E)), diagonal = trace_of, lower_triangle)
     list(value = found$value, E = shaped(found$E))
   }
-  list(name = name, value = value, gradient = gradient, stats = \() tally)
+  list(name = name, value = value, values = values, at_once = at_once, gradient = gradient, stats = \() tally)
+}
+
+# values() of a criterion by its value().
+one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
+
+# For each of `powers`, what pass() of new_criterion() has without moments, at L / sqrt(power) or at a multiple of it: the
+# first that is asked has the sums of all of them computed.
+passes_at_once <- function(data, L, powers, run, count) {
+  known <- list()
+  sums <- function(wanted, factor) {
+    key <- paste(c(wanted[1], factor), collapse = " ")
+    if (is.null(known[[key]])) {
+      known[[key]] <<- pair_scales(data$x, L, wanted, data$weights, factor, run)
+      count(known[[key]]$stats)
+    }
+    known[[key]]$S
+  }
+  lapply(seq_along(powers), \(k) function(at, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
+    own <- powers / round(powers[k] * (at[1] / L[1])^2)
+    all <- unique(c(own, if (!is.null(wide)) own / 2))
+    S <- sums(all, factor)
+    list(S = S[, match(own[k], all)], S_wide = if (!is.null(wide)) S[, match(own[k] / 2, all)])
+  })
 }
 
 # With the weights of all rows at hand: w of the sources, `others` their sum without the row's own, v of the rows.
@@ -86,7 +116,11 @@ difference_gradient <- function(value, L, structure, step = 5e-3) {
 
 # ---- likelihood -----------------------------------------------------------------------------------
 
-log_floor_of <- function(data) log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
+# Of the rows of clean_points() it is known.
+log_floor_of <- function(data) {
+  if (!is.null(data$log_floor)) return(data$log_floor)
+  log_rescue_share(data$d) + cauchy_log_density(data$x, data$centre, data$scale)
+}
 
 # Value and change of -sum v log(f + g), f without the row, g the floor.
 log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
@@ -106,7 +140,7 @@ log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
 
 likelihood <- function(data, pass) {
   log_floor <- log_floor_of(data)
-  \(L, moments) log_likelihood_loss(data, log_floor, data$v, L, moments, pass)
+  \(L, moments, by = pass) log_likelihood_loss(data, log_floor, data$v, L, moments, by)
 }
 
 # The variance of the score's kernel over that of the estimate: half of it gives the least error, measured.
@@ -132,8 +166,8 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
   z <- sweep(data$x, 2, data$centre)
   spread <- lambda * data$scale
   a <- exp(-rowSums(sweep(z, 2, spread, "/")^2) / 2)
-  function(L, moments) {
-    near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, pass)
+  function(L, moments, by = pass) {
+    near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, by)
     A <- chol2inv(chol(diagonal_matrix(spread^2, data$d) + tcrossprod(L)))
     Y <- z %*% A
     p <- exp(-rowSums(z * Y) / 2 + sum(log(spread)) + determinant(A)$modulus[1] / 2)
@@ -154,8 +188,8 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
 least_squares_error <- function(data, pass) {
   wide <- data$w / data$total^2
   v <- data$v / data$others
-  function(L, moments) {
-    found <- pass(L, v, moments, wide = wide)
+  function(L, moments, by = pass) {
+    found <- by(L, v, moments, wide = wide)
     signed_difference(L, found$S, found$M, found$S_wide, found$M_wide, v, wide, sum(wide * data$w))
   }
 }
@@ -179,9 +213,9 @@ signed_least_squares <- function(data, pass) {
   v <- data$v / data$others
   factor <- ESTIMATORS$laplace$factor(d)
   wide_factor <- c((d + 2) * (d + 8) / 16, -(d + 6) / 4, 1 / 4)
-  function(L, moments) {
-    near <- pass(L, v, moments, factor = factor)
-    far <- pass(sqrt(2) * L, wide, moments, factor = wide_factor)
+  function(L, moments, by = pass) {
+    near <- by(L, v, moments, factor = factor)
+    far <- by(sqrt(2) * L, wide, moments, factor = wide_factor)
     signed_difference(L, near$S, near$M, far$S, far$M, v, wide, wide_factor[1] * sum(wide * data$w))
   }
 }
@@ -196,8 +230,8 @@ biased_error <- function(data, pass) {
   d <- data$d
   v <- data$v / data$others
   factor <- c(d * (d + 2), -4 * (d + 2), 4)
-  function(L, moments) {
-    found <- pass(L, v, moments, factor = factor)
+  function(L, moments, by = pass) {
+    found <- by(L, v, moments, factor = factor)
     variance <- variance_term(L, data$n)
     height <- exp(log_kernel_norm(L)) / 4
     s <- sum(v * found$S)

@@ -54,10 +54,11 @@
 #'
 #' @section Rows and the budget:
 #' `seconds` is a budget on a nominal core: how many rows are looked at is reckoned from what pairs and fast sums cost
-#' there, never by a clock, so that the result does not depend on the machine or on what else it does. All rows decide
-#' wherever that fits. Else the structure and the shape come from a sample, and the factor
-#' from all rows by fast sums, where there are any (up to 3 dimensions, with a tolerance); or the means over up to four
-#' samples are taken, carried to n by the factor (m/n)^(1/(d+4)), or (m/n)^(1/(d+8)) for the debiased estimators.
+#' there, or on a nominal GPU where sums of all rows go to one, never by a clock, so that the result does not depend on
+#' how fast the machine is or on what else it does. All rows decide wherever that fits. Else the structure and the shape
+#' come from a sample, and the factor from all rows by fast sums, where there are any (up to 3 dimensions, with a
+#' tolerance); or the means over up to four samples are taken, carried to n by the factor (m/n)^(1/(d+4)), or
+#' (m/n)^(1/(d+8)) for the debiased estimators.
 #'
 #' The order of the rows does not matter: which rows a sample has is decided by what stands in them, as if drawn at
 #' random, and sums are taken in an order of their own, so that the same rows in any order give the same bits.

@@ -50,8 +50,10 @@ minimise_factor <- function(criterion, L0, moves) {
     at
   }
   reach <- log(1000)
+  # it begins as if all curvatures were scale^2: so it takes the fewest steps (inst/bench/NOTES.md)
   found <- stats::nlminb(
-    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, lower = -reach, upper = reach,
+    numeric(free), \(theta) look(theta)$value, \(theta) look(theta)$gradient, scale = 0.6,
+    lower = -reach, upper = reach,
     control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
   )
   best <- look(found$par)
@@ -63,29 +65,30 @@ minimise_factor <- function(criterion, L0, moves) {
 # Of a criterion out of its range.
 WORST <- .Machine$double.xmax^0.5
 
-# As minimise_factor(), for factors of L0 alone and by values alone: a scan, further out while the best stands at an
-# end, then the minima of polynomials through the points about the best, until the next is within `tol` of one. No
-# minimum wider than the scan's step is missed. Also `trace`, all that was tried, and `vertex`, of L0, the factor of the
-# last polynomial.
-scan_factor <- function(criterion, L0, from = 0.05, to = 3, size = 12, tol = 1e-3) {
+# As minimise_factor(), for factors of L0 alone and by values alone: a scan in steps of sqrt(2), further out while the
+# best stands at an end, then the minima of polynomials through the points about the best, until the next is within
+# `tol` of one. No minimum wider than the scan's step is missed. Also `trace`, all that was tried, and `vertex`, of L0,
+# the factor of the last polynomial.
+scan_factor <- function(criterion, L0, from = 0.05, to = 3, tol = 1e-3) {
   known <- values_known(criterion, L0)
-  step <- log(to / from) / (size - 1)
-  for (theta in log(from) + step * (seq_len(size) - 1)) known$at(theta)
-  bracket(known, step, 40, tol)
+  known$at_powers(log(to), 2^(0:ceiling(2 * log2(to / from))))
+  bracket(known, log(2) / 2, 40, tol)
 }
 
 # The same from a factor that is nearly right, `step` apart.
 polish_factor <- function(criterion, L0, step = 0.2, tol = 1e-3) {
   known <- values_known(criterion, L0)
-  for (theta in step * (-1:1)) known$at(theta)
+  if (!known$around()) for (theta in step * (-1:1)) known$at(theta)
   bracket(known, step, 60, tol)
 }
 
 # `found`, a minimum in other parameters, too, with the trace of the factor about it.
 traced <- function(found, criterion, step = 0.2) {
   known <- values_known(criterion, found$L)
-  known$add(0, found$value)
-  for (theta in c(-step, step)) known$at(theta)
+  if (!known$around()) {
+    known$add(0, found$value)
+    for (theta in c(-step, step)) known$at(theta)
+  }
   replace(found, "trace", list(known$found()$trace))
 }
 
@@ -94,11 +97,21 @@ values_known <- function(criterion, L0) {
   thetas <- values <- numeric()
   add <- function(theta, value) {
     thetas <<- c(thetas, theta)
-    values <<- c(values, if (is.finite(value)) value else WORST)
+    values <<- c(values, ifelse(is.finite(value), value, WORST))
   }
+  many <- if (is.null(criterion$values)) one_by_one(criterion$value) else criterion$values
+  at_powers <- \(theta, powers) add(theta - log(powers) / 2, many(exp(theta) * L0, powers))
   list(
     add = add,
     at = \(theta) add(theta, criterion$value(exp(theta) * L0)),
+    # of factors exp(theta) / sqrt(power)
+    at_powers = at_powers,
+    # 0 and near it, where several cost hardly more than one; else FALSE
+    around = function() {
+      at_once <- isTRUE(criterion$at_once)
+      if (at_once) at_powers(log(2), c(1, 2, 3, 4, 6, 8))
+      at_once
+    },
     # the best and its neighbours, sorted; fewer than three where it stands at an end; and the nearest five
     best = function() {
       order <- order(thetas)

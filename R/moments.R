@@ -29,6 +29,12 @@ pair_moments <- function(x, L, weights = NULL, row_weights = NULL, floor = NULL,
   found
 }
 
+# list(S, stats): S of pair_moments() for each of `powers` of the kernel, which are those of the bandwidths H / power, in
+# a matrix with a column for each. Powers that are small multiples of each other cost little (src/core/scales.h).
+pair_scales <- function(x, L, powers, weights = NULL, factor = PLAIN_FACTOR, run) {
+  .Call(ffi_pair_scales, list(x = x, L = L, weights = weights, factor = factor), as.double(powers), run)
+}
+
 # Of the lower triangle, row by row.
 symmetric_matrix <- function(lower, d) {
   matrix <- matrix(0, d, d)
@@ -66,6 +72,12 @@ prefers_engines <- function(n, d, moments, wide, run) {
   resolved <- resolve_control(run, n, n, d)
   if (resolved$backend == "cuda" || resolved$engine == "fast") return(TRUE)
   switch(moments, none = n >= 2000 && !wide, diagonal = FALSE, full = d >= 6)
+}
+
+# Many bandwidths take less time by one pass: on the CPU, where no fast sums are faster still.
+prefers_scales <- function(n, d, run) {
+  resolved <- resolve_control(run, n, n, d)
+  resolved$backend == "cpu" && resolved$engine == "exact"
 }
 
 # Would the sums have the error of a tolerance?

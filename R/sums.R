@@ -142,6 +142,11 @@ resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
 }
 
+# The seconds that it would take there, by the engine's guess, of which constants decide and no clock.
+guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
+  .Call(ffi_guess, control, as.double(n), as.double(m), as.double(d), kernel)
+}
+
 # Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo",
 # "stream" or "normal" (enum fk_operation in src/fk.h)?
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)

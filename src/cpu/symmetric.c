@@ -1,19 +1,11 @@
-/* All points against each other, every pair once: a kernel tile serves its columns and its rows.
- *
- * The points are cut into blocks, and the pairs of blocks are played like a tournament (circle method):
- * in each round every block is in one pair at most, so that the pairs of a round may run at the same time
- * and a block receives its contributions in the order of the rounds, whatever the number of threads. A pair
- * waits for its two blocks alone, which were in pairs next to its own a round ago: no thread waits for a
- * round to end.
- */
+/* All points against each other, every pair once: a kernel tile serves its columns and its rows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/aligned.h"
 #include "../core/count.h"
-#include "../core/pool.h"
-#include "../core/threads.h"
 #include "near.h"
+#include "tournament.h"
 
 /* Set by inst/bench/dimensions.R and memory.R (2026-11, Zen 5); see inst/bench/NOTES.md. Not critical. */
 enum { PACKED_BYTES = 5000000, MANY_BLOCKS = 128, ENOUGH_BLOCKS = 32, LONG_BLOCK = 768, LONGEST_BLOCK = 2112 };
@@ -34,35 +26,17 @@ static int64_t block_size(const struct fk_sweep *s) {
   return fk_smaller(fk_padded(size, FK_TILE_COLS), LONGEST_BLOCK);
 }
 
-/* Pair p of round r among `blocks` blocks (one more, who sits out, where their number is odd). Round 0 is
- * each block with itself. */
-static void pairing(int64_t blocks, int64_t round, int64_t p, int64_t *a, int64_t *b) {
-  if (round == 0) {
-    *a = *b = p;
-    return;
-  }
-  int64_t players = blocks + blocks % 2, ring = players - 1, r = round - 1;
-  *a = p == 0 ? players - 1 : (r + p) % ring;
-  *b = p == 0 ? r : (r - p + ring) % ring;
-  if (*a > *b) {
-    int64_t swap = *a;
-    *a = *b;
-    *b = swap;
-  }
-}
-
 struct scratch {
   struct fk_sources a, b; /* the two blocks of a pair, unless all are packed */
   void *kernel;
   double *cols, *rows; /* (1 + n_values) x FK_TILE_COLS, x block size */
 };
 
-struct tournament {
+struct pairs {
   const struct fk_sweep *sweep;
   struct fk_sources all; /* where packed_at_once() */
-  int64_t size, blocks;
+  int64_t size;
   struct scratch *scratch; /* of each thread */
-  atomic_uint *round;      /* of each block, the one that it is to play */
 };
 
 static void add_to_results(const struct fk_sweep *s, const double *part, int64_t ld, int64_t first,
@@ -79,7 +53,7 @@ static void add_to_results(const struct fk_sweep *s, const double *part, int64_t
 }
 
 /* The sources among which block `number` is found: all of them, or `room` after packing it there. */
-static enum fk_status get_block(const struct tournament *t, int64_t number, struct fk_sources *room,
+static enum fk_status get_block(const struct pairs *t, int64_t number, struct fk_sources *room,
                                 const struct fk_sources **found, struct fk_error *err) {
   int64_t first = number * t->size, end = fk_smaller(t->sweep->task->sources.n, first + t->size);
   *found = packed_at_once(t->sweep) ? &t->all : room;
@@ -88,7 +62,7 @@ static enum fk_status get_block(const struct tournament *t, int64_t number, stru
 
 /* A pair of blocks, and where in it a tile's columns are. */
 struct pair {
-  const struct tournament *t;
+  const struct pairs *t;
   const struct scratch *scratch;
   const struct fk_sources *rows, *cols;
   int64_t first, end; /* of the rows */
@@ -152,7 +126,7 @@ static void run_columns(const struct pair *p) {
 }
 
 /* Rows of block a against columns of block b. */
-static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b, struct scratch *scratch,
+static enum fk_status run_pair(const struct pairs *t, int64_t a, int64_t b, struct scratch *scratch,
                                struct fk_error *err) {
   const struct fk_sweep *s = t->sweep;
   int64_t n = s->task->sources.n, size = t->size, end = fk_smaller(n, (b + 1) * size);
@@ -175,7 +149,7 @@ static enum fk_status run_pair(const struct tournament *t, int64_t a, int64_t b,
   return FK_STATUS_OK;
 }
 
-static bool scratch_init(const struct tournament *t, struct scratch *scratch) {
+static bool scratch_init(const struct pairs *t, struct scratch *scratch) {
   const struct fk_sweep *s = t->sweep;
   struct fk_error err = {FK_STATUS_OK, ""};
   memset(scratch, 0, sizeof *scratch);
@@ -196,87 +170,43 @@ static void scratch_free(struct scratch *scratch) {
   fk_aligned_free(scratch->rows);
 }
 
-static void tournament_free(struct tournament *t) {
+static void pairs_free(struct pairs *t) {
   for (int i = 0; t->scratch && i < t->sweep->threads; i++) scratch_free(&t->scratch[i]);
   free(t->scratch);
-  free(t->round);
   fk_sources_free(&t->all);
 }
 
-static enum fk_status tournament_init(struct tournament *t, const struct fk_sweep *s, struct fk_error *err) {
+static enum fk_status pairs_init(struct pairs *t, const struct fk_sweep *s, struct fk_error *err) {
   int64_t n = s->task->sources.n;
   memset(t, 0, sizeof *t);
   t->sweep = s;
   t->size = block_size(s);
-  t->blocks = fk_pieces(n, t->size);
   t->scratch = calloc((size_t)s->threads, sizeof *t->scratch);
-  t->round = calloc((size_t)t->blocks, sizeof *t->round);
-  bool fits = t->scratch && t->round;
+  bool fits = t->scratch;
   for (int i = 0; i < s->threads && fits; i++) fits = scratch_init(t, &t->scratch[i]);
-  for (int64_t i = 0; i < t->blocks && fits; i++) atomic_init(&t->round[i], 0);
   if (!fits) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
   if (!packed_at_once(s)) return FK_STATUS_OK;
   enum fk_status status = fk_sources_init(&t->all, s, n, err);
   return status ? status : fk_sources_pack(&t->all, s, 0, n, s->threads, err);
 }
 
-/* Pairs from .. to - 1 of the rounds from `first` on. */
-struct rounds {
-  const struct tournament *tournament;
-  int64_t first, from, to;
-  atomic_bool failed;
-};
-
-static void play(void *data, int64_t i, int64_t end, int slot) {
-  struct rounds *rounds = data;
-  const struct tournament *t = rounds->tournament;
-  int64_t pairs = rounds->to - rounds->from, round = rounds->first + i / pairs, a, b;
+static bool play(void *data, int64_t a, int64_t b, int slot) {
+  const struct pairs *t = data;
   struct fk_error err = {FK_STATUS_OK, ""};
-  (void)end;
-  pairing(t->blocks, round, rounds->from + i % pairs, &a, &b);
-  bool two = b != a && b < t->blocks;
-  fk_turn_wait(&t->round[a], (unsigned)round);
-  if (two) fk_turn_wait(&t->round[b], (unsigned)round);
-  if (b < t->blocks && !rounds->failed && run_pair(t, a, b, &t->scratch[slot], &err)) rounds->failed = true;
-  fk_turn_end(&t->round[a], (unsigned)round);
-  if (two) fk_turn_end(&t->round[b], (unsigned)round);
-}
-
-/* Rounds first .. last - 1, pairs from .. to - 1 of each. Memory is all that can fail. */
-static bool run_rounds(const struct tournament *t, int64_t first, int64_t last, int64_t from, int64_t to) {
-  struct rounds rounds = {t, first, from, to, false};
-  fk_parallel_for(t->sweep->threads, (last - first) * (to - from), 1, play, &rounds);
-  return !rounds.failed;
+  return run_pair(t, a, b, &t->scratch[slot], &err) == FK_STATUS_OK;
 }
 
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err) {
   const struct fk_task *task = s->task;
-  struct tournament t;
-  enum fk_status status = tournament_init(&t, s, err);
-  int64_t n = task->sources.n, size = t.size, blocks = t.blocks;
-  int64_t rounds = blocks == 1 ? 1 : blocks + blocks % 2, players = blocks + blocks % 2;
+  struct pairs t;
+  enum fk_status status = pairs_init(&t, s, err);
+  int64_t n = task->sources.n;
 
   memset(task->mass, 0, sizeof(double) * (size_t)n);
   if (task->sums) memset(task->sums, 0, sizeof(double) * (size_t)(n * s->n_values));
   if (task->shift) memset(task->shift, 0, sizeof(double) * (size_t)n);
-
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->opts->poll, s->threads,
-                  (double)blocks + (double)(rounds - 1) * (double)(players / 2), (double)size * (double)size);
-  for (int64_t round = 0; round < rounds && !status;) {
-    /* Whole rounds where they are short, pieces of a round where they are long. */
-    int64_t pairs = round == 0 ? blocks : players / 2, last = round + 1;
-    if (round > 0) last = fk_smaller(rounds, round + (progress.size > pairs ? progress.size / pairs : 1));
-    for (int64_t from = 0, to; from < pairs && !status; from = to) {
-      to = fk_smaller(pairs, from + (progress.size > pairs ? pairs : progress.size));
-      if (!run_rounds(&t, round, last, from, to))
-        status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for a tile of kernel values");
-      else
-        status = fk_chunks_done(&progress, (to - from) * (last - round), err);
-      if (last > round + 1) break; /* every pair of these rounds is done */
-    }
-    round = last;
-  }
-  tournament_free(&t);
+  struct fk_tournament tournament = {n, t.size, s->threads, play, &t};
+  if (!status) status = fk_tournament_run(&tournament, &s->opts->poll, err);
+  pairs_free(&t);
   return status;
 }

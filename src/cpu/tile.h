@@ -91,6 +91,22 @@ static inline int64_t fk_moment_at(int64_t a, int64_t b, int64_t first) {
   return (a - first) * (a - first + 1) / 2 + b - first;
 }
 
+/* A tile by differences, of 2^(power t) in chains, each kernel the square of the one before. A chain begins with
+ * its power, or, where `times` is not 1, with an odd power of what the last chain began with whose `times` is 1.
+ * Sums of all of them, chain by chain: those of columns FK_TILE_COLS apart, those of rows, NULL where they are not
+ * asked, row_ld. */
+enum { FK_TILE_SCALES = 64 };
+struct fk_tile_chain {
+  double power;
+  int times, length;
+};
+struct fk_tile_scales {
+  struct fk_tile tile; /* col_index as in largest() */
+  int n_scales, n_chains;
+  const struct fk_tile_chain *chains;
+  int64_t row_ld;
+};
+
 /* Points that are searched for neighbours lie in panels [k][FK_NEAR_POINTS], those whose neighbours they are in
  * groups [k][FK_NEAR_TARGETS]. */
 enum { FK_NEAR_POINTS = 64, FK_NEAR_TARGETS = 8 };
@@ -103,6 +119,7 @@ struct fk_tile_ops {
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
+  void (*scales)(const struct fk_tile_scales *tile);
   /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
    * all; returns how many. Of all targets of a group to a box, d lower ends and d upper ones. */
   int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);

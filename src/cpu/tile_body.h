@@ -307,6 +307,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_loo.h"
 #include "tile_moments.h"
 #include "tile_near.h"
+#include "tile_scales.h"
 #include "tile_vector.h"
 
 /* Rows k .. k + n - 1 of L^-1 u, those before them being done; see fk_block_solve(). */
@@ -401,6 +402,7 @@ static const struct fk_tile_ops FN(ops) = {
     .row_values = FN(row_values),
     .loo = DOUBLE_ONLY(FN(loo)),
     .moments = DOUBLE_ONLY(FN(moments)),
+    .scales = DOUBLE_ONLY(FN(scales)),
     .near_points = DOUBLE_ONLY(FN(near_points)),
     .near_box = DOUBLE_ONLY(FN(near_box)),
     .block_solve = DOUBLE_ONLY(FN(block_solve)),

@@ -4,16 +4,19 @@
 /* Terms of four rows, or their exponents, to the columns. */
 INLINE void FN(loo_add)(const struct fk_tile_loo *a, int row, int col, const V *t, const int find_max) {
   double *out = a->col_mass + col;
+  /* the columns' indices ascend, but for those of the padding */
+  const int64_t first = a->first_row + row, low = a->col_index[col], high = a->col_index[col + V_LANES - 1];
+  const bool drop = a->drop && !(first + 3 < low || (low <= high && high < first));
   FK_UNROLL
   for (int r = 0; r < 4; r++) {
-    if (!a->drop) {
+    if (!drop) {
       V_STORE(out, find_max ? V_MAX(t[r], V_LOAD(out)) : V_ADD(V_LOAD(out), t[r]));
       continue;
     }
     double lane[V_LANES];
     V_STORE(lane, t[r]);
     for (int l = 0; l < V_LANES; l++) {
-      if (a->col_index[col + l] == a->first_row + row + r) continue;
+      if (a->col_index[col + l] == first + r) continue;
       if (!find_max)
         out[l] += lane[l];
       else if (lane[l] > out[l])

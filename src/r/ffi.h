@@ -14,6 +14,7 @@ SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP co
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);
 SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP control);
 SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control);
+SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control);
 SEXP ffi_stream_rows(SEXP n, SEXP m);
 SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control);
@@ -41,6 +42,7 @@ SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
+SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel);
 SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own);
 SEXP ffi_gpu_info(void);

@@ -73,6 +73,19 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   return r_stats(&stats);
 }
 
+/* The seconds that it would take there, by the engine's guess. */
+SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
+  struct fk_plan_choice choice;
+  r_opts(control, &opts, &stats);
+  fk_plan_choose(&opts, &work, &choice, &stats, &err);
+  r_finish(&err);
+  return Rf_ScalarReal(choice.seconds);
+}
+
 /* Is there an engine for the operation of this name in d dimensions? Touches no driver. */
 SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel) {
   struct fk_opts opts;

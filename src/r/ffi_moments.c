@@ -1,5 +1,6 @@
-/* Moments of pairs, in the three phases of glue.h. */
+/* Sums over pairs of points for criteria of bandwidths, in the three phases of glue.h. */
 #include "../core/moments.h"
+#include "../core/scales.h"
 
 #include "ffi.h"
 
@@ -46,5 +47,33 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   r_finish(&err);
   SEXP result = r_result(&stats, 5, names, values);
   UNPROTECT(5);
+  return result;
+}
+
+/* job: list(x, L, weights, factor); the sums have a column for each of the powers. */
+SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
+  struct fk_scales_task task = {.x = r_points(r_element(job, "x"), "x")};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  task.chol = r_factor(r_element(job, "L"), task.x.d);
+  task.weights = r_weights(r_element(job, "weights"), task.x.n);
+  const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
+  for (int i = 0; i < 3; i++) task.factor[i] = factor[i];
+  R_xlen_t count = Rf_xlength(powers);
+  if (count < 1 || count > FK_MOST_SCALES) Rf_error("`powers` must be from 1 to %d numbers", FK_MOST_SCALES);
+  task.powers = r_numbers(powers, count, "powers");
+  task.count = (int)count;
+  for (int s = 0; s < task.count; s++)
+    if (!(task.powers[s] > 0 && task.powers[s] < INFINITY)) Rf_error("`powers` must be positive");
+  SEXP sums = PROTECT(r_matrix(task.x.n, task.count, R_NilValue));
+  task.sums = REAL(sums);
+
+  fk_pair_scales(&task, &opts, &stats, &err);
+
+  r_finish(&err);
+  SEXP result = r_result(&stats, 1, (const char *const[]){"S"}, &sums);
+  UNPROTECT(1);
   return result;
 }

@@ -93,6 +93,48 @@ test_that("moments of pairs have the same bits for any number of threads", {
   expect_identical(found[[3]], found[[1]])
 })
 
+# Chains of squares, with odd powers of their first, one that begins anew, numbers that are alone, and one twice.
+many_powers <- c(2^(0:11), 3, 5, 6, 7, 10, 3072, 0.3, 0.3, sqrt(2)) / 9
+
+test_that("sums of many bandwidths are those of each", {
+  for (n in c(1, 2, 60, 900, 2100)) for (d in c(1, 2, 5)) {
+    x <- matrix(scattered(n, d, far = if (n > 60) 3 else 0), n)
+    w <- if (d > 1) 1 + (seq_len(n) %% 5)
+    L <- skew_factor(d, 0.5)
+    for (f in list(PLAIN_FACTOR, c(1.5, -0.5, 0.1))) {
+      found <- pair_scales(x, L, many_powers, w, f, run = criteria_run())$S
+      each <- \(power) pair_moments(x, L / sqrt(power), w, factor = f, run = criteria_run())$S
+      wanted <- vapply(many_powers, each, numeric(n))
+      expect_identical(dim(found), c(as.integer(n), length(many_powers)))
+      expect_true(all(abs(found - wanted) <= 1e-12 * abs(wanted) + 1e-100))
+    }
+  }
+})
+
+test_that("sums of many bandwidths have the same bits for any number of threads", {
+  x <- scattered(1700, 3)
+  by <- \(threads) pair_scales(x, skew_factor(3, 0.4), many_powers, run = criteria_run(threads))$S
+  expect_identical(by(2L), by(1L))
+  expect_identical(by(3L), by(1L))
+})
+
+test_that("criteria have the values of many factors that they have of each", {
+  for (d in c(1, 3)) {
+    data <- criterion_data(scattered(250, d), 1 + (seq_len(250) %% 4))
+    L <- skew_factor(d, 1.5)
+    powers <- c(2^(0:6), 3, 1.7)
+    each <- list(
+      c("lcv", "kde"), c("csl", "kde"), c("lscv", "kde"), c("lscv", "laplace"), c("bcv2", "kde"), c("scv", "kde"),
+      c("lcv", "sdkde"), c("lcv", "laplace")
+    )
+    for (measure in each) {
+      criterion <- new_criterion(measure[1], data, measure[2], criteria_run())
+      wanted <- vapply(powers, \(power) criterion$value(L / sqrt(power)), 0)
+      expect_close(criterion$values(L, powers), wanted, 1e-11)
+    }
+  }
+})
+
 test_that("the engines have the moments that a pass over pairs has", {
   x <- scattered(300, 3)
   w <- 0.1 + (seq_len(300) * 0.37) %% 1

@@ -345,7 +345,7 @@ test_that("a factor is at the bottom of a skew valley that looks symmetric where
   valley <- list(rows = 1, value = \(L) log(L[1])^2 + 0.75 * log(L[1])^3 - 0.03 * log(L[1]))
   bottom <- (-2 + sqrt(4 + 9 * 0.03)) / 4.5
   expect_lt(abs(log(polish_factor(valley, diag(1))$L[1]) - bottom), 1e-3)
-  expect_lt(abs(log(scan_factor(valley, diag(1), from = 0.5, to = 2, size = 5)$L[1]) - bottom), 1e-3)
+  expect_lt(abs(log(scan_factor(valley, diag(1), from = 0.5, to = 2)$L[1]) - bottom), 1e-3)
 })
 
 test_that("repeated values do not drive the likelihood bandwidth to zero", {
@@ -542,4 +542,34 @@ test_that("plot() draws the criterion and the structures", {
     expect_identical(shown$value, h)
   }
   expect_argument_error(plot(replace(h, 1, 2)), "x")
+})
+
+test_that("on a GPU the budget goes by what it costs there", {
+  # a GPU to which large jobs go, and which takes 1e-12 s a pair, in double 20e-12, after a second
+  there <- list2env(list(
+    resolve_control = \(run, n, m, d) list(backend = if (run$backend != "cpu" && n > 1e4) "cuda" else "cpu"),
+    guessed_seconds = \(run, n, m, d) 1 + as.double(n) * m * if (run$precision == "double") 2e-11 else 1e-12
+  ), parent = environment(plan_rows))
+  for (name in c("pair_seconds", "pass_seconds", "plan_rows")) {
+    assign(name, `environment<-`(get(name), there), envir = there)
+  }
+  plan <- function(n, backend = "auto", shape = "lcv", factor = NULL, tol = 0) {
+    search <- list(shape = shape, factor = factor, run = list(backend = backend, precision = "auto", tol = tol))
+    there$plan_rows(list(x = matrix(0, n, 4), d = 4), search, list(structure = "diagonal", seconds = 5, rows = NULL))
+  }
+  expect_equal(there$pair_seconds(1e5, 4, list(backend = "auto", precision = "auto", tol = 0)), 1e-12)
+  expect_equal(plan(1e5)$rows, 1e5)
+  expect_lt(plan(1e5, "cpu")$rows, 5000)
+  expect_identical(plan(9000)$rows, plan(9000, "cpu")$rows)
+  # of more, samples: what a sample may cost is the budget's share by the guess, in double where a tolerance counts
+  expect_equal(plan(1e6)$rows, floor(sqrt(2 / 50e-12)))
+  expect_equal(plan(1e6, tol = 1e-6)$rows, floor(sqrt(2 / (50 * 2e-11))))
+  expect_false(plan(1e6)$all_rows)
+  expect_true(plan(5e5)$all_rows)
+  expect_false(plan(5e5, factor = c("lcv", "sdkde"))$all_rows)
+  # the guess itself is there on any machine
+  run <- start_run(settle_control(flash_control(backend = "cpu")))
+  expect_gt(guessed_seconds(run, 2e5, 1e5, 4), 1.5 * guessed_seconds(run, 1e5, 1e5, 4))
+  # pilots are computed on the CPU
+  expect_identical(plan(1e5, shape = "plugin")$rows, plan(1e5, "cpu", "plugin")$rows)
 })

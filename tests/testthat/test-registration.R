@@ -97,6 +97,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_log_sum", of(x, NULL, L, plan = stream), x, plain, FALSE, control),
       native("ffi_log_sum", x, x, plain, FALSE, control),
       native("ffi_resolve", 1, 3, 3, 2, "gaussian"),
+      native("ffi_guess", 1, 3, 3, 2, "gaussian"),
       native("ffi_can", 1, "sums", 2, "gaussian"),
       native("ffi_can", control, "divination", 2, "gaussian"),
       native("ffi_can", control, "sums", 2, "sinc"),
@@ -153,6 +154,14 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_pair_moments", pairs(floor = 1), 0L, control),
       native("ffi_pair_moments", pairs(wide = 1), 2L, control),
       native("ffi_pair_moments", pairs(wide = c(1, 1), factor = c(1, 1, 0)), 2L, control),
+      native("ffi_pair_scales", x, 1, control),
+      native("ffi_pair_scales", pairs(), numeric(), control),
+      native("ffi_pair_scales", pairs(), rep(1, 65), control),
+      native("ffi_pair_scales", pairs(), c(1, 0), control),
+      native("ffi_pair_scales", pairs(), c(1, NaN), control),
+      native("ffi_pair_scales", pairs(), 1L, control),
+      native("ffi_pair_scales", pairs(factor = 1), 1, control),
+      native("ffi_pair_scales", pairs(L = diag(3)), 1, control),
       native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
       native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
       native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),
@@ -202,7 +211,7 @@ test_that("every routine is called in one place, and those that sum in the files
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
   sums <- c(
     "ffi_kernel_sum", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve",
-    "ffi_can", "ffi_hint"
+    "ffi_guess", "ffi_can", "ffi_hint"
   )
   expect_identical(unique(names(calls)[calls %in% sums]), "sums.R")
 })
