@@ -8,15 +8,15 @@
 bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
                     struct fk_cuda_context *const *contexts, int count) {
   struct fk_kernel_form form = fk_task_form(task);
-  bool pays = (double)task->sources.n >= fk_costs.exact_cuda.symmetric_points && task->sources.d <= 16;
   bool single =
       opts->precision != FK_PRECISION_DOUBLE && form.type == FK_FORM_GAUSSIAN && fk_is_plain(form.factor);
   bool themselves = !task->targets.data && !task->exclude_self && !task->weights;
-  if (!pays || !single || !themselves || !task->rounded || task->values != FK_VALUES_COORDINATES) return false;
+  if (task->sources.d > 16 || !single || !themselves || !task->rounded || task->values != FK_VALUES_COORDINATES)
+    return false;
   for (int i = 0; i < count; i++)
     if (contexts[i]->capability != 90) return false;
   pairs->plan = fk_symmetric_plan_of(task->sources.n, opts->precision == FK_PRECISION_FAST);
-  if (pairs->plan.jobs == 0) return false;
+  if ((double)pairs->plan.strips < fk_costs.exact_cuda.symmetric_strips) return false;
   if (count > 1) {
     pairs->host = (int64_t *)calloc((size_t)fk_symmetric_numbers(pairs->plan.n_pad), sizeof *pairs->host);
     if (!pairs->host) return false; /* the other way takes less */

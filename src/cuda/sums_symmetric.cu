@@ -3,9 +3,9 @@
  * A block has a strip of columns in shared memory, and rows come by. Three warpgroups, of 64 rows each, take tile
  * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, and the rows' sums, which stay in
  * registers. They leave the kernels, transposed by the way they are stored, to a fourth, which multiplies them
- * with the rows' values: the columns' sums, in shared memory. What binds is the tensor cores' and the
- * exponentials' share of the registers, then shared memory: 64 clocks to store 64 x 64 kernels, 64 to load them,
- * of 410 in all.
+ * with the rows' values: the columns' sums, in shared memory. Of 471 clocks for 64 x 64 pairs of points the
+ * kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to their sums 24
+ * (inst/bench/NOTES.md).
  *
  * Kernels go through fp16 as 2^(t + FK_TENSOR_RAISE): a point's own is 1, and no row has to be raised by more.
  * Sums leave for integers after a strip (rows) or a job (columns): blocks add them in any order, to the same bits.
@@ -113,15 +113,11 @@ __device__ __forceinline__ void read_rows(struct row_tile<16> *tile, const char 
   }
 }
 
-/* p = 2^s of half of a tile */
-template <typename C>
+/* p = 2^s of half of a tile. None on the FMA pipe, which paid in sums_wgmma.cu: here it costs
+ * (inst/bench/NOTES.md). */
 __device__ __forceinline__ void take_kernels(uint32_t (&p)[16], const float (&s)[32]) {
-  if constexpr (C::COARSE) {
-    coarse_kernels<2>(p, s);
-  } else {
 #pragma unroll
-    for (int i = 0; i < 16; i++) p[i] = pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
-  }
+  for (int i = 0; i < 16; i++) p[i] = pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
 }
 
 /* 128 columns. kernels: where the warp stores its own of a buffer. */
@@ -136,7 +132,7 @@ __device__ __forceinline__ void sum_columns(float (&sums)[C::SUMS], const struct
   wgmma_wait(s);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    take_kernels<C>(p[half], *(const float(*)[32])(s + 32 * half));
+    take_kernels(p[half], *(const float(*)[32])(s + 32 * half));
     start_values<C::VALUES, 1>(sums, p[half], tile16 + 64 * half, L);
     warp_wait(b.kernels_empty + 8 * buffer.place, buffer.phase ^ 1);
     if (both) {
@@ -336,10 +332,13 @@ __global__ void __launch_bounds__(128 * (PRODUCERS + 1), 1)
   struct barriers b = barriers_at<C>(shared_address(shared));
   if (threadIdx.x == 0) init_barriers(b);
   __syncthreads();
-  if (threadIdx.x < 128 * PRODUCERS)
+  if (threadIdx.x < 128 * PRODUCERS) { /* 128 registers at first */
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 136;");
     produce<C>(a, shared, b, threadIdx.x / 32, threadIdx.x % 32);
-  else
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
     consume<C>(a, shared, b, threadIdx.x - 128 * PRODUCERS);
+  }
 }
 
 #else
@@ -406,9 +405,10 @@ struct fk_symmetric_plan fk_symmetric_plan_of(int64_t n, bool coarse) {
   p.strip = coarse ? +cut<true>::STRIP : +cut<false>::STRIP;
   p.strips = (p.n + p.strip - 1) / p.strip;
   p.n_pad = p.strips * p.strip;
-  /* Some 60 jobs a strip, where there are so many. */
-  p.run = (int)(p.strips / 64);
-  p.run = p.run < 1 ? 1 : p.run > LONGEST_RUN ? LONGEST_RUN : p.run;
+  /* A job begins and ends in an eighth of the time of a strip; at least some 11 for each of 132 multiprocessors.
+   */
+  int64_t run = p.strips * p.strips / 3000;
+  p.run = (int)(run < 1 ? 1 : run > LONGEST_RUN ? LONGEST_RUN : run);
   p.jobs = jobs_before(p.strips, p.run);
   /* |sum| <= n 2^RAISE 2^6, coordinates being below 2^6, in 62 bits. */
   int bits = 62 - 6 - FK_TENSOR_RAISE - (int)ceil(log2((double)p.n));

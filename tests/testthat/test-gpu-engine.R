@@ -89,8 +89,8 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
   })
 }
 
-# So many points without weights meet each pair of tiles once (FLASHKERNEL_CUDA_METHOD: not so), in strips of 768 or
-# 1,152: whole ones, and those that end with a few points.
+# So many points without weights meet each pair of tiles once, in strips of 768 or, "fast", 1,152: whole ones, and those
+# that end with a few points.
 many_points <- function(d, n) {
   x <- matrix(example_points(n, d), n, d)
   list(x = x, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)), d = d, n = n)
@@ -103,7 +103,7 @@ debiased_steps <- function(case, precision, ...) {
 for (d in c(5, 9, 16)) {
   test_that(sprintf("many points move as in double precision in %d dimensions, whatever their number", d), {
     skip_if_no_gpu()
-    for (n in c(64 * 1152, 70001, 101 * 768 + 1)) {
+    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) {
       case <- many_points(d, n)
       want <- debiased_steps(case, "double")
       for (precision in c("single", "fast")) {
@@ -116,8 +116,8 @@ for (d in c(5, 9, 16)) {
 
 test_that("points far out and points alone move as in double precision among many", {
   skip_if_no_gpu()
-  case <- many_points(6, 80000)
-  case$x[c(1, 767, 40000, 80000), ] <- case$x[c(1, 767, 40000, 80000), ] + c(6, -7, 5, 8)
+  case <- many_points(6, 100000)
+  case$x[c(1, 767, 40000, 100000), ] <- case$x[c(1, 767, 40000, 100000), ] + c(6, -7, 5, 8)
   case$x[2:5, ] <- rep(case$x[1, ], each = 4) # ties
   want <- debiased_steps(case, "double")
   for (precision in c("single", "fast"))
