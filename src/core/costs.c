@@ -37,7 +37,7 @@ const struct fk_costs fk_costs = {
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
      * millisecond (gpu.R). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
-     * .measured_pairs: no script. */
+     * .measured_pairs: no script. .symmetric_strips: inst/bench/NOTES.md. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,

@@ -20,14 +20,15 @@ bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, cons
   if (count > 1) {
     pairs->host = (int64_t *)calloc((size_t)fk_symmetric_numbers(pairs->plan.n_pad), sizeof *pairs->host);
     if (!pairs->host) return false; /* the other way takes less */
+    pthread_mutex_init(&pairs->lock, NULL);
   }
-  pthread_mutex_init(&pairs->lock, NULL);
   pairs->phase = FK_PAIRS_SUMMED;
   return true;
 }
 
 void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *contexts, int count) {
   for (int i = 0; i < count; i++) fk_cuda_drop(contexts[i], &pairs->sums[contexts[i]->device]);
+  if (pairs->host) pthread_mutex_destroy(&pairs->lock);
   free(pairs->host);
   pairs->host = NULL;
   pairs->phase = FK_PAIRS_NONE;

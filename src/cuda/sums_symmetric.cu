@@ -3,7 +3,7 @@
  * A block has a strip of columns in shared memory, and rows come by. Three warpgroups, of 64 rows each, take tile
  * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, and the rows' sums, which stay in
  * registers. They leave the kernels, transposed by the way they are stored, to a fourth, which multiplies them
- * with the rows' values: the columns' sums, in shared memory. Of 471 clocks for 64 x 64 pairs of points the
+ * with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs of points the
  * kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to their sums 24
  * (inst/bench/NOTES.md).
  *
