@@ -40,7 +40,8 @@ const struct fk_costs fk_costs = {
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
      * millisecond (gpu.R). .tensor_f64, .gaussian_f64: kernels alone (NOTES.md). .mma_wide: densities of 128 to
      * 1024 dimensions before there was wgmma for them. .gemm, .gemm_half: a little less than cuBLAS does, of
-     * doubles and of halves. They, .memory, .launch and .measured_pairs: no script. */
+     * doubles and of halves. They, .memory, .launch and .measured_pairs: no script. .symmetric_strips:
+     * inst/bench/NOTES.md. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -58,6 +59,7 @@ const struct fk_costs fk_costs = {
                    .memory = 4e12,
                    .launch = 0.05,
                    .coarse_pairs = 5e8,
+                   .symmetric_strips = 80,
                    .measured_pairs = 1e10},
 
     /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and

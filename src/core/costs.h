@@ -49,12 +49,13 @@ struct fk_exact_cuda_costs {
   double tensor_f64, gaussian_f64;             /* the same of products in double on tensor cores */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
-  double mma_wide;        /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
-  double gemm, gemm_half; /* operations a second */
-  double memory;          /* bytes a second */
-  double launch;          /* seconds, after which an interrupt is seen */
-  double coarse_pairs;    /* fewer have no kernels rounded to halves */
-  double measured_pairs;  /* more tell how fast a device is beside others */
+  double mma_wide;         /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
+  double gemm, gemm_half;  /* operations a second */
+  double memory;           /* bytes a second */
+  double launch;           /* seconds, after which an interrupt is seen */
+  double coarse_pairs;     /* fewer have no kernels rounded to halves */
+  double symmetric_strips; /* points at themselves in fewer meet all pairs twice */
+  double measured_pairs;   /* more tell how fast a device is beside others */
 };
 
 /* Shares of a device's memory. */

@@ -21,6 +21,7 @@ struct shared {
   enum fk_cuda_method method;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
+  struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
   struct fk_resident *moved; /* those, */
   double *host;              /* or where they go from several devices */
 };
@@ -94,6 +95,7 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   if (found == 0) return FK_STATUS_OK;
   for (int64_t r = 0; r < found; r++) rows[r] += first;
   job->rows = rows;
+  job->pairs = NULL;
   job->in_double = true;
   job->shifted = job->task->tail_pass;
   if (job->shifted) job->weight_scale = 1;
@@ -175,6 +177,8 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
+  if (shared->pairs.phase == FK_PAIRS_SUMMED) return fk_job_sum_pairs(job, &shared->pairs, first, count, err);
+  job->pairs = shared->pairs.phase == FK_PAIRS_THERE ? &shared->pairs : NULL;
   if (shared->A) return move_points(job, shared, first, count, err);
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
@@ -341,10 +345,22 @@ static enum fk_status sum_shards(struct shared *shared, struct fk_cuda_context *
   return status;
 }
 
+/* Points that move, where their sums go by pairs: these first. */
+static enum fk_status sum_pairs(struct shared *shared, struct fk_cuda_context **contexts, int count,
+                                double *seconds, struct fk_error *err) {
+  struct fk_pair_sums *pairs = &shared->pairs;
+  if (!fk_pairs_begin(pairs, shared->task, shared->opts, contexts, count)) return FK_STATUS_OK;
+  struct fk_cuda_work work = {pairs->plan.jobs, 1, &shared->opts->poll, sums_range, shared};
+  FK_TRY(fk_cuda_on_devices(contexts, count, &work, seconds, err));
+  pairs->phase = pairs->unfit ? FK_PAIRS_NONE : FK_PAIRS_THERE;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                      double *seconds, struct fk_error *err) {
   struct fk_cuda_work work = {fk_n_targets(shared->task), FK_TENSOR_ROWS, &shared->opts->poll, sums_range, shared};
   bool lost = true;
+  if (shared->A) FK_TRY(sum_pairs(shared, contexts, count, seconds, err));
   if (!shared->A && shard_length(shared->task)) FK_TRY(sum_shards(shared, contexts, count, seconds, &lost, err));
   return lost ? fk_cuda_on_devices(contexts, count, &work, seconds, err) : FK_STATUS_OK;
 }
@@ -361,6 +377,7 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   if (points) points->busy = true;
   enum fk_status status = keep_sources(shared, contexts, count, err);
   if (!status) status = sum_on_devices(shared, contexts, count, &stats->device_seconds, err);
+  fk_pairs_end(&shared->pairs, contexts, count);
   if (points) points->busy = false;
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);

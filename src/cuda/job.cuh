@@ -4,9 +4,12 @@
 #ifndef FK_CUDA_JOB_CUH
 #define FK_CUDA_JOB_CUH
 
+#include <pthread.h>
+
 #include "../core/costs.h"
 #include "devices.cuh"
 #include "sources.cuh"
+#include "sums_symmetric.cuh"
 
 /* What is summed over all sources for a chunk of targets:
  *   mass      first of two, where sums beside the mass go through halves: it tells how far each row can be raised
@@ -14,6 +17,19 @@
  *   sums      what was asked for
  */
 enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
+
+/* Sums of coordinates of points at themselves by pairs of tiles (sums_symmetric.cuh): first all devices do some of
+ * the jobs each, of sums of all points, which are added as integers; then they are there for any range of points.
+ */
+enum fk_pair_phase { FK_PAIRS_NONE, FK_PAIRS_SUMMED, FK_PAIRS_THERE };
+struct fk_pair_sums {
+  enum fk_pair_phase phase;
+  struct fk_symmetric_plan plan;
+  int unfit;                                  /* set by a device: the points or its memory do not allow it */
+  struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
+  int64_t *host;                              /* several devices: those of all; NULL: one has them */
+  pthread_mutex_t lock;                       /* of the host's */
+};
 
 /* All that one device needs for one range of targets. */
 struct fk_cuda_job {
@@ -30,6 +46,7 @@ struct fk_cuda_job {
   int n_values;
   bool finds_centre;               /* of all sources, on the device */
   const struct fk_cuda_move *move; /* results are points that move; NULL: sums for the host */
+  struct fk_pair_sums *pairs;      /* where the sums are already; NULL: nowhere */
 
   struct fk_cuda_sources *sources;
   int64_t source_begin, source_end; /* all of them, or those of a shard */
@@ -125,6 +142,15 @@ enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, doubl
 /* The same part by part, where the sources are in frames. */
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                  struct fk_error *err);
+/* Whether sums of a task are begun by pairs; and the end, on the thread that has waited for all devices. */
+bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
+                    struct fk_cuda_context *const *contexts, int count);
+void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *contexts, int count);
+/* Jobs first .. first + count - 1 of the plan. */
+enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, int64_t first, int64_t count,
+                                struct fk_error *err);
+/* The chunk's sums, which are there, in the place of a pass. */
+enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, double *result, struct fk_error *err);
 /* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err);
 /* All passes over a chunk of targets, and its results to the task. */

@@ -128,6 +128,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
 enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err) {
   bool values = pass == FK_PASS_SUMS && job->n_values > 0;
   job->first_value = 0;
+  if (job->pairs) return fk_job_take_pairs(job, result, err);
   do {
     FK_TRY(fk_job_pack_sources(job, values, err));
     FK_TRY(fk_job_pack_targets(job, values, err));
@@ -181,7 +182,8 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
 
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  if (!fk_on_tensor_cores(job->method) || !job->tensor.coarse || job->n_values == 0 || job->tensor.values.hi)
+  if (job->pairs || !fk_on_tensor_cores(job->method) || !job->tensor.coarse || job->n_values == 0 ||
+      job->tensor.values.hi)
     return FK_STATUS_OK;
   FK_CUDA_TRY(fk_finish_own_low(result, 1 + job->n_values, job->ld_result, count, &job->tensor.rows,
                                 1 / job->grid.scale, context->stream));

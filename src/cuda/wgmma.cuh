@@ -103,6 +103,19 @@ static __device__ __forceinline__ void pin(float (&d)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+template <int N>
+static __device__ __forceinline__ void pin(uint32_t (&words)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+r"(words[i])::"memory");
+}
+
+/* Four 8 x 8 matrices of halves, transposed; lane l gives the shared address of column l % 8 of matrix l / 8. */
+static __device__ __forceinline__ void store_transposed(uint32_t address, const uint32_t *from) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
 /* The next to leave, of `count` in turns: true for the last, which has then seen all that the others did. */
 static __device__ __forceinline__ bool is_last_to_leave(uint32_t counter, int count) {
   uint32_t before;

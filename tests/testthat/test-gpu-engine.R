@@ -89,6 +89,41 @@ for (d in c(1, 3, 16, 33, 100)) for (estimator in ESTIMATORS) {
   })
 }
 
+# So many points without weights meet each pair of tiles once, in strips of 768 or, "fast", 1,152: whole ones, and those
+# that end with a few points.
+many_points <- function(d, n) {
+  x <- matrix(example_points(n, d), n, d)
+  list(x = x, H = example_bandwidth(d, max(0.7, sqrt(d) / 4)), d = d, n = n)
+}
+debiased_steps <- function(case, precision, ...) {
+  fit <- flash_kde(case$x, "sdkde", case$H, backend = "cuda", precision = precision, ...)
+  2 * (fit$debiased - case$x) %*% solve(case$H)
+}
+
+for (d in c(5, 9, 16)) {
+  test_that(sprintf("many points move as in double precision in %d dimensions, whatever their number", d), {
+    skip_if_no_gpu()
+    for (n in c(81 * 1152, 95001, 128 * 768 + 1)) {
+      case <- many_points(d, n)
+      want <- debiased_steps(case, "double")
+      for (precision in c("single", "fast")) {
+        where <- sprintf("n = %d, d = %d, %s", n, d, precision)
+        expect_score_near(debiased_steps(case, precision), want, case$H, precision, where)
+      }
+    }
+  })
+}
+
+test_that("points far out and points alone move as in double precision among many", {
+  skip_if_no_gpu()
+  case <- many_points(6, 100000)
+  case$x[c(1, 767, 40000, 100000), ] <- case$x[c(1, 767, 40000, 100000), ] + c(6, -7, 5, 8)
+  case$x[2:5, ] <- rep(case$x[1, ], each = 4) # ties
+  want <- debiased_steps(case, "double")
+  for (precision in c("single", "fast"))
+    expect_score_near(debiased_steps(case, precision), want, case$H, precision, precision)
+})
+
 test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
   skip_if_no_gpu()
   for (d in c(2, 16, 70, 190)) {
@@ -368,6 +403,25 @@ test_that("the same call gives the same bits, with the points on the device and 
     gpu_release()
     expect_identical(all_sums(precision), first)
   }
+})
+
+test_that("many points move to the same bits each time, and on several devices", {
+  skip_if_no_gpu()
+  case <- many_points(7, 200003)
+  n_devices <- length(gpu_info()$index)
+  for (precision in c("single", "fast")) {
+    one <- debiased_steps(case, precision, devices = 0)
+    expect_identical(debiased_steps(case, precision, devices = 0), one)
+    if (n_devices > 1) expect_identical(debiased_steps(case, precision, devices = "all"), one)
+  }
+})
+
+test_that("many points on a device with little memory move in another way, to the same result", {
+  skip_if_no_gpu()
+  case <- many_points(5, 100000)
+  want <- debiased_steps(case, "double")
+  little <- debiased_steps(case, "single", control = flash_control(gpu_memory_limit = 1.5e8))
+  expect_score_near(little, want, case$H, "single", "a limit")
 })
 
 test_that("several devices give the bits of one", {
