@@ -44,6 +44,7 @@ struct fk_exact_cuda_costs {
   double memory;          /* bytes a second */
   double launch;          /* seconds, after which an interrupt is seen */
   double coarse_pairs;    /* fewer have no kernels rounded to halves */
+  double matrix_pairs;    /* fewer make no matrices of kernels */
   double measured_pairs;  /* more tell how fast a device is beside others */
 };
 
