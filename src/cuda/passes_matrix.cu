@@ -13,8 +13,7 @@ enum {
 };
 
 static dim3 grid_of(int64_t along, int64_t values) {
-  return dim3(fk_blocks(along, THREADS),
-              (unsigned)fk_smaller(values, MOST_BLOCKS));
+  return dim3(fk_blocks(along, THREADS), (unsigned)fk_smaller(values, MOST_BLOCKS));
 }
 
 /* ---- when, and how much at once
@@ -30,37 +29,27 @@ static bool has_blas(struct fk_cuda_context *context) {
 static bool makes_kernels(const struct fk_cuda_job *job) {
   struct fk_tensor_task t = {};
   t.rows.k = t.cols.k = FK_TENSOR_WIDE + 16;
-  if (!fk_on_tensor_cores(job->method))
-    return job->method != FK_METHOD_SINGLE;
+  if (!fk_on_tensor_cores(job->method)) return job->method != FK_METHOD_SINGLE;
   return !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
 }
 
 bool fk_job_takes_matrix(const struct fk_cuda_job *job) {
-  const double pairs =
-      (double)job->task->sources.n * (double)fk_n_targets(job->task);
-  return job->n_values > FK_MMA_VALUES &&
-         pairs > fk_costs.exact_cuda.matrix_pairs && !job->by_frames &&
-         !job->apart && !job->shifted && makes_kernels(job) &&
-         has_blas(job->context);
+  const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
+  return job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && !job->by_frames &&
+         !job->apart && !job->shifted && makes_kernels(job) && has_blas(job->context);
 }
 
 /* As much as fits, and no more than keeps a device busy. */
-static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job,
-                                     bool halves) {
+static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, bool halves) {
   const int64_t n = job->sources->points.n, m = fk_n_targets(job->task);
   struct fk_matrix_plan p;
   p.run = fk_padded(fk_pieces(n, fk_pieces(n, FK_MATRIX_RUN)), FK_TENSOR_COLS);
   p.runs = fk_pieces(n, p.run);
   /* rows that are done again are few */
-  p.rows = job->rows ? FK_TENSOR_ROWS
-                     : fk_padded(fk_pieces(m, fk_pieces(m, MOST_ROWS)),
-                                 FK_TENSOR_ROWS);
+  p.rows = job->rows ? FK_TENSOR_ROWS : fk_padded(fk_pieces(m, fk_pieces(m, MOST_ROWS)), FK_TENSOR_ROWS);
   p.at_once = fk_smaller(fk_larger(MOST_ROWS / p.rows, 1), p.runs);
-  const double each =
-      (halves ? 4.0 : 8.0) * (double)(p.run + job->n_values) + 16;
-  while (each * (double)(p.rows * p.at_once) > job->partial_bytes &&
-         p.at_once > 1)
-    p.at_once = p.at_once / 2;
+  const double each = (halves ? 4.0 : 8.0) * (double)(p.run + job->n_values) + 16;
+  while (each * (double)(p.rows * p.at_once) > job->partial_bytes && p.at_once > 1) p.at_once = p.at_once / 2;
   while (each * (double)p.rows > job->partial_bytes && p.rows > FK_TENSOR_ROWS)
     p.rows = fk_padded(p.rows / 2, FK_TENSOR_ROWS);
   return p;
@@ -77,18 +66,12 @@ struct values {
 };
 
 /* Weights are mantissas here, whose powers of two are in the exponents. */
-static __global__ void halves_kernel(const struct values v, __half *to,
-                                     float *weights) {
+static __global__ void halves_kernel(const struct values v, __half *to, float *weights) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
   int exponent;
-  if (i >= v.padded)
-    return;
-  const double weight = i >= v.n ? 0
-                        : v.weights
-                            ? frexp(v.weights[i] / v.weight_scale, &exponent)
-                            : 1;
-  if (blockIdx.y == 0)
-    weights[i] = (float)weight;
+  if (i >= v.padded) return;
+  const double weight = i >= v.n ? 0 : v.weights ? frexp(v.weights[i] / v.weight_scale, &exponent) : 1;
+  if (blockIdx.y == 0) weights[i] = (float)weight;
   for (int64_t c = blockIdx.y; c < v.count; c += gridDim.y) {
     const double value = i < v.n ? weight * v.of[c * v.ld + i] : 0;
     const __half hi = __double2half(value);
@@ -98,45 +81,34 @@ static __global__ void halves_kernel(const struct values v, __half *to,
   }
 }
 
-static __global__ void doubles_kernel(const struct values v, double *to,
-                                      double *weights) {
+static __global__ void doubles_kernel(const struct values v, double *to, double *weights) {
   const int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-  if (i >= v.padded)
-    return;
-  const double weight = i >= v.n    ? 0
-                        : v.weights ? v.weights[i] / v.weight_scale
-                                    : 1;
-  if (blockIdx.y == 0)
-    weights[i] = weight;
+  if (i >= v.padded) return;
+  const double weight = i >= v.n ? 0 : v.weights ? v.weights[i] / v.weight_scale : 1;
+  if (blockIdx.y == 0) weights[i] = weight;
   for (int64_t c = blockIdx.y; c < v.count; c += gridDim.y)
     to[c * v.padded + i] = i < v.n ? weight * v.of[c * v.ld + i] : 0;
 }
 
 /* And the weights behind them. */
-static enum fk_status pack_values(struct fk_matrix_pass *pass,
-                                  struct fk_error *err) {
+static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *err) {
   struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_sources *s = job->sources;
-  struct values v = {job->task->values == FK_VALUES_COLUMNS ? s->columns
-                                                            : s->points.u,
-                     s->weights};
+  struct values v = {job->task->values == FK_VALUES_COLUMNS ? s->columns : s->points.u, s->weights};
   v.weight_scale = job->weight_scale;
   v.count = job->n_values, v.n = s->points.n, v.ld = s->points.ld;
   v.run = pass->plan.run, v.padded = pass->plan.runs * v.run;
   const size_t number = pass->halves ? 2 * sizeof(__half) : sizeof(double);
   const size_t bytes = number * (size_t)(v.padded * v.count);
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_values,
-                         bytes + number * (size_t)v.padded, err));
+  FK_TRY(fk_cuda_reserve(context, &job->matrix_values, bytes + number * (size_t)v.padded, err));
   pass->values = job->matrix_values.data;
   pass->weights = (char *)pass->values + bytes;
   const dim3 grid = grid_of(v.padded, v.count);
   if (pass->halves)
-    halves_kernel<<<grid, THREADS, 0, context->stream>>>(
-        v, (__half *)pass->values, (float *)pass->weights);
+    halves_kernel<<<grid, THREADS, 0, context->stream>>>(v, (__half *)pass->values, (float *)pass->weights);
   else
-    doubles_kernel<<<grid, THREADS, 0, context->stream>>>(
-        v, (double *)pass->values, (double *)pass->weights);
+    doubles_kernel<<<grid, THREADS, 0, context->stream>>>(v, (double *)pass->values, (double *)pass->weights);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -147,8 +119,7 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass,
 
 /* Of rows at `result`, in the order of the runs. */
 struct sums {
-  int64_t rows, runs, mass_runs, ld,
-      count; /* [run][count][ld], masses [mass_runs][ld] */
+  int64_t rows, runs, mass_runs, ld, count; /* [run][count][ld], masses [mass_runs][ld] */
   const double *masses;
   const double *scales, *undo; /* of sums [run][ld], of rows; NULL: 1 */
   bool first;                  /* the result holds nothing yet */
@@ -159,29 +130,25 @@ struct sums {
 template <typename T>
 static __global__ void add_kernel(const struct sums s, const T *sums) {
   const int64_t row = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-  if (row >= s.rows)
-    return;
+  if (row >= s.rows) return;
   const double undo = s.undo ? s.undo[row] : 1;
   for (int64_t width = blockIdx.y; width <= s.count; width += gridDim.y) {
     double sum = 0, *to = s.result + width * s.ld_result + row;
     if (width == 0)
-      for (int64_t run = 0; run < s.mass_runs; run++)
-        sum += s.masses[run * s.ld + row];
+      for (int64_t run = 0; run < s.mass_runs; run++) sum += s.masses[run * s.ld + row];
     else
       for (int64_t run = 0; run < s.runs; run++)
-        sum += (double)sums[(run * s.count + width - 1) * s.ld + row] *
-               (s.scales ? s.scales[run * s.ld + row] : 1);
+        sum +=
+            (double)sums[(run * s.count + width - 1) * s.ld + row] * (s.scales ? s.scales[run * s.ld + row] : 1);
     *to = s.first ? sum * undo : *to + sum * undo;
   }
 }
 
-static enum fk_status add_sums(const struct fk_matrix_pass *pass,
-                               const struct fk_matrix_piece *piece,
+static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                double *result, struct fk_error *err) {
   const struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
-  struct sums s = {piece->rows, piece->runs, pass->halves ? piece->runs : 1,
-                   pass->plan.rows, job->n_values};
+  struct sums s = {piece->rows, piece->runs, pass->halves ? piece->runs : 1, pass->plan.rows, job->n_values};
   s.masses = pass->masses;
   s.scales = pass->halves ? pass->scales : NULL;
   s.undo = pass->halves ? job->undo + piece->first_row : NULL;
@@ -190,11 +157,9 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass,
   s.ld_result = job->ld_result;
   const dim3 grid = grid_of(s.rows, 1 + s.count);
   if (pass->halves)
-    add_kernel<<<grid, THREADS, 0, context->stream>>>(
-        s, (const float *)pass->sums);
+    add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const float *)pass->sums);
   else
-    add_kernel<<<grid, THREADS, 0, context->stream>>>(
-        s, (const double *)pass->sums);
+    add_kernel<<<grid, THREADS, 0, context->stream>>>(s, (const double *)pass->sums);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -203,40 +168,29 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass,
  * -----------------------------------------------------------------------------------
  */
 
-static enum fk_status take_room(struct fk_matrix_pass *pass,
-                                struct fk_error *err) {
+static enum fk_status take_room(struct fk_matrix_pass *pass, struct fk_error *err) {
   struct fk_cuda_job *job = pass->job;
   struct fk_cuda_context *context = job->context;
   const struct fk_matrix_plan *p = &pass->plan;
-  const size_t number = pass->halves ? sizeof(float) : sizeof(double),
-               rows = (size_t)(p->rows * p->at_once);
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_buffer,
-                         number * rows * (size_t)p->run, err));
-  FK_TRY(fk_cuda_reserve(context, &job->matrix_sums,
-                         number * rows * (size_t)job->n_values, err));
+  const size_t number = pass->halves ? sizeof(float) : sizeof(double), rows = (size_t)(p->rows * p->at_once);
+  FK_TRY(fk_cuda_reserve(context, &job->matrix_buffer, number * rows * (size_t)p->run, err));
+  FK_TRY(fk_cuda_reserve(context, &job->matrix_sums, number * rows * (size_t)job->n_values, err));
   pass->kernels = job->matrix_buffer.data;
   pass->sums = job->matrix_sums.data;
-  return pass->halves ? fk_matrix_halves_room(pass, err)
-                      : fk_matrix_doubles_room(pass, err);
+  return pass->halves ? fk_matrix_halves_room(pass, err) : fk_matrix_doubles_room(pass, err);
 }
 
-static enum fk_status do_piece(const struct fk_matrix_pass *pass,
-                               const struct fk_matrix_piece *piece,
+static enum fk_status do_piece(const struct fk_matrix_pass *pass, const struct fk_matrix_piece *piece,
                                double *result, struct fk_error *err) {
   const struct fk_cuda_job *job = pass->job;
-  FK_TRY(pass->halves ? fk_matrix_halves(pass, piece, err)
-                      : fk_matrix_doubles(pass, piece, err));
+  FK_TRY(pass->halves ? fk_matrix_halves(pass, piece, err) : fk_matrix_doubles(pass, piece, err));
   FK_TRY(add_sums(pass, piece, result, err));
-  const int64_t left =
-      job->sources->points.n - piece->first_run * pass->plan.run;
+  const int64_t left = job->sources->points.n - piece->first_run * pass->plan.run;
   const double columns = (double)fk_smaller(left, piece->runs * pass->plan.run);
-  return fk_cuda_tick(job->progress, job->context,
-                      job->progress_per_pair * (double)piece->rows * columns,
-                      err);
+  return fk_cuda_tick(job->progress, job->context, job->progress_per_pair * (double)piece->rows * columns, err);
 }
 
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result,
-                                 struct fk_error *err) {
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result, struct fk_error *err) {
   struct fk_matrix_pass pass = {job};
   const struct fk_matrix_plan *plan = &pass.plan;
   pass.halves = fk_on_tensor_cores(job->method);
@@ -250,9 +204,8 @@ enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result,
   FK_TRY(take_room(&pass, err));
   for (int64_t row = 0; row < job->targets.n; row += plan->rows)
     for (int64_t run = 0; run < plan->runs; run += plan->at_once) {
-      const struct fk_matrix_piece piece = {
-          row, fk_smaller(plan->rows, job->targets.n - row), run,
-          fk_smaller(plan->at_once, plan->runs - run)};
+      const struct fk_matrix_piece piece = {row, fk_smaller(plan->rows, job->targets.n - row), run,
+                                            fk_smaller(plan->at_once, plan->runs - run)};
       FK_TRY(do_piece(&pass, &piece, result, err));
     }
   return FK_STATUS_OK;
@@ -261,8 +214,7 @@ enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result,
 #else
 
 bool fk_job_takes_matrix(const struct fk_cuda_job *) { return false; }
-enum fk_status fk_job_sum_matrix(struct fk_cuda_job *, double *,
-                                 struct fk_error *err) {
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *, double *, struct fk_error *err) {
   return fk_fail(err, FK_STATUS_UNSUPPORTED, "this build has no cuBLAS");
 }
 
