@@ -6,8 +6,7 @@
 #ifdef FK_CUDA_LIBRARIES
 
 enum {
-  MOST_ROWS = 44 * FK_TENSOR_ROWS, /* 66 blocks of the kernel for exponents: two
-                                      of each fill 132 processors */
+  MOST_ROWS = 88 * FK_TENSOR_ROWS, /* 132 blocks of the kernel for exponents, one for each processor */
   THREADS = 256,
   MOST_BLOCKS = 65535
 };
@@ -16,8 +15,7 @@ static dim3 grid_of(int64_t along, int64_t values) {
   return dim3(fk_blocks(along, THREADS), (unsigned)fk_smaller(values, MOST_BLOCKS));
 }
 
-/* ---- when, and how much at once
- * --------------------------------------------------------------- */
+/* ---- when, and how much at once --------------------------------------------------------------- */
 
 static bool has_blas(struct fk_cuda_context *context) {
   struct fk_error none = {FK_STATUS_OK, ""};
@@ -55,9 +53,7 @@ static struct fk_matrix_plan plan_of(const struct fk_cuda_job *job, bool halves)
   return p;
 }
 
-/* ---- values
- * -----------------------------------------------------------------------------------
- */
+/* ---- values ----------------------------------------------------------------------------------- */
 
 struct values {
   const double *of, *weights; /* [count][ld]; [n], NULL: ones */
@@ -113,9 +109,7 @@ static enum fk_status pack_values(struct fk_matrix_pass *pass, struct fk_error *
   return FK_STATUS_OK;
 }
 
-/* ---- sums
- * -------------------------------------------------------------------------------------
- */
+/* ---- sums ------------------------------------------------------------------------------------- */
 
 /* Of rows at `result`, in the order of the runs. */
 struct sums {
@@ -164,9 +158,7 @@ static enum fk_status add_sums(const struct fk_matrix_pass *pass, const struct f
   return FK_STATUS_OK;
 }
 
-/* ---- a pass
- * -----------------------------------------------------------------------------------
- */
+/* ---- a pass ----------------------------------------------------------------------------------- */
 
 static enum fk_status take_room(struct fk_matrix_pass *pass, struct fk_error *err) {
   struct fk_cuda_job *job = pass->job;
