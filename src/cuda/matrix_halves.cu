@@ -64,7 +64,7 @@ static __device__ __forceinline__ void to_kernels(float (&t)[GROUP], const struc
 /* A warp has a row's exponents in a run in registers. The largest kernel becomes 2^14 at most, and with a factor
  * 2^(t - largest) (|factor0| + |factor1 t|): halves reach to 2^16. */
 template <bool FACTOR>
-static __global__ void __launch_bounds__(THREADS, FACTOR ? 1 : 2) halves_kernel(const struct exponents e) {
+static __global__ void __launch_bounds__(THREADS, 2) halves_kernel(const struct exponents e) {
   const int lane = threadIdx.x % WARP;
   const int64_t row = (int64_t)blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
   const int64_t first_column = blockIdx.y * e.run, at = blockIdx.y * e.ld_scales + row;
