@@ -60,6 +60,7 @@ const struct fk_costs fk_costs = {
                    .launch = 0.05,
                    .coarse_pairs = 5e8,
                    .symmetric_strips = 80,
+                   .matrix_pairs = 1e8,
                    .measured_pairs = 1e10},
 
     /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and

@@ -52,6 +52,7 @@ struct fk_cuda_job {
   int64_t source_begin, source_end; /* all of them, or those of a shard */
   int64_t source_chunk;
   int first_value; /* of the columns that are summed next */
+  bool by_matrix;  /* sums with values come from matrices of kernels */
   enum fk_cuda_method method;
   struct fk_tensor_grid grid;
 
@@ -74,6 +75,7 @@ struct fk_cuda_job {
   bool by_frames, apart, rows_known;
   struct fk_frame_rows part_rows;
   struct fk_cuda_buffer part_targets, part_result, part_mass;
+  struct fk_cuda_buffer matrix_buffer, matrix_values, matrix_sums, matrix_scales;
 
   struct fk_tensor_task tensor;
   struct fk_fma_task<float> f32;
@@ -151,6 +153,9 @@ enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pa
                                 struct fk_error *err);
 /* The chunk's sums, which are there, in the place of a pass. */
 enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, double *result, struct fk_error *err);
+/* The sums with values for the same, where these are so many that matrices of kernels pay (passes_matrix.cu). */
+bool fk_job_takes_matrix(const struct fk_cuda_job *job);
+enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result, struct fk_error *err);
 /* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err);
 /* All passes over a chunk of targets, and its results to the task. */

@@ -20,6 +20,7 @@
   X(dgemm, cublasDgemm_64)                                                                                        \
   X(dgemm_batch, cublasDgemmStridedBatched_64)                                                                    \
   X(gemm, cublasGemmEx_64)                                                                                        \
+  X(gemm_batch, cublasGemmStridedBatchedEx_64)                                                                    \
   X(sgemm, cublasSgemm_64)                                                                                        \
   X(dgemv, cublasDgemv_64)                                                                                        \
   X(sgemv, cublasSgemv_64)                                                                                        \

@@ -7,7 +7,7 @@
  * from cuBLAS, too, and a pair whose distance would have lost too many digits in them is done again by
  * differences.
  */
-#include "libraries.cuh"
+#include "kernel_tile.cuh"
 #include "normal.cuh"
 #include "sums_fma.cuh"
 
@@ -206,7 +206,7 @@ static cudaError_t launch_tile(const struct tile *a, const struct half_tile *h, 
 /* h: its columns NULL: in double */
 template <enum kernel_code CODE>
 static cudaError_t launch_source(const struct tile *a, const struct half_tile *h, cudaStream_t stream) {
-  if constexpr (CODE != PRODUCT)
+  if constexpr (CODE != PRODUCT && CODE != GENERAL)
     if (h->columns) return launch_tile<CODE, HALVES>(a, h, stream);
   return a->d > FK_NORMAL_GRAM ? launch_tile<CODE, PRODUCTS>(a, h, stream)
                                : launch_tile<CODE, DIFFERENCES>(a, h, stream);
@@ -219,7 +219,7 @@ static cudaError_t launch_kernels(const struct tile *a, const struct half_tile *
     case CAUCHY: return launch_source<CAUCHY>(a, h, stream);
     case IMQ: return launch_source<IMQ>(a, h, stream);
     case PRODUCT: return launch_source<PRODUCT>(a, h, stream);
-    case GENERAL: break;
+    case GENERAL: return launch_source<GENERAL>(a, h, stream);
   }
   return cudaErrorInvalidValue;
 }
@@ -281,6 +281,24 @@ static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHan
   FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, 2 * k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows + k,
                                CUDA_R_16F, 3 * k, &zero, h->low, CUDA_R_16F, a->ld, CUBLAS_COMPUTE_32F,
                                CUBLAS_GEMM_DEFAULT));
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t blas,
+                              const struct fk_kernel_tile *tile, struct fk_error *err) {
+  const struct half_tile none = {};
+  struct tile a = {};
+  a.form.form = tile->form.type;
+  for (int i = 0; i < 3; i++) a.form.factor[i] = tile->form.factor[i];
+  a.columns = tile->columns.u, a.ld_columns = tile->columns.ld, a.n_columns = tile->columns.n;
+  a.rows = tile->rows.u, a.ld_rows = tile->rows.ld, a.n_rows = tile->rows.n;
+  a.column_square = tile->column_square, a.row_square = tile->row_square;
+  a.d = tile->rows.d;
+  a.scale2 = tile->form.scale * tile->form.scale;
+  a.limit = fk_costs.limits.gram_f64;
+  a.kernels = tile->kernels, a.ld = tile->ld;
+  FK_TRY(multiply_points(context, blas, &a, &none, err));
+  FK_CUDA_TRY(launch_kernels(&a, &none, context->stream));
   return FK_STATUS_OK;
 }
 

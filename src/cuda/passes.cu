@@ -129,6 +129,7 @@ enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, doubl
   bool values = pass == FK_PASS_SUMS && job->n_values > 0;
   job->first_value = 0;
   if (job->pairs) return fk_job_take_pairs(job, result, err);
+  if (values && job->by_matrix) return fk_job_sum_matrix(job, result, err);
   do {
     FK_TRY(fk_job_pack_sources(job, values, err));
     FK_TRY(fk_job_pack_targets(job, values, err));
@@ -182,8 +183,8 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
 
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
-  if (job->pairs || !fk_on_tensor_cores(job->method) || !job->tensor.coarse || job->n_values == 0 ||
-      job->tensor.values.hi)
+  bool packed = !job->pairs && !job->by_matrix && fk_on_tensor_cores(job->method);
+  if (!packed || !job->tensor.coarse || job->n_values == 0 || job->tensor.values.hi)
     return FK_STATUS_OK;
   FK_CUDA_TRY(fk_finish_own_low(result, 1 + job->n_values, job->ld_result, count, &job->tensor.rows,
                                 1 / job->grid.scale, context->stream));
@@ -223,7 +224,7 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   if (one_chunk) {
     FK_TRY(fk_job_whiten_sources(job, job->source_begin, err));
-    job->normalised &= fk_on_tensor_cores(job->method); /* other sums need not be raised */
+    job->normalised &= fk_on_tensor_cores(job->method) && !job->by_matrix; /* other sums need not be raised */
   }
   FK_TRY(fk_job_whiten_targets(job, err));
   FK_TRY(run_passes(job, count, err));
@@ -235,8 +236,9 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 
 void fk_job_free(struct fk_cuda_job *job) {
   struct fk_cuda_buffer *all[] = {
-      &job->self_buffer,  &job->raw_targets,   &job->white_targets, &job->packed_targets,  &job->stage_buffer,
-      &job->undo_buffer,  &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,    &job->partial_buffer,
-      &job->part_targets, &job->part_result,   &job->part_mass,     &job->part_rows.buffer};
+      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets,   &job->stage_buffer,
+      &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,     &job->partial_buffer,
+      &job->part_targets,  &job->part_result,   &job->part_mass,     &job->part_rows.buffer, &job->matrix_buffer,
+      &job->matrix_values, &job->matrix_sums,   &job->matrix_scales};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
 }

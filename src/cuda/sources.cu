@@ -137,7 +137,7 @@ static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_error 
 }
 
 /* What a chunk's points allow. */
-enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
+static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const bool single = job->precision != FK_PRECISION_FAST;
@@ -156,6 +156,12 @@ enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *er
   if (!one && !job->by_frames && !(s->radius2 <= fk_costs.limits.difference_f32))
     return choose_in_double(job, err);
   job->method = one || job->by_frames ? FK_METHOD_MMA : FK_METHOD_SINGLE;
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err) {
+  FK_TRY(choose_method(job, err));
+  job->by_matrix = fk_job_takes_matrix(job);
   return FK_STATUS_OK;
 }
 
@@ -264,7 +270,8 @@ static enum fk_status pack_columns(struct fk_cuda_job *job, const struct fk_tens
   struct fk_cuda_sources *s = job->sources;
   const struct fk_cuda_points *x = &s->points;
   struct fk_tensor_task *t = &s->tensor;
-  int k = (int)fk_padded(x->d, 16);
+  /* those that store exponents are of wide points */
+  int k = (int)fk_padded(t->has_values && job->by_matrix ? fk_larger(x->d, FK_TENSOR_WIDE + 1) : x->d, 16);
   char *block;
   FK_TRY(fk_cuda_room(context, &s->packed_buffer, x->ld * (4 * k + 12) + 5 * 256, &block, err));
   struct carver c = {block};
@@ -300,7 +307,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   t->factor1 = (float)job->form.factor[1];
   t->has_values = values;
   FK_TRY(pack_columns(job, &pack, fk_job_uses_factor(job, values), err));
-  if (values) FK_TRY(choose_values(job, err));
+  t->has_values &= !job->by_matrix; /* which has them beside these columns */
+  if (t->has_values) FK_TRY(choose_values(job, err));
   bool wgmma = context->capability == 90 && !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(t);
   s->method = wgmma ? FK_METHOD_WGMMA : FK_METHOD_MMA;
   if (t->values.hi) {
@@ -328,6 +336,7 @@ static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, bool va
   p.factor = fk_job_uses_factor(job, values);
   p.own = values && job->task->rounded && fk_job_is_large(job);
   p.self = job->task->exclude_self;
+  p.matrix = values && job->by_matrix;
   p.form = job->form;
   p.weight_scale = job->weight_scale;
   p.weights = s->weights ? s->weights_sent : 0;

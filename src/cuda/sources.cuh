@@ -12,7 +12,8 @@ struct fk_cuda_packing {
   enum fk_cuda_method method; /* as the points allow it, before a card's own */
   enum fk_values values;
   int first_value, single, coarse, factor, self;
-  int own; /* coordinates as they are packed are the values */
+  int own;    /* coordinates as they are packed are the values */
+  int matrix; /* they are in a matrix of their own */
   struct fk_kernel_form form;
   double weight_scale;
   uint64_t weights, columns; /* which were sent; 0: none */

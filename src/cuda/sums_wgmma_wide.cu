@@ -238,6 +238,19 @@ __device__ __forceinline__ void load_offsets(uint32_t (&offset)[4], float (&fact
   }
 }
 
+/* A tile's, of which a thread has pairs of columns. row, column: the first of them. */
+__device__ __forceinline__ void store_exponents(const struct sums_args &args, const float (&s)[TILE_COLS / 2],
+                                                int64_t row, int64_t column) {
+#pragma unroll
+  for (int h = 0; h < 2; h++) {
+    if (row + 8 * h >= args.n_rows_pad) continue;
+    float *to = args.exponents + (row + 8 * h) * args.ld_exponents + column;
+#pragma unroll
+    for (int j = 0; j < TILE_COLS / 8; j++)
+      *(float2 *)(to + 8 * j) = make_float2(s[4 * j + 2 * h], s[4 * j + 2 * h + 1]);
+  }
+}
+
 /* sums += kernels s with values, whose low and then high parts come. */
 template <int V>
 __device__ __forceinline__ void multiply_values(float (&sums)[V / 2], const float (&s)[TILE_COLS / 2],
@@ -290,7 +303,6 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
   float s[TILE_COLS / 2];
   typename sum_of<EXTRA>::type sums[V == 0 ? 2 : V / 2] = {0};
   double mass[2] = {0.0, 0.0};
-  bool first = true;
   struct place place = {0, 0, 0, 0};
   for (; place.stage < n_stages; place.stage++, place.slice = 0) {
     while (true) {
@@ -304,21 +316,22 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
       if (diagonal > -16 && diagonal < TILE_COLS) leave_out(s, diagonal + lane / 4, quad);
       diagonal -= TILE_COLS;
     }
-    if constexpr (V == 0)
-      add_masses<EXTRA, 0, 5>(sums, s, row_factor, args.sums.factor1, weights, factors);
-    else
+    if constexpr (V > 0)
       exponentials<EXTRA>(s, row_factor, args.sums.factor1, factors);
+    else if constexpr (EXTRA != EXPONENTS)
+      add_masses<EXTRA, 0, 5>(sums, s, row_factor, args.sums.factor1, weights, factors);
     leave<V>(args, ring, slots_at, place, lane);
+    if constexpr (EXTRA == EXPONENTS)
+      store_exponents(args.sums, s, row, (int64_t)(first_stage + place.stage) * TILE_COLS + 2 * quad);
     if constexpr (V > 0) multiply_values<V>(sums, s, args, ring, slots_at, place, lane);
-    if ((place.stage + 1) % FLUSH != 0 && place.stage + 1 < n_stages) continue;
+    if (EXTRA == EXPONENTS || ((place.stage + 1) % FLUSH != 0 && place.stage + 1 < n_stages)) continue;
     if constexpr (V == 0) {
       for (int h = 0; h < 2; h++) mass[h] += sums[h], sums[h] = 0;
     } else {
-      add_values<V>(args.sums, sums, row, quad, first);
-      first = false;
+      add_values<V>(args.sums, sums, row, quad, place.stage < FLUSH);
     }
   }
-  if constexpr (V == 0) store_mass(args.sums, mass, row, quad);
+  if constexpr (V == 0 && EXTRA != EXPONENTS) store_mass(args.sums, mass, row, quad);
 }
 
 #else
@@ -337,6 +350,7 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
   struct wide_args a = {};
   a.sums.rows = task->rows, a.sums.row_factor = task->factor0, a.sums.factor1 = task->factor1;
   a.sums.packed = (const char *)packed, a.sums.row_stages = (const char *)task->row_stages, a.sums.acc = task->acc;
+  a.sums.exponents = task->exponents, a.sums.ld_exponents = task->ld_exponents;
   a.sums.first_row = task->first_row, a.sums.self = task->self;
   a.sums.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   a.sums.n_values = task->has_values ? task->values.n_values : 0;
@@ -374,6 +388,7 @@ cudaError_t fk_wgmma_launch_wide(const struct fk_tensor_task *task, const void *
     case POLYNOMIAL: return launch<0, POLYNOMIAL>(task, packed, stream);
     case SHORT: return launch<0, SHORT>(task, packed, stream);
     case WEIGHT: return launch<0, WEIGHT>(task, packed, stream);
+    case EXPONENTS: return launch<0, EXPONENTS>(task, packed, stream);
     default: return launch<0, SELF>(task, packed, stream);
   }
 }

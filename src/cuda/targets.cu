@@ -107,11 +107,11 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   struct fk_tensor_task *t = &job->tensor;
   bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
   struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high, false};
-  bool factor = fk_job_uses_factor(job, values);
-  int raise = !values                 ? 0
+  bool factor = fk_job_uses_factor(job, values), raised = values && !job->by_matrix;
+  int raise = !raised                 ? 0
               : job->sources->weights ? FK_TENSOR_RAISE - 1
                                       : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
-  if (values && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->form.factor[0]))));
+  if (raised && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->form.factor[0]))));
   char *block;
   FK_TRY(fk_cuda_room(context, &job->packed_targets, y->ld * (4 * t->cols.k + 8) + 4 * 256, &block, err));
   FK_TRY(fk_cuda_room(context, &job->undo_buffer, y->ld, &job->undo, err));
@@ -119,7 +119,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   __half *hi = carve<__half>(&c, y->ld * t->cols.k), *lo = carve<__half>(&c, y->ld * t->cols.k);
   float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
   struct fk_tensor_rows to = {hi, lo, offset, factor0, job->undo, y->ld, t->cols.k};
-  to.mass = values && job->normalised ? job->mass : NULL;
+  to.mass = raised && job->normalised ? job->mass : NULL;
   to.shift = raise;
   for (int i = 0; i < 2; i++) to.factor[i] = job->form.factor[i];
   FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, &to, context->stream));

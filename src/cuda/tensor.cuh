@@ -71,6 +71,10 @@ struct fk_tensor_task {
   int slots;
   int64_t cols_per_slot;
   double *acc;
+  /* In place of sums the exponents themselves, of wide points by wgmma: [row of the launch][column], their rows
+   * ld_exponents apart; NULL: sums. */
+  float *exponents;
+  int64_t ld_exponents;
 };
 
 #endif

@@ -20,8 +20,8 @@ enum {
 
 /* What a kernel does beside the plain sum. All but PLAIN and SHORT leave out the pair of a point with itself,
  * where it has to be; POLYNOMIAL: a factor of the rows alone; WEIGHT: weights of the columns; SHORT: those, in
- * short sums; FACTOR: weights, and a factor of both. */
-enum extra { PLAIN, SHORT, SELF, POLYNOMIAL, WEIGHT, FACTOR };
+ * short sums; FACTOR: weights, and a factor of both; EXPONENTS: they are stored, in place of a sum. */
+enum extra { PLAIN, SHORT, SELF, POLYNOMIAL, WEIGHT, FACTOR, EXPONENTS };
 __host__ __device__ constexpr bool has_weight(int extra) {
   return extra == SHORT || extra == WEIGHT || extra == FACTOR;
 }
@@ -117,6 +117,7 @@ inline int width_of(const struct fk_tensor_task *task) {
 }
 
 inline int extra_of(const struct fk_tensor_task *task) {
+  if (task->exponents) return EXPONENTS;
   if (task->short_sums) return SHORT;
   if (task->factor0) return task->has_values || task->weight ? FACTOR : POLYNOMIAL;
   if (task->weight && !task->has_values) return WEIGHT;
@@ -148,6 +149,8 @@ struct sums_args {
   const float *row_factor;
   const char *packed, *row_stages;
   double *acc;
+  float *exponents;
+  int64_t ld_exponents;
   int64_t first_row, n_rows_pad, self;
   int n_values, n_stages, slot_stages;
   float factor1;

@@ -275,6 +275,61 @@ test_that("products take double precision as far as their rounding allows, diffe
   for (d in c(1, 4)) expect_identical(method(d, 0), "difference")
 })
 
+# From 1e8 pairs on kernels of more than 64 values are a matrix, which cuBLAS multiplies with them.
+many_values <- function(d, v, n = 11000, m = 9500) {
+  case <- engine_case(n, m, d)
+  case$b <- matrix(stats::rnorm(n * v), n)
+  case$at <- seq(1, m, length.out = 40) # rows of which the CPU is asked
+  case
+}
+
+test_that("sums of more columns than a launch takes are those of the CPU, the same each time", {
+  skip_if_no_gpu()
+  for (size in list(c(3, 65), c(10, 200), c(64, 130), c(80, 65), c(128, 200))) {
+    case <- many_values(size[1], size[2])
+    sums <- function(rows, ..., b = case$b) kernel_sum(case$x, case$y[rows, ], b, case$H, case$weights, ...)
+    on_cpu <- function(b) sums(case$at, backend = "cpu", precision = "double", b = b)
+    want <- on_cpu(case$b)
+    terms <- on_cpu(abs(case$b))
+    for (precision in PRECISIONS) {
+      where <- paste(case$where, precision)
+      got <- sums(TRUE, backend = "cuda", precision = precision)
+      expect_l2(got[case$at, ], want, l2_bound(precision, case$d), where, terms)
+      expect_identical(sums(TRUE, backend = "cuda", precision = precision), got)
+      little <- flash_control("cuda", precision = precision, gpu_memory_limit = 3e8) # of rows and columns at a time
+      expect_l2(sums(TRUE, control = little)[case$at, ], want, l2_bound(precision, case$d), where, terms)
+    }
+  }
+})
+
+test_that("scores of more dimensions than a launch takes are those of the CPU", {
+  skip_if_no_gpu()
+  for (d in c(70, 128, 300)) {
+    case <- many_values(d, 0)
+    near <- function(got, want, precision, what) {
+      expect_score_near(got, want, case$H, precision, paste(case$where, precision, what))
+    }
+    for (what in c("kde", "laplace", "weighted")) {
+      cpu <- cpu_fit(case, if (what == "laplace") what else "kde", if (what == "weighted") case$weights)
+      want <- predict(cpu, case$y[case$at, ], "score")
+      for (precision in PRECISIONS) {
+        got <- predict(on_gpu(cpu, precision), case$y, "score")
+        near(got[case$at, ], want, precision, what)
+      }
+    }
+    # without themselves, as from sums with them
+    x <- case$x[case$at, ]
+    sums <- kernel_sum(case$x, x, cbind(1, case$x), case$H, case$weights, backend = "cpu", precision = "double")
+    sums <- sums - case$weights[case$at] * cbind(1, x)
+    want <- (sums[, -1] / sums[, 1] - x) %*% solve(case$H)
+    fit <- cpu_fit(case)
+    for (precision in PRECISIONS) {
+      got <- predict(on_gpu(fit, precision), loo = TRUE, type = "score")
+      near(got[case$at, ], want, precision, "loo")
+    }
+  }
+})
+
 # ---- data at the edge -------------------------------------------------------------------------
 
 test_that("log densities and scores in the far tails are right on the GPU", {
@@ -433,6 +488,11 @@ test_that("several devices give the bits of one", {
     expect_identical(all_sums(precision, n_devices - 1), one)
     expect_identical(all_sums(precision, "all"), one)
     expect_identical(all_sums(precision, c(1, 0)), one)
+  }
+  case <- many_values(3, 65)
+  for (precision in PRECISIONS) {
+    sums <- \(on) kernel_sum(case$x, case$y, case$b, case$H, backend = "cuda", precision = precision, devices = on)
+    expect_identical(sums("all"), sums(0))
   }
   x <- example_points(20000, 4)
   fit <- flash_kde(x, bandwidth = 0.5, backend = "cuda", devices = "all")
