@@ -46,26 +46,35 @@ namespace {
 struct ring {
   uint32_t at, full, empty; /* shared addresses; barriers are 8 bytes each */
   const char *columns;
+  const uint32_t *list; /* of the slot's stages, those that are near (lists.cuh); NULL: all */
   int n_stages;
 };
+
+/* Turn i of the ring: a stage of the slot, and which warpgroups it is near to. */
+__device__ __forceinline__ uint32_t turn_of(const struct ring &ring, int i) {
+  return ring.list ? ring.list[i] : (uint32_t)i | FK_LIST_ALL;
+}
+
+__device__ __forceinline__ const char *stage_of_turn(const struct ring &ring, int i, int bytes) {
+  return ring.columns + (int64_t)(turn_of(ring, i) & FK_LIST_STAGE) * bytes;
+}
 
 template <int STAGES, int BYTES>
 __device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals) {
   for (int i = 0; i < STAGES; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, arrivals);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   for (int i = 0; i < min(STAGES, ring.n_stages); i++)
-    bulk_copy(ring.at + i * BYTES, ring.columns + (int64_t)i * BYTES, BYTES, ring.full + 8 * i);
+    bulk_copy(ring.at + i * BYTES, stage_of_turn(ring, i, BYTES), BYTES, ring.full + 8 * i);
 }
 
-/* By one warp, after a stage: most left the stage before this long ago, and it is filled again. */
+/* By one warp, after a turn: most left the stage before this long ago, and it is filled again. */
 template <int STAGES, int BYTES>
-__device__ __forceinline__ void refill(const struct ring &ring, int stage, int slot, int phase, int lane) {
-  if (stage == 0 || stage - 1 + STAGES >= ring.n_stages) return;
+__device__ __forceinline__ void refill(const struct ring &ring, int turn, int slot, int phase, int lane) {
+  if (turn == 0 || turn - 1 + STAGES >= ring.n_stages) return;
   int old = slot == 0 ? STAGES - 1 : slot - 1;
   barrier_wait(ring.empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
   if (lane == 0)
-    bulk_copy(ring.at + old * BYTES, ring.columns + (int64_t)(stage - 1 + STAGES) * BYTES, BYTES,
-              ring.full + 8 * old);
+    bulk_copy(ring.at + old * BYTES, stage_of_turn(ring, turn - 1 + STAGES, BYTES), BYTES, ring.full + 8 * old);
 }
 
 /* A tile of columns; floats: shared address of its weights. */
@@ -135,8 +144,12 @@ __global__ void __launch_bounds__(
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4,
       first_stage = blockIdx.y * args.slot_stages;
   struct ring ring = {shared_address(shared), shared_address(barriers), shared_address(barriers) + 8 * STAGES,
-                      args.packed + (int64_t)first_stage * L.bytes,
+                      args.packed + (int64_t)first_stage * L.bytes, NULL,
                       max(0, min(args.slot_stages, args.n_stages - first_stage))};
+  if (args.list) {
+    ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + first_stage;
+    ring.n_stages = args.listed[blockIdx.y * gridDim.x + blockIdx.x];
+  }
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) start_ring<STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
@@ -148,27 +161,35 @@ __global__ void __launch_bounds__(
   float s[TILE_COLS / 2];
   typename sum_of<EXTRA>::type sums[SUMS] = {0};
   double mass[2] = {0.0, 0.0};
+  float ground[2] = {0.0f, 0.0f};
   if constexpr (V != 0) {
 #pragma unroll
     for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] = 0.0f;
+  } else if (args.ground) {
+    for (int h = 0; h < 2; h++) sums[h] = ground[h] = args.ground[min(args.first_row + row + 8 * h, args.rows.n_pad - 1)];
   }
-  for (int stage = 0, slot = 0, phase = 0; stage < ring.n_stages; stage++) {
+  uint32_t now = ring.n_stages > 0 ? turn_of(ring, 0) : 0;
+  for (int turn = 0, slot = 0, phase = 0; turn < ring.n_stages; turn++) {
+    const int stage = now & FK_LIST_STAGE;
     uint32_t tile16 = (ring.at + slot * L.bytes) / 16, floats = ring.at + slot * L.bytes + L.floats_at + 8 * quad;
     barrier_wait(ring.full + 8 * slot, phase);
+    int to_diagonal = EXTRA >= SELF ? diagonal - stage * L.cols : 0;
 #pragma unroll 1
-    for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
-      sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, diagonal, lane, args.factor1);
-      if constexpr (EXTRA >= SELF) diagonal -= TILE_COLS;
+    for (int tile = is_near(now, warp / 4) ? 0 : L.cols / TILE_COLS; tile < L.cols / TILE_COLS; tile++) {
+      sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, to_diagonal, lane, args.factor1);
+      if constexpr (EXTRA >= SELF) to_diagonal -= TILE_COLS;
       tile16 += TILE_COLS / 8 * CORE_BYTES / 16, floats += 4 * TILE_COLS;
     }
     if (lane % (32 / ARRIVALS) == 0) barrier_arrive(ring.empty + 8 * slot);
-    if (warp == 0) refill<STAGES, L.bytes>(ring, stage, slot, phase, lane);
-    if ((stage + 1) % FLUSH == 0 || stage + 1 == ring.n_stages) {
+    if (warp == 0) refill<STAGES, L.bytes>(ring, turn, slot, phase, lane);
+    const bool last = turn + 1 == ring.n_stages;
+    if (!last) now = turn_of(ring, turn + 1);
+    if (last || (int)(now & FK_LIST_STAGE) / FLUSH != stage / FLUSH) {
       if constexpr (V != 0) {
 #pragma unroll
         for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
       } else {
-        for (int h = 0; h < 2; h++) mass[h] += sums[h], sums[h] = 0.0f;
+        for (int h = 0; h < 2; h++) mass[h] += (double)sums[h] - (double)ground[h], sums[h] = ground[h];
       }
     }
     if (++slot == STAGES) slot = 0, phase ^= 1;
@@ -196,6 +217,7 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
   struct sums_args a;
   a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
   a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
+  a.list = task->list, a.listed = task->listed, a.ground = task->ground;
   a.first_row = task->first_row, a.self = task->self;
   a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   a.n_values = task->has_values ? task->values.n_values : 0;

@@ -148,6 +148,9 @@ struct sums_args {
   const float *row_factor;
   const char *packed, *row_stages;
   double *acc;
+  const uint32_t *list;
+  const int *listed;
+  const float *ground;
   int64_t first_row, n_rows_pad, self;
   int n_values, n_stages, slot_stages;
   float factor1;
