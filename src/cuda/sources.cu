@@ -90,7 +90,8 @@ bool fk_cuda_is_lowered_to(const char *method) {
   return wish && strcmp(wish, method) == 0;
 }
 
-/* How far they reach, which decides on the method. The device waits for the host: that is not its time. */
+/* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
+ * errors of half the bounds (gpu-real.R). The device waits for the host: that is not its time. */
 static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
@@ -103,6 +104,7 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   s->radius2 = radius2;
+  s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   return FK_STATUS_OK;
 }
 
@@ -110,16 +112,23 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
  * targets and precisions. The device waits for the host. */
 static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  const double pairs = 1e7;     /* that CUDA cores sum while a frame's launches begin, of n targets */
-  const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
+  const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin, of n targets */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   /* of wide points frames have not been measured */
   if (s->framed || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
-  double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
-  FK_TRY(
-      fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)s->points.n, &s->frames, err));
+  FK_TRY(fk_cuda_frames_find(job->context, &s->points, pairs / (double)s->points.n, &s->frames, err));
   s->framed = true;
   return FK_STATUS_OK;
+}
+
+/* Points that one centre serves, but not well: frames would, and leave no more to differences than goes beside the
+ * others' sums. */
+static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
+  return single && s->rows2 == 0 && s->radius2 > s->frames.radius * s->frames.radius;
+}
+
+static bool leaves_few(const struct fk_cuda_frames *frames) {
+  return frames->count > 0 && frames->first[frames->count + 1] <= frames->first[frames->count] * (1 + 1.0 / 256);
 }
 
 /* What a chunk's points allow. */
@@ -135,9 +144,9 @@ enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *er
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
   bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
-  if (tensor && !one) {
+  if (tensor && (!one || is_better_framed(s, single))) {
     FK_TRY(find_frames(job, err));
-    job->by_frames = s->frames.count > 0;
+    job->by_frames = one ? leaves_few(&s->frames) : s->frames.count > 0;
   }
   if (one || job->by_frames)
     job->method = FK_METHOD_MMA;

@@ -59,6 +59,19 @@ __device__ __forceinline__ const char *stage_of_turn(const struct ring &ring, in
   return ring.columns + (int64_t)(turn_of(ring, i) & FK_LIST_STAGE) * bytes;
 }
 
+/* The block's: of its slot, what its list has. */
+template <int STAGES, int BYTES>
+__device__ __forceinline__ struct ring ring_of(const struct sums_args &args, const void *stages,
+                                               const uint64_t *barriers) {
+  int first = blockIdx.y * args.slot_stages;
+  struct ring ring = {shared_address(stages), shared_address(barriers), shared_address(barriers + STAGES)};
+  ring.columns = args.packed + (int64_t)first * BYTES;
+  ring.list = args.list ? args.list + (int64_t)blockIdx.x * args.n_stages + first : NULL;
+  ring.n_stages = args.list ? args.listed[blockIdx.y * gridDim.x + blockIdx.x]
+                            : max(0, min(args.slot_stages, args.n_stages - first));
+  return ring;
+}
+
 template <int STAGES, int BYTES>
 __device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals) {
   for (int i = 0; i < STAGES; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, arrivals);
@@ -141,32 +154,24 @@ __global__ void __launch_bounds__(
   __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4,
-      first_stage = blockIdx.y * args.slot_stages;
-  struct ring ring = {shared_address(shared), shared_address(barriers), shared_address(barriers) + 8 * STAGES,
-                      args.packed + (int64_t)first_stage * L.bytes, NULL,
-                      max(0, min(args.slot_stages, args.n_stages - first_stage))};
-  if (args.list) {
-    ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + first_stage;
-    ring.n_stages = args.listed[blockIdx.y * gridDim.x + blockIdx.x];
-  }
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
+  const struct ring ring = ring_of<STAGES, L.bytes>(args, shared, barriers);
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) start_ring<STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
   struct row_tile<K> rows;
   load_rows<K, EXTRA == SHORT>(&rows, args, args.first_row + row, quad);
-  int diagonal = first_diagonal(args, warp_row, (int64_t)first_stage * L.cols);
+  const int diagonal = first_diagonal(args, warp_row, (int64_t)blockIdx.y * args.slot_stages * L.cols);
   __syncthreads();
 
-  float s[TILE_COLS / 2];
+  float s[TILE_COLS / 2], ground[2] = {0.0f, 0.0f};
   typename sum_of<EXTRA>::type sums[SUMS] = {0};
   double mass[2] = {0.0, 0.0};
-  float ground[2] = {0.0f, 0.0f};
   if constexpr (V != 0) {
 #pragma unroll
     for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] = 0.0f;
   } else if (args.ground) {
-    for (int h = 0; h < 2; h++) sums[h] = ground[h] = args.ground[min(args.first_row + row + 8 * h, args.rows.n_pad - 1)];
+    for (int h = 0; h < 2; h++) sums[h] = ground[h] = args.ground[args.first_row + row + 8 * h];
   }
   uint32_t now = ring.n_stages > 0 ? turn_of(ring, 0) : 0;
   for (int turn = 0, slot = 0, phase = 0; turn < ring.n_stages; turn++) {
