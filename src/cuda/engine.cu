@@ -71,17 +71,33 @@ static enum fk_status fetch_lost(struct fk_cuda_job *job, int64_t first, int64_t
   return fk_cuda_download(context, there, n, fk_all_rows(n, 1), *mass, err);
 }
 
+/* Of results that are the job's by their places, `count` from the first on. */
+static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t first, int64_t count,
+                                       double threshold, int64_t **rows, int64_t *found, struct fk_error *err) {
+  const int64_t *places = job->places + first;
+  double *mass = (double *)malloc(sizeof *mass * (size_t)count);
+  if (!mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
+  for (int64_t i = 0; i < count; i++) mass[i] = job->task->mass[places[i]];
+  enum fk_status status = fk_rows_below(mass, count, threshold, rows, found, err);
+  free(mass);
+  for (int64_t r = 0; r < *found && !status; r++) (*rows)[r] = places[(*rows)[r]];
+  return status;
+}
+
+/* Which of a range, by their numbers in all. */
 static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err) {
   const struct fk_task *task = job->task;
   double lost = fk_lost_below(job->precision != FK_PRECISION_DOUBLE, task->sources.n, job->weight_scale),
          threshold = task->tail_pass ? lost : 0, *mass = NULL;
-  if (!job->move) return fk_rows_below(task->mass + first, count, threshold, rows, found, err);
+  if (job->places) return find_lost_places(job, first, count, threshold, rows, found, err);
   *rows = NULL;
   *found = 0;
-  enum fk_status status = fetch_lost(job, first, count, threshold, &mass, err);
-  if (!status && mass) status = fk_rows_below(mass, count, threshold, rows, found, err);
+  enum fk_status status = job->move ? fetch_lost(job, first, count, threshold, &mass, err) : FK_STATUS_OK;
+  const double *all = job->move ? mass : task->mass + first;
+  if (!status && all) status = fk_rows_below(all, count, threshold, rows, found, err);
   free(mass);
+  for (int64_t r = 0; r < *found && !status; r++) (*rows)[r] += first;
   return status;
 }
 
@@ -92,7 +108,6 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   int64_t *rows = NULL, found = 0;
   FK_TRY(find_lost(job, first, count, &rows, &found, err));
   if (found == 0) return FK_STATUS_OK;
-  for (int64_t r = 0; r < found; r++) rows[r] += first;
   job->rows = rows;
   job->in_double = true;
   job->shifted = job->task->tail_pass;

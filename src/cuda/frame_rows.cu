@@ -125,7 +125,8 @@ static __global__ void gather_kernel(const struct fk_gather g, int widths) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= g.ld_out) return;
   for (int w = blockIdx.y; w < widths; w += gridDim.y)
-    g.out[w * g.ld_out + i] = i < g.count ? g.in[w * g.ld_in + g.list[i]] - (g.minus ? g.minus[w] : 0) : 0;
+    g.out[w * g.ld_out + i] =
+        i < g.count ? g.in[w * g.ld_in + (g.list ? g.list[i] : i)] - (g.minus ? g.minus[w] : 0) : 0;
 }
 
 cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStream_t stream) {
@@ -140,7 +141,7 @@ static __global__ void scatter_kernel(const struct fk_scatter s, int widths) {
   for (int w = blockIdx.y; w < widths; w += gridDim.y) {
     double sum = s.in[w * s.ld_in + i];
     if (s.centre && w > 0) sum += s.centre[w - 1] * s.in[i];
-    s.out[w * s.ld_out + s.list[i]] += sum;
+    s.out[w * s.ld_out + (s.list ? s.list[i] : i)] += sum;
   }
 }
 

@@ -25,7 +25,8 @@ static __global__ void sample_kernel(const struct fk_cuda_points points, struct 
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i > sample.count) return;
   int64_t from = (int64_t)i * points.n / sample.count;
-  for (int k = 0; k < points.d; k++) sample.u[k * ROOM + i] = i < sample.count ? points.u[k * points.ld + from] : 0;
+  for (int k = 0; k < points.d; k++)
+    sample.u[k * ROOM + i] = i < sample.count ? points.u[k * points.ld + from] : 0;
   sample.taken[i] = 0;
 }
 
@@ -163,9 +164,8 @@ static enum fk_status sort_parts(struct fk_cuda_context *context, const struct f
   FK_TRY(fk_cuda_take(context, arena, n, &key, err));
   FK_TRY(fk_cuda_take(context, arena, n, &sorted, err));
   FK_CUDA_TRY(cudaMemsetAsync(there, 0, bytes, context->stream));
-  part_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(*points, frames->centre, frames->count,
-                                                                      frames->radius * frames->radius,
-                                                                      frames->part_of, key, index, there);
+  part_kernel<<<fk_blocks(n, THREADS), THREADS, 0, context->stream>>>(
+      *points, frames->centre, frames->count, frames->radius * frames->radius, frames->part_of, key, index, there);
   reach_kernel<<<1, FK_PARTS, 0, context->stream>>>(there, frames->reach2);
   FK_CUDA_TRY(cudaGetLastError());
   struct fk_cuda_sort by_part = {key, sorted, index, frames->order, n, 6};

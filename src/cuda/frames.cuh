@@ -31,8 +31,8 @@ struct fk_cuda_frames {
   struct fk_cuda_sources *part[FK_PARTS]; /* NULL: not gathered yet, or empty */
 };
 
-/* Looks for frames of their radius; count stays 0 where they would leave most sources to the rest. `least`: a frame
- * of fewer is not worth its launches. */
+/* Looks for frames of their radius; count stays 0 where they would leave most sources to the rest. `least`: a
+ * frame of fewer is not worth its launches. */
 enum fk_status fk_cuda_frames_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                    double least, struct fk_cuda_frames *frames, struct fk_error *err);
 void fk_cuda_frames_free(struct fk_cuda_context *context, struct fk_cuda_frames *frames);
@@ -42,7 +42,7 @@ void fk_cuda_frames_free(struct fk_cuda_context *context, struct fk_cuda_frames 
 struct fk_gather {
   const double *in;
   int64_t ld_in;
-  const int *list;
+  const int *list; /* NULL: the first ones */
   int64_t count;
   const double *minus;
   double *out;
@@ -53,7 +53,7 @@ cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStr
 struct fk_scatter {
   const double *in;
   int64_t ld_in;
-  const int *list;
+  const int *list; /* NULL: the first ones */
   int64_t count;
   const double *centre; /* NULL: values are not coordinates */
   double *out;

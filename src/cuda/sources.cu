@@ -67,9 +67,10 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {
     s->first = -1;
-    s->whitened = s->packed = s->framed = false;
+    s->whitened = s->packed = s->framed = s->order_sought = false;
     s->radius2 = -1;
     fk_cuda_frames_free(job->context, &s->frames);
+    fk_cuda_order_free(job->context, &s->order);
     s->raw = s->weights = NULL;
     s->columns_job = 0;
     s->points = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)x->d};
@@ -95,23 +96,26 @@ bool fk_cuda_is_lowered_to(const char *method) {
 static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
-  double radius2 = 0;
+  const bool may_order = fk_job_may_order(job);
+  double radius2 = 0, near = 0;
   int parts;
   FK_TRY(fk_cuda_radius2(context, &s->points, &parts, err));
+  if (may_order) FK_TRY(fk_cuda_count_near(context, &s->points, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
+  for (int i = 0; i < FK_NEAR_SAMPLE && may_order; i++) near += ((int *)context->staging[1])[i];
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   s->radius2 = radius2;
+  s->near = near / ((double)FK_NEAR_SAMPLE * FK_NEAR_SAMPLE);
   s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   return FK_STATUS_OK;
 }
 
 /* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
  * targets and precisions. The device waits for the host. */
-static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
+static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin, of n targets */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   /* of wide points frames have not been measured */
@@ -137,17 +141,20 @@ enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *er
   struct fk_cuda_sources *s = job->sources;
   const bool single = job->precision != FK_PRECISION_FAST;
   job->method = FK_METHOD_DOUBLE;
-  job->by_frames = false;
+  job->by_frames = job->ordered = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
   if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
   bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
+  if (tensor) FK_TRY(fk_job_order_sources(job, err));
+  if (job->ordered) s = s->order.sources;
   if (tensor && (!one || is_better_framed(s, single))) {
-    FK_TRY(find_frames(job, err));
+    FK_TRY(find_frames(job, s, err));
     job->by_frames = one ? leaves_few(&s->frames) : s->frames.count > 0;
   }
+  job->ordered &= one || job->by_frames;
   if (one || job->by_frames)
     job->method = FK_METHOD_MMA;
   else if (s->radius2 <= fk_costs.limits.difference_f32)

@@ -122,7 +122,19 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::
   }
 }
 
-/* far_sums: [..][THREADS]; SIDE as layout.side. */
+/* What has run long enough: of values to far_sums [..][THREADS], of the mass, above its ground, to doubles. */
+template <int V, int THREADS, typename T, int SUMS>
+__device__ __forceinline__ void flush(T (&sums)[SUMS], float *far_sums, double (&mass)[2],
+                                      const float (&ground)[2]) {
+  if constexpr (V != 0) {
+#pragma unroll
+    for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
+  } else {
+    for (int h = 0; h < 2; h++) mass[h] += (double)sums[h] - (double)ground[h], sums[h] = ground[h];
+  }
+}
+
+/* SIDE as layout.side. */
 template <int K, int V, int SIDE, int THREADS>
 __device__ __forceinline__ void store_values(const struct sums_args &args, const float *far_sums, int64_t row,
                                              int quad) {
@@ -189,14 +201,8 @@ __global__ void __launch_bounds__(
     if (warp == 0) refill<STAGES, L.bytes>(ring, turn, slot, phase, lane);
     const bool last = turn + 1 == ring.n_stages;
     if (!last) now = turn_of(ring, turn + 1);
-    if (last || (int)(now & FK_LIST_STAGE) / FLUSH != stage / FLUSH) {
-      if constexpr (V != 0) {
-#pragma unroll
-        for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
-      } else {
-        for (int h = 0; h < 2; h++) mass[h] += (double)sums[h] - (double)ground[h], sums[h] = ground[h];
-      }
-    }
+    if (last || (int)(now & FK_LIST_STAGE) / FLUSH != stage / FLUSH)
+      flush<V, THREADS>(sums, far_sums, mass, ground);
     if (++slot == STAGES) slot = 0, phase ^= 1;
   }
   if constexpr (V == 0)
@@ -300,6 +306,13 @@ bool fk_wgmma_supports(const struct fk_tensor_task *task) {
   return device_is_hopper();
 }
 
+void fk_wgmma_tiles(const struct fk_tensor_task *task, int *stage_cols, int *block_rows) {
+  const int k = task->cols.k, width = width_of(task), extra = extra_of(task);
+  const struct layout l = layout_of(k, width, extra);
+  *stage_cols = l.cols;
+  *block_rows = TILE_ROWS * shape_of(k, width, ROUNDED, extra, l).warpgroups;
+}
+
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task) {
   return task->coarse && task->cols.k == 16 && width_of(task) == COORDINATES;
 }
@@ -318,6 +331,7 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
 
 bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *) { return false; }
+void fk_wgmma_tiles(const struct fk_tensor_task *, int *, int *) {}
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {
   return cudaErrorNotSupported;
 }

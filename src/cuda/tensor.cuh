@@ -27,7 +27,8 @@ enum {
   FK_TENSOR_SHORT = 64          /* the same where sums are to be short: a thread has a quarter of them */
 };
 
-/* An entry of a list of stages: which of the slot, and a bit for each of a block's four warpgroups that it is near to. */
+/* An entry of a list of stages: which of the slot, and a bit for each of a block's four warpgroups that it is near
+ * to. */
 enum : uint32_t { FK_LIST_STAGE = 0x0fffffff, FK_LIST_ALL = 0xf0000000 };
 
 /* Kernels that are summed with values go through fp16, as 2^(t + raise) <= 2^raise. */
