@@ -19,6 +19,7 @@ struct shared {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
+  bool ordered;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_resident *moved; /* those, */
@@ -163,6 +164,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
   if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;
+  shared->ordered = job->ordered;
   if (!status) status = redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
   if (!status && shared->host)
     status = fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count),
@@ -194,6 +196,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method; /* of all devices: the points decide */
+  shared->ordered = job->ordered;
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -366,7 +369,7 @@ static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_conte
 
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
-  const char *methods[] = {"difference", "difference", "mma", "wgmma"};
+  const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma"};
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
