@@ -45,9 +45,8 @@ struct fk_exact_cuda_costs {
   double launch;          /* seconds, after which an interrupt is seen */
   double coarse_pairs;    /* fewer have no kernels rounded to halves */
   double measured_pairs;  /* more tell how fast a device is beside others */
-  /* So many points are put in order where less than a share of a sample's pairs is near, and more where less than
-   * another is; and where of pairs of blocks no more than order_kept are near then. */
-  double order_points[2], order_near[2], order_kept;
+  /* So many points are put in order, and more, where of the pairs of blocks no more than a share is near then. */
+  double order_points[2], order_kept[2];
 };
 
 /* Shares of a device's memory. */
