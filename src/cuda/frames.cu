@@ -17,6 +17,7 @@ struct sample {
   int count, d;
   double radius2;
   int *taken;   /* [ROOM] */
+  int *left;    /* [ROOM]: how many are not taken, and which */
   int *found;   /* [CANDIDATES]: how many each would take */
   int *largest; /* how many the best took; on the host */
 };
@@ -28,6 +29,8 @@ static __global__ void sample_kernel(const struct fk_cuda_points points, struct 
   for (int k = 0; k < points.d; k++)
     sample.u[k * ROOM + i] = i < sample.count ? points.u[k * points.ld + from] : 0;
   sample.taken[i] = 0;
+  sample.left[0] = sample.count;
+  if (i < sample.count) sample.left[1 + i] = i;
 }
 
 static __device__ double sample_distance2(const struct sample &s, int i, int j) {
@@ -39,10 +42,33 @@ static __device__ double sample_distance2(const struct sample &s, int i, int j) 
   return sum;
 }
 
-/* Other points in each round, but always the common centre: where points reach just too far, it is the best. */
+/* Of what is left, other points in each round, and the common centre: where points reach just too far, it is the
+ * best. */
 static __device__ int candidate(const struct sample &s, int c, int round) {
-  if (c == 0) return s.count;
-  return (int)(((int64_t)c * s.count / CANDIDATES + 97 * round) % s.count);
+  const int64_t left = s.left[0];
+  if (c == 0 || left == 0) return s.count;
+  return s.left[1 + (c * left / CANDIDATES + 97 * round) % left];
+}
+
+/* By one block: a thread has a run of the sample. */
+static __device__ void list_left(const struct sample &s) {
+  __shared__ int before[THREADS];
+  const int run = (s.count + THREADS - 1) / THREADS, first = min(s.count, (int)threadIdx.x * run),
+            end = min(s.count, first + run);
+  int mine = 0;
+  for (int i = first; i < end; i++) mine += !s.taken[i];
+  before[threadIdx.x] = mine;
+  __syncthreads();
+  for (int step = 1; step < THREADS; step *= 2) {
+    int other = threadIdx.x >= step ? before[threadIdx.x - step] : 0;
+    __syncthreads();
+    before[threadIdx.x] += other;
+    __syncthreads();
+  }
+  if (threadIdx.x == THREADS - 1) s.left[0] = before[threadIdx.x];
+  int at = 1 + before[threadIdx.x] - mine;
+  for (int i = first; i < end; i++)
+    if (!s.taken[i]) s.left[at++] = i;
 }
 
 static __global__ void count_kernel(struct sample s, int round) {
@@ -75,6 +101,8 @@ static __global__ void take_kernel(struct sample s, int round, double *centre) {
   for (int k = threadIdx.x; k < s.d; k += THREADS) centre[k] = s.u[k * ROOM + at];
   for (int i = threadIdx.x; i < s.count; i += THREADS)
     if (sample_distance2(s, i, at) <= s.radius2) s.taken[i] = 1;
+  __syncthreads();
+  list_left(s);
 }
 
 static enum fk_status find_centres(struct fk_cuda_context *context, struct sample *s, double share,
@@ -206,12 +234,13 @@ enum fk_status fk_cuda_frames_find(struct fk_cuda_context *context, const struct
   frames->reach2 = (double *)(block + at.reach2);
   frames->order = (int *)(block + at.order);
   frames->part_of = (unsigned char *)(block + at.part_of);
-  FK_TRY(fk_cuda_room(context, &room, 8 * ROOM * d + 4 * (ROOM + CANDIDATES), &block, err));
+  FK_TRY(fk_cuda_room(context, &room, 8 * ROOM * d + 4 * (2 * ROOM + CANDIDATES), &block, err));
   s.u = (double *)block;
   s.taken = (int *)(s.u + ROOM * d);
-  s.found = s.taken + ROOM;
+  s.left = s.taken + ROOM;
+  s.found = s.left + ROOM;
   sample_kernel<<<fk_blocks(s.count + 1, THREADS), THREADS, 0, context->stream>>>(*points, s);
-  enum fk_status status = find_centres(context, &s, fmax(least / (double)n, 1.0 / s.count), frames, err);
+  enum fk_status status = find_centres(context, &s, fmax(least / (double)n, 0.5 / s.count), frames, err);
   fk_cuda_drop(context, &room);
   FK_TRY(status);
   FK_TRY(make_parts(context, points, frames, err));

@@ -16,8 +16,18 @@ int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
 }
 
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
+  const int64_t n = job->sources->points.n;
+  if (job->method == FK_METHOD_WGMMA && job->least) {
+    /* Lists are of all lengths: so many blocks that none is waited for. Of a part, rows are about as many. */
+    const int64_t most = values ? 131072 : INT64_MAX - FK_TENSOR_FLUSH; /* of one FP32 sum */
+    double rows = (double)fk_n_targets(job->task) * (double)n / (double)job->task->sources.n;
+    *cols_per_slot = fk_padded(fk_cols_per_slot(n, (int64_t)ceil(rows), true), FK_TENSOR_FLUSH);
+    *cols_per_slot = fk_smaller(*cols_per_slot, most);
+    *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
+    return;
+  }
   if (job->method == FK_METHOD_WGMMA) {
-    fk_wgmma_plan(job->sources->points.n, fk_n_targets(job->task), values, slots, cols_per_slot);
+    fk_wgmma_plan(n, fk_n_targets(job->task), values, slots, cols_per_slot);
     return;
   }
   int64_t rows = job->rows ? 1 : fk_n_targets(job->task); /* those in the tails are few */

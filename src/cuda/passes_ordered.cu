@@ -12,7 +12,7 @@ bool fk_job_may_order(const struct fk_cuda_job *job) {
   const struct fk_cuda_sources *s = job->sources;
   const int64_t n = s->points.n;
   bool whole = job->source_chunk >= job->task->sources.n && n == job->task->sources.n;
-  bool able = job->context->capability == 90 && s->points.d <= FK_TENSOR_WIDE && n <= INT32_MAX;
+  bool able = job->context->capability == 90 && s->points.d <= FK_LIST_WIDTH && n <= INT32_MAX;
   bool large = (double)n >= fk_costs.exact_cuda.order_points[0] || fk_cuda_lists_wish("always") ||
                fk_cuda_lists_wish("all");
   return whole && able && large && s->rows2 == 0 && !fk_cuda_lists_wish("never") && !fk_cuda_is_lowered_to("mma");

@@ -29,6 +29,7 @@ enum {
 
 /* An entry of a list of stages: which of the slot, and a bit for each of a block's four warpgroups that it is near
  * to. */
+enum { FK_LIST_WIDTH = 16 }; /* halves: points of more have none */
 enum : uint32_t { FK_LIST_STAGE = 0x0fffffff, FK_LIST_ALL = 0xf0000000 };
 
 /* Kernels that are summed with values go through fp16, as 2^(t + raise) <= 2^raise. */
