@@ -94,6 +94,12 @@ __device__ __forceinline__ void refill(const struct ring &ring, int turn, int sl
   if (lane == 0) fill<LISTS, BYTES>(ring, old, turn - 1 + STAGES);
 }
 
+/* Does the next turn's stage belong to other sums? */
+template <bool LISTS, int FLUSH>
+__device__ __forceinline__ bool is_end(const struct ring &ring, int turn, int stage) {
+  return LISTS ? stage_of_turn<LISTS>(ring, turn + 1) / FLUSH != stage / FLUSH : (turn + 1) % FLUSH == 0;
+}
+
 /* A tile of columns; floats: shared address of its weights. */
 template <int K, int V, int PRECISION, int EXTRA, int R, int SUMS>
 __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::type (&sums)[SUMS],
@@ -218,8 +224,7 @@ __global__ void __launch_bounds__(
     }
     if (lane % (32 / ARRIVALS) == 0) barrier_arrive(ring.empty + 8 * slot);
     if (warp == 0) refill<LISTS, STAGES, L.bytes>(ring, turn, slot, phase, lane);
-    if (turn + 1 == ring.n_stages || stage_of_turn<LISTS>(ring, turn + 1) / FLUSH != stage / FLUSH)
-      flush(total, sums, far_sums);
+    if (turn + 1 == ring.n_stages || is_end<LISTS, FLUSH>(ring, turn, stage)) flush(total, sums, far_sums);
     if (++slot == STAGES) slot = 0, phase ^= 1;
   }
   if constexpr (V == 0)
