@@ -55,7 +55,9 @@ const struct fk_costs fk_costs = {
                    .coarse_pairs = 5e8,
                    .measured_pairs = 1e10,
                    .order_points = {4e4, 2e5},
-                   .order_kept = {0.5, 0.85}},
+                   .order_kept = {0.5, 0.85},
+                   .order_targets = 16384,
+                   .order_pairs = 2e9},
 
     /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and
      * of a target. */

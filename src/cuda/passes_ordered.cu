@@ -8,14 +8,22 @@
 
 /* ---- sources ---------------------------------------------------------------------------------- */
 
+/* What is wished for tests and benches. */
+static bool is_asked(void) { return fk_cuda_lists_wish("always") || fk_cuda_lists_wish("all"); }
+
 bool fk_job_may_order(const struct fk_cuda_job *job) {
   const struct fk_cuda_sources *s = job->sources;
   const int64_t n = s->points.n;
   bool whole = job->source_chunk >= job->task->sources.n && n == job->task->sources.n;
   bool able = job->context->capability == 90 && s->points.d <= FK_LIST_WIDTH && n <= INT32_MAX;
-  bool large = (double)n >= fk_costs.exact_cuda.order_points[0] || fk_cuda_lists_wish("always") ||
-               fk_cuda_lists_wish("all");
-  return whole && able && large && s->rows2 == 0 && !fk_cuda_lists_wish("never") && !fk_cuda_is_lowered_to("mma");
+  bool many = (double)n >= fk_costs.exact_cuda.order_points[0] || is_asked();
+  return whole && able && many && s->rows2 == 0 && !fk_cuda_lists_wish("never") && !fk_cuda_is_lowered_to("mma");
+}
+
+/* By the sizes of the call, whatever earlier ones have left on the device. */
+static bool is_worth_while(const struct fk_task *task) {
+  const double n = (double)task->sources.n, m = (double)fk_n_targets(task);
+  return is_asked() || (m >= fk_costs.exact_cuda.order_targets && n * m >= fk_costs.exact_cuda.order_pairs);
 }
 
 static enum fk_status gather_in_order(struct fk_cuda_job *job, struct fk_error *err) {
@@ -43,19 +51,18 @@ static enum fk_status find_order(struct fk_cuda_job *job, struct fk_error *err) 
   struct fk_cuda_sources *s = job->sources;
   const double n = (double)s->points.n,
                most = fk_costs.exact_cuda.order_kept[n >= fk_costs.exact_cuda.order_points[1]];
-  bool asked = fk_cuda_lists_wish("always") || fk_cuda_lists_wish("all");
-  if (!asked && guess_kept(s->near, n, s->points.d) > most) return FK_STATUS_OK;
+  if (!is_asked() && guess_kept(s->near, n, s->points.d) > most) return FK_STATUS_OK;
   FK_TRY(fk_cuda_order_find(job->context, &s->points, &s->order, err));
   FK_TRY(gather_in_order(job, err));
   FK_TRY(fk_cuda_lists_kept(job->context, &s->order.sources->points, &s->order.kept, err));
-  if (!asked && s->order.kept > most) fk_cuda_order_free(job->context, &s->order);
+  if (!is_asked() && s->order.kept > most) fk_cuda_order_free(job->context, &s->order);
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
   job->ordered = false;
-  if (!fk_job_may_order(job)) return FK_STATUS_OK;
+  if (!fk_job_may_order(job) || !is_worth_while(job->task)) return FK_STATUS_OK;
   if (!s->order_sought) {
     enum fk_status status = find_order(job, err);
     if (status) fk_cuda_order_free(job->context, &s->order);
