@@ -55,6 +55,7 @@ const struct fk_costs fk_costs = {
                    .coarse_pairs = 5e8,
                    .measured_pairs = 1e10,
                    .order_points = {4e4, 2e5},
+                   .order_guess = {0.3, 0.5},
                    .order_kept = {0.5, 0.85},
                    .order_targets = 16384,
                    .order_pairs = 2e9},

@@ -8,36 +8,56 @@
 #include "sort.cuh"
 #include "sources.cuh"
 
-enum { THREADS = 256, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
+enum { THREADS = 256, SAMPLE = 512, AXES = 8, QUANTILES = 1024, WINDOW = 128 };
 
 /* ---- pairs of a sample ------------------------------------------------------------------------ */
 
-static __global__ void near_kernel(const struct fk_cuda_points points, double reach, int *counts) {
-  const int64_t n = points.n, i = (int64_t)blockIdx.x * n / FK_NEAR_SAMPLE;
-  int mine = 0;
-  for (int s = threadIdx.x; s < FK_NEAR_SAMPLE; s += THREADS) {
-    int64_t j = ((int64_t)s * n + n / 2) / FK_NEAR_SAMPLE; /* halfway between the others */
+/* Pairs within the reach, and within half of it, squared. */
+struct near_pairs {
+  int all, half;
+};
+
+static __global__ void near_kernel(const struct fk_cuda_points points, double reach, struct near_pairs *counts) {
+  const int64_t n = points.n, i = (int64_t)blockIdx.x * n / SAMPLE;
+  struct near_pairs mine = {0, 0};
+  for (int s = threadIdx.x; s < SAMPLE; s += THREADS) {
+    int64_t j = ((int64_t)s * n + n / 2) / SAMPLE; /* halfway between the others */
     double sum = 0;
     for (int k = 0; k < points.d; k++) {
       double z = points.u[k * points.ld + i] - points.u[k * points.ld + j];
       sum += z * z;
     }
-    mine += sum <= reach;
+    mine.all += sum <= reach;
+    mine.half += sum <= reach / 2;
   }
-  __shared__ int total;
-  if (threadIdx.x == 0) total = 0;
+  __shared__ struct near_pairs total;
+  if (threadIdx.x == 0) total = {0, 0};
   __syncthreads();
-  if (mine) atomicAdd(&total, mine);
+  if (mine.all) atomicAdd(&total.all, mine.all);
+  if (mine.half) atomicAdd(&total.half, mine.half);
   __syncthreads();
   if (threadIdx.x == 0) counts[blockIdx.x] = total;
 }
 
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err) {
-  near_kernel<<<FK_NEAR_SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n),
-                                                               (int *)context->staging[1]);
+  near_kernel<<<SAMPLE, THREADS, 0, context->stream>>>(*points, fk_reach_of_one(points->n),
+                                                       (struct near_pairs *)context->staging[1]);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
+}
+
+/* Near points fill a ball, of as many dimensions as their number tells that grows with its radius; by the radii of
+ * a tile of rows and of a stage, balls of so many points, that ball grows where blocks meet. */
+double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk_cuda_points *points) {
+  const struct near_pairs *counts = (const struct near_pairs *)context->staging[1];
+  const double tile = 64, stage = 256;
+  double all = 0, half = 0;
+  for (int i = 0; i < SAMPLE; i++) all += counts[i].all, half += counts[i].half;
+  double share = fmax(all, 1) / ((double)SAMPLE * SAMPLE), in_reach = fmax(share * (double)points->n, 1);
+  double d = fmin(half > 0 ? 2 * log2(all / half) : (double)points->d, (double)points->d);
+  if (d <= 0) return share;
+  return share * pow(1 + pow(tile / in_reach, 1 / d) + pow(stage / in_reach, 1 / d), d);
 }
 
 /* ---- the curve -------------------------------------------------------------------------------- */

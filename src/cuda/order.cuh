@@ -19,10 +19,11 @@ struct fk_cuda_order {
   int *order;             /* which source is the i-th */
 };
 
-/* Of a sample of pairs those that may matter, as counts at the second staging buffer when the device is done. */
-enum { FK_NEAR_SAMPLE = 512 };
+/* Counts of near pairs of a sample go to the second staging buffer; when the device is done, they tell roughly
+ * what share of pairs of blocks an order would leave near. */
 enum fk_status fk_cuda_count_near(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_error *err);
+double fk_cuda_guess_kept(const struct fk_cuda_context *context, const struct fk_cuda_points *points);
 /* The curve, and the points' order along it. */
 enum fk_status fk_cuda_order_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                   struct fk_cuda_order *order, struct fk_error *err);

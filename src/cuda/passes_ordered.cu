@@ -1,7 +1,6 @@
 /* A pass over sources in order (order.cuh): they take the place of the job's sources, and its targets come along
  * the same curve, so that lists tell which blocks of both are near (lists.cuh). Sums go back to where their rows
  * are. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "job.cuh"
@@ -38,24 +37,15 @@ static enum fk_status gather_in_order(struct fk_cuda_job *job, struct fk_error *
   return fk_job_pick_points(job->context, s, &all, child, err);
 }
 
-/* What an order would keep of pairs of blocks, by what is near of single ones: as of balls in d dimensions whose
- * radius grows by those of the blocks. Low where points are spread evenly, for what it rules out is not tried. */
-static double guess_kept(double near, double n, double d) {
-  const double share = 0.5; /* of their radius; 0.5 to 1.4 of samples in 2 to 5 dimensions */
-  double in_reach = fmax(near * n, 1);
-  double grown = 1 + share * (pow(64 / in_reach, 1 / d) + pow(256 / in_reach, 1 / d));
-  return near * pow(grown, d);
-}
-
 static enum fk_status find_order(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  const double n = (double)s->points.n,
-               most = fk_costs.exact_cuda.order_kept[n >= fk_costs.exact_cuda.order_points[1]];
-  if (!is_asked() && guess_kept(s->near, n, s->points.d) > most) return FK_STATUS_OK;
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
+  const bool large = (double)s->points.n >= c->order_points[1];
+  if (!is_asked() && s->kept_guess > c->order_guess[large]) return FK_STATUS_OK;
   FK_TRY(fk_cuda_order_find(job->context, &s->points, &s->order, err));
   FK_TRY(gather_in_order(job, err));
   FK_TRY(fk_cuda_lists_kept(job->context, &s->order.sources->points, &s->order.kept, err));
-  if (!is_asked() && s->order.kept > most) fk_cuda_order_free(job->context, &s->order);
+  if (!is_asked() && s->order.kept > c->order_kept[large]) fk_cuda_order_free(job->context, &s->order);
   return FK_STATUS_OK;
 }
 

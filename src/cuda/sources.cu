@@ -97,18 +97,17 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const bool may_order = fk_job_may_order(job);
-  double radius2 = 0, near = 0;
+  double radius2 = 0;
   int parts;
   FK_TRY(fk_cuda_radius2(context, &s->points, &parts, err));
   if (may_order) FK_TRY(fk_cuda_count_near(context, &s->points, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
-  for (int i = 0; i < FK_NEAR_SAMPLE && may_order; i++) near += ((int *)context->staging[1])[i];
+  if (may_order) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   s->radius2 = radius2;
-  s->near = near / ((double)FK_NEAR_SAMPLE * FK_NEAR_SAMPLE);
   s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   return FK_STATUS_OK;
 }

@@ -37,8 +37,8 @@ struct fk_cuda_sources {
   struct fk_cuda_points points;
   bool whitened;
   double radius2; /* < 0: not known */
-  double near;    /* of the pairs of a sample, those that may matter; where radius2 is known, if it is asked for */
   bool order_sought;
+  double kept_guess; /* where radius2 is known and there may be an order */
   struct fk_cuda_order order;
   bool framed; /* frames have been looked for */
   struct fk_cuda_frames frames;
