@@ -37,7 +37,7 @@ const struct fk_costs fk_costs = {
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
      * millisecond (gpu.R). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
      * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
-     * .measured_pairs: no script. */
+     * .measured_pairs: no script. .order_points on: gpu-real.R, as far as it was tried. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -54,11 +54,11 @@ const struct fk_costs fk_costs = {
                    .launch = 0.05,
                    .coarse_pairs = 5e8,
                    .measured_pairs = 1e10,
-                   .order_points = {4e4, 2e5},
-                   .order_guess = {0.3, 0.5},
-                   .order_kept = {0.5, 0.85},
+                   .order_points = 1e5,
                    .order_targets = 16384,
-                   .order_pairs = 2e9},
+                   .order_pairs = 1e10,
+                   .order_guess = 0.5,
+                   .order_kept = 0.75},
 
     /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and
      * of a target. */

@@ -45,9 +45,9 @@ struct fk_exact_cuda_costs {
   double launch;          /* seconds, after which an interrupt is seen */
   double coarse_pairs;    /* fewer have no kernels rounded to halves */
   double measured_pairs;  /* more tell how fast a device is beside others */
-  /* So many points are put in order, and more, where of the pairs of blocks no more than a share is near then, by
-   * a guess and as it turns out; for so many targets and pairs at least. */
-  double order_points[2], order_guess[2], order_kept[2], order_targets, order_pairs;
+  /* So many points are put in order, for so many targets and pairs at least, where of the pairs of blocks no more
+   * than a share is near then: by a guess, and as it turns out. */
+  double order_points, order_targets, order_pairs, order_guess, order_kept;
 };
 
 /* Shares of a device's memory. */

@@ -369,7 +369,6 @@ static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_conte
 
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
-  const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma"};
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
@@ -383,6 +382,7 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);
+  const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma"};
   bool radial = fk_kernel_is_radial(&task->kernel);
   fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",
                    shared->method == FK_METHOD_DOUBLE ? "double" : precision_name(opts->precision));

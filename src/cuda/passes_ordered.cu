@@ -15,7 +15,7 @@ bool fk_job_may_order(const struct fk_cuda_job *job) {
   const int64_t n = s->points.n;
   bool whole = job->source_chunk >= job->task->sources.n && n == job->task->sources.n;
   bool able = job->context->capability == 90 && s->points.d <= FK_LIST_WIDTH && n <= INT32_MAX;
-  bool many = (double)n >= fk_costs.exact_cuda.order_points[0] || is_asked();
+  bool many = (double)n >= fk_costs.exact_cuda.order_points || is_asked();
   return whole && able && many && s->rows2 == 0 && !fk_cuda_lists_wish("never") && !fk_cuda_is_lowered_to("mma");
 }
 
@@ -39,13 +39,11 @@ static enum fk_status gather_in_order(struct fk_cuda_job *job, struct fk_error *
 
 static enum fk_status find_order(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
-  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  const bool large = (double)s->points.n >= c->order_points[1];
-  if (!is_asked() && s->kept_guess > c->order_guess[large]) return FK_STATUS_OK;
+  if (!is_asked() && s->kept_guess > fk_costs.exact_cuda.order_guess) return FK_STATUS_OK;
   FK_TRY(fk_cuda_order_find(job->context, &s->points, &s->order, err));
   FK_TRY(gather_in_order(job, err));
   FK_TRY(fk_cuda_lists_kept(job->context, &s->order.sources->points, &s->order.kept, err));
-  if (!is_asked() && s->order.kept > c->order_kept[large]) fk_cuda_order_free(job->context, &s->order);
+  if (!is_asked() && s->order.kept > fk_costs.exact_cuda.order_kept) fk_cuda_order_free(job->context, &s->order);
   return FK_STATUS_OK;
 }
 

@@ -105,33 +105,37 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
   if (may_order) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
-  FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
-  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   s->radius2 = radius2;
   s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
+  FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
   return FK_STATUS_OK;
 }
+
+/* Pairs that CUDA cores sum while a frame's launches begin. */
+#define LAUNCHES 1e7
 
 /* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
  * targets and precisions. The device waits for the host. */
 static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
-  const double pairs = 1e7; /* that CUDA cores sum while a frame's launches begin, of n targets */
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   /* of wide points frames have not been measured */
   if (s->framed || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_frames_find(job->context, &s->points, pairs / (double)s->points.n, &s->frames, err));
+  FK_TRY(fk_cuda_frames_find(job->context, &s->points, LAUNCHES / (double)s->points.n, &s->frames, err));
   s->framed = true;
   return FK_STATUS_OK;
 }
 
-/* Points that one centre serves, but not well: frames would, and leave no more to differences than goes beside the
- * others' sums. */
+/* Points that one centre serves, but not well: frames would, and leave no more to differences than a little of the
+ * others' time, or of their launches'. */
 static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
   return single && s->rows2 == 0 && s->radius2 > s->frames.radius * s->frames.radius;
 }
 
 static bool leaves_few(const struct fk_cuda_frames *frames) {
-  return frames->count > 0 && frames->first[frames->count + 1] <= frames->first[frames->count] * (1 + 1.0 / 256);
+  const double most = 1.0 / 256;
+  double framed = frames->first[frames->count], rest = frames->first[frames->count + 1] - framed;
+  return frames->count > 0 && rest <= most * framed + LAUNCHES / (framed + rest);
 }
 
 /* What a chunk's points allow. */

@@ -127,8 +127,8 @@ for (name in names(list_cases)) {
 
 test_that("points that are near to each other are not put in order, and to ask for it changes no more than digits", {
   skip_if_no_lists()
-  x <- example_points(50000, 8)
-  y <- x[rep_len(seq(1, 50000, by = 3), 45000), ]
+  x <- example_points(110000, 8)
+  y <- x[seq_len(95000), ]
   fit <- flash_kde(x, "kde", bandwidth = 1, backend = "cuda", precision = "single")
   expect_identical(summed_by(fit, y), "wgmma")
   plain <- predict(fit, y, type = "log_density")
@@ -138,15 +138,15 @@ test_that("points that are near to each other are not put in order, and to ask f
 
 test_that("many points of which few are near are put in order by themselves", {
   skip_if_no_lists()
-  x <- 60 * matrix(spread_evenly(2 * 60000), ncol = 2)
-  y <- x[rep_len(1:60000, 40000), ] + 0.1
+  x <- 60 * matrix(spread_evenly(2 * 120000), ncol = 2)
+  y <- x[1:90000, ] + 0.1
   fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "single")
   expect_identical(summed_by(fit, y), "wgmma, lists")
   expect_identical(summed_by(fit, y[1:5000, ]), "wgmma")
-  some <- seq(1, 40000, by = 400)
+  some <- seq(1, 90000, by = 900)
   cpu <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cpu", precision = "double")
   want <- predict(cpu, y[some, ], type = "log_density")
-  expect_promise(predict(fit, y, type = "log_density")[some], want, 2, "single", "60,000 points")
+  expect_promise(predict(fit, y, type = "log_density")[some], want, 2, "single", "120,000 points")
 })
 
 test_that("sums by lists have the same bits again, and on several devices", {
