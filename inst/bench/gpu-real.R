@@ -2,8 +2,11 @@
 # same n, m and d, and the error against double precision. Columns standardised; targets are a tenth of the rows, held
 # out.
 #
-#   Rscript inst/bench/gpu-real.R [--data FOLDER] [--only NAMES] [--estimator kde] [--factors 1] [--precision single,fast] [--save]
+#   Rscript inst/bench/gpu-real.R [--data FOLDER] [--only NAMES] [--estimator kde] [--factors 1] [--precision single,fast]
+#     [--lists auto,never] [--save]
 #
+# lists: of blocks that are near, where they pay, or never. plane, space: a million points, uniform; plane5, space5: five
+# Gaussians.
 # factors: of the bandwidth, which is Silverman's; those of the generators stand below. normal: the rate over that of a
 # normal sample. tails: rows done again. Errors on 1,000 targets: relative L2 of densities (a density alone on its scale decides it), and the largest of
 # log densities.
@@ -15,6 +18,7 @@ folder <- option("--data", "../shared/data")
 estimator <- option("--estimator", "kde")
 factors <- as.numeric(option_values("--factors", "1"))
 precisions <- option_values("--precision", c("single", "fast"))
+lists <- option_values("--lists", c("auto", "never"))
 
 # ---- points -----------------------------------------------------------------------------------
 
@@ -44,7 +48,16 @@ brownian <- function(n) {
   path <- apply(matrix(stats::rnorm(8 * n), n), 2, cumsum)
   scale(path)[sample.int(n), ]
 }
+five_gaussians <- function(n, d) {
+  at <- matrix(stats::runif(5 * d), 5)
+  at[sample.int(5, n, replace = TRUE), ] + matrix(stats::rnorm(n * d, sd = 0.1), n)
+}
+million <- function(points, h) list(x = points[1:1000000, ], y = points[1000001:1100000, ], h = h)
 generators <- list(
+  plane = \() million(matrix(stats::runif(2.2e6), ncol = 2), 0.004),
+  space = \() million(matrix(stats::runif(3.3e6), ncol = 3), 0.015),
+  plane5 = \() million(five_gaussians(1.1e6, 2), 0.006),
+  space5 = \() million(five_gaussians(1.1e6, 3), 0.025),
   mixture = \() c(mixture_points(50021, 7777, 11), h = 0.5),
   t3 = \() c(drawn(50000, 5000, 16, \(k) stats::rt(k, 3)), h = 1.2),
   cauchy = \() c(drawn(50000, 5000, 4, stats::rcauchy), h = 0.5),
@@ -73,8 +86,9 @@ seconds_of <- function(data, h, precision, runs = 5) {
 
 signed <- function(estimate) exp(estimate$log_abs) * if (is.null(estimate$negative)) 1 else ifelse(estimate$negative, -1, 1)
 
-measure <- function(name, factor, precision) {
+measure <- function(name, factor, precision, lists) {
   set.seed(1)
+  Sys.setenv(FLASHKERNEL_CUDA_LISTS = lists)
   data <- if (name %in% names(generators)) generators[[name]]() else real_set(name)
   n <- nrow(data$x)
   m <- nrow(data$y)
@@ -91,18 +105,20 @@ measure <- function(name, factor, precision) {
   logs <- abs(found$estimate$log_abs[rows] - exact$log_abs)
   pairs <- n * m + if (estimator == "sdkde") n^2 else 0
   data.frame(
-    set = name, n = n, m = m, d = d, factor = factor, precision = precision, ms = format_ms(found$seconds),
+    set = name, n = n, m = m, d = d, factor = factor, precision = precision, lists = lists, ms = format_ms(found$seconds),
     pairs = formatC(pairs / found$seconds, digits = 2, format = "e"), normal = round(beside$seconds / found$seconds, 2),
     error = format_error(sqrt(sum(difference^2) / sum(signed(exact)^2))), log = format_error(max(logs[is.finite(logs)])),
     method = found$estimate$stats$method, tails = found$estimate$stats$tail_rows
   )
 }
 
-cases <- expand.grid(precision = precisions, factor = factors, name = wanted, stringsAsFactors = FALSE)
-rows <- Map(\(name, factor, precision) {
-  row <- tryCatch(measure(name, factor, precision), error = \(e) { cat(name, ":", conditionMessage(e), "\n"); NULL })
+cases <- expand.grid(
+  lists = lists, precision = precisions, factor = factors, name = wanted, stringsAsFactors = FALSE
+)
+rows <- Map(\(name, factor, precision, lists) {
+  row <- tryCatch(measure(name, factor, precision, lists), error = \(e) { cat(name, ":", conditionMessage(e), "\n"); NULL })
   if (!is.null(row)) print(row, row.names = FALSE)
   row
-}, cases$name, cases$factor, cases$precision)
+}, cases$name, cases$factor, cases$precision, cases$lists)
 cat("\n")
 show_table(do.call(rbind, unname(rows)))

@@ -57,6 +57,9 @@ struct fk_exact_cuda_costs {
   double matrix_pairs;     /* fewer make no matrices of kernels */
   double symmetric_strips; /* points at themselves in fewer meet all pairs twice */
   double measured_pairs;   /* more tell how fast a device is beside others */
+  /* So many points are put in order, for so many targets and pairs at least, where of the pairs of blocks no more
+   * than a share is near then: by a guess, and as it turns out. */
+  double order_points, order_targets, order_pairs, order_guess, order_kept;
 };
 
 /* Shares of a device's memory. */

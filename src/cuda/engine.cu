@@ -19,6 +19,7 @@ struct shared {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
+  bool ordered;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
@@ -72,17 +73,33 @@ static enum fk_status fetch_lost(struct fk_cuda_job *job, int64_t first, int64_t
   return fk_cuda_download(context, there, n, fk_all_rows(n, 1), *mass, err);
 }
 
+/* Of results that are the job's by their places, `count` from the first on. */
+static enum fk_status find_lost_places(const struct fk_cuda_job *job, int64_t first, int64_t count,
+                                       double threshold, int64_t **rows, int64_t *found, struct fk_error *err) {
+  const int64_t *places = job->places + first;
+  double *mass = (double *)malloc(sizeof *mass * (size_t)count);
+  if (!mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for rows in the tails");
+  for (int64_t i = 0; i < count; i++) mass[i] = job->task->mass[places[i]];
+  enum fk_status status = fk_rows_below(mass, count, threshold, rows, found, err);
+  free(mass);
+  for (int64_t r = 0; r < *found && !status; r++) (*rows)[r] = places[(*rows)[r]];
+  return status;
+}
+
+/* Which of a range, by their numbers in all. */
 static enum fk_status find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
                                 int64_t *found, struct fk_error *err) {
   const struct fk_task *task = job->task;
   double lost = fk_lost_below(job->precision != FK_PRECISION_DOUBLE, task->sources.n, job->weight_scale),
          threshold = task->tail_pass ? lost : 0, *mass = NULL;
-  if (!job->move) return fk_rows_below(task->mass + first, count, threshold, rows, found, err);
+  if (job->places) return find_lost_places(job, first, count, threshold, rows, found, err);
   *rows = NULL;
   *found = 0;
-  enum fk_status status = fetch_lost(job, first, count, threshold, &mass, err);
-  if (!status && mass) status = fk_rows_below(mass, count, threshold, rows, found, err);
+  enum fk_status status = job->move ? fetch_lost(job, first, count, threshold, &mass, err) : FK_STATUS_OK;
+  const double *all = job->move ? mass : task->mass + first;
+  if (!status && all) status = fk_rows_below(all, count, threshold, rows, found, err);
   free(mass);
+  for (int64_t r = 0; r < *found && !status; r++) (*rows)[r] += first;
   return status;
 }
 
@@ -93,7 +110,6 @@ static enum fk_status redo_rows(struct fk_cuda_job *job, int64_t first, int64_t 
   int64_t *rows = NULL, found = 0;
   FK_TRY(find_lost(job, first, count, &rows, &found, err));
   if (found == 0) return FK_STATUS_OK;
-  for (int64_t r = 0; r < found; r++) rows[r] += first;
   job->rows = rows;
   job->pairs = NULL;
   job->in_double = true;
@@ -150,6 +166,7 @@ static enum fk_status move_points(struct fk_cuda_job *job, struct shared *shared
   enum fk_status status = make_move(job, shared->A, &arena, &moved, &move, err);
   if (!status) status = run_rows(job, first, first + count, err);
   shared->method = job->method;
+  shared->ordered = job->ordered;
   if (!status) status = redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
   if (!status && shared->host)
     status = fk_cuda_download(job->context, move.moved + first, x->n, fk_rows(x->n, x->d, first, count),
@@ -183,6 +200,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method; /* of all devices: the points decide */
+  shared->ordered = job->ordered;
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -367,7 +385,6 @@ static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_conte
 
 static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                  struct fk_stats *stats, struct fk_error *err) {
-  const char *methods[] = {"difference", "difference", "mma", "wgmma", "dmma"};
   const struct fk_task *task = shared->task;
   const struct fk_opts *opts = shared->opts;
   int64_t n = task->sources.n;
@@ -382,6 +399,7 @@ static enum fk_status run_shared(struct shared *shared, struct fk_cuda_context *
   fk_cuda_keep_all_within(contexts, count, opts);
   free(shared->column_scale);
   FK_TRY(status);
+  const char *methods[] = {"difference", "difference", "mma", shared->ordered ? "wgmma, lists" : "wgmma", "dmma"};
   bool radial = fk_kernel_is_radial(&task->kernel),
        in_double = shared->method == FK_METHOD_DOUBLE || shared->method == FK_METHOD_DMMA;
   fk_cuda_describe(stats, contexts, count, radial ? methods[shared->method] : "product",

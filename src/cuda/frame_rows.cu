@@ -1,11 +1,8 @@
 /* Rows to frames and back: which of a chunk each frame is for, and their points and sums. */
-#include "cub.cuh"
-
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 #include <string.h>
 
 #include "frames.cuh"
+#include "sort.cuh"
 
 enum { THREADS = 256, GROUPS = 2 * FK_PARTS };
 
@@ -50,13 +47,13 @@ static __global__ void mask_kernel(const struct rows_task t) {
 }
 
 /* All groups that a row is in, at its place among them. */
-static __global__ void emit_kernel(const struct rows_task t, const int *at, unsigned char *group, int *row) {
+static __global__ void emit_kernel(const struct rows_task t, const int *at, uint64_t *group, int *row) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= t.rows.n) return;
   int to = at[i], own = t.part_of ? t.part_of[i] : -1;
   for (int p = 0; p <= t.frames; p++) {
     if (!(t.mask[i] >> p & 1)) continue;
-    group[to] = (unsigned char)(2 * p + (p != own));
+    group[to] = (uint64_t)(2 * p + (p != own));
     row[to++] = (int)i;
   }
 }
@@ -70,25 +67,18 @@ static __global__ void before_kernel(const unsigned char *part_of, int64_t own, 
 /* Sorted by group; within a group rows stay in their order. */
 static enum fk_status sort_rows(struct fk_cuda_context *context, const struct rows_task *t, int64_t total,
                                 struct fk_frame_rows *found, struct fk_cuda_arena *arena, struct fk_error *err) {
-  size_t scan = 0, sort = 0;
   int *at, *row;
-  unsigned char *group, *sorted;
-  char *room;
-  FK_CUDA_TRY(cub::DeviceScan::ExclusiveSum(NULL, scan, t->met, (int *)NULL, (int)t->rows.n, context->stream));
-  FK_CUDA_TRY(cub::DeviceRadixSort::SortPairs(NULL, sort, (unsigned char *)NULL, (unsigned char *)NULL,
-                                              (int *)NULL, (int *)NULL, (int)total, 0, 7, context->stream));
+  uint64_t *group, *sorted;
   FK_TRY(fk_cuda_take(context, arena, t->rows.n, &at, err));
   FK_TRY(fk_cuda_take(context, arena, total, &row, err));
   FK_TRY(fk_cuda_take(context, arena, total, &group, err));
   FK_TRY(fk_cuda_take(context, arena, total, &sorted, err));
-  FK_TRY(fk_cuda_take(context, arena, (int64_t)(scan > sort ? scan : sort), &room, err));
   FK_TRY(fk_cuda_room(context, &found->buffer, total, &found->list, err));
-  FK_CUDA_TRY(cub::DeviceScan::ExclusiveSum(room, scan, t->met, at, (int)t->rows.n, context->stream));
+  FK_TRY(fk_cuda_sum_before(context, t->met, at, t->rows.n, err));
   emit_kernel<<<fk_blocks(t->rows.n, THREADS), THREADS, 0, context->stream>>>(*t, at, group, row);
   FK_CUDA_TRY(cudaGetLastError());
-  FK_CUDA_TRY(cub::DeviceRadixSort::SortPairs(room, sort, group, sorted, row, found->list, (int)total, 0, 7,
-                                              context->stream));
-  return FK_STATUS_OK;
+  struct fk_cuda_sort by_group = {group, sorted, row, found->list, total, 7};
+  return fk_cuda_sort(context, &by_group, err);
 }
 
 static enum fk_status find_rows(struct fk_cuda_context *context, struct rows_task *t, int64_t own,
@@ -135,7 +125,8 @@ static __global__ void gather_kernel(const struct fk_gather g, int widths) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= g.ld_out) return;
   for (int w = blockIdx.y; w < widths; w += gridDim.y)
-    g.out[w * g.ld_out + i] = i < g.count ? g.in[w * g.ld_in + g.list[i]] - (g.minus ? g.minus[w] : 0) : 0;
+    g.out[w * g.ld_out + i] =
+        i < g.count ? g.in[w * g.ld_in + (g.list ? g.list[i] : i)] - (g.minus ? g.minus[w] : 0) : 0;
 }
 
 cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStream_t stream) {
@@ -150,7 +141,7 @@ static __global__ void scatter_kernel(const struct fk_scatter s, int widths) {
   for (int w = blockIdx.y; w < widths; w += gridDim.y) {
     double sum = s.in[w * s.ld_in + i];
     if (s.centre && w > 0) sum += s.centre[w - 1] * s.in[i];
-    s.out[w * s.ld_out + s.list[i]] += sum;
+    s.out[w * s.ld_out + (s.list ? s.list[i] : i)] += sum;
   }
 }
 

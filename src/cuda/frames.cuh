@@ -19,8 +19,8 @@ enum { FK_FRAMES = 31, FK_PARTS = FK_FRAMES + 1 }; /* the rest is a part, too */
 struct fk_cuda_sources;
 
 struct fk_cuda_frames {
-  int count; /* of frames; 0: of no use */
-  double radius;
+  int count;     /* of frames; 0: of no use */
+  double radius; /* at most, of each */
   struct fk_cuda_buffer buffer;
   double *centre;                         /* [frame][d], on the device; that of the rest is 0 */
   int *order;                             /* sources, part by part, as they come */
@@ -31,11 +31,10 @@ struct fk_cuda_frames {
   struct fk_cuda_sources *part[FK_PARTS]; /* NULL: not gathered yet, or empty */
 };
 
-/* Looks for frames of this radius; count stays 0 where they would leave most sources to the rest. `least`: a frame
- * of fewer is not worth its launches. */
+/* Looks for frames of their radius; count stays 0 where they would leave most sources to the rest. `least`: a
+ * frame of fewer is not worth its launches. */
 enum fk_status fk_cuda_frames_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
-                                   double radius, double least, struct fk_cuda_frames *frames,
-                                   struct fk_error *err);
+                                   double least, struct fk_cuda_frames *frames, struct fk_error *err);
 void fk_cuda_frames_free(struct fk_cuda_context *context, struct fk_cuda_frames *frames);
 
 /* out[w][i] = in[w][list[i]] - minus[w], of `widths` columns; 0 in the padding, count to ld_out. minus: or NULL.
@@ -43,7 +42,7 @@ void fk_cuda_frames_free(struct fk_cuda_context *context, struct fk_cuda_frames 
 struct fk_gather {
   const double *in;
   int64_t ld_in;
-  const int *list;
+  const int *list; /* NULL: the first ones */
   int64_t count;
   const double *minus;
   double *out;
@@ -54,7 +53,7 @@ cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStr
 struct fk_scatter {
   const double *in;
   int64_t ld_in;
-  const int *list;
+  const int *list; /* NULL: the first ones */
   int64_t count;
   const double *centre; /* NULL: values are not coordinates */
   double *out;

@@ -8,6 +8,7 @@
 
 #include "../core/costs.h"
 #include "devices.cuh"
+#include "lists.cuh"
 #include "sources.cuh"
 #include "sums_symmetric.cuh"
 
@@ -29,6 +30,20 @@ struct fk_pair_sums {
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
   int64_t *host;                              /* several devices: those of all; NULL: one has them */
   pthread_mutex_t lock;                       /* of the host's */
+};
+
+/* Room for rows that take the place of a chunk's, and for what goes by them. */
+struct fk_row_room {
+  struct fk_cuda_buffer targets, mass, least, result;
+};
+
+/* A chunk's rows along the curve of the sources. */
+struct fk_row_order {
+  struct fk_cuda_buffer buffer;
+  double *least;
+  uint64_t *key;
+  int *list;   /* NULL: as they come */
+  bool places; /* they come as sources in order */
 };
 
 /* All that one device needs for one range of targets. */
@@ -74,7 +89,15 @@ struct fk_cuda_job {
   /* of frames: sources, targets and results are a part's in turn */
   bool by_frames, apart, rows_known;
   struct fk_frame_rows part_rows;
-  struct fk_cuda_buffer part_targets, part_result, part_mass;
+  struct fk_row_room of_frame;
+  /* of sources in order: so are targets and results, in turn */
+  bool ordered, order_known;
+  double kept;   /* of all pairs, those that are near; roughly */
+  double *least; /* a lower bound of each row's sum; NULL: rows are not in order */
+  struct fk_row_order row_order;
+  struct fk_row_room of_order;
+  struct fk_cuda_lists lists;
+  int64_t *places; /* host, of fk_job_goes_by_places(): which source is the i-th in order; NULL: not asked for */
   struct fk_cuda_buffer matrix_buffer, matrix_values, matrix_sums, matrix_scales;
 
   struct fk_tensor_task tensor;
@@ -84,6 +107,35 @@ struct fk_cuda_job {
   double *undo;
 };
 void fk_job_free(struct fk_cuda_job *job);
+
+/* ---- what takes the place of sources and targets (passes_parts.cu) ---------------------------- */
+
+/* Some of them, about a centre of their own or (NULL) the common one. */
+struct fk_pick {
+  const int *list; /* NULL: the first ones */
+  int64_t count;
+  const double *centre;
+};
+/* A job as it was before that. */
+struct fk_job_whole {
+  struct fk_cuda_sources *sources;
+  struct fk_cuda_points targets;
+  double *mass, *least;
+  int64_t ld_result, meets;
+};
+struct fk_job_whole fk_job_whole_of(const struct fk_cuda_job *job);
+void fk_job_restore(struct fk_cuda_job *job, const struct fk_job_whole *whole);
+/* Whitened sources to a part, and those weights and columns that are not what is there already. */
+enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct fk_cuda_sources *whole,
+                                  const struct fk_pick *pick, struct fk_cuda_sources *part, struct fk_error *err);
+enum fk_status fk_job_pick_numbers(const struct fk_cuda_job *job, const struct fk_cuda_sources *whole,
+                                   const int *list, struct fk_cuda_sources *part, struct fk_error *err);
+/* Rows become the job's targets; then their sums, with what else goes by them, are added to the result. */
+enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_whole *whole,
+                                const struct fk_pick *pick, struct fk_row_room *room, struct fk_error *err);
+enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
+                                 const struct fk_pick *pick, struct fk_row_room *room, double *result,
+                                 struct fk_error *err);
 
 /* Points x + A (V / S - u), in place of sums, on the device. */
 struct fk_cuda_move {
@@ -138,12 +190,24 @@ enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err);
+/* The power of two by which kernels are raised that are summed with values: FK_TENSOR_RAISE, or less. */
+int fk_job_raise(const struct fk_cuda_job *job, bool values);
 /* The sums of the sources, which are packed for it first, for the targets; added to the result, or beginning it.
  */
 enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err);
-/* The same part by part, where the sources are in frames. */
+/* The same part by part, where the sources are in frames; and in order, in frames or not. */
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                  struct fk_error *err);
+enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
+                                  struct fk_error *err);
+/* Whether sources may be in order, by their number; whether they are to be, and that, once their extent is known.
+ */
+bool fk_job_may_order(const struct fk_cuda_job *job);
+enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err);
+/* Where points are left out of their own sums, and not all of them at once, targets first .. first + count - 1 are
+ * those of the sources in order: each is a column then. Their results go to the host's places one by one. */
+bool fk_job_goes_by_places(const struct fk_cuda_job *job);
+enum fk_status fk_job_find_places(struct fk_cuda_job *job, struct fk_error *err);
 /* Whether sums of a task are begun by pairs; and the end, on the thread that has waited for all devices. */
 bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, const struct fk_opts *opts,
                     struct fk_cuda_context *const *contexts, int count);

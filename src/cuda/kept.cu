@@ -28,7 +28,8 @@ double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
   for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
   for (int p = 0; p < FK_PARTS; p++)
     if (s->frames.part[p]) bytes += fk_cuda_sources_bytes(s->frames.part[p]);
-  return bytes + (double)s->frames.buffer.bytes + fk_grid_memory_bytes(&s->grid);
+  if (s->order.sources) bytes += fk_cuda_sources_bytes(s->order.sources);
+  return bytes + (double)(s->frames.buffer.bytes + s->order.buffer.bytes) + fk_grid_memory_bytes(&s->grid);
 }
 
 void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
@@ -40,6 +41,7 @@ void fk_cuda_sources_empty(struct fk_cuda_sources *s) {
   for (int i = 0; i < BUFFERS; i++) fk_cuda_drop(s->context, buffers[i]);
   fk_grid_memory_empty(s->context, &s->grid);
   fk_cuda_frames_free(s->context, &s->frames);
+  fk_cuda_order_free(s->context, &s->order);
   fk_cuda_sources_init(s, s->context);
   s->next = next;
   s->used_at = used_at;

@@ -16,8 +16,18 @@ int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
 }
 
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
+  const int64_t n = job->sources->points.n;
+  if (job->method == FK_METHOD_WGMMA && job->least) {
+    /* Lists are of all lengths: so many blocks that none is waited for. Of a part, rows are about as many. */
+    const int64_t most = values ? 131072 : INT64_MAX - FK_TENSOR_FLUSH; /* of one FP32 sum */
+    double rows = (double)fk_n_targets(job->task) * (double)n / (double)job->task->sources.n;
+    *cols_per_slot = fk_padded(fk_cols_per_slot(n, (int64_t)ceil(rows), true), FK_TENSOR_FLUSH);
+    *cols_per_slot = fk_smaller(*cols_per_slot, most);
+    *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
+    return;
+  }
   if (job->method == FK_METHOD_WGMMA) {
-    fk_wgmma_plan(job->sources->points.n, fk_n_targets(job->task), values, slots, cols_per_slot);
+    fk_wgmma_plan(n, fk_n_targets(job->task), values, slots, cols_per_slot);
     return;
   }
   int64_t rows = job->rows ? 1 : fk_n_targets(job->task); /* those in the tails are few */
@@ -28,6 +38,7 @@ static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols
 
 /* Until an interrupt is seen, and what partial sums fit. */
 static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots, int widths) {
+  const double least_kept = 0.125; /* lists take memory, too */
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   const struct fk_cuda_points *x = &job->sources->points;
   double d = x->d, v = widths - 1, n = (double)x->n;
@@ -35,6 +46,7 @@ static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots,
                 : job->method == FK_METHOD_DMMA   ? c->tensor_f64 / (d + v + c->gaussian_f64)
                 : job->method == FK_METHOD_SINGLE ? c->f32 / (2 * d + v + c->gaussian_f32)
                                                   : c->f64 / (2 * d + v + c->kernel_f64);
+  if (job->least && job->method == FK_METHOD_WGMMA) rate /= fmax(job->kept, least_kept);
   double by_time = c->launch * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
   int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   return fk_smaller(fk_larger(most, FK_TENSOR_ROWS), fk_padded(rows, FK_TENSOR_ROWS));
@@ -94,11 +106,32 @@ static double scale_of_values(const struct fk_cuda_job *job) {
   return fk_on_tensor_cores(job->method) ? job->grid.scale : job->form.scale;
 }
 
+/* What is near to the chunk's rows, where they are in order. */
+static enum fk_status begin_lists(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+  struct fk_near near = {values, fk_job_uses_factor(job, values), fk_job_raise(job, values)};
+  const double *factor = job->form.factor, farthest = 180; /* as exponents go, in base 2 */
+  if (near.factor) near.factor_bits = (int)ceil(log2(fmax(1, fabs(factor[0]) + farthest * fabs(factor[1]))));
+  near.mass = values && job->normalised ? job->mass : NULL;
+  near.least = job->least;
+  near.sources = (double)job->task->sources.n;
+  fk_wgmma_tiles(&job->tensor, &job->lists.stage_cols, &job->lists.block_rows);
+  return fk_cuda_lists_begin(job->context, &job->sources->points, &job->targets, &near, &job->lists, err);
+}
+
+/* Those of a launch. */
+static enum fk_status make_lists(struct fk_cuda_job *job, const struct launch *l, struct fk_error *err) {
+  struct fk_tensor_task *t = &job->tensor;
+  t->first_row = l->first, t->n_rows = l->rows;
+  t->slots = l->slots, t->cols_per_slot = l->cols_per_slot;
+  return fk_cuda_lists_make(job->context, &job->lists, t, err);
+}
+
 /* All rows of the chunk against the prepared sources, added to the result. widths: the mass, and the values of
  * this launch. */
 static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, int widths,
                                    struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
+  const bool lists = job->least && job->method == FK_METHOD_WGMMA;
   const int64_t rows = job->targets.n;
   struct launch l = {};
   plan_slots(job, widths > 1, &l.cols_per_slot, &l.slots);
@@ -111,9 +144,11 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   finish.first = job->apart || job->sources->first == job->source_begin;
   finish.result = result;
   finish.ld_result = job->ld_result;
+  if (lists) FK_TRY(begin_lists(job, widths > 1, err));
   for (; l.first < rows; l.first += rows_per_launch) {
     l.rows = fk_smaller(rows_per_launch, rows - l.first);
     l.ld_acc = fk_padded(l.rows, FK_TENSOR_ROWS);
+    if (lists) FK_TRY(make_lists(job, &l, err));
     FK_CUDA_TRY(launch(job, pass, &l));
     finish.first_row = l.first, finish.rows = l.rows, finish.ld_acc = l.ld_acc;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
@@ -144,7 +179,9 @@ static enum fk_status run_pass(struct fk_cuda_job *job, enum fk_cuda_pass pass, 
                                struct fk_error *err) {
   for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
     FK_TRY(fk_job_whiten_sources(job, first, err));
-    FK_TRY(job->by_frames ? fk_job_sum_frames(job, pass, result, err) : fk_job_sum(job, pass, result, err));
+    FK_TRY(job->ordered     ? fk_job_sum_ordered(job, pass, result, err)
+           : job->by_frames ? fk_job_sum_frames(job, pass, result, err)
+                            : fk_job_sum(job, pass, result, err));
   }
   return FK_STATUS_OK;
 }
@@ -155,7 +192,9 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   int64_t m = fk_n_targets(task), first = job->target_first, count = job->targets.n;
   int v = job->n_values;
-  if (!job->rows) {
+  const bool by_places = fk_job_goes_by_places(job);
+  if (by_places) FK_TRY(fk_job_find_places(job, err));
+  if (!job->rows && !by_places) {
     FK_TRY(fk_cuda_download(context, job->result, job->ld_result, fk_rows(m, 1, first, count), task->mass, err));
     if (v)
       FK_TRY(fk_cuda_download(context, job->result + job->ld_result, job->ld_result, fk_rows(m, v, first, count),
@@ -164,14 +203,14 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
   }
   double *host = (double *)malloc(sizeof(double) * (size_t)(count * (v + 2)));
   if (!host)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums in the tails",
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for sums of some rows",
                    8e-6 * (double)(count * (v + 2)));
   enum fk_status status =
       fk_cuda_download(context, job->result, job->ld_result, fk_all_rows(count, 1 + v), host, err);
   double *shift = host + count * (1 + v);
   if (!status && job->shifted && task->shift)
     status = fk_cuda_download(context, job->shift, job->ld_result, fk_all_rows(count, 1), shift, err);
-  const int64_t *rows = job->rows + first;
+  const int64_t *rows = (by_places ? job->places : job->rows) + first;
   for (int64_t i = 0; i < count && !status; i++) {
     task->mass[rows[i]] = host[i];
     for (int k = 0; k < v; k++) task->sums[k * m + rows[i]] = host[(1 + k) * count + i];
@@ -205,7 +244,7 @@ static enum fk_status run_passes(struct fk_cuda_job *job, int64_t count, struct 
     FK_TRY(run_pass(job, FK_PASS_MASS, job->mass, err));
   }
   FK_TRY(run_pass(job, FK_PASS_SUMS, job->result, err));
-  if (!job->by_frames) FK_TRY(fk_job_add_own_low(job, job->result, count, err));
+  if (!job->by_frames && !job->ordered) FK_TRY(fk_job_add_own_low(job, job->result, count, err));
   if (job->normalised && fk_is_plain(job->form.factor))
     FK_CUDA_TRY(fk_finish_ratio(job->result, widths, job->ld_result, count, job->mass, context->stream));
   const double *own = job->task->values == FK_VALUES_COLUMNS ? job->sources->column_scale : NULL;
@@ -236,9 +275,14 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 
 void fk_job_free(struct fk_cuda_job *job) {
   struct fk_cuda_buffer *all[] = {
-      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets,   &job->stage_buffer,
-      &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,     &job->partial_buffer,
-      &job->part_targets,  &job->part_result,   &job->part_mass,     &job->part_rows.buffer, &job->matrix_buffer,
-      &job->matrix_values, &job->matrix_sums,   &job->matrix_scales};
+      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets,
+      &job->stage_buffer,  &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,
+      &job->shift_buffer,  &job->partial_buffer, &job->matrix_buffer, &job->matrix_values,
+      &job->matrix_sums,   &job->matrix_scales, &job->part_rows.buffer, &job->row_order.buffer};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
+  for (struct fk_row_room *room : {&job->of_frame, &job->of_order})
+    for (struct fk_cuda_buffer *buffer : {&room->targets, &room->mass, &room->least, &room->result})
+      fk_cuda_drop(job->context, buffer);
+  fk_cuda_lists_free(job->context, &job->lists);
+  free(job->places);
 }

@@ -34,7 +34,7 @@ static bool makes_kernels(const struct fk_cuda_job *job) {
 bool fk_job_takes_matrix(const struct fk_cuda_job *job) {
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
   return job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && !job->by_frames &&
-         !job->apart && !job->shifted && makes_kernels(job) && has_blas(job->context);
+         !job->ordered && !job->apart && !job->shifted && makes_kernels(job) && has_blas(job->context);
 }
 
 /* As much as fits, and no more than keeps a device busy. */

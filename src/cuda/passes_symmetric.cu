@@ -40,8 +40,8 @@ void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *con
 static enum fk_status look_at_sources(struct fk_cuda_job *job, const struct fk_symmetric_plan *plan, bool *fit,
                                       struct fk_error *err) {
   *fit = false;
-  if (job->source_chunk < job->source_end || !fk_on_tensor_cores(job->method) || job->by_frames)
-    return FK_STATUS_OK;
+  bool whole = job->source_chunk >= job->source_end && !job->by_frames && !job->ordered;
+  if (!whole || !fk_on_tensor_cores(job->method)) return FK_STATUS_OK;
   FK_TRY(fk_job_pack_sources(job, true, err));
   const struct fk_tensor_task *t = &job->tensor;
   double bytes = 8.0 * (double)fk_symmetric_numbers(plan->n_pad) + (double)fk_symmetric_pack_bytes(t, plan);

@@ -67,9 +67,10 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
   int64_t count = fk_smaller(job->source_chunk, job->source_end - first);
   if (s->first != first || s->points.n != count) {
     s->first = -1;
-    s->whitened = s->packed = s->framed = false;
+    s->whitened = s->packed = s->framed = s->order_sought = false;
     s->radius2 = -1;
     fk_cuda_frames_free(job->context, &s->frames);
+    fk_cuda_order_free(job->context, &s->order);
     s->raw = s->weights = NULL;
     s->columns_job = 0;
     s->points = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)x->d};
@@ -90,34 +91,37 @@ bool fk_cuda_is_lowered_to(const char *method) {
   return wish && strcmp(wish, method) == 0;
 }
 
-/* How far they reach, which decides on the method. The device waits for the host: that is not its time. */
+/* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
+ * errors of half the bounds (gpu-real.R). The device waits for the host: that is not its time. */
 static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
+  const bool may_order = fk_job_may_order(job);
   double radius2 = 0;
   int parts;
   FK_TRY(fk_cuda_radius2(context, &s->points, &parts, err));
+  if (may_order) FK_TRY(fk_cuda_count_near(context, &s->points, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
   for (int i = 0; i < parts; i++) radius2 = fmax(radius2, ((double *)context->staging[0])[i]);
+  if (may_order) s->kept_guess = fk_cuda_guess_kept(context, &s->points);
+  s->radius2 = radius2;
+  s->frames.radius = 2.0 / 3 * fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
   FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
   FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
-  s->radius2 = radius2;
   return FK_STATUS_OK;
 }
 
+/* Pairs that CUDA cores sum while a frame's launches begin. */
+#define LAUNCHES 1e7
+
 /* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
  * targets and precisions. The device waits for the host. */
-static enum fk_status find_frames(struct fk_cuda_job *job, struct fk_error *err) {
-  struct fk_cuda_sources *s = job->sources;
-  const double pairs = 1e7;     /* that CUDA cores sum while a frame's launches begin, of n targets */
-  const double share = 2.0 / 3; /* of what halves reach: errors of half the bounds (gpu-real.R) */
+static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   /* of wide points frames have not been measured */
   if (s->framed || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
-  double most = fk_tensor_radius(FK_FRAME_REACH, s->points.d, true);
-  FK_TRY(
-      fk_cuda_frames_find(job->context, &s->points, share * most, pairs / (double)s->points.n, &s->frames, err));
+  FK_TRY(fk_cuda_frames_find(job->context, &s->points, LAUNCHES / (double)s->points.n, &s->frames, err));
   s->framed = true;
   return FK_STATUS_OK;
 }
@@ -136,12 +140,24 @@ static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_error 
   return FK_STATUS_OK;
 }
 
+/* Points that one centre serves, but not well: frames would, and leave no more to differences than a little of the
+ * others' time, or of their launches'. */
+static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
+  return single && s->rows2 == 0 && s->radius2 > s->frames.radius * s->frames.radius;
+}
+
+static bool leaves_few(const struct fk_cuda_frames *frames) {
+  const double most = 1.0 / 256;
+  double framed = frames->first[frames->count], rest = frames->first[frames->count + 1] - framed;
+  return frames->count > 0 && rest <= most * framed + LAUNCHES / (framed + rest);
+}
+
 /* What a chunk's points allow. */
 static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const bool single = job->precision != FK_PRECISION_FAST;
-  job->by_frames = false;
+  job->by_frames = job->ordered = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
   if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
     return choose_in_double(job, err);
@@ -149,10 +165,13 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
   bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
-  if (tensor && !one) {
-    FK_TRY(find_frames(job, err));
-    job->by_frames = s->frames.count > 0;
+  if (tensor) FK_TRY(fk_job_order_sources(job, err));
+  if (job->ordered) s = s->order.sources;
+  if (tensor && (!one || is_better_framed(s, single))) {
+    FK_TRY(find_frames(job, s, err));
+    job->by_frames = one ? leaves_few(&s->frames) : s->frames.count > 0;
   }
+  job->ordered &= one || job->by_frames;
   if (!one && !job->by_frames && !(s->radius2 <= fk_costs.limits.difference_f32))
     return choose_in_double(job, err);
   job->method = one || job->by_frames ? FK_METHOD_MMA : FK_METHOD_SINGLE;

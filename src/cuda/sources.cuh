@@ -6,6 +6,7 @@
 
 #include "frames.cuh"
 #include "normal_points.cuh"
+#include "order.cuh"
 
 /* What sources are packed for; compared as bytes. */
 struct fk_cuda_packing {
@@ -37,7 +38,10 @@ struct fk_cuda_sources {
   struct fk_cuda_points points;
   bool whitened;
   double radius2; /* < 0: not known */
-  bool framed;    /* frames have been looked for */
+  bool order_sought;
+  double kept_guess; /* where radius2 is known and there may be an order */
+  struct fk_cuda_order order;
+  bool framed; /* frames have been looked for */
   struct fk_cuda_frames frames;
   /* of a part of frames: */
   bool in_double; /* the rest */

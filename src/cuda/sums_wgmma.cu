@@ -46,26 +46,58 @@ namespace {
 struct ring {
   uint32_t at, full, empty; /* shared addresses; barriers are 8 bytes each */
   const char *columns;
+  const uint32_t *list; /* of the slot's stages, those that are near (lists.cuh) */
   int n_stages;
 };
 
-template <int STAGES, int BYTES>
+/* Turn i of the ring: a stage of the slot. */
+template <bool LISTS>
+__device__ __forceinline__ int stage_of_turn(const struct ring &ring, int i) {
+  return LISTS ? (int)(ring.list[i] & FK_LIST_STAGE) : i;
+}
+
+template <bool LISTS, int BYTES>
+__device__ __forceinline__ void fill(const struct ring &ring, int slot, int turn) {
+  bulk_copy(ring.at + slot * BYTES, ring.columns + (int64_t)stage_of_turn<LISTS>(ring, turn) * BYTES, BYTES,
+            ring.full + 8 * slot);
+}
+
+/* The block's: of its slot, what its list has. */
+template <bool LISTS, int STAGES, int BYTES>
+__device__ __forceinline__ struct ring ring_of(const struct sums_args &args, const void *stages,
+                                               const uint64_t *barriers) {
+  int first = blockIdx.y * args.slot_stages;
+  struct ring ring = {shared_address(stages), shared_address(barriers), shared_address(barriers + STAGES)};
+  ring.columns = args.packed + (int64_t)first * BYTES;
+  ring.n_stages = max(0, min(args.slot_stages, args.n_stages - first));
+  if constexpr (LISTS) {
+    ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + first;
+    /* Of all lanes, so that the compiler knows that warps do not diverge: products would wait for each other. */
+    ring.n_stages = __reduce_max_sync(~0u, args.listed[blockIdx.y * gridDim.x + blockIdx.x]);
+  }
+  return ring;
+}
+
+template <bool LISTS, int STAGES, int BYTES>
 __device__ __forceinline__ void start_ring(const struct ring &ring, int arrivals) {
   for (int i = 0; i < STAGES; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, arrivals);
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  for (int i = 0; i < min(STAGES, ring.n_stages); i++)
-    bulk_copy(ring.at + i * BYTES, ring.columns + (int64_t)i * BYTES, BYTES, ring.full + 8 * i);
+  for (int i = 0; i < min(STAGES, ring.n_stages); i++) fill<LISTS, BYTES>(ring, i, i);
 }
 
-/* By one warp, after a stage: most left the stage before this long ago, and it is filled again. */
-template <int STAGES, int BYTES>
-__device__ __forceinline__ void refill(const struct ring &ring, int stage, int slot, int phase, int lane) {
-  if (stage == 0 || stage - 1 + STAGES >= ring.n_stages) return;
+/* By one warp, after a turn: most left the stage before this long ago, and it is filled again. */
+template <bool LISTS, int STAGES, int BYTES>
+__device__ __forceinline__ void refill(const struct ring &ring, int turn, int slot, int phase, int lane) {
+  if (turn == 0 || turn - 1 + STAGES >= ring.n_stages) return;
   int old = slot == 0 ? STAGES - 1 : slot - 1;
   barrier_wait(ring.empty + 8 * old, slot == 0 ? phase ^ 1 : phase);
-  if (lane == 0)
-    bulk_copy(ring.at + old * BYTES, ring.columns + (int64_t)(stage - 1 + STAGES) * BYTES, BYTES,
-              ring.full + 8 * old);
+  if (lane == 0) fill<LISTS, BYTES>(ring, old, turn - 1 + STAGES);
+}
+
+/* Does the next turn's stage belong to other sums? */
+template <bool LISTS, int FLUSH>
+__device__ __forceinline__ bool is_end(const struct ring &ring, int turn, int stage) {
+  return LISTS ? stage_of_turn<LISTS>(ring, turn + 1) / FLUSH != stage / FLUSH : (turn + 1) % FLUSH == 0;
 }
 
 /* A tile of columns; floats: shared address of its weights. */
@@ -100,7 +132,38 @@ __device__ __forceinline__ void sum_tile(float (&s)[R], typename sum_of<EXTRA>::
   }
 }
 
-/* far_sums: [..][THREADS]; SIDE as layout.side. */
+/* What is summed in the end: of values it is in far_sums, [..][THREADS]; of the mass here, above the ground that
+ * sums by lists begin at. */
+template <int V, int THREADS, bool LISTS>
+struct total {
+  double mass[2];
+  float ground[LISTS ? 2 : 1];
+};
+
+template <int V, int THREADS, bool LISTS, typename T, int SUMS>
+__device__ __forceinline__ void begin(struct total<V, THREADS, LISTS> &total, T (&sums)[SUMS],
+                                      const struct sums_args &args, float *far_sums, int64_t row) {
+  for (int h = 0; h < 2 && V == 0; h++) {
+    total.mass[h] = 0.0;
+    if constexpr (LISTS) sums[h] = total.ground[h] = args.ground[args.first_row + row + 8 * h];
+  }
+#pragma unroll
+  for (int i = 0; i < SUMS && V != 0; i++) far_sums[i * THREADS] = 0.0f;
+}
+
+/* Sums that have run long enough. */
+template <int V, int THREADS, bool LISTS, typename T, int SUMS>
+__device__ __forceinline__ void flush(struct total<V, THREADS, LISTS> &total, T (&sums)[SUMS], float *far_sums) {
+  for (int h = 0; h < 2 && V == 0; h++) {
+    double part = sums[h];
+    if constexpr (LISTS) part -= total.ground[h]; /* exactly, before it meets the others */
+    total.mass[h] += part, sums[h] = LISTS ? total.ground[LISTS ? h : 0] : 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < SUMS && V != 0; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
+}
+
+/* SIDE as layout.side. */
 template <int K, int V, int SIDE, int THREADS>
 __device__ __forceinline__ void store_values(const struct sums_args &args, const float *far_sums, int64_t row,
                                              int quad) {
@@ -118,7 +181,8 @@ __device__ __forceinline__ void store_values(const struct sums_args &args, const
   }
 }
 
-template <int K, int V, int PRECISION, int EXTRA>
+/* LISTS: of the stages that are near to the block. */
+template <int K, int V, int PRECISION, int EXTRA, bool LISTS>
 __global__ void __launch_bounds__(
     128 * shape_of(K, V, PRECISION, EXTRA, layout_of(K, V, PRECISION, EXTRA)).warpgroups, 1)
     sums_kernel(const __grid_constant__ struct sums_args args) {
@@ -132,62 +196,52 @@ __global__ void __launch_bounds__(
   __shared__ uint64_t barriers[2 * STAGES]; /* full ones, empty ones */
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
-  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4,
-      first_stage = blockIdx.y * args.slot_stages;
-  struct ring ring = {shared_address(shared), shared_address(barriers), shared_address(barriers) + 8 * STAGES,
-                      args.packed + (int64_t)first_stage * L.bytes,
-                      max(0, min(args.slot_stages, args.n_stages - first_stage))};
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
+  const struct ring ring = ring_of<LISTS, STAGES, L.bytes>(args, shared, barriers);
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
-  if (threadIdx.x == 0) start_ring<STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
+  if (threadIdx.x == 0) start_ring<LISTS, STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
   struct row_tile<K> rows;
-  load_rows<K, EXTRA == SHORT>(&rows, args, args.first_row + row, quad);
-  int diagonal = first_diagonal(args, warp_row, (int64_t)first_stage * L.cols);
+  if (!LISTS || ring.n_stages > 0) load_rows<K, EXTRA == SHORT>(&rows, args, args.first_row + row, quad);
+  const int from_diagonal = first_diagonal(args, warp_row, (int64_t)blockIdx.y * args.slot_stages * L.cols);
   __syncthreads();
 
   float s[TILE_COLS / 2];
   typename sum_of<EXTRA>::type sums[SUMS] = {0};
-  double mass[2] = {0.0, 0.0};
-  if constexpr (V != 0) {
-#pragma unroll
-    for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] = 0.0f;
-  }
-  for (int stage = 0, slot = 0, phase = 0; stage < ring.n_stages; stage++) {
+  struct total<V, THREADS, LISTS> total;
+  begin(total, sums, args, far_sums, row);
+  for (int turn = 0, slot = 0, phase = 0, diagonal = from_diagonal; turn < ring.n_stages; turn++) {
     uint32_t tile16 = (ring.at + slot * L.bytes) / 16, floats = ring.at + slot * L.bytes + L.floats_at + 8 * quad;
+    const int stage = stage_of_turn<LISTS>(ring, turn);
+    const bool near = !LISTS || is_near(ring.list[turn], warp / 4);
+    if constexpr (LISTS) diagonal = from_diagonal - stage * L.cols;
     barrier_wait(ring.full + 8 * slot, phase);
 #pragma unroll 1
-    for (int tile = 0; tile < L.cols / TILE_COLS; tile++) {
+    for (int tile = 0; near && tile < L.cols / TILE_COLS; tile++) {
       sum_tile<K, V, PRECISION, EXTRA>(s, sums, rows, tile16, floats, diagonal, lane, args.factor1);
       if constexpr (EXTRA >= SELF) diagonal -= TILE_COLS;
       tile16 += TILE_COLS / 8 * CORE_BYTES / 16, floats += 4 * TILE_COLS;
     }
     if (lane % (32 / ARRIVALS) == 0) barrier_arrive(ring.empty + 8 * slot);
-    if (warp == 0) refill<STAGES, L.bytes>(ring, stage, slot, phase, lane);
-    if ((stage + 1) % FLUSH == 0 || stage + 1 == ring.n_stages) {
-      if constexpr (V != 0) {
-#pragma unroll
-        for (int i = 0; i < SUMS; i++) far_sums[i * THREADS] += sums[i], sums[i] = 0.0f;
-      } else {
-        for (int h = 0; h < 2; h++) mass[h] += sums[h], sums[h] = 0.0f;
-      }
-    }
+    if (warp == 0) refill<LISTS, STAGES, L.bytes>(ring, turn, slot, phase, lane);
+    if (turn + 1 == ring.n_stages || is_end<LISTS, FLUSH>(ring, turn, stage)) flush(total, sums, far_sums);
     if (++slot == STAGES) slot = 0, phase ^= 1;
   }
   if constexpr (V == 0)
-    store_mass(args, mass, row, quad);
+    store_mass(args, total.mass, row, quad);
   else
     store_values<K, V, L.side, THREADS>(args, far_sums, row, quad);
 }
 
 #else
-template <int K, int V, int PRECISION, int EXTRA>
+template <int K, int V, int PRECISION, int EXTRA, bool LISTS>
 __global__ void sums_kernel(const __grid_constant__ struct sums_args args) {}
 #endif
 
 /* ---- Host ---- */
 
-template <int K, int V, int PRECISION, int EXTRA>
-cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
+template <int K, int V, int PRECISION, int EXTRA, bool LISTS>
+cudaError_t launch_kernel(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
   constexpr struct layout L = layout_of(K, V, PRECISION, EXTRA);
   constexpr struct shape SHAPE = shape_of(K, V, PRECISION, EXTRA, L);
   constexpr int threads = 128 * SHAPE.warpgroups, block_rows = TILE_ROWS * SHAPE.warpgroups;
@@ -196,17 +250,27 @@ cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaSt
   struct sums_args a;
   a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
   a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
+  a.list = task->list, a.listed = task->listed, a.ground = task->ground;
   a.first_row = task->first_row, a.self = task->self;
   a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   a.n_values = task->has_values ? task->values.n_values : 0;
   a.n_stages = (int)((task->cols.n_pad + L.cols - 1) / L.cols),
   a.slot_stages = (int)(task->cols_per_slot / L.cols);
-  void (*kernel)(struct sums_args) = sums_kernel<K, V, PRECISION, EXTRA>;
+  void (*kernel)(struct sums_args) = sums_kernel<K, V, PRECISION, EXTRA, LISTS>;
   cudaError_t err = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (err != cudaSuccess) return err;
   dim3 grid((unsigned)((task->n_rows + block_rows - 1) / block_rows), (unsigned)task->slots);
   kernel<<<grid, threads, bytes, stream>>>(a);
   return cudaGetLastError();
+}
+
+/* Lists are for the fewest dimensions; sums by them look at the diagonal anyway. */
+template <int K, int V, int PRECISION, int EXTRA>
+cudaError_t launch(const struct fk_tensor_task *task, const void *packed, cudaStream_t stream) {
+  if constexpr (K == FK_LIST_WIDTH && EXTRA != SHORT)
+    if (task->list)
+      return launch_kernel < K, V, PRECISION, EXTRA == PLAIN ? SELF : EXTRA, true > (task, packed, stream);
+  return launch_kernel<K, V, PRECISION, EXTRA, false>(task, packed, stream);
 }
 
 template <int K, int V, int EXTRA>
@@ -273,6 +337,13 @@ bool fk_wgmma_supports(const struct fk_tensor_task *task) {
   return device_is_hopper();
 }
 
+void fk_wgmma_tiles(const struct fk_tensor_task *task, int *stage_cols, int *block_rows) {
+  const int k = task->cols.k, width = width_of(task), extra = extra_of(task);
+  const struct layout l = layout_of(k, width, extra);
+  *stage_cols = l.cols;
+  *block_rows = TILE_ROWS * shape_of(k, width, ROUNDED, extra, l).warpgroups;
+}
+
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task) {
   return task->coarse && task->cols.k == 16 && width_of(task) == COORDINATES;
 }
@@ -291,6 +362,7 @@ cudaError_t fk_wgmma_launch(const struct fk_tensor_task *task, const void *packe
 
 bool fk_wgmma_supports(const struct fk_tensor_task *) { return false; }
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *) { return false; }
+void fk_wgmma_tiles(const struct fk_tensor_task *, int *, int *) {}
 cudaError_t fk_wgmma_launch(const struct fk_tensor_task *, const void *, cudaStream_t) {
   return cudaErrorNotSupported;
 }

@@ -33,7 +33,7 @@ enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int6
   const struct fk_matrix *y = fk_task_targets(job->task);
   double *raw;
   job->target_first = job->meets = first;
-  job->rows_known = false;
+  job->rows_known = job->order_known = false;
   job->targets = (struct fk_cuda_points){NULL, count, fk_padded(count, FK_TENSOR_ROWS), (int)y->d};
   if (job->rows) FK_TRY(send_rows(job, count, err));
   if (are_there(job)) return FK_STATUS_OK;
@@ -56,6 +56,7 @@ enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *e
   struct fk_cuda_points *y = &job->targets;
   const struct fk_cuda_points *x = &job->sources->points;
   bool all = are_there(job) && !job->rows && y->n == x->n;
+  if (fk_job_goes_by_places(job)) x = &job->sources->order.sources->points;
   y->u = x->u;
   if (all) return FK_STATUS_OK;
   FK_TRY(fk_job_whitening(job, err));
@@ -101,6 +102,14 @@ static enum fk_status pack_targets_dmma(struct fk_cuda_job *job, struct fk_error
   return FK_STATUS_OK;
 }
 
+/* Weights have mantissas of 1/2 at least. */
+int fk_job_raise(const struct fk_cuda_job *job, bool values) {
+  if (!values) return 0;
+  int raise = job->sources->weights ? FK_TENSOR_RAISE - 1 : FK_TENSOR_RAISE;
+  double factor = fk_job_uses_factor(job, values) ? fabs(job->form.factor[0]) : 1;
+  return raise - (int)ceil(log2(fmax(1, factor)));
+}
+
 static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   const struct fk_cuda_points *y = &job->targets;
@@ -108,10 +117,6 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   bool high = job->method == FK_METHOD_WGMMA && fk_wgmma_has_high_rows(t);
   struct fk_tensor_pack pack = {job->grid, NULL, 1, false, t->coarse, high, false};
   bool factor = fk_job_uses_factor(job, values), raised = values && !job->by_matrix;
-  int raise = !raised                 ? 0
-              : job->sources->weights ? FK_TENSOR_RAISE - 1
-                                      : FK_TENSOR_RAISE; /* their mantissas are 1/2 at least */
-  if (raised && factor) raise -= (int)ceil(log2(fmax(1, fabs(job->form.factor[0]))));
   char *block;
   FK_TRY(fk_cuda_room(context, &job->packed_targets, y->ld * (4 * t->cols.k + 8) + 4 * 256, &block, err));
   FK_TRY(fk_cuda_room(context, &job->undo_buffer, y->ld, &job->undo, err));
@@ -120,7 +125,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
   float *offset = carve<float>(&c, y->ld), *factor0 = factor ? carve<float>(&c, y->ld) : NULL;
   struct fk_tensor_rows to = {hi, lo, offset, factor0, job->undo, y->ld, t->cols.k};
   to.mass = raised && job->normalised ? job->mass : NULL;
-  to.shift = raise;
+  to.shift = fk_job_raise(job, raised);
   for (int i = 0; i < 2; i++) to.factor[i] = job->form.factor[i];
   FK_CUDA_TRY(fk_tensor_pack_rows(y, &pack, &to, context->stream));
   t->rows = (struct fk_tensor_points){hi, lo, offset, y->n, y->ld, t->cols.k};

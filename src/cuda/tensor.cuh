@@ -27,6 +27,11 @@ enum {
   FK_TENSOR_SHORT = 64          /* the same where sums are to be short: a thread has a quarter of them */
 };
 
+/* An entry of a list of stages: which of the slot, and a bit for each of a block's four warpgroups that it is near
+ * to. */
+enum { FK_LIST_WIDTH = 16 }; /* halves: points of more have none */
+enum : uint32_t { FK_LIST_STAGE = 0x0fffffff, FK_LIST_ALL = 0xf0000000 };
+
 /* Kernels that are summed with values go through fp16, as 2^(t + raise) <= 2^raise. */
 enum { FK_TENSOR_RAISE = 15 };
 
@@ -75,6 +80,12 @@ struct fk_tensor_task {
    * ld_exponents apart; NULL: sums. */
   float *exponents;
   int64_t ld_exponents;
+  /* wgmma: the stages that are near to each block of rows of the launch, [block][stage], from a slot's first on in
+   * their order, and how many they are, [slot][block]; NULL: all. Sums of the mass begin at the rows' `ground`,
+   * which is taken off again: terms too small to change that are no part of them, listed or not. */
+  const uint32_t *list;
+  const int *listed;
+  const float *ground;
 };
 
 #endif

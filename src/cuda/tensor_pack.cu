@@ -3,14 +3,21 @@
 
 enum { THREADS = 128, GROUP = 8 /* halves in 16 bytes */, SETTLED = 15 /* a coarser grid of norms would show */ };
 
+/* Of what is said of the rows: the norms of halves are a little larger. */
+#define MARGIN 1.001
+
 /* Rows are taken up to |x|^2 = row_limit, which goes by that of the sources where no rows2 is given, so that
  * |x|^2/2 + |y|^2/2 <= most. All that is summed is a multiple of 2^-2g or of 2^-norm and has 24 bits; products
  * have one more where a single one makes the exponent, for they cancel before they are rounded. */
+static int bits_of(int d) { return d <= 16 ? 25 : 24; }
+static int least_of(bool single) { return single ? 6 : 5; }
+
 bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, struct fk_tensor_grid *grid) {
-  int bits = d <= 16 ? 25 : 24, least = single ? 6 : 5, power;
+  const int bits = bits_of(d), least = least_of(single);
+  int power;
   radius2 *= FK_LOG2E;
   if (rows2 > 0)
-    grid->row_limit = 1.001 * FK_LOG2E * rows2;
+    grid->row_limit = MARGIN * FK_LOG2E * rows2;
   else
     grid->row_limit = radius2 <= 512 ? fmin(3 * radius2 + 64, 1024 - radius2) : 1.5 * radius2 + 64;
   double most = (radius2 + grid->row_limit) / 2;
@@ -32,17 +39,11 @@ bool fk_tensor_grid_choose(double radius2, double rows2, int d, bool single, str
   return false;
 }
 
+/* Where radius2 + MARGIN (radius + reach)^2 is twice the most of the coarsest grid. */
 double fk_tensor_radius(double reach, int d, bool single) {
-  struct fk_tensor_grid grid;
-  double low = 0, high = 1024;
-  for (int i = 0; i < 30; i++) {
-    double radius = (low + high) / 2, rows = radius + reach;
-    if (fk_tensor_grid_choose(radius * radius, rows * rows, d, single, &grid))
-      low = radius;
-    else
-      high = radius;
-  }
-  return low;
+  const double a = 1 + MARGIN, b = MARGIN * reach,
+               c = b * reach - 2 * ldexp(1, bits_of(d) - 2 * least_of(single)) / FK_LOG2E;
+  return (sqrt(b * b - a * c) - b) / a;
 }
 
 struct split {

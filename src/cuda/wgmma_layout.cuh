@@ -151,6 +151,9 @@ struct sums_args {
   double *acc;
   float *exponents;
   int64_t ld_exponents;
+  const uint32_t *list;
+  const int *listed;
+  const float *ground;
   int64_t first_row, n_rows_pad, self;
   int n_values, n_stages, slot_stages;
   float factor1;

@@ -202,6 +202,11 @@ __device__ __forceinline__ void round_rest(uint32_t (&p)[R / 2], const float (&s
 
 /* ---- Where sums go ---- */
 
+/* By a vote, as of the lists' lengths. */
+__device__ __forceinline__ bool is_near(uint32_t turn, int warpgroup) {
+  return __any_sync(~0u, turn >> (28 + warpgroup) & 1);
+}
+
 /* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
 __device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
   int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;

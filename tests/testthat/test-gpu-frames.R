@@ -34,6 +34,23 @@ test_that("clusters far apart stay on tensor cores, within what the precision pr
   }
 })
 
+test_that("points that one centre reaches, but not well, are as exact as the others", {
+  skip_if_no_gpu()
+  # between two thirds of the reach of halves and all of it
+  for (reach in list(c(d = 3, at = 60), c(d = 20, at = 42))) {
+    d <- reach[["d"]]
+    x <- example_points(4000, d)
+    away <- 1:40
+    x[away, ] <- x[away, ] / 2
+    x[away, 1:2] <- x[away, 1:2] + reach[["at"]] / sqrt(2)
+    cpu <- flash_kde(x, "kde", bandwidth = 1, backend = "cpu", precision = "double")
+    y <- x[rep(away, 50), ] + 0.25 * cos(seq_len(2000 * d))
+    gpu <- on_gpu(cpu, "single")
+    expect_l2(predict(gpu, y), predict(cpu, y), 1e-5, paste("d =", d))
+    expect_true(method_of(gpu, y) %in% c("wgmma", "mma"))
+  }
+})
+
 test_that("in frames a point leaves itself out, and weights and columns are its own", {
   skip_if_no_gpu()
   x <- far_clusters(6000, 3)
