@@ -222,6 +222,9 @@ bool fk_job_takes_matrix(const struct fk_cuda_job *job);
 enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, double *result, struct fk_error *err);
 /* What sums of the high parts of coordinates lack; see fk_finish_own_low(). */
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err);
+/* Which of a range are lost, and to be done again: their numbers in all. The caller frees `rows`. */
+enum fk_status fk_job_find_lost(struct fk_cuda_job *job, int64_t first, int64_t count, int64_t **rows,
+                                int64_t *found, struct fk_error *err);
 /* All passes over a chunk of targets, and its results to the task. */
 enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);
 
