@@ -54,6 +54,8 @@ const struct fk_costs fk_costs = {
                    .launch = 0.05,
                    .coarse_pairs = 5e8,
                    .matrix_pairs = 1e8,
+                   .matrix = 2.2e-12,
+                   .matrix_value = 8e-15,
                    .measured_pairs = 1e10},
 
     /* No script: other programs may use the device, and allocations are rounded up; by the bytes of a source and

@@ -39,13 +39,14 @@ struct fk_exact_cuda_costs {
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
-  double mma_wide;        /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
-  double gemm, gemm_half; /* operations a second */
-  double memory;          /* bytes a second */
-  double launch;          /* seconds, after which an interrupt is seen */
-  double coarse_pairs;    /* fewer have no kernels rounded to halves */
-  double matrix_pairs;    /* fewer make no matrices of kernels */
-  double measured_pairs;  /* more tell how fast a device is beside others */
+  double mma_wide;             /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
+  double gemm, gemm_half;      /* operations a second */
+  double memory;               /* bytes a second */
+  double launch;               /* seconds, after which an interrupt is seen */
+  double coarse_pairs;         /* fewer have no kernels rounded to halves */
+  double matrix_pairs;         /* fewer make no matrices of kernels ... */
+  double matrix, matrix_value; /* ... which take seconds a pair, beside their exponents, and for each value */
+  double measured_pairs;       /* more tell how fast a device is beside others */
 };
 
 /* Shares of a device's memory. */
