@@ -54,7 +54,8 @@ struct fk_exact_cuda_costs {
   double memory;           /* bytes a second */
   double launch;           /* seconds, after which an interrupt is seen */
   double coarse_pairs;     /* fewer have no kernels rounded to halves */
-  double matrix_pairs;     /* fewer make no matrices of kernels */
+  double matrix_pairs;     /* fewer make no matrices of kernels ... */
+  double matrix, matrix_value; /* ... which take seconds a pair, beside their exponents, and for each value */
   double symmetric_strips; /* points at themselves in fewer meet all pairs twice */
   double measured_pairs;   /* more tell how fast a device is beside others */
   /* So many points are put in order, for so many targets and pairs at least, where of the pairs of blocks no more

@@ -275,7 +275,7 @@ test_that("products take double precision as far as their rounding allows, diffe
   for (d in c(1, 4)) expect_identical(method(d, 0), "difference")
 })
 
-# From 1e8 pairs on kernels of more than 64 values are a matrix, which cuBLAS multiplies with them.
+# From 1e8 pairs on kernels of so many values are a matrix, which cuBLAS multiplies with them.
 many_values <- function(d, v, n = 11000, m = 9500) {
   case <- engine_case(n, m, d)
   case$b <- matrix(stats::rnorm(n * v), n)
@@ -285,7 +285,7 @@ many_values <- function(d, v, n = 11000, m = 9500) {
 
 test_that("sums of more columns than a launch takes are those of the CPU, the same each time", {
   skip_if_no_gpu()
-  for (size in list(c(3, 65), c(10, 200), c(64, 130), c(80, 65), c(128, 200))) {
+  for (size in list(c(10, 512), c(32, 200), c(64, 130), c(80, 65), c(128, 200))) {
     case <- many_values(size[1], size[2])
     sums <- function(rows, ..., b = case$b) kernel_sum(case$x, case$y[rows, ], b, case$H, case$weights, ...)
     on_cpu <- function(b) sums(case$at, backend = "cpu", precision = "double", b = b)
@@ -489,7 +489,7 @@ test_that("several devices give the bits of one", {
     expect_identical(all_sums(precision, "all"), one)
     expect_identical(all_sums(precision, c(1, 0)), one)
   }
-  case <- many_values(3, 65)
+  case <- many_values(32, 200)
   for (precision in PRECISIONS) {
     sums <- \(on) kernel_sum(case$x, case$y, case$b, case$H, backend = "cuda", precision = precision, devices = on)
     expect_identical(sums("all"), sums(0))
