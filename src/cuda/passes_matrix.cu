@@ -31,26 +31,41 @@ static bool makes_kernels(const struct fk_cuda_job *job) {
   return !fk_cuda_is_lowered_to("mma") && fk_wgmma_supports(&t);
 }
 
-/* Seconds of a pair's kernel on tensor cores, with so many values. */
+/* Seconds of a pair's kernel in halves, with so many values. */
 static double kernel_seconds(double d, double values) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   return fmax(1, (d + values) / c->tensor_width) / c->tensor;
 }
 
-/* Else kernels are evaluated for the masses, and again for every FK_MMA_VALUES values; in double they always take
- * longer than a matrix of them. */
-static bool pays(const struct fk_cuda_job *job) {
+/* Else kernels are evaluated for the masses, and again for every FK_MMA_VALUES values. */
+static bool pays_in_halves(double d, double values) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
-  const double d = job->sources->points.d, groups = fk_pieces(job->n_values, FK_MMA_VALUES);
+  const double groups = ceil(values / FK_MMA_VALUES);
   const double again = kernel_seconds(d, 0) + groups * kernel_seconds(d, FK_MMA_VALUES);
-  const double once = kernel_seconds(fmax(d, FK_TENSOR_WIDE + 1), 0) + c->matrix + c->matrix_value * job->n_values;
-  return !fk_on_tensor_cores(job->method) || once < again;
+  const double once = kernel_seconds(fmax(d, FK_TENSOR_WIDE + 1), 0) + c->matrix + c->matrix_value * values;
+  return once < again;
+}
+
+/* A matrix goes through memory three times. By differences its kernels take far longer than that. */
+static bool pays_in_double(double d, double values, bool products) {
+  const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
+  const double groups = ceil(values / FK_MMA_VALUES);
+  const double again = (groups * (d + c->gaussian_f64) + values) / c->tensor_f64;
+  const double once = 2 * (d + values) / c->gemm + c->gaussian_f64 / c->tensor_f64 + 24 / c->memory;
+  return !products || once < again;
+}
+
+static bool pays(const struct fk_cuda_job *job) {
+  const double d = (double)job->sources->points.d, values = job->n_values;
+  return fk_on_tensor_cores(job->method) ? pays_in_halves(d, values)
+                                         : pays_in_double(d, values, job->method == FK_METHOD_DMMA);
 }
 
 bool fk_job_takes_matrix(const struct fk_cuda_job *job) {
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
-  return job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && !job->by_frames &&
-         !job->ordered && !job->apart && !job->shifted && pays(job) && makes_kernels(job) && has_blas(job->context);
+  bool all = !job->by_frames && !job->ordered && !job->apart && !job->shifted;
+  return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && pays(job) &&
+         makes_kernels(job) && has_blas(job->context);
 }
 
 /* As much as fits, and no more than keeps a device busy. */
