@@ -53,6 +53,13 @@ static enum fk_status sum_parts(struct fk_cuda_job *job, const struct fk_job_who
   return FK_STATUS_OK;
 }
 
+/* That of the frames, as long as any has rows. */
+static enum fk_cuda_method method_of(const struct fk_cuda_job *job, const struct fk_cuda_frames *frames) {
+  for (int p = 0; p < frames->count; p++)
+    if (frames->part[p] && fk_on_tensor_cores(frames->part[p]->method)) return frames->part[p]->method;
+  return job->method;
+}
+
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                  struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
@@ -69,6 +76,6 @@ enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass
   job->apart = false;
   job->by_frames = true;
   fk_job_restore(job, &whole);
-  if (!fk_on_tensor_cores(job->method)) job->method = job->sources->frames.part[0]->method; /* of most */
+  job->method = method_of(job, &job->sources->frames);
   return status;
 }

@@ -21,23 +21,24 @@ skip_if_no_lists <- function() {
   if (by != "wgmma, lists") skip(paste("this GPU sums by", by))
 }
 
-# Points that fill many tiles and are far from most others; n and m are no multiples of any tile.
+# Points that fill many tiles and are far from most others; n and m are no multiples of any tile. So many that frames,
+# which most of these need in single precision, are not too small to be taken.
 list_cases <- list(
   clusters = \() {
     set.seed(1)
-    at <- 200 * matrix(stats::rnorm(12 * 5), 12)
-    list(x = at[sample.int(12, 5003, TRUE), ] + matrix(stats::rnorm(5003 * 5), 5003), h = 0.8)
+    at <- 200 * matrix(stats::rnorm(3 * 5), 3)
+    list(x = at[sample.int(3, 9003, TRUE), ] + matrix(stats::rnorm(9003 * 5), 9003), h = 0.8)
   },
-  plane = \() list(x = 60 * matrix(spread_evenly(2 * 6001), ncol = 2), h = 0.5),
+  plane = \() list(x = 60 * matrix(spread_evenly(2 * 12001), ncol = 2), h = 0.5),
   space = \() list(x = 15 * matrix(spread_evenly(3 * 5999), ncol = 3), h = 0.4),
-  line = \() list(x = matrix(c(seq(0, 500, length.out = 3001), rep(7, 200))), h = 0.3),
+  line = \() list(x = matrix(c(seq(0, 250, length.out = 20001), rep(7, 200))), h = 0.3),
   heavy = \() {
     set.seed(2)
     list(x = matrix(stats::rt(4 * 4999, 3), ncol = 4), h = 0.25)
   },
   # points on a diagonal, a thousand duplicates, and a few far from everything
   thin = \() {
-    diagonal <- outer(seq(0, 90, length.out = 3000), rep(1, 12))
+    diagonal <- outer(seq(0, 90, length.out = 9000), rep(1, 12))
     list(x = rbind(diagonal, matrix(3, 1000, 12), 40 * diag(12)), h = 1.5)
   }
 )
