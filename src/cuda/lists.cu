@@ -38,8 +38,7 @@ double fk_reach_of_one(int64_t n) { return distance2_of(ground_of(1, (double)n) 
 static __device__ double reach_of(const struct fk_near &near, int64_t i, float *ground) {
   *ground = 0;
   if (near.values) { /* weights are up to 2, as the sources' offsets have them */
-    int exponent = 0;
-    if (near.mass && near.mass[i] > 0) frexp(near.mass[i], &exponent);
+    const int exponent = near.mass ? fk_raise_of_mass(near.mass[i]) : 0;
     return distance2_of(exponent - near.raise - near.factor_bits - 28);
   }
   int at = near.factor ? LEAST_GROUND : ground_of(near.least[i], near.sources);

@@ -35,6 +35,15 @@ enum : uint32_t { FK_LIST_STAGE = 0x0fffffff, FK_LIST_ALL = 0xf0000000 };
 /* Kernels that are summed with values go through fp16, as 2^(t + raise) <= 2^raise. */
 enum { FK_TENSOR_RAISE = 15 };
 
+/* By which power of two a row of that mass is raised further: a whole number, so that sums stay on their grid. Masses
+ * below those of floats are of what is summed in double beside (frames' rest); they, and 0, leave the row to the tail
+ * pass, for what halves could add to them has no digits. */
+static __device__ __forceinline__ int fk_raise_of_mass(double mass) {
+  int exponent = 0;
+  if (mass >= 0x1p-126) frexp(mass, &exponent);
+  return exponent;
+}
+
 /* Points split in halves, point-major. */
 struct fk_tensor_points {
   const __half *hi, *lo; /* n_pad x k, k = 16 ceil(d / 16); zero padded */

@@ -143,9 +143,7 @@ static __global__ void rows_kernel(const struct fk_cuda_points points, struct fk
   for (int k = 0; k < to.k; k += GROUP)
     square += split_group(points, i, k, pack, true, to.hi + i * to.k + k, to.lo + i * to.k + k);
   bool inside = i < n && square <= pack.grid.row_limit; /* false for a half that overflowed */
-  /* A whole number, so that the sums stay on the grid. An earlier mass of 0 leaves the row to the tail pass. */
-  int exponent = 0;
-  if (to.mass && i < n && to.mass[i] > 0) frexp(to.mass[i], &exponent);
+  const int exponent = to.mass && i < n ? fk_raise_of_mass(to.mass[i]) : 0;
   double exact = -square / 2, kept = on_grid(exact, pack.grid.norm), raise = to.shift - exponent;
   to.offset[i] = inside ? (float)(kept + raise) : i < n ? -INFINITY : 0.0f;
   to.undo[i] = inside ? exp2(exact - kept - raise) : NAN;
