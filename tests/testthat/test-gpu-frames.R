@@ -52,8 +52,9 @@ test_that("points that one centre reaches, but not well, are as exact as the oth
 # Rows that what no frame takes alone is near to have masses that no float holds.
 test_that("sums of columns in frames are numbers where a row's mass is next to nothing", {
   skip_if_no_gpu()
-  x <- 60 * cbind(seq_len(12001) * (sqrt(5) - 1) / 2, sqrt(seq_len(12001))) %% 60
-  y <- rbind(x[seq(1, 12001, by = 40), ] + 0.2, outer(60 + c(1:30, 1000), c(1, 1)))
+  at <- seq_len(2 * 12001)
+  x <- 60 * matrix((at * (sqrt(5) - 1) / 2 + sqrt(at)) %% 1, ncol = 2)
+  y <- x[seq(1, 12001, by = 8), ] + 15 # some well outside
   b <- cbind(seq_len(12001) %% 7 - 3, 1, cos(seq_len(12001)))
   sums <- \(on, ..., columns = b) kernel_matvec(x, y, columns, bandwidth = 0.5, tol = 0, backend = on, ...)
   want <- sums("cpu", precision = "double")
