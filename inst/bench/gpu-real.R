@@ -6,7 +6,7 @@
 #     [--lists auto,never] [--save]
 #
 # lists: of blocks that are near, where they pay, or never. plane, space: a million points, uniform; plane5, space5: five
-# Gaussians.
+# Gaussians. ms: of the device; wall: from R's matrices to R's vector, a new fit each time.
 # factors: of the bandwidth, which is Silverman's; those of the generators stand below. normal: the rate over that of a
 # normal sample. tails: rows done again. Errors on 1,000 targets: relative L2 of densities (a density alone on its scale decides it), and the largest of
 # log densities.
@@ -81,7 +81,9 @@ seconds_of <- function(data, h, precision, runs = 5) {
     device_seconds(fit_stages(fit)) + device_seconds(last$stats)
   }
   once()
-  list(seconds = stats::median(replicate(runs, once())), estimate = last)
+  seconds <- NULL
+  wall <- replicate(runs, wall_seconds(\() seconds <<- c(seconds, once())))
+  list(seconds = stats::median(seconds), wall = stats::median(wall), estimate = last)
 }
 
 signed <- function(estimate) exp(estimate$log_abs) * if (is.null(estimate$negative)) 1 else ifelse(estimate$negative, -1, 1)
@@ -106,6 +108,7 @@ measure <- function(name, factor, precision, lists) {
   pairs <- n * m + if (estimator == "sdkde") n^2 else 0
   data.frame(
     set = name, n = n, m = m, d = d, factor = factor, precision = precision, lists = lists, ms = format_ms(found$seconds),
+    wall = format_ms(found$wall),
     pairs = formatC(pairs / found$seconds, digits = 2, format = "e"), normal = round(beside$seconds / found$seconds, 2),
     error = format_error(sqrt(sum(difference^2) / sum(signed(exact)^2))), log = format_error(max(logs[is.finite(logs)])),
     method = found$estimate$stats$method, tails = found$estimate$stats$tail_rows
