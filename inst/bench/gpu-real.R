@@ -105,7 +105,7 @@ measure <- function(name, factor, precision, lists) {
   )
   difference <- signed(found$estimate)[rows] - signed(exact)
   logs <- abs(found$estimate$log_abs[rows] - exact$log_abs)
-  pairs <- n * m + if (estimator == "sdkde") n^2 else 0
+  pairs <- as.numeric(n) * m + if (estimator == "sdkde") n^2 else 0
   data.frame(
     set = name, n = n, m = m, d = d, factor = factor, precision = precision, lists = lists, ms = format_ms(found$seconds),
     wall = format_ms(found$wall),
