@@ -41,7 +41,8 @@ const struct fk_costs fk_costs = {
      * millisecond (gpu.R). .tensor_f64, .gaussian_f64: kernels alone (NOTES.md). .mma_wide: densities of 128 to
      * 1024 dimensions before there was wgmma for them. .gemm, .gemm_half: a little less than cuBLAS does, of
      * doubles and of halves. They, .memory, .launch and .measured_pairs: no script. .symmetric_strips:
-     * inst/bench/NOTES.md. .order_points on: gpu-real.R, as far as it was tried. */
+     * inst/bench/NOTES.md, and so are .matrix and .matrix_value. .order_points on: gpu-real.R, as far as it was
+     * tried. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -61,8 +62,8 @@ const struct fk_costs fk_costs = {
                    .coarse_pairs = 5e8,
                    .symmetric_strips = 80,
                    .matrix_pairs = 1e8,
-                   .matrix = 2.2e-12,
-                   .matrix_value = 8e-15,
+                   .matrix = 5.6e-12,
+                   .matrix_value = 1.1e-14,
                    .measured_pairs = 1e10,
                    .order_points = 1e5,
                    .order_targets = 16384,

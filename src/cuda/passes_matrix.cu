@@ -37,11 +37,12 @@ static double kernel_seconds(double d, double values) {
   return fmax(1, (d + values) / c->tensor_width) / c->tensor;
 }
 
-/* Else kernels are evaluated for the masses, and again for every FK_MMA_VALUES values. */
+/* Else kernels are evaluated for the masses, and again for every FK_MMA_VALUES values, each of which takes as long
+ * as 1.5 coordinates. */
 static bool pays_in_halves(double d, double values) {
   const struct fk_exact_cuda_costs *c = &fk_costs.exact_cuda;
   const double groups = ceil(values / FK_MMA_VALUES);
-  const double again = kernel_seconds(d, 0) + groups * kernel_seconds(d, FK_MMA_VALUES);
+  const double again = kernel_seconds(d, 0) + groups * kernel_seconds(d, 1.5 * FK_MMA_VALUES);
   const double once = kernel_seconds(fmax(d, FK_TENSOR_WIDE + 1), 0) + c->matrix + c->matrix_value * values;
   return once < again;
 }
