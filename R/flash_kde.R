@@ -79,8 +79,9 @@
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
-#'   first, `"exact"` sums every pair whatever `tol` is, and `"fast"`, which needs `tol > 0`, is an error of class
-#'   `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact stay so.
+#'   first, `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
+#'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
+#'   stay so.
 #' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
 #'   is given beside it counts before the same part of it.
 #' @param structure,rows,seconds For a bandwidth by a search, as `"auto"`: which form it may have, how many rows are looked

@@ -88,7 +88,7 @@ peers <- function(x, h) {
   writeBin(as.vector(u), file)
   script <- file.path(bench_folder, "bench_sklearn.py")
   said <- suppressWarnings(system2("timeout", c("60", Sys.getenv("PYTHON", "python3"), script, file, file, nrow(x), nrow(x),
-    ncol(x), 1, 1, 1e-8), stdout = TRUE, stderr = FALSE))
+    ncol(x), 1, 1, 1e-8), stdout = TRUE, stderr = FALSE, env = "LD_LIBRARY_PATH=")) # R's own might bring another Python's library
   sklearn <- if (length(said) == 1) as.numeric(strsplit(said, " ")[[1]][2]) else NA
   by_ks <- NA
   if (requireNamespace("ks", quietly = TRUE) && ncol(x) <= 6) {

@@ -60,16 +60,23 @@ SEXP ffi_kernels(void) {
   return all;
 }
 
-/* Where a sum over n sources at m targets in d dimensions would run; an error where it cannot. */
-SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
-  struct fk_opts opts;
-  struct fk_stats stats;
+/* What is chosen for a sum over n sources at m targets in d dimensions; an error where nothing can do it. */
+static struct fk_plan_choice choice_for(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, struct fk_opts *opts,
+                                        struct fk_stats *stats) {
   struct fk_error err = {FK_STATUS_OK, ""};
   struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
   struct fk_plan_choice choice;
-  r_opts(control, &opts, &stats);
-  if (fk_plan_choose(&opts, &work, &choice, &stats, &err) == FK_STATUS_OK) choice.engine->describe(&opts, &stats);
+  r_opts(control, opts, stats);
+  fk_plan_choose(opts, &work, &choice, stats, &err);
   r_finish(&err);
+  return choice;
+}
+
+/* Where it would run. */
+SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
+  struct fk_opts opts;
+  struct fk_stats stats;
+  choice_for(control, n, m, d, kernel, &opts, &stats).engine->describe(&opts, &stats);
   return r_stats(&stats);
 }
 
@@ -77,13 +84,7 @@ SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
 SEXP ffi_guess(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel) {
   struct fk_opts opts;
   struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
-  struct fk_plan_choice choice;
-  r_opts(control, &opts, &stats);
-  fk_plan_choose(&opts, &work, &choice, &stats, &err);
-  r_finish(&err);
-  return Rf_ScalarReal(choice.seconds);
+  return Rf_ScalarReal(choice_for(control, n, m, d, kernel, &opts, &stats).seconds);
 }
 
 /* Is there an engine for the operation of this name in d dimensions? Touches no driver. */
