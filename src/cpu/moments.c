@@ -12,7 +12,6 @@
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
-#include "../core/scan.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 
@@ -180,19 +179,6 @@ static void set_factors(struct pass *s) {
   s->factored = f[0] != 1 || f[1] != 0 || f[2] != 0;
 }
 
-static enum fk_status pack(struct pass *s, const struct fk_whitening *whitening, struct fk_error *err) {
-  const struct fk_moments_task *task = s->task;
-  int64_t n = task->x.n, d = task->x.d;
-  struct fk_picked all = {&task->x, whitening, NULL, 0, n};
-  enum fk_status status = fk_packed_init(&s->points, &s->mode, n, d, task->weights ? FK_PACKED_WEIGHT : 0, err);
-  if (!status) status = fk_packed_fill(&s->points, &s->mode, &all, s->threads, err);
-  s->weight_scale = 1;
-  if (status || !task->weights) return status;
-  s->weight_scale = fk_largest_absolute(task->weights, n, s->threads);
-  fk_packed_weights(&s->points, &s->mode, task->weights, s->weight_scale);
-  return status;
-}
-
 static enum fk_status run(struct pass *s, struct fk_error *err) {
   int64_t numbers = numbers_of(s), room = (FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS;
   enum fk_status status = FK_STATUS_OK;
@@ -242,7 +228,8 @@ enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct 
   fk_cpu_describe(stats, &s.mode, s.threads);
 
   enum fk_status status = fk_whitening_init(&whitening, task->chol, &task->x, task->weights, opts->threads, err);
-  if (!status) status = pack(&s, &whitening, err);
+  if (!status)
+    status = fk_packed_all(&s.points, &s.mode, &task->x, &whitening, task->weights, s.threads, &s.weight_scale, err);
   if (!status) status = run(&s, err);
   if (!status) add_pieces(&s);
   fk_scratch_free(&s.scratch);

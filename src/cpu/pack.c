@@ -222,6 +222,19 @@ void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, c
   }
 }
 
+enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
+                             const struct fk_whitening *whitening, const double *weights, int threads,
+                             double *weight_scale, struct fk_error *err) {
+  const struct fk_picked all = {x, whitening, NULL, 0, x->n};
+  enum fk_status status = fk_packed_init(p, mode, x->n, x->d, weights ? FK_PACKED_WEIGHT : 0, err);
+  if (!status) status = fk_packed_fill(p, mode, &all, threads, err);
+  *weight_scale = 1;
+  if (status || !weights) return status;
+  *weight_scale = fk_largest_absolute(weights, x->n, threads);
+  fk_packed_weights(p, mode, weights, *weight_scale);
+  return status;
+}
+
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;

@@ -63,6 +63,10 @@ void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, co
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
+/* All in one, with weights relative to their largest (NULL: ones, and a scale of 1). */
+enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
+                             const struct fk_whitening *whitening, const double *weights, int threads,
+                             double *weight_scale, struct fk_error *err);
 /* From point i on, to the end of its block of FK_TILE_COLS. */
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);

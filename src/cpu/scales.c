@@ -11,7 +11,6 @@
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
-#include "../core/scan.h"
 #include "../core/threads.h"
 #include "exact_cpu.h"
 #include "tournament.h"
@@ -130,20 +129,6 @@ static bool play(void *data, int64_t a, int64_t b, int slot) {
   return true;
 }
 
-static enum fk_status pack(struct pass *s, const struct fk_whitening *whitening, int threads,
-                           struct fk_error *err) {
-  const struct fk_scales_task *task = s->task;
-  int64_t n = task->x.n, d = task->x.d;
-  struct fk_picked all = {&task->x, whitening, NULL, 0, n};
-  enum fk_status status = fk_packed_init(&s->points, &s->mode, n, d, task->weights ? FK_PACKED_WEIGHT : 0, err);
-  if (!status) status = fk_packed_fill(&s->points, &s->mode, &all, threads, err);
-  s->weight_scale = 1;
-  if (status || !task->weights) return status;
-  s->weight_scale = fk_largest_absolute(task->weights, n, threads);
-  fk_packed_weights(&s->points, &s->mode, task->weights, s->weight_scale);
-  return status;
-}
-
 /* A part of FK_TILE_COLS, or some of them: a tile lies in one piece of what is packed. */
 static int64_t block_size(int64_t n) {
   int64_t size = NARROW;
@@ -169,7 +154,8 @@ enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk
   fk_cpu_describe(stats, &s.mode, threads);
 
   enum fk_status status = fk_whitening_init(&whitening, task->chol, &task->x, task->weights, opts->threads, err);
-  if (!status) status = pack(&s, &whitening, threads, err);
+  if (!status)
+    status = fk_packed_all(&s.points, &s.mode, &task->x, &whitening, task->weights, threads, &s.weight_scale, err);
   if (!status && !fk_scratch_init(&s.scratch, threads, room))
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory for sums of kernels");
   memset(task->sums, 0, sizeof(double) * (size_t)(n * task->count));
