@@ -10,10 +10,10 @@ cpu <- utils::read.csv(file.path(results, "real.csv"))
 cpu <- cpu[cpu$factor == 1 & cpu$n >= 2000, ] # smaller ones take a millisecond or two
 pairs <- as.numeric(cpu$n)^2
 
-# pairs a second of each set, "" where it is not
+# pairs a second of each set and its dimension: points that were drawn have others there
 lines <- readLines(file.path(results, "gpu-real-kde.txt"))
 fields <- strsplit(trimws(grep(" single ", lines, value = TRUE)), " +")
-on_gpu <- stats::setNames(vapply(fields, \(f) as.numeric(f[10]), 0), vapply(fields, `[`, "", 1))
+on_gpu <- stats::setNames(vapply(fields, \(f) as.numeric(f[10]), 0), vapply(fields, \(f) paste(f[1], f[4]), ""))
 short <- sub("^uci_", "", cpu$set)
 named <- c(california_housing = "california", higgs_subset = "higgs")
 short <- ifelse(short %in% names(named), named[short], short)
@@ -21,7 +21,7 @@ short <- ifelse(short %in% names(named), named[short], short)
 rates <- data.frame(
   "ks, exact" = pairs / cpu$ks, "scikit-learn, tree, rtol 1e-8" = pairs / cpu$sklearn,
   "2 cores, all pairs" = pairs / cpu$loo_all, "2 cores, those that matter" = pairs / cpu$loo,
-  "H200, single" = unname(on_gpu[short]), check.names = FALSE
+  "H200, single" = unname(on_gpu[paste(short, cpu$d)]), check.names = FALSE
 )
 looks <- data.frame(pch = c(4, 3, 1, 19, 17), col = c("#8d99a6", "#8d99a6", "#2a6f97", "#2a6f97", "#c1121f"))
 there <- colSums(!is.na(rates)) > 0
