@@ -68,7 +68,9 @@ diagnostics.default <- function(object, ...) {
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- fit_record(object)
-  if (is_signed(object) && !is_big(object$x)) record$negative_mass <- negative_mass(object)
+  if (is_signed(object) && !is_big(object$x)) {
+    record$negative_mass <- if (is_clipped(object)) object$nonnegative else negative_mass(object)
+  }
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
   record
 }

@@ -86,7 +86,7 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
   # tiles suit kernels of one width
   tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
   if (is.null(tile)) {
-    log_level_by_sampling(marginal, prob, n_samples, seed)
+    log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
   } else {
     log(level_by_tiles(marginal, tile, prob))
   }

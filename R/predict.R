@@ -148,9 +148,9 @@ predict_at <- function(object, at, type, se.fit, loo, control, restore = \(resul
   fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)
   at_infinity <- if (type == "density") 0 else -Inf
   if (!se.fit) return(restore(fit, at_infinity))
-  log_se <- error_estimate(object, at, loo, control, estimate$log_abs)
+  log_se <- error_estimate(object, at, loo, control, estimate)
   se <- if (type == "density") exp(log_se) else exp(log_se - estimate$log_abs)
-  se[is.nan(fit)] <- NaN
+  se[is.nan(fit) | is.infinite(se)] <- NaN
   list(fit = restore(fit, at_infinity), se.fit = restore(se, if (type == "density") 0 else NaN))
 }
 

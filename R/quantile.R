@@ -69,6 +69,12 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
 check_one_dimension <- function(object, arg) {
   check_in_memory(object, arg)
   check_density(object)
+  if (is_clipped(object)) {
+    stop(new_error("unsupported", paste0(
+      "a fit with `nonnegative` has no distribution function here: simulate() draws from it, and the fit without ",
+      "`nonnegative` has one"
+    ), user_call()))
+  }
   if (object$d != 1) {
     stop_argument(arg, "must be a fit in one dimension: found ", object$d, " dimensions")
   }
