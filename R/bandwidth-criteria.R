@@ -212,7 +212,7 @@ signed_least_squares <- function(data, pass) {
   wide <- data$w / data$total^2
   v <- data$v / data$others
   factor <- ESTIMATORS$laplace$factor(d)
-  wide_factor <- c((d + 2) * (d + 8) / 16, -(d + 6) / 4, 1 / 4)
+  wide_factor <- ESTIMATORS$laplace$overlap(d)
   function(L, moments, by = pass) {
     near <- by(L, v, moments, factor = factor)
     far <- by(sqrt(2) * L, wide, moments, factor = wide_factor)

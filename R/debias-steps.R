@@ -53,7 +53,7 @@ given_score <- function(score, data, n, arg) {
       stop_argument("score", "must be a fit in ", ncol(points), " dimensions, as `", arg, "`: found ", score$d)
     }
     run <- start_run(fit_asked(score), "Computing scores")
-    found <- score_estimate(unclass(score), from_centre(score, points), FALSE, run)
+    found <- score_estimate(unclass(score), points, FALSE, run)
   } else if (is.function(score)) {
     found <- score(points)
   } else {

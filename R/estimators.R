@@ -6,13 +6,15 @@
 # - loo_scores: can scores and standard errors leave a point out, as densities can?
 # - factor, square: functions of d, the polynomial in q / 2 that multiplies the kernel, as c(constant, linear,
 #   quadratic), and its square in terms of q' = 2 q, the squared distance with H / 2;
+# - overlap: a function of d, the polynomial in q / 2, q of 2H, that multiplies the kernel of 2H where two kernels are
+#   multiplied and integrated; NULL where that is of a higher degree;
 # - gain: its bandwidth goes with n^(-1 / (d + gain)); reference: n h^(d + gain) at the minimum of the AMISE for normal
 #   data, a function of d (see ?bw_silverman).
 ESTIMATORS <- list(
   sdkde = list(
     title = "Score-debiased kernel density estimate (SD-KDE)", short = "SD-KDE",
     debiased = TRUE, signed = FALSE, in_pieces = FALSE, adaptive = TRUE, loo_scores = FALSE,
-    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
+    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR, overlap = \(d) PLAIN_FACTOR,
     gain = 8, reference = \(d) {
       32 * (1 + (d / 3) * (2 / 3)^(d / 2) + d * (d + 2) * 2^(-d / 2) / 64) / (25 * (d + 2))
     }
@@ -20,13 +22,14 @@ ESTIMATORS <- list(
   kde = list(
     title = "Kernel density estimate", short = "KDE",
     debiased = FALSE, signed = FALSE, in_pieces = TRUE, adaptive = TRUE, loo_scores = TRUE,
-    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR,
+    factor = \(d) PLAIN_FACTOR, square = \(d) PLAIN_FACTOR, overlap = \(d) PLAIN_FACTOR,
     gain = 4, reference = \(d) 4 / (d + 2)
   ),
   laplace = list(
     title = "Laplace-corrected kernel density estimate (signed)", short = "Laplace-corrected KDE",
     debiased = FALSE, signed = TRUE, in_pieces = TRUE, adaptive = FALSE, loo_scores = TRUE,
     factor = \(d) c(1 + d / 2, -1, 0), square = \(d) c((1 + d / 2)^2, -(1 + d / 2), 1 / 4),
+    overlap = \(d) c((d + 2) * (d + 8) / 16, -(d + 6) / 4, 1 / 4),
     gain = 8, reference = \(d) 8 * (d + 8) / ((d + 4) * (d + 6))
   )
 )

@@ -39,6 +39,8 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  # for fits to some of the points
+  object$settings <- options[setdiff(names(options), c("weights", "na.action", "asked"))]
   if (options$nonnegative) clipped(object) else object
 }
 

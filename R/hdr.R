@@ -88,7 +88,7 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
   if (is.null(tile)) {
     log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
   } else {
-    log(level_by_tiles(marginal, tile, prob))
+    log(level_by_tiles(marginal, tile, prob)) - marginal$log_clip
   }
 }
 
@@ -137,7 +137,7 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
   within <- as.matrix(expand.grid(rep(list(node), k)))
   at <- TILE_SIDE * tile[rep(seq_len(n_tiles), each = nrow(within)), , drop = FALSE] +
     within[rep(seq_len(nrow(within)), n_tiles), , drop = FALSE]
-  value <- marginal_density(marginal, unwhiten(at, marginal$lower))
+  value <- signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
 
   n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
   value <- interpolate_tiles(value, node, n_side, k)
