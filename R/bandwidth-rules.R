@@ -70,7 +70,7 @@
 #' bw_silverman(faithful, "kde")
 #' bw_scott(faithful, "kde", structure = "full") # a variance matrix
 #' @export
-bw_silverman <- function(x, estimator = c("sdkde", "kde", "laplace"),
+bw_silverman <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"),
                          structure = c("diagonal", "scalar", "full"), weights = NULL,
                          rate = c("auto", "kde", "debiased")) {
   bw_rule("silverman", x, estimator, structure, weights, rate)
@@ -78,7 +78,7 @@ bw_silverman <- function(x, estimator = c("sdkde", "kde", "laplace"),
 
 #' @rdname bw_silverman
 #' @export
-bw_scott <- function(x, estimator = c("sdkde", "kde", "laplace"),
+bw_scott <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"),
                      structure = c("diagonal", "scalar", "full"), weights = NULL,
                      rate = c("auto", "kde", "debiased")) {
   bw_rule("scott", x, estimator, structure, weights, rate)

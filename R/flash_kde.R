@@ -233,7 +233,7 @@ flash_kde <- function(x, ...) {
 
 #' @rdname flash_kde
 #' @export
-flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
+flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
                               score_bandwidth = NULL, weights = NULL,
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
@@ -291,7 +291,7 @@ fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, we
 }
 
 # The dots of the formula method: arguments of the default method, by name or in its order.
-check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
+check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),

@@ -95,11 +95,11 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
 # ---- draws ------------------------------------------------------------------------------------
 
 # The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
-# 1 + k/2: with so many more draws from the plain one, weighted by the ratio of the two, the levels
-# are as precise as from n draws from the positive part itself.
+# 1 + k/2, its polynomial at 0: with so many more draws from the plain one, weighted by the ratio of the two, the levels
+# are as precise as from n draws from the positive part itself. (Far out, that of order 6 exceeds it by more.)
 log_level_by_sampling <- function(marginal, prob, n, seed) {
   k <- ncol(marginal$x)
-  if (marginal$signed) n <- n * (1 + k / 2)
+  if (marginal$signed) n <- n * marginal$factor[1]
   check_memory(8 * 4 * n * k, "n_samples")
   draws <- with_fixed_seed(
     draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n), marginal$factors), seed

@@ -88,6 +88,11 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (se.fit && type == "score") {
     stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
   }
+  if (se.fit && is.null(estimator_of(object)$square)) {
+    stop(new_error("unsupported", paste0(
+      "`se.fit` needs sums of squares of kernels, which there are none of for estimator \"", object$estimator, "\""
+    ), user_call()))
+  }
   if (!loo) return(invisible())
   if (!is.null(newdata)) {
     stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")

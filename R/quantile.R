@@ -97,7 +97,8 @@ tail_function <- function(object, control, upper = FALSE) {
   total <- sum(vapply(parts, \(part) part$cumulative[length(part$cumulative)], 0))
   function(q) {
     if (length(q) == 0) return(numeric())
-    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, is_signed(object), control))
+    correction <- estimator_of(object)$below
+    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, correction, control))
     Reduce(`+`, sums) / total
   }
 }
