@@ -10,8 +10,9 @@
 #' that were chosen are chosen again. For one and the same estimate that makes a difference: a tenth of the points fewer,
 #' and the risk of the choice.
 #'
-#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density; `"quadratic"`
-#' and `"spherical"` judge them.
+#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density, and flatters them
+#' where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"` judge them, and
+#' `nonnegative = TRUE` makes them densities.
 #'
 #' A standard error takes the points as independent. It says how much a difference would change with other points to
 #' judge by, hardly what other points to fit to would change. Without `folds`, `"log"` and equal weights the mean
@@ -89,12 +90,10 @@ new_comparison <- function(fits, scores, score, folds) {
 # As the user has written them, or named.
 fit_labels <- function(call, fits) {
   written <- c(if (!is.null(call$object)) list(call$object), call$...)
-  given <- names(written)
-  labels <- vapply(written, \(part) shorten(paste(deparse(part, nlines = 1), collapse = ""), 30), "")
-  labels <- ifelse(nzchar(if (is.null(given)) rep("", length(labels)) else given), given, labels)
+  given <- if (is.null(names(written))) character(length(written)) else names(written)
   # do.call() writes the fits themselves
-  if (any(vapply(written, is.list, NA))) labels <- ifelse(vapply(written, is.list, NA), paste("fit", seq_along(fits)), labels)
-  make.unique(labels)
+  label <- \(part, i) if (is.list(part)) paste("fit", i) else shorten(deparse(part, nlines = 1), 30)
+  make.unique(ifelse(nzchar(given), given, mapply(label, written, seq_along(written))))
 }
 
 check_comparable <- function(fits) {
@@ -141,18 +140,17 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
 #' @rdname compare
 #' @param main,xlab Title and label, as in [graphics::plot.default()].
 #' @export
-plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the best, two standard errors", ...) {
+plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the best", ...) {
   table <- x$table[rev(seq_len(nrow(x$table))), ]
   reach <- 2 * ifelse(is.na(table$se_difference), 0, table$se_difference)
   finite <- is.finite(table$difference)
   ends <- range(c(0, (table$difference - reach)[finite], (table$difference + reach)[finite]))
-  title <- if (is.null(main)) how_judged(x) else main
-  graphics::dotchart(
-    ifelse(finite, table$difference, NA), row.names(table), pch = 19, color = LINE_COLOUR, xlim = ends, xlab = xlab,
-    main = title, ...
-  )
+  title <- if (is.null(main)) sub("^(.)", "\\U\\1", PROPER_SCORES[[x$score]]$title, perl = TRUE) else main
+  graphics::dotchart(rep(NA_real_, nrow(table)), row.names(table), xlim = ends, xlab = xlab, main = title, ...)
   at <- seq_along(table$difference)[finite]
+  graphics::points(table$difference[finite], at, pch = 19, col = LINE_COLOUR)
   graphics::segments((table$difference - reach)[finite], at, (table$difference + reach)[finite], at, col = LINE_COLOUR)
+  if (!all(finite)) graphics::text(ends[1], which(!finite), "-Inf", adj = 0, col = LINE_COLOUR)
   graphics::abline(v = 0, lty = 3)
   invisible(x)
 }

@@ -12,7 +12,7 @@
 # reach. Steps that begin where the last one ended, of H / k each, stay at order h^4 (inst/bench/NOTES.md).
 
 # By what a bandwidth that was chosen for one step is wider for so many, and for more (inst/bench/debias_steps.R).
-STEPS_WIDEN <- c(1, 1.2, 1.3, 1.35)
+STEPS_WIDEN <- c(1, 1.1, 1.15)
 
 # More bring nothing that could be measured.
 MOST_STEPS <- 20

@@ -66,7 +66,25 @@ test_that("its mass is told, kept, and found again", {
   expect_equal(far$nonnegative$value, fit$nonnegative$value, tolerance = 1e-4)
 })
 
-test_that("what has no sign, or no integral here, is refused in words", {
+test_that("the distribution function is the integral of the positive part, and quantiles invert it", {
+  x <- c(faithful$eruptions, 9, 30)
+  side <- seq(-3, 36, by = 1e-3)
+  q <- c(-1, 1.2, 3, 5.3, 6, 9, 20, 30.1)
+  for (estimator in c("laplace", "laplace6")) for (offset in c(0, 2^20)) {
+    fit <- flash_kde(x + offset, estimator, bandwidth = 0.25, nonnegative = TRUE)
+    p <- predict(fit, side + offset)
+    area <- vapply(q, \(at) (sum(p[side < at - 1e-9]) + p[which.min(abs(side - at))] / 2) * 1e-3, 0)
+    expect_within(cdf(fit, q + offset), area, 1e-4, estimator)
+    expect_gte(min(diff(cdf(fit, side + offset))), -1e-15)
+    probs <- c(1e-9, 0.2, 0.6, 0.99, 1 - 1e-9)
+    expect_within(cdf(fit, quantile(fit, probs)), probs, 1e-7)
+  }
+  expect_identical(cdf(fit, c(-Inf, Inf)), c(0, 1))
+  apart <- flash_kde(c(0, 1, 1e6), "laplace", bandwidth = 0.3, nonnegative = TRUE)
+  expect_error(cdf(apart, 0), "simulate", class = "flashkernel_error_unsupported")
+})
+
+test_that("what has no sign is refused in words", {
   expect_argument_error(flash_kde(faithful, "kde", nonnegative = TRUE), "nonnegative")
   for (bad in list(NA, 1, "yes", NULL)) expect_argument_error(flash_kde(faithful, "laplace", nonnegative = bad), "nonnegative")
 })
