@@ -8,8 +8,13 @@
 # What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the shape
 # has.
 FACTOR_CRITERIA <- list(
-  auto = \(d) list(kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace"), laplace6 = c("lcv", "laplace6")),
-  lcv = \(d) list(kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace"), laplace6 = c("lcv", "laplace6")),
+  auto = \(d) list(
+    kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace"),
+    laplace6 = c("lcv", "laplace6")
+  ),
+  lcv = \(d) list(
+    kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace"), laplace6 = c("lcv", "laplace6")
+  ),
   lscv = \(d) list(kde = NULL, laplace = c("lscv", "laplace")),
   scv = \(d) list(kde = NULL),
   plugin = \(d) list(kde = NULL)

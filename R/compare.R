@@ -1,34 +1,34 @@
 #' Which of several density estimates is best?
 #'
-#' Judges fits to the same points by a proper score at points that they have not seen, and tells the differences of these
-#' scores with their standard errors, which are paired: easy and hard points are so for all fits.
+#' Judges fits to the same points by a proper score at points that they have not seen, and tells the differences of
+#' these scores with their standard errors, which are paired: easy and hard points are so for all fits.
 #'
 #' @details
-#' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in [logLik()][logLik.flash_kde],
-#' the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of several `steps`, or a
-#' `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again without each, and bandwidths
-#' that were chosen are chosen again. For one and the same estimate that makes a difference: a tenth of the points fewer,
-#' and the risk of the choice.
+#' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
+#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of
+#' several `steps`, or a `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again
+#' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
+#' difference: a tenth of the points fewer, and the risk of the choice.
 #'
-#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density, and flatters them
-#' where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"` judge them, and
-#' `nonnegative = TRUE` makes them densities.
+#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density, and
+#' flatters them where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"`
+#' judge them, and `nonnegative = TRUE` makes them densities.
 #'
 #' A standard error takes the points as independent. It says how much a difference would change with other points to
 #' judge by, hardly what other points to fit to would change. Without `folds`, `"log"` and equal weights the mean
-#' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order, across
-#' estimators, too.
+#' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
+#' across estimators, too.
 #'
 #' @param object,... Fits from [flash_kde()] to the same points with the same weights. Names are those of the table:
 #'   `compare(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details.
 #' @param x The result.
 #' @param digits Number of significant digits.
-#' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first: `estimator`,
-#'   `score` (the mean), `se`, `difference` to the best, `se_difference` and `rank`; `differences` and `errors`, matrices:
-#'   by how much the fit of the row is better than that of the column, and the standard error of this; `scores`, a
-#'   matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where points were left out.
-#'   `plot()` draws the differences to the best with two standard errors to either side.
+#' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
+#'   `estimator`, `score` (the mean), `se`, `difference` to the best, `se_difference` and `rank`; `differences` and
+#'   `errors`, matrices: by how much the fit of the row is better than that of the column, and the standard error of
+#'   this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where
+#'   points were left out. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export

@@ -12,25 +12,25 @@
 #'     squared error, on average. It serves signed estimates as well as densities.}
 #'   \item{`"spherical"`}{\eqn{p(x) / (\int p^2)^{1/2}}{p(x) / sqrt(the integral of p^2)}, which serves both, too.}
 #' }
-#' The larger the better; each is expected to be largest for the density that the points come from (Gneiting and Raftery
-#' 2007). Integrals of squares are exact sums of kernels over all pairs, of \eqn{O(n^2 d)}, or to the tolerance of the fit; of
-#' an estimate that is clipped (`nonnegative`) the part below 0 is taken off, as well as the fit knows it. Units: nats,
-#' 1 / (product of the units of the columns), and the square root of that.
+#' The larger the better; each is expected to be largest for the density that the points come from (Gneiting and
+#' Raftery 2007). Integrals of squares are exact sums of kernels over all pairs, of \eqn{O(n^2 d)}, or to the
+#' tolerance of the fit; of an estimate that is clipped (`nonnegative`) the part below 0 is taken off, as well as the
+#' fit knows it. Units: nats, 1 / (product of the units of the columns), and the square root of that.
 #'
 #' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
 #' @param object A fit from [flash_kde()], in memory, and no balloon estimate.
-#' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a vector of
-#'   as many values as the fit has points.
+#' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
+#'   vector of as many values as the fit has points.
 #' @param score `"log"`, `"quadratic"` or `"spherical"`; see Details.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
-#' @returns A list of class `flash_kde_validation`: `score`; `scores`, one for each point (`NA` for those of weight 0, and
-#'   for rows that `na.exclude` left out); `mean` (weighted, as the points are) and `se`, its standard error; `folds`, the
-#'   fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the `bandwidth`s without
-#'   the fold, as standard deviations, a matrix.
+#' @returns A list of class `flash_kde_validation`: `score`; `scores`, one for each point (`NA` for those of weight 0,
+#'   and for rows that `na.exclude` left out); `mean` (weighted, as the points are) and `se`, its standard error;
+#'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
+#'   `bandwidth`s without the fold, as standard deviations, a matrix.
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare()] for several fits on the same folds.

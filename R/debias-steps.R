@@ -6,13 +6,16 @@
 #
 #   y = x + (H / 2) grad log u_-1/2((x + y) / 2) + O(h^6),
 #
-# and the KDE of y with variance H / 2 is an estimate of u_-1/2. So each step takes y from the last one; the first, with x
-# for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that: the bias is
-# of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant further steps
-# reach. Steps that begin where the last one ended, of H / k each, stay at order h^4 (inst/bench/NOTES.md).
+# and the KDE of y with variance H / 2 is an estimate of u_-1/2. So each step takes y from the last one; the first,
+# with x for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that:
+# the bias is of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant
+# further steps reach. Steps that begin where the last one ended, of H / k each, stay at order h^4
+# (inst/bench/NOTES.md).
 
-# By what a bandwidth that was chosen for one step is wider for so many, and for more (inst/bench/debias_steps.R).
-STEPS_WIDEN <- c(1, 1.1, 1.15)
+# A bandwidth goes with n^(-1 / (d + 8)) for one step, and with n^(-1 / (d + 12)) for more: one that was chosen for one
+# step is wider by the ratio, times that for so many steps, and for more (inst/bench/debias_steps.R).
+STEPS_GAIN <- c(8, 12)
+STEPS_WIDEN <- c(1, 0.9, 0.95)
 
 # More bring nothing that could be measured.
 MOST_STEPS <- 20
@@ -36,7 +39,7 @@ check_steps <- function(options, n) {
     ), user_call()))
   }
   if (asked[["score"]] && options$steps == 1 && !is.null(options$score_bandwidth)) {
-    stop_argument("score_bandwidth", "is for steps by the fit's own score: with `score` there are none before `steps` = 2")
+    stop_argument("score_bandwidth", "is for steps by the fit's own score: with `score` the first is none")
   }
   options
 }
@@ -75,10 +78,11 @@ given_score <- function(score, data, n, arg) {
 
 # ---- steps ------------------------------------------------------------------------------------
 
-# `main` of fit_bandwidths(), chosen for one step, unless it was `given`, for more.
-widened <- function(main, steps, given) {
-  if (given) return(main)
-  wider <- STEPS_WIDEN[min(steps, length(STEPS_WIDEN))]
+# `main` of fit_bandwidths(), chosen for one step, for more.
+widened <- function(main, steps, data) {
+  d <- ncol(data$points)
+  by_rate <- effective_size(data$weights, nrow(data$points))^(1 / (d + STEPS_GAIN[1]) - 1 / (d + STEPS_GAIN[2]))
+  wider <- max(1, STEPS_WIDEN[min(steps, length(STEPS_WIDEN))] * by_rate)
   replace(main, c("H", "L"), list(wider^2 * main$H, wider * main$L))
 }
 
@@ -111,8 +115,8 @@ n_steps <- function(object) if (is.null(object$steps)) 1L else object$steps
 check_no_steps <- function(object, arg) {
   if (n_steps(object) == 1) return(invisible())
   stop(new_error("unsupported", paste0(
-    "`", arg, "` has no leave-one-out values: with ", n_steps(object), " steps each point has a part in where all others ",
-    "end. cross_validate() leaves out folds"
+    "`", arg, "` has no leave-one-out values: with ", n_steps(object), " steps each point has a part in where all ",
+    "others end. cross_validate() leaves out folds"
   ), user_call()))
 }
 

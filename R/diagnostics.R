@@ -11,8 +11,8 @@
 #' weights.
 #'
 #' **Negative mass** (`"laplace"`, `"laplace6"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)},
-#' computed when `diagnostics()` is called, or by the fit where `nonnegative`: on a grid up to 8 kernel standard deviations around
-#' the data (`d` of 1 or 2, up to 65,536 points), otherwise, or where such a grid would be coarser
+#' computed when `diagnostics()` is called, or by the fit where `nonnegative`: on a grid up to 8 kernel standard
+#' deviations around the data (`d` of 1 or 2, up to 65,536 points), otherwise, or where such a grid would be coarser
 #' than half a kernel standard deviation, by importance sampling from a mixture of two KDEs, with
 #' `H` and with a wider kernel (up to 16,384 draws, with a standard error; reproducible, and
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
@@ -31,8 +31,8 @@
 #'   `pairs_per_second` and `tail_rows`;
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
-#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`), `se`, and `square`, the integral of
-#'   the square of the negative part; for a fit
+#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`), `se`, and `square`, the
+#'   integral of the square of the negative part; for a fit
 #'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
 #'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
 #'   of that prediction.

@@ -46,8 +46,9 @@ ESTIMATORS <- list(
   )
 )
 
-# Of kernels (1 - A + ... +- A^(r - 1) / (r - 1)!) K, of order 2 r, whose squared bias is the integral of (A^r p / r!)^2. Both
-# parts of the AMISE are sums of A^j K_2H at 0, which is (-1)^j j! L_j^(d/2 - 1)(0) / 2^j times the height there.
+# Of kernels (1 - A + ... +- A^(r - 1) / (r - 1)!) K, of order 2 r, whose squared bias is the integral of (A^r p /
+# r!)^2. Both parts of the AMISE are sums of A^j K_2H at 0, which is (-1)^j j! L_j^(d/2 - 1)(0) / 2^j times the height
+# there.
 laplace_reference <- function(d, r) {
   at_zero <- \(j) gamma(j + d / 2) / gamma(d / 2) / 2^j
   j <- seq_len(r) - 1

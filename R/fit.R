@@ -1,9 +1,8 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user gave them;
-# `control`: of
-# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user
+# gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
@@ -67,9 +66,9 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along(). Far from the origin a shift of a fraction of a
-# bandwidth loses digits when it is added to a coordinate: `centred`, list(centre, points), keeps the debiased points
-# relative to a centre; NULL where there is none.
+# list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along().
+# Far from the origin a shift of a fraction of a bandwidth loses digits when it is added to a coordinate: `centred`,
+# list(centre, points), keeps the debiased points relative to a centre; NULL where there is none.
 debias_points <- function(data, bandwidths, factors, control, arg, path) {
   points <- data$points
   weights <- data$weights
@@ -143,7 +142,7 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   }
   main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
-  if (options$steps > 1) main <- widened(main, options$steps, is.list(wanted))
+  if (options$steps > 1 && !is.list(wanted)) main <- widened(main, options$steps, data)
   if (!is.null(options$score) && options$steps == 1) return(list(main = main))
   if (is.null(score)) return(list(main = main, score = own_score(main, options$steps)))
   list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg))

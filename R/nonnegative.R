@@ -1,5 +1,5 @@
-# Signed estimates made densities: p+ = max(p, 0) / (1 + negative mass), where the negative mass is what the part below 0
-# has (negative-mass.R). The fit keeps that, and its sums stay those of the signed estimate.
+# Signed estimates made densities: p+ = max(p, 0) / (1 + negative mass), where the negative mass is what the part
+# below 0 has (negative-mass.R). The fit keeps that, and its sums stay those of the signed estimate.
 
 # `options` of fit_kde(), with this checked.
 check_nonnegative <- function(options) {
@@ -49,8 +49,8 @@ negative_intervals <- function(object, control) {
   grid <- whitened_grid(object)
   if (is.null(grid)) {
     stop(new_error("unsupported", paste0(
-      "the zeros of the estimate cannot be found, between points 30,000 bandwidths apart: simulate() draws from it, and ",
-      "without `nonnegative` it has a distribution function"
+      "the zeros of the estimate cannot be found, between points 30,000 bandwidths apart: simulate() draws from it, ",
+      "and without `nonnegative` it has a distribution function"
     ), user_call()))
   }
   signed <- replace(object, "nonnegative", list(NULL))

@@ -9,8 +9,8 @@
 #'
 #' **The Laplace-corrected estimate is signed.** `type = "density"` returns its sign; `type =
 #' "log_density"` gives `NaN` where it is negative, with one warning; `type = "score"` is finite there,
-#' too: the gradient of \eqn{\log |p|}{log |p|}. With `nonnegative` in the fit none of this is: the density is 0 there, its
-#' logarithm `-Inf`, and the score `NaN`.
+#' too: the gradient of \eqn{\log |p|}{log |p|}. With `nonnegative` in the fit none of this is: the density is 0
+#' there, its logarithm `-Inf`, and the score `NaN`.
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
@@ -19,8 +19,8 @@
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
 #' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2
 #' K_H(y - x_i)^2 / W^2 - p(y)^2 sum_i w_i^2 / W^2,} (0 where rounding makes this negative), with
-#' the corrected kernel for `"laplace"` (for `"laplace6"` there are none). They measure the spread of the estimate around its own
-#' mean, not its bias; for `"sdkde"` they take the debiased points as given. For log densities
+#' the corrected kernel for `"laplace"` (for `"laplace6"` there are none). They measure the spread of the estimate
+#' around its own mean, not its bias; for `"sdkde"` they take the debiased points as given. For log densities
 #' they are \eqn{se / |p|} (delta method).
 #'
 #' **Cost**: \eqn{O(nmd)} for `m` points (the training points need half, by symmetry), twice that

@@ -1,5 +1,5 @@
-# Scores by which estimates are judged at points that they have not seen. Each is proper: no estimate is expected to have
-# more than the density that the points come from. The larger, the better.
+# Scores by which estimates are judged at points that they have not seen. Each is proper: no estimate is expected to
+# have more than the density that the points come from. The larger, the better.
 #
 # `log_density` and `negative` of the estimate at the points, `log_square`, the log of the integral of its square.
 PROPER_SCORES <- list(

@@ -2,15 +2,15 @@
 #'
 #' `cdf()` integrates the estimate exactly, \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) =
 #' sum_i w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term
-#' \eqn{z_i \phi(z_i) / 2}{z_i phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`, and \eqn{z_i (7 - z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8} for
-#' `"laplace6"`);
+#' \eqn{z_i \phi(z_i) / 2}{z_i phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`, and \eqn{z_i (7 -
+#' z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8} for `"laplace6"`);
 #' `quantile()` inverts it, to
 #' 1e-12 kernel standard deviations.
 #'
 #' @details
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
-#' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that are
-#' found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
+#' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
+#' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
 #' `probs`.
 #'
 #' @param object,x A fit from [flash_kde()] with `d = 1`.

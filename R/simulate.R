@@ -73,9 +73,9 @@ draw_positive_part <- function(object, n) {
   draws
 }
 
-# list(inflate, bound): the estimate is nowhere more than `bound` times the plain one with sds `inflate` times as wide. With
-# kernels of c H a kernel with the polynomial f exceeds by c^(d/2) f(t) exp(-t (1 - 1/c)), t = q / 2: linear f is largest at 0,
-# others where the derivative is 0.
+# list(inflate, bound): the estimate is nowhere more than `bound` times the plain one with sds `inflate` times as
+# wide. With kernels of c H a kernel with the polynomial f exceeds by c^(d/2) f(t) exp(-t (1 - 1/c)), t = q / 2:
+# linear f is largest at 0, others where the derivative is 0.
 envelope_of <- function(object) {
   f <- fit_polynomial(object)
   if (f[3] == 0) return(list(inflate = 1, bound = f[1]))

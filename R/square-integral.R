@@ -1,8 +1,9 @@
-# The integral of p^2, by which the quadratic and the spherical score go. Two kernels of f_i^2 H and f_j^2 H, multiplied
-# and integrated, are one kernel of (f_i^2 + f_j^2) H at x_i - x_j, times the polynomial `overlap` of the estimator: so it
-# is a sum over all pairs of points, which every engine has.
+# The integral of p^2, by which the quadratic and the spherical score go. Two kernels of f_i^2 H and f_j^2 H,
+# multiplied and integrated, are one kernel of (f_i^2 + f_j^2) H at x_i - x_j, times the polynomial `overlap` of the
+# estimator: so it is a sum over all pairs of points, which every engine has.
 
-# list(log, log_loo): logarithms of the integral, and where `loo`, of the integrals for the estimates without each point:
+# list(log, log_loo): logarithms of the integral, and where `loo`, of the integrals for the estimates without each
+# point:
 #
 #   int p_-i^2 = (A - 2 w_i A_i + w_i^2 K_ii) / (W - w_i)^2,   A_i = sum_j w_j K_ij,   A = sum_i w_i A_i.
 log_square_integral <- function(object, loo, control) {

@@ -184,7 +184,8 @@ parity_density <- function(case, estimator, precision, backend, own = FALSE, loo
   sign <- if (startsWith(estimator, "laplace")) ifelse(estimate$negative, -1, 1) else 1
   parts <- list(
     got = sign * exp(estimate$log_abs - log_norm - g$log_scale), truth = rowSums(g$E * f), size = rowSums(g$E * abs(f)),
-    slope = rowSums(g$E * g$q * (abs(f) + abs(kind$slope(g$q / 2)))) + 2 * abs(estimate$log_abs) * rowSums(g$E * abs(f)),
+    slope = rowSums(g$E * g$q * (abs(f) + abs(kind$slope(g$q / 2)))) +
+      2 * abs(estimate$log_abs) * rowSums(g$E * abs(f)),
     naive = g$shift * naive_sums(round(g$naive * naive_f), matrix(1, ncol(g$q)), round)
   )
   lapply(parts, as.matrix)

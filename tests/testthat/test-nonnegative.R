@@ -48,7 +48,6 @@ test_that("errors and scores are those of the positive part, levels and figures,
   expect_true(all(is.nan(predict(fit, y, type = "score")[!positive, ])))
   expect_equal(hdr_level(fit), hdr_level(signed) / scale)
   expect_equal(marginal_density(marginal(fit), y), predict(fit, y))
-  expect_identical(simulate(fit, 5, seed = 1), simulate(flash_kde(x, "laplace", bandwidth = H, nonnegative = TRUE), 5, seed = 1))
   expect_true(all(predict(fit, as.matrix(simulate(fit, 200, seed = 2))) > 0))
   expect_within(predict(fit, loo = TRUE), pmax(predict(signed, loo = TRUE), 0) / scale, 1e-15)
 })
@@ -86,5 +85,7 @@ test_that("the distribution function is the integral of the positive part, and q
 
 test_that("what has no sign is refused in words", {
   expect_argument_error(flash_kde(faithful, "kde", nonnegative = TRUE), "nonnegative")
-  for (bad in list(NA, 1, "yes", NULL)) expect_argument_error(flash_kde(faithful, "laplace", nonnegative = bad), "nonnegative")
+  for (bad in list(NA, 1, "yes", NULL)) {
+    expect_argument_error(flash_kde(faithful, "laplace", nonnegative = bad), "nonnegative")
+  }
 })
