@@ -13,9 +13,10 @@
 #'   \item{`"spherical"`}{\eqn{p(x) / (\int p^2)^{1/2}}{p(x) / sqrt(the integral of p^2)}, which serves both, too.}
 #' }
 #' The larger the better; each is expected to be largest for the density that the points come from (Gneiting and
-#' Raftery 2007). Integrals of squares are exact sums of kernels over all pairs, of \eqn{O(n^2 d)}, or to the
-#' tolerance of the fit; of an estimate that is clipped (`nonnegative`) the part below 0 is taken off, as well as the
-#' fit knows it. Units: nats, 1 / (product of the units of the columns), and the square root of that.
+#' Raftery 2007). Units: nats, 1 / (product of the units of the columns), and the square root of that. Integrals of
+#' squares are sums of kernels over all pairs, \eqn{O(n^2 d)}: to the tolerance of the fit, but for `"laplace"` exact
+#' whatever that is, and not known for `"laplace6"`. Of an estimate that is clipped (`nonnegative`) the part below 0 is
+#' taken off, as well as the fit knows it.
 #'
 #' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.

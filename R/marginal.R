@@ -5,7 +5,7 @@
 # - kde, sdkde: a Gaussian marginalises to a Gaussian;
 # - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
 #   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
-#   of the corrected kernel is the corrected kernel of the lower dimension.
+#   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
 
 # Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
 PANEL_NODES <- c(3e3, 4e4)
