@@ -15,7 +15,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, arg)
+  check_fit_memory(data$points, debiased, options$steps, arg)
   if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
@@ -123,8 +123,8 @@ common_scale <- function(weights) {
 relative_to_largest <- function(weights) weights / max(weights)
 
 # On the safe side: the engine holds less than a whitened copy beside the debiased points.
-check_fit_memory <- function(points, debiased, arg) {
-  copies <- if (debiased) 4 else 1
+check_fit_memory <- function(points, debiased, steps, arg) {
+  copies <- if (!debiased) 1 else if (steps == 1) 4 else 6
   check_memory(8 * copies * length(points), arg)
 }
 
