@@ -24,7 +24,7 @@ MOST_STEPS <- 20
 check_debiasing <- function(options, n) check_steps(check_nonnegative(options), n)
 
 check_steps <- function(options, n) {
-  options$steps <- check_count(if (is.null(options$steps)) 1 else options$steps, "steps", max = MOST_STEPS)
+  options$steps <- check_count(options$steps, "steps", max = MOST_STEPS)
   asked <- c(steps = options$steps > 1, score = !is.null(options$score))
   if (any(asked) && length(options$estimator) > 1) options$estimator <- "sdkde"
   if (any(asked) && !ESTIMATORS[[check_estimator(options$estimator)]]$debiased) {
@@ -60,7 +60,7 @@ given_score <- function(score, data, n, arg) {
   } else if (is.function(score)) {
     found <- score(points)
   } else {
-    found <- score
+    found <- if (is.data.frame(score)) as.matrix(score) else score
     if (NROW(found) == n && !is.null(data$omitted)) found <- as.matrix(found)[-data$omitted, , drop = FALSE]
   }
   right <- is_number(found) && NROW(found) == nrow(points) && NCOL(found) == ncol(points)
@@ -89,20 +89,20 @@ widened <- function(main, steps, data) {
 # list(debiased, stats) as of debias_sum(), by `path`: a list of how many steps, and NULL or the score of the first.
 debias_along <- function(sources, L, path, control) {
   share_stage(control, 0, 1 / path$steps)
-  first <- if (is.null(path$score)) {
+  made <- if (is.null(path$score)) {
     debias_sum(sources, L, control)
   } else {
-    list(debiased = moved(sources$points, path$score, L), stats = NULL)
+    list(debiased = moved(sources$points, path$score, L))
   }
   for (step in seq_len(path$steps - 1)) {
     share_stage(control, step / path$steps, 1 / path$steps)
-    first$debiased <- keep_lost(first$debiased, sources$points, sources$weights)
-    middle <- (sources$points + first$debiased) / 2
-    of_debiased <- sum_sources(first$debiased, sources$weights, sources$L)
+    debiased <- keep_lost(made$debiased, sources$points, sources$weights)
+    middle <- (sources$points + debiased) / 2
+    of_debiased <- sum_sources(debiased, sources$weights, sources$L)
     found <- score_sum(of_debiased, middle, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
-    first <- list(debiased = moved(sources$points, found$score, L), stats = joined_stats(first$stats, found$stats))
+    made <- list(debiased = moved(sources$points, found$score, L), stats = joined_stats(made$stats, found$stats))
   }
-  first
+  made
 }
 
 # By half of H = L L' along the score.

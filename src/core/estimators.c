@@ -160,8 +160,8 @@ static enum fk_status map_shift(struct shift_map *map, const double *S, const do
   return FK_STATUS_OK;
 }
 
-/* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i), and the score divides it
- * by the estimate. For f = 1 the two sums are one. */
+/* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i), and the score divides
+ * it by the estimate. For f = 1 the two sums are one. */
 enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
                         double *score, struct fk_stats *stats, struct fk_error *err) {
   struct fk_task task = task_of(op, &spec->y);

