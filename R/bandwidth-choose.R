@@ -8,8 +8,13 @@
 # What finds the factor of d columns once the shape is known, c(criterion, estimator); NULL: the criterion of the shape
 # has.
 FACTOR_CRITERIA <- list(
-  auto = \(d) list(kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace")),
-  lcv = \(d) list(kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace")),
+  auto = \(d) list(
+    kde = if (censors(d)) c("csl", "kde"), sdkde = c("lcv", "sdkde"), laplace = c("lscv", "laplace"),
+    laplace6 = c("lcv", "laplace6")
+  ),
+  lcv = \(d) list(
+    kde = NULL, sdkde = c("lcv", "sdkde"), laplace = c("lcv", "laplace"), laplace6 = c("lcv", "laplace6")
+  ),
   lscv = \(d) list(kde = NULL, laplace = c("lscv", "laplace")),
   scv = \(d) list(kde = NULL),
   plugin = \(d) list(kde = NULL)
@@ -213,7 +218,7 @@ own_factor <- function(shape, batch, search) {
 # `calm`: what that takes off; the likelihood of an SD-KDE oversmooths as that of the plain estimate does, and where
 # factors are censored, so much is taken off here.
 look_at_tails <- function(shape, found, batch, search) {
-  if (search$criterion != "auto" || search$estimator == "laplace") return(list(FALSE, 1))
+  if (search$criterion != "auto" || ESTIMATORS[[search$estimator]]$signed) return(list(FALSE, 1))
   criterion <- search$tally$criterion("csl", batch, PLAIN_ESTIMATOR)
   if (!censors(batch$d)) return(list(criterion$gradient(shape$L / heavy_from(batch$d), "scalar")$E > 0, 1))
   by_estimate <- search$factor[1] == "csl"

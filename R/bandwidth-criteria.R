@@ -32,7 +32,8 @@ new_criterion <- function(name, data, estimator, run) {
   evaluate <- switch(paste0(name, of),
     lcv = likelihood(data, pass),
     lcvsdkde = debiased_likelihood(data, sdkde_at_half, run, count),
-    lcvlaplace = debiased_likelihood(data, laplace_loo, run, count),
+    lcvlaplace = ,
+    lcvlaplace6 = debiased_likelihood(data, laplace_loo(estimator), run, count),
     csl = censored_likelihood(data, pass),
     lscv = least_squares_error(data, pass),
     lscvlaplace = signed_least_squares(data, pass),
@@ -212,7 +213,7 @@ signed_least_squares <- function(data, pass) {
   wide <- data$w / data$total^2
   v <- data$v / data$others
   factor <- ESTIMATORS$laplace$factor(d)
-  wide_factor <- c((d + 2) * (d + 8) / 16, -(d + 6) / 4, 1 / 4)
+  wide_factor <- ESTIMATORS$laplace$overlap(d)
   function(L, moments, by = pass) {
     near <- by(L, v, moments, factor = factor)
     far <- by(sqrt(2) * L, wide, moments, factor = wide_factor)

@@ -125,7 +125,7 @@
 #' h
 #' bw_lcv(faithful$eruptions, "sdkde")
 #' @export
-bw_auto <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "auto", weights = NULL,
+bw_auto <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), structure = "auto", weights = NULL,
                     rows = NULL, seconds = 5, start = NULL, backend = c("auto", "cpu", "cuda"),
                     precision = c("auto", "double", "single", "fast"), threads = NULL,
                     devices = NULL, tol = 1e-6, control = NULL, ...) {
@@ -135,7 +135,7 @@ bw_auto <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "au
 
 #' @rdname bw_auto
 #' @export
-bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace"), structure = "auto", weights = NULL,
+bw_lcv <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), structure = "auto", weights = NULL,
                    rows = NULL, seconds = 5, start = NULL, backend = c("auto", "cpu", "cuda"),
                    precision = c("auto", "double", "single", "fast"), threads = NULL,
                    devices = NULL, tol = 1e-6, control = NULL, ...) {
@@ -300,8 +300,8 @@ sdkde_loo <- function(x, weights, L, control, score_L = L, factors = NULL) {
   debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, score_L, factors = factors), L, control)
 }
 
-laplace_loo <- function(x, weights, L, control) {
-  factor <- ESTIMATORS$laplace$factor(ncol(x))
+laplace_loo <- function(estimator) function(x, weights, L, control) {
+  factor <- ESTIMATORS[[estimator]]$factor(ncol(x))
   corrected <- log_sum(sum_sources(x, weights, L), NULL, factor, TRUE, control)
   plain <- plain_loo(x, weights, L, control)
   corrected$log_abs[corrected$negative] <- -Inf

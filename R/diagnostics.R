@@ -10,13 +10,13 @@
 #' **Effective sample size**: \eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}, `n` with equal
 #' weights.
 #'
-#' **Negative mass** (`"laplace"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)},
-#' computed when `diagnostics()` is called: on a grid up to 8 kernel standard deviations around
-#' the data (`d` of 1 or 2, up to 65,536 points), otherwise, or where such a grid would be coarser
+#' **Negative mass** (`"laplace"`, `"laplace6"`): \eqn{\int \max(-p(y), 0)\,dy}{the integral of max(-p(y), 0)},
+#' computed when `diagnostics()` is called, or by the fit where `nonnegative`: on a grid up to 8 kernel standard
+#' deviations around the data (`d` of 1 or 2, up to 65,536 points), otherwise, or where such a grid would be coarser
 #' than half a kernel standard deviation, by importance sampling from a mixture of two KDEs, with
 #' `H` and with a wider kernel (up to 16,384 draws, with a standard error; reproducible, and
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
-#' value.
+#' value. Grids of more than 1e8 pairs go by the fast engine where that is quicker, to 1e-6 of the largest density.
 #'
 #' @param object A fit from [flash_kde()], or sums from [kernel_matvec()].
 #' @param x The result of `diagnostics()`.
@@ -31,7 +31,8 @@
 #'   `pairs_per_second` and `tail_rows`;
 #'   `effective_size`; `tail_rows`, the number of rows whose sum had underflowed and was done again
 #'   with its own scale (`NA` where nothing was summed); and for
-#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`) and `se`; for a fit
+#'   `"laplace"` `negative_mass`, a list of `value`, `method` (`"grid"` or `"sampling"`), `se`, and `square`, the
+#'   integral of the square of the negative part; for a fit
 #'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
 #'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
 #'   of that prediction.
@@ -68,7 +69,9 @@ diagnostics.default <- function(object, ...) {
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- fit_record(object)
-  if (is_signed(object) && !is_big(object$x)) record$negative_mass <- negative_mass(object)
+  if (is_signed(object) && !is_big(object$x)) {
+    record$negative_mass <- if (is_clipped(object)) object$nonnegative else negative_mass(object)
+  }
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
   record
 }

@@ -15,14 +15,16 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
     log_sum(sources, targets(object, at), factor, loo, control)
   }
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  list(
+  estimate <- list(
     log_abs = sums$log_abs + (log_kernel_norm(sources$L) - log(weight)),
     negative = sums$negative, stats = sums$stats
   )
+  if (identical(factor, PLAIN_FACTOR)) estimate else clip_estimate(object, estimate)
 }
 
 # By both stages without the point, from the points as they were.
 debiased_loo <- function(object, control) {
+  if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
   sums <- debiased_loo_sum(sources, fit_factor(object), control)
@@ -45,12 +47,16 @@ signed_density <- function(estimate) {
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
   suggest_for_fit(object, at, control)
-  score_sum(fit_sources(object), targets(object, at), estimator_of(object), loo, point_names(object), control)$score
+  sources <- fit_sources(object)
+  score <- score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
+  if (is_clipped(object)) score[log_estimate(object, at, loo, control)$log_abs == -Inf, ] <- NaN
+  score
 }
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
-# se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `log_abs`: log|p|.
-error_estimate <- function(object, at, loo, control, log_abs) {
+# se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
+error_estimate <- function(object, at, loo, control, estimate) {
+  log_abs <- if (is_clipped(object)) estimate$log_raw else estimate$log_abs
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
   squares <- log_sum_squares(object, at, L / sqrt(2), loo, control)
@@ -63,7 +69,7 @@ error_estimate <- function(object, at, loo, control, log_abs) {
   # clamped: the difference can be negative by rounding, or where p is near a kernel's height
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(weight) - log_square), 1)
   share[log_square == -Inf] <- 1
-  (log_square + log1p(-share)) / 2
+  (log_square + log1p(-share)) / 2 - log_clip(object)
 }
 
 # log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
@@ -133,10 +139,11 @@ leave_out <- function(weights) {
   rest
 }
 
-can_leave_out <- function(object) n_used(object) > 1
+can_leave_out <- function(object) n_used(object) > 1 && n_steps(object) == 1
 
 check_loo <- function(object, arg = "loo") {
-  if (!can_leave_out(object)) {
+  check_no_steps(object, arg)
+  if (n_used(object) < 2) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
   }
 }

@@ -1,10 +1,11 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of
-# start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user
+# gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   # Everything is checked before anything is computed.
+  options <- check_debiasing(options, nrow(points))
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)
   if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
@@ -14,11 +15,12 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, arg)
+  check_fit_memory(data$points, debiased, options$steps, arg)
   if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
   data$clean <- once(clean_points(data$points, data$weights, arg)) # if a search wants it
+  path <- list(steps = options$steps, score = given_score(options$score, data, nrow(points), arg))
   bandwidths <- fit_bandwidths(data, estimator, options, control, arg)
   adapted <- if (!is.null(adaptive)) {
     adapt_bandwidth(data, bandwidths$main, estimator, adaptive, options, control, arg)
@@ -26,14 +28,19 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data$clean <- NULL
   if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
   if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
-  debias <- if (ESTIMATORS[[estimator]]$debiased) debias_points(data, bandwidths, adapted$record$factors, control, arg)
+  debias <- if (ESTIMATORS[[estimator]]$debiased) {
+    debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
+  }
   stages <- list(
     bandwidth = bandwidths$main$stats, adaptive = adapted$stats,
     score_bandwidth = if (!is.null(options$score_bandwidth)) bandwidths$score$stats,
     debias = debias$stats
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  # for fits to some of the points
+  object$settings <- options[setdiff(names(options), c("weights", "na.action", "asked"))]
+  if (options$nonnegative) clipped(object) else object
 }
 
 # A function that computes `value`, a promise, when it is first called.
@@ -48,6 +55,7 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
     call = call, estimator = estimator, n = size[1], d = size[2], x = data$points, names = dimnames(data$points)[[2]],
     weights = data$weights, bandwidth = main$H, score_bandwidth = bandwidths$score$H, selector = main$selector,
     search = main$search, adaptive = record, debiased = debias$debiased, centred = debias$centred,
+    steps = debias$steps, given_score = debias$given,
     terms = formula$terms, variables = formula$variables, na.action = data$omitted
   )
   kept <- list(factor = list(H = main$H, L = main$L), computed = computed, plan = new_plan())
@@ -58,10 +66,10 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, centred, stats). `factors`: of an adaptive fit, else NULL. Far from the origin a shift of a fraction of a
-# bandwidth loses digits when it is added to a coordinate: `centred`, list(centre, points), keeps the debiased points
-# relative to a centre; NULL where there is none.
-debias_points <- function(data, bandwidths, factors, control, arg) {
+# list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along().
+# Far from the origin a shift of a fraction of a bandwidth loses digits when it is added to a coordinate: `centred`,
+# list(centre, points), keeps the debiased points relative to a centre; NULL where there is none.
+debias_points <- function(data, bandwidths, factors, control, arg, path) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")
@@ -70,10 +78,11 @@ debias_points <- function(data, bandwidths, factors, control, arg) {
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
-  debias <- debias_sum(sources, bandwidths$main$L, control)
+  debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
     debiased = shift_points(debiased, centre, 1), stats = debias$stats,
+    steps = path$steps, given = !is.null(path$score),
     centred = if (!is.null(centre)) list(centre = centre, points = debiased)
   )
 }
@@ -114,8 +123,8 @@ common_scale <- function(weights) {
 relative_to_largest <- function(weights) weights / max(weights)
 
 # On the safe side: the engine holds less than a whitened copy beside the debiased points.
-check_fit_memory <- function(points, debiased, arg) {
-  copies <- if (debiased) 4 else 1
+check_fit_memory <- function(points, debiased, steps, arg) {
+  copies <- if (!debiased) 1 else if (steps == 1) 4 else 6
   check_memory(8 * copies * length(points), arg)
 }
 
@@ -133,7 +142,9 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   }
   main <- settle_bandwidth(wanted, data, estimator, search, control, "bandwidth", arg)
   if (!ESTIMATORS[[estimator]]$debiased) return(list(main = main))
-  if (is.null(score)) return(list(main = main, score = own_score(main)))
+  if (options$steps > 1 && !is.list(wanted)) main <- widened(main, options$steps, data)
+  if (!is.null(options$score) && options$steps == 1) return(list(main = main))
+  if (is.null(score)) return(list(main = main, score = own_score(main, options$steps)))
   list(main = main, score = settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg))
 }
 
@@ -145,8 +156,8 @@ adapted_bandwidths <- function(bandwidths, adapted, estimator, options) {
 }
 
 # That of the score, where the user names none: what the search went by, else the same.
-own_score <- function(main) {
-  ratio <- attr(main$search, "score")
+own_score <- function(main, steps = 1) {
+  ratio <- if (steps > 1) SCORE_RATIO else attr(main$search, "score")
   if (is.null(ratio)) return(main)
   list(H = ratio * main$H, L = sqrt(ratio) * main$L, selector = main$selector)
 }

@@ -20,11 +20,15 @@
 #'   \item{`"laplace"`}{\eqn{p(y) = \sum_i w_i K_H(y - x_i) (1 + d/2 - q_i/2) / W}{p(y) = sum_i
 #'     w_i K_H(y - x_i) (1 + d/2 - q_i/2) / W}: the KDE minus half of its own curvature, which
 #'     removes the same bias. It integrates to 1 but **may be negative**; see [diagnostics()].}
+#'   \item{`"laplace6"`}{The same of order 6, \eqn{1 + d/2 - q_i/2}{1 + d/2 - q_i/2} being
+#'     \eqn{L_1^{(d/2)}(q_i/2)}{L_1^(d/2)(q_i / 2)}, a Laguerre polynomial: with \eqn{L_2^{(d/2)}(t) = (d/2 + 1)(d/2 +
+#'     2)/2 - (d/2 + 2) t + t^2/2}{L_2^(d/2)(t) = (d/2 + 1) (d/2 + 2) / 2 - (d/2 + 2) t + t^2 / 2} its bias is of
+#'     order \eqn{h^6}. It is negative more often, and its sums are exact whatever `tol` is.}
 #' }
 #' `H` is always a **variance** (the square of a kernel standard deviation), as in package ks; a
 #' bandwidth given as a number or a vector is a standard deviation, as in [stats::density()].
 #'
-#' The debiasing of `"sdkde"` visits all pairs of points once (\eqn{O(n^2 d)} time, \eqn{O(nd)}
+#' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
 #' memory); the other two estimators do no work at the fit. A prediction at \eqn{m} points costs
 #' \eqn{O(nmd)}.
 #'
@@ -36,8 +40,9 @@
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
-#' @param estimator `"sdkde"` (score-debiased), `"kde"` or `"laplace"`; see Details. Where none is named: `"kde"` with a
-#'   bandwidth of each point's own if that is clearly better, else `"sdkde"`; see Adaptive bandwidths.
+#' @param estimator `"sdkde"` (score-debiased), `"kde"`, `"laplace"` or `"laplace6"`; see Details. Where none is
+#'   named: `"kde"` with a bandwidth of each point's own if that is clearly better, else `"sdkde"`; see Adaptive
+#'   bandwidths.
 #' @param bandwidth The kernel's bandwidth: one number, the kernel standard deviation in all
 #'   dimensions; a vector of `d` standard deviations; a `d` x `d` **variance** matrix (symmetric,
 #'   positive definite); or the name of a selector: `"auto"`, `"lcv"`, `"lscv"`, `"plugin"` or `"scv"` (see [bw_auto()],
@@ -47,9 +52,10 @@
 #'   to `"silverman"`. `"auto"`, `"lcv"` and the rules choose for `estimator`, `"lscv"` for `"kde"` and `"laplace"`; the
 #'   others aim at the plain estimate, whatever `estimator` is.
 #' @param score_bandwidth For `"sdkde"` only: the bandwidth of the KDE whose score debiases the
-#'   points, written as `bandwidth` is. `NULL`: of the variance H / 2 where `bandwidth` is chosen for an SD-KDE by `"auto"`
-#'   or `"lcv"`, by name or by the function, which go by that; else the same as `bandwidth`. A selector chooses as it does for `bandwidth`, not a
-#'   bandwidth for the score beside a given `bandwidth`.
+#'   points, written as `bandwidth` is. `NULL`: of the variance H / 2 for several `steps`, and where `bandwidth` is
+#'   chosen for an SD-KDE by `"auto"` or `"lcv"`, by name or by the function, which go by that; else the same as
+#'   `bandwidth`. A selector chooses as it does for `bandwidth`, not a bandwidth for the score beside a given
+#'   `bandwidth`.
 #' @param weights Non-negative weights of the points, one per row, not all zero; only their ratios
 #'   matter. In the estimate, a weight of 2 counts as the same row twice (an automatic bandwidth goes by
 #'   the effective sample size instead).
@@ -93,6 +99,13 @@
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
 #'   [stats::na.fail()] is an error. Infinite values always are.
+#' @param steps For `"sdkde"`, which it names where no `estimator` is: how many steps of debiasing, from 1 to 20. Two
+#'   leave a bias of order \eqn{h^6}; see More debiasing.
+#' @param score For `"sdkde"`: the score by which points are debiased in the first step, in place of their own. A
+#'   function of points (a matrix) that returns a matrix as large; such a matrix, with a row for each row of `x`; or
+#'   another fit, whose scores it takes as [predict()][predict.flash_kde] gives them.
+#' @param nonnegative For `"laplace"` and `"laplace6"`: is the estimate to be a density, 0 where it would be negative
+#'   and divided by what mass it then has? See More debiasing.
 #' @param ... For the formula method: `estimator` to `engine`, and `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #'
@@ -113,6 +126,11 @@
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
 #'     predictions go; else `NULL`.}
+#'   \item{`steps`, `given_score`}{of an SD-KDE, how many steps it took, and whether the first went along a `score`
+#'     that was given.}
+#'   \item{`nonnegative`}{`NULL`, or of an estimate that was made a density the mass below 0 that it had, as
+#'     [diagnostics()] has it, and `square`, the integral of the square there.}
+#'   \item{`settings`}{the arguments that say what is fitted, for [cross_validate()].}
 #'   \item{`backend`, `precision`, `threads`, `devices`, `engine`, `tol`, `tol_type`, `memory_limit`,
 #'     `chunk_bytes`, `device_memory`, `host_memory`, `gpu_memory_limit`}{as asked for, also by `control`; predictions go by them.}
 #'   \item{`factor`, `computed`}{for the methods: the Cholesky factor of `bandwidth`, and what was computed where,
@@ -124,8 +142,8 @@
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
-#'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde], [`coef()`][coef.flash_kde],
-#'   [`fitted()`][coef.flash_kde] and [stats::update()].
+#'   [diagnostics()], [compare()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
+#'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [stats::update()].
 #'
 #' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
 #'   w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Factors
@@ -172,14 +190,40 @@
 #'   that of a density. What needs one is an error that names `adaptive`: [`simulate()`][simulate.flash_kde], [cdf()],
 #'   [`quantile()`][quantile.flash_kde], [hdr_level()], and figures of more variables.
 #'
+#' @section More debiasing: **Steps.** The step of `"sdkde"` undoes what smoothing by H does, up to order \eqn{h^4}.
+#'   What undoes it
+#'   exactly is to follow the flow \eqn{dx/dt = (H/2) \nabla \log u_{-t}(x)}{dx/dt = (H / 2) grad log u_-t(x)} for t
+#'   from 0 to 1, \eqn{u_{-t}}{u_-t} being the density of the points on their way, p before it was smoothed by tH. By
+#'   the midpoint rule that is \eqn{\tilde x = x + (H/2) \nabla \log u_{-1/2}((x + \tilde x)/2)}{xd = x + (H / 2) grad
+#'   log u_-1/2((x + xd) / 2)}, and the KDE of the debiased points with variance H / 2 is an estimate of
+#'   \eqn{u_{-1/2}}{u_-1/2}. So each step takes the debiased points of the last for the score half way to them, and
+#'   begins again at x; the first is that of an SD-KDE whose `score_bandwidth` is H / 2. Two steps leave a bias of
+#'   order \eqn{h^6}, further ones less of it. (Steps of H / k from where the last one ended would stay at order
+#'   \eqn{h^4}.) It stays a density. A wider bandwidth goes with that: one that is chosen is so for one step, and its
+#'   sds are then wider by \eqn{0.9 n^{1/(d+8) - 1/(d+12)}}{0.9 n^(1 / (d + 8) - 1 / (d + 12))}, of more than two
+#'   steps by 0.95 times that power. Each at its best bandwidth, two steps had 2 to 30 percent less integrated squared
+#'   error than one on five normal mixtures of 300 and 3,000 points; more than three gain little. At the bandwidth
+#'   that is good for one step they mostly add noise. Leave-one-out values, and [logLik()][logLik.flash_kde], there
+#'   are for one step: [cross_validate()] judges others. `adaptive` goes with one step.
+#'
+#'   **Scores.** With a `score` that is known, or estimated elsewhere, points move by half of H along that; further
+#'   steps go by the debiased points. Leave-one-out values then leave a point out of the last sum alone, as a given
+#'   score knows nothing of it; that of a fit to the same points does, which flatters.
+#'
+#'   **Densities.** With `nonnegative`, p is replaced by \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1 + m)}, m the
+#'   integral of what is below 0, which `print()` tells; [diagnostics()] says how it is found. Densities are 0 there,
+#'   their logarithms `-Inf`, their scores `NaN`. Leave-one-out values are divided by the same. All methods serve it;
+#'   figures of more than two variables show the marginals of p itself.
+#'   Clipping brings the estimate nearer to any density; dividing may take a little of that away.
+#'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
 #'   standard errors, at new points or at its own rows, leave-one-out values, too), [logLik()][logLik.flash_kde],
 #'   [simulate()][simulate.flash_kde] and [diagnostics()] read its rows a piece at a time; other methods refuse it. Its
-#'   estimators are `"kde"`, the default then, and `"laplace"`; it needs a `bandwidth`, and has no missing values. With a
-#'   global `tol` plain densities go by one grid for all rows, in time linear in them; otherwise the estimates of the
-#'   pieces are added, each to its part of the tolerance. For sums over points that a function yields see
-#'   [kernel_matvec()].
+#'   estimators are `"kde"`, the default then, `"laplace"` and `"laplace6"`; it needs a `bandwidth`, and has no
+#'   missing values. With a global `tol` plain densities go by one grid for all rows, in time linear in them;
+#'   otherwise the estimates of the pieces are added, each to its part of the tolerance. For sums over points that a
+#'   function yields see [kernel_matvec()].
 #'
 #' @section Errors: Bad input raises a condition of class `flashkernel_error_argument` that names
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows
@@ -201,6 +245,9 @@
 #' @references *Flash-SD-KDE: Accelerating SD-KDE with Tensor Cores* (2026), arXiv:2602.10378, for
 #'   the score-debiased and the Laplace-corrected estimator as used here.
 #'
+#' Wand, M. P. and Schucany, W. R. (1990) Gaussian-based kernels. *The Canadian Journal of Statistics* 18, 197-204, for
+#'   `"laplace6"`.
+#'
 #' *SD-KDE: Score-Debiased Kernel Density Estimation* (2025), Advances in Neural Information
 #' Processing Systems 38, arXiv:2504.19084.
 #'
@@ -219,6 +266,10 @@
 #' fit
 #' predict(fit, data.frame(eruptions = c(2, 4.5), waiting = c(50, 80)))
 #'
+#' # two steps of debiasing, and a Laplace-corrected density
+#' flash_kde(faithful, steps = 2)
+#' flash_kde(faithful, "laplace", nonnegative = TRUE)
+#'
 #' # one dimension, sd of the kernel given
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
@@ -233,14 +284,14 @@ flash_kde <- function(x, ...) {
 
 #' @rdname flash_kde
 #' @export
-flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
+flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
                               score_bandwidth = NULL, weights = NULL,
                               backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), control = NULL,
-                              ...) {
+                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
+                              score = NULL, nonnegative = FALSE, control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -252,7 +303,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   points <- check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action
+    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
+    weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -290,12 +342,13 @@ fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, we
 }
 
 # The dots of the formula method: arguments of the default method, by name or in its order.
-check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidth = NULL,
+check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
                               score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", control = NULL, ...) {
+                              seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
+                              control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -303,7 +356,8 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, asked = asked
+    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
+    asked = asked
   )
 }
 

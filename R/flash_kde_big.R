@@ -4,7 +4,7 @@
 #' @rdname flash_kde
 #' @method flash_kde big.matrix
 #' @export
-flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace"), bandwidth, weights = NULL,
+flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace", "laplace6"), bandwidth, weights = NULL,
                                  backend = c("auto", "cpu", "cuda"),
                                  precision = c("auto", "double", "single", "fast"), threads = NULL,
                                  devices = NULL, tol = 0, tol_type = c("global", "pointwise"),

@@ -86,20 +86,20 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
   # tiles suit kernels of one width
   tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
   if (is.null(tile)) {
-    log_level_by_sampling(marginal, prob, n_samples, seed)
+    log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
   } else {
-    log(level_by_tiles(marginal, tile, prob))
+    log(level_by_tiles(marginal, tile, prob)) - marginal$log_clip
   }
 }
 
 # ---- draws ------------------------------------------------------------------------------------
 
 # The positive part of a Laplace-corrected estimate exceeds the plain one by no more than the factor
-# 1 + k/2: with so many more draws from the plain one, weighted by the ratio of the two, the levels
-# are as precise as from n draws from the positive part itself.
+# 1 + k/2, its polynomial at 0: with so many more draws from the plain one, weighted by the ratio of the two, the levels
+# are as precise as from n draws from the positive part itself. (Far out, that of order 6 exceeds it by more.)
 log_level_by_sampling <- function(marginal, prob, n, seed) {
   k <- ncol(marginal$x)
-  if (marginal$signed) n <- n * (1 + k / 2)
+  if (marginal$signed) n <- n * marginal$factor[1]
   check_memory(8 * 4 * n * k, "n_samples")
   draws <- with_fixed_seed(
     draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n), marginal$factors), seed
@@ -137,7 +137,7 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
   within <- as.matrix(expand.grid(rep(list(node), k)))
   at <- TILE_SIDE * tile[rep(seq_len(n_tiles), each = nrow(within)), , drop = FALSE] +
     within[rep(seq_len(nrow(within)), n_tiles), , drop = FALSE]
-  value <- marginal_density(marginal, unwhiten(at, marginal$lower))
+  value <- signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
 
   n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
   value <- interpolate_tiles(value, node, n_side, k)

@@ -5,7 +5,7 @@
 # - kde, sdkde: a Gaussian marginalises to a Gaussian;
 # - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
 #   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
-#   of the corrected kernel is the corrected kernel of the lower dimension.
+#   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
 
 # Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
 PANEL_NODES <- c(3e3, 4e4)
@@ -38,6 +38,7 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
     balloon = is_balloon(object),
     lower = lower,
     sds = bandwidth_sds(h),
+    clipped = is_clipped(object) && k == object$d, log_clip = if (k == object$d) log_clip(object) else 0,
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
     log_norm = log_kernel_norm(lower) - log(total_weight(object)),
     control = fit_control(object), n_panels = n_panels
@@ -62,8 +63,11 @@ figure_control <- function(object) {
   run_control(asked)
 }
 
-# Signed density of a marginal() at the rows of `at`.
-marginal_density <- function(marginal, at) signed_density(log_marginal(marginal, at))
+# Density of a marginal() at the rows of `at`, signed unless the fit is clipped and this is all of it.
+marginal_density <- function(marginal, at) {
+  density <- signed_density(log_marginal(marginal, at))
+  if (marginal$clipped) pmax(density, 0) / exp(marginal$log_clip) else density
+}
 
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {

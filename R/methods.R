@@ -56,7 +56,8 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
   structure(
     class = "summary.flash_kde",
     c(unclass(object)[c(
-      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive"
+      "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
+      "steps", "given_score", "nonnegative"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
@@ -125,7 +126,7 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
 
 # `x`: a fit or its summary. Both are described by the same few values.
 print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.action)) {
-  cat(estimator_of(x)$title, "\n\n", sep = "")
+  cat(sub("signed", if (is_clipped(x)) "non-negative" else "signed", estimator_of(x)$title), "\n\n", sep = "")
   # a call made by do.call() holds the data: show its beginning
   call <- deparse(short_call(x$call), nlines = 5)
   cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
@@ -148,6 +149,8 @@ print_bandwidth <- function(x, digits) {
   if (!is.null(x$adaptive) && !is.null(search)) attr(search, "heavy") <- FALSE # its cure has been taken
   if (x$selector != "user") for (note in bandwidth_notes(search)) cat(strwrap(note, exdent = 2), sep = "\n")
   if (!is.null(x$adaptive)) cat(strwrap(adaptive_note(x$adaptive, digits), exdent = 2), sep = "\n")
+  print_steps(x)
+  print_clipped(x, digits)
   if (is.null(x$score_bandwidth)) return(invisible())
   score <- named_sds(x, x$score_bandwidth)
   if (!isTRUE(all.equal(x$score_bandwidth, x$bandwidth, tolerance = 1e-12))) {

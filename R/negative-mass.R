@@ -1,8 +1,12 @@
-# The integral of the negative part of a Laplace-corrected estimate.
+# The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
 negative_mass <- function(object) {
-  control <- start_run(fit_asked(object), "Integrating the negative part")
   grid <- if (object$d <= 2) whitened_grid(object)
+  # large sums as those of a figure
+  many <- !is.null(grid) && as.double(object$n) * prod(lengths(grid$axes)) > EXACT_FIGURE_PAIRS
+  asked <- fit_asked(object)
+  if (many) asked$tol <- max(asked$tol, FIGURE_TOL)
+  control <- start_run(asked, "Integrating the negative part")
   if (is.null(grid)) mass_by_sampling(object, control) else mass_on_grid(object, grid, control)
 }
 
@@ -30,13 +34,15 @@ mass_on_grid <- function(object, grid, control) {
   axes <- grid$axes
   if (object$d == 1) axes[[2]] <- 0
   # in chunks: the grid is small, but its copies in C need not be there all at once
-  value <- 0
+  value <- square <- 0
   for (columns in split(axes[[2]], ceiling(seq_along(axes[[2]]) / 64))) {
     u <- as.matrix(expand.grid(axes[[1]], columns))[, seq_len(object$d), drop = FALSE]
     at <- unname(unwhiten(u, grid$L))
-    value <- value + sum(pmax(-signed_density(log_estimate(object, at, FALSE, control)), 0))
+    below <- pmax(-signed_density(log_estimate(object, at, FALSE, control)), 0)
+    value <- value + sum(below)
+    square <- square + sum(below^2)
   }
-  list(value = value * grid$cell, method = "grid", se = NA_real_)
+  list(value = value * grid$cell, method = "grid", se = NA_real_, square = square * grid$cell)
 }
 
 # ---- sampling ---------------------------------------------------------------------------------
@@ -60,5 +66,8 @@ mass_by_sampling <- function(object, control) {
   share <- ifelse(corrected$negative, exp(corrected$log_abs - log_draw), 0)
   # the two halves are strata of the same mixture; their spread within gives the error
   variances <- c(stats::var(share[seq_len(half)]), stats::var(share[-seq_len(half)]))
-  list(value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2)
+  list(
+    value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2,
+    square = mean(share * exp(corrected$log_abs))
+  )
 }

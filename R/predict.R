@@ -9,17 +9,18 @@
 #'
 #' **The Laplace-corrected estimate is signed.** `type = "density"` returns its sign; `type =
 #' "log_density"` gives `NaN` where it is negative, with one warning; `type = "score"` is finite there,
-#' too: the gradient of \eqn{\log |p|}{log |p|}.
+#' too: the gradient of \eqn{\log |p|}{log |p|}. With `nonnegative` in the fit none of this is: the density is 0
+#' there, its logarithm `-Inf`, and the score `NaN`.
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
-#' does not debias the others either; the same as fitting `n` times.
+#' does not debias the others either; the same as fitting `n` times. With several `steps` there are no such values.
 #'
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
 #' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2
 #' K_H(y - x_i)^2 / W^2 - p(y)^2 sum_i w_i^2 / W^2,} (0 where rounding makes this negative), with
-#' the corrected kernel for `"laplace"`. They measure the spread of the estimate around its own
-#' mean, not its bias; for `"sdkde"` they take the debiased points as given. For log densities
+#' the corrected kernel for `"laplace"` (for `"laplace6"` there are none). They measure the spread of the estimate
+#' around its own mean, not its bias; for `"sdkde"` they take the debiased points as given. For log densities
 #' they are \eqn{se / |p|} (delta method).
 #'
 #' **Cost**: \eqn{O(nmd)} for `m` points (the training points need half, by symmetry), twice that
@@ -88,6 +89,11 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
   if (se.fit && type == "score") {
     stop_argument("se.fit", "must be FALSE for type = \"score\": found TRUE")
   }
+  if (se.fit && is.null(estimator_of(object)$square)) {
+    stop(new_error("unsupported", paste0(
+      "`se.fit` needs sums of squares of kernels, which there are none of for estimator \"", object$estimator, "\""
+    ), user_call()))
+  }
   if (!loo) return(invisible())
   if (!is.null(newdata)) {
     stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
@@ -148,9 +154,9 @@ predict_at <- function(object, at, type, se.fit, loo, control, restore = \(resul
   fit <- if (type == "density") signed_density(estimate) else signed_log(estimate)
   at_infinity <- if (type == "density") 0 else -Inf
   if (!se.fit) return(restore(fit, at_infinity))
-  log_se <- error_estimate(object, at, loo, control, estimate$log_abs)
+  log_se <- error_estimate(object, at, loo, control, estimate)
   se <- if (type == "density") exp(log_se) else exp(log_se - estimate$log_abs)
-  se[is.nan(fit)] <- NaN
+  se[is.nan(fit) | is.infinite(se)] <- NaN
   list(fit = restore(fit, at_infinity), se.fit = restore(se, if (type == "density") 0 else NaN))
 }
 

@@ -2,13 +2,15 @@
 #'
 #' `cdf()` integrates the estimate exactly, \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) =
 #' sum_i w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term
-#' \eqn{z_i \phi(z_i) / 2}{z_i phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`);
+#' \eqn{z_i \phi(z_i) / 2}{z_i phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`, and \eqn{z_i (7 -
+#' z_i^2) \phi(z_i) / 8}{z_i (7 - z_i^2) phi(z_i) / 8} for `"laplace6"`);
 #' `quantile()` inverts it, to
 #' 1e-12 kernel standard deviations.
 #'
 #' @details
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
-#' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in
+#' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
+#' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
 #' `probs`.
 #'
 #' @param object,x A fit from [flash_kde()] with `d = 1`.
@@ -89,11 +91,13 @@ tail_function <- function(object, control, upper = FALSE) {
   classes <- fit_classes(object)
   parts <- Map(tail_of, classes$rows, sqrt(object$bandwidth[1, 1]) * classes$factors)
   total <- sum(vapply(parts, \(part) part$cumulative[length(part$cumulative)], 0))
-  function(q) {
+  signed <- function(q) {
     if (length(q) == 0) return(numeric())
-    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, is_signed(object), control))
+    correction <- estimator_of(object)$below
+    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, correction, control))
     Reduce(`+`, sums) / total
   }
+  if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
 
 # All probability lies in here, relative to fit_centre(): 40 sds out, the Gaussian tail is 0 in double precision. A
@@ -115,7 +119,7 @@ smaller_tails <- function(object, probs, control) {
   below_at <- tail_function(object, control)
   upper_half <- probs > 0.5
   above_at <- if (any(upper_half)) tail_function(object, control, upper = TRUE)
-  monotone <- !is_signed(object)
+  monotone <- !is_signed(object) || is_clipped(object)
   tail <- ifelse(upper_half, 1 - probs, probs)
   # F - p for the probabilities `which`, by the probability in the tail. Far in a tail its logarithm is close to a
   # parabola, while F itself is all but flat.
@@ -145,7 +149,7 @@ invert_cdf <- function(object, probs) {
   tail <- tails$probs
   excess <- tails$excess
   upper_half <- probs > 0.5
-  monotone <- !is_signed(object)
+  monotone <- !is_signed(object) || is_clipped(object)
   widths <- sqrt(object$bandwidth[1, 1]) * range(fit_classes(object)$factors)
   h <- widths[1]
   nodes <- table_nodes(object, widths[2])

@@ -2,8 +2,8 @@
 #'
 #' Exact draws: for `"kde"` and `"sdkde"` a kernel centre by weight plus Gaussian noise of
 #' variance `H`. The Laplace-corrected estimate can be negative, so its draws come from its
-#' **positive part, renormalised**, by rejection from the KDE with the same `H`, which exceeds it
-#' nowhere by more than the factor \eqn{1 + d/2}.
+#' **positive part, renormalised**, by rejection from the KDE with the same `H`, which it exceeds
+#' nowhere by more than the factor \eqn{1 + d/2}, or for `"laplace6"` from one with a wider `H`.
 #'
 #' @details
 #' Cost: \eqn{O(nsim\,d^2)}{O(nsim d^2)}; for `"laplace"` about \eqn{2 n\,nsim\,d (1 + d/2)}{2 n
@@ -54,14 +54,16 @@ draw_mixture <- function(centres, weights, lower, n, factors = NULL) {
 
 draw_positive_part <- function(object, n) {
   control <- start_run(fit_asked(object), "Simulating")
-  bound <- 1 + object$d / 2
+  envelope <- envelope_of(object)
+  bound <- envelope$bound
+  wide <- replace(object, "bandwidth", list(object$bandwidth * envelope$inflate^2))
   draws <- matrix(0, n, object$d)
   filled <- 0
   while (filled < n) {
     # one draw in `bound` is kept, or more
-    tries <- draw_estimate(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5))
+    tries <- draw_estimate(object, min(ceiling(1.1 * bound * (n - filled)) + 16, 1e5), envelope$inflate)
     corrected <- log_estimate(object, tries, FALSE, control)
-    plain <- log_estimate(object, tries, FALSE, control, factor = PLAIN_FACTOR)
+    plain <- log_estimate(wide, tries, FALSE, control, factor = PLAIN_FACTOR)
     share <- exp(corrected$log_abs - plain$log_abs) / bound
     share[corrected$negative] <- 0
     kept <- utils::head(which(stats::runif(nrow(tries)) < share), n - filled)
@@ -69,6 +71,21 @@ draw_positive_part <- function(object, n) {
     filled <- filled + length(kept)
   }
   draws
+}
+
+# list(inflate, bound): the estimate is nowhere more than `bound` times the plain one with sds `inflate` times as
+# wide. With kernels of c H a kernel with the polynomial f exceeds by c^(d/2) f(t) exp(-t (1 - 1/c)), t = q / 2:
+# linear f is largest at 0, others where the derivative is 0.
+envelope_of <- function(object) {
+  f <- fit_polynomial(object)
+  if (f[3] == 0) return(list(inflate = 1, bound = f[1]))
+  bound <- function(c) {
+    s <- 1 - 1 / c
+    t <- c(0, pmax(Re(polyroot(c(f[2] - s * f[1], 2 * f[3] - s * f[2], -s * f[3]))), 0))
+    c^(object$d / 2) * max((f[1] + f[2] * t + f[3] * t^2) * exp(-s * t))
+  }
+  best <- stats::optimize(bound, c(1.01, 3))
+  list(inflate = sqrt(best$minimum), bound = bound(best$minimum))
 }
 
 # Evaluates `draws` as methods of simulate() do: after set.seed(seed), the generator's state being restored, or with the

@@ -43,7 +43,7 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
-  .Call(ffi_score, sources, at, estimator$signed, loo, names, control)
+  .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
 }
 
 # ---- sums of coefficients ---------------------------------------------------------------------
@@ -95,10 +95,10 @@ debiased_loo_sum <- function(sources, L, control, widths = NULL) {
 
 # ---- sums in one dimension --------------------------------------------------------------------
 
-# sum w Phi((q - x) / h) at `q`, over sorted `centres` with the cumulative sums of their weights; `signed`: of the
-# corrected kernel.
-cdf_sum <- function(centres, cumulative, h, q, signed, control) {
-  .Call(ffi_cdf, centres, cumulative, h, q, signed, control)
+# sum w (Phi(z) + z (c1 + c2 z^2) phi(z)), z = (q - x) / h, at `q`, over sorted `centres` with the cumulative sums of
+# their weights; `correction`: c(c1, c2).
+cdf_sum <- function(centres, cumulative, h, q, correction, control) {
+  .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
 }
 
 # ---- records ----------------------------------------------------------------------------------

@@ -450,7 +450,8 @@ enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, con
 /* Gradient of log |estimate|, m x d, of the KDE or the Laplace-corrected KDE. */
 struct fk_score_spec {
   struct fk_matrix y;
-  bool laplace, loo;
+  const double *factor; /* 3, as of fk_log_sum() */
+  bool loo;
 };
 enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
                         double *score, struct fk_stats *stats, struct fk_error *err);
@@ -467,12 +468,12 @@ enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
                             const struct fk_opts *opts, double *log_sum, struct fk_stats *stats,
                             struct fk_error *err);
-/* sum_i w_i Phi((y - x_i)/h), d = 1, x ascending; laplace adds z phi(z)/2 to Phi. */
+/* sum_i w_i (Phi(z) + z (corrected[0] + corrected[1] z^2) phi(z)), z = (y - x_i)/h, d = 1, x ascending. */
 struct fk_cdf_spec {
   const double *x, *cumulative_weights; /* n each */
   int64_t n;
   double h;
-  bool laplace;
+  const double *corrected;
 };
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);

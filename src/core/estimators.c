@@ -160,13 +160,15 @@ static enum fk_status map_shift(struct shift_map *map, const double *S, const do
   return FK_STATUS_OK;
 }
 
-/* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i): for the Laplace
- * factor f = 1 + d/2 - q/2 that is the factor 2 + d/2 - q/2, and the score divides it by the estimate. */
+/* The gradient of sum_i w_i k_ij f(q/2) is -sum_i w_i k_ij (f - f')(q/2) H^-1 (y_j - x_i), and the score divides
+ * it by the estimate. For f = 1 the two sums are one. */
 enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec, const struct fk_opts *opts,
                         double *score, struct fk_stats *stats, struct fk_error *err) {
   struct fk_task task = task_of(op, &spec->y);
   int64_t d = op->x.d, m = fk_n_targets(&task);
-  double bytes = 8.0 * ((spec->laplace ? 4 : 1) * (double)m + (double)d * (double)d);
+  const double *f = spec->factor;
+  bool corrected = f[0] != 1 || f[1] != 0 || f[2] != 0;
+  double bytes = 8.0 * ((corrected ? 4 : 1) * (double)m + (double)d * (double)d);
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *mass = A + d * d, *shift = NULL, *estimate = mass, *estimate_shift = NULL;
@@ -176,19 +178,20 @@ enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec
   task.tail_pass = true;
   task.mass = mass;
   task.sums = score;
-  if (spec->laplace) {
+  if (corrected) {
     task.shift = shift = mass + m;
     estimate = mass + 2 * m;
     estimate_shift = mass + 3 * m;
-    task.factor[0] = 2 + (double)d / 2;
-    task.factor[1] = -1;
+    task.factor[0] = f[0] - f[1];
+    task.factor[1] = f[1] - 2 * f[2];
+    task.factor[2] = f[2];
   }
   enum fk_status status = fk_operator_here(op, opts->threads, &task, err);
   if (!status) status = run(&task, opts, stats, err);
-  if (!status && spec->laplace) {
+  if (!status && corrected) {
     task.values = FK_VALUES_NONE;
     task.sums = NULL;
-    task.factor[0] -= 1;
+    memcpy(task.factor, f, sizeof task.factor);
     task.mass = estimate;
     task.shift = estimate_shift;
     status = run(&task, opts, stats, err);

@@ -115,10 +115,10 @@ SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control) {
   return result;
 }
 
-SEXP ffi_score(SEXP sources, SEXP y, SEXP laplace, SEXP loo, SEXP names, SEXP control) {
+SEXP ffi_score(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP names, SEXP control) {
   struct call c;
   begin(&c, sources, y, control);
-  struct fk_score_spec spec = {c.y, r_flag(laplace), r_flag(loo)};
+  struct fk_score_spec spec = {c.y, r_numbers(factor, 3, "factor"), r_flag(loo)};
   SEXP score = PROTECT(r_matrix(c.m, c.x.d, names));
 
   struct fk_operator *op = r_start(&c.opened, &c.err);
@@ -189,7 +189,7 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP control) {
   return result;
 }
 
-SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP control) {
+SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SEXP control) {
   R_xlen_t n = Rf_xlength(x), m = Rf_xlength(y);
   const double *points = r_numbers(x, n, "x"), *at = r_numbers(y, m, "y");
   const double *weights = r_numbers(cumulative_weights, n, "cumulative_weights");
@@ -198,8 +198,7 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP laplace, SEXP
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
   double sd = Rf_asReal(h);
-  bool corrected = r_flag(laplace);
-  struct fk_cdf_spec spec = {points, weights, n, sd, corrected};
+  struct fk_cdf_spec spec = {points, weights, n, sd, r_numbers(corrected, 2, "corrected")};
   SEXP out = PROTECT(r_vector(m));
 
   fk_cdf(&spec, at, m, &opts, REAL(out), &err);

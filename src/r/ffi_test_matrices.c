@@ -36,7 +36,8 @@ SEXP r_test_sums(SEXP arguments) {
   struct fk_operator_spec spec = {.x = view_of(argument(arguments, 0)),
                                   .kernel = r_kernel(argument(arguments, 3))};
   int64_t d = spec.x.d;
-  struct fk_score_spec score = {.y = targets_of(argument(arguments, 1), d)};
+  const double plain[3] = {1, 0, 0};
+  struct fk_score_spec score = {.y = targets_of(argument(arguments, 1), d), .factor = plain};
   SEXP b = argument(arguments, 4);
   const char *what = CHAR(Rf_asChar(argument(arguments, 6)));
   int64_t columns = Rf_isMatrix(b) ? Rf_ncols(b) : 1, m = score.y.data ? score.y.n : spec.x.n;

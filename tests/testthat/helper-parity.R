@@ -177,14 +177,15 @@ parity_density <- function(case, estimator, precision, backend, own = FALSE, loo
   }
   round <- roundings[[precision]]
   g <- relative_gaussians(case, y, loo, precision)
-  laplace <- estimator == "laplace"
-  f <- if (laplace) 1 + case$d / 2 - g$q / 2 else 1
-  naive_f <- if (laplace) round(1 + case$d / 2 - round(g$t * log(2))) else 1
+  kind <- ref_polynomials[[estimator]](case$d)
+  f <- kind$value(g$q / 2)
+  naive_f <- round(kind$value(round(g$t * log(2))))
   log_norm <- ref_log_norm(case$H, if (loo) sum(case$weights) - case$weights else sum(case$weights))
-  sign <- if (laplace) ifelse(estimate$negative, -1, 1) else 1
+  sign <- if (startsWith(estimator, "laplace")) ifelse(estimate$negative, -1, 1) else 1
   parts <- list(
     got = sign * exp(estimate$log_abs - log_norm - g$log_scale), truth = rowSums(g$E * f), size = rowSums(g$E * abs(f)),
-    slope = rowSums(g$E * g$q * (abs(f) + laplace)) + 2 * abs(estimate$log_abs) * rowSums(g$E * abs(f)),
+    slope = rowSums(g$E * g$q * (abs(f) + abs(kind$slope(g$q / 2)))) +
+      2 * abs(estimate$log_abs) * rowSums(g$E * abs(f)),
     naive = g$shift * naive_sums(round(g$naive * naive_f), matrix(1, ncol(g$q)), round)
   )
   lapply(parts, as.matrix)
@@ -192,15 +193,17 @@ parity_density <- function(case, estimator, precision, backend, own = FALSE, loo
 
 # Scores in kernel sds: sums of coordinates about the mean, divided by the mass. `score`: m x d, as the package has it;
 # `lost`: digits that points have too few for it.
-parity_score <- function(case, score, precision, laplace = FALSE, y = case$y, loo = FALSE, lost = 0) {
+parity_score <- function(case, score, precision, estimator = "kde", y = case$y, loo = FALSE, lost = 0) {
   round <- roundings[[precision]]
   g <- relative_gaussians(case, y, loo, precision)
-  f <- if (laplace) 1 + case$d / 2 - g$q / 2 else 1
-  naive_f <- if (laplace) round(1 + case$d / 2 - round(g$t * log(2))) else 1
+  kind <- ref_polynomials[[estimator]](case$d)
+  f <- kind$value(g$q / 2)
+  naive_t <- round(g$t * log(2))
+  naive_f <- round(kind$value(naive_t))
   mass <- rowSums(g$E * f)
   u <- t(forwardsolve(case$L, t(case$x) - colMeans(case$x)))
   v <- t(forwardsolve(case$L, t(y) - colMeans(case$x)))
-  W <- g$E * (f + laplace)
+  W <- g$E * (f - kind$slope(g$q / 2))
   truth <- vapply(seq_len(case$d), \(k) rowSums(W * outer(v[, k], u[, k], \(v, u) u - v)), numeric(nrow(y)))
   mass_size <- rowSums(g$E * abs(f))
   truth <- matrix(truth, nrow(y)) / mass
@@ -209,10 +212,10 @@ parity_score <- function(case, score, precision, laplace = FALSE, y = case$y, lo
   slope <- (rowSums(abs(W) * g$q * (1 + sqrt(g$q))) + of_mass * rowSums(g$E * g$q) / mass_size) / abs(mass) + lost
   naive_u <- naive_points(case, case$x, round)
   naive_v <- naive_points(case, y, round)
-  sums <- naive_sums(round(g$naive * round(naive_f + laplace)), cbind(1, naive_u), round)
+  sums <- naive_sums(round(g$naive * round(naive_f - kind$slope(naive_t))), cbind(1, naive_u), round)
   naive_mass <- naive_sums(round(g$naive * naive_f), matrix(1, ncol(g$q)), round)
   naive <- (sums[, -1] - sums[, 1] * naive_v) / as.vector(naive_mass) / BASE2
-  # where the Laplace-corrected estimate is near its zero there is nothing to divide by
+  # where a signed estimate is near its zero there is nothing to divide by
   clear <- abs(mass) > mass_size / 20
   all <- list(got = score %*% case$L, truth = truth, size = size, slope = slope, naive = naive)
   lapply(all, \(part) as.matrix(part)[clear, , drop = FALSE])
@@ -226,7 +229,7 @@ parity_predicted_score <- function(case, estimator, precision, backend, own = FA
     case <- debiased_case(case, fit)
     y <- from_centre(fit, y)
   }
-  parity_score(case, score, precision, estimator == "laplace", y, loo)
+  parity_score(case, score, precision, estimator, y, loo)
 }
 
 # Points move by half a score
@@ -261,6 +264,8 @@ parity_operations <- list(
   `laplace` = density_of("laplace"),
   `laplace at the sources` = density_of("laplace", own = TRUE),
   `laplace left out` = density_of("laplace", own = TRUE, loo = TRUE),
+  `laplace6` = density_of("laplace6"),
+  `laplace6 left out` = density_of("laplace6", own = TRUE, loo = TRUE),
   `sdkde` = density_of("sdkde"),
   `sdkde at the sources` = density_of("sdkde", own = TRUE),
   `scores of kde` = score_of("kde"),
@@ -269,6 +274,8 @@ parity_operations <- list(
   `scores of laplace` = score_of("laplace"),
   `scores of laplace at the sources` = score_of("laplace", own = TRUE),
   `scores of laplace left out` = score_of("laplace", own = TRUE, loo = TRUE),
+  `scores of laplace6` = score_of("laplace6"),
+  `scores of laplace6 at the sources` = score_of("laplace6", own = TRUE),
   `scores of sdkde` = score_of("sdkde"),
   `debiased points` = \(case, kernel, precision, backend) parity_debiased(case, precision, backend)
 )

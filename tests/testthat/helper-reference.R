@@ -35,6 +35,16 @@ ref_log_kde <- function(x, y, H, weights = NULL) {
 
 ref_laplace_factor <- function(d) function(q) 1 + d / 2 - q / 2
 
+# f(t) with its derivative, t = q / 2, for each kind of kernel f k; of order 6 the second Laguerre polynomial
+ref_polynomials <- list(
+  kde = \(d) list(value = \(t) 1, slope = \(t) 0),
+  sdkde = \(d) list(value = \(t) 1, slope = \(t) 0),
+  laplace = \(d) list(value = \(t) 1 + d / 2 - t, slope = \(t) -1),
+  laplace6 = \(d) list(
+    value = \(t) (d / 2 + 1) * (d / 2 + 2) / 2 - (d / 2 + 2) * t + t^2 / 2, slope = \(t) t - (d / 2 + 2)
+  )
+)
+
 ref_laplace <- function(x, y, H, weights = NULL) {
   s <- ref_log_sum(x, y, H, weights, ref_laplace_factor(ncol(x)))
   s$sign * exp(s$log_abs + ref_log_norm(H, sum(ref_weights(x, weights))))

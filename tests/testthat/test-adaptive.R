@@ -271,7 +271,7 @@ test_that("by default points have widths of their own where that gains, and the 
 test_that("close to normal data have one bandwidth, the same as without a look", {
   set.seed(13)
   x <- matrix(stats::rnorm(1200), ncol = 2)
-  for (estimator in list(c("sdkde", "kde", "laplace"), "kde")) {
+  for (estimator in list(names(ESTIMATORS), "kde")) {
     fit <- flash_kde(x, estimator)
     one <- flash_kde(x, estimator, adaptive = FALSE)
     expect_null(fit$adaptive)

@@ -1,0 +1,156 @@
+#' Which of several density estimates is best?
+#'
+#' Judges fits to the same points by a proper score at points that they have not seen, and tells the differences of
+#' these scores with their standard errors, which are paired: easy and hard points are so for all fits.
+#'
+#' @details
+#' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
+#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of
+#' several `steps`, or a `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again
+#' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
+#' difference: a tenth of the points fewer, and the risk of the choice.
+#'
+#' Of signed estimates (`"laplace"`) the log score is `-Inf` as soon as one point gets a negative density, and
+#' flatters them where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"`
+#' judge them, and `nonnegative = TRUE` makes them densities.
+#'
+#' A standard error takes the points as independent. It says how much a difference would change with other points to
+#' judge by, hardly what other points to fit to would change. Without `folds`, `"log"` and equal weights the mean
+#' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
+#' across estimators, too.
+#'
+#' @param object,... Fits from [flash_kde()] to the same points with the same weights. Names are those of the table:
+#'   `compare(plain = fit1, debiased = fit2)`.
+#' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details.
+#' @param x The result.
+#' @param digits Number of significant digits.
+#' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
+#'   `estimator`, `score` (the mean), `se`, `difference` to the best, `se_difference` and `rank`; `differences` and
+#'   `errors`, matrices: by how much the fit of the row is better than that of the column, and the standard error of
+#'   this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where
+#'   points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#' @seealso [cross_validate()]
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' plain <- flash_kde(faithful, "kde", adaptive = FALSE)
+#' adaptive <- flash_kde(faithful, "kde", adaptive = TRUE)
+#' debiased <- flash_kde(faithful, "sdkde")
+#' compare(plain, adaptive, debiased)
+compare <- function(object, ...) UseMethod("compare")
+
+#' @export
+compare.default <- function(object, ...) check_fit(object)
+
+#' @rdname compare
+#' @export
+compare.flash_kde <- function(object, ..., score = c("log", "quadratic", "spherical"), folds = NULL) {
+  score <- check_score_name(score)
+  # all of them may be named
+  fits <- if (missing(object)) list(...) else list(object, ...)
+  names(fits) <- fit_labels(match.call(expand.dots = FALSE), fits)
+  check_comparable(fits)
+  if (is.null(folds) && !all(vapply(fits, has_left_out, NA, score))) folds <- min(10, fits[[1]]$n)
+  if (!is.null(folds)) folds <- check_folds(folds, fits[[1]])
+  scores <- vapply(fits, \(fit) replace(scores_of(fit, folds, score), !used_rows(fit), NA), numeric(fits[[1]]$n))
+  new_comparison(fits, scores, score, folds)
+}
+
+scores_of <- function(fit, folds, score) {
+  if (!is.null(folds)) return(scores_by_fold(fit, folds, score)$scores)
+  scores_left_out(fit, score, start_run(fit_asked(fit), "Leaving one out"))
+}
+
+new_comparison <- function(fits, scores, score, folds) {
+  used <- used_rows(fits[[1]])
+  judge <- \(values) unlist(weighted_mean(values[used], fits[[1]]$weights[used]))
+  own <- apply(scores, 2, judge)
+  between <- \(a, b) if (a == b) c(mean = 0, se = 0) else judge(scores[, a] - scores[, b])
+  k <- seq_along(fits)
+  pairs <- mapply(between, rep(k, length(k)), rep(k, each = length(k)))
+  of_pairs <- \(what) matrix(pairs[what, ], length(k), dimnames = list(names(fits), names(fits)))
+  differences <- of_pairs("mean")
+  errors <- of_pairs("se")
+  means <- own["mean", ]
+  best_first <- order(means, decreasing = TRUE)
+  best <- best_first[1]
+  table <- data.frame(
+    estimator = vapply(fits, \(fit) fit$estimator, ""), score = means, se = own["se", ],
+    difference = differences[, best], se_difference = errors[, best], rank = rank(-means, ties.method = "min"),
+    row.names = names(fits)
+  )
+  structure(class = "flash_kde_comparison", list(
+    table = table[best_first, ], differences = differences, errors = errors,
+    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds
+  ))
+}
+
+# ---- checks -----------------------------------------------------------------------------------
+
+# As the user has written them, or named.
+fit_labels <- function(call, fits) {
+  written <- c(if (!is.null(call$object)) list(call$object), call$...)
+  given <- if (is.null(names(written))) character(length(written)) else names(written)
+  # do.call() writes the fits themselves
+  label <- \(part, i) if (is.list(part)) paste("fit", i) else shorten(deparse(part, nlines = 1), 30)
+  make.unique(ifelse(nzchar(given), given, mapply(label, written, seq_along(written))))
+}
+
+check_comparable <- function(fits) {
+  first <- fits[[1]]
+  for (name in names(fits)) {
+    fit <- fits[[name]]
+    if (!inherits(fit, "flash_kde")) {
+      stop_argument(name, "must be a fit from flash_kde(): found ", describe(fit))
+    }
+    check_scorable(fit, name)
+    same <- identical(dim(fit$x), dim(first$x)) && all(fit$x == first$x) &&
+      isTRUE(all.equal(fit$weights, first$weights, tolerance = 1e-12))
+    if (!same) {
+      stop_argument(name, "must be a fit to the same points, with the same weights, as ", quote_names(names(fits)[1]))
+    }
+  }
+  if (length(fits) < 2) stop_argument("...", "must have at least one other fit")
+}
+
+# ---- print and plot -----------------------------------------------------------------------------
+
+how_judged <- function(x) {
+  paste0(PROPER_SCORES[[x$score]]$title, " of ", whole(sum(!is.na(x$scores[, 1]))), " points, ",
+    if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
+}
+
+#' @rdname compare
+#' @export
+print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  cat("Comparison of ", nrow(x$table), " fits: ", how_judged(x), "\n\n", sep = "")
+  shown <- x$table
+  shown[] <- lapply(shown, \(column) if (is.double(column)) format(signif(column, digits), digits = digits) else column)
+  print(shown)
+  infinite <- colSums(x$scores == -Inf, na.rm = TRUE)
+  for (name in names(infinite)[infinite > 0]) {
+    cat("\n", name, ": no positive density at ", infinite[[name]],
+      ngettext(infinite[[name]], " point", " points"), "; score = \"quadratic\" judges that, too", sep = "")
+  }
+  if (any(infinite > 0)) cat("\n")
+  invisible(x)
+}
+
+#' @rdname compare
+#' @param main,xlab Title and label, as in [graphics::plot.default()].
+#' @export
+plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the best", ...) {
+  table <- x$table[rev(seq_len(nrow(x$table))), ]
+  reach <- 2 * ifelse(is.na(table$se_difference), 0, table$se_difference)
+  finite <- is.finite(table$difference)
+  ends <- range(c(0, (table$difference - reach)[finite], (table$difference + reach)[finite]))
+  title <- if (is.null(main)) sub("^(.)", "\\U\\1", PROPER_SCORES[[x$score]]$title, perl = TRUE) else main
+  graphics::dotchart(rep(NA_real_, nrow(table)), row.names(table), xlim = ends, xlab = xlab, main = title, ...)
+  at <- seq_along(table$difference)[finite]
+  graphics::points(table$difference[finite], at, pch = 19, col = LINE_COLOUR)
+  graphics::segments((table$difference - reach)[finite], at, (table$difference + reach)[finite], at, col = LINE_COLOUR)
+  if (!all(finite)) graphics::text(ends[1], which(!finite), "-Inf", adj = 0, col = LINE_COLOUR)
+  graphics::abline(v = 0, lty = 3)
+  invisible(x)
+}

@@ -1,0 +1,144 @@
+#' Scores of a density estimate at points that it has not seen
+#'
+#' Fits again without each of some folds of the points, and judges the estimate at the points of the fold by a proper
+#' score. Bandwidth and factors are chosen anew without the fold, where they were chosen.
+#'
+#' @details
+#' With p the estimate and x a point that it has not seen, the **scores** are
+#' \describe{
+#'   \item{`"log"`}{\eqn{\log p(x)}{log p(x)}, as [logLik()][logLik.flash_kde] has it, a row at a time. Where a signed
+#'     estimate is negative, or one that is clipped is 0, it is `-Inf`.}
+#'   \item{`"quadratic"`}{\eqn{2 p(x) - \int p^2}{2 p(x) - the integral of p^2}: up to a constant minus the integrated
+#'     squared error, on average. It serves signed estimates as well as densities.}
+#'   \item{`"spherical"`}{\eqn{p(x) / (\int p^2)^{1/2}}{p(x) / sqrt(the integral of p^2)}, which serves both, too.}
+#' }
+#' The larger the better; each is expected to be largest for the density that the points come from (Gneiting and
+#' Raftery 2007). Units: nats, 1 / (product of the units of the columns), and the square root of that. Integrals of
+#' squares are sums of kernels over all pairs, \eqn{O(n^2 d)}: to the tolerance of the fit, but for `"laplace"` exact
+#' whatever that is, and not known for `"laplace6"`. Of an estimate that is clipped (`nonnegative`) the part below 0 is
+#' taken off, as well as the fit knows it.
+#'
+#' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
+#' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
+#'
+#' @param object A fit from [flash_kde()], in memory, and no balloon estimate.
+#' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
+#'   vector of as many values as the fit has points.
+#' @param score `"log"`, `"quadratic"` or `"spherical"`; see Details.
+#' @param x The result.
+#' @param digits Number of significant digits.
+#' @param ... Not used; anything here is an error.
+#' @returns A list of class `flash_kde_validation`: `score`; `scores`, one for each point (`NA` for those of weight 0,
+#'   and for rows that `na.exclude` left out); `mean` (weighted, as the points are) and `se`, its standard error;
+#'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
+#'   `bandwidth`s without the fold, as standard deviations, a matrix.
+#' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
+#'   *Journal of the American Statistical Association* 102, 359-378.
+#' @seealso [compare()] for several fits on the same folds.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- flash_kde(faithful, "sdkde", steps = 2)
+#' set.seed(1)
+#' cross_validate(fit, folds = 5)
+cross_validate <- function(object, ...) UseMethod("cross_validate")
+
+#' @export
+cross_validate.default <- function(object, ...) check_fit(object)
+
+#' @rdname cross_validate
+#' @export
+cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
+  check_dots_empty(...)
+  check_scorable(object, "object")
+  score <- check_score_name(score)
+  folds <- check_folds(folds, object)
+  found <- scores_by_fold(object, folds, score)
+  used <- used_rows(object)
+  values <- replace(found$scores, !used, NA)
+  average <- weighted_mean(values[used], object$weights[used])
+  structure(class = "flash_kde_validation", list(
+    call = match.call(), score = score, scores = stats::naresid(object$na.action, values), mean = average$mean,
+    se = average$se, folds = folds, by_fold = found$by_fold
+  ))
+}
+
+#' @rdname cross_validate
+#' @export
+print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  digits <- check_digits(digits)
+  cat(length(unique(x$folds)), "-fold cross-validation, ", PROPER_SCORES[[x$score]]$title, " a point: ",
+    format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n\n", sep = "")
+  print(x$by_fold, digits = digits, row.names = FALSE)
+  invisible(x)
+}
+
+# ---- folds ------------------------------------------------------------------------------------
+
+check_scorable <- function(object, arg) {
+  check_in_memory(object, arg)
+  check_density(object)
+}
+
+# The fold of each point. Every part that is fitted to needs two points that weigh anything.
+check_folds <- function(folds, object) {
+  n <- object$n
+  if (length(folds) == 1 && n > 1) {
+    return(sample(rep_len(seq_len(check_count(folds, "folds", min = 2, max = n)), n)))
+  }
+  if (length(folds) != n || !is.atomic(folds) && !is.factor(folds)) {
+    stop_argument("folds", "must be a number of folds or the fold of each of ", n, " points: found ", describe(folds))
+  }
+  if (anyNA(folds)) stop_argument("folds", "must not have missing values")
+  used <- used_rows(object)
+  parts <- unique(folds)
+  if (length(parts) < 2) stop_argument("folds", "must be at least two different ones: found one")
+  left <- sum(used) - vapply(parts, \(part) sum(used & folds == part), 0)
+  if (any(left < 1)) stop_argument("folds", "must each leave points to fit to: found one that has all")
+  as.vector(folds)
+}
+
+# list(scores, by_fold)
+scores_by_fold <- function(object, folds, score) {
+  scores <- numeric(object$n)
+  parts <- sort(unique(folds))
+  run <- start_run(fit_asked(object), "Cross-validating")
+  sds <- matrix(0, length(parts), object$d, dimnames = list(NULL, point_names(object)))
+  for (i in seq_along(parts)) {
+    out <- folds == parts[i]
+    share_stage(run, (i - 1) / length(parts), 1 / length(parts))
+    fit <- unclass(refit(object, which(!out), run))
+    scores[out] <- scores_at(fit, object$x[out, , drop = FALSE], score, run)
+    sds[i, ] <- bandwidth_sds(fit$bandwidth)
+  }
+  used <- used_rows(object)
+  of_fold <- \(part) weighted_mean(scores[used & folds == part], object$weights[used & folds == part])$mean
+  by_fold <- data.frame(fold = parts, n = as.vector(table(folds)), score = vapply(parts, of_fold, 0, USE.NAMES = FALSE))
+  by_fold$bandwidth <- sds
+  list(scores = scores, by_fold = by_fold)
+}
+
+# The same fit to some of its points.
+refit <- function(object, rows, run) {
+  options <- object$settings
+  if (is.null(options)) stop_argument("object", "must be a fit of this version of flashkernel: fit again")
+  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
+  if (is_number(options$score) || is.data.frame(options$score)) {
+    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
+  }
+  options[c("weights", "na.action")] <- list(object$weights[rows], stats::na.fail)
+  fit_kde(object$x[rows, , drop = FALSE], "object", object$call, options, run)
+}
+
+# Of what the user gave for all rows, those that are in the fit.
+kept_rows <- function(given, object) {
+  if (is.null(object$na.action) || nrow(given) == object$n) given else given[-object$na.action, , drop = FALSE]
+}
+
+# list(mean, se). The error takes the values as independent, as paired differences of scores nearly are.
+weighted_mean <- function(values, weights) {
+  n <- length(values)
+  w <- if (is.null(weights)) rep(1 / n, n) else weights / sum(weights)
+  mean <- sum(w * values)
+  list(mean = mean, se = if (is.finite(mean)) sqrt(sum(w^2 * (values - mean)^2) * n / (n - 1)) else NA_real_)
+}

@@ -1,0 +1,52 @@
+# Steps, given scores, order 6, clipped estimates and their scores on a GPU, beside the CPU. (Rows of `laplace6` are in
+# test-parity.R.)
+
+on_both <- function(x, ...) {
+  lapply(c(here = "cpu", there = "cuda"), \(backend) flash_kde(x, backend = backend, precision = "double", ...))
+}
+
+test_that("a GPU takes the steps of the CPU", {
+  skip_if_no_gpu()
+  for (d in c(1, 3, 20)) {
+    x <- matrix(example_points(1500, max(d, 2))[, seq_len(d)], 1500)
+    w <- seq(0, 2, length.out = 1500)
+    for (steps in 2:3) {
+      fits <- on_both(x, bandwidth = 0.8, weights = w, steps = steps)
+      expect_equal(unname(fits$there$debiased[, ]), unname(fits$here$debiased[, ]), tolerance = 1e-10)
+      at <- x[1:50, , drop = FALSE]
+      expect_equal(predict(fits$there, at), predict(fits$here, at), tolerance = 1e-9)
+    }
+    given <- on_both(x, bandwidth = 0.8, score = -x / 3)
+    expect_equal(logLik(given$there), logLik(given$here), tolerance = 1e-10)
+  }
+})
+
+test_that("a GPU has the same scores of fits, and of order 6 in any precision", {
+  skip_if_no_gpu()
+  x <- example_points(1200, 3)
+  y <- example_points(200, 3, seed = 2)
+  factors <- sample(c(0.7, 1, 1.6), 1200, replace = TRUE)
+  for (estimator in c("kde", "adaptive", "laplace", "laplace6")) {
+    fits <- if (estimator == "adaptive") {
+      on_both(x, "kde", bandwidth = 0.7, adaptive = factors)
+    } else {
+      on_both(x, estimator, bandwidth = 0.7)
+    }
+    expect_equal(predict(fits$there, y), predict(fits$here, y), tolerance = 1e-10, info = estimator)
+    # divided by an estimate that may be near 0
+    clear <- abs(predict(fits$here, y)) > 1e-4
+    score <- \(fit) predict(fit, y[clear, ], type = "score")
+    expect_equal(score(fits$there), score(fits$here), tolerance = 1e-7, info = estimator)
+    if (estimator == "laplace6") next
+    found <- lapply(fits, \(fit) compare(fit, fit, score = "quadratic")$scores)
+    expect_equal(found$there, found$here, tolerance = 1e-9, info = estimator)
+  }
+  clipped <- on_both(x, "laplace6", bandwidth = 0.7, nonnegative = TRUE)
+  expect_equal(clipped$there$nonnegative$value, clipped$here$nonnegative$value, tolerance = 1e-6)
+  for (precision in c("single", "fast")) {
+    there <- flash_kde(x, "laplace6", bandwidth = 0.7, backend = "cuda", precision = precision)
+    exact <- flash_kde(x, "laplace6", bandwidth = 0.7)
+    error <- predict(there, y) - predict(exact, y)
+    expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 1e-4, fast = 1e-2)[[precision]])
+  }
+})
