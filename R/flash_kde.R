@@ -267,6 +267,7 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
 # `call`: the matched call, `frame`: where the user wrote it.
 fit_formula <- function(call, frame, formula, data, options, na.action) {
   check_formula(formula, data)
+  if (length(formula) == 3) return(fit_conditional(call, frame, data, options, na.action))
   run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)

@@ -1,11 +1,4 @@
-# The estimate of one or two of the variables, for plots and for highest-density levels.
-#
-# Integrating any of the three estimates over the other coordinates leaves an estimate of the same
-# kind, from the same (for SD-KDE: debiased) points, with the matching block of H:
-# - kde, sdkde: a Gaussian marginalises to a Gaussian;
-# - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
-#   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
-#   of the corrected kernel is the corrected kernel of the lower dimension.
+# The estimate of some of the variables, for plots and for highest-density levels.
 
 # Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
 PANEL_NODES <- c(3e3, 4e4)
@@ -22,17 +15,17 @@ FIGURE_TOL <- 1e-6
 
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
 # `to_tol`: whether a large figure may go by the fast engine.
-marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
-  if (length(dims) < object$d) check_density(object)
-  h <- object$bandwidth[dims, dims, drop = FALSE]
+figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
+  if (length(dims) < object$d) object <- marginal_of(object, dims)
+  h <- object$bandwidth
   lower <- lower_factor(h, "bandwidth")
-  k <- length(dims)
+  k <- object$d
   # Points without weight are no part of the estimate: neither need they be finite after
   # debiasing, nor may they claim room on a grid.
   used <- used_rows(object)
   out <- list(
-    x = unname(shown_points(object)[used, dims, drop = FALSE]),
-    data = object$x[used, dims, drop = FALSE],
+    x = unname(shown_points(object)[used, , drop = FALSE]),
+    data = object$x[used, , drop = FALSE],
     weights = object$weights[used],
     factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
     balloon = is_balloon(object),
@@ -62,7 +55,7 @@ figure_control <- function(object) {
   run_control(asked)
 }
 
-# Signed density of a marginal() at the rows of `at`.
+# Signed density of a figure_marginal() at the rows of `at`.
 marginal_density <- function(marginal, at) signed_density(log_marginal(marginal, at))
 
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
