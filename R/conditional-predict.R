@@ -76,6 +76,7 @@ is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)
 
 # log p(y | x) at the rows of `at`, y and x; NULL: the training points, which `loo` leaves out.
 log_conditional <- function(object, at, run, loo = FALSE) {
+  if (!is.null(at) && nrow(at) == 0) return(numeric())
   if (loo) check_conditional_loo(object)
   side <- given_side(object)
   x <- at[, given_dims(object), drop = FALSE]
@@ -102,6 +103,7 @@ check_conditional_loo <- function(object) {
 
 # list(mean, variance) of y at the rows of x, vectors for one y.
 conditional_moments <- function(object, x, run) {
+  if (nrow(x) == 0) return(list(mean = numeric(), variance = numeric()))
   joint <- object$joint
   side <- given_side(object)
   split <- split_bandwidth(joint$bandwidth, given_dims(object))

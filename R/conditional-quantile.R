@@ -71,6 +71,7 @@ CHUNK_WEIGHTS <- 2e6
 # `visit(there, row)` for the fit p(. | x) at each row of x. Points that cannot matter to a probability `tail` in double
 # precision are left away.
 visit_conditionals <- function(object, x, visit, tail = 1e-3) {
+  if (nrow(x) == 0) return(invisible())
   joint <- object$joint
   # sums at one x are short work for one thread
   joint[names(CONTROL_DEFAULTS)] <- replace(fit_asked(joint), c("threads", "backend"), list(1L, "cpu"))
