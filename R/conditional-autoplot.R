@@ -1,13 +1,15 @@
 #' @rdname plot.flash_conditional
 #' @exportS3Method ggplot2::autoplot
-autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n_grid = 151, points = TRUE, col = NULL, ...) {
+autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n_grid = 151, points = TRUE, col = NULL,
+                                       ...) {
   check_dots_empty(...)
   colours <- check_conditional_figure(object, prob, n_grid, col)$colours
   if (length(object$given) > 1) return(autoplot_curves(object, conditional_curves(object, prob, n_grid), colours))
   image <- conditional_image(object, prob, n_grid)
   top <- shade_limit(image$z)
   shades <- data.frame(
-    x = rep(image$x, length(image$y)), y = rep(image$y, each = length(image$x)), density = as.vector(pmin(image$z, top))
+    x = rep(image$x, length(image$y)), y = rep(image$y, each = length(image$x)),
+    density = as.vector(pmin(image$z, top))
   )
   quantiles <- image$quantiles
   lines <- data.frame(
@@ -30,7 +32,8 @@ autoplot_curves <- function(object, curves, colours) {
   frame <- do.call(rbind, lapply(names(curves), \(name) {
     curve <- curves[[name]]
     data.frame(
-      y = rep(curve$y, length(curve$at)), density = as.vector(curve$density), variable = factor(name, names(curves)),
+      y = rep(curve$y, length(curve$at)), density = as.vector(curve$density),
+      variable = factor(name, names(curves)),
       quantile = factor(rep(names(curve$at), each = length(curve$y)), names(curve$at))
     )
   }))

@@ -1,39 +1,41 @@
 #' Conditional density estimates, p(y | x)
 #'
-#' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side, \eqn{p(y | x) =
-#' p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`, `np::npcdist()` and
-#' `np::npqreg()` compute for continuous variables, and `hdrcde::cde()`. All sums are exact, or to the tolerance `tol`.
+#' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side,
+#' \eqn{p(y | x) = p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`,
+#' `np::npcdist()` and `np::npqreg()` compute for continuous variables, and `hdrcde::cde()`. All sums are exact, or
+#' to the tolerance `tol`.
 #'
-#' @details
-#' The left side is one numeric variable or several, as `cbind(y1, y2)`; the right side a sum of numeric variables.
-#' Factors are refused.
+#' @details The left side is one numeric variable or several, as `cbind(y1, y2)`; the right side a sum of numeric
+#' variables. Factors are refused.
 #'
 #' **Bandwidths** are chosen for the conditional density, one for each column: those of the largest leave-one-out
-#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004; the
-#' `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses alone).
-#' A variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` says. `rows` and
-#' `seconds` limit the search, as in [bw_auto()]; what few rows found is carried to all by the rate
-#' \eqn{n^{-1 / (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in [flash_kde()]:
-#' of the columns of y, then x, or by their names; the name of another selector than `"auto"` and `"lcv"` chooses for the
-#' joint density.
+#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004;
+#' the `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses
+#' alone). A variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` says.
+#' `rows` and `seconds` limit the search, as in [bw_auto()]; what few rows found is carried to all by the rate
+#' \eqn{n^{-1 / (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in
+#' [flash_kde()]: of the columns of y, then x, or by their names; the name of another selector than `"auto"` and
+#' `"lcv"` chooses for the joint density.
 #'
-#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of the
-#' bandwidths is the one that predicts fifths of the rows best. The Laplace-corrected estimate may be negative, also as p(x):
-#' an error of class `flashkernel_error_unsupported`. `adaptive` is `FALSE` by default; factors, of whatever origin, are those
-#' of the joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon estimates are refused.
+#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of
+#' the bandwidths is the one that predicts fifths of the rows best. The Laplace-corrected estimate may be negative,
+#' also as p(x): an error of class `flashkernel_error_unsupported`. `adaptive` is `FALSE` by default; factors, of
+#' whatever origin, are those of the joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon
+#' estimates are refused.
 #'
-#' **Far from the data** nothing underflows: p(y | x) goes by logarithms, and where all kernels vanish those nearest to x
-#' decide.
+#' **Far from the data** nothing underflows: p(y | x) goes by logarithms, and where all kernels vanish those
+#' nearest to x decide.
 #'
-#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels, as fast
-#' as those of [predict.flash_kde()]. Distribution functions, quantiles and draws take a pass over the points for each
-#' different row of x, in R: about 2 ms a row for 10,000 points.
+#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels,
+#' as fast as those of [predict.flash_kde()]. Distribution functions take that, too, at some 20 nanoseconds a pair
+#' on the CPU; quantiles and draws a pass over the points for each row of x, in R: about 3 and 0.5 ms a row for
+#' 10,000 points.
 #'
 #' @param object,x A fit from `flash_kde()` with a two-sided formula.
-#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of the
-#'   left one. Missing: the training points. Rows with missing values give `NA`.
-#' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one y;
-#'   `"mean"` and `"variance"` of y given x.
+#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of
+#'   the left one. Missing: the training points. Rows with missing values give `NA`.
+#' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one
+#'   y; `"mean"` and `"variance"` of y given x.
 #' @param loo Leave every training point out of its own density? Only without `newdata`, and not for an SD-KDE.
 #' @param q,probs Points in the unit of y; probabilities.
 #' @param nsim,seed As in [stats::simulate()].
@@ -42,21 +44,20 @@
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #'
-#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the fit of y
-#'   and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and `search`: how
-#'   many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are so `wide` that they
-#'   drop out.
+#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the
+#'   fit of y and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and
+#'   `search`: how many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are
+#'   so `wide` that they drop out.
 #'
-#'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices.
-#'   `quantile()`: an m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `cdf()`: m x `length(q)`.
-#'   `simulate()`: a data frame of m rows with `nsim` columns for each y, and the attribute `"seed"`.
-#'   `conditional()`: p(. | x) as a fit of [flash_kde()] for all its methods.
-#'   `marginal()`: the `flash_kde` fit of some of y and x together.
-#'   `fitted()`: the means at the training points; `residuals()`: y less these.
-#'   `logLik()`: the sum of leave-one-out conditional log densities, with weights as in [logLik.flash_kde()].
-#'   `coef()`: the kernels' standard deviations.
-#' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional probability
-#'   densities. *Journal of the American Statistical Association* 99, 1015-1026.
+#'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices. `quantile()`: an
+#'   m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `cdf()`: m x `length(q)`. `simulate()`: a data
+#'   frame of m rows with `nsim` columns for each y, and the attribute `"seed"`. `conditional()`: p(. | x) as a fit
+#'   of [flash_kde()] for all its methods. `marginal()`: the `flash_kde` fit of some of y and x together.
+#'   `fitted()`: the means at the training points; `residuals()`: y less these. `logLik()`: the sum of
+#'   leave-one-out conditional log densities, with weights as in [logLik.flash_kde()]. `coef()`: the kernels'
+#'   standard deviations.
+#' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional
+#'   probability densities. *Journal of the American Statistical Association* 99, 1015-1026.
 #'
 #'   Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996) Estimating and visualizing conditional densities.
 #'   *Journal of Computational and Graphical Statistics* 5, 315-336.

@@ -1,38 +1,39 @@
-# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it is
-# along the others, about a point that moves with the given ones where H correlates them.
+# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
+# is along the others, about a point that moves with the given ones where H correlates them.
 
 #' Conditional density of some of the variables, given the others
 #'
-#' The estimate of the other variables where some have given values, \eqn{p(y | x) = p(y, x) / p(x)}, as a fit of its
-#' own, which all methods of [flash_kde()] serve. For a curve over many values of x and for bandwidths that are chosen
-#' for it, see [flash_conditional] (`flash_kde(y ~ x)`).
+#' The estimate of the other variables where some have given values, \eqn{p(y | x) = p(y, x) / p(x)}, as a fit of
+#' its own, which all methods of [flash_kde()] serve. For a curve over many values of x and for bandwidths that are
+#' chosen for it, see [flash_conditional] (`flash_kde(y ~ x)`).
 #'
-#' @details
-#' With the blocks \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} of the bandwidth matrix, the conditional
-#' density of a mixture of Gaussian kernels is the mixture with the weights \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x -
-#' x_i)}, the centres \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and the variance
-#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the points are
-#' the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
+#' @details With the blocks \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} of the bandwidth matrix, the
+#' conditional density of a mixture of Gaussian kernels is the mixture with the weights
+#' \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, the centres
+#' \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and the variance
+#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
+#' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
 #'
-#' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it likes;
-#' points whose weight is below 1e-308 of the largest are no part of the result.
+#' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
+#' likes; points whose weight is below 1e-308 of the largest are no part of the result.
 #'
-#' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of corrected and
-#' plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
+#' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
+#' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
 #' `flashkernel_error_unsupported`.
 #'
 #' Cost: O(n d).
 #'
-#' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided formula.
-#' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of the
-#'   fit. Of a fit by a two-sided formula all variables on its right side, as `newdata` has them.
+#' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
+#'   formula.
+#' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of
+#'   the fit. Of a fit by a two-sided formula all variables on its right side, as `newdata` has them.
 #' @param ... Not used; anything here is an error.
-#' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the points
-#'   that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how many
-#'   dimensions, and no point can be left out of them ([marginal()] tells why).
+#' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
+#'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
+#'   many dimensions, and no point can be left out of them ([marginal()] tells why).
 #' @inheritSection flash_kde Errors
-#' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate Analysis
-#'   II*, 25-31.
+#' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
+#'   Analysis II*, 25-31.
 #' @seealso [marginal()], [flash_conditional].
 #' @examples
 #' fit <- flash_kde(faithful, "kde")
@@ -90,8 +91,8 @@ conditional_of <- function(object, dims, values) {
   weigh_points(moved, log_w)
 }
 
-# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number that all
-# kernels share.
+# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
+# that all kernels share.
 given_log_weights <- function(side, values) {
   points <- fit_points(side)
   L <- fit_factor(side)
@@ -105,8 +106,8 @@ given_log_weights <- function(side, values) {
   if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2
 }
 
-# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the variance
-# that is left to them.
+# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
+# variance that is left to them.
 split_bandwidth <- function(H, dims) {
   rest <- setdiff(seq_len(nrow(H)), dims)
   # H = L L' with the given variables first

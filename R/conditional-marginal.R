@@ -1,6 +1,7 @@
 # Some of the variables of an estimate, the others integrated out.
 #
-# That leaves an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the matching block of H:
+# That leaves an estimate of the same kind, from the same (for SD-KDE: debiased) points, with the matching block of
+# H:
 # - kde, sdkde: a Gaussian marginalises to a Gaussian;
 # - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
 #   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
@@ -12,15 +13,15 @@
 #' [flash_kde()] serve: [predict()][predict.flash_kde], [`plot()`][plot.flash_kde], [cdf()],
 #' [`quantile()`][quantile.flash_kde], [`simulate()`][simulate.flash_kde] and the others.
 #'
-#' @details
-#' Integrating a Gaussian kernel over some coordinates leaves a Gaussian kernel with the matching block of the bandwidth
-#' matrix, and a Laplace-corrected kernel leaves a Laplace-corrected one of fewer dimensions. So the marginal has the same
-#' points, weights and adaptive factors.
+#' @details Integrating a Gaussian kernel over some coordinates leaves a Gaussian kernel with the matching block of
+#' the bandwidth matrix, and a Laplace-corrected kernel leaves a Laplace-corrected one of fewer dimensions. So the
+#' marginal has the same points, weights and adaptive factors.
 #'
-#' The marginal of an SD-KDE stands on points that were debiased **in all variables**: it is the exact integral of the
-#' estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages
-#' ([`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are an error of class `flashkernel_error_unsupported`). With
-#' `debias = TRUE` the observed points of these variables are debiased anew, with the same block of the bandwidths.
+#' The marginal of an SD-KDE stands on points that were debiased **in all variables**: it is the exact integral of
+#' the estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages
+#' ([`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are an error of class
+#' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
+#' with the same block of the bandwidths.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
 #'

@@ -1,12 +1,13 @@
 #' Plot a conditional density
 #'
-#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. Several: for each
-#' variable a panel with the density of y at three of its quantiles, the others being at their medians. Several y have no
-#' figure here: `plot(conditional(fit, given))` draws them at one x.
+#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. Several: for
+#' each variable a panel with the density of y at three of its quantiles, the others being at their medians.
+#' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
 #'
-#' The grid of x spans the middle 99% of the data, that of y the data plus three kernel standard deviations. In each column of the image,
-#' p(. | x) integrates to 1. It is summed as the figures of [plot.flash_kde()] are, exactly up to 1e8 kernel pairs. Quantiles
-#' are those of [quantile.flash_conditional()][flash_conditional], at 61 values of x.
+#' The grid of x spans the middle 99% of the data, that of y the data plus three kernel standard deviations. In
+#' each column of the image, p(. | x) integrates to 1. It is summed as the figures of [plot.flash_kde()] are,
+#' exactly up to 1e8 kernel pairs. Quantiles are those of [quantile.flash_conditional()][flash_conditional], at 61
+#' values of x.
 #'
 #' @param x,object A fit from [flash_kde()] with a two-sided formula.
 #' @param prob Probabilities of the quantile lines (one x), or at which quantiles of each x the density is drawn
@@ -17,9 +18,9 @@
 #' @param main,xlab,ylab,xlim,ylim As in [graphics::plot.default()]; `xlab`, `xlim` and `ylim` for one x.
 #' @param ... Graphical parameters, as `las`, `cex.axis`, `bty`; for `autoplot()` nothing.
 #' @returns `plot()`: what was drawn, invisibly. One x: a list of `x`, `y`, the matrix `z` of p(y | x) and
-#'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each variable a
-#'   list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable. `autoplot()`: a ggplot
-#'   object.
+#'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each
+#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable.
+#'   `autoplot()`: a ggplot object.
 #' @examples
 #' plot(flash_kde(waiting ~ eruptions, faithful))
 #' plot(flash_kde(Petal.Width ~ Petal.Length + Sepal.Width, iris))
@@ -32,11 +33,14 @@ plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n_grid = 151, poi
   if (is.null(main)) main <- paste0("Density of ", x$response, " given ", paste(x$given, collapse = ", "))
   if (length(x$given) > 1) {
     check_unused(list(xlim = xlim, ylim = ylim, xlab = xlab))
-    return(invisible(draw_conditional_curves(conditional_curves(x, prob, n_grid), x, shown$colours, main, ylab, ...)))
+    curves <- conditional_curves(x, prob, n_grid)
+    return(invisible(draw_conditional_curves(curves, x, shown$colours, main, ylab, ...)))
   }
   image <- conditional_image(x, prob, n_grid, xlim, ylim)
   rows <- thinned_rows(x$joint, most_shown(points, "points", 1000L))
-  labels <- list(main = main, xlab = if (is.null(xlab)) x$given else xlab, ylab = if (is.null(ylab)) x$response else ylab)
+  if (is.null(xlab)) xlab <- x$given
+  if (is.null(ylab)) ylab <- x$response
+  labels <- list(main = main, xlab = xlab, ylab = ylab)
   draw_conditional_image(image, x, rows, shown$colours, labels, ...)
   invisible(image)
 }
@@ -54,7 +58,8 @@ check_conditional_figure <- function(object, prob, n_grid, col, xlim = NULL, yli
   check_limits(ylim, "ylim")
   check_colours(col, "col")
   shades <- if (is.null(col)) c("white", grDevices::hcl.colors(9, "Blues 3", rev = TRUE)[-1]) else col
-  curves <- if (is.null(col)) grDevices::hcl.colors(length(prob) + 1, "viridis", rev = TRUE)[-1] else rep_len(col, length(prob))
+  k <- length(prob)
+  curves <- if (is.null(col)) grDevices::hcl.colors(k + 1, "viridis", rev = TRUE)[-1] else rep_len(col, k)
   list(colours = if (length(object$given) > 1) curves else grDevices::colorRampPalette(shades)(64))
 }
 
@@ -74,7 +79,9 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
   log_x <- log_marginal(figure_marginal(joint, 2, to_tol = TRUE), cbind(x))$log_abs
   few <- seq(min(xlim), max(xlim), length.out = 61)
   lines <- matrix(0, length(few), length(prob), dimnames = list(NULL, percent_label(prob)))
-  visit_conditionals(object, cbind(few), \(there, row) lines[row, ] <<- invert_cdf(there, prob), min(prob, 1 - prob))
+  visit_conditionals(
+    object, cbind(few), \(there, row) lines[row, ] <<- invert_cdf(there, prob), min(prob, 1 - prob)
+  )
   list(x = x, y = y, z = exp(matrix(log_p, length(x)) - log_x), quantiles = list(x = few, y = lines))
 }
 
@@ -94,9 +101,11 @@ draw_conditional_image <- function(image, object, rows, colours, labels, axes = 
   raster <- t(matrix(shades, length(image$x)))[rev(seq_along(image$y)), ]
   graphics::rasterImage(raster, min(image$x), min(image$y), max(image$x), max(image$y))
   at <- object$joint$x[rows, , drop = FALSE]
-  graphics::points(at[, 2], at[, 1], pch = 16, cex = 0.7 * crowd_size(length(rows)), col = grDevices::rgb(0, 0, 0, 0.35))
+  ink <- grDevices::rgb(0, 0, 0, 0.35)
+  graphics::points(at[, 2], at[, 1], pch = 16, cex = 0.7 * crowd_size(length(rows)), col = ink)
   quantiles <- image$quantiles
-  graphics::matlines(quantiles$x, quantiles$y, lty = quantile_types(colnames(quantiles$y)), lwd = 1.6, col = QUANTILE_COLOUR)
+  types <- quantile_types(colnames(quantiles$y))
+  graphics::matlines(quantiles$x, quantiles$y, lty = types, lwd = 1.6, col = QUANTILE_COLOUR)
   label_lines(quantiles)
   if (axes) draw_axes(...)
   if (frame.plot) draw_frame(...)
@@ -117,7 +126,8 @@ label_lines <- function(quantiles, cex = 0.8) {
   if (gaps[best] < 1.5 * graphics::strheight("0", cex = cex)) return(invisible())
   for (k in seq_along(labels)) {
     at <- c(
-      graphics::grconvertX(quantiles$x[best], "user", "inches"), graphics::grconvertY(quantiles$y[best, k], "user", "inches")
+      graphics::grconvertX(quantiles$x[best], "user", "inches"),
+      graphics::grconvertY(quantiles$y[best, k], "user", "inches")
     )
     draw_halo_text(at, labels[k], QUANTILE_COLOUR, cex)
   }
@@ -169,8 +179,8 @@ draw_conditional_curves <- function(curves, object, colours, main, ylab, ...) {
     draw_axes(...)
     draw_frame(...)
     graphics::legend(
-      "topright", legend = paste(name, "=", vapply(curve$at, format, "", digits = 3)), col = colours, lwd = 2, bty = "n",
-      cex = 0.9
+      "topright", legend = paste(name, "=", vapply(curve$at, format, "", digits = 3)), col = colours, lwd = 2,
+      bty = "n", cex = 0.9
     )
   }
   graphics::mtext(main, side = 3, outer = TRUE, line = 1, font = 2)

@@ -1,5 +1,5 @@
-# Values of p(y | x), and its moments, by sums of kernels over all points; where x is so far out that these are small, by
-# the weights of the points there.
+# Values of p(y | x), and its moments, by sums of kernels over all points; where x is so far out that these are
+# small, by the weights of the points there.
 
 #' @rdname flash_conditional
 #' @export
@@ -12,17 +12,19 @@ predict.flash_conditional <- function(object, newdata, type = c("density", "log_
   run <- start_run(settle_control(control, defaults = fit_asked(object$joint)), "Predicting")
   if (loo) {
     if (!is.null(newdata)) stop_argument("loo", "must be FALSE with `newdata`: only training points can be left out")
-    if (!type %in% c("density", "log_density")) stop_argument("loo", "must be FALSE for type = \"", type, "\": found TRUE")
+    if (!type %in% c("density", "log_density")) {
+      stop_argument("loo", "must be FALSE for type = \"", type, "\": found TRUE")
+    }
     log_p <- log_conditional(object, NULL, run, loo = TRUE)
     return(stats::napredict(object$na.action, if (type == "density") exp(log_p) else log_p))
   }
   of_x <- type %in% c("mean", "variance")
   at <- conditional_points(object, newdata, of_x, na.action)
   result <- switch(type,
-    cdf = conditional_cdf(object, at$points),
+    cdf = conditional_cdf(object, at$points[, 1], at$points[, given_dims(object), drop = FALSE], run),
     mean = conditional_moments(object, at$points, run)$mean,
     variance = conditional_moments(object, at$points, run)$variance,
-    log_conditional(object, at$points, run)
+    log_conditional(object, if (!is.null(newdata)) at$points, run)
   )
   at$restore(if (type == "density") exp(result) else result)
 }
@@ -68,7 +70,8 @@ given_side <- function(object) marginal_of(object$joint, given_dims(object))
 # p(. | x) for x, a matrix of one row.
 conditional_there <- function(object, x) conditional_of(object$joint, given_dims(object), x)
 
-# Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their difference.
+# Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their
+# difference.
 FAR_GIVEN <- -100
 
 # Which rows have an x far from all points, by the log of p(x) there.
@@ -82,7 +85,7 @@ log_conditional <- function(object, at, run, loo = FALSE) {
   x <- at[, given_dims(object), drop = FALSE]
   log_x <- log_estimate(side, x, loo, run)$log_abs
   log_p <- log_estimate(object$joint, at, loo, run)$log_abs - log_x
-  for (row in if (!loo) is_far(side, log_x)) {
+  for (row in if (!is.null(at)) is_far(side, log_x)) {
     y <- at[row, seq_along(object$response), drop = FALSE]
     log_p[row] <- log_estimate(conditional_there(object, x[row, , drop = FALSE]), y, FALSE, run)$log_abs
   }
@@ -134,8 +137,8 @@ conditional_moments <- function(object, x, run) {
   if (length(object$response) == 1) lapply(found, as.vector) else found
 }
 
-# average(values): the mean of a non-negative number of each point, weighted as the kernels of `side` are at the rows of x;
-# far: where these are too far away for it.
+# average(values): the mean of a non-negative number of each point, weighted as the kernels of `side` are at the
+# rows of x; far: where these are too far away for it.
 averages_at <- function(side, x, run) {
   sources <- fit_sources(side)
   at <- from_centre(side, x)

@@ -1,12 +1,12 @@
 # The bandwidths of a conditional density: those of the largest leave-one-out conditional likelihood, the mean of
-# log p_-i(y_i, x_i) - log p_-i(x_i), one for each column (Hall, Racine and Li 2004). A variable that tells nothing about
-# y gets a bandwidth so large that it drops out of p(y | x).
+# log p_-i(y_i, x_i) - log p_-i(x_i), one for each column (Hall, Racine and Li 2004). A variable that tells nothing
+# about y gets a bandwidth so large that it drops out of p(y | x).
 
 # A kernel this many spreads wide hardly tells the points of its column apart.
 WIDE <- 4
 
-# list(bandwidth, search): the kernels' sds, and what was done. `data`: list(points, weights); `response`: the columns of
-# y; `options`: of search_options().
+# list(bandwidth, search): the kernels' sds, and what was done. `data`: list(points, weights); `response`: the
+# columns of y; `options`: of search_options().
 conditional_bandwidth <- function(data, response, estimator, options, run, arg) {
   name_stage(run, "Selecting the bandwidth")
   clean <- clean_points(data$points, data$weights, arg)
@@ -30,8 +30,8 @@ conditional_bandwidth <- function(data, response, estimator, options, run, arg) 
   list(bandwidth = sqrt(variances), search = search)
 }
 
-# By what a nominal core takes, as plan_rows(): a step of the search is as a pass over pairs of all columns and two of
-# those of x, of which about eighty are made.
+# By what a nominal core takes, as plan_rows(): a step of the search is as a pass over pairs of all columns and two
+# of those of x, of which about eighty are made.
 plan_conditional <- function(data, options, run) {
   n <- nrow(data$x)
   affordable <- floor(sqrt(0.4 * options$seconds / (160 * pair_seconds(n, data$d, on_cpu(run)))))
@@ -45,8 +45,8 @@ conditional_rate <- function(estimator, L, response) {
   bandwidth_rate(estimator, length(response) + sum(sds[-response] <= WIDE))
 }
 
-# From the rule of the joint density, and from there with a smooth x: the likelihood may have a valley at either. On many
-# rows from what few have found.
+# From the rule of the joint density, and from there with a smooth x: the likelihood may have a valley at either.
+# On many rows from what few have found.
 search_conditional <- function(batch, response, run, tally) {
   few <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS)) else batch
   criterion <- conditional_criterion(few, response, run, tally)
@@ -66,8 +66,8 @@ conditional_floor <- function(data, response) {
   log_rescue_share(length(y)) + cauchy_log_density(data$x[, response, drop = FALSE], data$centre[y], data$scale[y])
 }
 
-# For minimise_factor(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) + floor),
-# each row left out.
+# For minimise_factor(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) +
+# floor), each row left out.
 conditional_criterion <- function(data, response, run, tally) {
   data <- judged(data)
   x <- data$x[, -response, drop = FALSE]

@@ -181,7 +181,8 @@ test_that("far from the origin, and far from the points, nothing is lost", {
     at <- case$x[1:5, c(1, 3)]
     # the points themselves move by fractions of a bandwidth, which the offset rounds to 2^-12, but not of an SD-KDE
     bound <- if (estimator == "kde") 1e-3 else 1e-9
-    expect_within(predict(there, at + offset, type = "log_density"), predict(here, at, type = "log_density"), bound, estimator)
+    want <- predict(here, at, type = "log_density")
+    expect_within(predict(there, at + offset, type = "log_density"), want, bound, estimator)
   }
   # the point that is nearest decides: c moves with b as H says
   fit <- flash_kde(case$x, "kde", bandwidth = diag(0.25, 3))
@@ -210,7 +211,9 @@ test_that("p(y | x) by formula is the ratio of two sums", {
     fit <- flash_kde(y ~ a + b, data, bandwidth = sds, weights = weights)
     weight <- ref_weights(x, weights)
     at <- data.frame(y = c(0, 1, -2), a = c(0, 1, -2), b = c(0.5, 0.1, 3))
-    want <- vapply(1:3, \(j) ref_log_conditional(x, at$y[j], c(at$a[j], at$b[j]), diag(sds^2), w = weight, dims = 2:3), 0)
+    want <- vapply(1:3, \(j) {
+      ref_log_conditional(x, at$y[j], c(at$a[j], at$b[j]), diag(sds^2), w = weight, dims = 2:3)
+    }, 0)
     expect_within(predict(fit, at, type = "log_density"), want, 1e-12)
     expect_within(predict(fit, at), exp(want), 1e-12)
     expect_within(predict(fit, as.matrix(at)), exp(want), 1e-12)
@@ -299,6 +302,20 @@ test_that("rows far from all points have the density of the nearest", {
   expect_equal(unname(quantile(fit, far, 0.9)[, 1]), rep(stats::qnorm(0.9, last, 0.3), 2))
   draws <- unlist(simulate(fit, 500, seed = 1, newdata = far))
   expect_gt(stats::ks.test(draws, "pnorm", last, 0.3)$p.value, 0.01)
+})
+
+test_that("distribution functions have the same bits for any number of threads, and keep their lower tails", {
+  data <- regression_case(2000)
+  fit <- flash_kde(y ~ a + b, data, bandwidth = c(0.2, 0.3, 0.4))
+  by <- \(threads) predict(fit, data, type = "cdf", control = flash_control(threads = threads))
+  expect_identical(by(1), by(2))
+  expect_true(all(diff(t(cdf(fit, seq(-3, 3, 0.5), data[1:20, ]))) > 0))
+  expect_identical(unname(cdf(fit, c(-Inf, Inf), data[1, ])), cbind(0, 1))
+  x <- as.matrix(data[c("y", "a", "b")])
+  k <- ref_given_weights(x, c(0.5, 0.5), c(0.2, 0.3, 0.4))
+  want <- sum(k * stats::pnorm((-3.5 - data$y) / 0.2))
+  expect_lt(want, 1e-12)
+  expect_equal(cdf(fit, -3.5, data.frame(a = 0.5, b = 0.5))[1], want, tolerance = 1e-9)
 })
 
 test_that("draws follow the conditional distribution, by R's generator", {
@@ -399,7 +416,8 @@ test_that("the fit has the methods of a model", {
   saveRDS(fit, file)
   expect_identical(predict(readRDS(file)), predict(fit))
   expect_identical(update(fit, . ~ . - a)$given, "log(b)")
-  expect_identical(predict(flash_kde(y ~ a, data, bandwidth = 1, threads = 1)), predict(flash_kde(y ~ a, data, bandwidth = 1)))
+  one <- \(...) predict(flash_kde(y ~ a, data, bandwidth = 1, ...))
+  expect_identical(one(threads = 1), one())
   expect_length(predict(fit, data[NA_integer_, ], na.action = na.omit), 0)
   expect_identical(formula(fit), y ~ a + log(b), ignore_attr = TRUE)
 })
