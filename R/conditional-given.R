@@ -83,12 +83,12 @@ check_given <- function(given, object) {
   list(dims = dims, values = matrix(as.double(values), 1))
 }
 
-# The fit of the other variables where `dims` have `values`, a matrix of one row.
-conditional_of <- function(object, dims, values) {
+# The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
+conditional_of <- function(object, dims, values, arg = "given") {
   side <- marginal_of(object, dims)
   log_w <- given_log_weights(side, values)[, 1]
   moved <- move_with(object, side, dims, values)
-  weigh_points(moved, log_w)
+  weigh_points(moved, log_w, arg)
 }
 
 # n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
@@ -137,9 +137,9 @@ move_with <- function(object, side, dims, values) {
 }
 
 # With these weights, the points left away whose share of the largest is below `least`.
-weigh_points <- function(object, log_w, least = .Machine$double.xmin) {
+weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
   top <- max(log_w)
-  if (top == -Inf) stop_argument("given", "is too far from the points for a double to hold the distance")
+  if (top == -Inf) stop_argument(arg, "is too far from the points for a double to hold the distance")
   kept <- which(log_w - top >= log(least))
   if (length(kept) < object$n) object <- take_points(object, kept)
   object$weights <- exp(log_w[kept] - top)

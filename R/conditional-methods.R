@@ -8,7 +8,7 @@ conditional.flash_conditional <- function(object, given, ...) {
   x <- conditional_points(object, row, of_x = TRUE)$points
   if (nrow(x) == 0) stop_argument("given", "must not be missing: found NA")
   run <- start_run(fit_asked(object$joint))
-  there <- conditional_there(object, x)
+  there <- conditional_there(object, x, "given")
   there[c("terms", "variables")] <- list(NULL, NULL)
   as_new_fit(there, match.call(), "conditional", run)
 }

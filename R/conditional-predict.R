@@ -68,7 +68,7 @@ given_dims <- function(object) length(object$response) + seq_along(object$given)
 given_side <- function(object) marginal_of(object$joint, given_dims(object))
 
 # p(. | x) for x, a matrix of one row.
-conditional_there <- function(object, x) conditional_of(object$joint, given_dims(object), x)
+conditional_there <- function(object, x, arg = "newdata") conditional_of(object$joint, given_dims(object), x, arg)
 
 # Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their
 # difference.

@@ -110,7 +110,7 @@ visit_conditionals <- function(object, x, visit, tail = 1e-3) {
     log_w <- given_log_weights(side, x[rows, , drop = FALSE])
     for (j in seq_along(rows)) {
       there <- if (moves) move_with(joint, side, dims, x[rows[j], ]) else still
-      visit(weigh_points(there, log_w[, j], least), rows[j])
+      visit(weigh_points(there, log_w[, j], "newdata", least), rows[j])
     }
   }
 }

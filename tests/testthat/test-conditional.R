@@ -416,6 +416,7 @@ test_that("the fit has the methods of a model", {
   saveRDS(fit, file)
   expect_identical(predict(readRDS(file)), predict(fit))
   expect_identical(update(fit, . ~ . - a)$given, "log(b)")
+  expect_identical(flash_kde(y ~ ., data, bandwidth = 1)$given, c("a", "b"))
   one <- \(...) predict(flash_kde(y ~ a, data, bandwidth = 1, ...))
   expect_identical(one(threads = 1), one())
   expect_length(predict(fit, data[NA_integer_, ], na.action = na.omit), 0)
@@ -441,6 +442,7 @@ test_that("what makes no sense is refused by name", {
   expect_argument_error(cdf(fit, NA_real_, data), "q")
   expect_argument_error(conditional(fit, c(b = 1)), "newdata")
   expect_argument_error(plot(fit, prob = c(0.9, 0.1)), "prob")
+  for (type in c("density", "mean")) expect_argument_error(predict(fit, data.frame(y = 1, a = 1e200), type), "newdata")
 })
 
 test_that("figures hold the density and its quantiles", {
