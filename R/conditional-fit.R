@@ -18,7 +18,7 @@
 #' `"lcv"` chooses for the joint density.
 #'
 #' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of
-#' the bandwidths is the one that predicts fifths of the rows best. The Laplace-corrected estimate may be negative,
+#' the bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities. The Laplace-corrected estimate may be negative,
 #' also as p(x): an error of class `flashkernel_error_unsupported`. `adaptive` is `FALSE` by default; factors, of
 #' whatever origin, are those of the joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon
 #' estimates are refused.

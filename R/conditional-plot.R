@@ -164,9 +164,20 @@ conditional_curves <- function(object, prob, n_grid) {
   stats::setNames(curves, object$given)
 }
 
+# In the upper right, of at most half of the panel's width and height.
+draw_curve_key <- function(labels, colours) {
+  key <- \(cex, plot) graphics::legend(
+    "topright", legend = labels, col = colours, lwd = 2, bty = "n", cex = cex, seg.len = 1, plot = plot
+  )
+  size <- key(0.9, FALSE)$rect
+  panel <- graphics::par("usr")
+  key(0.9 * min(1, (panel[2] - panel[1]) / (2 * size$w), (panel[4] - panel[3]) / (2 * size$h)), TRUE)
+}
+
 draw_conditional_curves <- function(curves, object, colours, main, ylab, ...) {
-  k <- length(curves)
-  old <- graphics::par(mfrow = grDevices::n2mfrow(k), mar = c(4, 4, 1, 1), oma = c(0, 0, 2.5, 0))
+  side <- grDevices::n2mfrow(length(curves))
+  room <- graphics::par("din")
+  old <- graphics::par(mfrow = if (room[1] > room[2]) rev(side) else side, mar = c(4, 4, 1, 1), oma = c(0, 0, 2.5, 0))
   on.exit(graphics::par(old))
   top <- max(vapply(curves, \(curve) max(curve$density), 0))
   for (name in names(curves)) {
@@ -178,10 +189,7 @@ draw_conditional_curves <- function(curves, object, colours, main, ylab, ...) {
     graphics::matlines(curve$y, curve$density, lty = 1, lwd = 2, col = colours)
     draw_axes(...)
     draw_frame(...)
-    graphics::legend(
-      "topright", legend = paste(name, "=", vapply(curve$at, format, "", digits = 3)), col = colours, lwd = 2,
-      bty = "n", cex = 0.9
-    )
+    draw_curve_key(paste(name, "=", vapply(curve$at, format, "", digits = 3)), colours)
   }
   graphics::mtext(main, side = 3, outer = TRUE, line = 1, font = 2)
   graphics::mtext(conditional_subtitle(object), side = 3, outer = TRUE, line = 0, cex = 0.75, col = "grey30")
