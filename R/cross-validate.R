@@ -121,7 +121,7 @@ scores_by_fold <- function(object, folds, score) {
 # The same fit to some of its points.
 refit <- function(object, rows, run) {
   options <- object$settings
-  if (is.null(options)) stop_argument("object", "must be a fit of this version of flashkernel: fit again")
+  if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
   if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
   if (is_number(options$score) || is.data.frame(options$score)) {
     options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]

@@ -139,11 +139,18 @@ leave_out <- function(weights) {
   rest
 }
 
-can_leave_out <- function(object) n_used(object) > 1 && n_steps(object) == 1
+# Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
+can_leave_out <- function(object) n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1
 
 check_loo <- function(object, arg = "loo") {
   check_no_steps(object, arg)
-  if (n_used(object) < 2) {
+  if (!is.null(object$debiased_in)) {
+    stop(new_error("unsupported", paste0(
+      "the points of this SD-KDE were debiased in ", object$debiased_in, " dimensions, so none can be left out in ",
+      object$d, ": leave them out of that fit, or see `debias` of marginal()"
+    ), user_call()))
+  }
+  if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
   }
 }

@@ -36,7 +36,7 @@
 #'   dimension, or a numeric vector for one dimension. All columns must be numeric. Or a `big.matrix`: see
 #'   Points larger than memory.
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions +
-#'   log(waiting)`.
+#'   log(waiting)`. A two-sided one, `y ~ x`, is for a conditional density: see [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
@@ -259,7 +259,8 @@
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
-#' @seealso [kernel_sum()] and [kernel_score()] for the sums themselves.
+#' @seealso [marginal()] and [conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
+#'   [kernel_sum()] and [kernel_score()] for the sums themselves.
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
@@ -319,6 +320,7 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
 # `call`: the matched call, `frame`: where the user wrote it.
 fit_formula <- function(call, frame, formula, data, options, na.action) {
   check_formula(formula, data)
+  if (length(formula) == 3) return(fit_conditional(call, frame, data, options, na.action))
   run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)

@@ -63,7 +63,7 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  level <- log_hdr_level(marginal(object), prob, n_samples, seed)
+  level <- log_hdr_level(figure_marginal(object), prob, n_samples, seed)
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }
@@ -76,7 +76,7 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-# Logarithms of the levels of a marginal(). Draws for a figure are shared by its panels.
+# Logarithms of the levels of a figure_marginal(). Draws for a figure are shared by its panels.
 log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
                           seed = 1) {
   # the regions of a balloon estimate hold so many of the points
@@ -127,7 +127,7 @@ TILE_SIDE <- 4
 TILE_NODES <- 12
 TILE_REACH <- 5
 
-# Levels of a one- or two-dimensional marginal() by numerical integration. `n_fine`: number of grid
+# Levels of a one- or two-dimensional figure_marginal() by numerical integration. `n_fine`: number of grid
 # values that are sorted; the error of the probability falls with it. One of many small panels needs
 # no better than a few 1e-3.
 level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_panels, 1e5)) {

@@ -1,11 +1,8 @@
-# One-sided formulas: which columns they make, at the fit and again in predict().
+# Formulas: which columns they make, at the fit and again in predict().
 
 # `call` is the matched call of the method, `frame` where the user called it.
 formula_data <- function(call, data, frame) {
-  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
-  # evaluated already
-  call$data <- data
-  made <- eval_model_frame(call, frame)
+  made <- formula_frame(call, data, frame)
   terms <- check_terms(attr(made, "terms"))
   list(
     points = frame_points(made, terms, "formula"),
@@ -13,6 +10,13 @@ formula_data <- function(call, data, frame) {
     terms = terms,
     variables = data_variables(terms, data)
   )
+}
+
+formula_frame <- function(call, data, frame) {
+  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
+  # evaluated already
+  call$data <- data
+  eval_model_frame(call, frame)
 }
 
 # The variables that newdata must have: those that came from `data`, and all that are longer than one
@@ -94,13 +98,7 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
 
 check_formula <- function(formula, data) {
   if (!inherits(formula, "formula")) {
-    stop_argument("formula", "must be a one-sided formula: found ", describe(formula))
-  }
-  if (length(formula) == 3) {
-    stop_argument(
-      "formula", "must be one-sided, as in ~ a + b: a density has no response, found `",
-      shorten(deparse1(formula[[2]])), "` on the left"
-    )
+    stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
   }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))

@@ -11,7 +11,7 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
     # to the frame, which R sets 4% outside of xlim
     range(xlim) + c(-0.04, 0.04) * diff(range(xlim))
   }
-  grid <- grid_1d(marginal(fit, to_tol = TRUE), n_grid, shown)
+  grid <- grid_1d(figure_marginal(fit, to_tol = TRUE), n_grid, shown)
   name <- variable_names(fit)
   if (!add) {
     if (is.null(xlim)) xlim <- range(grid$x)

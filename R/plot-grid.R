@@ -6,7 +6,7 @@ GRID_MARGIN <- 3
 # Positions, values, and their copies while contours are cut.
 BYTES_PER_NODE <- 64
 
-# Values of a one-variable marginal(), as list(x, y).
+# Values of a one-variable figure_marginal(), as list(x, y).
 grid_1d <- function(marginal, size, xlim = NULL) {
   check_memory(BYTES_PER_NODE * size, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
@@ -14,7 +14,7 @@ grid_1d <- function(marginal, size, xlim = NULL) {
   list(x = x, y = marginal_density(marginal, matrix(x)))
 }
 
-# Values of a two-variable marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
+# Values of a two-variable figure_marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
 grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
   check_memory(BYTES_PER_NODE * size^2, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)

@@ -54,13 +54,13 @@ pair_grids <- function(fit, prob, n_grid, dims) {
   k <- length(dims)
   n_pairs <- k * (k - 1) / 2
   marginals <- lapply(dims, function(dim) {
-    grid_1d(marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
+    grid_1d(figure_marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
   })
   names(marginals) <- names
   pairs <- utils::combn(k, 2)
   grids <- lapply(seq_len(ncol(pairs)), function(p) {
     pair <- dims[pairs[, p]]
-    grid_2d(marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
+    grid_2d(figure_marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
   })
   names(grids) <- paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")
   list(marginals = marginals, pairs = grids)

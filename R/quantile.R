@@ -140,7 +140,39 @@ smaller_tails <- function(object, probs, control) {
   list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess)
 }
 
-# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them. Where F
+# Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first two
+# nodes of a table.
+look_up_quantiles <- function(object, tails, upper_half, h) {
+  nodes <- table_nodes(object, h)
+  last <- length(nodes)
+  below_nodes <- c(0, tails$below_at(nodes[-c(1, last)]), 1)
+  above_nodes <- if (any(upper_half)) c(1, tails$above_at(nodes[-c(1, last)]), 0)
+  right <- findInterval(tails$probs, cummax(below_nodes), left.open = TRUE) + 1
+  right[upper_half] <- last + 1 - findInterval(tails$probs[upper_half], rev(cummin(above_nodes)))
+  table_at <- function(node) ifelse(upper_half, above_nodes[node], below_nodes[node])
+  list(lower = nodes[right - 1], upper = nodes[right], below = table_at(right - 1), above = table_at(right))
+}
+
+# The same for few of them: X + h Z is below q no more often than X is below q + z h or Z below -z, and with half of the
+# probability for either, q is no lower than the quantile of the centres X less z h; the same from above.
+bracket_quantiles <- function(object, tails, upper_half, h) {
+  used <- used_rows(object)
+  centres <- fit_points(object)[used, 1]
+  by_size <- order(centres)
+  weights <- if (is.null(object$weights)) rep(1, length(centres)) else object$weights[used][by_size]
+  centres <- centres[by_size]
+  # the first centre, counted from one end, up to which there is so much of the weight
+  reach <- function(p, weights) findInterval(p * sum(weights), cumsum(weights), left.open = TRUE) + 1
+  n <- length(centres)
+  p <- ifelse(upper_half, 1 - tails$probs, tails$probs) # below
+  q <- ifelse(upper_half, tails$probs, 1 - tails$probs) # above
+  lower <- centres[pmin(reach(p / 2, weights), n)] + h * stats::qnorm(p / 2)
+  upper <- centres[pmax(n + 1 - reach(q / 2, rev(weights)), 1)] - h * stats::qnorm(q / 2)
+  which <- seq_along(p)
+  list(lower = lower, upper = upper, below = tails$at(lower, which), above = tails$at(upper, which))
+}
+
+# Solves F(root) = probs for all at once, each from an interval with the root in it. Where F
 # is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
 # Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
 invert_cdf <- function(object, probs) {
@@ -152,17 +184,15 @@ invert_cdf <- function(object, probs) {
   monotone <- !is_signed(object) || is_clipped(object)
   widths <- sqrt(object$bandwidth[1, 1]) * range(fit_classes(object)$factors)
   h <- widths[1]
-  nodes <- table_nodes(object, widths[2])
-  last <- length(nodes)
-  below_nodes <- c(0, tails$below_at(nodes[-c(1, last)]), 1)
-  above_nodes <- if (any(upper_half)) c(1, tails$above_at(nodes[-c(1, last)]), 0)
-  right <- findInterval(tail, cummax(below_nodes), left.open = TRUE) + 1
-  right[upper_half] <- last + 1 - findInterval(tail[upper_half], rev(cummin(above_nodes)))
-  lower <- nodes[right - 1]
-  upper <- nodes[right]
-  table_at <- function(node) ifelse(upper_half, above_nodes[node], below_nodes[node])
-  at_lower <- excess(table_at(right - 1), seq_along(probs))
-  at_upper <- excess(table_at(right), seq_along(probs))
+  start <- if (monotone && length(probs) < 64) {
+    bracket_quantiles(object, tails, upper_half, widths[2])
+  } else {
+    look_up_quantiles(object, tails, upper_half, widths[2])
+  }
+  lower <- start$lower
+  upper <- start$upper
+  at_lower <- excess(start$below, seq_along(probs))
+  at_upper <- excess(start$above, seq_along(probs))
   was_below <- rep(NA, length(probs))
   open <- seq_along(probs)
   round <- 0

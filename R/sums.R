@@ -101,6 +101,12 @@ cdf_sum <- function(centres, cumulative, h, q, correction, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
 }
 
+# Of one y given x, at rows of x and y: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s^2).
+# `points`: list(x, log_weights, centres, widths), x whitened, c in units of y's bandwidth, widths NULL where all s are 1.
+conditional_cdf_sum <- function(points, x, y, control) {
+  .Call(ffi_conditional_cdf, points, x, y, control)
+}
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

@@ -72,8 +72,9 @@ test_that("newdata must have what came from the data, whatever the workspace hol
   expect_length(predict(fit, data.frame(eruptions = 2, long = 80)), 1)
 })
 
-test_that("a formula with a response, an interaction, text or no variable is refused", {
-  expect_argument_error(flash_kde(eruptions ~ waiting, data = faithful), "formula")
+test_that("a formula with an interaction, text or no variable is refused", {
+  expect_argument_error(flash_kde(eruptions ~ 1, data = faithful), "formula")
+  expect_argument_error(flash_kde(Species ~ Sepal.Width, data = iris), "formula")
   expect_argument_error(flash_kde(~ eruptions * waiting, data = faithful), "formula")
   expect_argument_error(flash_kde(~1, data = faithful), "formula")
   expect_argument_error(flash_kde(~Species, data = iris), "formula")
