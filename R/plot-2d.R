@@ -19,6 +19,7 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     view <- grid_view(grid, fit$x[rows, , drop = FALSE])
     if (is.null(xlim)) xlim <- view$x
     if (is.null(ylim)) ylim <- view$y
+    if (is.null(dots$asp)) dots$asp <- map_aspect(fit)
     # the frame comes last: the regions may cover it
     frame <- list(
       xlim, ylim,
