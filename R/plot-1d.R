@@ -68,11 +68,11 @@ crossings <- function(grid) {
   list(x = x[by_x], y = c(grid$y, rep(0, length(i)))[by_x])
 }
 
-draw_rug <- function(x, side = 1, ticksize = 0.025) {
+draw_rug <- function(x, side = 1, ticksize = 0.025, col = "black") {
   graphics::rug(
     x,
     ticksize = ticksize, side = side, lwd = 0.8, quiet = TRUE,
-    col = grDevices::adjustcolor("black", rug_opacity(length(x)))
+    col = grDevices::adjustcolor(col, rug_opacity(length(x)))
   )
 }
 

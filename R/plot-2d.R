@@ -131,7 +131,7 @@ pad_grid <- function(grid) {
   list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
 }
 
-draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
+draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL, col = "black") {
   at <- fit$x[rows, dims, drop = FALSE]
   cex <- (if (is.null(cex)) 0.7 * crowd_size(length(rows)) else cex) * weight_size(fit, rows)
   # cells as wide as a dot
@@ -143,9 +143,12 @@ draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
   graphics::points(
     at[ink$drawn, , drop = FALSE],
     pch = if (is.null(pch)) 16 else pch, cex = rep_len(cex, length(rows))[ink$drawn],
-    col = grDevices::rgb(0, 0, 0, ink$opacity)
+    col = paste0(grDevices::rgb(t(grDevices::col2rgb(col)), maxColorValue = 255), opacity_code(ink$opacity))
   )
 }
+
+# As the last two digits of "#RRGGBBAA".
+opacity_code <- function(opacity) sprintf("%02X", as.integer(round(255 * opacity)))
 
 # The diameter of a dot (pch 16) of cex 1.
 DOT_INCHES <- 0.075
