@@ -43,11 +43,18 @@ frame_of <- function(object, points, estimate) {
 }
 
 frame_on_grid <- function(object, size) {
+  grid <- estimate_on_grid(object, size)
+  frame_of(object, grid$at, grid$estimate)
+}
+
+# list(axes, at, estimate): the nodes of each variable, all of them as rows, and log_estimate() there.
+estimate_on_grid <- function(object, size) {
   check_in_memory(object, "x")
   control <- start_run(fit_asked(object), "Predicting")
   check_memory(8 * (size^object$d * (6 + 2 * object$d) + length(object$x)), "grid")
-  at <- unname(as.matrix(expand.grid(grid_axes(object, size))))
-  frame_of(object, at, log_estimate(object, at, FALSE, control))
+  axes <- grid_axes(object, size)
+  at <- unname(as.matrix(expand.grid(axes)))
+  list(axes = axes, at = at, estimate = log_estimate(object, at, FALSE, control))
 }
 
 # Even nodes of each variable.

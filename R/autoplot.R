@@ -163,8 +163,10 @@ autoplot_pairs <- function(fit, prob, n_grid, dims, rows, colours, col, labels) 
       data = diagonal, colour = if (is.null(col)) LINE_COLOUR else contour_colour(colours),
       linewidth = 0.6) +
     ggplot2::facet_grid(
-      rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free"
+      rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free",
+      labeller = ggplot2::label_wrap_gen(ceiling(48 / k))
     ) +
+    ggplot2::theme(strip.text = ggplot2::element_text(size = ggplot2::rel(if (k > 3) 0.7 else 0.8))) +
     ggplot2::scale_x_continuous(
       n.breaks = 4, labels = short_labels_of, guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +

@@ -103,8 +103,7 @@ plot.flashkernel_bandwidth <- function(x, ...) {
       rev(gain), rev(path$structure), pch = ifelse(rev(path$structure) == attr(x, "structure"), 19, 1),
       xlab = "", main = "Structures"
     )
-    label <- paste0("Penalised log-likelihood over \"", path$structure[1], "\"")
-    graphics::title(xlab = label, cex.lab = fit_width(label, 1))
+    draw_axis_titles(paste0("Penalised log-likelihood over \"", path$structure[1], "\""), "")
   }
   invisible(x)
 }
@@ -117,10 +116,9 @@ plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion ab
   se <- attr(x, "se")
   title <- if (is.null(main)) paste0("By \"", attr(x, "selector"), "\"") else main
   graphics::plot.default(
-    range(trace$factor), range(above), type = "n", log = "x", xlab = xlab, ylab = "", main = title, ...
+    range(trace$factor), range(above), type = "n", log = "x", xlab = "", ylab = "", main = title, ...
   )
-  room <- graphics::par("fin")[2] / graphics::strwidth(ylab, "inches")
-  graphics::title(ylab = ylab, cex.lab = min(1, 0.97 * room))
+  draw_axis_titles(xlab, ylab)
   if (isTRUE(is.finite(se))) {
     frame <- graphics::par("usr")[3:4]
     graphics::rect(exp(-se), frame[1], exp(se), frame[2], col = "grey92", border = NA)

@@ -44,11 +44,10 @@ as_density <- function(object, n = 512, ...) {
   check_fit(object)
   check_dots_empty(...)
   if (object$d > 1) stop_argument("object", "must be a fit to one variable: found ", object$d, " of them")
-  grid <- frame_on_grid(object, check_count(n, "n", min = 2))
-  name <- variable_names(object)
+  grid <- estimate_on_grid(object, check_count(n, "n", min = 2))
   structure(class = "density", list(
-    x = grid[[1]], y = grid$density, bw = bandwidth_sds(object$bandwidth), n = object$n, call = short_call(object$call),
-    data.name = name, has.na = FALSE
+    x = grid$axes[[1]], y = signed_density(grid$estimate), bw = bandwidth_sds(object$bandwidth), n = object$n, call = short_call(object$call),
+    data.name = variable_names(object), has.na = FALSE
   ))
 }
 
@@ -60,8 +59,9 @@ as_ks <- function(object, n = NULL, ...) {
   d <- object$d
   if (d > 3) check_grid_frame(n, d, "n")
   size <- if (is.null(n)) c(401L, 151L, 51L)[d] else check_count(n, "n", min = 2)
-  estimate <- frame_on_grid(object, size)$density
-  axes <- grid_axes(object, size)
+  grid <- estimate_on_grid(object, size)
+  estimate <- signed_density(grid$estimate)
+  axes <- grid$axes
   probs <- 1:99
   plain <- \(x) if (d == 1) as.vector(x) else x
   structure(class = "kde", c(

@@ -33,6 +33,7 @@ stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", posit
                                estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 512, trim = FALSE,
                                control = NULL, orientation = NA, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
   need_ggplot2()
+  after_stat <- ggplot2::after_stat # aes() looks for it here
   at_density <- ggplot2::aes(x = after_stat(.data$density), y = after_stat(.data$density), fill = NA)
   stat <- new_stat(
     "StatFlashDensity", density_of_group, "x|y", at_density,

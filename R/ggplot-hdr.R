@@ -53,6 +53,7 @@ stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", positi
                            n = 151, control = NULL, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
   need_ggplot2()
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
+  after_stat <- ggplot2::after_stat # aes() looks for it here
   lines <- identical(geom, "path")
   at_probability <- if (lines) {
     ggplot2::aes(linetype = after_stat(.data$probability))
@@ -71,6 +72,7 @@ stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", 
                                   estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 101, control = NULL,
                                   na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
   need_ggplot2()
+  after_stat <- ggplot2::after_stat # aes() looks for it here
   stat <- new_stat("StatFlashDensity2d", density_grid, c("x", "y"), ggplot2::aes(fill = after_stat(.data$density)))
   options <- fit_options(estimator, bandwidth, adaptive, control)
   params <- list(n = check_count(n, "n", min = 2), options = options, na.rm = na.rm, ...)
@@ -78,9 +80,6 @@ stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", 
 }
 
 # ---- what all layers share --------------------------------------------------------------------
-
-# ggplot2 evaluates this itself.
-utils::globalVariables("after_stat")
 
 need_ggplot2 <- function() {
   if (requireNamespace("ggplot2", quietly = TRUE)) return(invisible())
@@ -136,9 +135,9 @@ hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
 density_grid <- function(data, scales, n, options) {
   fit <- fit_group(cbind(data$x, data$y), data$weight, options)
   if (is.null(fit)) return(data.frame())
-  grid <- frame_on_grid(fit, n)
+  grid <- estimate_on_grid(fit, n)
+  density <- signed_density(grid$estimate)
   data.frame(
-    x = grid$x1, y = grid$x2, density = grid$density, ndensity = grid$density / max(grid$density),
-    count = fit$n * grid$density
+    x = grid$at[, 1], y = grid$at[, 2], density = density, ndensity = density / max(density), count = fit$n * density
   )
 }

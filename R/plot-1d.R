@@ -18,8 +18,10 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
     ylim <- if (is.null(look$ylim)) range(0, grid$y) else look$ylim
     graphics::plot.default(
       xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,
-      xlab = if (is.null(look$xlab)) name else look$xlab, ylab = if (is.null(look$ylab)) "Density" else look$ylab, ...
+      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", xlab = "", ylab = "", axes = FALSE, ...
+    )
+    draw_axis_titles(
+      if (is.null(look$xlab)) name else look$xlab, if (is.null(look$ylab)) "Density" else look$ylab, ...
     )
     if (axes) draw_axes(...)
     if (frame.plot) draw_frame(...)

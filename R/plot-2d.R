@@ -23,11 +23,13 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     # the frame comes last: the regions may cover it
     frame <- list(
       xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "",
-      xlab = if (is.null(look$xlab)) names[1] else look$xlab, ylab = if (is.null(look$ylab)) names[2] else look$ylab,
+      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "", xlab = "", ylab = "",
       frame.plot = FALSE, axes = FALSE
     )
     do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
+    draw_axis_titles(
+      if (is.null(look$xlab)) names[1] else look$xlab, if (is.null(look$ylab)) names[2] else look$ylab, ...
+    )
     if (!isFALSE(dots$axes)) do.call(draw_axes, dots)
     negative <- fill && shows_negative(grid$z)
     draw_titles(

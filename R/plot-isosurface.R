@@ -21,8 +21,9 @@ plot_isosurface <- function(fit, prob, n_grid, device, look) {
 # list(axes, levels, triangles): the outermost first; of each a matrix of three rows for a triangle, a row for each
 # corner.
 isosurfaces <- function(fit, prob, size) {
-  axes <- stats::setNames(grid_axes(fit, size), variable_names(fit))
-  density <- array(frame_on_grid(fit, size)$density, lengths(axes))
+  grid <- estimate_on_grid(fit, size)
+  axes <- stats::setNames(grid$axes, variable_names(fit))
+  density <- array(signed_density(grid$estimate), lengths(axes))
   levels <- sort(hdr_level(fit, prob))
   list(axes = axes, levels = levels, triangles = lapply(levels, \(level) level_triangles(axes, density, level)))
 }
