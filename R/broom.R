@@ -2,34 +2,34 @@
 
 #' Density estimates as data frames for broom
 #'
-#' Methods for the functions of package broom. `tidy()`: the bandwidth, a row for each of its numbers, or the estimate
-#' on a grid, as broom has it of [stats::density()]. `glance()`: one row about the fit. `augment()`: the data with what
-#' the estimate says of each row.
+#' Methods for the functions of package broom. `tidy()`: the bandwidth, a row for each of its numbers, or the
+#' estimate on a grid, as broom has it of [stats::density()]. `glance()`: one row about the fit. `augment()`: the
+#' data with what the estimate says of each row.
 #'
 #' @param x A fit from [flash_kde()].
 #' @param what `"bandwidth"`, or `"grid"`: [`as.data.frame()`][as.data.frame.flash_kde] with `grid = n`.
 #' @param n Nodes of the grid per axis; `NULL`: 512 for one variable, 101 for two, 31 for three.
-#' @param loo Whether to have leave-one-out values: one more pass over all pairs. `NULL`: where the fit has them, as
-#'   for [`summary()`][summary.flash_kde].
-#' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other rows,
-#'   which may have further columns.
+#' @param loo Whether to have leave-one-out values: one more pass over all pairs. `NULL`: where the fit has them,
+#'   as for [`summary()`][summary.flash_kde].
+#' @param data,newdata Rows to augment. `data`, those of the fit: by default its columns. With `newdata` other
+#'   rows, which may have further columns.
 #' @param se_fit Whether to have standard errors of the density.
 #' @param prob Probabilities, to have the smallest of these highest-density regions in which each row lies (as
 #'   `ggdensity::get_hdr()` has it). `NULL`: none.
 #' @param ... Not used; anything here is an error.
 #' @returns Data frames (tibbles where package tibble is installed).
 #'
-#'   `tidy()`: `term`, the variable, or `a:b` for two of them; `type`, `"sd"` or, of a full bandwidth matrix, `"cor"`;
-#'   `estimate`, the kernel's standard deviation, in units of the variable, or the correlation; for an SD-KDE `score`, the same of the bandwidth
-#'   of the score. Of an adaptive fit these are for factor 1.
+#'   `tidy()`: `term`, the variable, or `a:b` for two of them; `type`, `"sd"` or, of a full bandwidth matrix,
+#'   `"cor"`; `estimate`, the kernel's standard deviation, in units of the variable, or the correlation; for an
+#'   SD-KDE `score`, the same of the bandwidth of the score. Of an adaptive fit these are for factor 1.
 #'
 #'   `glance()`: `nobs`, `d`, `estimator`, `selector`, `adaptive` (the method of the factors, else `"none"`),
 #'   `n.effective` (\eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}), and `logLik` and `AIC`, of
 #'   [leave-one-out values][logLik.flash_kde], `NA` where there are none.
 #'
-#'   `augment()`: the rows with `.density`, `.log_density`, `.se.fit` where asked for, `.loo_log_density` for the rows of
-#'   the fit, and `.hdr`, an ordered factor, where `prob` is given. Rows with missing values have `NA`, or are left
-#'   out, as `na.action` of the fit says. Cost: \eqn{O(n^2 d)}.
+#'   `augment()`: the rows with `.density`, `.log_density`, `.se.fit` where asked for, `.loo_log_density` for the
+#'   rows of the fit, and `.hdr`, an ordered factor, where `prob` is given. Rows with missing values have `NA`, or
+#'   are left out, as `na.action` of the fit says. Cost: \eqn{O(n^2 d)}.
 #' @inheritSection flash_kde Errors
 #' @name flash_kde-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
@@ -61,7 +61,7 @@ check_grid_frame <- function(size, d, arg) {
 
 bandwidth_terms <- function(object) {
   names <- point_names(object)
-  full <- has_correlation(object$bandwidth) || !is.null(object$score_bandwidth) && has_correlation(object$score_bandwidth)
+  full <- has_correlation(object$bandwidth) || has_correlation(object$score_bandwidth)
   pairs <- if (full) utils::combn(object$d, 2) else matrix(0L, 2, 0)
   numbers <- \(H) c(bandwidth_sds(H), stats::cov2cor(H)[t(pairs)])
   terms <- data.frame(
@@ -72,7 +72,7 @@ bandwidth_terms <- function(object) {
   terms
 }
 
-has_correlation <- function(H) any(H[lower.tri(H)] != 0)
+has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)
 
 #' @rdname flash_kde-broom
 #' @exportS3Method generics::glance
@@ -143,7 +143,9 @@ estimate_columns <- function(object, at, se_fit, run, restore) {
   } else {
     estimate <- log_estimate(object, at, FALSE, run)
   }
-  columns <- list(.density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf))
+  columns <- list(
+    .density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf)
+  )
   if (se_fit) columns$.se.fit <- restore(exp(error_estimate(object, at, FALSE, run, estimate)), 0)
   columns
 }

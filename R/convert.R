@@ -3,29 +3,29 @@
 #' Convert between density estimates of different packages
 #'
 #' `as_density()` makes of a fit to one variable what [stats::density()] returns, and `as_ks()`, of one to three
-#' variables, what `ks::kde()` does, so that the plots and functions for those serve it; the values are ours, exact.
-#' `as_flash_kde()` makes fits of such objects, with the same points, weights and bandwidth: the estimate that they
-#' hold on a grid, at any point and without binning.
+#' variables, what `ks::kde()` does, so that the plots and functions for those serve it; the values are ours,
+#' exact. `as_flash_kde()` makes fits of such objects, with the same points, weights and bandwidth: the estimate
+#' that they hold on a grid, at any point and without binning.
 #'
 #' @details
-#' Other objects have one bandwidth. Of an adaptive fit it is that of factor 1, and of an SD-KDE or a Laplace-corrected
-#' one that of its kernels: what their functions compute anew from points and bandwidth is the plain estimate, but what
-#' they read off the grid is ours, as `plot()`, `print()`, [stats::approxfun()] and `predict()` of ks do.
-#' `as_ks()` has its contour levels by [hdr_level()].
+#' Other objects have one bandwidth. Of an adaptive fit it is that of factor 1, and of an SD-KDE or a
+#' Laplace-corrected one that of its kernels: what their functions compute anew from points and bandwidth is the
+#' plain estimate, but what they read off the grid is ours, as `plot()`, `print()`, [stats::approxfun()] and
+#' `predict()` of ks do. `as_ks()` has its contour levels by [hdr_level()].
 #'
 #' An object of class `density` does not hold its data, which have to be given. Kernels other than the Gaussian one
-#' are refused where the object tells of them, and of ks what is not made by `kde()`. The values at up to 100 nodes of
-#' the grid are compared with those of the fit: where they differ by more than 5% of the largest, for the data were
-#' transformed (`positive`, `unit.interval` of ks), for their weights were not given, or for binning on a coarse grid,
-#' there is a warning.
+#' are refused where the object tells of them, and of ks what is not made by `kde()`. The values at up to 100 nodes
+#' of the grid are compared with those of the fit: where they differ by more than 5% of the largest, for the data
+#' were transformed (`positive`, `unit.interval` of ks), for their weights were not given, or for binning on a
+#' coarse grid, there is a warning.
 #' @param object A fit from [flash_kde()]; for `as_flash_kde()` an object of class `density`, or of class `kde` of
 #'   package ks.
-#' @param n Nodes of the grid per axis, an even one from three bandwidths below the data to three above; for `as_ks()`
-#'   `NULL`: 401, 151 and 51 for one, two and three variables, as there.
+#' @param n Nodes of the grid per axis, an even one from three bandwidths below the data to three above; for
+#'   `as_ks()` `NULL`: 401, 151 and 51 for one, two and three variables, as there.
 #' @param x The data of an object of class `density`, without those left out.
 #' @param weights Their weights; `NULL`: equal ones.
-#' @param ... For `as_flash_kde()` further arguments of [flash_kde()], as `backend` or `estimator`, which is `"kde"` by
-#'   default. Else not used; anything here is an error.
+#' @param ... For `as_flash_kde()` further arguments of [flash_kde()], as `backend` or `estimator`, which is
+#'   `"kde"` by default. Else not used; anything here is an error.
 #' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `call`, `data.name` and `has.na`.
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
 #' @inheritSection flash_kde Errors
@@ -46,8 +46,8 @@ as_density <- function(object, n = 512, ...) {
   if (object$d > 1) stop_argument("object", "must be a fit to one variable: found ", object$d, " of them")
   grid <- estimate_on_grid(object, check_count(n, "n", min = 2))
   structure(class = "density", list(
-    x = grid$axes[[1]], y = signed_density(grid$estimate), bw = bandwidth_sds(object$bandwidth), n = object$n, call = short_call(object$call),
-    data.name = variable_names(object), has.na = FALSE
+    x = grid$axes[[1]], y = signed_density(grid$estimate), bw = bandwidth_sds(object$bandwidth), n = object$n,
+    call = short_call(object$call), data.name = variable_names(object), has.na = FALSE
   ))
 }
 
@@ -72,7 +72,7 @@ as_ks <- function(object, n = NULL, ...) {
     if (d == 1) list(h = bandwidth_sds(object$bandwidth)),
     list(
       H = plain(unname(object$bandwidth)), gridtype = rep("linear", d), gridded = TRUE, binned = FALSE,
-      names = point_names(object), w = if (is.null(object$weights)) rep(1, object$n) else ks_weights(object), type = "kde",
+      names = point_names(object), w = ks_weights(object), type = "kde",
       # those of ks are named by the share of points below the level
       cont = stats::setNames(hdr_level(object, probs / 100), paste0(100 - probs, "%"))
     )
@@ -80,7 +80,9 @@ as_ks <- function(object, n = NULL, ...) {
 }
 
 # Those of ks sum to n.
-ks_weights <- function(object) object$n * object$weights / sum(object$weights)
+ks_weights <- function(object) {
+  if (is.null(object$weights)) rep(1, object$n) else object$n * object$weights / sum(object$weights)
+}
 
 #' @rdname as_density
 #' @export
@@ -115,7 +117,7 @@ as_flash_kde.density <- function(object, x, weights = NULL, ...) {
 #' @export
 as_flash_kde.kde <- function(object, ...) {
   if (is.null(object$x) || is.null(object$H)) {
-    stop_argument("object", "must be an object of ks::kde(), with its points and bandwidth: found neither or one of them")
+    stop_argument("object", "must be as ks::kde() makes it, with its points and bandwidth: found not both of them")
   }
   if (!is.null(object$type) && object$type != "kde") refuse_kde(paste0("its type is \"", object$type, "\""))
   x <- as_points(object$x, "object")
@@ -128,7 +130,8 @@ as_flash_kde.kde <- function(object, ...) {
 }
 
 refuse_kde <- function(why) {
-  stop(new_error("unsupported", paste0("an estimate with Gaussian kernels of one bandwidth is needed, but ", why), user_call()))
+  need <- "a fit is made of an estimate with Gaussian kernels of one bandwidth, but "
+  stop(new_error("unsupported", paste0(need, why), user_call()))
 }
 
 # Up to 100 of the rows of `at`, evenly spread, and the highest, are looked at.
@@ -138,15 +141,17 @@ warn_if_other <- function(fit, at, values) {
   off <- if (plain) max(abs(stats::predict(fit, at[few, , drop = FALSE]) - values[few])) / max(values) else 0
   if (off > 0.05) {
     warning(
-      "the values in `object` are not those of its points and bandwidth, but off by up to ", short_number(100 * off),
-      "% of the largest: were the data transformed or weighted, or binned on a coarse grid?", call. = FALSE
+      "the values in `object` are not those of its points and bandwidth, but off by up to ",
+      short_number(100 * off), "% of the largest: were the data transformed or weighted, or binned on a coarse grid?", call. = FALSE
     )
   }
   fit
 }
 
 as_plain_fit <- function(points, bandwidth, weights, call, ..., estimator = "kde") {
-  fit <- flash_kde(points, estimator = estimator, bandwidth = bandwidth, weights = weights, adaptive = FALSE, ...)
+  fit <- flash_kde(
+    points, estimator = estimator, bandwidth = bandwidth, weights = weights, adaptive = FALSE, ...
+  )
   call[[1]] <- quote(as_flash_kde)
   fit$call <- call
   fit

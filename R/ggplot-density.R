@@ -6,9 +6,9 @@
 #' [stats::density()].
 #'
 #' @details
-#' Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`, `fill`, `colour`, `alpha`, `linetype` and
-#' `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the largest in a group is 1; `count`, the density
-#' times the number of values; `wdensity`, times their weight; `n`.
+#' Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the values; `group`, `fill`, `colour`,
+#' `alpha`, `linetype` and `linewidth`. Computed: `density`; `scaled` and `ndensity`, of which the largest in a
+#' group is 1; `count`, the density times the number of values; `wdensity`, times their weight; `n`.
 #'
 #' All groups of a panel have their densities at the same places, those that plots of each would have (three
 #' bandwidths beyond the data), so that they can be stacked: `position = "stack"` or `"fill"`. Where scales are
@@ -17,7 +17,8 @@
 #' @inheritParams geom_flash_hdr
 #' @param geom What draws: `"area"`, `"line"` and the like.
 #' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
-#' @param n Nodes of the grid. Where it would be too coarse for the bandwidth, it is uneven, as in [plot.flash_kde()].
+#' @param n Nodes of the grid. Where it would be too coarse for the bandwidth, it is uneven, as in
+#'   [plot.flash_kde()].
 #' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
 #' @returns A layer, to add to a plot of ggplot2.
 #' @seealso [geom_flash_hdr()] for two variables.
@@ -31,7 +32,8 @@
 #' @export
 stat_flash_density <- function(mapping = NULL, data = NULL, geom = "area", position = "identity", ...,
                                estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 512, trim = FALSE,
-                               control = NULL, orientation = NA, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
+                               control = NULL, orientation = NA, na.rm = FALSE, show.legend = NA,
+                               inherit.aes = TRUE) {
   need_ggplot2()
   after_stat <- ggplot2::after_stat # aes() looks for it here
   at_density <- ggplot2::aes(x = after_stat(.data$density), y = after_stat(.data$density), fill = NA)

@@ -2,19 +2,20 @@
 
 #' Highest-density regions in ggplot2
 #'
-#' `geom_flash_hdr()` fits a [flash_kde()] to the points of each group in each panel, and fills the smallest regions
-#' that hold the given probabilities, as `ggdensity::geom_hdr()` does; `geom_flash_hdr_lines()` draws their borders.
-#' `stat_flash_density_2d()` has the density on a grid.
+#' `geom_flash_hdr()` fits a [flash_kde()] to the points of each group in each panel, and fills the smallest
+#' regions that hold the given probabilities, as `ggdensity::geom_hdr()` does; `geom_flash_hdr_lines()` draws their
+#' borders. `stat_flash_density_2d()` has the density on a grid.
 #'
 #' @details
-#' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and `linewidth`. By
-#' default `alpha` goes by the probability, and the `linetype` of lines, so that `fill` and `colour` are free for
-#' groups. What is filled are bands, from the border of one region to that of the next within it: transparent ones do
-#' not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of its own.
+#' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
+#' `linewidth`. By default `alpha` goes by the probability, and the `linetype` of lines, so that `fill` and
+#' `colour` are free for groups. What is filled are bands, from the border of one region to that of the next within
+#' it: transparent ones do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' its own.
 #'
-#' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a number;
-#' `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the largest in
-#' a group is 1, and `count`, the density times the number of points.
+#' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a
+#' number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
+#' largest in a group is 1, and `count`, the density times the number of points.
 #'
 #' Where scales are transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A
 #' group to which nothing can be fitted, as one point, is left out with a warning.
@@ -40,11 +41,15 @@ NULL
 
 #' @rdname geom_flash_hdr
 #' @export
-geom_flash_hdr <- function(mapping = NULL, data = NULL, ...) stat_flash_hdr(mapping, data, geom = "polygon", ...)
+geom_flash_hdr <- function(mapping = NULL, data = NULL, ...) {
+  stat_flash_hdr(mapping, data, geom = "polygon", ...)
+}
 
 #' @rdname geom_flash_hdr
 #' @export
-geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) stat_flash_hdr(mapping, data, geom = "path", ...)
+geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) {
+  stat_flash_hdr(mapping, data, geom = "path", ...)
+}
 
 #' @rdname geom_flash_hdr
 #' @export
@@ -62,7 +67,9 @@ stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", positi
   }
   stat <- new_stat("StatFlashHdr", hdr_bands, c("x", "y"), at_probability)
   options <- fit_options(estimator, bandwidth, adaptive, control)
-  params <- list(prob = prob, n = check_count(n, "n", min = 10), lines = lines, options = options, na.rm = na.rm, ...)
+  params <- list(
+    prob = prob, n = check_count(n, "n", min = 10), lines = lines, options = options, na.rm = na.rm, ...
+  )
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }
 
@@ -83,7 +90,8 @@ stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", 
 
 need_ggplot2 <- function() {
   if (requireNamespace("ggplot2", quietly = TRUE)) return(invisible())
-  stop(new_error("unsupported", "this layer needs the package ggplot2: install.packages(\"ggplot2\")", user_call()))
+  why <- "this layer needs the package ggplot2: install.packages(\"ggplot2\")"
+  stop(new_error("unsupported", why, user_call()))
 }
 
 # ggplot2 is not imported: its objects are made when a layer is.
@@ -138,6 +146,7 @@ density_grid <- function(data, scales, n, options) {
   grid <- estimate_on_grid(fit, n)
   density <- signed_density(grid$estimate)
   data.frame(
-    x = grid$at[, 1], y = grid$at[, 2], density = density, ndensity = density / max(density), count = fit$n * density
+    x = grid$at[, 1], y = grid$at[, 2], density = density, ndensity = density / max(density),
+    count = fit$n * density
   )
 }

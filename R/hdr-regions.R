@@ -2,28 +2,30 @@
 
 #' Highest-density regions as data frames
 #'
-#' The smallest regions that hold the given probabilities: intervals of one variable, as `hdrcde::hdr()` has them, or
-#' polygons of two, to draw, to measure or to join with maps.
+#' The smallest regions that hold the given probabilities: intervals of one variable, as `hdrcde::hdr()` has them,
+#' or polygons of two, to draw, to measure or to join with maps.
 #'
-#' @details The levels are those of [hdr_level()]. Ends of intervals are found to a billionth of a bandwidth. Polygons are
-#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where it
-#' meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
+#' @details The levels are those of [hdr_level()]. Ends of intervals are found to a billionth of a bandwidth.
+#'   Polygons are
+#' the contours on a grid as [plot()][plot.flash_kde] has it, straight between its lines; a region is closed where
+#' it meets the border of the grid, three bandwidths beyond the data and further for probabilities above 0.989.
 #'
-#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring comes
-#' first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its last. In
-#' ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
+#' A polygon may have holes, where the density is below the level. Those are rings of their own: the outer ring
+#' comes first and counterclockwise, its holes after it and clockwise, and the first point of a ring is also its
+#' last. In ggplot2, `geom_polygon(aes(group = group, subgroup = subgroup))` draws them. With package sf,
 #' `sf::st_as_sf(regions, crs = 4326)` makes a row of each probability, with a multipolygon.
 #'
-#' Cost: `n_grid^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde] says.
+#' Cost: `n_grid^2 * n` kernel evaluations and those of [hdr_level()], in less time as [plot()][plot.flash_kde]
+#' says.
 #'
 #' @param object A fit from [flash_kde()] to one or two variables (of more, take a [marginal()]).
 #' @param prob Probabilities of the regions, above 0 and below 1.
 #' @param n_grid Nodes of the grid per axis: 1024 for one variable, 151 for two.
 #' @param ... Passed to methods; the method for `flash_kde` takes no others.
 #' @returns A data frame of class `flash_hdr`, the largest region first, so that those drawn later lie on top. One
-#'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each point of a ring, with two columns named as
-#'   the variables, `prob`, `level`, `group`, a number for each polygon, and `subgroup`, for each ring
-#'   within it. Where a variable has one of these names, the other is `prob.1` or so.
+#'   variable: a row for each interval, with `prob`, `level` (of the density), `from` and `to`. Two: a row for each
+#'   point of a ring, with two columns named as the variables, `prob`, `level`, `group`, a number for each polygon,
+#'   and `subgroup`, for each ring within it. Where a variable has one of these names, the other is `prob.1` or so.
 #' @inheritSection flash_kde Errors
 #' @seealso [hdr_level()]; [geom_flash_hdr()] draws regions of groups in ggplot2.
 #' @examples
@@ -117,15 +119,15 @@ hdr_polygons <- function(grid, prob, names) {
   stats::setNames(regions, make.unique(c(names, names(regions)[-(1:2)])))
 }
 
-# Closed lines that do not cross, list(x, y) each, as polygons: a list of lists of matrices, the outer ring first, then
-# its holes.
+# Closed lines that do not cross, list(x, y) each, as polygons: a list of lists of matrices, the outer ring first,
+# then its holes.
 ring_polygons <- function(lines) {
   rings <- lapply(lines, \(line) cbind(x = line$x, y = line$y))
   area <- vapply(rings, enclosed_area, 0)
   rings <- rings[area != 0]
   area <- area[area != 0]
   size <- abs(area)
-  within <- outer(seq_along(rings), seq_along(rings), Vectorize(\(i, j) size[i] < size[j] && lies_in(rings[[i]], rings[[j]])))
+  within <- rings_within(rings)
   hole <- rowSums(within) %% 2 == 1
   for (i in which((area < 0) != hole)) rings[[i]] <- rings[[i]][rev(seq_len(nrow(rings[[i]]))), ]
   # a hole is of the smallest ring around it
@@ -140,6 +142,16 @@ enclosed_area <- function(ring) {
   x <- ring[, 1] - ring[1, 1]
   y <- ring[, 2] - ring[1, 2]
   sum(x[-n] * y[-1] - x[-1] * y[-n]) / 2
+}
+
+# Which lies in which: within[i, j] where ring i lies in j. Boxes leave few pairs to look at.
+rings_within <- function(rings) {
+  box <- vapply(rings, \(ring) c(range(ring[, 1]), range(ring[, 2])), numeric(4))
+  inside <- \(low, high) outer(box[low, ], box[low, ], ">") & outer(box[high, ], box[high, ], "<")
+  within <- inside(1, 2) & inside(3, 4)
+  pairs <- which(within, arr.ind = TRUE)
+  within[pairs] <- apply(pairs, 1, \(pair) lies_in(rings[[pair[1]]], rings[[pair[2]]]))
+  within
 }
 
 # Does a ring lie in another? Most of a few of its points decide, for one may lie on both.
@@ -170,10 +182,11 @@ st_as_sf.flash_hdr <- function(x, crs = sf::NA_crs_, ...) {
   prob <- unique(x$prob)
   shapes <- lapply(prob, \(p) {
     own <- x[x$prob == p, ]
-    polygons <- lapply(split(own, own$group), \(polygon) unname(lapply(split(polygon, polygon$subgroup), ring_matrix)))
-    sf::st_multipolygon(unname(polygons))
+    sf::st_multipolygon(unname(lapply(split(own, own$group), polygon_rings)))
   })
   sf::st_sf(prob = prob, level = x$level[match(prob, x$prob)], geometry = sf::st_sfc(shapes, crs = crs))
 }
 
-ring_matrix <- function(ring) unname(as.matrix(ring[1:2]))
+polygon_rings <- function(polygon) {
+  unname(lapply(split(polygon, polygon$subgroup), \(ring) unname(as.matrix(as.data.frame(ring)[1:2]))))
+}

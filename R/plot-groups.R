@@ -40,7 +40,8 @@ kept_groups <- function(groups, fit) {
   groups <- droplevels(groups)
   sizes <- table(groups[used_rows(fit)])
   if (any(sizes < 2)) {
-    stop_argument("groups", "must each have two rows or more: found ", min(sizes), " in \"", names(which.min(sizes)), "\"")
+    small <- names(which.min(sizes))
+    stop_argument("groups", "must each have two rows or more: found ", min(sizes), " in \"", small, "\"")
   }
   groups
 }
@@ -79,7 +80,8 @@ draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
   grids <- lapply(seq_along(fits), \(i) {
     look$col <- colours[i]
     grid <- plot_2d(fits[[i]], prob, n_grid, c(lines, add = shown$add || i > 1), look, ...)
-    if (shown$fill) for (level in sort(grid$levels)) draw_upper_set(grid, level, grDevices::adjustcolor(colours[i], 0.15))
+    tint <- grDevices::adjustcolor(colours[i], 0.15)
+    if (shown$fill) for (level in sort(grid$levels)) draw_upper_set(grid, level, tint)
     grid
   })
   for (i in seq_along(fits)) {
@@ -87,7 +89,8 @@ draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
     dots <- list(...)
     if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots$pch, cex = dots$cex, col = colours[i])
   }
-  outlines <- lapply(grids, \(grid) do.call(rbind, lapply(upper_set(grid, min(grid$levels)), \(line) cbind(line$x, line$y))))
+  outlines <- unlist(lapply(grids, \(grid) upper_set(grid, min(grid$levels))), recursive = FALSE)
+  outlines <- lapply(outlines, \(line) cbind(line$x, line$y))
   draw_region_key(names(fits), colours, do.call(rbind, outlines))
   stats::setNames(grids, names(fits))
 }

@@ -30,11 +30,12 @@ isosurfaces <- function(fit, prob, size) {
 
 # ---- triangles --------------------------------------------------------------------------------
 
-# Marching tetrahedra: the six of a cube around its diagonal, by their corners, numbered x + 2 y + 4 z from 0. Unlike
-# cubes they leave no choice, and so no holes.
+# Marching tetrahedra: the six of a cube around its diagonal, by their corners, numbered x + 2 y + 4 z from 0.
+# Unlike cubes they leave no choice, and so no holes.
 TETRAHEDRA <- rbind(c(0, 1, 3, 7), c(0, 1, 5, 7), c(0, 2, 3, 7), c(0, 2, 6, 7), c(0, 4, 5, 7), c(0, 4, 6, 7))
 
-# The border of the set where the density is at least `level`, linear in each tetrahedron. `axes`: nodes of the array.
+# The border of the set where the density is at least `level`, linear in each tetrahedron. `axes`: nodes of the
+# array.
 level_triangles <- function(axes, density, level) {
   size <- dim(density)
   inside <- density >= level
@@ -94,8 +95,9 @@ draw_surfaces <- function(surfaces, colours, look, theta = 35, phi = 20) {
   old <- graphics::par(mar = c(1, 1.5, 3, 1))
   on.exit(graphics::par(old))
   view <- graphics::persp(
-    limits[, 1], limits[, 2], matrix(limits[1, 3], 2, 2), zlim = limits[, 3], theta = theta, phi = phi, r = 4, col = NA,
-    border = NA, ticktype = "detailed", xlab = names[1], ylab = names[2], zlab = names[3], cex.axis = 0.7, nticks = 4
+    limits[, 1], limits[, 2], matrix(limits[1, 3], 2, 2), zlim = limits[, 3], theta = theta, phi = phi, r = 4,
+    col = NA, border = NA, ticktype = "detailed", xlab = names[1], ylab = names[2], zlab = names[3],
+    cex.axis = 0.7, nticks = 4
   )
   points <- do.call(rbind, surfaces$triangles)
   surface <- rep(seq_along(colours), vapply(surfaces$triangles, nrow, 0L))[c(TRUE, FALSE, FALSE)]

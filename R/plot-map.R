@@ -1,7 +1,7 @@
 # Figures of places on the earth.
 
-# How much longer a unit of y is drawn than one of x where the two variables are longitude and latitude by their names
-# and values: a degree of longitude is cos(latitude) as long as one of latitude. Else NULL.
+# How much longer a unit of y is drawn than one of x where the two variables are longitude and latitude by their
+# names and values: a degree of longitude is cos(latitude) as long as one of latitude. Else NULL.
 map_aspect <- function(fit) {
   kind <- coordinate_kind(fit$names)
   if (fit$d != 2 || !setequal(kind, c("longitude", "latitude"))) return(NULL)

@@ -19,12 +19,12 @@
 #' third of a bandwidth are merged first, which changes the density by less than 0.1% of its
 #' maximum. Nothing is random: the same fit gives the same figure.
 #'
-#' Two variables that are longitude and latitude, by their names (`lon`, `long`, `lng`, `longitude`, `lat`, `latitude`, also after a dot or
-#' an underscore) and values, are drawn as a map: a degree of longitude is cos(latitude) times as long as one of latitude, unless
-#' `asp` says otherwise.
+#' Two variables that are longitude and latitude, by their names (`lon`, `long`, `lng`, `longitude`, `lat`,
+#' `latitude`, also after a dot or an underscore) and values, are drawn as a map: a degree of longitude is
+#' cos(latitude) times as long as one of latitude, unless `asp` says otherwise.
 #'
-#' Surfaces are drawn on a grid of 41 nodes per axis, unless `n_grid` says otherwise; the grid is linear between nodes.
-#' They take `prob`, `col`, `main` and `sub`.
+#' Surfaces are drawn on a grid of 41 nodes per axis, unless `n_grid` says otherwise; the grid is linear between
+#' nodes. They take `prob`, `col`, `main` and `sub`.
 #'
 #' A Laplace-corrected estimate can be negative. Such parts are drawn as they are and shaded in
 #' orange; with two variables, where the estimate is below minus 1% of its maximum.
@@ -54,12 +54,12 @@
 #'   those of other samples.
 #' @param xlab,ylab,xlim,ylim As in [graphics::plot.default()] (one or two variables). The density
 #'   is evaluated within `xlim` and `ylim`.
-#' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups in one
-#'   figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the arguments of `x`. `col`
-#'   has their colours. [lines()] and `add` serve fits that differ otherwise.
-#' @param type What to draw: `"density"`; `"isosurface"`, of three variables, the borders of the regions as surfaces, or
-#'   the same to turn with the mouse by package `"rgl"` or `"plotly"`; `"criterion"`, of a bandwidth that was
-#'   searched, what the search has seen (as [plot.flashkernel_bandwidth()]).
+#' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
+#'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
+#'   arguments of `x`. `col` has their colours. [lines()] and `add` serve fits that differ otherwise.
+#' @param type What to draw: `"density"`; `"isosurface"`, of three variables, the borders of the regions as
+#'   surfaces, or the same to turn with the mouse by package `"rgl"` or `"plotly"`; `"criterion"`, of a bandwidth
+#'   that was searched, what the search has seen (as [plot.flashkernel_bandwidth()]).
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, and, for the data,
 #'   `pch` and `cex`. For one or two variables also `asp`, `axes`, `cex.main` and the like. Names
 #'   that the figure would not heed are an error.
@@ -67,9 +67,9 @@
 #'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
 #'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
 #'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
-#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. Surfaces: a list of `axes`,
-#'   `levels` and `triangles`, for each level a matrix with a row for each corner, three to a triangle; with `"plotly"` the
-#'   widget, visibly. `"criterion"`: the bandwidth.
+#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. Surfaces: a list of
+#'   `axes`, `levels` and `triangles`, for each level a matrix with a row for each corner, three to a triangle;
+#'   with `"plotly"` the widget, visibly. `"criterion"`: the bandwidth.
 #' @seealso [hdr_level()] for the levels. With the package ggplot2 loaded,
 #'   `autoplot()` draws the same figures ([autoplot.flash_kde()]).
 #' @examples
@@ -151,8 +151,8 @@ lines.flash_kde <- function(x, ...) {
 plot_criterion <- function(fit, look, ...) {
   if (is.null(fit$search)) {
     stop_argument(
-      "type", "must be another than \"criterion\" for a bandwidth without a search: that of the fit is by \"", fit$selector,
-      "\""
+      "type", "must be another than \"criterion\" for a bandwidth without a search: that of the fit is by \"",
+      fit$selector, "\""
     )
   }
   given <- look[c("main", "xlab", "ylab")]
@@ -366,67 +366,6 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
     if (!is.null(fit$adaptive)) ", adaptive",
     if (negative) "; negative where orange"
   )
-}
-
-# Title and subtitle above the plot. `...`: all other graphical parameters of the plot.
-draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
-                        cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
-                        font.main = graphics::par("font.main"), family = graphics::par("family"),
-                        col.sub = "grey30", ...) {
-  if (!ann) {
-    return(invisible())
-  }
-  main <- in_two_lines(main, cex.main, font.main)
-  sub <- in_two_lines(sub, 0.95)
-  above <- if (is_text(sub)) 1.7 + 0.9 * (count_lines(sub) - 1) else 1.2
-  graphics::title(
-    main = main, line = above, adj = adj, col.main = col.main,
-    cex.main = cex.main * fit_width(main, cex.main, font.main), font.main = font.main,
-    family = family
-  )
-  graphics::mtext(
-    sub, side = 3, line = 0.45, adj = adj, col = col.sub, family = family,
-    cex = 0.95 * graphics::par("cex") * fit_width(sub, 0.95)
-  )
-}
-
-# Labels of the two axes, smaller where they would not fit. `...`: graphical parameters of the plot.
-draw_axis_titles <- function(xlab, ylab, ann = graphics::par("ann"), cex.lab = graphics::par("cex.lab"),
-                             font.lab = graphics::par("font.lab"), col.lab = graphics::par("col.lab"),
-                             mgp = graphics::par("mgp"), family = graphics::par("family"), ...) {
-  if (!ann) {
-    return(invisible())
-  }
-  draw <- function(label, room, ...) {
-    fit <- min(1, 0.97 * room / max(graphics::strwidth(label, "inches", cex = cex.lab, font = font.lab)))
-    graphics::title(..., cex.lab = cex.lab * fit, font.lab = font.lab, col.lab = col.lab, mgp = mgp, family = family)
-  }
-  # centred on the plot, not on the figure
-  margins <- graphics::par("mai")
-  room <- graphics::par("fin") - abs(margins[2:1] - margins[4:3])
-  draw(xlab, room[1], xlab = xlab)
-  draw(ylab, room[2], ylab = ylab)
-}
-
-# A text that would have to shrink to much less than its size, broken near its middle.
-in_two_lines <- function(text, cex, font = 1) {
-  if (!is.character(text) || fit_width(text, cex, font) > 0.75) return(text)
-  gaps <- gregexpr(" ", text)[[1]]
-  if (gaps[1] < 0 || grepl("\n", text)) return(text)
-  at <- gaps[which.min(abs(gaps - nchar(text) / 2))]
-  paste0(substr(text, 1, at - 1), "\n", substring(text, at + 1))
-}
-
-count_lines <- function(text) if (is.character(text)) lengths(strsplit(text, "\n")) else 1
-
-# Not `""`; a title may be an expression.
-is_text <- function(title) !is.character(title) || any(nzchar(title))
-
-# The factor, 1 at most, by which a line centred above the plot must shrink to stay on its figure.
-fit_width <- function(text, cex, font = 1) {
-  margins <- graphics::par("mai")
-  room <- graphics::par("fin")[1] - abs(margins[2] - margins[4])
-  min(1, 0.97 * room / max(graphics::strwidth(text, "inches", cex = cex, font = font)))
 }
 
 # ---- numbers on axes --------------------------------------------------------------------------

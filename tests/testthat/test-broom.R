@@ -113,7 +113,8 @@ test_that("as.data.frame(grid = ) is the estimate on an even grid", {
   near <- flash_kde(case$x, "kde", bandwidth = case$H, adaptive = FALSE)
   expect_equal(as.data.frame(far, grid = 6)$density, as.data.frame(near, grid = 6)$density, tolerance = 1e-5)
   expect_identical(nrow(as.data.frame(flash_kde(iris[1:3], bandwidth = 0.3), grid = 4)), 64L)
-  expect_error(as.data.frame(flash_kde(iris[1:4], bandwidth = 0.3), grid = 4), class = "flashkernel_error_unsupported")
+  four <- flash_kde(iris[1:4], bandwidth = 0.3)
+  expect_error(as.data.frame(four, grid = 4), class = "flashkernel_error_unsupported")
   expect_argument_error(as.data.frame(fit, grid = 1), "grid")
   expect_argument_error(as.data.frame(fit, grid = 3, row.names = 1:4), "row.names")
 })
@@ -123,7 +124,8 @@ test_that("intervals end where the density is at the level, and hold their proba
     regions <- hdr_regions(fit, c(0.5, 0.95))
     expect_identical(unique(regions$prob), c(0.95, 0.5))
     ends <- predict(fit, c(regions$from, regions$to))
-    expect_equal(ends, rep(unname(hdr_level(fit, c(0.95, 0.5))[match(regions$prob, c(0.95, 0.5))]), 2), tolerance = 1e-6)
+    levels <- hdr_level(fit, c(0.95, 0.5))[match(regions$prob, c(0.95, 0.5))]
+    expect_equal(ends, rep(unname(levels), 2), tolerance = 1e-6)
     mass <- tapply(cdf(fit, regions$to) - cdf(fit, regions$from), regions$prob, sum)
     expect_lt(max(abs(mass - c(0.5, 0.95))), 0.02)
   }
@@ -155,12 +157,13 @@ test_that("polygons enclose what is above the level, holes left out", {
   grid <- as.data.frame(fit, grid = 400)
   cell <- diff(grid$u[1:2]) * diff(grid$v[c(1, 401)])
   expect_equal(total, cell * sum(grid$density >= hdr_level(fit, 0.97)), tolerance = 0.01)
-  expect_identical(names(hdr_regions(flash_kde(stats::setNames(faithful, c("prob", "group")), bandwidth = 1)))[3:5],
-    c("prob.1", "level", "group.1"))
+  named <- flash_kde(stats::setNames(faithful, c("prob", "group")), bandwidth = 1)
+  expect_identical(names(hdr_regions(named))[3:5], c("prob.1", "level", "group.1"))
 })
 
 test_that("what has no regions is refused in words", {
-  expect_error(hdr_regions(flash_kde(iris[1:3], bandwidth = 0.3)), "marginal", class = "flashkernel_error_unsupported")
+  three <- flash_kde(iris[1:3], bandwidth = 0.3)
+  expect_error(hdr_regions(three), "marginal", class = "flashkernel_error_unsupported")
   expect_argument_error(hdr_regions(flash_kde(faithful, "kde", adaptive = "balloon")), "adaptive")
   expect_argument_error(hdr_regions(flash_kde(faithful, bandwidth = 1), prob = 1), "prob")
   expect_argument_error(hdr_regions(faithful), "object")

@@ -8,9 +8,8 @@ drawn <- function(layer, data, mapping) ggplot2::layer_data(ggplot2::ggplot(data
 petals <- ggplot2::aes(x = Petal.Length, y = Petal.Width, fill = Species)
 
 test_that("stat_flash_density() is the estimate of each group at common places", {
-  data <- drawn(
-    stat_flash_density(estimator = "kde", bandwidth = 0.2, n = 64), iris, ggplot2::aes(Sepal.Length, fill = Species)
-  )
+  layer <- stat_flash_density(estimator = "kde", bandwidth = 0.2, n = 64)
+  data <- drawn(layer, iris, ggplot2::aes(Sepal.Length, fill = Species))
   groups <- split(iris$Sepal.Length, iris$Species)
   expect_identical(as.vector(table(data$group)), rep(sum(data$group == 1), 3))
   for (g in 1:3) {
@@ -76,7 +75,8 @@ test_that("geom_flash_hdr() draws bands whose borders are at the levels", {
 })
 
 test_that("lines have a group for each ring, and grids the density", {
-  data <- drawn(geom_flash_hdr_lines(prob = 0.5, bandwidth = 0.3, n = 51), iris, ggplot2::aes(Petal.Length, Petal.Width))
+  layer <- geom_flash_hdr_lines(prob = 0.5, bandwidth = 0.3, n = 51)
+  data <- drawn(layer, iris, ggplot2::aes(Petal.Length, Petal.Width))
   rings <- split(data, data$group)
   expect_gt(length(rings), 1)
   for (ring in rings) expect_equal(ring[1, c("x", "y")], ring[nrow(ring), c("x", "y")], ignore_attr = TRUE)
@@ -99,9 +99,8 @@ test_that("figures have a legend, and build", {
 
 test_that("groups without a fit are left out, and bad arguments named", {
   data <- rbind(iris[1:50, ], iris[101, ])
-  expect_warning(
-    built <- drawn(stat_flash_density(), data, ggplot2::aes(Sepal.Length, group = Species)), "group of 1 points was left out"
-  )
+  sepals <- ggplot2::aes(Sepal.Length, group = Species)
+  expect_warning(built <- drawn(stat_flash_density(), data, sepals), "group of 1 points was left out")
   expect_identical(unique(built$group), 1L)
   expect_warning(built <- drawn(geom_flash_hdr(n = 31), data, petals), "left out")
   expect_identical(length(unique(built$fill)), 1L)

@@ -29,12 +29,14 @@ test_that("groups are of the rows that na.action leaves, and are checked", {
   expect_argument_error(plot(fit, groups = 1:3), "groups")
   expect_argument_error(plot(fit, groups = list(1)), "groups")
   expect_argument_error(plot(fit, groups = seq_len(153)), "groups")
-  expect_error(plot(flash_kde(iris[1:3], bandwidth = 1), groups = iris$Species), class = "flashkernel_error_unsupported")
+  three <- flash_kde(iris[1:3], bandwidth = 1)
+  expect_error(plot(three, groups = iris$Species), class = "flashkernel_error_unsupported")
   expect_argument_error(plot(fit, groups = airquality$Month, col = "no colour"), "col")
 })
 
 test_that("triangles lie on the surface of a ball, and close it", {
-  nodes <- list(a = seq(-1.5, 1.5, length.out = 25), b = seq(-1.4, 1.6, length.out = 28), c = seq(-1.6, 1.5, length.out = 23))
+  to <- \(low, high, n) seq(low, high, length.out = n)
+  nodes <- list(a = to(-1.5, 1.5, 25), b = to(-1.4, 1.6, 28), c = to(-1.6, 1.5, 23))
   at <- expand.grid(nodes)
   inside <- array(1 - sqrt(rowSums(at^2)), lengths(nodes))
   triangles <- level_triangles(nodes, inside, 0)
@@ -55,7 +57,9 @@ test_that("triangles lie on the surface of a ball, and close it", {
   # every edge is of two triangles
   key <- apply(signif(triangles, 9), 1, paste, collapse = " ")
   first <- seq(1, length(key), by = 3)
-  edges <- rbind(cbind(key[first], key[first + 1]), cbind(key[first + 1], key[first + 2]), cbind(key[first + 2], key[first]))
+  edges <- rbind(
+    cbind(key[first], key[first + 1]), cbind(key[first + 1], key[first + 2]), cbind(key[first + 2], key[first])
+  )
   flat <- edges[, 1] == edges[, 2]
   pairs <- table(paste(pmin(edges[, 1], edges[, 2]), pmax(edges[, 1], edges[, 2]))[!flat])
   expect_true(all(pairs %% 2 == 0))
@@ -115,7 +119,9 @@ test_that("longitude and latitude are drawn as a map", {
   expect_equal(unit()[2] / unit()[1], 1 / cos(middle))
   plot(fit, n_grid = 21, asp = 1)
   expect_equal(unit()[2] / unit()[1], 1)
-  named <- \(names, data = quakes[c("long", "lat")]) map_aspect(flash_kde(stats::setNames(data, names), bandwidth = 1))
+  named <- function(names, data = quakes[c("long", "lat")]) {
+    map_aspect(flash_kde(stats::setNames(data, names), bandwidth = 1))
+  }
   expect_equal(named(c("start_lng", "start.Latitude")), 1 / cos(middle))
   expect_null(named(c("x", "y")))
   expect_null(named(c("long", "depth")))
@@ -134,7 +140,9 @@ test_that("the criterion of the search is drawn, where there was one", {
 test_that("autoplot() takes palettes and labels", {
   skip_if_not_installed("ggplot2")
   fit <- flash_kde(faithful, bandwidth = c(0.3, 4))
-  plot <- ggplot2::autoplot(fit, prob = c(0.5, 0.9), palette = "YlOrRd", main = "Faithful", xlab = "min", sub = "", n_grid = 21)
+  plot <- ggplot2::autoplot(
+    fit, prob = c(0.5, 0.9), palette = "YlOrRd", main = "Faithful", xlab = "min", sub = "", n_grid = 21
+  )
   labels <- ggplot2::ggplot_build(plot)$plot$labels
   expect_identical(labels$title, "Faithful")
   expect_identical(labels$x, "min")
