@@ -142,7 +142,8 @@ warn_if_other <- function(fit, at, values) {
   if (off > 0.05) {
     warning(
       "the values in `object` are not those of its points and bandwidth, but off by up to ",
-      short_number(100 * off), "% of the largest: were the data transformed or weighted, or binned on a coarse grid?", call. = FALSE
+      short_number(100 * off), "% of the largest: were the data transformed or weighted, or binned on a coarse grid?",
+      call. = FALSE
     )
   }
   fit

@@ -150,7 +150,7 @@ rings_within <- function(rings) {
   inside <- \(low, high) outer(box[low, ], box[low, ], ">") & outer(box[high, ], box[high, ], "<")
   within <- inside(1, 2) & inside(3, 4)
   pairs <- which(within, arr.ind = TRUE)
-  within[pairs] <- apply(pairs, 1, \(pair) lies_in(rings[[pair[1]]], rings[[pair[2]]]))
+  within[pairs] <- vapply(seq_len(nrow(pairs)), \(p) lies_in(rings[[pairs[p, 1]]], rings[[pairs[p, 2]]]), NA)
   within
 }
 

@@ -125,7 +125,8 @@ upper_set <- function(grid, level) {
 # A border below every level, next to the edge, closes the contours that leave the grid.
 pad_grid <- function(grid) {
   pad_axis <- function(x) {
-    edge <- 1e-6 * (x[length(x)] - x[1])
+    # far from the origin, that is less than numbers can tell apart
+    edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
     c(x[1] - edge, x, x[length(x)] + edge)
   }
   z <- matrix(min(grid$z) - diff(range(grid$z)), nrow(grid$z) + 2, ncol(grid$z) + 2)

@@ -85,9 +85,9 @@
 #' plot(kde, prob = c(0.5, 0.9), add = TRUE, lty = 2)
 #'
 #' plot(flash_kde(iris[, 1:4]))
-#' plot(flash_kde(iris[3:4], "kde"), groups = iris$Species)
-#' plot(flash_kde(quakes[c("long", "lat")]))
-#' plot(flash_kde(iris[1:3], "kde"), type = "isosurface", prob = c(0.5, 0.9))
+#' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
+#' plot(flash_kde(quakes[c("long", "lat")], bandwidth = 0.8))
+#' plot(flash_kde(iris[1:3], bandwidth = "silverman"), type = "isosurface", prob = c(0.5, 0.9))
 #' @export
 plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, max_dims = 6,
                            add = FALSE, fill = !add, points = !add, rug = !add, labels = !add,

@@ -161,6 +161,16 @@ test_that("polygons enclose what is above the level, holes left out", {
   expect_identical(names(hdr_regions(named))[3:5], c("prob.1", "level", "group.1"))
 })
 
+test_that("regions far from the origin are those of the same data near it", {
+  near <- hdr_regions(flash_kde(faithful, "kde", bandwidth = c(0.3, 4), adaptive = FALSE))
+  far <- hdr_regions(flash_kde(faithful + 1e12, "kde", bandwidth = c(0.3, 4), adaptive = FALSE))
+  expect_identical(unique(far$group), unique(near$group))
+  for (k in 1:2) {
+    expect_equal(unname(vapply(split(far[[k]] - 1e12, far$group), range, numeric(2))),
+      unname(vapply(split(near[[k]], near$group), range, numeric(2))), tolerance = 0.01)
+  }
+})
+
 test_that("what has no regions is refused in words", {
   three <- flash_kde(iris[1:3], bandwidth = 0.3)
   expect_error(hdr_regions(three), "marginal", class = "flashkernel_error_unsupported")
