@@ -10,6 +10,9 @@ plot_isosurface <- function(fit, prob, n_grid, device, look) {
     stop(new_error("unsupported", why, user_call()))
   }
   surfaces <- isosurfaces(fit, prob, n_grid)
+  if (sum(lengths(surfaces$triangles)) == 0) {
+    stop_argument("prob", "must be larger: its regions lie between the nodes of the grid (see `n_grid`)")
+  }
   colours <- region_colours(length(prob), look$col)
   if (is.null(look$main)) look$main <- paste("Density of", paste(names(surfaces$axes), collapse = ", "))
   if (is.null(look$sub)) look$sub <- fit_subtitle(fit)
@@ -21,9 +24,11 @@ plot_isosurface <- function(fit, prob, n_grid, device, look) {
 # list(axes, levels, triangles): the outermost first; of each a matrix of three rows for a triangle, a row for each
 # corner.
 isosurfaces <- function(fit, prob, size) {
-  grid <- estimate_on_grid(fit, size)
-  axes <- stats::setNames(grid$axes, variable_names(fit))
-  density <- array(signed_density(grid$estimate), lengths(axes))
+  marginal <- figure_marginal(fit)
+  axes <- lapply(1:3, \(axis) marginal_nodes(marginal, axis, grid_range(marginal, axis), size))
+  names(axes) <- variable_names(fit)
+  check_memory(BYTES_PER_NODE * prod(lengths(axes)), "n_grid")
+  density <- array(marginal_density(marginal, unname(as.matrix(expand.grid(axes)))), lengths(axes))
   levels <- sort(hdr_level(fit, prob))
   list(axes = axes, levels = levels, triangles = lapply(levels, \(level) level_triangles(axes, density, level)))
 }
@@ -86,11 +91,10 @@ edge_points <- function(axes, density, level, edges) {
 
 surface_opacity <- function(n) seq(0.25, 0.75, length.out = n + 1)[-1] / max(1, n / 3)
 
-surface_limits <- function(surfaces) apply(do.call(rbind, surfaces$triangles), 2, range)
-
 # The furthest triangles first, the lighter the more they face the light.
 draw_surfaces <- function(surfaces, colours, look, theta = 35, phi = 20) {
-  limits <- surface_limits(surfaces)
+  points <- do.call(rbind, surfaces$triangles)
+  limits <- apply(points, 2, range)
   names <- names(surfaces$axes)
   old <- graphics::par(mar = c(1, 1.5, 3, 1))
   on.exit(graphics::par(old))
@@ -99,7 +103,6 @@ draw_surfaces <- function(surfaces, colours, look, theta = 35, phi = 20) {
     col = NA, border = NA, ticktype = "detailed", xlab = names[1], ylab = names[2], zlab = names[3],
     cex.axis = 0.7, nticks = 4
   )
-  points <- do.call(rbind, surfaces$triangles)
   surface <- rep(seq_along(colours), vapply(surfaces$triangles, nrow, 0L))[c(TRUE, FALSE, FALSE)]
   unit <- sweep(sweep(points, 2, limits[1, ]), 2, limits[2, ] - limits[1, ], "/")
   seen <- cbind(points, 1) %*% view

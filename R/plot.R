@@ -56,7 +56,8 @@
 #'   is evaluated within `xlim` and `ylim`.
 #' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
 #'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
-#'   arguments of `x`. `col` has their colours. [lines()] and `add` serve fits that differ otherwise.
+#'   arguments of `x`; rows whose group is missing are left out. `col` has their colours. [lines()] and `add` serve
+#'   fits that differ otherwise.
 #' @param type What to draw: `"density"`; `"isosurface"`, of three variables, the borders of the regions as
 #'   surfaces, or the same to turn with the mouse by package `"rgl"` or `"plotly"`; `"criterion"`, of a bandwidth
 #'   that was searched, what the search has seen (as [plot.flashkernel_bandwidth()]).
