@@ -4,6 +4,8 @@
 # score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of
 # start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
+  if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
+  check_no_levels(options)
   # Everything is checked before anything is computed.
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)
@@ -70,6 +72,7 @@ debias_points <- function(data, bandwidths, factors, control, arg) {
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
+  sources$discrete <- data$discrete
   debias <- debias_sum(sources, bandwidths$main$L, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
@@ -86,6 +89,7 @@ far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weigh
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
   if (is.null(centre)) return(points)
+  centre <- c(centre, numeric(ncol(points) - length(centre))) # beside numbers there may be levels
   points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 
@@ -210,10 +214,12 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
-  sum_sources(
+  sources <- sum_sources(
     fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
     target_factors = balloon_widths(object)
   )
+  sources$discrete <- object$discrete
+  sources
 }
 
 # width_classes() of its kernels, in units of its bandwidth.

@@ -239,8 +239,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), control = NULL,
-                              ...) {
+                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), lambda = NULL,
+                              discrete_kernel = NULL, control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -249,10 +249,11 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
-  points <- check_points(x, "x", infinite = TRUE)
+  points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action
+    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action,
+    lambda = lambda, discrete_kernel = discrete_kernel
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -295,7 +296,8 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", control = NULL, ...) {
+                              seconds = 5, adaptive = "auto", lambda = NULL, discrete_kernel = NULL,
+                              control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -303,7 +305,8 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, asked = asked
+    rows = rows, seconds = seconds, adaptive = adaptive, lambda = lambda, discrete_kernel = discrete_kernel,
+    asked = asked
   )
 }
 

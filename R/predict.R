@@ -101,6 +101,7 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 # ---- newdata ----------------------------------------------------------------------------------
 
 new_points <- function(object, newdata) {
+  if (!is.null(object$discrete)) return(new_mixed_points(object, newdata))
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
   # newdata_rows() looks for infinite values
   check_points(newdata, "newdata", d = object$d, names = object$names, infinite = TRUE)

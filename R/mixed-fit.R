@@ -1,0 +1,52 @@
+# Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of the
+# numbers (sums.R) and of the levels (mixed-kernels.R).
+
+# As fit_kde(), of mixed_points().
+fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
+  columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
+  names <- attr(points, "names_in_order")
+  attributes(points) <- attributes(points)[c("dim", "dimnames")]
+  estimator <- mixed_estimator(options, ncol(points) - length(columns))
+  resolved <- resolve_control(control, nrow(points), nrow(points), max(1, ncol(points) - length(columns)))
+  weights <- check_weights(options$weights, nrow(points), missing = TRUE)
+  data <- handle_missing(points, weights, options$na.action, arg)
+  if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
+  debiased <- ESTIMATORS[[estimator]]$debiased
+  check_fit_memory(data$points, debiased, arg)
+  if (!is.null(options$score_bandwidth) && !debiased) {
+    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+  }
+  data$discrete <- list(columns = columns, codes = data$points[, names(columns), drop = FALSE], names = names)
+  data$points <- data$points[, setdiff(names, names(columns)), drop = FALSE]
+  bandwidths <- mixed_bandwidths(data, estimator, options, control, arg)
+  data$discrete$lambda <- bandwidths$lambda
+  data$discrete$chosen <- bandwidths$chosen
+  debias <- if (debiased) debias_points(data, bandwidths, NULL, control, arg)
+  stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
+  computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
+  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula)
+  object$discrete <- data$discrete
+  class(object) <- c("flash_kde_mixed", "flash_kde")
+  object
+}
+
+# The plain one where none is named. Levels alone have no bias that a bandwidth leaves.
+mixed_estimator <- function(options, d) {
+  adaptive <- options$adaptive
+  if (!is.null(adaptive) && !identical(adaptive, "auto") && !isFALSE(adaptive)) {
+    stop_argument("adaptive", "must be FALSE where there are columns of levels, which have one bandwidth for all points")
+  }
+  estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
+  if (d == 0 && estimator != PLAIN_ESTIMATOR) {
+    stop_argument("estimator", "must be \"kde\" where no column is numeric: found \"", estimator, "\"")
+  }
+  estimator
+}
+
+check_no_levels <- function(options) {
+  for (arg in c("lambda", "discrete_kernel")) {
+    if (!is.null(options[[arg]])) {
+      stop_argument(arg, "is for columns of levels (factors, texts or logical values): found none")
+    }
+  }
+}
