@@ -20,9 +20,7 @@ as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) 
   control <- start_run(fit_asked(x), "Predicting")
   check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
   estimate <- log_estimate(x, NULL, FALSE, control)
-  points <- as.data.frame(x$x)
-  names(points) <- point_names(x)
-  result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
+  result <- cbind(points_frame(x, own_places(x)), density = signed_density(estimate), log_density = signed_log(estimate))
   names(result) <- make.unique(names(result))
   if (!is.null(row.names)) row.names(result) <- row.names
   result

@@ -263,5 +263,5 @@ log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L))
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
-  if (object$d == 1) "x" else paste0("x", seq_len(object$d))
+  if (object$d == 1) "x" else paste0("x", seq_len(object$d), recycle0 = TRUE)
 }

@@ -63,7 +63,11 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  level <- log_hdr_level(marginal(object), prob, n_samples, seed)
+  level <- if (is.null(object$discrete)) {
+    log_hdr_level(marginal(object), prob, n_samples, seed)
+  } else {
+    log_mixed_level(object, prob, n_samples, seed)
+  }
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }

@@ -2,7 +2,7 @@
 
 negative_mass <- function(object) {
   control <- start_run(fit_asked(object), "Integrating the negative part")
-  grid <- if (object$d <= 2) whitened_grid(object)
+  grid <- if (object$d <= 2 && is.null(object$discrete)) whitened_grid(object)
   if (is.null(grid)) mass_by_sampling(object, control) else mass_on_grid(object, grid, control)
 }
 

@@ -32,13 +32,13 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_memory(8 * 4 * nsim * object$d, "nsim")
   with_seed_of_simulate(seed, {
     draws <- if (is_signed(object)) draw_positive_part(object, nsim) else draw_estimate(object, nsim)
-    colnames(draws) <- point_names(object)
-    as.data.frame(draws)
+    points_frame(object, draws)
   })
 }
 
 # Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) {
+  if (!is.null(object$discrete)) return(draw_mixed(object, n, inflate))
   lower <- inflate * fit_factor(object)
   from_origin(object, draw_mixture(fit_points(object), object$weights, lower, n, object$adaptive$factors))
 }
@@ -55,7 +55,7 @@ draw_mixture <- function(centres, weights, lower, n, factors = NULL) {
 draw_positive_part <- function(object, n) {
   control <- start_run(fit_asked(object), "Simulating")
   bound <- 1 + object$d / 2
-  draws <- matrix(0, n, object$d)
+  draws <- own_places(object)[rep(1, n), , drop = FALSE]
   filled <- 0
   while (filled < n) {
     # one draw in `bound` is kept, or more
