@@ -8,6 +8,9 @@ JUDGES <- 2000
 JUDGED_SUMS <- 4e6
 JUDGED_PAIRS <- 2e8
 
+# Of a nominal core for a pair of cell_moments().
+MOMENTS_SECONDS <- 2e-8
+
 # Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
 MOST_TURNS <- 3
 SAME_LAMBDA <- 0.02
@@ -20,7 +23,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   columns <- data$discrete$columns
   lambda <- check_lambda(options$lambda, columns)
   free <- is.na(lambda) & most_lambda(columns) > 0
-  data$discrete$lambda <- replace(lambda, is.na(lambda), 0)
+  data$discrete$lambda <- replace(lambda, is.na(lambda) & !free, 0)
   main <- mixed_wanted(options$bandwidth, data, "bandwidth")
   score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "score_bandwidth")
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
@@ -134,7 +137,7 @@ clean_mixed <- function(data, arg) {
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
   passes <- MOST_TURNS * shape_passes(data$d, search$structure)
-  max(SCAN_ROWS, floor(sqrt(0.4 * search$seconds * 4e8 / (passes * (1 + data$d)))))
+  max(SCAN_ROWS, floor(sqrt(0.4 * search$seconds / (passes * MOMENTS_SECONDS))))
 }
 
 same_lambdas <- function(lambda, discrete) {
@@ -165,7 +168,7 @@ best_lambdas <- function(data, L, free, run, tally) {
   optimise_lambdas(judges_loss(judged(data), L, run, tally), data$discrete, free)
 }
 
-# From where they are and from a fifth of the largest, whichever leads to less.
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less.
 optimise_lambdas <- function(loss, discrete, free) {
   lambda <- discrete$lambda
   if (!any(free)) return(list(lambda = lambda, value = loss(lambda)))
@@ -174,8 +177,8 @@ optimise_lambdas <- function(loss, discrete, free) {
   search <- function(start) {
     stats::nlminb(start, \(part) loss(at(part)), lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5))
   }
-  starts <- list(rep(0.2, sum(free)), lambda[free] / most)
-  if (all(starts[[2]] == 0)) starts <- starts[1]
+  parts <- lambda[free] / most
+  starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
   found <- lapply(starts, search)
   best <- found[[which.min(vapply(found, `[[`, 0, "objective"))]]
   list(lambda = at(best$par), value = best$objective)
