@@ -1,6 +1,6 @@
 # Bandwidth of the numbers and lambdas of the levels, chosen together by the leave-one-out likelihood of the plain
-# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for a
-# given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
+# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for
+# a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
 # after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
 
 # Rows that judge lambdas, at most; so many numbers of sums are kept; so many pairs for each bandwidth.
@@ -15,7 +15,7 @@ MOMENTS_SECONDS <- 2e-8
 MOST_TURNS <- 3
 SAME_LAMBDA <- 0.02
 
-# Which selectors know levels, and how much a lambda may shrink the likelihood's floor.
+# Which selectors know levels.
 MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
 
 # list(main, score, lambda, chosen), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
@@ -29,7 +29,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
   joint <- is.character(main) && main %in% c("auto", "lcv")
   if (search$structure != "auto" && !joint) {
-    stop_argument("structure", "is for a bandwidth by a search, such as \"auto\" or \"lcv\": found another `bandwidth`")
+    stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
   }
   name_stage(control, "Selecting the bandwidth")
   started <- proc.time()[["elapsed"]]
@@ -38,7 +38,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     choose_jointly(data, free, search, estimator, control, arg)
   } else {
     if (is.character(main)) main <- settle_bandwidth(main, data, estimator, search, control, "bandwidth", arg)
-    chosen <- choose_lambdas(data, main$L, free, search, control, arg)
+    chosen <- choose_lambdas(data, main$L, free, control)
     list(main = main, lambda = chosen$lambda, stats = chosen$stats)
   }
   if (joint || any(free)) {
@@ -56,15 +56,15 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
 mixed_wanted <- function(bandwidth, data, arg) {
   d <- ncol(data$points)
   if (d == 0) {
-    if (!is.null(bandwidth)) stop_argument(arg, "must be NULL where no column is numeric: found ", describe(bandwidth))
+    if (!is.null(bandwidth)) stop_argument(arg, "must be NULL without numeric columns: found ", describe(bandwidth))
     return(list(H = matrix(0, 0, 0), L = matrix(0, 0, 0), selector = "none"))
   }
   if (is.character(bandwidth) && length(bandwidth) == 1 && !is.na(bandwidth)) {
     name <- check_selector(bandwidth, d, data$weights, arg)
     if (!name %in% MIXED_SELECTORS) {
       stop_argument(
-        arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS), " where there are columns of levels: found \"",
-        name, "\""
+        arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS),
+        " where there are columns of levels: found \"", name, "\""
       )
     }
   }
@@ -91,9 +91,12 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
     turn[c("structure", "start")] <- list(attr(found$bandwidth, "structure"), plain_numbers(found$bandwidth))
   }
   clean$discrete$lambda <- batch$discrete$lambda
-  last <- polish_jointly(clean, carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d)) * batch$L, free, run, tally)
+  carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
+  last <- polish_jointly(clean, carry * batch$L, free, run, tally)
+  clean$discrete$lambda <- last$lambda
+  if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
+  attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
   main <- mixed_main(last$L, found$bandwidth, clean, colnames(data$points))
-  if (estimator != PLAIN_ESTIMATOR) main <- for_estimator(main, estimator, clean)
   list(main = main, lambda = last$lambda, stats = tally$stats())
 }
 
@@ -120,10 +123,33 @@ mixed_main <- function(L, bandwidth, data, names) {
   c(as_bandwidth(H, data$d, names = names), list(selector = "lcv", search = bandwidth))
 }
 
-# A bandwidth of the plain estimate for another one, as the rules of both compare.
-for_estimator <- function(main, estimator, data) {
-  ratio <- rule_factor("silverman", data$n, data$d, estimator) / rule_factor("silverman", data$n, data$d, PLAIN_ESTIMATOR)
-  replace(main, c("H", "L"), list(ratio^2 * main$H, ratio * main$L))
+# The factor of a bandwidth of the plain estimate that suits another one, by its own likelihood on a sample.
+for_estimator <- function(L, estimator, data, search, run, tally) {
+  cells <- nrow(unique(data$discrete$codes))
+  rows <- search$rows
+  if (is.null(rows)) rows <- max(300, floor(sqrt(0.4 * search$seconds / (8 * min(cells, 100) * MOMENTS_SECONDS))))
+  batch <- sample_of(data, seq_len(min(nrow(data$x), rows)))
+  rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
+  plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
+  near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
+  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
+  found <- polish_factor(list(value = \(L) loss(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
+  carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
+}
+
+# As sdkde_at_half() and laplace_loo().
+mixed_loo <- function(discrete, estimator) {
+  function(x, weights, L, run) {
+    debiased <- ESTIMATORS[[estimator]]$debiased
+    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L)
+    sources$discrete <- discrete
+    if (debiased) return(debiased_loo_sum(sources, L, run))
+    plain <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+    corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, run)
+    corrected$log_abs[corrected$negative] <- -Inf
+    stats <- add_stats(corrected$stats, plain$stats)
+    list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
+  }
 }
 
 # clean_points() of what selectors see of the data, with the weights of rows at hand.
@@ -144,7 +170,10 @@ same_lambdas <- function(lambda, discrete) {
   all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
 }
 
-plain_numbers <- function(bandwidth) if (is.matrix(bandwidth)) unclass(bandwidth)[, , drop = FALSE] else as.vector(bandwidth)
+# Without what the search tells of them.
+plain_numbers <- function(bandwidth) {
+  if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
+}
 
 new_stats <- function() {
   all <- NULL
@@ -154,12 +183,18 @@ new_stats <- function() {
 # ---- lambdas ------------------------------------------------------------------------------------
 
 # list(lambda, stats) for a bandwidth that is known.
-choose_lambdas <- function(data, L, free, search, control, arg) {
+choose_lambdas <- function(data, L, free, control) {
   if (!any(free)) return(list(lambda = data$discrete$lambda))
+  if (ncol(data$points) == 0) {
+    return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
+  }
   tally <- new_stats()
-  if (ncol(data$points) == 0) return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
-  clean <- clean_mixed(data, arg)
-  found <- best_lambdas(clean, L / clean$unit, free, search_run(control, clean$d), tally)
+  judged <- new_selector_data(data$points, data$weights)
+  judged$source <- if (is.null(data$weights)) seq_len(nrow(judged$x)) else which(data$weights > 0)
+  judged$discrete <- discrete_rows(data$discrete, judged$source)
+  # as H is what it is, any floor will do that a point alone in its cell can feel
+  judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
+  found <- best_lambdas(in_own_order(judged), L, free, search_run(control, judged$d), tally)
   list(lambda = found$lambda, stats = tally$stats())
 }
 
@@ -175,7 +210,8 @@ optimise_lambdas <- function(loss, discrete, free) {
   most <- most_lambda(discrete$columns)[free]
   at <- \(part) replace(lambda, free, pmin(part, 1) * most)
   search <- function(start) {
-    stats::nlminb(start, \(part) loss(at(part)), lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5))
+    close <- list(rel.tol = 1e-8, x.tol = 1e-5)
+    stats::nlminb(start, \(part) loss(at(part)), lower = 0, upper = 1, control = close)
   }
   parts <- lambda[free] / most
   starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
@@ -184,12 +220,13 @@ optimise_lambdas <- function(loss, discrete, free) {
   list(lambda = at(best$par), value = best$objective)
 }
 
-# The loss as a function of lambda, for judged() data: minus the mean over the first rows, in an order as good as random,
-# of the log of the density by all other points and the floor.
+# The loss as a function of lambda, for judged() data: minus the mean over the first rows, in an order as good as
+# random, of the log of the density by all other points and the floor.
 judges_loss <- function(data, L, run, tally) {
   cells <- cells_of(data$discrete$codes)
   count <- length(cells$rows)
-  judges <- seq_len(max(1, floor(min(nrow(data$x), JUDGES, JUDGED_SUMS / count, max(200, JUDGED_PAIRS / nrow(data$x))))))
+  n <- nrow(data$x)
+  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS / n)))))
   sums <- cell_sums(data, L, cells, judges, run, tally)
   top <- apply(sums, 1, max)
   shares <- exp(sums - top)
@@ -229,7 +266,8 @@ cell_sums <- function(data, L, cells, judges, run, tally) {
 
 # What each combination of levels, of the columns, gives to each, of the rows.
 cell_matrix <- function(discrete, codes) {
-  Reduce(`*`, Map(\(table, k) table[codes[, k], codes[, k], drop = FALSE], level_tables(discrete), seq_len(ncol(codes))))
+  among <- \(table, k) table[codes[, k], codes[, k], drop = FALSE]
+  Reduce(`*`, Map(among, level_tables(discrete), seq_len(ncol(codes))))
 }
 
 # Without numbers the sums are weights of cells, and all rows judge.

@@ -1,5 +1,5 @@
-# Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of the
-# numbers (sums.R) and of the levels (mixed-kernels.R).
+# Fits to numbers and levels together: p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W, of kernels of
+# the numbers (sums.R) and of the levels (mixed-kernels.R).
 
 # As fit_kde(), of mixed_points().
 fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
@@ -34,7 +34,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
 mixed_estimator <- function(options, d) {
   adaptive <- options$adaptive
   if (!is.null(adaptive) && !identical(adaptive, "auto") && !isFALSE(adaptive)) {
-    stop_argument("adaptive", "must be FALSE where there are columns of levels, which have one bandwidth for all points")
+    stop_argument("adaptive", "must be FALSE where there are columns of levels: found ", describe(adaptive))
   }
   estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
   if (d == 0 && estimator != PLAIN_ESTIMATOR) {

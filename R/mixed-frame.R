@@ -1,17 +1,19 @@
-# Data frames that have columns of levels beside numbers: factors, ordered factors, texts and logical values. A point is
-# then a row of a double matrix, first the numbers, then the numbers of its levels; what these mean stands in
+# Data frames that have columns of levels beside numbers: factors, ordered factors, texts and logical values. A point
+# is then a row of a double matrix, first the numbers, then the numbers of its levels; what these mean stands in
 # `columns`, a list by name of list(kind, levels, type).
 
 # Is there a column of levels?
 has_levels <- function(x) is.list(x) && any(vapply(x, is_levels, NA))
 
-is_levels <- function(column) is.null(dim(column)) && (is.factor(column) || is.character(column) || is.logical(column))
+is_levels <- function(column) {
+  is.null(dim(column)) && (is.factor(column) || is.character(column) || is.logical(column))
+}
 
 # The matrix, with `columns` and `names`, those of the data frame in its order, as attributes.
 mixed_points <- function(x, arg) {
   x <- as.list(x)
   of_levels <- vapply(x, is_levels, NA)
-  if (!has_names(names(x))) stop_argument(arg, "must have names of its columns, all different, where some are factors")
+  if (!has_names(names(x))) stop_argument(arg, "must have names of its columns, all different")
   columns <- lapply(x[of_levels], mixed_column)
   structure(encode(x[!of_levels], x[of_levels], columns, arg), columns = columns, names_in_order = names(x))
 }
@@ -28,11 +30,8 @@ mixed_column <- function(column) {
 }
 
 encode <- function(numbers, levels, columns, arg) {
-  parts <- c(
-    if (length(numbers) > 0) list(as_points(list2DF(numbers), arg)),
-    lapply(names(columns), \(name) matrix(level_codes(levels[[name]], columns[[name]], name, arg), dimnames = list(NULL, name)))
-  )
-  points <- do.call(cbind, parts)
+  codes <- Map(\(values, column, name) level_codes(values, column, name, arg), levels, columns, names(columns))
+  points <- cbind(if (length(numbers) > 0) as_points(list2DF(numbers), arg), do.call(cbind, codes))
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   check_finite(points, arg, missing = TRUE)
   points

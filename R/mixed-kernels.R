@@ -1,8 +1,8 @@
-# Kernels of levels. l(a, b) is what a point of level b gives to level a; over the levels a it sums to 1, those without
-# points among them, so that the estimate is a density whatever lambda is. With lambda = 0 all stays at b.
+# Kernels of levels. l(a, b) is what a point of level b gives to level a; over the levels a it sums to 1, those
+# without points among them, so that the estimate is a density whatever lambda is. With lambda = 0 all stays at b.
 
-# For each: what kinds of columns it is for, the largest lambda for c levels, and l but for its sum, by the steps between
-# two levels (0 or 1 where they have no order).
+# For each: what kinds of columns it is for, the largest lambda for c levels, and l but for its sum, by the steps
+# between two levels (0 or 1 where they have no order).
 LEVEL_KERNELS <- list(
   aitchisonaitken = list(
     title = "Aitchison-Aitken", kinds = "unordered", most = \(c) (c - 1) / c,
@@ -42,8 +42,8 @@ most_lambda <- function(columns) {
 # column, its lambda, and a matrix of the points' levels, by number.
 level_tables <- function(discrete) Map(level_table, discrete$columns, discrete$lambda)
 
-# Of the combination of levels `to` and each row of `from`: the product of what their columns give. `back`: what `to`
-# gives to them.
+# Of the combination of levels `to` and each row of `from`: the product of what their columns give. `back`: what
+# `to` gives to them.
 cell_weights <- function(tables, to, from, back = FALSE) {
   give <- \(table, k) if (back) table[from[, k], to[k]] else table[to[k], from[, k]]
   Reduce(`*`, Map(give, tables, seq_along(tables)))
@@ -68,20 +68,22 @@ choose_level_kernels <- function(columns, wanted) {
   if (is.null(wanted)) return(columns)
   arg <- "discrete_kernel"
   if (!is.character(wanted) || length(wanted) == 0) {
-    stop_argument(arg, "must be NULL or some of ", quote_choices(names(LEVEL_KERNELS)), ": found ", describe(wanted))
+    choices <- quote_choices(names(LEVEL_KERNELS))
+    stop_argument(arg, "must be NULL or some of ", choices, ": found ", describe(wanted))
   }
   by_column <- has_names(names(wanted))
   if (by_column) check_column_names(names(wanted), columns, arg)
   for (i in seq_along(wanted)) {
     choice <- check_choice(unname(wanted[i]), names(LEVEL_KERNELS), arg)
     kinds <- LEVEL_KERNELS[[choice]]$kinds
-    for (name in if (by_column) names(wanted)[i] else names(columns)) {
-      kind <- columns[[name]]$kind
-      if (kind %in% kinds) columns[[name]]$kernel <- choice
-      if (by_column && !kind %in% kinds) {
-        stop_argument(arg, "\"", choice, "\" is for ", kinds, " factors: found it for the ", kind, " ", quote_names(name))
-      }
+    among <- if (by_column) names(wanted)[i] else names(columns)
+    able <- Filter(\(name) columns[[name]]$kind %in% kinds, among)
+    if (length(able) == 0) {
+      stop_argument(
+        arg, "must suit the columns: \"", choice, "\" is for ", kinds, " levels, found it for ", quote_names(among)
+      )
     }
+    for (name in able) columns[[name]]$kernel <- choice
   }
   columns
 }
@@ -92,8 +94,8 @@ check_lambda <- function(lambda, columns) {
   if (is.null(lambda)) return(wanted)
   if (!is_number(lambda) || length(lambda) == 0 || length(lambda) > 1 && !has_names(names(lambda))) {
     stop_argument(
-      "lambda", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)), ": found ",
-      describe(lambda)
+      "lambda", "must be NULL, one number, or numbers named by the columns ", quote_names(names(columns)),
+      ": found ", describe(lambda)
     )
   }
   named <- has_names(names(lambda))

@@ -17,14 +17,14 @@ print_lambdas <- function(discrete, digits) {
   table <- data.frame(
     kind = field("kind"), levels = vapply(columns, \(column) length(column$levels), 0L),
     kernel = vapply(columns, \(column) LEVEL_KERNELS[[column$kernel]]$title, ""),
-    lambda = format(unname(discrete$lambda), digits = digits), limit = format(unname(most), digits = digits), how = how,
-    row.names = names(columns)
+    lambda = format(unname(discrete$lambda), digits = digits), limit = format(unname(most), digits = digits),
+    how = how, row.names = names(columns)
   )
   cat("Levels, smoothed from 0, not at all, to the limit:\n")
   print(utils::head(table, 12), right = FALSE)
   if (nrow(table) > 12) cat("... and", nrow(table) - 12, "more\n")
   even <- names(columns)[discrete$lambda >= most & most > 0]
-  if (length(even) > 0) cat("At its limit, where levels tell least: ", paste(even, collapse = ", "), "\n", sep = "")
+  if (length(even) > 0) cat("At the limit, where levels tell least: ", paste(even, collapse = ", "), "\n", sep = "")
 }
 
 # Weights of the levels of each column.
@@ -67,7 +67,8 @@ draw_mixed <- function(object, n, inflate) {
   for (name in colnames(codes)) {
     for (from in sort(unique(codes[, name]))) {
       at <- which(discrete$codes[rows, name] == from)
-      codes[at, name] <- sample.int(nrow(tables[[name]]), length(at), replace = TRUE, prob = tables[[name]][, from])
+      share <- tables[[name]][, from]
+      codes[at, name] <- sample.int(length(share), length(at), replace = TRUE, prob = share)
     }
   }
   cbind(numbers, codes)
@@ -79,7 +80,10 @@ draw_mixed <- function(object, n, inflate) {
 log_mixed_level <- function(object, prob, n, seed) {
   if (is_signed(object)) {
     stop(new_error(
-      "unsupported", "levels of a Laplace-corrected estimate, which may be negative, are for numbers alone", user_call()
+      "unsupported", paste(
+        "highest-density levels of a Laplace-corrected estimate, which may be negative, are for numbers alone:",
+        "take estimator = \"kde\" or \"sdkde\""
+      ), user_call()
     ))
   }
   check_memory(8 * 6 * as.double(n) * (object$d + length(object$discrete$columns)), "n_samples")

@@ -1,11 +1,11 @@
-# As moments_of(), of data with `discrete`, for a search on a sample: where many cells have few points each, blocks of the
-# kernels themselves take less time than a sum for each.
+# As moments_of(), of data with `discrete`, for a search on a sample: where many cells have few points each, blocks
+# of the kernels themselves take less time than a sum for each.
 
 # Kernels of a block, at most.
 MOMENTS_BLOCK <- 1e6
 
-# list(S, M, stats); without `wide` and a factor. S is over the other points, each kernel times what the levels of both
-# say.
+# list(S, M, stats); without `wide` and a factor. S is over the other points, each kernel times what the levels of
+# both say.
 cell_moments <- function(data, L, row_weights, moments, floor, run) {
   started <- proc.time()[["elapsed"]]
   run[c("tol", "engine", "precision")] <- list(0, "exact", "double")
@@ -27,7 +27,7 @@ cell_moments <- function(data, L, row_weights, moments, floor, run) {
     own <- crossprod(Y[rows, , drop = FALSE], rowSums(A) * Y[rows, , drop = FALSE])
     M <- M + own + crossprod(Y, colSums(A) * Y) - cross - t(cross)
   }
-  seconds <- proc.time()[["elapsed"]] - started
-  stats <- utils::modifyList(resolve_control(run, n, n, data$d), list(pairs = n * (n - 1), skipped = 0, seconds = seconds, tail_rows = 0))
+  stats <- resolve_control(run, n, n, data$d)
+  stats[c("pairs", "seconds")] <- list(n * (n - 1), proc.time()[["elapsed"]] - started)
   list(S = S, M = if (moments == "diagonal") diagonal(M) else if (moments == "full") M, stats = stats)
 }

@@ -1,16 +1,16 @@
-# Figures of fits with levels: for each number its density with each level of one column, in colours, and for each column
-# of levels their probabilities.
+# Figures of fits with levels: for each number its density with each level of one column, in colours, and for each
+# column of levels their probabilities.
 
 #' Plot a density estimate of numbers and levels
 #'
-#' For each numeric column a panel with a line for each level of one column, `by`: the estimate of that number together with that level,
-#' \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the lines add up to the density of
-#' the number. For each column of levels a panel with their probabilities under the estimate. All are exact marginals:
-#' kernels of numbers and levels are integrated and summed over all that a panel does not show.
+#' For each numeric column a panel with a line for each level of one column, `by`: the estimate of that number
+#' together with that level, \eqn{p(x_k, c)}{p(x_k, c)}, which integrates to the level's probability, so that the
+#' lines add up to the density of the number. For each column of levels a panel with their probabilities under the
+#' estimate. All are exact marginals: kernels are integrated and summed over all that a panel does not show.
 #'
 #' @param x A fit with levels, from [flash_kde()].
-#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one line
-#'   for all.
+#' @param by Name of the column of levels whose levels have colours. By default the first; `NULL`: none, and one
+#'   line for all.
 #' @param n_grid Nodes of a line.
 #' @param max_dims Number of panels: the first columns.
 #' @param rug Draw the data of numeric columns as a rug? A number is the most ticks; `TRUE` stands for 300.
@@ -24,8 +24,8 @@
 #' @examples
 #' plot(flash_kde(iris[3:5]))
 #' @export
-plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 512, max_dims = 9, rug = TRUE, col = NULL,
-                                 lwd = 2, lty = 1, main = NULL, sub = NULL, ...) {
+plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 512, max_dims = 9, rug = TRUE,
+                                 col = NULL, lwd = 2, lty = 1, main = NULL, sub = NULL, ...) {
   columns <- x$discrete$columns
   if (!is.null(by)) by <- check_choice(by, names(columns), "by")
   n_grid <- check_count(n_grid, "n_grid", min = 10)
@@ -44,9 +44,12 @@ plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 
     shown <- utils::head(shown, max_dims)
   }
   levels <- if (is.null(by)) "all" else columns[[by]]$levels
-  look <- list(col = rep_len(if (is.null(col)) level_colours(length(levels)) else col, length(levels)), lwd = lwd, lty = rep_len(lty, length(levels)))
+  count <- length(levels)
+  if (is.null(col)) col <- level_colours(count)
+  look <- list(col = rep_len(col, count), lwd = lwd, lty = rep_len(lty, count))
+  n_lines <- sum(!shown %in% names(columns))
   drawn <- lapply(stats::setNames(nm = shown), \(name) {
-    if (is.null(columns[[name]])) level_lines(x, name, by, n_grid, sum(!shown %in% names(columns))) else level_shares(x, name)
+    if (is.null(columns[[name]])) level_lines(x, name, by, n_grid, n_lines) else level_shares(x, name)
   })
   old <- graphics::par(utils::modifyList(mixed_layout(length(shown)), list(...)))
   on.exit(graphics::par(old))
@@ -104,8 +107,8 @@ level_shares <- function(fit, name) {
 
 mixed_layout <- function(count) {
   list(
-    mfrow = grDevices::n2mfrow(count), mar = c(3.2, 3.2, 0.8, 0.8), oma = c(0, 0, 5.4, 0), mgp = c(1.9, 0.6, 0), tcl = -0.3,
-    cex = if (count > 4) 0.8 else 1
+    mfrow = grDevices::n2mfrow(count), mar = c(3.2, 3.2, 0.8, 0.8), oma = c(0, 0, 5.4, 0), mgp = c(1.9, 0.6, 0),
+    tcl = -0.3, cex = if (count > 4) 0.8 else 1
   )
 }
 
@@ -124,8 +127,8 @@ draw_level_lines <- function(lines, name, look) {
 
 draw_level_shares <- function(shares, name, colours) {
   graphics::barplot(
-    shares, col = colours, border = NA, xlab = name, ylab = "Probability", ylim = c(0, 1.04 * max(shares)), space = 0.3,
-    cex.names = 0.9
+    shares, col = colours, border = NA, xlab = name, ylab = "Probability", ylim = c(0, 1.04 * max(shares)),
+    space = 0.3, cex.names = 0.9
   )
   draw_frame(fg = "grey40")
 }

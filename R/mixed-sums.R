@@ -1,10 +1,11 @@
-# Sums of points that have levels beside numbers. What a point gives to a place goes by the levels of both, so targets of
-# the same combination of levels, a cell, see all points with weights of their own: each cell's is an ordinary sum. So
-# every engine and every tolerance serves them, scores, squares and signed kernels, too, and all cells together meet as
-# many pairs as one sum of all. Points whose levels give nothing to a cell, as where lambda is 0, are left out of it.
+# Sums of points that have levels beside numbers. What a point gives to a place goes by the levels of both, so
+# targets of the same combination of levels, a cell, see all points with weights of their own: each cell's is an
+# ordinary sum. So every engine and every tolerance serves them, scores, squares and signed kernels, too, and all
+# cells together meet as many pairs as one sum of all. Points whose levels give nothing to a cell, as where lambda is
+# 0, are left out of it.
 #
-# `sources$discrete`: see level_tables(), and `squared`, where sums are of squares. Targets, where there are any, have
-# the numbers of their levels in their last columns (mixed-frame.R).
+# `sources$discrete`: see level_tables(), and `squared`, where sums are of squares. Targets, where there are any,
+# have the numbers of their levels in their last columns (mixed-frame.R).
 
 log_sum_by_cells <- function(sources, at, factor, loo, control) {
   sum_cells(sources, at, loo, control, if (ncol(sources$points) > 0) log_of_class(factor) else log_mass)
@@ -12,6 +13,7 @@ log_sum_by_cells <- function(sources, at, factor, loo, control) {
 
 # A score alone where there is nothing to merge it with.
 score_sum_by_cells <- function(sources, at, estimator, loo, names, control) {
+  if (ncol(sources$points) == 0) stop_argument("type", "must not be \"score\" without numeric columns")
   alone <- \(class, y, loo, control) score_sum(class, y, estimator, loo, names, control)
   sum_cells(sources, at, loo, control, if (loo) score_of_class(estimator, names) else alone)
 }
@@ -19,7 +21,7 @@ score_sum_by_cells <- function(sources, at, estimator, loo, names, control) {
 # Without numbers all kernels are 1.
 log_mass <- function(class, y, loo, control) {
   weights <- if (is.null(class$weights)) rep(1, nrow(class$points)) else class$weights
-  list(log_abs = log(if (loo) leave_out(weights) else rep(sum(weights), nrow(if (is.null(y)) class$points else y))))
+  list(log_abs = log(if (loo) leave_out(weights) else rep(sum(weights), nrow(y))))
 }
 
 # At m targets.
@@ -30,7 +32,7 @@ sum_cells <- function(sources, at, loo, control, sum_class) {
   own <- cells_of(sources$discrete$codes)
   d <- ncol(sources$points)
   places <- if (is.null(at)) sources$points else at[, seq_len(d), drop = FALSE]
-  cells <- if (is.null(at)) own else cells_of(at[, -seq_len(d), drop = FALSE])
+  cells <- if (is.null(at)) own else cells_of(at[, d + seq_len(ncol(own$codes)), drop = FALSE])
   tables <- level_tables(sources$discrete)
   power <- if (isTRUE(sources$discrete$squared)) 2 else 1
   m <- nrow(places)
@@ -65,7 +67,11 @@ put_rows <- function(total, part, rows, m) {
     if (is.null(total$score)) total$score <- matrix(0, m, ncol(part$score), dimnames = dimnames(part$score))
     total$score[rows, ] <- part$score
   }
-  if (!is.null(part$stats)) total$stats <- if (is.null(total$stats)) part$stats else add_class_stats(total$stats, part$stats)
+  if (is.null(total$stats)) {
+    total$stats <- part$stats
+  } else if (!is.null(part$stats)) {
+    total$stats <- add_class_stats(total$stats, part$stats)
+  }
   total
 }
 
@@ -85,17 +91,17 @@ cell_class <- function(sources, share) {
 
 # ---- both stages of an SD-KDE -------------------------------------------------------------------
 
-# As debias_sum(): each point moves along the score of the estimate at its own cell. Kernels of H leave there a bias of
-# order h^2 that is due to the curvature of the density of that cell and, times lambda, of others; this removes the
-# first, and of the second what they have in common.
+# As debias_sum(): each point moves along the score of the estimate in its own cell. Kernels of H leave there a bias
+# of order h^2 by the curvature of the density of that cell and, times lambda, of others; this removes the first, and
+# of the second what they have in common.
 debias_by_cells <- function(sources, L, control) {
   found <- score_sum_by_cells(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
   found$score[!is.finite(found$score)] <- 0
   list(debiased = sources$points + found$score %*% tcrossprod(L) / 2, stats = found$stats)
 }
 
-# As debiased_loo_sum(). Of the points i of a cell: what i gives to the score at j is relative to what all give there, by
-# the levels of both, so each cell has sums of all points of its own, and this takes as many passes as there are cells.
+# As debiased_loo_sum(). Of the points i of a cell: what i gives to the score at j is relative to what all give there,
+# by the levels of both, so each cell has sums of all points of its own: as many passes as there are cells.
 debiased_loo_by_cells <- function(sources, L, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   n <- nrow(sources$points)
