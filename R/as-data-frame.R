@@ -1,6 +1,6 @@
 #' A density estimate as a data frame
 #'
-#' The training points with the density and the log density of the estimate at each.
+#' The training points, factors and texts as they were, with the density and the log density of the estimate at each.
 #'
 #' @param x A fit from [flash_kde()].
 #' @param row.names `NULL`, or names of the `n` rows, all different.

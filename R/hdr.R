@@ -20,6 +20,8 @@
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
 #' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
 #'
+#' With factors or texts the level is that of the density of numbers and levels together, by draws.
+#'
 #' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
 #' returns it, before renormalisation.

@@ -31,7 +31,9 @@ mixed_column <- function(column) {
 
 encode <- function(numbers, levels, columns, arg) {
   codes <- Map(\(values, column, name) level_codes(values, column, name, arg), levels, columns, names(columns))
-  points <- cbind(if (length(numbers) > 0) as_points(list2DF(numbers), arg), do.call(cbind, codes))
+  # not by do.call(), which takes no name of more than 10,000 bytes
+  codes <- matrix(unlist(codes), ncol = length(codes), dimnames = list(NULL, names(columns)))
+  points <- cbind(if (length(numbers) > 0) as_points(list2DF(numbers), arg), codes)
   if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   check_finite(points, arg, missing = TRUE)
   points

@@ -5,6 +5,9 @@
 #' **positive part, renormalised**, by rejection from the KDE with the same `H`, which exceeds it
 #' nowhere by more than the factor \eqn{1 + d/2}.
 #'
+#' Of a fit with factors or texts the levels are drawn, too, each by its kernel from those of the centre's row, and come
+#' back as they were: factors, texts or logical values.
+#'
 #' @details
 #' Cost: \eqn{O(nsim\,d^2)}{O(nsim d^2)}; for `"laplace"` about \eqn{2 n\,nsim\,d (1 + d/2)}{2 n
 #' nsim d (1 + d/2)} operations for the tests of the rejection.

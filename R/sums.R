@@ -1,7 +1,8 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
 # stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
 # piece at a time (sums-chunks.R, sums-pieces.R), and chunks to a tolerance onto one grid (sums-stream.R); those of
-# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R).
+# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R), those of
+# points with levels by cells (mixed-sums.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
