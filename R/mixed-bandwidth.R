@@ -18,12 +18,14 @@ SAME_LAMBDA <- 0.02
 # Which selectors know levels.
 MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
 
-# list(main, score, lambda, chosen), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
+# list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
+# `adaptive`: a record of factors, or NULL.
 mixed_bandwidths <- function(data, estimator, options, control, arg) {
   columns <- data$discrete$columns
   lambda <- check_lambda(options$lambda, columns)
   free <- is.na(lambda) & most_lambda(columns) > 0
   data$discrete$lambda <- replace(lambda, is.na(lambda) & !free, 0)
+  adapted <- NULL
   main <- mixed_wanted(options$bandwidth, data, "bandwidth")
   score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "score_bandwidth")
   search <- search_options("lcv", options$structure, options$rows, options$seconds)
@@ -45,11 +47,16 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     found$main$stats <- as.list(found$stats)
     found$main$stats$seconds <- proc.time()[["elapsed"]] - started
   }
+  if (!is.null(options$adaptive)) {
+    adapted <- adapt_mixed(data, found, options, free, joint, control, arg)
+    found$lambda <- adapted$lambda
+    found$main[c("H", "L")] <- adapted[c("H", "L")]
+  }
   if (is.character(score)) {
     score <- settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg)
   }
   if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
-  list(main = found$main, score = score, lambda = found$lambda, chosen = free)
+  list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
 }
 
 # As want_bandwidth(). Without numbers there is none.
@@ -100,18 +107,17 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   list(main = main, lambda = last$lambda, stats = tally$stats())
 }
 
-# list(L, lambda): the factor of L that is best with the lambdas that suit it, by all points.
+# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
 polish_jointly <- function(data, L, free, run, tally) {
-  known <- list()
+  best <- list(value = Inf)
   value <- function(L) {
     found <- best_lambdas(data, L, free, run, tally)
-    known[[length(known) + 1]] <<- list(L = L, lambda = found$lambda)
     data$discrete$lambda <<- found$lambda
+    if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
     found$value
   }
-  best <- polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)$L
-  lambda <- Find(\(one) identical(one$L, best), known)$lambda
-  list(L = best, lambda = if (is.null(lambda)) best_lambdas(data, best, free, run, tally)$lambda else lambda)
+  polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)
+  best
 }
 
 # As as_bandwidth() gives it; of a rounded column no less than finished() leaves.
@@ -150,6 +156,32 @@ mixed_loo <- function(discrete, estimator) {
     stats <- add_stats(corrected$stats, plain$stats)
     list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
   }
+}
+
+# ---- widths of the points' own ------------------------------------------------------------------
+
+# list(H, L, lambda, record), as adapt_bandwidth(): factors go by the density of numbers and levels together. Where H was
+# chosen with the lambdas, its factor is again, and the lambdas.
+adapt_mixed <- function(data, found, options, free, joint, control, arg) {
+  data$discrete$lambda <- found$lambda
+  clean <- judged(clean_mixed(data, arg))
+  run <- search_run(control, clean$d)
+  tally <- new_stats()
+  L <- found$main$L / clean$unit
+  wanted <- wanted_factors(
+    replace(data, "points", list(cbind(data$points, data$discrete$codes))), clean, L, PLAIN_ESTIMATOR, options$adaptive,
+    NULL, options$seconds, run
+  )
+  record <- list(method = wanted$method, factors = wanted$own, auto = FALSE)
+  adapted <- c(found$main[c("H", "L")], list(lambda = found$lambda, record = record))
+  if (!joint) return(adapted)
+  before <- best_lambdas(clean, L, free, run, tally)$value
+  clean$factors <- wanted$factors
+  last <- polish_jointly(clean, USUAL_SCALE * L, free, run, tally)
+  scale <- last$L[1] / L[1]
+  record$factors <- if (is.numeric(options$adaptive)) wanted$own else at_least(wanted$own, least_factor(clean, last$L))
+  record[c("scale", "gain")] <- list(scale, before - last$value)
+  list(H = scale^2 * found$main$H, L = scale * found$main$L, lambda = last$lambda, record = record)
 }
 
 # clean_points() of what selectors see of the data, with the weights of rows at hand.
@@ -247,7 +279,7 @@ cell_sums <- function(data, L, cells, judges, run, tally) {
   sums <- matrix(0, length(judges), length(cells$rows))
   for (s in seq_along(cells$rows)) {
     rows <- cells$rows[[s]]
-    class <- sum_sources(data$x[rows, , drop = FALSE], data$w[rows], L)
+    class <- sum_sources(data$x[rows, , drop = FALSE], data$w[rows], L, factors = data$factors[rows])
     own <- rows[rows <= length(judges)]
     others <- setdiff(judges, own)
     if (length(own) > 0) {

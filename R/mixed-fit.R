@@ -6,6 +6,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")
   attributes(points) <- attributes(points)[c("dim", "dimnames")]
+  options$adaptive <- mixed_adaptive(options$adaptive, nrow(points))
   estimator <- mixed_estimator(options, ncol(points) - length(columns))
   resolved <- resolve_control(control, nrow(points), nrow(points), max(1, ncol(points) - length(columns)))
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
@@ -24,21 +25,31 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   debias <- if (debiased) debias_points(data, bandwidths, NULL, control, arg)
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
-  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula)
+  object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, bandwidths$adaptive)
   object$discrete <- data$discrete
   class(object) <- c("flash_kde_mixed", "flash_kde")
   object
 }
 
+# As check_adaptive(); bandwidths of the points' own are for the asking alone.
+mixed_adaptive <- function(adaptive, n) {
+  adaptive <- check_adaptive(adaptive, n)
+  if (identical(adaptive, "balloon")) {
+    stop_argument("adaptive", "must be another than \"balloon\" where there are columns of levels")
+  }
+  if (!identical(adaptive, "auto")) adaptive
+}
+
 # The plain one where none is named. Levels alone have no bias that a bandwidth leaves.
 mixed_estimator <- function(options, d) {
-  adaptive <- options$adaptive
-  if (!is.null(adaptive) && !identical(adaptive, "auto") && !isFALSE(adaptive)) {
-    stop_argument("adaptive", "must be FALSE where there are columns of levels: found ", describe(adaptive))
-  }
   estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
-  if (d == 0 && estimator != PLAIN_ESTIMATOR) {
-    stop_argument("estimator", "must be \"kde\" where no column is numeric: found \"", estimator, "\"")
+  if (estimator == PLAIN_ESTIMATOR) {
+    if (d == 0 && !is.null(options$adaptive)) stop_argument("adaptive", "must be FALSE without numeric columns")
+    return(estimator)
+  }
+  if (d == 0) stop_argument("estimator", "must be \"kde\" without numeric columns: found \"", estimator, "\"")
+  if (!is.null(options$adaptive)) {
+    stop_argument("adaptive", "is for estimator = \"kde\" where there are columns of levels: found \"", estimator, "\"")
   }
   estimator
 }

@@ -61,6 +61,7 @@ draw_mixed <- function(object, n, inflate) {
   discrete <- object$discrete
   rows <- sample.int(object$n, n, replace = TRUE, prob = object$weights)
   noise <- tcrossprod(matrix(stats::rnorm(n * object$d), n), inflate * fit_factor(object))
+  if (!is.null(object$adaptive)) noise <- object$adaptive$factors[rows] * noise
   numbers <- from_origin(object, fit_points(object)[rows, , drop = FALSE] + noise)
   tables <- level_tables(discrete)
   codes <- discrete$codes[rows, , drop = FALSE]
