@@ -207,8 +207,9 @@
 #'
 #'   The default `estimator` is `"kde"`. With `"sdkde"` points move along the score of numbers and levels together,
 #'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
-#'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. There is one bandwidth for all points: factors and
-#'   balloon estimates (`adaptive`) are refused. Sums take as long as without levels, by combinations of levels that
+#'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
+#'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
+#'   are refused. Sums take as long as without levels, by combinations of levels that
 #'   occur; leave-one-out values of an `"sdkde"` so many times longer. All methods but [`autoplot()`][autoplot.flash_kde],
 #'   which draws the numbers alone, know levels: [`predict()`][predict.flash_kde] wants them in `newdata`,
 #'   where one that the fit does not know is an error; [`simulate()`][simulate.flash_kde] draws them;

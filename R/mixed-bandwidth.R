@@ -3,7 +3,7 @@
 # a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
 # after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
 
-# Rows that judge lambdas, at most; so many numbers of sums are kept; so many pairs for each bandwidth.
+# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth.
 JUDGES <- 2000
 JUDGED_SUMS <- 4e6
 JUDGED_PAIRS <- 2e8
@@ -43,14 +43,15 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     chosen <- choose_lambdas(data, main$L, free, control)
     list(main = main, lambda = chosen$lambda, stats = chosen$stats)
   }
-  if (joint || any(free)) {
-    found$main$stats <- as.list(found$stats)
-    found$main$stats$seconds <- proc.time()[["elapsed"]] - started
-  }
   if (!is.null(options$adaptive)) {
     adapted <- adapt_mixed(data, found, options, free, joint, control, arg)
     found$lambda <- adapted$lambda
     found$main[c("H", "L")] <- adapted[c("H", "L")]
+    found$stats <- joined_stats(found$stats, adapted$stats)
+  }
+  if (joint || any(free)) {
+    found$main$stats <- as.list(found$stats)
+    found$main$stats$seconds <- proc.time()[["elapsed"]] - started
   }
   if (is.character(score)) {
     score <- settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg)
@@ -160,7 +161,7 @@ mixed_loo <- function(discrete, estimator) {
 
 # ---- widths of the points' own ------------------------------------------------------------------
 
-# list(H, L, lambda, record), as adapt_bandwidth(): factors go by the density of numbers and levels together. Where H was
+# list(H, L, lambda, record, stats), as adapt_bandwidth(), record NULL where "auto" finds no gain. Factors go by the density of numbers and levels together. Where H was
 # chosen with the lambdas, its factor is again, and the lambdas.
 adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   data$discrete$lambda <- found$lambda
@@ -168,11 +169,15 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   run <- search_run(control, clean$d)
   tally <- new_stats()
   L <- found$main$L / clean$unit
+  auto <- identical(options$adaptive, "auto")
+  looked <- if (auto) look_for_gain(clean, L, PLAIN_ESTIMATOR, run)
+  if (auto && !looked$worth) return(c(found$main[c("H", "L")], list(lambda = found$lambda, stats = looked$stats)))
+  looked$rows <- NULL # factors of a sample, with lambdas as they were
   wanted <- wanted_factors(
     replace(data, "points", list(cbind(data$points, data$discrete$codes))), clean, L, PLAIN_ESTIMATOR, options$adaptive,
-    NULL, options$seconds, run
+    looked, options$seconds, run
   )
-  record <- list(method = wanted$method, factors = wanted$own, auto = FALSE)
+  record <- list(method = wanted$method, factors = wanted$own, auto = auto)
   adapted <- c(found$main[c("H", "L")], list(lambda = found$lambda, record = record))
   if (!joint) return(adapted)
   before <- best_lambdas(clean, L, free, run, tally)$value
@@ -181,7 +186,8 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   scale <- last$L[1] / L[1]
   record$factors <- if (is.numeric(options$adaptive)) wanted$own else at_least(wanted$own, least_factor(clean, last$L))
   record[c("scale", "gain")] <- list(scale, before - last$value)
-  list(H = scale^2 * found$main$H, L = scale * found$main$L, lambda = last$lambda, record = record)
+  stats <- joined_stats(joined_stats(looked$stats, wanted$stats), tally$stats())
+  list(H = scale^2 * found$main$H, L = scale * found$main$L, lambda = last$lambda, record = record, stats = stats)
 }
 
 # clean_points() of what selectors see of the data, with the weights of rows at hand.
@@ -256,7 +262,7 @@ optimise_lambdas <- function(loss, discrete, free) {
 # random, of the log of the density by all other points and the floor.
 judges_loss <- function(data, L, run, tally) {
   cells <- cells_of(data$discrete$codes)
-  count <- length(cells$rows)
+  count <- length(cells$rows) * max(1, length(unique(data$factors)))
   n <- nrow(data$x)
   judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS / n)))))
   sums <- cell_sums(data, L, cells, judges, run, tally)

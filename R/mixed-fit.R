@@ -6,7 +6,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")
   attributes(points) <- attributes(points)[c("dim", "dimnames")]
-  options$adaptive <- mixed_adaptive(options$adaptive, nrow(points))
+  options["adaptive"] <- list(mixed_adaptive(options, nrow(points), ncol(points) - length(columns)))
   estimator <- mixed_estimator(options, ncol(points) - length(columns))
   resolved <- resolve_control(control, nrow(points), nrow(points), max(1, ncol(points) - length(columns)))
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
@@ -31,13 +31,13 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   object
 }
 
-# As check_adaptive(); bandwidths of the points' own are for the asking alone.
-mixed_adaptive <- function(adaptive, n) {
-  adaptive <- check_adaptive(adaptive, n)
+# As check_adaptive(), and NULL where "auto" may not take any.
+mixed_adaptive <- function(options, n, d) {
+  adaptive <- check_adaptive(options$adaptive, n)
   if (identical(adaptive, "balloon")) {
     stop_argument("adaptive", "must be another than \"balloon\" where there are columns of levels")
   }
-  if (!identical(adaptive, "auto")) adaptive
+  if (!identical(adaptive, "auto") || d > 0 && may_adapt(options, n)) adaptive
 }
 
 # The plain one where none is named. Levels alone have no bias that a bandwidth leaves.

@@ -92,6 +92,36 @@ test_that("an SD-KDE moves points along the score of numbers and levels, and is 
   expect_equal(predict(fit, loo = TRUE), lone, tolerance = 1e-10)
 })
 
+test_that("points may have bandwidths of their own", {
+  data <- mixed_data()
+  to <- mixed_data(9, seed = 8)
+  x <- numbers_of(data)
+  f <- rep(c(0.5, 1, 2, 1.3), 10)
+  fit <- mixed_fit(data, adaptive = f)
+  terms_at <- function(y) {
+    K <- vapply(seq_along(f), \(i) ref_gauss(numbers_of(y), x[i, , drop = FALSE], f[i]^2 * H)[, 1], numeric(nrow(y)))
+    ref_shares(y, data, usual, lambda) * K
+  }
+  expect_equal(predict(fit, to), rowMeans(terms_at(to)), tolerance = 1e-12)
+  own <- terms_at(data)
+  expect_equal(predict(fit, loo = TRUE), (rowSums(own) - diag(own)) / 39, tolerance = 1e-12)
+  expect_equal(predict(fit, se.fit = TRUE)$se.fit, sqrt(rowSums(own^2) / 40^2 - rowMeans(own)^2 / 40), tolerance = 1e-9)
+  # taken where they gain: two widths, by level
+  set.seed(12)
+  side <- rep(c("narrow", "wide"), each = 150)
+  data <- data.frame(x = stats::rnorm(300, 0, ifelse(side == "narrow", 0.05, 2)), side)
+  fit <- flash_kde(data)
+  expect_true(fit$adaptive$auto)
+  one <- flash_kde(data, adaptive = FALSE)
+  expect_null(one$adaptive)
+  expect_gt(fit$adaptive$gain, 0.1)
+  expect_gt(as.numeric(logLik(fit) - logLik(one)) / 300, 0.1)
+  draws <- simulate(fit, 4000, seed = 3)
+  spread <- tapply(draws$x, draws$side, stats::mad)
+  expect_gt(spread[["wide"]], 10 * spread[["narrow"]])
+  expect_false(is.null(flash_kde(data, adaptive = "knn")$adaptive))
+})
+
 test_that("far from the origin an estimate is the same, of an SD-KDE, too", {
   data <- mixed_data()
   far <- transform(data, a = a + 2^40, b = b - 2^38)
@@ -263,9 +293,9 @@ test_that("arguments are checked by column", {
   expect_argument_error(flash_kde(data[-4], discrete_kernel = "wangvanryzin"), "discrete_kernel")
   expect_argument_error(flash_kde(faithful, lambda = 0.1), "lambda")
   expect_argument_error(flash_kde(faithful, discrete_kernel = "liracine"), "discrete_kernel")
-  for (wrong in list(TRUE, "knn", "balloon", rep(1, 40))) {
-    expect_argument_error(flash_kde(data, adaptive = wrong), "adaptive")
-  }
+  expect_argument_error(flash_kde(data, adaptive = "balloon"), "adaptive")
+  expect_argument_error(flash_kde(data, "sdkde", adaptive = TRUE), "adaptive")
+  expect_argument_error(flash_kde(data["kind"], adaptive = TRUE), "adaptive")
   expect_argument_error(flash_kde(data, bandwidth = "lscv"), "bandwidth")
   expect_argument_error(flash_kde(data, score_bandwidth = 1), "score_bandwidth")
   expect_error(hdr_level(mixed_fit(data, "laplace")), class = "flashkernel_error_unsupported")
