@@ -200,8 +200,8 @@
 #'   sum to 1 over all whole numbers, and to less over the levels there are; these here do over the levels.
 #'
 #'   `lambda` and the bandwidth are chosen together by the leave-one-out likelihood of the plain estimate, by `"auto"` and
-#'   `"lcv"` alike: shape and structure of H on a sample of rows, in turns with `lambda`; then the factor of H and `lambda` by up to 2,000 rows,
-#'   whose densities are those by all others. For `"sdkde"` and `"laplace"` the factor of H is then chosen by their own
+#'   `"lcv"` alike: shape and structure of H on a sample of rows, in turns with `lambda`; then the factor of H and
+#'   `lambda` by up to 2,000 rows, whose densities are those by all others. For `"sdkde"` and `"laplace"` the factor of H is then chosen by their own
 #'   likelihoods. Where `bandwidth` is a number or a rule such as `"silverman"`, `lambda` is chosen for it. Other
 #'   selectors know no levels.
 #'
@@ -209,12 +209,12 @@
 #'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
 #'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
 #'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
-#'   are refused. Sums take as long as without levels, by combinations of levels that
-#'   occur; leave-one-out values of an `"sdkde"` so many times longer. All methods but [`autoplot()`][autoplot.flash_kde],
-#'   which draws the numbers alone, know levels: [`predict()`][predict.flash_kde] wants them in `newdata`,
-#'   where one that the fit does not know is an error; [`simulate()`][simulate.flash_kde] draws them;
-#'   [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()] and [`quantile()`][quantile.flash_kde] of a fit with one
-#'   numeric column are those of that column.
+#'   are refused. Sums meet as many pairs as without levels, in one sum for each combination of levels that occurs, which
+#'   takes some times longer where these are hundreds; leave-one-out values of an `"sdkde"` take a pass over all pairs for
+#'   each. All methods but [`autoplot()`][autoplot.flash_kde], which draws the numbers alone, know levels:
+#'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
+#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()]
+#'   and [`quantile()`][quantile.flash_kde] of a fit with one numeric column are those of that column.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
