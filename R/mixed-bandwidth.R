@@ -161,8 +161,8 @@ mixed_loo <- function(discrete, estimator) {
 
 # ---- widths of the points' own ------------------------------------------------------------------
 
-# list(H, L, lambda, record, stats), as adapt_bandwidth(), record NULL where "auto" finds no gain. Factors go by the density of numbers and levels together. Where H was
-# chosen with the lambdas, its factor is again, and the lambdas.
+# list(H, L, lambda, record, stats), as adapt_bandwidth(), record NULL where "auto" finds no gain. Factors go by the
+# density of numbers and levels together. Where H was chosen with the lambdas, its factor is again, and the lambdas.
 adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   data$discrete$lambda <- found$lambda
   clean <- judged(clean_mixed(data, arg))

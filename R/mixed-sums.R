@@ -25,7 +25,7 @@ log_mass <- function(class, y, loo, control) {
 }
 
 # At m targets.
-nothing_seen <- function(m, d) list(log_abs = rep(-Inf, m), negative = logical(m), score = matrix(NaN, m, d))
+nothing_seen <- function(m, d) list(log_abs = rep(-Inf, m), score = matrix(NaN, m, d))
 
 # `sum_class(class, y, loo, control)` for each cell of targets, put together.
 sum_cells <- function(sources, at, loo, control, sum_class) {
@@ -60,7 +60,7 @@ sum_cells <- function(sources, at, loo, control, sum_class) {
 put_rows <- function(total, part, rows, m) {
   for (name in c("log_abs", "negative")) {
     if (is.null(part[[name]])) next
-    if (is.null(total[[name]])) total[[name]] <- rep(part[[name]][0][NA], m)
+    if (is.null(total[[name]])) total[[name]] <- vector(typeof(part[[name]]), m)
     total[[name]][rows] <- part[[name]]
   }
   if (!is.null(part$score)) {

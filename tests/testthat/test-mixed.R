@@ -147,6 +147,16 @@ test_that("with lambda 0 each level has the estimate of its own points", {
   expect_identical(predict(fit, nowhere), 0)
   expect_identical(predict(fit, nowhere, "log_density"), -Inf)
   expect_true(all(is.nan(predict(fit, nowhere, "score"))))
+  # nor one whose points weigh nothing
+  w <- as.numeric(iris$Species != "setosa")
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(iris, estimator, bandwidth = 0.5, lambda = 0, weights = w)
+    alone <- flash_kde(iris[51:150, ], estimator, bandwidth = 0.5, lambda = 0)
+    expect_equal(predict(fit), c(numeric(50), predict(alone)), tolerance = 1e-12)
+    expect_equal(predict(fit, loo = TRUE), c(numeric(50), predict(alone, loo = TRUE)), tolerance = 1e-11)
+  }
+  expect_equal(logLik(flash_kde(iris, bandwidth = 0.5, lambda = 0, weights = w)),
+    logLik(flash_kde(iris[51:150, ], bandwidth = 0.5, lambda = 0)), tolerance = 1e-12)
 })
 
 test_that("levels alone are frequencies, smoothed", {
