@@ -61,6 +61,10 @@ conditional.flash_kde <- function(object, given, ...) {
 }
 
 check_has_conditional <- function(object) {
+  if (!is.null(object$discrete)) {
+    stop(new_error("unsupported", "a fit with columns of levels has no conditionals: fit its numeric columns",
+      user_call()))
+  }
   if (!is_signed(object)) return(invisible(object))
   stop(new_error("unsupported", paste0(
     "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",

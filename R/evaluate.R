@@ -27,11 +27,13 @@ debiased_loo <- function(object, control) {
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
+  sources$discrete <- object$discrete
   sums <- debiased_loo_sum(sources, fit_factor(object), control)
   list(log_abs = sums$log_sum, stats = sums$stats)
 }
 
 suggest_for_fit <- function(object, at, control) {
+  if (object$d == 0) return(invisible()) # levels alone
   own <- is.null(at) && !is_debiased(object)
   suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
 }
@@ -81,6 +83,7 @@ log_sum_squares <- function(object, at, L, loo, control) {
     of_squares <- sum_sources(
       sources$points, squares, L, factors = sources$factors, height = 2, target_factors = sources$target_factors
     )
+    if (!is.null(sources$discrete)) of_squares$discrete <- c(sources$discrete, squared = TRUE)
     log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
   }
   weights <- object$weights
@@ -109,7 +112,7 @@ fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 # Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets, unless these
 # have been debiased.
 targets <- function(object, at) {
-  if (is.null(at)) at <- if (is_debiased(object)) object$x else return(NULL)
+  if (is.null(at)) at <- if (is_debiased(object)) own_places(object) else return(NULL)
   from_centre(object, at)
 }
 

@@ -4,6 +4,8 @@
 # score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user
 # gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
+  if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
+  check_no_levels(options)
   # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
   adaptive <- check_adaptive(options$adaptive, nrow(points))
@@ -38,10 +40,12 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
-  # for fits to some of the points
-  object$settings <- options[setdiff(names(options), c("weights", "na.action", "asked"))]
+  object$settings <- fit_settings(options)
   if (options$nonnegative) clipped(object) else object
 }
+
+# What a fit to some of the points goes by.
+fit_settings <- function(options) options[setdiff(names(options), c("weights", "na.action", "asked"))]
 
 # A function that computes `value`, a promise, when it is first called.
 once <- function(value) function() value
@@ -78,6 +82,7 @@ debias_points <- function(data, bandwidths, factors, control, arg, path) {
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
+  sources$discrete <- data$discrete
   debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
@@ -95,6 +100,7 @@ far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weigh
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
   if (is.null(centre)) return(points)
+  centre <- c(centre, numeric(ncol(points) - length(centre))) # beside numbers there may be levels
   points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 
@@ -221,10 +227,12 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
-  sum_sources(
+  sources <- sum_sources(
     fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
     target_factors = balloon_widths(object)
   )
+  sources$discrete <- object$discrete
+  sources
 }
 
 # width_classes() of its kernels, in units of its bandwidth.
@@ -268,5 +276,5 @@ log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L))
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
-  if (object$d == 1) "x" else paste0("x", seq_len(object$d))
+  if (object$d == 1) "x" else paste0("x", seq_len(object$d), recycle0 = TRUE)
 }

@@ -33,10 +33,11 @@
 #' \eqn{O(nmd)}.
 #'
 #' @param x The points: a numeric matrix or data frame with one row per point and one column per
-#'   dimension, or a numeric vector for one dimension. All columns must be numeric. Or a `big.matrix`: see
-#'   Points larger than memory.
+#'   dimension, or a numeric vector for one dimension. A data frame may have factors, ordered factors, texts and logical
+#'   values beside numbers or alone: see Factors and texts. Or a `big.matrix`: see Points larger than memory.
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions +
-#'   log(waiting)`. A two-sided one, `y ~ x`, is for a conditional density: see [flash_conditional].
+#'   log(waiting)` or `~ Sepal.Length + Species`. A two-sided one, `y ~ x`, is for a conditional density: see
+#'   [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
@@ -95,6 +96,12 @@
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
+#' @param lambda For data with factors or texts: how far their levels are smoothed, one number for all such columns or
+#'   numbers named by column; those that are not named, and with `NULL` all, are chosen from the data together with
+#'   `bandwidth`. 0 is not at all.
+#' @param discrete_kernel For data with factors or texts: `"aitchisonaitken"`, `"liracine"` or `"wangvanryzin"`, several
+#'   of them, or names of these named by column. `NULL`: Aitchison and Aitken's for levels without an order, Li and
+#'   Racine's for ordered factors.
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -122,6 +129,9 @@
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
 #'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the
 #'     points by the others, and `places`, by which those elsewhere go.}
+#'   \item{`discrete`}{of data with factors or texts, whose fits have class `flash_kde_mixed`, too: a list of `columns`
+#'     (their kinds, levels and kernels), `lambda`, `codes`, an `n`-row matrix of the levels by number, `names`, those of
+#'     all columns, and `chosen`, which of `lambda` were. `x`, `d` and `bandwidth` are of the numeric columns.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -216,6 +226,41 @@
 #'   figures of more than two variables show the marginals of p itself.
 #'   Clipping brings the estimate nearer to any density; dividing may take a little of that away.
 #'
+#' @section Factors and texts: Beside numbers x a data frame may have columns of levels c: factors, texts and logical
+#'   values, and ordered factors. The estimate is that of numbers and levels together, \eqn{p(x, c) = \sum_i w_i K_H(x -
+#'   x_i) \prod_k l_k(c_k, c_{ik}) / W}{p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W}, as `np::npudens()` has
+#'   it (Li and Racine 2003): a density in x, in units of 1 / (product of the units of the numeric columns), that sums to 1
+#'   over the levels and integrates to 1. Summed over all levels it is the estimate of the numbers alone. With
+#'   levels a of a column and \eqn{\lambda}{lambda} of `lambda`, before they are made to sum to 1:
+#'
+#'   | `discrete_kernel` | levels | l(a, a) | l(a, b) | limit of lambda |
+#'   |---|---|---|---|---|
+#'   | `"aitchisonaitken"` | of r, without order | 1 - lambda | lambda / (r - 1) | (r - 1) / r |
+#'   | `"liracine"` | without order | 1 | lambda | 1 |
+#'   | `"liracine"` | ordered, by ranks a and b | 1 | lambda^abs(a - b) | 1 |
+#'   | `"wangvanryzin"` | ordered, by ranks a and b | 1 - lambda | (1 - lambda) / 2 lambda^abs(a - b) | 1 |
+#'
+#'   With lambda 0 each level has the estimate of its own points; at its limit, but for `"wangvanryzin"`, all levels are
+#'   alike. Levels of a factor without points count, as in np; of texts those that occur. For ordered levels np's kernels
+#'   sum to 1 over all whole numbers, and to less over the levels there are; these here do over the levels.
+#'
+#'   `lambda` and the bandwidth are chosen together by the leave-one-out likelihood of the plain estimate, by `"auto"` and
+#'   `"lcv"` alike: shape and structure of H on a sample of rows, in turns with `lambda`; then the factor of H and
+#'   `lambda` by up to 2,000 rows, whose densities are those by all others. For `"sdkde"` and `"laplace"` the factor of H is then chosen by their own
+#'   likelihoods. Where `bandwidth` is a number or a rule such as `"silverman"`, `lambda` is chosen for it. Other
+#'   selectors know no levels.
+#'
+#'   The default `estimator` is `"kde"`. With `"sdkde"` points move along the score of numbers and levels together,
+#'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
+#'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
+#'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
+#'   are refused. Sums meet as many pairs as without levels, in one sum for each combination of levels that occurs, which
+#'   takes some times longer where these are hundreds; leave-one-out values of an `"sdkde"` take a pass over all pairs for
+#'   each. All methods but [`autoplot()`][autoplot.flash_kde], which draws the numbers alone, know levels:
+#'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
+#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()]
+#'   and [`quantile()`][quantile.flash_kde] of a fit with one numeric column are those of that column.
+#'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
 #'   standard errors, at new points or at its own rows, leave-one-out values, too), [logLik()][logLik.flash_kde],
@@ -251,6 +296,14 @@
 #' *SD-KDE: Score-Debiased Kernel Density Estimation* (2025), Advances in Neural Information
 #' Processing Systems 38, arXiv:2504.19084.
 #'
+#' Aitchison, J. and Aitken, C. G. G. (1976) Multivariate binary discrimination by the kernel method. *Biometrika* 63,
+#' 413-420.
+#'
+#' Li, Q. and Racine, J. (2003) Nonparametric estimation of distributions with categorical and continuous data. *Journal
+#' of Multivariate Analysis* 86, 266-292.
+#'
+#' Wang, M.-C. and van Ryzin, J. (1981) A class of smooth estimators for discrete distributions. *Biometrika* 68, 301-309.
+#'
 #' Loftsgaarden, D. O. and Quesenberry, C. P. (1965) A nonparametric estimate of a multivariate density function. *The
 #' Annals of Mathematical Statistics* 36, 1049-1051.
 #'
@@ -270,6 +323,11 @@
 #' # two steps of debiasing, and a Laplace-corrected density
 #' flash_kde(faithful, steps = 2)
 #' flash_kde(faithful, "laplace", nonnegative = TRUE)
+#'
+#' # numbers and a factor
+#' flowers <- flash_kde(iris)
+#' flowers
+#' predict(flowers, iris[c(1, 51, 101), ])
 #'
 #' # one dimension, sd of the kernel given
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
@@ -292,7 +350,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
-                              score = NULL, nonnegative = FALSE, control = NULL, ...) {
+                              score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL,
+                              control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -301,11 +360,11 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
   ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
-  points <- check_points(x, "x", infinite = TRUE)
+  points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action
+    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -350,6 +409,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
+                              lambda = NULL, discrete_kernel = NULL,
                               control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
@@ -359,6 +419,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
+    lambda = lambda, discrete_kernel = discrete_kernel,
     asked = asked
   )
 }

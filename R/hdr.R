@@ -20,6 +20,8 @@
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
 #' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
 #'
+#' With factors or texts the level is that of the density of numbers and levels together, by draws.
+#'
 #' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
 #' returns it, before renormalisation.
@@ -63,7 +65,11 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  level <- log_hdr_level(figure_marginal(object), prob, n_samples, seed)
+  level <- if (is.null(object$discrete)) {
+    log_hdr_level(figure_marginal(object), prob, n_samples, seed)
+  } else {
+    log_mixed_level(object, prob, n_samples, seed)
+  }
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }

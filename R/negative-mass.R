@@ -1,7 +1,7 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
 negative_mass <- function(object) {
-  grid <- if (object$d <= 2) whitened_grid(object)
+  grid <- if (object$d <= 2 && is.null(object$discrete)) whitened_grid(object)
   # large sums as those of a figure
   many <- !is.null(grid) && as.double(object$n) * prod(lengths(grid$axes)) > EXACT_FIGURE_PAIRS
   asked <- fit_asked(object)

@@ -13,7 +13,8 @@
 #' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
 #' `probs`.
 #'
-#' @param object,x A fit from [flash_kde()] with `d = 1`.
+#' @param object,x A fit from [flash_kde()] with `d = 1`. With factors or texts beside the one number, probabilities are of the
+#'   number, whatever the levels are.
 #' @param q Points, in the unit of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`.
 #' @param probs Probabilities, between 0 and 1. 0 and 1 give `-Inf` and `Inf`: a Gaussian kernel
 #'   has no end.

@@ -1,7 +1,8 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
 # stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
 # piece at a time (sums-chunks.R, sums-pieces.R), and chunks to a tolerance onto one grid (sums-stream.R); those of
-# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R).
+# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R), those of
+# points with levels by cells (mixed-sums.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
@@ -30,6 +31,7 @@ new_plan <- function() .Call(ffi_plan)
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
+  if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
@@ -39,6 +41,7 @@ log_sum <- function(sources, at, factor, loo, control) {
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
+  if (!is.null(sources$discrete)) return(score_sum_by_cells(sources, at, estimator, loo, names, control))
   if (!is.null(sources$target_factors)) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
@@ -82,6 +85,7 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 # list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
 # the score. Sources may have factors (adaptive-debias.R).
 debias_sum <- function(sources, L, control) {
+  if (!is.null(sources$discrete)) return(debias_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debias_by_classes(sources, L, control))
   .Call(ffi_debias, sources, L, control)
 }
@@ -89,6 +93,7 @@ debias_sum <- function(sources, L, control) {
 # list(log_sum, stats): at every source the log of the sum over the others, debiased without it. `widths`: what C has to
 # know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
 debiased_loo_sum <- function(sources, L, control, widths = NULL) {
+  if (!is.null(sources$discrete)) return(debiased_loo_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
   .Call(ffi_sdkde_loo, sources, L, widths, control)
 }
