@@ -5,6 +5,7 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
   if (!by_stages) suggest_for_fit(object, at, control)
@@ -44,6 +45,7 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
+  if (!is.null(object$inner)) return(score_inside(object, at, loo, control))
   suggest_for_fit(object, at, control)
   score_sum(fit_sources(object), targets(object, at), estimator_of(object), loo, point_names(object), control)$score
 }
@@ -51,6 +53,7 @@ score_estimate <- function(object, at, loo, control) {
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `log_abs`: log|p|.
 error_estimate <- function(object, at, loo, control, log_abs) {
+  if (!is.null(object$inner)) return(error_inside(object, at, loo, control, log_abs))
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
   squares <- log_sum_squares(object, at, L / sqrt(2), loo, control)
@@ -133,9 +136,10 @@ leave_out <- function(weights) {
   rest
 }
 
-can_leave_out <- function(object) n_used(object) > 1
+can_leave_out <- function(object) n_used(object) > 1 && leaves_out_inside(object)
 
 check_loo <- function(object, arg = "loo") {
+  check_left_out_inside(object)
   if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
   }

@@ -1,9 +1,10 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, weights and na.action, as the user gave them; `control`: of
+# score_bandwidth, structure, rows, seconds, adaptive, support, weights and na.action, as the user gave them; `control`: of
 # start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
+  if (!is.null(options$support)) return(fit_on_support(points, arg, call, options, control, formula))
   # Everything is checked before anything is computed.
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)

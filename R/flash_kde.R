@@ -89,6 +89,8 @@
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
+#' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [circular()] by
+#'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -239,7 +241,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), control = NULL,
+                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), support = NULL,
+                              control = NULL,
                               ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
@@ -252,7 +255,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace"), bandw
   points <- check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, weights = weights, na.action = na.action
+    rows = rows, seconds = seconds, adaptive = adaptive, support = support, weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -295,7 +298,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
                               precision = c("auto", "double", "single", "fast"), threads = NULL,
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", control = NULL, ...) {
+                              seconds = 5, adaptive = "auto", support = NULL, control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -303,7 +306,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace"), bandwidt
   ))
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, asked = asked
+    rows = rows, seconds = seconds, adaptive = adaptive, support = support, asked = asked
   )
 }
 

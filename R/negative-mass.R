@@ -1,8 +1,9 @@
 # The integral of the negative part of a Laplace-corrected estimate.
 
 negative_mass <- function(object) {
+  if (!is.null(object$inner) && is_plain(object$support)) return(negative_mass(object$inner)) # the same in any coordinates
   control <- start_run(fit_asked(object), "Integrating the negative part")
-  grid <- if (object$d <= 2) whitened_grid(object)
+  grid <- if (object$d <= 2 && is.null(object$inner)) whitened_grid(object)
   if (is.null(grid)) mass_by_sampling(object, control) else mass_on_grid(object, grid, control)
 }
 
@@ -52,8 +53,7 @@ mass_by_sampling <- function(object, control) {
   )
   corrected <- log_estimate(object, draws, FALSE, control)
   plain <- log_estimate(object, draws, FALSE, control, factor = PLAIN_FACTOR)
-  wide <- object
-  wide$bandwidth <- object$bandwidth * inflate^2
+  wide <- widened(object, inflate)
   wide <- log_estimate(wide, draws, FALSE, control, factor = PLAIN_FACTOR)
   top <- pmax(plain$log_abs, wide$log_abs)
   log_draw <- top + log((exp(plain$log_abs - top) + exp(wide$log_abs - top)) / 2)
@@ -61,4 +61,10 @@ mass_by_sampling <- function(object, control) {
   # the two halves are strata of the same mixture; their spread within gives the error
   variances <- c(stats::var(share[seq_len(half)]), stats::var(share[-seq_len(half)]))
   list(value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2)
+}
+
+widened <- function(object, inflate) {
+  object$bandwidth <- object$bandwidth * inflate^2
+  if (!is.null(object$inner)) object$inner <- widened(object$inner, inflate)
+  object
 }
