@@ -114,21 +114,29 @@ domain_structures <- function(domain, structure) {
 
 # ---- method -----------------------------------------------------------------------------------
 
-# The domain with its methods: where the user left them to us, that of the largest likelihood.
+# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by more than
+# its standard error, else of the others that of the larger one. What a transformation does next to a bound costs little likelihood
+# and much squared error, so it has to be clear (inst/bench/support.R).
 choose_kind <- function(domain, points, weights, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)
   with_kind <- \(domain, kind) replace(domain, "kind", list(ifelse(open, kind, domain$kind)))
-  on_edge <- any(vapply(which(open), \(k) any(on_bounds(points[, k], domain, k)), NA))
-  kinds <- c(if (!on_edge) "transform", "reflect", if (length(open) == 1) "boundary")
+  on_edge <- \(points, domain) any(vapply(which(open), \(k) any(on_bounds(points[, k], domain, k)), NA))
   problem <- domain_data(domain, points, weights, arg)
   batch <- judged(sample_of(problem$data, seq_len(min(nrow(problem$data$x), GAIN_ROWS))))
-  tried <- vapply(kinds, \(kind) {
+  left_out <- function(kind) {
     there <- with_kind(problem$domain, kind)
-    if (kind == "transform" && any(vapply(which(open), \(k) any(on_bounds(batch$x[, k], there, k)), NA))) return(Inf)
-    search_on_domain(there, batch, "scaled", run)$value
-  }, 0)
-  with_kind(domain, kinds[which.min(tried)])
+    left_out_on(there, batch, search_on_domain(there, batch, "scaled", run)$L, NULL, run)$log_density
+  }
+  kinds <- c(if (length(open) == 1) "boundary", "reflect")
+  tried <- lapply(kinds, left_out)
+  best <- which.max(vapply(tried, \(one) sum(batch$v * one), 0))
+  if (!on_edge(points, domain) && !on_edge(batch$x, problem$domain)) {
+    difference <- left_out("transform") - tried[[best]]
+    gain <- sum(batch$v * difference)
+    if (gain > sqrt(sum((batch$v * (difference - gain))^2))) return(with_kind(domain, "transform"))
+  }
+  with_kind(domain, kinds[best])
 }
 
 # ---- bandwidth --------------------------------------------------------------------------------

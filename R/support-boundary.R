@@ -44,6 +44,7 @@ boundary_slope <- function(domain, y, h, m, second) {
 # themselves.
 log_boundary <- function(domain, sources, y, loo, total, control) {
   h <- sources$L[1]
+  if (loo) y <- sources$points[, 1]
   sums <- log_sum(sources, if (!loo) matrix(y), PLAIN_FACTOR, loo, control)
   score <- score_sum(sources, if (!loo) matrix(y), ESTIMATORS[[PLAIN_ESTIMATOR]], loo, "x", control)$score[, 1]
   log_abs <- sums$log_abs + log_kernel_norm(sources$L) - log(total)

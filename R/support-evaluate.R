@@ -58,7 +58,8 @@ log_left_out_inside <- function(object, control, factor) {
   }
   sources$row <- inner$row
   found <- left_out_sum(sources, object$n, factor, control)
-  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object))
+  jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
+  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + jacobian
   found
 }
 

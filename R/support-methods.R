@@ -17,13 +17,12 @@ working_labels <- function(domain) {
   name <- domain$names[k]
   low <- domain$lower[k]
   high <- domain$upper[k]
-  less <- \(a, b) ifelse(b == "0", a, paste(a, "-", b))
+  number <- \(x) vapply(x, format, "")
+  above <- ifelse(low == 0, name, paste(name, "-", number(low)))
+  share <- ifelse(high - low == 1, above, paste0(ifelse(low == 0, name, paste0("(", above, ")")), " / ", number(high - low)))
   label <- ifelse(
-    high == Inf, paste0("log(", less(name, format(low, trim = TRUE)), ")"),
-    ifelse(
-      low == -Inf, paste0("-log(", format(high, trim = TRUE), " - ", name, ")"),
-      paste0("qnorm((", less(name, format(low, trim = TRUE)), ") / ", format(high - low, trim = TRUE), ")")
-    )
+    high == Inf, paste0("log(", above, ")"),
+    ifelse(low == -Inf, paste0("-log(", number(high), " - ", name, ")"), paste0("qnorm(", share, ")"))
   )
   paste(label, collapse = ", ")
 }

@@ -36,8 +36,9 @@
 #'     it has no standard errors.}
 #'   \item{`"mass"`}{Each kernel is divided by its own mass inside, as Diggle's edge correction of `spatstat` does:
 #'     for polygons, the only one there, and for intervals. Any H in two columns, else a diagonal one; not for `"laplace"`.}
-#'   \item{`"auto"`}{That of `"transform"`, `"reflect"` and, for one column, `"boundary"` whose plain estimate gives up
-#'     to 2,000 of the rows the largest leave-one-out likelihood.}
+#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows: `"transform"` where its is larger
+#'     by more than the standard error of the difference, else `"reflect"` or, for one column, the larger of that and
+#'     `"boundary"`.}
 #' }
 #' Circular columns have images a period away, and H may be a full matrix. Data in them are taken modulo the period.
 #'
