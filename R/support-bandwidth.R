@@ -31,7 +31,7 @@ left_out_on <- function(domain, data, L, factors, run) {
   found <- if (has_kernel(domain)) {
     left_out_boundary(domain, sum_sources(work, data$weights, L), data$others, data$total, run)
   } else {
-    sources <- domain_sources(domain, work, data$weights, L, factors)
+    sources <- domain_sources(domain, work, data$weights, L, factors, run)
     sources$L <- L
     sums <- left_out_sum(sources, nrow(work), PLAIN_FACTOR, run)
     list(log_abs = sums$log_abs + log_kernel_norm(L) - log(data$others), stats = sums$stats)
@@ -204,7 +204,7 @@ pilot_factors <- function(domain, batch, L, run, all = NULL) {
   L <- PILOT[[PLAIN_ESTIMATOR]] * L
   log_density <- left_out_on(domain, batch, L, NULL, run)$log_density
   if (!is.null(all)) {
-    sources <- domain_sources(domain, to_working(domain, batch$x), batch$weights, L, NULL)
+    sources <- domain_sources(domain, to_working(domain, batch$x), batch$weights, L, NULL, run)
     sources <- sum_sources(sources$points, sources$weights, L)
     work <- to_working(domain, all$x)
     log_density <- log_sum(sources, work, PLAIN_FACTOR, FALSE, run)$log_abs + log_jacobian(domain, work)

@@ -153,11 +153,11 @@ folded <- function(domain, points) {
 # ---- masses -----------------------------------------------------------------------------------
 
 # Of the kernel at each working point, of variance f^2 L L', inside.
-kernel_masses <- function(domain, points, L, factors) {
-  if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors))
+kernel_masses <- function(domain, points, L, factors, control) {
+  if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
   sds <- sqrt(rowSums(L^2))
-  if (any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)) return(correlated_masses(domain, points, L, factors))
+  if (any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)) return(correlated_masses(domain, points, L, factors, control))
   mass <- 1
   for (k in bounded) {
     h <- sds[k] * if (is.null(factors)) 1 else factors
@@ -167,7 +167,7 @@ kernel_masses <- function(domain, points, L, factors) {
 }
 
 # Two columns: a rectangle, whose sides beyond the reach of all kernels stand for those that are not there.
-correlated_masses <- function(domain, points, L, factors) {
+correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
     stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found a full matrix")
   }
@@ -175,5 +175,5 @@ correlated_masses <- function(domain, points, L, factors) {
   low <- ifelse(domain$kind == "mass", pmax(domain$lower, apply(points, 2, min) - reach), apply(points, 2, min) - reach)
   high <- ifelse(domain$kind == "mass", pmin(domain$upper, apply(points, 2, max) + reach), apply(points, 2, max) + reach)
   corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))
-  polygon_mass(points, as_rings(unname(corners)), L, factors)
+  polygon_mass(points, as_rings(unname(corners)), L, factors, control)
 }

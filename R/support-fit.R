@@ -46,14 +46,14 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
       bandwidths$score[c("H", "L")] <- list(adapted$record$scale^2 * bandwidths$score$H, adapted$record$scale * bandwidths$score$L)
     }
   }
-  sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors)
+  sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
   record <- adapted$record
   if (!is.null(record)) record$factors <- sources$factors
   imaged <- list(points = sources$points, weights = sources$weights)
   debias <- if (ESTIMATORS[[estimator]]$debiased) debias_inside(domain, imaged, bandwidths, record$factors, control, arg)
   # kernels have moved, and with them their masses
   if (!is.null(debias) && has_masses(domain)) {
-    imaged$weights <- domain_sources(domain, debias$debiased, data$weights, bandwidths$main$L, record$factors)$weights
+    imaged$weights <- domain_sources(domain, debias$debiased, data$weights, bandwidths$main$L, record$factors, run)$weights
   }
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)

@@ -68,7 +68,7 @@ marginal_weights <- function(object, inner, domain, dims) {
   weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
   H <- inner$bandwidth[dims, dims, drop = FALSE]
   centres <- shown_points(inner)[seq_len(object$n), dims, drop = FALSE]
-  masses <- kernel_masses(domain, centres, lower_factor(H, "bandwidth"), inner$adaptive$factors[seq_len(object$n)])
+  masses <- kernel_masses(domain, centres, lower_factor(H, "bandwidth"), inner$adaptive$factors[seq_len(object$n)], fit_control(object))
   (weights / masses)[row]
 }
 
@@ -123,4 +123,14 @@ nodes_inside <- function(marginal, axis, lim, size, step) {
   nodes <- marginal_nodes(marginal, axis, pmin(pmax(work, reach[1]), reach[2]), size, step)
   nodes <- sort(unique(c(seq(lim[1], lim[2], length.out = size), out_of_column(nodes, domain, 1))))
   nodes[c(TRUE, diff(nodes) > 1e-9 * diff(lim))]
+}
+
+# What a figure shows of a density of column `dim`, values `grid` of it: of one that grows without limit at a bound, up to half as
+# much again as 95% of the points have.
+density_limits <- function(fit, grid, dim = 1) {
+  all <- range(0, grid$y)
+  if (is.null(fit$support) || fit$support$kind[dim] != "transform") return(all)
+  x <- fit$x[thinned_rows(fit, 1000L), dim]
+  usual <- stats::quantile(stats::approx(grid$x, grid$y, x, rule = 2)$y, 0.95, names = FALSE)
+  c(all[1], min(all[2], 1.5 * usual))
 }

@@ -74,76 +74,11 @@ in_rings <- function(points, rings) {
 
 # ---- mass -------------------------------------------------------------------------------------
 
-# Beyond so many sds a Gaussian has less than 1e-16 of its mass.
-MASS_REACH <- 8.5
-
-# The mass inside the rings of the Gaussian of variance f^2 L L' about each point, f its factor: to 1e-12. With u the
-# coordinates in which it is the unit Gaussian about the origin, by Green's theorem the integral of Phi(u_1) phi(u_2) du_2
-# along all sides.
-polygon_mass <- function(points, rings, L, factors = NULL) {
-  to_unit <- \(x) whiten(x, L)
-  centres <- to_unit(points)
-  widths <- if (is.null(factors)) rep(1, nrow(points)) else factors
+# The mass inside the rings of the Gaussian of variance f^2 L L' about each point, f its factor. In coordinates where L is
+# the identity; it turns no ring round, for its diagonal is positive.
+polygon_mass <- function(points, rings, L, factors, control) {
   sides <- ring_sides(rings)
-  from <- to_unit(sides[, 1:2, drop = FALSE])
-  to <- to_unit(sides[, 3:4, drop = FALSE])
-  mass <- numeric(nrow(points))
-  for (i in seq_len(nrow(sides))) {
-    x <- cbind(from[i, 1] - centres[, 1], to[i, 1] - centres[, 1]) / widths
-    y <- cbind(from[i, 2] - centres[, 2], to[i, 2] - centres[, 2]) / widths
-    counts <- which(
-      pmin(y[, 1], y[, 2]) < MASS_REACH & pmax(y[, 1], y[, 2]) > -MASS_REACH & pmax(x[, 1], x[, 2]) > -MASS_REACH
-    )
-    if (length(counts) > 0) mass[counts] <- mass[counts] + side_integral(x[counts, , drop = FALSE], y[counts, , drop = FALSE])
-  }
-  # L turns no ring round: its diagonal is positive
-  pmin(pmax(mass, 0), 1)
+  from <- whiten(sides[, 1:2, drop = FALSE], L)
+  to <- whiten(sides[, 3:4, drop = FALSE], L)
+  .Call(ffi_polygon_masses, t(cbind(from, to)), t(whiten(points, L)), factors, control)
 }
-
-# Along the sides from (x_1, y_1) to (x_2, y_2), a row each. Where u_1 is beyond reach Phi is 0 or 1; the rest is no longer
-# than 25 sds, and goes by Gauss' formula.
-side_integral <- function(x, y) {
-  dx <- x[, 2] - x[, 1]
-  dy <- y[, 2] - y[, 1]
-  # the share of the side where a coordinate is in reach
-  part <- function(start, step, value) {
-    t <- (value - start) / step
-    t[is.nan(t)] <- 0
-    pmin(pmax(t, 0), 1)
-  }
-  x_in <- part(x[, 1], dx, -sign_of(dx) * MASS_REACH)
-  x_out <- part(x[, 1], dx, sign_of(dx) * MASS_REACH)
-  t0 <- pmax(x_in, part(y[, 1], dy, -sign_of(dy) * MASS_REACH))
-  t1 <- pmax(t0, pmin(x_out, part(y[, 1], dy, sign_of(dy) * MASS_REACH)))
-  beyond <- function(from, to) stats::pnorm(y[, 1] + to * dy) - stats::pnorm(y[, 1] + from * dy)
-  far <- ifelse(dx > 0, beyond(x_out, 1), beyond(0, x_in))
-  far[dx == 0 & x[, 1] < MASS_REACH] <- 0
-  steep <- dx == 0 & x[, 1] >= MASS_REACH
-  far[steep] <- beyond(0, 1)[steep]
-  length <- max((t1 - t0) * sqrt(dx^2 + dy^2))
-  rule <- if (length < 0.1) GAUSS[[1]] else if (length < 0.5) GAUSS[[2]] else GAUSS[[3]]
-  panels <- max(1, ceiling(length / 2))
-  near <- numeric(nrow(x))
-  width <- (t1 - t0) / panels
-  for (p in seq_len(panels)) {
-    for (j in seq_along(rule$node)) {
-      t <- t0 + (p - 1 + rule$node[j]) * width
-      near <- near + rule$weight[j] * width * dy * stats::pnorm(x[, 1] + t * dx) * stats::dnorm(y[, 1] + t * dy)
-    }
-  }
-  far + ifelse(steep, 0, near)
-}
-
-sign_of <- function(x) ifelse(x < 0, -1, 1)
-
-# Gauss' formula on [0, 1], from the eigenvalues of Jacobi's matrix (Golub and Welsch 1969).
-gauss_rule <- function(n) {
-  off <- seq_len(n - 1) / sqrt(4 * seq_len(n - 1)^2 - 1)
-  jacobi <- matrix(0, n, n)
-  jacobi[cbind(seq_len(n - 1), seq_len(n - 1) + 1)] <- off
-  found <- eigen(jacobi + t(jacobi), symmetric = TRUE)
-  list(node = (1 + found$values) / 2, weight = found$vectors[1, ]^2)
-}
-
-# For sides of up to 0.1, 0.5 and 2 sds: to 1e-13.
-GAUSS <- lapply(c(3, 6, 14), gauss_rule)

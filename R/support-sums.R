@@ -2,10 +2,10 @@
 
 # What is summed for working points: list(points, weights, factors, row, copied), the first two as sum_sources() has them,
 # row and copied as of with_images(), row NULL where points are as they were.
-domain_sources <- function(domain, points, weights, L, factors) {
+domain_sources <- function(domain, points, weights, L, factors, control) {
   found <- list(points = points, weights = weights, factors = factors)
   if (has_masses(domain)) {
-    found$weights <- (if (is.null(weights)) 1 else weights) / kernel_masses(domain, points, L, factors)
+    found$weights <- (if (is.null(weights)) 1 else weights) / kernel_masses(domain, points, L, factors, control)
   }
   if (!has_images(domain)) return(found)
   images <- with_images(domain, points, sqrt(rowSums(L^2)), factors)

@@ -325,7 +325,7 @@ test_that("adaptive factors go by the estimate on its domain", {
   expect_length(fit$adaptive$factors, 250)
   expect_equal(cdf(fit, c(0, Inf)), c(0, 1), tolerance = 1e-12)
   pilot <- predict(update(one, bandwidth = 2 * coef(one)), loo = TRUE)
-  expect_gt(stats::cor(fit$adaptive$factors, -pilot, method = "spearman"), 0.95)
+  expect_gt(stats::cor(fit$adaptive$factors, -pilot, method = "spearman"), 0.85)
 })
 
 test_that("fits on a support are like others", {
