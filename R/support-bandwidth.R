@@ -1,15 +1,17 @@
-# Methods, bandwidths and factors on a domain, by the leave-one-out likelihood of the plain estimate there. All by values
-# of the likelihood alone, on as many rows as the budget allows.
+# Methods, bandwidths and factors on a domain, by the leave-one-out likelihood of the plain estimate there. All by
+# values of the likelihood alone, on as many rows as the budget allows.
 
-# What they go by: list(data, domain, points), the data of clean_points() in units of the columns' spread, judged(), the
-# domain in these units, and the points that they are of, where circular columns begin opposite to their mean.
+# What they go by: list(data, domain, points), the data of clean_points() in units of the columns' spread,
+# judged(), the domain in these units, and the points that they are of, where circular columns begin opposite to
+# their mean.
 domain_data <- function(domain, points, weights, arg) {
   for (k in which(domain$kind == "circular")) {
     period <- domain$upper[k] - domain$lower[k]
     angle <- 2 * pi * (points[, k] - domain$lower[k]) / period
     w <- if (is.null(weights)) 1 else weights
     mean <- atan2(sum(w * sin(angle)), sum(w * cos(angle))) * period / (2 * pi)
-    domain[c("lower", "upper")] <- Map(replace, domain[c("lower", "upper")], k, domain$lower[k] + mean + c(-1, 1) * period / 2)
+    domain$lower[k] <- domain$lower[k] + mean - period / 2
+    domain$upper[k] <- domain$lower[k] + period
     points[, k] <- turned(points[, k], domain$lower[k], period)
   }
   data <- clean_points(points, weights, arg)
@@ -19,13 +21,13 @@ domain_data <- function(domain, points, weights, arg) {
     lapply(domain$polygon, \(ring) t((t(ring) - data$origin) / data$unit))
   }
   # rows that were spread over their rounding may have left
-  bounded <- replace(domain, "kind", list(ifelse(is.finite(domain$lower) | is.finite(domain$upper), "reflect", "free")))
-  data$x <- folded(bounded, data$x)
+  bounded <- is.finite(domain$lower) | is.finite(domain$upper)
+  data$x <- folded(replace(domain, "kind", list(ifelse(bounded, "reflect", "free"))), data$x)
   list(data = judged(data), domain = domain, points = points)
 }
 
-# list(log_density, stats): of each row by the others, in the user's coordinates but for the units, with the floor of the
-# likelihood.
+# list(log_density, stats): of each row by the others, in the user's coordinates but for the units, with the floor
+# of the likelihood.
 left_out_on <- function(domain, data, L, factors, run) {
   work <- to_working(domain, data$x)
   found <- if (has_kernel(domain)) {
@@ -39,8 +41,8 @@ left_out_on <- function(domain, data, L, factors, run) {
   list(log_density = log_add(found$log_abs + log_jacobian(domain, work), log_floor_of(data)), stats = found$stats)
 }
 
-# As log_boundary(), divided by the integral of the estimate by all points. `others`, `total`: the sums of weights without
-# each point, and of all.
+# As log_boundary(), divided by the integral of the estimate by all points. `others`, `total`: the sums of weights
+# without each point, and of all.
 left_out_boundary <- function(domain, sources, others, total, run) {
   found <- log_boundary(domain, sources, NULL, TRUE, others, run)
   object <- list(
@@ -79,14 +81,14 @@ search_on_domain <- function(domain, batch, structures, run) {
   criterion <- domain_criterion(domain, batch, run)
   spread <- replace(batch, "x", list(to_working(domain, batch$x)))
   base <- reference_factor(batch) * diagonal_matrix(column_scales(spread), batch$d)
-  found <- list()
-  for (name in structures) {
-    found[[name]] <- switch(name,
-      scaled = scan_factor(criterion, base),
+  scaled <- scan_factor(criterion, base)
+  found <- lapply(stats::setNames(nm = structures), \(name) {
+    switch(name,
+      scaled = scaled,
       sphered = scan_factor(criterion, reference_factor(batch) * covariance_root(batch)),
-      diagonal = minimise_diagonal(criterion, if (is.null(found$scaled)) scan_factor(criterion, base)$L else found$scaled$L)
+      diagonal = minimise_diagonal(criterion, scaled$L)
     )
-  }
+  })
   free <- vapply(names(found), \(name) free_parameters(BANDWIDTH_STRUCTURES[[name]]$moves, batch$d), 0)
   scores <- -vapply(found, `[[`, 0, "value") - PENALTY * free / batch$n
   best <- names(found)[scores >= max(scores) - TIE][1]
@@ -105,18 +107,19 @@ minimise_diagonal <- function(criterion, L0) {
 domain_structures <- function(domain, structure) {
   able <- c("scaled", "diagonal", if (!any(domain$kind == "reflect")) "sphered")
   if (length(domain$kind) == 1) return("scaled")
-  if (structure == "auto") return(c("scaled", if ("sphered" %in% able && has_masses(domain)) "sphered", "diagonal"))
+  if (structure == "auto") return(c("scaled", if (has_masses(domain)) "sphered", "diagonal"))
   if (!structure %in% able) {
-    stop_argument("structure", "must be one of ", quote_choices(c("auto", able)), " on this support: found \"", structure, "\"")
+    choices <- quote_choices(c("auto", able))
+    stop_argument("structure", "must be one of ", choices, " on this support: found \"", structure, "\"")
   }
   structure
 }
 
 # ---- method -----------------------------------------------------------------------------------
 
-# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by more than
-# its standard error, else of the others that of the larger one. What a transformation does next to a bound costs little likelihood
-# and much squared error, so it has to be clear (inst/bench/support.R).
+# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by
+# more than its standard error, else of the others that of the larger one. What a transformation does next to a
+# bound costs little likelihood and much squared error, so it has to be clear (inst/bench/support.R).
 choose_kind <- function(domain, points, weights, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)
@@ -167,8 +170,8 @@ domain_bandwidth <- function(problem, estimator, options, run) {
 
 # ---- factors ----------------------------------------------------------------------------------
 
-# As adapt_bandwidth(): list(H, L, record), or NULL where factors are not worth it. `adaptive`: of check_adaptive(), with
-# factors for the points alone that are here.
+# As adapt_bandwidth(): list(H, L, record), or NULL where factors are not worth it. `adaptive`: of
+# check_adaptive(), with factors for the points alone that are here.
 adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
   data <- problem$data
   domain <- problem$domain
@@ -176,9 +179,11 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
   batch <- judged(sample_of(data, seq_len(min(nrow(data$x), GAIN_ROWS))))
   near <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   auto <- identical(adaptive, "auto")
-  own <- if (is.numeric(adaptive)) if (length(unique(adaptive)) > MOST_CLASSES) on_lattice(log(adaptive)) else adaptive
+  many <- is.numeric(adaptive) && length(unique(adaptive)) > MOST_CLASSES
+  own <- if (many) on_lattice(log(adaptive)) else if (is.numeric(adaptive)) adaptive
   factors <- if (is.null(own)) pilot_factors(domain, batch, near, run) else own[batch$source]
-  scale <- gain <- NULL
+  scale <- 1
+  gain <- NULL
   if (chosen) {
     one <- left_out_on(domain, batch, near, NULL, run)
     criterion <- domain_criterion(domain, batch, run, \(L) at_least(factors, least_factor(batch, L)))
@@ -192,11 +197,11 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
   }
   if (is.null(own)) {
     if (nrow(batch$x) < nrow(data$x)) factors <- pilot_factors(domain, batch, near, run, data)
-    own <- own_factors(at_least(factors, least_factor(data, (if (is.null(scale)) 1 else scale) * L)), data, problem$points)
+    own <- own_factors(at_least(factors, least_factor(data, scale * L)), data, problem$points)
   }
-  s <- if (is.null(scale)) 1 else scale
-  record <- list(method = if (is.numeric(adaptive)) "given" else "abramson", factors = own, auto = auto, scale = scale, gain = gain)
-  list(H = s^2 * main$H, L = s * main$L, record = record)
+  method <- if (many) "given, rounded" else if (is.numeric(adaptive)) "given" else "abramson"
+  record <- list(method = method, factors = own, auto = auto, scale = if (chosen) scale, gain = gain)
+  list(H = scale^2 * main$H, L = scale * main$L, record = record)
 }
 
 # Abramson's, of all rows by the pilot of those of `batch`, else of these.

@@ -1,9 +1,9 @@
 # The local linear boundary kernel of one column, made non-negative as Jones and Foster (1996) do.
 #
-# With u_i = (y - x_i) / h, S_l = sum w_i u_i^l phi(u_i) / h and a_l the integral of u^l phi(u) over the u that the domain leaves
-# at y, the plain estimate there is S_0, f = S_0 / a_0, the local linear one f_L = (a_2 S_0 - a_1 S_1) / (a_0 a_2 - a_1^2), and
-# their ratio r, by the mean m = S_1 / S_0, a_0 (a_2 - a_1 m) / (a_0 a_2 - a_1^2). What is drawn, f exp(r - 1) / c, is
-# f itself further than MASS_REACH from the bounds.
+# With u_i = (y - x_i) / h, S_l = sum w_i u_i^l phi(u_i) / h and a_l the integral of u^l phi(u) over the u that the
+# domain leaves at y, the plain estimate there is S_0, f = S_0 / a_0, the local linear one f_L = (a_2 S_0 - a_1
+# S_1) / (a_0 a_2 - a_1^2), and their ratio r, by the mean m = S_1 / S_0, a_0 (a_2 - a_1 m) / (a_0 a_2 - a_1^2).
+# What is drawn, f exp(r - 1) / c, is f itself further than MASS_REACH from the bounds.
 
 # a_0, a_1, a_2 at working points y.
 kernel_moments <- function(domain, y, h) {
@@ -40,8 +40,8 @@ boundary_slope <- function(domain, y, h, m, second) {
   (top_slope * below - top * below_slope) / below^2 - b0 / a$a0
 }
 
-# The estimate before it is divided by its integral: its logarithm at points y, of sums over `sources`; `loo`: at these
-# themselves.
+# The estimate before it is divided by its integral: its logarithm at points y, of sums over `sources`; `loo`: at
+# these themselves.
 log_boundary <- function(domain, sources, y, loo, total, control) {
   h <- sources$L[1]
   if (loo) y <- sources$points[, 1]
@@ -69,8 +69,8 @@ MASS_REACH <- 8.5
 
 # ---- integrals --------------------------------------------------------------------------------
 
-# Where the domain is cut: list(edges, bent), between which edges the estimate is bent, pieces of h / 2, and where it is the
-# plain one.
+# Where the domain is cut: list(edges, bent), between which edges the estimate is bent, pieces of h / 2, and where
+# it is the plain one.
 boundary_pieces <- function(domain, h) {
   a <- domain$lower
   b <- domain$upper
@@ -90,8 +90,8 @@ piece_integrals <- function(f, from, to) {
   (to - from) * as.vector(matrix(f(as.vector(at)), length(from)) %*% rule$weight)
 }
 
-# list(below, total) of an estimate that is not divided by its integral yet: `below` a function of q, `total` its value at
-# the upper bound. `plain`: the distribution function of the plain estimate, by sums over `sources`.
+# list(below, total) of an estimate that is not divided by its integral yet: `below` a function of q, `total` its
+# value at the upper bound. `plain`: the distribution function of the plain estimate, by sums over `sources`.
 boundary_distribution <- function(domain, sources, total, plain, control) {
   h <- sources$L[1]
   density <- \(y) exp(log_boundary(domain, sources, y, FALSE, total, control)$log_abs)

@@ -1,9 +1,10 @@
-# What a domain (support.R) does to points: which are inside, coordinates in which kernels are summed ("working" ones:
-# transformed columns differ from those of the user), images behind bounds, and the masses of kernels inside.
+# What a domain (support.R) does to points: which are inside, coordinates in which kernels are summed ("working"
+# ones: transformed columns differ from those of the user), images behind bounds, and the masses of kernels inside.
 
 # The part of a domain that is about the columns `dims`.
 domain_columns <- function(domain, dims) {
-  replace(domain, c("kind", "lower", "upper", "names"), lapply(domain[c("kind", "lower", "upper", "names")], `[`, dims))
+  of_columns <- c("kind", "lower", "upper", "names")
+  replace(domain, of_columns, lapply(domain[of_columns], `[`, dims))
 }
 
 has_images <- function(domain) any(domain$kind %in% c("reflect", "circular"))
@@ -82,13 +83,14 @@ score_from_working <- function(domain, score, work) {
 
 # ---- images -----------------------------------------------------------------------------------
 
-# Images further from the domain than so many kernel sds are left out: they have less than 1e-31 of a kernel's height.
-# Between two bounds, and on a circle, there is no place further from a point than the range, and what is exp(-37) of its
-# kernel there counts for nothing.
+# Images further from the domain than so many kernel sds are left out: they have less than 1e-31 of a kernel's
+# height. Between two bounds, and on a circle, there is no place further from a point than the range, and what is
+# exp(-37) of its kernel there counts for nothing.
 IMAGE_REACH <- 12
 
-# list(points, row, copied): working points with their images, those themselves first; which point each row comes from, and
-# of which columns it is the image (n x d). `sds`: of the kernels; `factors`: NULL, or by which those of points differ.
+# list(points, row, copied): working points with their images, those themselves first; which point each row comes
+# from, and of which columns it is the image (n x d). `sds`: of the kernels; `factors`: NULL, or by which those of
+# points differ.
 with_images <- function(domain, points, sds, factors) {
   row <- seq_len(nrow(points))
   copied <- matrix(FALSE, nrow(points), ncol(points))
@@ -157,11 +159,12 @@ kernel_masses <- function(domain, points, L, factors, control) {
   if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
   sds <- sqrt(rowSums(L^2))
-  if (any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)) return(correlated_masses(domain, points, L, factors, control))
+  aslant <- abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12
+  if (any(aslant)) return(correlated_masses(domain, points, L, factors, control))
   mass <- 1
   for (k in bounded) {
-    h <- sds[k] * if (is.null(factors)) 1 else factors
-    mass <- mass * (stats::pnorm((domain$upper[k] - points[, k]) / h) - stats::pnorm((domain$lower[k] - points[, k]) / h))
+    below <- \(bound) stats::pnorm((bound - points[, k]) / (sds[k] * if (is.null(factors)) 1 else factors))
+    mass <- mass * (below(domain$upper[k]) - below(domain$lower[k]))
   }
   mass
 }
@@ -169,11 +172,11 @@ kernel_masses <- function(domain, points, L, factors, control) {
 # Two columns: a rectangle, whose sides beyond the reach of all kernels stand for those that are not there.
 correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
-    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found a full matrix")
+    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
   }
   reach <- 2 * MASS_REACH * sqrt(rowSums(L^2)) * max(factors, 1)
-  low <- ifelse(domain$kind == "mass", pmax(domain$lower, apply(points, 2, min) - reach), apply(points, 2, min) - reach)
-  high <- ifelse(domain$kind == "mass", pmin(domain$upper, apply(points, 2, max) + reach), apply(points, 2, max) + reach)
+  low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)
+  high <- pmin(ifelse(domain$kind == "mass", domain$upper, Inf), apply(points, 2, max) + reach)
   corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))
   polygon_mass(points, as_rings(unname(corners)), L, factors, control)
 }

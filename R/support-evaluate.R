@@ -1,5 +1,5 @@
-# The estimate of a fit on a domain at points of the user's, by its inner fit: what log_estimate(), score_estimate() and
-# error_estimate() are for others.
+# The estimate of a fit on a domain at points of the user's, by its inner fit: what log_estimate(),
+# score_estimate() and error_estimate() are for others.
 
 # As log_estimate().
 log_inside <- function(object, at, loo, control, factor) {
@@ -91,30 +91,28 @@ score_inside <- function(object, at, loo, control) {
   found <- score_estimate(inner, if (loo) NULL else work, loo, control)
   if (has_kernel(domain)) {
     h <- sqrt(inner$bandwidth[1, 1])
-    mean_square <- function() {
-      sums <- lapply(list(c(0, 1, 0), PLAIN_FACTOR), \(factor) log_sum(fit_sources(inner), work, factor, FALSE, control)$log_abs)
-      2 * exp(sums[[1]] - sums[[2]])
-    }
-    found <- found + boundary_slope(domain, work[, 1], h, -h * found[, 1], mean_square())
+    log_with <- \(factor) log_sum(fit_sources(inner), work, factor, FALSE, control)$log_abs
+    mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
+    found <- found + boundary_slope(domain, work[, 1], h, -h * found[, 1], mean_square)
   }
   score[inside, ] <- score_from_working(domain, found, work)
   score
 }
 
-# As error_estimate(). The square of what a point and its images add at y is a sum over their pairs, K_H(y - a) K_H(y - b) being
-# that of K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+# As error_estimate(). The square of what a point and its images add at y is a sum over their pairs, K_H(y - a)
+# K_H(y - b) being that of K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
 error_inside <- function(object, at, loo, control, log_abs) {
   domain <- object$support
   inner <- object$inner
-  refuse <- \(...) stop(new_error("unsupported", paste0(...), user_call()))
-  if (has_kernel(domain)) refuse("standard errors are not for method = \"boundary\": take \"reflect\" or \"transform\"")
+  refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
+  if (has_kernel(domain)) refuse("are not for method = \"boundary\": take \"reflect\" or \"transform\"")
   if (is_plain(domain)) {
     jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
     at <- if (!is.null(at)) to_working(domain, at)
     return(error_estimate(inner, at, loo, control, log_abs - jacobian) + jacobian)
   }
-  if (loo) refuse("standard errors without a point are for method = \"transform\" alone")
-  if (is_signed(object)) refuse("standard errors of estimator \"laplace\" are not for images: take method = \"transform\"")
+  if (loo) refuse("without a point are for method = \"transform\" alone")
+  if (is_signed(object)) refuse("of estimator \"laplace\" are not for images: take method = \"transform\"")
   L <- fit_factor(inner)
   work <- to_working(domain, if (is.null(at)) object$x else at)
   squares <- log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
@@ -125,7 +123,8 @@ error_inside <- function(object, at, loo, control, log_abs) {
   (log_square + log1p(-share)) / 2
 }
 
-# The inner fit with the middles of each point and its images as points of their own, weighted so that squares count.
+# The inner fit with the middles of each point and its images as points of their own, weighted so that squares
+# count.
 with_middles <- function(inner) {
   if (is.null(inner$row)) return(inner)
   points <- fit_points(inner)
@@ -161,9 +160,9 @@ draw_inside <- function(object, n, inflate = 1) {
   inner <- object$inner
   own <- seq_len(object$n)
   centres <- fit_points(inner)[own, , drop = FALSE]
-  draws <- draw_in_domain(
-    object$support, from_origin(inner, centres), inner$weights[own], inflate * fit_factor(inner), n, inner$adaptive$factors[own]
-  )
+  lower <- inflate * fit_factor(inner)
+  factors <- inner$adaptive$factors[own]
+  draws <- draw_in_domain(object$support, from_origin(inner, centres), inner$weights[own], lower, n, factors)
   from_working(object$support, draws)
 }
 
@@ -197,7 +196,8 @@ inner_below <- function(object, control) {
 
 boundary_of <- function(object, control) {
   inner <- object$inner
-  boundary_distribution(object$support, fit_sources(inner), total_weight(inner), finite_tail(inner, control), control)
+  plain <- finite_tail(inner, control)
+  boundary_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
 }
 
 # The quantiles of probabilities between 0 and 1.
@@ -206,8 +206,8 @@ quantile_inside <- function(object, probs) {
   if (has_kernel(domain)) return(invert_boundary(object, probs))
   if (is_plain(domain)) return(from_working(domain, matrix(invert_cdf(object$inner, probs)))[, 1])
   below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
-  inner <- below + probs * exp(-log_share(object))
-  pmin(pmax(invert_cdf(object$inner, pmin(pmax(inner, .Machine$double.xmin), 1 - 2^-53)), domain$lower), domain$upper)
+  of_all <- pmin(pmax(below + probs * exp(-log_share(object)), .Machine$double.xmin), 1 - 2^-53)
+  pmin(pmax(invert_cdf(object$inner, of_all), domain$lower), domain$upper)
 }
 
 # By Newton's steps, or bisection where these leave what is known to hold the root.

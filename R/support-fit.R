@@ -1,14 +1,16 @@
-# Fits on a domain. `inner` is the fit of working points, with their images and with weights over masses where there are
-# such; the object around it has the points, weights and names that the user gave, and the rest is the same.
+# Fits on a domain. `inner` is the fit of working points, with their images and with weights over masses where
+# there are such; the object around it has the points, weights and names that the user gave, and the rest is the
+# same.
 
 # As fit_kde().
 fit_on_support <- function(points, arg, call, options, control, formula) {
-  domain <- check_support(options$support, ncol(points), point_names(list(names = colnames(points), d = ncol(points))))
+  names <- point_names(list(names = colnames(points), d = ncol(points)))
+  domain <- check_support(options$support, ncol(points), names)
   options["support"] <- list(NULL)
   if (is.null(domain)) return(fit_kde(points, arg, call, options, control, formula))
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   if (identical(adaptive, "balloon")) {
-    stop_argument("adaptive", "must be another than \"balloon\" with `support`: its estimate does not integrate to 1")
+    stop_argument("adaptive", "must be another than \"balloon\" with `support`: that does not integrate to 1")
   }
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
   data <- handle_missing(points, weights, options$na.action, arg)
@@ -38,29 +40,37 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   work <- replace(data, "points", list(to_working(domain, data$points)))
   bandwidths <- inner_bandwidths(problem, work, estimator, options, control, run, arg)
   check_mirrored(domain, bandwidths$main$H)
-  chosen <- is_chosen(options$bandwidth)
-  adapted <- if (!is.null(adaptive)) adapt_on_domain(problem(), bandwidths$main, adaptive, chosen, run)
-  if (!is.null(adapted)) {
-    bandwidths$main[c("H", "L")] <- adapted[c("H", "L")]
-    if (!is.null(bandwidths$score) && is.null(options$score_bandwidth)) {
-      bandwidths$score[c("H", "L")] <- list(adapted$record$scale^2 * bandwidths$score$H, adapted$record$scale * bandwidths$score$L)
-    }
+  adapted <- if (!is.null(adaptive)) {
+    adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
   }
-  sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
+  if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)
+  sources_of <- \(points) {
+    domain_sources(domain, points, data$weights, bandwidths$main$L, adapted$record$factors, run)
+  }
+  sources <- sources_of(work$points)
+  imaged <- list(points = sources$points, weights = sources$weights)
+  debias <- if (ESTIMATORS[[estimator]]$debiased) {
+    debias_inside(domain, imaged, bandwidths, sources$factors, control, arg)
+  }
+  # kernels have moved, and with them their masses
+  if (!is.null(debias) && has_masses(domain)) imaged$weights <- sources_of(debias$debiased)$weights
   record <- adapted$record
   if (!is.null(record)) record$factors <- sources$factors
-  imaged <- list(points = sources$points, weights = sources$weights)
-  debias <- if (ESTIMATORS[[estimator]]$debiased) debias_inside(domain, imaged, bandwidths, record$factors, control, arg)
-  # kernels have moved, and with them their masses
-  if (!is.null(debias) && has_masses(domain)) {
-    imaged$weights <- domain_sources(domain, debias$debiased, data$weights, bandwidths$main$L, record$factors, run)$weights
-  }
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   inner <- new_fit(call, estimator, imaged, bandwidths, debias, control, computed, NULL, record)
-  inner$row <- sources$row
-  inner$copied <- sources$copied
+  inner[c("row", "copied")] <- list(sources$row, sources$copied)
   inner
+}
+
+# Where factors have changed H, that of a score is changed alike, unless it was asked for.
+scaled_bandwidths <- function(bandwidths, adapted, options) {
+  scale <- adapted$L[1] / bandwidths$main$L[1]
+  bandwidths$main[c("H", "L")] <- adapted[c("H", "L")]
+  score <- bandwidths$score
+  if (is.null(score) || !is.null(options$score_bandwidth)) return(bandwidths)
+  bandwidths$score[c("H", "L")] <- list(scale^2 * score$H, scale * score$L)
+  bandwidths
 }
 
 inner_bandwidths <- function(problem, work, estimator, options, control, run, arg) {
@@ -83,20 +93,21 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
   if (!is.null(options$score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }
-  if (identical(adaptive, "knn")) refuse("adaptive = \"knn\" does not know of images: take \"abramson\", or method = \"transform\"")
+  if (identical(adaptive, "knn")) {
+    refuse("adaptive = \"knn\" does not know of images: take \"abramson\", or method = \"transform\"")
+  }
   named <- !is.null(adaptive) && !identical(adaptive, "auto")
   if (named && !ESTIMATORS[[estimator]]$adaptive) {
-    stop_argument("adaptive", "is for estimator = ", quote_choices(estimators_that("adaptive")), ": found \"", estimator, "\"")
+    able <- quote_choices(estimators_that("adaptive"))
+    stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
   }
   if (has_kernel(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
-    refuse("method = \"boundary\" is for estimator = \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
+    refuse("method = \"boundary\" is for \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
   }
-  if (has_masses(domain) && estimator_is_signed(estimator)) {
-    refuse("method = \"mass\" is for estimators that are densities: \"kde\" and \"sdkde\", not \"", estimator, "\"")
+  if (has_masses(domain) && ESTIMATORS[[estimator]]$signed) {
+    refuse("method = \"mass\" is for estimators that are densities, not \"", estimator, "\"")
   }
 }
-
-estimator_is_signed <- function(estimator) ESTIMATORS[[estimator]]$signed
 
 # The image of a kernel whose axes are aslant is aslant the other way.
 check_mirrored <- function(domain, H) {
@@ -104,12 +115,15 @@ check_mirrored <- function(domain, H) {
   aslant <- abs(H[mirrored, , drop = FALSE]) > 1e-12 * sqrt(outer(diag(H)[mirrored], diag(H)))
   aslant[cbind(seq_along(mirrored), mirrored)] <- FALSE
   if (any(aslant)) {
-    stop_argument("bandwidth", "must not correlate a column that is reflected, ", quote_names(domain$names[mirrored[1]]),
-      ", with others: found a full matrix (give sds, or method = \"transform\")")
+    stop_argument(
+      "bandwidth", "must not correlate a column that is reflected, ", quote_names(domain$names[mirrored[1]]),
+      ", with others: found a full matrix (give sds, or method = \"transform\")"
+    )
   }
 }
 
-# Points and images move alike. A point that has left a polygon stays where it was: outside, its kernel has hardly a mass.
+# Points and images move alike. A point that has left a polygon stays where it was: outside, its kernel has hardly
+# a mass.
 debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
   debias <- debias_points(imaged, bandwidths, factors, control, arg)
   if (!has_masses(domain)) return(debias)
@@ -125,13 +139,12 @@ debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
 fit_around <- function(inner, domain, data, call, formula) {
   n <- nrow(data$points)
   object <- unclass(inner)
+  debiased <- if (!is.null(inner$debiased)) folded(domain, inner$debiased[seq_len(n), , drop = FALSE])
   own <- list(
     call = call, n = n, x = data$points, names = colnames(data$points), weights = data$weights,
-    terms = formula$terms, variables = formula$variables, na.action = data$omitted, centred = NULL, plan = NULL,
-    row = NULL, copied = NULL,
-    debiased = if (!is.null(inner$debiased)) {
-      from_working(domain, folded(domain, inner$debiased[seq_len(n), , drop = FALSE]))
-    }
+    debiased = if (!is.null(debiased)) from_working(domain, debiased), centred = NULL,
+    terms = formula$terms, variables = formula$variables, na.action = data$omitted,
+    plan = NULL, row = NULL, copied = NULL
   )
   object[names(own)] <- own
   if (!is.null(inner$adaptive)) object$adaptive$factors <- inner$adaptive$factors[seq_len(n)]

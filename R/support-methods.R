@@ -5,7 +5,8 @@ print_support <- function(domain) {
   bounded <- which(domain$kind != "free")
   if (!is.null(domain$polygon)) bounded <- 1
   of <- if (is.null(domain$polygon) && length(domain$kind) > 1) paste0(domain$names[bounded], " in ")
-  ranges <- vapply(bounded, \(k) describe_range(domain$kind[k], c(domain$lower[k], domain$upper[k]), domain$polygon), "")
+  range <- \(k) c(domain$lower[k], domain$upper[k])
+  ranges <- vapply(bounded, \(k) describe_range(domain$kind[k], range(k), domain$polygon), "")
   text <- paste0("Support: ", paste0(of, ranges, collapse = "; "))
   if (any(domain$kind == "transform")) text <- paste0(text, ". Bandwidths are those of ", working_labels(domain))
   cat(strwrap(text, exdent = 2), sep = "\n")
@@ -19,7 +20,8 @@ working_labels <- function(domain) {
   high <- domain$upper[k]
   number <- \(x) vapply(x, format, "")
   above <- ifelse(low == 0, name, paste(name, "-", number(low)))
-  share <- ifelse(high - low == 1, above, paste0(ifelse(low == 0, name, paste0("(", above, ")")), " / ", number(high - low)))
+  bracketed <- ifelse(low == 0, name, paste0("(", above, ")"))
+  share <- ifelse(high - low == 1, above, paste(bracketed, "/", number(high - low)))
   label <- ifelse(
     high == Inf, paste0("log(", above, ")"),
     ifelse(low == -Inf, paste0("-log(", number(high), " - ", name, ")"), paste0("qnorm(", share, ")"))
@@ -29,13 +31,15 @@ working_labels <- function(domain) {
 
 # ---- marginals --------------------------------------------------------------------------------
 
-# As marginal(): the integral of the inner estimate over the domain of the other columns. What images in these columns add is
-# what leaves the domain there, and so without them each kernel has its mass 1. `map`: what log_marginal() needs beside.
+# As marginal(): the integral of the inner estimate over the domain of the other columns. What images in these
+# columns add is what leaves the domain there, and so without them each kernel has its mass 1. `map`: what
+# log_marginal() needs beside.
 marginal_on_support <- function(object, dims, n_panels, to_tol) {
   inner <- object$inner
   domain <- domain_columns(object$support, dims)
   if (length(dims) < object$d) {
-    if (!is.null(inner$copied)) inner <- inner_rows(inner, which(rowSums(inner$copied[, -dims, drop = FALSE]) == 0))
+    others <- inner$copied[, -dims, drop = FALSE]
+    if (!is.null(others)) inner <- inner_rows(inner, which(rowSums(others) == 0))
     if (has_masses(object$support)) inner$weights <- marginal_weights(object, inner, domain, dims)
   }
   out <- marginal(inner, dims, n_panels, to_tol)
@@ -44,13 +48,11 @@ marginal_on_support <- function(object, dims, n_panels, to_tol) {
   out$map <- list(
     domain = domain, log_share = log(total_weight(inner)) - log(total_weight(object)),
     exact = if (has_kernel(domain)) object,
-    centres = unname(shown_inner(inner)[own, dims, drop = FALSE]), weights = inner$weights[own],
+    centres = unname(shown_points(inner)[own, dims, drop = FALSE]), weights = inner$weights[own],
     factors = inner$adaptive$factors[own]
   )
   out
 }
-
-shown_inner <- function(inner) shown_points(inner)
 
 inner_rows <- function(inner, rows) {
   inner$x <- inner$x[rows, , drop = FALSE]
@@ -68,7 +70,8 @@ marginal_weights <- function(object, inner, domain, dims) {
   weights <- if (is.null(object$weights)) rep(1, object$n) else object$weights
   H <- inner$bandwidth[dims, dims, drop = FALSE]
   centres <- shown_points(inner)[seq_len(object$n), dims, drop = FALSE]
-  masses <- kernel_masses(domain, centres, lower_factor(H, "bandwidth"), inner$adaptive$factors[seq_len(object$n)], fit_control(object))
+  factors <- inner$adaptive$factors[seq_len(object$n)]
+  masses <- kernel_masses(domain, centres, lower_factor(H, "bandwidth"), factors, fit_control(object))
   (weights / masses)[row]
 }
 
@@ -84,8 +87,8 @@ log_marginal_inside <- function(marginal, at, factor) {
   } else {
     sums <- log_sum(marginal$sources, work, factor, FALSE, marginal$control)
     jacobian <- log_jacobian(map$domain, work)
-    sums$log_abs <- ifelse(is.infinite(jacobian), -Inf, sums$log_abs + marginal$log_norm + map$log_share + jacobian)
-    sums
+    log_abs <- sums$log_abs + marginal$log_norm + map$log_share + jacobian
+    replace(sums, "log_abs", list(ifelse(is.infinite(jacobian), -Inf, log_abs)))
   }
   found$log_abs[inside] <- part$log_abs
   if (!is.null(part$negative)) found$negative[inside] <- part$negative
@@ -125,8 +128,8 @@ nodes_inside <- function(marginal, axis, lim, size, step) {
   nodes[c(TRUE, diff(nodes) > 1e-9 * diff(lim))]
 }
 
-# What a figure shows of a density of column `dim`, values `grid` of it: of one that grows without limit at a bound, up to half as
-# much again as 95% of the points have.
+# What a figure shows of a density of column `dim`, values `grid` of it: of one that grows without limit at a
+# bound, up to half as much again as 95% of the points have.
 density_limits <- function(fit, grid, dim = 1) {
   all <- range(0, grid$y)
   if (is.null(fit$support) || fit$support$kind[dim] != "transform") return(all)

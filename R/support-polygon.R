@@ -4,7 +4,8 @@
 is_polygon <- function(x) {
   if (inherits(x, c("sf", "sfc", "sfg"))) return(TRUE)
   is_ring <- \(ring) is.numeric(ring) && is.matrix(ring) && ncol(ring) == 2
-  is_ring(x) || is.data.frame(x) || is.list(x) && !inherits(x, "kde_support") && length(x) > 0 && all(vapply(x, is_ring, NA))
+  if (is_ring(x) || is.data.frame(x)) return(TRUE)
+  is.list(x) && !inherits(x, "kde_support") && length(x) > 0 && all(vapply(x, is_ring, NA))
 }
 
 as_rings <- function(polygon) {
@@ -32,7 +33,8 @@ close_ring <- function(ring) {
   ring <- matrix(as.double(ring[, 1:2]), ncol = 2)
   if (any(ring[1, ] != ring[nrow(ring), ])) ring <- rbind(ring, ring[1, ])
   ring <- ring[c(TRUE, rowSums(abs(diff(ring))) > 0), , drop = FALSE]
-  if (nrow(ring) < 4 || ring_area(ring) == 0) stop_argument("support", "must be a polygon that has an area: found none")
+  empty <- nrow(ring) < 4 || ring_area(ring) == 0
+  if (empty) stop_argument("support", "must be a polygon with an area: found none")
   ring
 }
 
@@ -61,9 +63,8 @@ in_rings <- function(points, rings) {
     crossed <- which((a[2] > y) != (sides[i, 4] > y))
     right <- x[crossed] < a[1] + (y[crossed] - a[2]) / step[2] * step[1]
     inside[crossed] <- xor(inside[crossed], right)
-    near <- which(
-      abs(x - a[1] - step[1] / 2) <= abs(step[1]) / 2 + close & abs(y - a[2] - step[2] / 2) <= abs(step[2]) / 2 + close
-    )
+    beside <- \(z, k) abs(z - a[k] - step[k] / 2) <= abs(step[k]) / 2 + close
+    near <- which(beside(x, 1) & beside(y, 2))
     along <- ((x[near] - a[1]) * step[1] + (y[near] - a[2]) * step[2]) / sum(step^2)
     along <- pmin(pmax(along, 0), 1)
     distance <- abs(x[near] - a[1] - along * step[1]) + abs(y[near] - a[2] - along * step[2])
@@ -74,8 +75,8 @@ in_rings <- function(points, rings) {
 
 # ---- mass -------------------------------------------------------------------------------------
 
-# The mass inside the rings of the Gaussian of variance f^2 L L' about each point, f its factor. In coordinates where L is
-# the identity; it turns no ring round, for its diagonal is positive.
+# The mass inside the rings of the Gaussian of variance f^2 L L' about each point, f its factor. In coordinates
+# where L is the identity; it turns no ring round, for its diagonal is positive.
 polygon_mass <- function(points, rings, L, factors, control) {
   sides <- ring_sides(rings)
   from <- whiten(sides[, 1:2, drop = FALSE], L)

@@ -1,7 +1,7 @@
 # Sums over points of a domain: with their images, with the masses of kernels, and without a point's own kernels.
 
-# What is summed for working points: list(points, weights, factors, row, copied), the first two as sum_sources() has them,
-# row and copied as of with_images(), row NULL where points are as they were.
+# What is summed for working points: list(points, weights, factors, row, copied), the first two as sum_sources()
+# has them, row and copied as of with_images(), row NULL where points are as they were.
 domain_sources <- function(domain, points, weights, L, factors, control) {
   found <- list(points = points, weights = weights, factors = factors)
   if (has_masses(domain)) {
@@ -15,8 +15,8 @@ domain_sources <- function(domain, points, weights, L, factors, control) {
   )
 }
 
-# list(log_abs, negative, stats) as of log_sum(): at each of the first `n` points the sum without its own kernel and the
-# images of that. `sources`: of domain_sources(), with L.
+# list(log_abs, negative, stats) as of log_sum(): at each of the first `n` points the sum without its own kernel
+# and the images of that. `sources`: of domain_sources(), with L.
 left_out_sum <- function(sources, n, factor, control) {
   own <- seq_len(n)
   base <- rows_of(sources, own)
@@ -26,22 +26,26 @@ left_out_sum <- function(sources, n, factor, control) {
   total <- signed_sum(list(found, images, own_images(sources, n, factor)), c(1, 1, -1))
   lost <- which(total$lost)
   if (length(lost) > 0) total <- sum_again(sources, n, lost, factor, total, control)
-  list(log_abs = total$log_abs, negative = if (!is.null(found$negative)) total$negative, stats = add_stats(found$stats, images$stats))
+  negative <- if (!is.null(found$negative)) total$negative
+  list(log_abs = total$log_abs, negative = negative, stats = add_stats(found$stats, images$stats))
 }
 
 rows_of <- function(sources, rows) {
-  sum_sources(sources$points[rows, , drop = FALSE], sources$weights[rows], sources$L, factors = sources$factors[rows])
+  points <- sources$points[rows, , drop = FALSE]
+  sum_sources(points, sources$weights[rows], sources$L, factors = sources$factors[rows])
 }
 
-# Of parts, each list(log_abs, negative), with their signs: list(log_abs, negative, lost), in which of them hardly a digit
-# is left.
+# Of parts, each list(log_abs, negative), with their signs: list(log_abs, negative, lost), in which of them hardly
+# a digit is left.
 signed_sum <- function(parts, signs) {
   logs <- do.call(cbind, lapply(parts, `[[`, "log_abs"))
   top <- logs[cbind(seq_len(nrow(logs)), max.col(logs, "first"))]
   top[top == -Inf] <- 0
   terms <- exp(logs - top)
   for (i in seq_along(parts)) {
-    terms[, i] <- signs[i] * terms[, i] * (if (is.null(parts[[i]]$negative)) 1 else ifelse(parts[[i]]$negative, -1, 1))
+    negative <- which(as.logical(parts[[i]]$negative)) # none where that is NULL
+    terms[, i] <- signs[i] * terms[, i]
+    terms[negative, i] <- -terms[negative, i]
   }
   total <- rowSums(terms)
   list(log_abs = log(abs(total)) + top, negative = total < 0, lost = abs(total) < 1e-5 & terms[, ncol(terms)] != 0)
@@ -68,8 +72,8 @@ log_pair_kernels <- function(sources, rows, places, factor) {
   list(log_abs = log_weight + log(abs(polynomial)) - half - ncol(u) * log(width), sign = sign(polynomial))
 }
 
-# For points by their own images alone, all but nothing is left of the sum when these are taken off: by the sources of other
-# points, and by those of each other one by one.
+# For points by their own images alone, all but nothing is left of the sum when these are taken off: by the sources
+# of other points, and by those of each other one by one.
 sum_again <- function(sources, n, lost, factor, total, control) {
   of_lost <- which(sources$row %in% lost)
   places <- sources$points[lost, , drop = FALSE]

@@ -1,59 +1,63 @@
 # Where an estimate may be positive: the argument `support` of flash_kde(), and the domain that is made of it.
 #
 # A domain is a list of
-# - kind: of each column "free", "reflect", "transform", "mass", "boundary" or "circular"; "auto" until it is chosen
+# - kind: of each column "free", "reflect", "transform", "mass", "boundary" or "circular"; "auto" where it
+#   is to be chosen
 # - lower, upper: of each column; those of a circular one are a period apart
 # - polygon: NULL, or a list of rings (support-polygon.R), of two columns of the kind "mass"
 # - names: of the columns, as messages call them
 
 #' Densities on bounded and on circular domains
 #'
-#' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two, within a polygon, or
-#' on a circle. The estimate is 0 elsewhere and integrates to 1 there. `kde_support()` names a method beside the
-#' bounds, and `circular()` makes a column of angles or times of day.
+#' The argument `support` of [flash_kde()] says where the data can lie: above a bound, between two, within a
+#' polygon, or on a circle. The estimate is 0 elsewhere and integrates to 1 there. `kde_support()` names a method
+#' beside the bounds, and `circular()` makes a column of angles or times of day.
 #'
-#' @details
-#' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `circular()` or
-#' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded) or by
-#' position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two columns, a
-#' list of such rings (a point is inside where an odd number of them surround it, so holes are rings, too), or the
-#' polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
+#' @details `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite),
+#' `circular()` or `kde_support()`; else a list of these with an entry for each column, by name (columns without
+#' one are unbounded) or by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of
+#' vertices with two columns, a list of such rings (a point is inside where an odd number of them surround it, so
+#' holes are rings, too), or the polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
 #'
 #' @section Methods:
 #' \describe{
-#'   \item{`"transform"`}{The estimate of \eqn{\log(x - a)}{log(x - a)}, of \eqn{-\log(b - x)}{-log(b - x)} or, between
-#'     two bounds, of the normal quantile of \eqn{(x - a) / (b - a)}, times the derivative, as `ks::kde(positive =
-#'     TRUE)` and the package kde1d have it. All estimators, adaptive factors, bandwidths, leave-one-out values and standard
-#'     errors are those of [flash_kde()] in these coordinates, in which `bandwidth` is given, too. For densities that vanish
-#'     at the bound, or grow without limit there; no point may lie on a bound.}
-#'   \item{`"reflect"`}{Points within 12 kernel sds of a bound have images behind it, so that all mass stays inside (between two bounds
-#'     also images of images). The slope at a bound is 0, and where that of the density is not there is a bias of order h.
-#'     For `"sdkde"` the score is that of points and images, and images move as their points do. H is diagonal. As
-#'     `spatstat` and `evmix` reflect.}
-#'   \item{`"boundary"`}{One column: the local linear boundary kernel \eqn{f_L}, whose bias is of order \eqn{h^2} up to the
-#'     bound, made non-negative as Jones and Foster (1996) do, \eqn{\bar f \exp(f_L / \bar f - 1)}{f exp(f_L / f - 1)} with
-#'     \eqn{\bar f}{f} the estimate over the kernels' mass inside, and divided by its integral. It is for `"kde"` with one bandwidth;
-#'     it has no standard errors.}
+#'   \item{`"transform"`}{The estimate of \eqn{\log(x - a)}{log(x - a)}, of \eqn{-\log(b - x)}{-log(b - x)} or,
+#'     between two bounds, of the normal quantile of \eqn{(x - a) / (b - a)}, times the derivative, as
+#'     `ks::kde(positive = TRUE)` and the package kde1d have it. All estimators, adaptive factors, bandwidths,
+#'     leave-one-out values and standard errors are those of [flash_kde()] in these coordinates, in which
+#'     `bandwidth` is given, too. For densities that vanish at the bound, or grow without limit there; no point may
+#'     lie on a bound.}
+#'   \item{`"reflect"`}{Points within 12 kernel sds of a bound have images behind it, so that all mass stays inside
+#'     (between two bounds also images of images). The slope at a bound is 0, and where that of the density is not
+#'     there is a bias of order h. For `"sdkde"` the score is that of points and images, and images move as their
+#'     points do. H is diagonal. As `spatstat` and `evmix` reflect.}
+#'   \item{`"boundary"`}{One column: the local linear boundary kernel \eqn{f_L}, whose bias is of order \eqn{h^2}
+#'     up to the bound, made non-negative as Jones and Foster (1996) do, \eqn{\bar f \exp(f_L / \bar f - 1)}{f
+#'     exp(f_L / f - 1)} with \eqn{\bar f}{f} the estimate over the kernels' mass inside, and divided by its
+#'     integral. It is for `"kde"` with one bandwidth; it has no standard errors.}
 #'   \item{`"mass"`}{Each kernel is divided by its own mass inside, as Diggle's edge correction of `spatstat` does:
-#'     for polygons, the only one there, and for intervals. Any H in two columns, else a diagonal one; not for `"laplace"`.}
-#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows: `"transform"` where its is larger
-#'     by more than the standard error of the difference, else `"reflect"` or, for one column, the larger of that and
-#'     `"boundary"`.}
+#'     for polygons, the only one there, and for intervals. Any H in two columns, else a diagonal one; not for
+#'     `"laplace"`.}
+#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows:
+#'     `"transform"` where its is larger by more than the standard error of the difference, else `"reflect"` or,
+#'     for one column, the larger of that and `"boundary"`.}
 #' }
 #' Circular columns have images a period away, and H may be a full matrix. Data in them are taken modulo the period.
 #'
-#' @section Bandwidths: Where there is no `bandwidth`, and for `"auto"` and `"lcv"`, the leave-one-out likelihood of the
-#'   estimate on its support chooses, as [bw_lcv()] does on the line: one factor of the columns' spread or, by `structure`, one
-#'   for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons). It goes by the plain estimate;
-#'   bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's rules][bw_silverman]. Other
-#'   selectors take the points as if nothing bounded them. With `"transform"` alone all are those of the transformed points.
-#'   Adaptive factors are Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
+#' @section Bandwidths: Where there is no `bandwidth`, and for `"auto"` and `"lcv"`, the leave-one-out likelihood
+#'   of the estimate on its support chooses, as [bw_lcv()] does on the line: one factor of the columns' spread or,
+#'   by `structure`, one for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons).
+#'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
+#'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
+#'   are those of the transformed points. Adaptive factors are Abramson's, of a pilot on the support; `"knn"` is
+#'   for `"transform"`.
 #'
-#' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`; circular columns
-#'   take any number), [simulate()][simulate.flash_kde], [cdf()] and [`quantile()`][quantile.flash_kde] (from the lower bound, or
-#'   from `start`), [hdr_level()] (by draws), [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values
-#'   of a `"sdkde"` are for `"transform"` alone, as are standard errors of a `"laplace"`. `object$bandwidth` is in the coordinates of
-#'   the method, and `object$inner` the fit there.
+#' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
+#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] and
+#'   [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [hdr_level()] (by draws),
+#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` are for
+#'   `"transform"` alone, as are standard errors of a `"laplace"`. `object$bandwidth` is in the coordinates of the
+#'   method, and `object$inner` the fit there.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.
 #' @param method `"auto"`, `"transform"`, `"reflect"`, `"boundary"` or `"mass"`.
@@ -61,11 +65,11 @@
 #' @param start Where [cdf()] and figures begin.
 #' @returns An object of class `kde_support`, for `support`.
 #' @inheritSection flash_kde Errors
-#' @references Jones, M. C. (1993) Simple boundary correction for kernel density estimation. *Statistics and Computing*
-#'   3, 135-146.
+#' @references Jones, M. C. (1993) Simple boundary correction for kernel density estimation. *Statistics and
+#'   Computing* 3, 135-146.
 #'
-#' Jones, M. C. and Foster, P. J. (1996) A simple nonnegative boundary correction method for kernel density estimation.
-#' *Statistica Sinica* 6, 1005-1013.
+#' Jones, M. C. and Foster, P. J. (1996) A simple nonnegative boundary correction method for kernel density
+#' estimation. *Statistica Sinica* 6, 1005-1013.
 #'
 #' Diggle, P. J. (1985) A kernel method for smoothing point process data. *Applied Statistics* 34, 138-147.
 #' @seealso [flash_kde()]
@@ -90,7 +94,8 @@
 kde_support <- function(range = c(-Inf, Inf), method = c("auto", "transform", "reflect", "boundary", "mass")) {
   method <- check_choice(method, SUPPORT_METHODS, "method")
   if (is_polygon(range)) {
-    if (!method %in% c("auto", "mass")) stop_argument("method", "must be \"mass\" for a polygon: found \"", method, "\"")
+    fits <- method %in% c("auto", "mass")
+    if (!fits) stop_argument("method", "must be \"mass\" for a polygon: found \"", method, "\"")
     return(new_support("mass", polygon = as_rings(range)))
   }
   new_support(method, check_bounds(range, "range"))
@@ -136,7 +141,8 @@ describe_range <- function(method, range, polygon = NULL) {
   }
   if (method == "circular") return(paste0("circular, period ", format(diff(range)), " from ", format(range[1])))
   ends <- format(range, trim = TRUE)
-  paste0(if (is.finite(range[1])) "[" else "(", ends[1], ", ", ends[2], if (is.finite(range[2])) "]" else ")", by[method])
+  open <- if (is.finite(range[1])) "[" else "("
+  paste0(open, ends[1], ", ", ends[2], if (is.finite(range[2])) "]" else ")", by[method])
 }
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -150,7 +156,9 @@ check_support <- function(support, d, names) {
   range <- vapply(columns, `[[`, c(0, 0), "range")
   kind[is.infinite(range[1, ]) & is.infinite(range[2, ]) & is.null(polygon)] <- "free"
   if (all(kind == "free")) return(NULL)
-  if (any(kind == "boundary") && d > 1) stop_argument("support", "must have method = \"boundary\" for one column only: found ", d)
+  if (any(kind == "boundary") && d > 1) {
+    stop_argument("support", "must have method = \"boundary\" for one column only: found ", d)
+  }
   list(kind = kind, lower = range[1, ], upper = range[2, ], polygon = polygon, names = names)
 }
 
@@ -158,7 +166,8 @@ check_support <- function(support, d, names) {
 column_supports <- function(support, d, names) {
   if (is_polygon(support)) support <- new_support("mass", polygon = as_rings(support))
   if (inherits(support, "kde_support")) {
-    if (!is.null(support$polygon) && d != 2) stop_argument("support", "must be a polygon for two columns only: found ", d)
+    wrong <- !is.null(support$polygon) && d != 2
+    if (wrong) stop_argument("support", "must be a polygon for two columns only: found ", d)
     return(rep(list(support), d))
   }
   if (!is.list(support)) return(rep(list(new_support("auto", check_bounds(support, "support"))), d))
@@ -178,7 +187,9 @@ column_supports <- function(support, d, names) {
 entry_support <- function(entry, name) {
   if (is.null(entry) || is.atomic(entry) && length(entry) == 1 && is.na(entry)) return(new_support("free"))
   if (!inherits(entry, "kde_support")) return(new_support("auto", check_bounds(entry, "support", name)))
-  if (!is.null(entry$polygon)) stop_argument("support", "must be a polygon alone: found it in a list, for ", quote_names(name))
+  if (!is.null(entry$polygon)) {
+    stop_argument("support", "must be a polygon alone: found it in a list, for ", quote_names(name))
+  }
   entry
 }
 

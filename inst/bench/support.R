@@ -1,5 +1,6 @@
-# Estimates on bounded domains: the mean integrated squared error (times 1,000) and the seconds of a fit, over samples of
-# densities whose behaviour at the bound differs, beside the estimates of ks, and of kde1d where it is installed.
+# Estimates on bounded domains: the mean integrated squared error (times 1,000) and the seconds of a fit, over
+# samples of densities whose behaviour at the bound differs, beside the estimates of ks, and of kde1d where it is
+# installed.
 #
 #   Rscript inst/bench/support.R [n] [samples]
 
@@ -27,13 +28,16 @@ of_fit <- function(...) \(x, entry) {
   fit <- flash_kde(x, support = entry$support, ...)
   \(y) predict(fit, y)
 }
-of_method <- function(method, ...) \(x, entry) of_fit(...)(x, replace(entry, "support", list(kde_support(entry$support, method))))
+of_method <- function(method, ...) \(x, entry) {
+  of_fit(...)(x, replace(entry, "support", list(kde_support(entry$support, method))))
+}
 of_ks <- function(...) \(x, entry) {
   fit <- ks::kde(x, ..., gridsize = 2048)
   \(y) approx(fit$eval.points, fit$estimate, y, yleft = 0, yright = 0)$y
 }
 estimates <- list(
-  auto = of_fit(), transform = of_method("transform"), `transform kde` = of_method("transform", "kde", adaptive = FALSE),
+  auto = of_fit(), transform = of_method("transform"),
+  `transform kde` = of_method("transform", "kde", adaptive = FALSE),
   reflect = of_method("reflect"), `reflect sdkde` = of_method("reflect", "sdkde"),
   boundary = of_method("boundary"), mass = of_method("mass", "kde", adaptive = FALSE),
   unbounded = \(x, entry) of_fit()(x, replace(entry, "support", list(NULL)))
@@ -59,8 +63,8 @@ if (requireNamespace("kde1d", quietly = TRUE)) {
   }
 }
 
-# By Gauss' rule in pieces that are short at the bounds, where beta densities have no limit; within 1e-4 of these, the
-# squared error of a pole is not integrable, and is left out for all.
+# By Gauss' rule in pieces that are short at the bounds, where beta densities have no limit; within 1e-4 of these,
+# the squared error of a pole is not integrable, and is left out for all.
 integration <- function(entry) {
   rule <- flashkernel:::gauss_rule(10)
   a <- entry$support[1]
@@ -72,7 +76,8 @@ integration <- function(entry) {
   list(at = as.vector(outer(width, rule$node) + from), weight = as.vector(outer(width, rule$weight)))
 }
 
-errors <- seconds <- matrix(NA, length(estimates), length(densities), dimnames = list(names(estimates), names(densities)))
+names <- list(names(estimates), names(densities))
+errors <- seconds <- matrix(NA, length(estimates), length(densities), dimnames = names)
 for (name in names(densities)) {
   entry <- densities[[name]]
   rule <- integration(entry)

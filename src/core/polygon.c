@@ -1,5 +1,6 @@
-/* With u the coordinates in which a Gaussian is the unit one about the origin, its mass in a polygon is, by Green's
- * theorem, the integral of Phi(u_1) phi(u_2) du_2 along all sides: a smooth function of the place on a side. */
+/* With u the coordinates in which a Gaussian is the unit one about the origin, its mass in a polygon is, by
+ * Green's theorem, the integral of Phi(u_1) phi(u_2) du_2 along all sides: a smooth function of the place on a
+ * side. */
 #include "polygon.h"
 
 #include <math.h>
@@ -22,9 +23,12 @@ struct rule {
 };
 static const struct rule rules[] = {
     {1, 1, {0.77459666924148338}, {0.27777777777777778}},
-    {3, 0, {0.93246951420315203, 0.66120938646626451, 0.23861918608319691},
+    {3,
+     0,
+     {0.93246951420315203, 0.66120938646626451, 0.23861918608319691},
      {0.085662246189585172, 0.18038078652406930, 0.23395696728634552}},
-    {7, 0,
+    {7,
+     0,
      {0.98628380869681234, 0.92843488366357352, 0.82720131506976499, 0.68729290481168547, 0.51524863635815409,
       0.31911236892788976, 0.10805494870734367},
      {0.017559730165875932, 0.040079043579880105, 0.060759285343951592, 0.078601583579096767, 0.092769198738968907,

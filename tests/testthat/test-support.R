@@ -35,7 +35,8 @@ plot_quietly <- function(fit, ...) {
 test_that("a reflected estimate is the sum over points and images", {
   y <- c(0, 0.01, 0.3, 2, 5)
   factors <- rep(c(0.5, 1, 2), 20)
-  fit <- flash_kde(waits, "kde", 0.4, weights = heavy, support = kde_support(c(0, Inf), "reflect"), adaptive = factors)
+  reflect <- kde_support(c(0, Inf), "reflect")
+  fit <- flash_kde(waits, "kde", 0.4, weights = heavy, support = reflect, adaptive = factors)
   kernels <- image_kernels(y, list(waits, -waits), 0.4 * factors)
   expect_equal(predict(fit, y), drop(kernels %*% heavy) / sum(heavy), tolerance = 1e-13)
   expect_equal(predict(fit, c(-1, NA, 1)), c(0, NA, predict(fit, 1)))
@@ -108,8 +109,8 @@ test_that("circular columns have images a period away", {
   expect_equal(cdf(fit, c(0, 24)), c(0, 1), tolerance = 1e-13)
   expect_equal(cdf(fit, 7), integral(\(y) predict(fit, y), c(0, 7)), tolerance = 1e-10)
   # one turned by six hours, the others with it
-  turned <- flash_kde((hours + 6) %% 24, "kde", support = circular(24), adaptive = FALSE)
-  expect_equal(coef(turned), coef(flash_kde(hours, "kde", support = circular(24), adaptive = FALSE)), tolerance = 1e-3)
+  chosen <- \(x) coef(flash_kde(x, "kde", support = circular(24), adaptive = FALSE))
+  expect_equal(chosen((hours + 6) %% 24), chosen(hours), tolerance = 1e-3)
 })
 
 test_that("a transformed estimate is that of the transformed points times the derivative", {
@@ -136,7 +137,9 @@ test_that("a transformed estimate is that of the transformed points times the de
 
 # Literally: f exp(f_L / f - 1) for bounds a < b, not divided by its integral.
 jones_foster <- function(y, x, w, h, a, b) {
-  moment <- \(l, y) integrate(\(u) u^l * dnorm(u), max((y - b) / h, -40), min((y - a) / h, 40), rel.tol = 1e-11)$value
+  moment <- function(l, y) {
+    integrate(\(u) u^l * dnorm(u), max((y - b) / h, -40), min((y - a) / h, 40), rel.tol = 1e-11)$value
+  }
   vapply(y, \(y) {
     u <- (y - x) / h
     S <- vapply(0:1, \(l) sum(w * u^l * dnorm(u)) / h / sum(w), 0)
@@ -175,7 +178,8 @@ test_that("each kernel is divided by its mass inside", {
   diag(at_points) <- 0
   expect_equal(predict(fit, loo = TRUE), rowSums(at_points) / 49, tolerance = 1e-12)
   p <- predict(fit, y)
-  expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, sqrt(rowSums(kernels^2) / 50^2 - p^2 / 50), tolerance = 1e-10)
+  se <- sqrt(rowSums(kernels^2) / 50^2 - p^2 / 50)
+  expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, se, tolerance = 1e-10)
   expect_equal(cdf(fit, 0.4), mean((pnorm((0.4 - shares) / 0.3) - pnorm(-shares / 0.3)) / mass), tolerance = 1e-13)
 })
 
@@ -201,13 +205,12 @@ test_that("the mass of a Gaussian in a polygon is its integral", {
 
   # rings as package sf keeps them, and a box as a polygon
   closed <- lapply(rings, \(ring) rbind(ring, ring[1, ]))
-  of_sf <- structure(list(structure(list(closed), class = c("XY", "MULTIPOLYGON", "sfg"))), class = c("sfc_MULTIPOLYGON", "sfc"))
-  expect_identical(flash_kde(points, "kde", H, support = of_sf)$inner$weights, fit$inner$weights)
-  box <- flash_kde(points, "kde", H, support = rings[[1]])
-  expect_equal(flash_kde(points, "kde", H, support = kde_support(c(0, 2), "mass"))$inner$weights, box$inner$weights,
-    tolerance = 1e-13)
-  far <- flash_kde(points, "kde", H / 1e6, support = rings)
-  expect_equal(far$inner$weights, rep(1, 3), tolerance = 1e-13)
+  of_sf <- structure(list(closed), class = c("XY", "MULTIPOLYGON", "sfg"))
+  of_sf <- structure(list(of_sf), class = c("sfc_MULTIPOLYGON", "sfc"))
+  weights_of <- \(support, H) flash_kde(points, "kde", H, support = support)$inner$weights
+  expect_identical(weights_of(of_sf, H), fit$inner$weights)
+  expect_equal(weights_of(kde_support(c(0, 2), "mass"), H), weights_of(rings[[1]], H), tolerance = 1e-13)
+  expect_equal(weights_of(rings, H / 1e6), rep(1, 3), tolerance = 1e-13)
 })
 
 test_that("columns of all kinds go together", {
@@ -233,7 +236,8 @@ test_that("columns of all kinds go together", {
   mixed <- flash_kde(x, "kde", sds, support = replace(support, "wait", list(kde_support(c(0, Inf), "transform"))))
   log_kernel <- function(y) {
     wait <- image_kernels(log(y[, 1]), list(log(x[, 1])), 0.4) / y[, 1]
-    wait * image_kernels(y[, 2], list(x[, 2]), 0.5) * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
+    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
+    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
   }
   expect_equal(predict(mixed, y), rowMeans(log_kernel(y)), tolerance = 1e-12)
   at_points <- log_kernel(x)
@@ -298,7 +302,7 @@ test_that("selected bandwidths make the left-out likelihood largest", {
   set.seed(3)
   x <- cbind(runif(150), 100 * runif(150)^2)
   fit <- flash_kde(x, "kde", support = kde_support(c(0, Inf), "reflect"), structure = "diagonal", adaptive = FALSE)
-  there <- \(by) as.numeric(logLik(flash_kde(x, "kde", by * coef(fit), support = kde_support(c(0, Inf), "reflect"))))
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
   expect_gt(there(c(1, 1)) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
 })
 
@@ -378,7 +382,8 @@ test_that("what does not go is refused in words", {
   refuses(kde_support(c(0, 1), "beta"), "must be one of")
   refuses(circular(-1), "positive")
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "boundary")), "one column only")
-  refuses(flash_kde(waits, "sdkde", support = kde_support(c(0, Inf), "boundary")), "take \"reflect\"", "unsupported")
+  boundary <- kde_support(c(0, Inf), "boundary")
+  refuses(flash_kde(waits, "sdkde", support = boundary), "take \"reflect\"", "unsupported")
   refuses(flash_kde(waits, "laplace", support = kde_support(c(0, Inf), "mass")), "not \"laplace\"", "unsupported")
   refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
@@ -387,7 +392,8 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits^2), "kde", structure = "full", support = reflect), "\"diagonal\"")
   refuses(flash_kde(cbind(waits, waits), support = cbind(c(0, 1, 2), c(0, 1, 2))), "area")
   refuses(flash_kde(cbind(waits, waits, waits), support = cbind(c(0, 1, 1), c(0, 0, 1))), "two columns only")
-  refuses(flash_kde(cbind(waits, waits), "kde", 1, support = cbind(c(0, 1, 1), c(0, 0, 1))), "must lie in its support")
+  corners <- cbind(c(0, 1, 1), c(0, 0, 1))
+  refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
   fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
   refuses(predict(fit, 1, se.fit = TRUE), "take \"reflect\"", "unsupported")
   laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
