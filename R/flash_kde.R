@@ -111,6 +111,8 @@
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
 #'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the
 #'     points by the others, and `places`, by which those elsewhere go.}
+#'   \item{`support`, `inner`}{`NULL`, or where the data can lie, column by column, and the fit in the coordinates in
+#'     which kernels are summed: see [kde_support()]. Then `bandwidth` and `score_bandwidth` are in these.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which

@@ -1,7 +1,7 @@
 # Methods, bandwidths and factors on a domain, by the leave-one-out likelihood of the plain estimate there. All by
 # values of the likelihood alone, on as many rows as the budget allows.
 
-# What they go by: list(data, domain, points), the data of clean_points() in units of the columns' spread,
+# What they go by: list(data, domain, points, unit), the data of clean_points() in units of the columns' spread,
 # judged(), the domain in these units, and the points that they are of, where circular columns begin opposite to
 # their mean.
 domain_data <- function(domain, points, weights, arg) {
@@ -23,7 +23,10 @@ domain_data <- function(domain, points, weights, arg) {
   # rows that were spread over their rounding may have left
   bounded <- is.finite(domain$lower) | is.finite(domain$upper)
   data$x <- folded(replace(domain, "kind", list(ifelse(bounded, "reflect", "free"))), data$x)
-  list(data = judged(data), domain = domain, points = points)
+  # transformed columns are the same in any units, and not rounded
+  transformed <- domain$kind == "transform"
+  data$columns$width[transformed] <- NA
+  list(data = judged(data), domain = domain, points = points, unit = ifelse(transformed, 1, data$unit))
 }
 
 # list(log_density, stats): of each row by the others, in the user's coordinates but for the units, with the floor
@@ -103,11 +106,14 @@ minimise_diagonal <- function(criterion, L0) {
   list(L = L0 %*% diagonal_matrix(exp(found$par), nrow(L0)), value = found$objective, converged = TRUE)
 }
 
-# Kernels that are mirrored in a column do not correlate it with others.
+# Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are known
+# for two.
 domain_structures <- function(domain, structure) {
-  able <- c("scaled", "diagonal", if (!any(domain$kind == "reflect")) "sphered")
-  if (length(domain$kind) == 1) return("scaled")
-  if (structure == "auto") return(c("scaled", if (has_masses(domain)) "sphered", "diagonal"))
+  d <- length(domain$kind)
+  if (d == 1) return("scaled")
+  aslant <- !any(domain$kind == "reflect") && (d == 2 || !has_masses(domain))
+  able <- c("scaled", "diagonal", if (aslant) "sphered")
+  if (structure == "auto") return(c("scaled", if (aslant && has_masses(domain)) "sphered", "diagonal"))
   if (!structure %in% able) {
     choices <- quote_choices(c("auto", able))
     stop_argument("structure", "must be one of ", choices, " on this support: found \"", structure, "\"")
@@ -124,6 +130,8 @@ choose_kind <- function(domain, points, weights, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)
   with_kind <- \(domain, kind) replace(domain, "kind", list(ifelse(open, kind, domain$kind)))
+  constant <- vapply(seq_len(ncol(points)), \(k) is_constant(points, k), NA)
+  if (nrow(points) < 10 || any(constant)) return(with_kind(domain, "reflect"))
   on_edge <- \(points, domain) any(vapply(which(open), \(k) any(on_bounds(points[, k], domain, k)), NA))
   problem <- domain_data(domain, points, weights, arg)
   batch <- judged(sample_of(problem$data, seq_len(min(nrow(problem$data$x), GAIN_ROWS))))
@@ -153,12 +161,12 @@ domain_bandwidth <- function(problem, estimator, options, run) {
   found <- search_on_domain(problem$domain, batch, domain_structures(problem$domain, search$structure), run)
   L <- found$L * carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   L <- L * rule_factor("silverman", data$n, data$d, estimator) / reference_factor(data)
-  H <- tcrossprod(data$unit * L)
+  H <- tcrossprod(problem$unit * L)
   width <- data$columns$width
   rounded <- which(width > 0)
   if (length(rounded) > 0) diag(H)[rounded] <- pmax(diagonal(H) + width^2 / 12, width^2 / 4)[rounded]
   dimnames(H) <- if (!is.null(problem$domain$names)) list(problem$domain$names, problem$domain$names)
-  score <- if (identical(estimator, "sdkde")) list(H = SCORE_RATIO * H, L = sqrt(SCORE_RATIO) * data$unit * L)
+  score <- if (identical(estimator, "sdkde")) list(H = SCORE_RATIO * H, L = sqrt(SCORE_RATIO) * problem$unit * L)
   list(
     main = list(
       H = H, L = lower_factor(H, "bandwidth"), selector = "lcv",
@@ -175,7 +183,7 @@ domain_bandwidth <- function(problem, estimator, options, run) {
 adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
   data <- problem$data
   domain <- problem$domain
-  L <- main$L / data$unit
+  L <- main$L / problem$unit
   batch <- judged(sample_of(data, seq_len(min(nrow(data$x), GAIN_ROWS))))
   near <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   auto <- identical(adaptive, "auto")
@@ -189,8 +197,8 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
     criterion <- domain_criterion(domain, batch, run, \(L) at_least(factors, least_factor(batch, L)))
     found <- polish_factor(criterion, USUAL_SCALE * near, step = 0.35, tol = 0.1)
     scale <- if (found$converged) found$L[1] / near[1] else 1
-    many <- left_out_on(domain, batch, scale * near, factors, run)
-    difference <- many$log_density - one$log_density
+    own_widths <- left_out_on(domain, batch, scale * near, factors, run)
+    difference <- own_widths$log_density - one$log_density
     gain <- sum(batch$v * difference)
     se <- sqrt(sum((batch$v * (difference - gain))^2))
     if (auto && !isTRUE(gain > max(GAIN, GAIN_ERRORS * se))) return(NULL)

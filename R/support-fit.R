@@ -19,14 +19,23 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   options[c("weights", "na.action")] <- list(data$weights, stats::na.fail)
   options["adaptive"] <- list(if (is.null(adaptive)) FALSE else adaptive)
   check_inside(domain, data$points, arg)
+  for (k in which(domain$kind == "circular")) data$points[, k] <- into_column(data$points[, k], domain, k)
   check_fit_memory(data$points, TRUE, arg)
   domain <- choose_kind(domain, data$points, data$weights, search_run(control, ncol(points)), arg)
-  inner <- if (is_plain(domain)) {
+  inner <- if (is_plain(domain) && !is_rounded(domain, data$points, options)) {
     fit_kde(to_working(domain, data$points), arg, call, options, control)
   } else {
     fit_inner(domain, data, adaptive, call, options, control, arg)
   }
   fit_around(inner, domain, data, call, formula)
+}
+
+# A transformed column that was rounded has no lattice: there a bandwidth is chosen by the points as they were.
+is_rounded <- function(domain, points, options) {
+  by_likelihood <- is.null(options$bandwidth) || any(options$bandwidth %in% c("auto", "lcv"))
+  if (!by_likelihood || identical(options$adaptive, "knn")) return(FALSE)
+  many_equal <- \(k) length(unique(points[, k])) < 0.9 * nrow(points)
+  any(vapply(which(domain$kind == "transform"), many_equal, NA))
 }
 
 # The fit of working points with images or masses, or for a boundary kernel.

@@ -4,7 +4,9 @@ print_support <- function(domain) {
   if (is.null(domain)) return(invisible())
   bounded <- which(domain$kind != "free")
   if (!is.null(domain$polygon)) bounded <- 1
-  of <- if (is.null(domain$polygon) && length(domain$kind) > 1) paste0(domain$names[bounded], " in ")
+  of <- if (is.null(domain$polygon) && length(domain$kind) > 1) {
+    paste0(domain$names[bounded], ifelse(domain$kind[bounded] == "circular", " ", " in "))
+  }
   range <- \(k) c(domain$lower[k], domain$upper[k])
   ranges <- vapply(bounded, \(k) describe_range(domain$kind[k], range(k), domain$polygon), "")
   text <- paste0("Support: ", paste0(of, ranges, collapse = "; "))

@@ -105,6 +105,7 @@ test_that("circular columns have images a period away", {
   wrapped <- rowMeans(image_kernels(y, lapply(-9:9, \(k) hours + 24 * k), 3))
   expect_equal(predict(fit, y), wrapped, tolerance = 1e-13)
   expect_equal(predict(fit, y - 48), predict(fit, y), tolerance = 1e-12)
+  expect_equal(flash_kde(hours + 240, "kde", 3, support = circular(24))$x, fit$x, tolerance = 1e-12)
   expect_equal(predict(flash_kde(hours + 240, "kde", 3, support = circular(24)), y), wrapped, tolerance = 1e-12)
   expect_equal(cdf(fit, c(0, 24)), c(0, 1), tolerance = 1e-13)
   expect_equal(cdf(fit, 7), integral(\(y) predict(fit, y), c(0, 7)), tolerance = 1e-10)
@@ -306,6 +307,21 @@ test_that("selected bandwidths make the left-out likelihood largest", {
   expect_gt(there(c(1, 1)) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
 })
 
+test_that("transformed columns beside circular ones, and rounded ones, have bandwidths of their own coordinates", {
+  set.seed(9)
+  x <- cbind(size = 1000 * rexp(150), angle = (30 + 40 * rnorm(150)) %% 360)
+  support <- list(size = kde_support(c(0, Inf), "transform"), angle = circular(360))
+  fit <- flash_kde(x, "kde", support = support, adaptive = FALSE, structure = "diagonal")
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
+  expect_gt(there(1) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
+  adaptive <- update(fit, adaptive = TRUE, structure = "auto")
+  expect_lt(max(abs(log(coef(adaptive) / coef(fit)))), log(3))
+
+  exact <- rgamma(300, 2)
+  of <- \(x) coef(flash_kde(x, "kde", support = kde_support(c(0, Inf), "transform"), adaptive = FALSE))
+  expect_equal(of(round(exact, 1) + 0.05), of(exact), tolerance = 0.2)
+})
+
 test_that("the method that is chosen suits the density at the bound", {
   set.seed(1)
   chosen <- \(x, support) flash_kde(x, support = support)$support$kind
@@ -380,6 +396,7 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(waits, support = "positive"), "lower < upper")
   refuses(flash_kde(c(0, waits), support = kde_support(c(0, Inf), "transform")), "inside of its bounds")
   refuses(kde_support(c(0, 1), "beta"), "must be one of")
+  refuses(flash_kde(rep(1, 20), support = c(0, Inf)), "must vary")
   refuses(circular(-1), "positive")
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "boundary")), "one column only")
   boundary <- kde_support(c(0, Inf), "boundary")
