@@ -283,6 +283,13 @@ test_that("draws are from the estimate", {
     level <- hdr_level(fit, 0.8)
     expect_equal(mean(predict(fit, draws) >= level), 0.8, tolerance = 0.05)
   }
+  # of a signed one, from its positive part
+  signed <- flash_kde(shares, "laplace", 0.3, support = kde_support(c(0, 1), "reflect"))
+  nodes <- (seq_len(2000) - 0.5) / 2000
+  positive <- cumsum(pmax(predict(signed, nodes), 0))
+  draws <- simulate(signed, 2000, seed = 5)[[1]]
+  expect_gt(stats::ks.test(draws, stats::approxfun(nodes, positive / positive[2000], rule = 2))$p.value, 0.001)
+
   corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
   fit <- flash_kde(matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3), "kde", 0.5, support = corners)
   draws <- simulate(fit, 2000, seed = 5)
