@@ -106,8 +106,8 @@ minimise_diagonal <- function(criterion, L0) {
   list(L = L0 %*% diagonal_matrix(exp(found$par), nrow(L0)), value = found$objective, converged = TRUE)
 }
 
-# Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are known
-# for two.
+# Kernels that are mirrored in a column do not correlate it with others; masses of those that correlate columns are
+# known for two.
 domain_structures <- function(domain, structure) {
   d <- length(domain$kind)
   if (d == 1) return("scaled")

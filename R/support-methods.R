@@ -31,6 +31,11 @@ working_labels <- function(domain) {
   paste(label, collapse = ", ")
 }
 
+# For the line under a title: of what the sd is, where that is not the column itself.
+working_note <- function(domain) {
+  if (!is.null(domain) && identical(domain$kind, "transform")) paste(" of", working_labels(domain))
+}
+
 # ---- marginals --------------------------------------------------------------------------------
 
 # As marginal(): the integral of the inner estimate over the domain of the other columns. What images in these
@@ -112,7 +117,9 @@ grid_range_inside <- function(marginal, axis) {
   if (!is.null(polygon)) return(range(ring_sides(polygon)[, axis]))
   if (domain$kind == "circular") return(c(domain$lower, domain$upper))
   centres <- marginal$map$centres[, axis]
-  reach <- GRID_MARGIN * marginal$sds[axis] * if (is.null(marginal$map$factors)) 1 else marginal$map$factors
+  # three sds of a logarithm would be far away
+  margin <- if (domain$kind == "transform") 1 else GRID_MARGIN
+  reach <- margin * marginal$sds[axis] * if (is.null(marginal$map$factors)) 1 else marginal$map$factors
   work <- c(min(centres - reach), max(centres + reach))
   shown <- if (domain$kind == "transform") out_of_column(work, domain, 1) else work
   pmin(pmax(range(shown, marginal$data[, axis]), domain$lower), domain$upper)
@@ -131,11 +138,11 @@ nodes_inside <- function(marginal, axis, lim, size, step) {
 }
 
 # What a figure shows of a density of column `dim`, values `grid` of it: of one that grows without limit at a
-# bound, up to half as much again as 95% of the points have.
+# bound, up to half as much again as 90% of the points have.
 density_limits <- function(fit, grid, dim = 1) {
   all <- range(0, grid$y)
   if (is.null(fit$support) || fit$support$kind[dim] != "transform") return(all)
   x <- fit$x[thinned_rows(fit, 1000L), dim]
-  usual <- stats::quantile(stats::approx(grid$x, grid$y, x, rule = 2)$y, 0.95, names = FALSE)
+  usual <- stats::quantile(stats::approx(grid$x, grid$y, x, rule = 2)$y, 0.9, names = FALSE)
   c(all[1], min(all[2], 1.5 * usual))
 }

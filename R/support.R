@@ -15,37 +15,37 @@
 #'
 #' @details
 #' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `circular()` or
-#' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded) or
-#' by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two columns,
-#' a list of such rings (a point is inside where an odd number of them surround it, so holes are rings, too), or the
-#' polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
+#' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded)
+#' or by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two
+#' columns, a list of such rings (a point is inside where an odd number of them surround it, so holes are rings,
+#' too), or the polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
 #'
 #' @section Methods:
 #' \describe{
 #'   \item{`"transform"`}{The estimate of \eqn{\log(x - a)}{log(x - a)}, of \eqn{-\log(b - x)}{-log(b - x)} or,
 #'     between two bounds, of the normal quantile of \eqn{(x - a) / (b - a)}, times the derivative, as
 #'     `ks::kde(positive = TRUE)` and package kde1d have it. All estimators, adaptive factors, bandwidths,
-#'     leave-one-out values and standard errors are those of [flash_kde()] in these coordinates, in which `bandwidth`
-#'     is given, too. For densities that vanish at the bound, or grow without limit there; no point may lie on a
-#'     bound.}
+#'     leave-one-out values and standard errors are those of [flash_kde()] in these coordinates, in which
+#'     `bandwidth` is given, too. For densities that vanish at the bound, or grow without limit there; no point may
+#'     lie on a bound.}
 #'   \item{`"reflect"`}{Points within 12 kernel sds of a bound have images behind it, so that all mass stays inside
-#'     (between two bounds also images of images), as in package evmix. The slope at a bound is 0, and where that of
-#'     the density is not there is a bias of order h. For `"sdkde"` the score is that of points and images, and
+#'     (between two bounds also images of images), as in package evmix. The slope at a bound is 0, and where that
+#'     of the density is not there is a bias of order h. For `"sdkde"` the score is that of points and images, and
 #'     images move as their points do. H is diagonal.}
-#'   \item{`"boundary"`}{One column: the local linear boundary kernel \eqn{f_L}, whose bias is of order \eqn{h^2} up
-#'     to the bound (Jones 1993), made non-negative as Jones and Foster (1996) do,
+#'   \item{`"boundary"`}{One column: the local linear boundary kernel \eqn{f_L}, whose bias is of order \eqn{h^2}
+#'     up to the bound (Jones 1993), made non-negative as Jones and Foster (1996) do,
 #'     \eqn{\bar f \exp(f_L / \bar f - 1)}{f exp(f_L / f - 1)} with \eqn{\bar f}{f} the estimate over the kernels'
 #'     mass inside, and divided by its integral; compare `ks::kde.boundary()` and `np::npuniden.boundary()`. It is
 #'     for `"kde"` with one bandwidth; it has no standard errors.}
 #'   \item{`"mass"`}{Each kernel is divided by its own mass inside, as Diggle's (1985) edge correction and
-#'     `spatstat.explore::density.ppp(diggle = TRUE)` do: for polygons, the only method there, and for intervals. Any
-#'     H in two columns, else a diagonal one; not for `"laplace"`.}
+#'     `spatstat.explore::density.ppp(diggle = TRUE)` do: for polygons, the only method there, and for intervals.
+#'     Any H in two columns, else a diagonal one; not for `"laplace"`.}
 #'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows:
-#'     `"transform"` where its is larger by more than the standard error of the difference, else `"reflect"` or, for
-#'     one column, the larger of that and `"boundary"`.}
+#'     `"transform"` where its is larger by more than the standard error of the difference, else `"reflect"` or,
+#'     for one column, the larger of that and `"boundary"`.}
 #' }
-#' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may be
-#' a full matrix. Data in them are taken modulo the period.
+#' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may
+#' be a full matrix. Data in them are taken modulo the period.
 #'
 #' Sums are over points and images: hardly more than over the points alone where h is small beside the range, up to
 #' ten times as many for each column bounded on both sides where h is half of it. Masses in a polygon of v vertices
@@ -56,8 +56,8 @@
 #'   by `structure`, one for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons).
 #'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
 #'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
-#'   are those of the transformed points, unless these were rounded. Adaptive factors are Abramson's, of a pilot on the support; `"knn"` is
-#'   for `"transform"`.
+#'   are those of the transformed points, unless these were rounded. Adaptive factors are Abramson's, of a pilot on
+#'   the support; `"knn"` is for `"transform"`.
 #'
 #' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
 #'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] and
