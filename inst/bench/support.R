@@ -2,13 +2,14 @@
 # samples of densities whose behaviour at the bound differs, beside the estimates of ks, and of kde1d where it is
 # installed.
 #
-#   Rscript inst/bench/support.R [n] [samples]
+#   Rscript inst/bench/support.R [n] [samples] [pattern of estimates]
 
 suppressPackageStartupMessages(library(flashkernel))
 options(flashkernel.threads = 2)
-arguments <- as.numeric(commandArgs(TRUE))
-n <- if (length(arguments) > 0) arguments[1] else 300
-samples <- if (length(arguments) > 1) arguments[2] else 30
+arguments <- commandArgs(TRUE)
+n <- if (length(arguments) > 0) as.numeric(arguments[1]) else 300
+samples <- if (length(arguments) > 1) as.numeric(arguments[2]) else 30
+pattern <- if (length(arguments) > 2) arguments[3] else "."
 
 densities <- list(
   exponential = list(draw = rexp, f = dexp, support = c(0, Inf), end = 12),
@@ -62,6 +63,8 @@ if (requireNamespace("kde1d", quietly = TRUE)) {
     \(y) kde1d::dkde1d(y, fit)
   }
 }
+
+estimates <- estimates[grepl(pattern, names(estimates))]
 
 # By Gauss' rule in pieces that are short at the bounds, where beta densities have no limit; within 1e-4 of these,
 # the squared error of a pole is not integrable, and is left out for all.
