@@ -123,9 +123,9 @@ domain_structures <- function(domain, structure) {
 
 # ---- method -----------------------------------------------------------------------------------
 
-# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by more
-# than half a standard error, else of the others that of the larger one. What a transformation does next to a bound costs
-# little likelihood and much squared error, so it has to be clear (inst/bench/support.R).
+# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by
+# more than half a standard error, else of the others that of the larger one. What a transformation does next to a
+# bound costs little likelihood and much squared error, so it has to be clear (inst/bench/support.R).
 choose_kind <- function(domain, points, weights, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)

@@ -41,8 +41,8 @@
 #'     `spatstat.explore::density.ppp(diggle = TRUE)` do: for polygons, the only method there, and for intervals.
 #'     Any H in two columns, else a diagonal one; not for `"laplace"`.}
 #'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows:
-#'     `"transform"` where its is larger by more than half the standard error of the difference, else `"reflect"` or,
-#'     for one column, the larger of that and `"boundary"`.}
+#'     `"transform"` where its is larger by more than half the standard error of the difference, else `"reflect"`
+#'     or, for one column, the larger of that and `"boundary"`.}
 #' }
 #' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may
 #' be a full matrix. Data in them are taken modulo the period.
