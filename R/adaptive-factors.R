@@ -54,6 +54,10 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
+  if (!is.null(object$inner)) {
+    if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
+    return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
+  }
   if (!object$estimator %in% names(PILOT) || !is.null(object$adaptive)) {
     stop_argument("object", "must be a fit of estimator = ", quote_choices(names(PILOT)), " with one bandwidth")
   }

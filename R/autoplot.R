@@ -62,6 +62,7 @@ autoplot_1d <- function(fit, n_grid, rug, col) {
       ggplot2::aes(x = .data$x),
       data = data, inherit.aes = FALSE, sides = "b", alpha = rug_opacity(nrow(data))
     ) +
+    ggplot2::coord_cartesian(ylim = if (!is.null(fit$support)) density_limits(fit, grid)) +
     ggplot2::labs(
       x = variable_names(fit), y = "Density",
       subtitle = fit_subtitle(fit, negative = shows_negative(grid$y))

@@ -130,6 +130,9 @@ response_points <- function(frame, arg) {
 
 # list(options, search): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
+  for (arg in c("support", "lambda", "discrete_kernel")) {
+    if (!is.null(options[[arg]])) stop_argument(arg, "is not for a conditional density")
+  }
   if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   check_has_conditional(list(estimator = estimator))

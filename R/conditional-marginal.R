@@ -60,6 +60,7 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
   }
   if (missing(vars)) stop_argument("vars", "must be given")
+  check_unbounded(object, "marginals")
   if (is_clipped(object)) {
     why <- "an estimate that is clipped at 0 has no marginals in closed form: fit it with `nonnegative = FALSE`"
     stop(new_error("unsupported", why, user_call()))

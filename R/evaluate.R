@@ -5,6 +5,7 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
   if (!by_stages) suggest_for_fit(object, at, control)
@@ -48,6 +49,7 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
+  if (!is.null(object$inner)) return(score_inside(object, at, loo, control))
   suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
   score <- score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
@@ -58,6 +60,7 @@ score_estimate <- function(object, at, loo, control) {
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
 error_estimate <- function(object, at, loo, control, estimate) {
+  if (!is.null(object$inner)) return(error_inside(object, at, loo, control, estimate$log_abs))
   log_abs <- if (is_clipped(object)) estimate$log_raw else estimate$log_abs
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
@@ -143,10 +146,13 @@ leave_out <- function(weights) {
 }
 
 # Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
-can_leave_out <- function(object) n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1
+can_leave_out <- function(object) {
+  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object)
+}
 
 check_loo <- function(object, arg = "loo") {
   check_no_steps(object, arg)
+  check_left_out_inside(object)
   if (!is.null(object$debiased_in)) {
     stop(new_error("unsupported", paste0(
       "the points of this SD-KDE were debiased in ", object$debiased_in, " dimensions, so none can be left out in ",

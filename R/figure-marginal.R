@@ -16,6 +16,7 @@ FIGURE_TOL <- 1e-6
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
 # `to_tol`: whether a large figure may go by the fast engine.
 figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
+  if (!is.null(object$inner)) return(marginal_on_support(object, dims, n_panels, to_tol))
   if (length(dims) < object$d) object <- marginal_of(object, dims)
   h <- object$bandwidth
   lower <- lower_factor(h, "bandwidth")
@@ -65,6 +66,7 @@ marginal_density <- function(marginal, at) {
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))
+  if (!is.null(marginal$map)) return(log_marginal_inside(marginal, at, factor))
   sums <- log_sum(marginal$sources, at, factor, FALSE, marginal$control)
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums

@@ -1,11 +1,13 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user
-# gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, lambda, discrete_kernel, support,
+# weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for
+# its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
   check_no_levels(options)
+  if (!is.null(options$support)) return(fit_on_support(points, arg, call, options, control, formula))
   # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
   adaptive <- check_adaptive(options$adaptive, nrow(points))

@@ -102,6 +102,8 @@
 #' @param discrete_kernel For data with factors or texts: `"aitchisonaitken"`, `"liracine"` or `"wangvanryzin"`, several
 #'   of them, or names of these named by column. `NULL`: Aitchison and Aitken's for levels without an order, Li and
 #'   Racine's for ordered factors.
+#' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [circular()] by
+#'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -132,6 +134,8 @@
 #'   \item{`discrete`}{of data with factors or texts, whose fits have class `flash_kde_mixed`, too: a list of `columns`
 #'     (their kinds, levels and kernels), `lambda`, `codes`, an `n`-row matrix of the levels by number, `names`, those of
 #'     all columns, and `chosen`, which of `lambda` were. `x`, `d` and `bandwidth` are of the numeric columns.}
+#'   \item{`support`, `inner`}{`NULL`, or where the data can lie, column by column, and the fit in the coordinates in
+#'     which kernels are summed: see [kde_support()]. Then `bandwidth` and `score_bandwidth` are in these.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
@@ -351,7 +355,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
                               score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL,
-                              control = NULL, ...) {
+                              support = NULL, control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -364,7 +368,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel
+    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel,
+    support = support
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -409,7 +414,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
-                              lambda = NULL, discrete_kernel = NULL,
+                              lambda = NULL, discrete_kernel = NULL, support = NULL,
                               control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
@@ -419,8 +424,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    lambda = lambda, discrete_kernel = discrete_kernel,
-    asked = asked
+    lambda = lambda, discrete_kernel = discrete_kernel, support = support, asked = asked
   )
 }
 

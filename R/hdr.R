@@ -90,7 +90,7 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
     return(weighted_quantile(log_marginal(marginal, marginal$x)$log_abs, marginal$weights, 1 - prob))
   }
   # tiles suit kernels of one width
-  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
+  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors) && is.null(marginal$map)) active_tiles(marginal)
   if (is.null(tile)) {
     log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
   } else {
@@ -107,9 +107,7 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
   k <- ncol(marginal$x)
   if (marginal$signed) n <- n * marginal$factor[1]
   check_memory(8 * 4 * n * k, "n_samples")
-  draws <- with_fixed_seed(
-    draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n), marginal$factors), seed
-  )
+  draws <- with_fixed_seed(draw_marginal(marginal, ceiling(n)), seed)
   estimate <- log_marginal(marginal, draws)
   level <- if (marginal$signed) {
     plain <- log_marginal(marginal, draws, PLAIN_FACTOR)
@@ -122,6 +120,11 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
   # all of the probability lies in the whole space only
   level[prob == 1] <- -Inf
   level
+}
+
+draw_marginal <- function(marginal, n) {
+  if (!is.null(marginal$map)) return(draw_marginal_inside(marginal, n))
+  draw_mixture(marginal$x, marginal$weights, marginal$lower, n, marginal$factors)
 }
 
 # ---- tiles ------------------------------------------------------------------------------------

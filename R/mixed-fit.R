@@ -3,7 +3,8 @@
 
 # As fit_kde(), of mixed_points().
 fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
-  check_one_step(options)
+  check_one_step(options, "points without columns of levels")
+  if (!is.null(options$support)) stop_argument("support", "is for points without columns of levels")
   settings <- fit_settings(options)
   columns <- choose_level_kernels(attr(points, "columns"), options$discrete_kernel)
   names <- attr(points, "names_in_order")
@@ -57,11 +58,11 @@ mixed_estimator <- function(options, d) {
   estimator
 }
 
-# What there is for numbers alone.
-check_one_step <- function(options) {
+# What goes with an estimate that is a sum of kernels of numbers and no more.
+check_one_step <- function(options, points) {
   given <- c(steps = !identical(as.numeric(options$steps), 1), score = !is.null(options$score),
     nonnegative = !isFALSE(options$nonnegative))
-  if (any(given)) stop_argument(names(which(given))[1], "is for points without columns of levels")
+  if (any(given)) stop_argument(names(which(given))[1], "is for ", points)
 }
 
 check_no_levels <- function(options) {

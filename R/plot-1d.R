@@ -15,7 +15,7 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
   name <- variable_names(fit)
   if (!add) {
     if (is.null(xlim)) xlim <- range(grid$x)
-    ylim <- if (is.null(look$ylim)) range(0, grid$y) else look$ylim
+    ylim <- if (is.null(look$ylim)) density_limits(fit, grid) else look$ylim
     graphics::plot.default(
       xlim, ylim,
       type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,

@@ -319,7 +319,7 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
   paste0(
     estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {
-      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "))
+      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
     if (!is.null(fit$adaptive)) ", adaptive",
     if (negative) "; negative where orange"

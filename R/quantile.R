@@ -44,7 +44,7 @@ cdf.flash_kde <- function(object, q, ...) {
   control <- start_run(fit_asked(object), "Integrating")
   # q as double, which of them are finite and where, these, their sums and the result
   check_memory(8 * (6 * as.double(length(q)) + 3 * object$n), "q")
-  evaluate <- tail_function(object, control)
+  evaluate <- if (is.null(object$inner)) tail_function(object, control) else \(q) cdf_inside(object, q, control)
   result <- rep(NA_real_, length(q))
   inside <- is.finite(q)
   result[inside] <- evaluate(from_centre(object, as.double(q[inside])))
@@ -62,9 +62,11 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   names <- check_flag(names, "names")
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
-  result <- ifelse(probs == 0, -Inf, Inf)
+  ends <- if (is.null(x$inner)) c(-Inf, Inf) else c(x$support$lower, x$support$upper)
+  result <- ifelse(probs == 0, ends[1], ends[2])
   inner <- probs > 0 & probs < 1
-  if (any(inner)) result[inner] <- invert_cdf(x, probs[inner])
+  invert <- if (is.null(x$inner)) invert_cdf else quantile_inside
+  if (any(inner)) result[inner] <- invert(x, probs[inner])
   if (names) names(result) <- percent_label(probs)
   result
 }

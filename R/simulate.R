@@ -42,6 +42,7 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
 # Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) {
   if (!is.null(object$discrete)) return(draw_mixed(object, n, inflate))
+  if (!is.null(object$inner)) return(draw_inside(object, n, inflate))
   lower <- inflate * fit_factor(object)
   from_origin(object, draw_mixture(fit_points(object), object$weights, lower, n, object$adaptive$factors))
 }

@@ -7,8 +7,14 @@
 #
 #   int p_-i^2 = (A - 2 w_i A_i + w_i^2 K_ii) / (W - w_i)^2,   A_i = sum_j w_j K_ij,   A = sum_i w_i A_i.
 log_square_integral <- function(object, loo, control) {
-  of <- if (!is.null(object$discrete)) "columns of levels" else paste0("estimator \"", object$estimator, "\"")
-  if (!is.null(object$discrete) || is.null(estimator_of(object)$overlap)) {
+  of <- if (!is.null(object$discrete)) {
+    "columns of levels"
+  } else if (!is.null(object$support)) {
+    "a `support`"
+  } else if (is.null(estimator_of(object)$overlap)) {
+    paste0("estimator \"", object$estimator, "\"")
+  }
+  if (!is.null(of)) {
     stop(new_error("unsupported", paste(
       "the integral of the square, for scores other than \"log\", is not known for", of
     ), user_call()))

@@ -191,7 +191,11 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_neighbour_distances", x, NULL, NA, control),
       native("ffi_neighbour_distances", x, x, 3, control),
       native("ffi_neighbour_distances", single_points(x), NULL, 1, control),
-      native("ffi_neighbour_distances", x[, 1], NULL, 1, control)
+      native("ffi_neighbour_distances", x[, 1], NULL, 1, control),
+      native("ffi_polygon_masses", x, matrix(0, 2, 1), NULL, control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 3, 1), NULL, control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 2, 1), c(1, 2), control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 2, 1), 1L, control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }
