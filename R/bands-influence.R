@@ -14,9 +14,13 @@
 # Half the step of a derivative, as a share of H: its error is the square of it, rounding less than 1e-9.
 DERIVATIVE_STEP <- 1e-3
 
-# list(parts, factors, L, weights): each part a list of `points`, relative to fit_centre(), `C`, the
-# variance of its kernel exp(-u' C^-1 u / 2), and `size`, what it is multiplied by. Weights are relative to the
-# largest.
+# Beyond that, wilson_interval() would not reach where there are no points.
+MOST_SKEWNESS <- 3 / 2
+
+# list(parts, factors, L, weights, roughness, skewness): each part a list of `points`, relative to fit_centre(),
+# `C`, the variance of its kernel exp(-u' C^-1 u / 2), and `size`, what it is multiplied by. Weights are relative
+# to the largest. `roughness`: the integral of psi^2, relative to the kernel's height; `skewness`: the third
+# cumulant of an estimate over the product of its variance and density_unit(), for small bandwidths.
 influence_of <- function(object) {
   H <- object$bandwidth
   e <- DERIVATIVE_STEP
@@ -31,9 +35,11 @@ influence_of <- function(object) {
   } else {
     list(part(points, H, 1))
   }
+  roughness <- influence_power(parts, H, 2)
   list(
     parts = parts, factors = object$adaptive$factors, L = fit_factor(object),
-    weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights)
+    weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights),
+    roughness = roughness, skewness = min(influence_power(parts, H, 3) / roughness^2, MOST_SKEWNESS)
   )
 }
 
@@ -115,18 +121,22 @@ influence_errors <- function(of, at, control) {
 # The variance of the estimate over the density, for small bandwidths: the integral of psi^2, over the number of
 # points. Weights and factors are those of the points near y.
 density_unit <- function(of, at, control) {
-  H <- tcrossprod(of$L)
-  roughness <- 0
-  for (a in of$parts) for (b in of$parts) {
-    C <- solve(solve(a$C) + solve(b$C))
-    roughness <- roughness + a$size * b$size / height_ratio(H, (C + t(C)) / 2)
-  }
   w <- of$weights
-  if (is.null(of$factors) && all(w == w[1])) return(rep(roughness / length(w), nrow(at)))
+  if (is.null(of$factors) && all(w == w[1])) return(rep(of$roughness / length(w), nrow(at)))
   points <- of$parts[[1]]$points
   log_sum_of <- function(weights, height) {
     sources <- sum_sources(points, weights, of$L, factors = of$factors, height = height)
     log_sum(sources, at, PLAIN_FACTOR, FALSE, control)$log_abs
   }
-  roughness * exp(log_sum_of(w^2, 2) - log_sum_of(w, 1)) / sum(w)
+  of$roughness * exp(log_sum_of(w^2, 2) - log_sum_of(w, 1)) / sum(w)
+}
+
+# The integral of psi to that power, relative to its height: of products of as many Gaussians.
+influence_power <- function(parts, H, power) {
+  precisions <- lapply(parts, \(part) chol2inv(chol(part$C)))
+  which <- as.matrix(expand.grid(rep(list(seq_along(parts)), power)))
+  sum(apply(which, 1, \(some) {
+    C <- chol2inv(chol(Reduce(`+`, precisions[some])))
+    prod(vapply(parts[some], \(part) part$size, 0)) / height_ratio(H, C)
+  }))
 }

@@ -59,9 +59,9 @@ in_blocks <- function(replicates, n, m, control, some, at_most = 256) {
 }
 
 # The quantile of the largest deviation, in standard errors. Where there is less than about one point, a standard
-# error means little: as much is added to it as Wilson's interval has there.
+# error means little: as much is added to it as wilson_interval() has there, or somewhat less.
 largest_quantile <- function(draws, errors, level) {
-  ratio <- abs(draws) / sqrt(errors$se^2 + errors$unit^2)
+  ratio <- abs(draws) / sqrt(errors$se^2 + errors$unit^2 / 4)
   largest <- apply(ratio, 2, max)
   unname(stats::quantile(largest, level, type = 1))
 }
