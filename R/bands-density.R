@@ -11,7 +11,8 @@
 #' estimate: robust bias correction (Calonico, Cattaneo and Farrell 2018), after which nothing need be
 #' undersmoothed. The bandwidth of a debiased or an adaptive estimate is larger, as best for one whose bias is of
 #' order \eqn{h^4}; it is taken times the ratio of Silverman's rules for the two kinds, of order \eqn{n^{-1/(d+4) +
-#' 1/(d+8)}}{n^(-1/(d+4) + 1/(d+8))}, 0.5 to 0.6 for 1,000 points in one dimension, and the interval is about the SD-KDE
+#' 1/(d+8)}}{n^(-1/(d+4) + 1/(d+8))}, 0.5 to 0.6 for 1,000 points in one dimension, and the interval is about the
+#' SD-KDE
 #' or the Laplace-corrected estimate, for adaptive ones with the same factors, of that. Of an SD-KDE the standard
 #' error counts that each point moves the others, too ([predict()][predict.flash_kde]'s, for which debiased points
 #' are given, is a quarter too small). With `correct = FALSE` an interval is about the estimate itself, and one for

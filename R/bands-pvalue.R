@@ -27,8 +27,10 @@
 #'
 #' `"integral"` is the mass by the estimate itself, by the densities at `n_samples` draws from it, instead of the
 #' densities of the data: it needs no leave-one-out sums, but is as wrong as the estimate is in its tails, which
-#' are too heavy by the bandwidth. Of a Laplace-corrected estimate a negative value is the least of all; draws
-#' are from its positive part.
+#' are too heavy by the bandwidth.
+#'
+#' Where a Laplace-corrected estimate is negative, which it is far from all points, a point ranks below all where
+#' it is positive, by the plain estimate among its like; draws for the integral are from the positive part.
 #'
 #' Cost: \eqn{O(n^2)} sums for the leave-one-out densities, which is linear in n with a tolerance of the fit in few
 #' dimensions, and \eqn{O(nm)} for the points; none of the n with `calibration`.
@@ -96,11 +98,15 @@ density_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral
   kept$restore(p, at_infinity = one / (one + known$count))
 }
 
-# Log densities, -Inf where an estimate is negative.
+# What points are ranked by, two columns: log densities, but for a Laplace-corrected estimate that is negative
+# those of the plain one, below all others (the first column is 0 there, else 1). Far from all points it always is.
 heights_at <- function(object, at, loo, run) {
-  if (!is.null(at) && nrow(at) == 0) return(numeric())
+  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, 2))
   estimate <- log_estimate(object, at, loo, run)
-  replace(estimate$log_abs, which(as.logical(estimate$negative)), -Inf)
+  negative <- as.logical(estimate$negative)
+  if (!any(negative)) return(cbind(1, estimate$log_abs))
+  plain <- log_estimate(object, at, loo, run, factor = PLAIN_FACTOR)
+  cbind(1 - negative, ifelse(negative, plain$log_abs, estimate$log_abs))
 }
 
 # What is compared with: `heights`, their `count`, and a function of heights, `below`, that tells how many are no
@@ -112,17 +118,22 @@ known_heights <- function(object, type, calibration, n_samples, run) {
     draws <- if (is_signed(object)) draw_positive_part(object, n_samples) else draw_estimate(object, n_samples)
     heights_at(object, draws, FALSE, run)
   } else if (!is.null(calibration)) {
-    rows <- newdata_rows(check_calibration(object, calibration), stats::na.omit)$points
-    heights_at(object, rows, FALSE, run)
+    heights_at(object, check_calibration(object, calibration), FALSE, run)
   } else {
     weights <- object$weights
     heights_at(object, NULL, TRUE, run)
   }
-  if (is.null(weights)) weights <- rep(1, length(heights))
-  by_height <- order(heights)
-  total <- c(0, cumsum(weights[by_height])) / mean(weights[weights > 0])
-  below <- \(at) total[findInterval(at, heights[by_height]) + 1]
-  list(heights = heights, count = total[length(total)], below = below)
+  known <- nrow(heights)
+  if (is.null(weights)) weights <- rep(1, known)
+  weights <- weights / mean(weights[weights > 0])
+  below <- function(at) {
+    all <- rbind(heights, at)
+    # among equal ones the known come first: they are no higher
+    by_height <- order(all[, 1], all[, 2], seq_len(nrow(all)) > known)
+    reached <- cumsum(c(weights, numeric(nrow(at)))[by_height])
+    reached[order(by_height)][known + seq_len(nrow(at))]
+  }
+  list(heights = heights, count = sum(weights), below = below)
 }
 
 check_calibration <- function(object, calibration) {

@@ -50,7 +50,7 @@ test_that("standard errors are those of the mean of what each point adds", {
   }
 })
 
-test_that("the correction of adaptive and debiased estimates narrows their bandwidths as the rules for normal data do", {
+test_that("the correction of adaptive and debiased estimates narrows their bandwidths by the rules' ratio", {
   x <- matrix(sin(1:80 * 1.7) + 1:80 / 40)
   n <- 80
   y <- c(-0.5, 0.3, 1.8)
@@ -58,7 +58,9 @@ test_that("the correction of adaptive and debiased estimates narrows their bandw
   kde <- (4 / 3 / n)^(1 / 5)
   sdkde <- (32 * (1 + sqrt(2 / 3) * (1 / 3) + 3 / sqrt(2) / 64) / 75 / n)^(1 / 9)
   laplace <- (8 * 9 / 35 / n)^(1 / 9)
-  as_is <- \(bandwidth, ...) as.data.frame(density_bands(flash_kde(x, bandwidth = bandwidth, ...), y, correct = FALSE))
+  as_is <- function(bandwidth, ...) {
+    as.data.frame(density_bands(flash_kde(x, bandwidth = bandwidth, ...), y, correct = FALSE))
+  }
   corrected <- \(...) as.data.frame(density_bands(flash_kde(x, bandwidth = h, ...), y))
   ratio <- kde / laplace
   expect_equal(corrected("laplace"), as_is(ratio * h, "laplace"), ignore_attr = TRUE)
