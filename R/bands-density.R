@@ -114,7 +114,8 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
   result <- cbind(points, columns)
   names(result) <- make.unique(names(result))
   structure(
-    result, band = c(asked, list(variables = names(points), grid = is.null(newdata))),
+    result,
+    band = c(asked, list(variables = names(points), labels = variable_names(object), grid = is.null(newdata))),
     class = c("density_bands", "data.frame")
   )
 }

@@ -32,10 +32,10 @@ plot.density_bands <- function(x, add = FALSE, col = NULL, border = NA, main = N
   if (!add) {
     graphics::plot.default(
       range(at[[1]]), range(0, at$upper), type = "n",
-      xlab = if (is.null(xlab)) band$variables else xlab, ylab = ylab,
-      main = if (is.null(main)) band_title(band) else main,
+      xlab = if (is.null(xlab)) band$labels else xlab, ylab = ylab,
       ylim = if (is.null(ylim)) range(0, at$upper) else ylim, ...
     )
+    draw_titles(if (is.null(main)) paste("Density of", band$labels) else main, band_title(band), col.sub = col)
     graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   }
   shade_band(list(x = at[[1]], lower = at$lower, upper = at$upper), col, border)
@@ -56,7 +56,7 @@ autoplot.density_bands <- function(object, col = NULL, ...) {
         ggplot2::geom_raster() + ggplot2::facet_wrap(ggplot2::vars(.data$map)) +
         ggplot2::scale_fill_gradientn("Density", colours = band_map_colours(col)) +
         ggplot2::coord_cartesian(expand = FALSE) +
-        ggplot2::labs(x = band$variables[1], y = band$variables[2]) + titles
+        ggplot2::labs(x = band$labels[1], y = band$labels[2]) + titles
     )
   }
   colour <- if (is.null(col)) LINE_COLOUR else col[1]
@@ -67,7 +67,7 @@ autoplot.density_bands <- function(object, col = NULL, ...) {
       ggplot2::aes(ymin = .data$lower, ymax = .data$upper), fill = colour, alpha = BAND_OPACITY
     ) +
     ggplot2::geom_line(ggplot2::aes(y = .data$estimate), colour = colour, linewidth = 0.8) +
-    ggplot2::labs(x = band$variables, y = "Density") + titles
+    ggplot2::labs(x = band$labels, y = "Density") + titles
 }
 
 BAND_OPACITY <- 0.25
@@ -118,13 +118,14 @@ draw_band_maps <- function(bands, colours, main, ...) {
   for (name in names(BAND_MAPS)) {
     z <- matrix(pmax(bands[[name]], 0), length(axes[[1]]))
     graphics::image(
-      axes[[1]], axes[[2]], z, zlim = c(0, max(bands$upper)), col = colours, xlab = band$variables[1],
-      ylab = band$variables[2], main = BAND_MAPS[[name]], ...
+      axes[[1]], axes[[2]], z, zlim = c(0, max(bands$upper)), col = colours, xlab = band$labels[1],
+      ylab = band$labels[2], main = BAND_MAPS[[name]], ...
     )
-    levels <- pretty(c(0, max(bands$upper)), 6)
+    levels <- pretty(c(0, max(bands$upper)), 6)[-1]
     graphics::contour(axes[[1]], axes[[2]], z, add = TRUE, col = "grey40", levels = levels)
   }
-  graphics::mtext(if (is.null(main)) band_title(band) else main, outer = TRUE, line = 0.7, font = 2)
+  title <- if (is.null(main)) band_title(band) else main
+  graphics::mtext(title, outer = TRUE, line = 0.7, font = 2, cex = min(1, 3 * fit_width(title, 1, 2)))
   bands
 }
 

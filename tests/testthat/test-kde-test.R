@@ -24,6 +24,9 @@ test_that("the statistic is the integral of the squared difference", {
   expect_equal(found$bandwidth, matrix(0.09))
   expect_s3_class(found, "htest")
   expect_output(print(found), "Two-sample kernel density test")
+  skip_if_not_installed("ks")
+  peer <- ks::kde.test(x, y, h1 = sqrt(2) * 0.3, h2 = sqrt(2) * 0.3, binned = FALSE)
+  expect_equal(unname(found$statistic), peer$Tstat, tolerance = 1e-7)
 })
 
 test_that("permutations give the share of exchanges that differ as much", {
