@@ -22,9 +22,9 @@
 #' kernel over the number of points. The interval has all f with \eqn{|p - f| \le z \sqrt{se^2 + u (f - p)}}{|p -
 #' f| <= z sqrt(se^2 + u (f - p))}, which for counts is Wilson's, shifted as Cai (2005) does for their skewness.
 #' Where points are many that is p plus and minus z standard errors; where there are none, it goes from 0 to about
-#' \eqn{z^2 u}{z^2 u}. It needs no logarithms, never leaves the positive numbers, and holds its level where points
-#' are few: three standard deviations from the mean of 100 normal points p plus and minus z standard errors holds
-#' the density in 53% of samples.
+#' \eqn{z^2 u / 2}{z^2 u / 2}. It needs no logarithms, never leaves the positive numbers, and holds its level where
+#' points are few: three standard deviations from the mean of 100 normal points p plus and minus z standard errors
+#' holds the density in 53% of samples.
 #'
 #' **Simultaneous** bands take for z the quantile of the largest of all \eqn{|p - f| / se} at the points asked for:
 #' of a normal process with the covariance of the estimate, by `replicates` draws of normal multipliers of all
@@ -222,10 +222,13 @@ reference_sd <- function(estimator, n, d) {
 
 # All f with |p - f - s| <= z sqrt(V), where s = skew (z^2 - 1) / 6 is what Cornish and Fisher's expansion has for
 # the skewness, V = se^2 + unit (f - p) the variance of an estimate of f. For counts that is Wilson's interval with
-# Cai's correction (2005). A negative estimate, of a density that is none, counts as 0.
+# Cai's correction (2005). A negative estimate, of a density that is none, counts as 0,
+# and an interval holds the estimate, also where both are next to nothing.
 wilson_interval <- function(estimate, se, unit, skew, z) {
   shift <- skew * (z^2 - 1) / 6
-  middle <- pmax(estimate, 0) - shift + z^2 * unit / 2
+  centre <- pmax(estimate, 0)
+  middle <- centre - shift + z^2 * unit / 2
   half <- z * sqrt(pmax(se^2 - unit * shift + z^2 * unit^2 / 4, 0))
-  list(estimate = estimate, lower = pmax(middle - half, 0), upper = pmax(middle + half, 0), se = se)
+  lower <- pmin(pmax(middle - half, 0), centre)
+  list(estimate = estimate, lower = lower, upper = pmax(middle + half, centre), se = se)
 }

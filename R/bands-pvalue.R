@@ -26,8 +26,9 @@
 #' `calibration`.
 #'
 #' `"integral"` is the mass by the estimate itself, by the densities at `n_samples` draws from it, instead of the
-#' densities of the data: it needs no leave-one-out sums, but is as wrong as the estimate is in its tails, which
-#' are too heavy by the bandwidth.
+#' densities of the data: it needs no leave-one-out sums, but is as wrong as the estimate is in its tails: those
+#' of a Gaussian kernel are too light for data with heavy ones, in five dimensions and with three degrees of
+#' freedom 6% of new rows of a t distribution have a p-value of at most 0.01, by rank 1%.
 #'
 #' Where a Laplace-corrected estimate is negative, which it is far from all points, a point ranks below all where
 #' it is positive, by the plain estimate among its like; draws for the integral are from the positive part.

@@ -110,7 +110,8 @@ test_that("intervals are Wilson's with Cai's correction, of counts if the kernel
   root <- sqrt(b^2 - (p - s)^2 + z^2 * (ref_se(psi, rep(1, 272))^2 - u * p))
   expect_lt(min(colMeans(psi)), 0)
   expect_true(all(found$upper > u))
-  expect_equal(found$lower, pmax(b - root, 0), tolerance = 1e-4)
+  expect_equal(found$lower, pmin(pmax(b - root, 0), p), tolerance = 1e-4)
+  expect_equal(found$lower[1], 0)
   expect_equal(found$upper, b + root, tolerance = 1e-4)
   # of 7 points, z = 2: the roots of Cai (2005), with the sum of the squares for the variance
   counts <- wilson_interval(7, sqrt(7), 1, 1, 2)
