@@ -101,6 +101,13 @@ cdf_sum <- function(centres, cumulative, h, q, signed, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, signed, control)
 }
 
+# ---- sums with their derivatives, and over rectangles -------------------------------------------
+
+# The sums of src/core/derivatives.h, a column for each target, and probabilities as src/core/rectangles.h has them.
+# `job`: the members of their structs, points in columns.
+derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
+rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

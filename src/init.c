@@ -46,6 +46,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_row_keys, 1),
     ROUTINE(ffi_neighbour_distances, 4),
+    ROUTINE(ffi_derivatives, 2),
+    ROUTINE(ffi_rectangles, 2),
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),
