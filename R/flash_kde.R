@@ -124,6 +124,7 @@
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
+#'   [density_derivative()], [modes()], [mean_shift()], [ridges()],
 #'   [diagnostics()], [`as.data.frame()`][as.data.frame.flash_kde], [`coef()`][coef.flash_kde],
 #'   [`fitted()`][coef.flash_kde] and [stats::update()].
 #'

@@ -14,10 +14,10 @@
 #' **Rectangles** are exact for a diagonal bandwidth, a product of univariate probabilities for each point, whose digits
 #' small ones keep; and, to an absolute error of about 1e-14, for a correlated one in two dimensions, by the algorithm of Genz (2004).
 #' In three dimensions and more a correlated kernel is a mixture of uncorrelated ones, whose exact rectangles are averaged
-#' over 2,048 nodes of a lattice (Genz and Bretz 2009): the result has an attribute `"error"`, three standard errors of
+#' over the nodes of a lattice, 1,024 to 32,768, the more the fewer points there are (Genz and Bretz 2009): the result has an attribute `"error"`, three standard errors of
 #' each probability. That is the same at each call, and an error of class `flashkernel_error_unsupported` for `"laplace"`.
 #' Points well inside a rectangle are counted many at a time, and those far outside left out: at worst the cost is \eqn{O(nmd)}, and
-#' 2,048 times as much where nodes are averaged.
+#' as many times that as nodes are averaged.
 #'
 #' For regions that are no rectangles see [hdr_level()], the quantiles of the density.
 #'

@@ -28,8 +28,10 @@ mean_shift <- function(object, newdata = NULL, control = NULL) {
   clusters
 }
 
+# All, where none is curved downwards in all directions, as on a line of points that are alike.
 only_modes <- function(known) {
   tops <- which(known$curvature[, 1] < 0)
+  if (length(tops) == 0) return(known)
   known$of <- match(known$of, tops)
   c(lapply(known[names(known) != "of"], keep_rows, tops), known["of"])
 }
@@ -96,7 +98,7 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
     width2 <- slopes_at(field, object$homes$u)$width2
     found$home[lost] <- nearest_home(ends, list(u = object$homes$u, radius = 0.05 * sqrt(width2)))
   }
-  kept$restore(replace(found$home, found$home == 0, NA), NA)
+  as.integer(kept$restore(replace(found$home, found$home == 0, NA), NA))
 }
 
 #' @rdname modes
@@ -127,7 +129,7 @@ plot.flash_clusters <- function(x, dims = NULL, ...) {
   shown <- points[rows, dims, drop = FALSE]
   colnames(shown) <- point_names(fit)[dims]
   colours <- cluster_colours(cluster[rows])
-  look <- utils::modifyList(list(pch = 16, cex = 0.6, col = colours), list(...))
+  look <- utils::modifyList(list(pch = 16, cex = 0.8, col = colours), list(...))
   if (length(dims) > 2) {
     do.call(graphics::pairs, c(list(shown, gap = 0.4), look))
   } else {

@@ -49,9 +49,10 @@ exact_rectangles <- function(kernels, lower, upper, correlation, control) {
 
 # ---- correlated kernels in three dimensions and more ------------------------------------------
 
-# Nodes of the lattice, in so many independent shifts.
-LATTICE_NODES <- 256
+# Independent shifts of the lattice. It has as many nodes as few points leave time for: the fewer points, the more does
+# each kernel matter.
 LATTICE_SHIFTS <- 8
+lattice_size <- function(n) 2^round(log2(min(max(4e6 / n, 128), 4096)))
 
 # A kernel of correlations R is one of variance delta, the least eigenvalue, with independent coordinates, moved by A e:
 # R = delta I + A A', e of d - 1 independent Gaussians or fewer. Rectangles are exact given e, and a smooth function of it
@@ -66,7 +67,7 @@ sampled_rectangles <- function(kernels, lower, upper, control) {
   } else {
     width_classes(kernels$factors)
   }
-  nodes <- lattice_nodes(d - 1)
+  nodes <- lattice_nodes(d - 1, lattice_size(length(kernels$weights)))
   by_shift <- lapply(seq_len(LATTICE_SHIFTS), function(shift) {
     moves <- A %*% t(nodes[[shift]])
     parts <- Map(classes$factors, classes$rows, f = \(factor, rows) {
@@ -96,11 +97,11 @@ mean_over_moves <- function(kernels, rows, sd, lower, upper, moves, control) {
 
 # Gaussian nodes, a matrix for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section 4.2.2),
 # which makes of any function a periodic one.
-lattice_nodes <- function(d) {
+lattice_nodes <- function(d, size) {
   step <- sqrt(first_primes(d))
   shifts <- with_fixed_seed(matrix(stats::runif(d * LATTICE_SHIFTS), d))
   lapply(seq_len(LATTICE_SHIFTS), function(shift) {
-    place <- outer(seq_len(LATTICE_NODES), step) + rep(shifts[, shift], each = LATTICE_NODES)
+    place <- outer(seq_len(size), step) + rep(shifts[, shift], each = size)
     stats::qnorm(abs(2 * (place - floor(place)) - 1))
   })
 }

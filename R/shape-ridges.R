@@ -77,7 +77,7 @@ climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
     here <- curvature_at(field, u[open, , drop = FALSE])
     across <- steps_across(here, dimension)
     done <- across$slope * sqrt(here$width2) <= tolerance
-    arrived[open[which(done)]] <- across$falls[which(done)]
+    arrived[open[which(done)]] <- across$falls[which(done)] & here$mass[which(done)] > 0
     u[open, ] <- u[open, , drop = FALSE] + across$move
     open <- open[which(!done)]
   }

@@ -6,9 +6,9 @@
 
 #include "../fk.h"
 
-/* sum_i w_i P(lower < x_i + f_i Z <= upper), Z Gaussian with sds of 1, independent coordinates or, where d is 2, this
- * correlation. laplace: of the corrected kernel, that is less its derivative by s where Z has the variance s. Points lie
- * one after the other, d numbers each; limits alike, and may be infinite. */
+/* sum_i w_i P(lower < x_i + f_i Z <= upper), Z Gaussian with sds of 1, independent coordinates or, where d is 2,
+ * this correlation. laplace: of the corrected kernel, that is less its derivative by s where Z has the variance s.
+ * Points lie one after the other, d numbers each; limits alike, and may be infinite. */
 struct fk_rectangles {
   const double *x, *lower, *upper;
   int64_t n, m, d;

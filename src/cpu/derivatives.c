@@ -1,8 +1,8 @@
 /* Sums of kernels with their first and second derivatives; what they are stands in core/derivatives.h.
  *
- * Points lie in the tree of panels.h. Targets go through it in groups of a few that are close to each other, and a node
- * that is out of reach of all of them is left out with all of its points: per unit of weight it adds less to any sum
- * than 2^-54 of the target's own sum over all weights. */
+ * Points lie in the tree of panels.h. Targets go through it in groups of a few that are close to each other, and a
+ * node that is out of reach of all of them is left out with all of its points: per unit of weight it adds less to
+ * any sum than 2^-54 of the target's own sum over all weights. */
 #include "../core/derivatives.h"
 
 #include <math.h>
@@ -88,8 +88,8 @@ static void visit(const struct pass *s, struct group *g, int64_t node, int64_t f
   visit(s, g, fk_node_right(node, first, middle), middle, end);
 }
 
-/* The s beyond which exp(-s), times what the derivatives multiply it with, a polynomial of degree 3 or so, is below
- * 2^-54 of the sum per unit of weight. */
+/* The s beyond which exp(-s), times what the derivatives multiply it with, a polynomial of degree 3 or so, is
+ * below 2^-54 of the sum per unit of weight. */
 static double reach_of(const struct pass *s, double log_scale) {
   double reach = fmax(s->log_total - log_scale, 0) + 54 * FK_LN2;
   return reach + 3 * log1p(2 * reach + 2 * (double)s->of->d);

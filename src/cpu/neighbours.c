@@ -20,9 +20,9 @@ struct search {
   const struct fk_tile_ops *ops;
   const double *x, *y;
   int64_t n, m, d, k;
-  bool own;                  /* the targets are the points */
-  struct fk_panels panels;   /* of the points */
-  int64_t *targets;          /* their order */
+  bool own;                /* the targets are the points */
+  struct fk_panels panels; /* of the points */
+  int64_t *targets;        /* their order */
   struct fk_scratch scratch;
   int64_t room; /* squared distances that a target can keep */
   int64_t from; /* pieces from `from` on */

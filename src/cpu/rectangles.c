@@ -51,8 +51,8 @@ static void fill_nodes(const struct pass *s, int64_t node, int64_t first, int64_
 
 /* ---- one kernel ------------------------------------------------------------------------------- */
 
-/* Phi on [-9, 9], to a relative error of 1e-15 beside rounding: its Taylor series of DEGREE at the nearest multiple of
- * 1 / STEPS. Many times as fast as erfc(). */
+/* Phi on [-9, 9], to a relative error of 1e-15 beside rounding: its Taylor series of DEGREE at the nearest
+ * multiple of 1 / STEPS. Many times as fast as erfc(). */
 static double normal_below(const struct pass *s, double z) {
   if (!(z > -WELL_INSIDE)) return fk_normal_below(z);
   if (!(z < WELL_INSIDE)) return 1;
@@ -96,7 +96,8 @@ static double corner_slope(double h, double k, double r) {
   return sum;
 }
 
-/* By its corners, of the mirror image whose lower limits are furthest out, so that differences are of small tails. */
+/* By its corners, of the mirror image whose lower limits are furthest out, so that differences are of small tails.
+ */
 static void of_pair(const struct fk_rectangles *of, const double *a, const double *b, double *p, double *extra) {
   double low[2] = {a[0], a[1]}, high[2] = {b[0], b[1]}, r = of->correlation;
   for (int k = 0; k < 2; k++)
@@ -141,7 +142,8 @@ static double reach_of(const struct pass *s, const struct search *g) {
 }
 
 /* Of a panel's points in coordinate k: limits a and b of each kernel, in its sds. */
-static void limits_of(const struct pass *s, const struct search *g, int64_t panel, int64_t k, double *a, double *b) {
+static void limits_of(const struct pass *s, const struct search *g, int64_t panel, int64_t k, double *a,
+                      double *b) {
   const double *x = fk_panel_at(&s->panels, panel) + k * FK_NEAR_POINTS;
   const int64_t *points = s->panels.order + panel * FK_NEAR_POINTS;
   for (int i = 0; i < fk_panel_size(&s->panels, panel); i++) {
@@ -151,8 +153,8 @@ static void limits_of(const struct pass *s, const struct search *g, int64_t pane
   }
 }
 
-/* A panel's kernels and their corrections as the products of those of the coordinates, by the product rule. Where all
- * points are well inside, a coordinate does not count. */
+/* A panel's kernels and their corrections as the products of those of the coordinates, by the product rule. Where
+ * all points are well inside, a coordinate does not count. */
 static void by_product(const struct pass *s, const struct search *g, int64_t panel, const bool *across, double *p,
                        double *extra) {
   double a[FK_NEAR_POINTS], b[FK_NEAR_POINTS];
@@ -231,7 +233,8 @@ static enum fk_status prepare(struct pass *s, int threads, struct fk_error *err)
   s->widest = malloc(sizeof(double) * nodes);
   s->mass = malloc(sizeof(double) * nodes);
   s->series = malloc(sizeof(double) * NODES * (DEGREE + 1));
-  if (!ready || !s->widest || !s->mass || !s->series || !fk_scratch_init(&s->scratch, threads, sizeof(bool) * (size_t)of->d))
+  if (!ready || !s->widest || !s->mass || !s->series ||
+      !fk_scratch_init(&s->scratch, threads, sizeof(bool) * (size_t)of->d))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for probabilities of rectangles");
   fill_nodes(s, 0, 0, s->panels.count);
   fill_series(s->series);

@@ -1,5 +1,5 @@
-/* Derivatives of sums of kernels and probabilities of rectangles, in the three phases of glue.h. Points have a column
- * each. */
+/* Derivatives of sums of kernels and probabilities of rectangles, in the three phases of glue.h. Points have a
+ * column each. */
 #include "../core/derivatives.h"
 #include "../core/rectangles.h"
 #include "ffi.h"
