@@ -1,40 +1,42 @@
 #' Distribution function and quantiles of a density estimate
 #'
-#' `cdf()` integrates the estimate: in one dimension \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) =
-#' sum_i w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term
-#' \eqn{z_i \phi(z_i) / 2}{z_i phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`), in more the
-#' probability that all coordinates are at most those of `q`, or that they lie in a rectangle, as `ks::kcde()` and
-#' `np::npudist()`. `quantile()` inverts it, to 1e-12 kernel standard deviations, in more dimensions that of each column.
+#' `cdf()` integrates the estimate: in one dimension \eqn{F(q) = \sum_i w_i \Phi((q - x_i) / h) / W}{F(q) = sum_i
+#' w_i Phi((q - x_i) / h) / W} (with the debiased points for `"sdkde"`, and the term \eqn{z_i \phi(z_i) / 2}{z_i
+#' phi(z_i) / 2}, \eqn{z_i = (q - x_i) / h}, added for `"laplace"`), in more the probability that all coordinates
+#' are at most those of `q`, or that they lie in a rectangle, as `ks::kcde()` and `np::npudist()`. `quantile()`
+#' inverts it, to 1e-12 kernel standard deviations, in more dimensions that of each column.
 #'
 #' @details
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in
 #' `probs`.
 #'
-#' **Rectangles** are exact for a diagonal bandwidth, a product of univariate probabilities for each point, whose digits
-#' small ones keep; and, to an absolute error of about 1e-14, for a correlated one in two dimensions, by the algorithm of Genz (2004).
-#' In three dimensions and more a correlated kernel is a mixture of uncorrelated ones, whose exact rectangles are averaged
-#' over the nodes of a lattice, 1,024 to 32,768, the more the fewer points there are (Genz and Bretz 2009): the result has an attribute `"error"`, three standard errors of
-#' each probability. That is the same at each call, and an error of class `flashkernel_error_unsupported` for `"laplace"`.
-#' Points well inside a rectangle are counted many at a time, and those far outside left out: at worst the cost is \eqn{O(nmd)}, and
-#' as many times that as nodes are averaged.
+#' **Rectangles** are exact for a diagonal bandwidth, a product of univariate probabilities for each point, whose
+#' digits small ones keep; and, to an absolute error of about 1e-14, for a correlated one in two dimensions, by the
+#' algorithm of Genz (2004). In three dimensions and more a correlated kernel is a mixture of uncorrelated ones,
+#' whose exact rectangles are averaged over the nodes of a lattice, 1,024 to 32,768, the more the fewer points
+#' there are (Genz and Bretz 2009): the result has an attribute `"error"`, three standard errors of each
+#' probability, and is the same at each call. For `"laplace"` that is refused, by an error of class
+#' `flashkernel_error_unsupported`. Points well inside a rectangle are counted many at a time, and those far outside
+#' left out: at worst the cost is \eqn{O(nmd)}, and as many times that as nodes are averaged.
 #'
 #' For regions that are no rectangles see [hdr_level()], the quantiles of the density.
 #'
 #' @param object,x A fit from [flash_kde()].
-#' @param q Points, in the units of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`. In one dimension a vector,
-#'   in more a matrix or data frame of `d` columns.
-#' @param lower `NULL`, or as `q`, of one row or as many: then the probability is that of the rectangles from `lower` to
-#'   `q`, 0 where they are empty.
+#' @param q Points, in the units of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`. In one dimension a
+#'   vector, in more a matrix or data frame of `d` columns.
+#' @param lower `NULL`, or as `q`, of one row or as many: then the probability is that of the rectangles from
+#'   `lower` to `q`, 0 where they are empty.
 #' @param probs Probabilities, between 0 and 1. 0 and 1 give `-Inf` and `Inf`: a Gaussian kernel
 #'   has no end.
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
-#' @returns `cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the
-#'   data, one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that column, a matrix with a column for each.
+#' @returns `cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
+#'   one for each of `probs`; in more than one dimension those of each column alone, by the estimate of that
+#'   column, a matrix with a column for each.
 #' @inheritSection flash_kde Errors
-#' @references Genz, A. (2004) Numerical computation of rectangular bivariate and trivariate normal and t probabilities.
-#'   *Statistics and Computing* 14, 251-260.
+#' @references Genz, A. (2004) Numerical computation of rectangular bivariate and trivariate normal and t
+#'   probabilities. *Statistics and Computing* 14, 251-260.
 #'
 #' Genz, A. and Bretz, F. (2009) *Computation of Multivariate Normal and t Probabilities*. Springer.
 #' @export
@@ -85,7 +87,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
     check_memory(8 * length(probs) * x$d, "probs")
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(one_column(x, k), probs), numeric(length(probs)))
+    result <- vapply(seq_len(x$d), \(k) all_quantiles(fit_of_column(x, k), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)
@@ -140,8 +142,8 @@ table_nodes <- function(object, h) {
   sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
 }
 
-# The tails by which invert_cdf() goes, for each probability the smaller one, which keeps its digits: 1 - p is exact where
-# p is above one half. list(probs, below_at, above_at, at, excess).
+# The tails by which invert_cdf() goes, for each probability the smaller one, which keeps its digits: 1 - p is
+# exact where p is above one half. list(probs, below_at, above_at, at, excess).
 smaller_tails <- function(object, probs, control) {
   below_at <- tail_function(object, control)
   upper_half <- probs > 0.5
@@ -167,9 +169,10 @@ smaller_tails <- function(object, probs, control) {
   list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess)
 }
 
-# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them. Where F
-# is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
-# Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
+# Solves F(root) = probs for all at once, each from the first two nodes of a table with the root between them.
+# Where F is not monotone there is bisection only: from one bracket, a larger probability can never end left of a
+# smaller one. Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the
+# bracket shrinking.
 invert_cdf <- function(object, probs) {
   control <- start_run(fit_asked(object), "Finding quantiles")
   tails <- smaller_tails(object, probs, control)

@@ -1,16 +1,16 @@
-# Up the density: from any point to the mode above it, and onto ridges. Points climb in coordinates u in which H is the
-# identity, m x d, where the mean shift of a plain estimate is the gradient of its logarithm.
+# Up the density: from any point to the mode above it, and onto ridges. Points climb in coordinates u in which H is
+# the identity, m x d, where the mean shift of a plain estimate is the gradient of its logarithm.
 
-# No step that is longer than a mean shift is longer than this part of the bandwidth there: gradients turn over lengths
-# of a bandwidth.
+# No step that is longer than a mean shift is longer than this part of the bandwidth there: gradients turn over
+# lengths of a bandwidth.
 LONGEST_STEP <- 0.5
 
 MOST_STEPS <- 2000
 
 # ---- the estimate, and its slopes -------------------------------------------------------------
 
-# What climbs go by: `local` of local_sources(), and whether slopes are the engines', as where they have a tolerance or a
-# GPU, or sums about the points.
+# What climbs go by: `local` of local_sources(), and whether slopes are the engines', as where they have a
+# tolerance or a GPU, or sums about the points.
 shape_field <- function(object, control) {
   resolved <- resolve_control(control, object$n, object$n, object$d)
   engines <- is.null(object$adaptive) && !is_signed(object) &&
@@ -22,8 +22,8 @@ to_field <- function(field, points) t(whitened_columns(from_local(field$local, p
 from_field <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
 
 # list(score, width2, log_scale): the gradients at u, and squares of the bandwidth there, the harmonic mean of the
-# kernels'. `log_scale`: that of an earlier place from which u lies uphill, or NULL. Where a Laplace-corrected estimate is
-# negative the plain one's.
+# kernels'. `log_scale`: that of an earlier place from which u lies uphill, or NULL. Where a Laplace-corrected
+# estimate is negative the plain one's.
 slopes_at <- function(field, u, log_scale = NULL) {
   if (field$engines) {
     at <- from_centre(field$object, from_field(field, u))
@@ -63,9 +63,10 @@ log_density_at <- function(field, u) log_estimate(field$object, from_field(field
 
 # ---- climbing ---------------------------------------------------------------------------------
 
-# list(u, home): where the rows of u arrive, and at which of `homes`, list(u, radius), they stopped, 0 for none. Steps are
-# along the gradient, as long as the change of the gradient over the last one says (Barzilai and Borwein 1988), but no
-# shorter than a mean shift, which never overshoots, and no longer than LONGEST_STEP, if that is longer.
+# list(u, home): where the rows of u arrive, and at which of `homes`, list(u, radius), they stopped, 0 for none.
+# Steps are along the gradient, as long as the change of the gradient over the last one says (Barzilai and Borwein
+# 1988), but no shorter than a mean shift, which never overshoots, and no longer than LONGEST_STEP, if that is
+# longer.
 climb <- function(field, u, homes = NULL, tolerance = 1e-6) {
   home <- integer(nrow(u))
   open <- seq_len(nrow(u))
@@ -124,7 +125,8 @@ nearest_home <- function(u, homes) {
   found
 }
 
-# Newton's steps to the stationary points next to u, for rows whose logarithm is curved downwards in all directions.
+# Newton's steps to the stationary points next to u, for rows whose logarithm is curved downwards in all
+# directions.
 polish <- function(field, u) {
   open <- seq_len(nrow(u))
   for (step in 1:20) {
@@ -150,8 +152,8 @@ newton_steps <- function(here) {
 
 # ---- starts -----------------------------------------------------------------------------------
 
-# list(rows, weights): of each cell `width` bandwidths wide (its own point's, in adaptive fits) the point next to its
-# middle, and what all points there weigh. By the points alone, whatever their order.
+# list(rows, weights): of each cell `width` bandwidths wide (its own point's, in adaptive fits) the point next to
+# its middle, and what all points there weigh. By the points alone, whatever their order.
 thinned_starts <- function(field, points, weights, width) {
   u <- to_field(field, points)
   factors <- if (is.null(field$object$adaptive)) rep(1, nrow(u)) else field$object$adaptive$factors

@@ -49,16 +49,17 @@ settle_ends <- function(field, known, u) {
   again[fresh] <- nrow(known$u) + seq_along(fresh)
   found$home[lost] <- again[new$of]
   new$of <- NULL
-  joined <- Map(\(old, new) if (is.matrix(old)) rbind(old, keep_rows(new, fresh)) else c(old, new[fresh]), known, new)
+  join <- \(old, new) if (is.matrix(old)) rbind(old, keep_rows(new, fresh)) else c(old, new[fresh])
+  joined <- Map(join, known, new)
   list(home = found$home, known = joined)
 }
 
-# list(u, radius): of each mode half of the largest radius tried at which, as at all smaller ones, the density falls
-# outwards in all directions tried: from there the way up the gradient leads to it.
+# list(u, radius): of each mode half of the largest radius tried at which, as at all smaller ones, the density
+# falls outwards in all directions tried: from there the way up the gradient leads to it.
 home_radii <- function(field, known) {
   d <- ncol(known$u)
   radii <- 0.1 * 2^(0:4)
-  half <- rbind(diag(d), if (d > 1) both_diagonals(d))
+  half <- rbind(diag(d), if (d > 1 && d <= 10) both_diagonals(d))
   ways <- rbind(half, -half)
   falls <- vapply(radii, function(radius) {
     reach <- radius * sqrt(known$width2)

@@ -3,15 +3,15 @@
 #' The gradient and the matrix of second derivatives (Hessian) of the estimate or of its logarithm, exactly, at any
 #' points; as `ks::kdde()` with `deriv.order` 1 and 2, which has them on a grid or without logarithms.
 #'
-#' @details
-#' All is computed by sums of kernels that are relative to the density at each point and to the point itself, so that
-#' logarithmic derivatives are right in far tails, too, where the density underflows, and far from the origin.
-#' \eqn{\nabla^2 p = \sum_i w_i K_i (H^{-1} z_i z_i' H^{-1} - H^{-1}) / W}{Hess p = sum_i w_i K_i (H^-1 z_i z_i' H^-1 -
-#' H^-1) / W} with \eqn{z_i = x_i - y}{z_i = x_i - y}, of the debiased points for `"sdkde"`, with \eqn{f_i^2 H}{f_i^2 H} for
-#' adaptive fits, and of the whole corrected kernel for `"laplace"`; logarithms are those of its absolute value.
+#' @details All is computed by sums of kernels that are relative to the density at each point and to the point
+#'   itself, so that logarithmic derivatives are right in far tails, too, where the density underflows, and far
+#'   from the origin. \eqn{\nabla^2 p = \sum_i w_i K_i (H^{-1} z_i z_i' H^{-1} - H^{-1}) / W}{Hess p = sum_i w_i
+#'   K_i (H^-1 z_i z_i' H^-1 - H^-1) / W} with \eqn{z_i = x_i - y}{z_i = x_i - y}, of the debiased points for
+#'   `"sdkde"`, with \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and of the whole corrected kernel for `"laplace"`;
+#'   logarithms are those of its absolute value.
 #'
-#' **Cost**: \eqn{O(nmd^2)}{O(n m d^2)} at most, on the CPU, in double: points that cannot reach the last bit of a sum are left
-#' out by a tree. The gradient of the logarithm goes by `control` and its tolerance, as
+#' **Cost**: \eqn{O(nmd^2)}{O(n m d^2)} at most, on the CPU, in double: points that cannot reach the last bit of a
+#' sum are left out by a tree. The gradient of the logarithm goes by `control` and its tolerance, as
 #' [`predict()`][predict.flash_kde] with `type = "score"`, and so does that of the density, but for `"laplace"`.
 #'
 #' @param object A fit from [flash_kde()], not a balloon estimate, whose factor has steps.
@@ -21,10 +21,11 @@
 #' @param loo Whether to leave every training point out of its own estimate. Only without `newdata`, and not for
 #'   `"sdkde"`.
 #' @param control A [flash_control()]; what it does not say is as in the fit.
-#' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density (without
-#'   one for `log = TRUE`) by those of one or two columns.
+#' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density
+#'   (without one for `log = TRUE`) by those of one or two columns.
 #' @inheritSection flash_kde Errors
-#' @references Chacón, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman & Hall.
+#' @references Chacón, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
+#'   Hall.
 #' @seealso [modes()], [mean_shift()] and [ridges()], which go by them.
 #' @export
 #' @examples
@@ -59,7 +60,7 @@ check_smooth <- function(object) {
   check_fit(object)
   check_in_memory(object)
   if (is_balloon(object)) {
-    stop_argument("object", "must not be a balloon estimate, whose factor has steps: its derivatives would not be its own")
+    stop_argument("object", "must not be a balloon estimate, whose factor has steps: it has no derivatives")
   }
 }
 
@@ -81,7 +82,9 @@ derivative_at <- function(object, at, order, log, loo, control) {
   }
   inverse <- backsolve(local$L, diag(object$d), upper.tri = FALSE)
   if (order == 1) return(scale * sums$gradient %*% inverse)
-  matrix(unwhiten_hessians(scale * sums$hessian - if (log) outer_rows(sums$gradient * scale) else 0, inverse), length(plain))
+  hessian <- scale * sums$hessian
+  if (log) hessian <- hessian - outer_rows(scale * sums$gradient)
+  matrix(unwhiten_hessians(hessian, inverse), length(plain))
 }
 
 # ---- sums about the targets -------------------------------------------------------------------
@@ -109,9 +112,9 @@ local_sources <- function(object, with_all = FALSE) {
 from_local <- function(local, points) shift_points(shift_points(points, local$origin, -1), local$about, -1)
 to_user <- function(local, points) shift_points(shift_points(points, local$about, 1), local$origin, 1)
 
-# At `targets`, columns as local$x (NULL: each of these without itself), in units of exp(log_scale), about the logarithm
-# of the plain sum: `mass` m, `gradient` m x d, `hessian` m x d^2 of the sum, and `precision`, m, which the plain mean of
-# 1 / f^2 becomes by the division by mass.
+# At `targets`, columns as local$x (NULL: each of these without itself), in units of exp(log_scale), about the
+# logarithm of the plain sum: `mass` m, `gradient` m x d, `hessian` m x d^2 of the sum, and `precision`, m, which
+# the plain mean of 1 / f^2 becomes by the division by mass.
 local_sums <- function(local, targets, log_scale, control, factor = local$factor) {
   job <- list(
     x = local$x, y = targets, log_weight = local$log_weight, factors = local$factors, log_scale = log_scale,

@@ -1,18 +1,22 @@
 #' Modes of a density estimate, and the clusters that belong to them
 #'
 #' `modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
-#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions, exactly or to the fit's tolerance.
+#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions, exactly or to the fit's
+#' tolerance.
 #'
-#' @details
-#' Points go up the gradient of the logarithm of the density in coordinates in which H is the identity, where
-#' the mean shift of Fukunaga and Hostetler (1975) is that gradient. The step is as long as the change of the gradient since the
-#' last one says (Barzilai and Borwein 1988), at least a mean shift and at most half of a bandwidth, unless a mean shift
-#' is longer: tens of steps where mean shifts would take hundreds. Newton's method finds the last digits.
+#' @details Points go up the gradient of the logarithm of the density in coordinates in which H is the identity,
+#'   where the mean shift of Fukunaga and Hostetler (1975) is that gradient. The step is as long as the change of
+#'   the gradient since the last one says (Barzilai and Borwein 1988), at least a mean shift and at most half of a
+#'   bandwidth, unless a mean shift is longer: tens of steps where mean shifts would take hundreds. Newton's method
+#'   finds the last digits.
 #'
 #' `modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
-#' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius of a mode
-#' in which the density falls in all directions tried, or come to a mode that is not yet known, which is added. Nothing depends on
-#' the order of the points, or on the number of threads.
+#' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius
+#' of a mode in which the density falls in all directions tried, or come to a mode that is not yet known, which is
+#' added. Nothing depends on the order of the points, or on the number of threads.
+#'
+#' A bandwidth that suits the density leaves small modes of a few points; a larger one, as
+#' `update(fit, bandwidth = 2 * coef(fit))`, has fewer clusters.
 #'
 #' Where a Laplace-corrected estimate is negative, points climb the plain one. A balloon estimate is refused.
 #'
@@ -26,26 +30,29 @@
 #' @param x A result of `mean_shift()`.
 #' @param digits Significant digits.
 #' @param dims Which columns to plot, by number.
-#' @param ... For `plot()`, passed to [graphics::pairs()], or to [graphics::plot()] of one or two columns; else not used.
+#' @param ... For `plot()`, passed to [graphics::pairs()], or to [graphics::plot()] of one or two columns; else not
+#'   used.
 #'
-#' @returns `modes()`: a data frame, a row for each mode, the highest first: the columns of the points; `density`; `share`, of the weight of the
-#'   points of the cells whose starts came here (of `start`: the share of these); `mode`, `FALSE` for another point where
-#'   the gradient vanishes, as a saddle; and the matrix `curvature`, the eigenvalues of the Hessian of the log density
-#'   where H is the identity: -1 for a kernel alone, near 0 for a flat top.
+#' @returns `modes()`: a data frame, a row for each mode, the highest first: the columns of the points; `density`;
+#'   `share`, of the weight of the points of the cells whose starts came here (of `start`: the share of these);
+#'   `mode`, `FALSE` for another point where the gradient vanishes, as a saddle; and the matrix `curvature`, the
+#'   eigenvalues of the Hessian of the log density where H is the identity: -1 for a kernel alone, near 0 for a
+#'   flat top.
 #'
 #'   `mean_shift()`: a list of class `flash_clusters` with `cluster`, a number for each point of the fit or row of
-#'   `newdata` (`NA` for those with missing values), the largest cluster of the points first; `modes`, as `modes()` has them, in
-#'   the order of the clusters, with `points`, how many came here, and `share`, their share of the weight; and `fit`.
-#'   `predict()`: the numbers of the clusters of other points, `NA` for a point that climbs to none of the modes.
+#'   `newdata` (`NA` for those with missing values), the largest cluster of the points first; `modes`, as `modes()`
+#'   has them, in the order of the clusters, with `points`, how many came here, and `share`, their share of the
+#'   weight; and `fit`. `predict()`: the numbers of the clusters of other points, `NA` for a point that climbs to
+#'   none of the modes.
 #' @inheritSection flash_kde Errors
 #' @references Fukunaga, K. and Hostetler, L. (1975) The estimation of the gradient of a density function. *IEEE
 #'   Transactions on Information Theory* 21, 32-40.
 #'
-#' Comaniciu, D. and Meer, P. (2002) Mean shift: a robust approach toward feature space analysis. *IEEE Transactions on
-#' Pattern Analysis and Machine Intelligence* 24, 603-619.
+#' Comaniciu, D. and Meer, P. (2002) Mean shift: a robust approach toward feature space analysis. *IEEE
+#' Transactions on Pattern Analysis and Machine Intelligence* 24, 603-619.
 #'
-#' Barzilai, J. and Borwein, J. M. (1988) Two-point step size gradient methods. *IMA Journal of Numerical Analysis* 8,
-#' 141-148.
+#' Barzilai, J. and Borwein, J. M. (1988) Two-point step size gradient methods. *IMA Journal of Numerical Analysis*
+#' 8, 141-148.
 #' @seealso [density_derivative()], [ridges()], [hdr_level()]
 #' @export
 #' @examples
@@ -80,8 +87,8 @@ finite_points <- function(object, points, arg) {
 
 # ---- from endpoints to modes ------------------------------------------------------------------
 
-# list(u, of, curvature, log_density): the different points that `ends` are next to, the highest first, and which of them
-# each end came to.
+# list(u, of, curvature, log_density): the different points that `ends` are next to, the highest first, and which
+# of them each end came to.
 top_points <- function(field, ends) {
   first <- merge_ends(field, ends, 0.05)
   u <- polish(field, first$u)

@@ -1,8 +1,8 @@
-# Probabilities of rectangles under a fit, for cdf(). By H = D R D, D the kernel's sds, coordinates are scaled so that
-# kernels have sds of 1 and the correlations R.
+# Probabilities of rectangles under a fit, for cdf(). By H = D R D, D the kernel's sds, coordinates are scaled so
+# that kernels have sds of 1 and the correlations R.
 
-# P(lower < X <= upper) for each row of the two, matrices of as many rows whose numbers may be infinite or missing; where
-# it has been sampled with an attribute "error", three standard errors.
+# P(lower < X <= upper) for each row of the two, matrices of as many rows whose numbers may be infinite or missing;
+# where it has been sampled with an attribute "error", three standard errors.
 rectangle_probability <- function(object, lower, upper, control) {
   result <- rep(NA_real_, nrow(upper))
   known <- which(stats::complete.cases(lower, upper))
@@ -21,8 +21,9 @@ scaled_kernels <- function(object) {
   points <- fit_points(object)[used, , drop = FALSE]
   about <- apply(points, 2, stats::median)
   weights <- if (is.null(object$weights)) rep(1, nrow(points)) else object$weights[used]
+  sds <- bandwidth_sds(object$bandwidth)
   list(
-    x = (t(points) - about) / bandwidth_sds(object$bandwidth), about = about, sds = bandwidth_sds(object$bandwidth),
+    x = (t(points) - about) / sds, about = about, sds = sds,
     weights = weights / sum(weights), factors = object$adaptive$factors[used], laplace = is_signed(object),
     R = stats::cov2cor(object$bandwidth)
   )
@@ -36,7 +37,10 @@ rectangles_of <- function(kernels, lower, upper, control) {
   if (kernels$laplace) {
     stop(new_error(
       "unsupported",
-      "probabilities of a Laplace-corrected estimate in more than two dimensions need a diagonal `bandwidth`: found correlations",
+      paste0(
+        "probabilities of a Laplace-corrected estimate in more than two dimensions need a diagonal `bandwidth`: ",
+        "found correlations"
+      ),
       user_call()
     ))
   }
@@ -49,14 +53,14 @@ exact_rectangles <- function(kernels, lower, upper, correlation, control) {
 
 # ---- correlated kernels in three dimensions and more ------------------------------------------
 
-# Independent shifts of the lattice. It has as many nodes as few points leave time for: the fewer points, the more does
-# each kernel matter.
+# Independent shifts of the lattice. It has as many nodes as few points leave time for: the fewer points, the more
+# does each kernel matter.
 LATTICE_SHIFTS <- 8
 lattice_size <- function(n) 2^round(log2(min(max(4e6 / n, 128), 4096)))
 
-# A kernel of correlations R is one of variance delta, the least eigenvalue, with independent coordinates, moved by A e:
-# R = delta I + A A', e of d - 1 independent Gaussians or fewer. Rectangles are exact given e, and a smooth function of it
-# is left to average, by a lattice.
+# A kernel of correlations R is one of variance delta, the least eigenvalue, with independent coordinates, moved by
+# A e: R = delta I + A A', e of d - 1 independent Gaussians or fewer. Rectangles are exact given e, and a smooth
+# function of it is left to average, by a lattice.
 sampled_rectangles <- function(kernels, lower, upper, control) {
   eigen <- eigen(kernels$R, symmetric = TRUE)
   d <- length(eigen$values)
@@ -80,7 +84,8 @@ sampled_rectangles <- function(kernels, lower, upper, control) {
   list(p = rowMeans(p), error = 3 * apply(p, 1, stats::sd) / sqrt(LATTICE_SHIFTS))
 }
 
-# Kernels `rows` of one sd, their mean over the columns of `moves`. So many rectangles at a time as take 8 MB a limit.
+# Kernels `rows` of one sd, their mean over the columns of `moves`. So many rectangles at a time as take 8 MB a
+# limit.
 mean_over_moves <- function(kernels, rows, sd, lower, upper, moves, control) {
   part <- list(x = kernels$x[, rows, drop = FALSE] / sd, weights = kernels$weights[rows], laplace = FALSE)
   m <- ncol(upper)
@@ -95,8 +100,8 @@ mean_over_moves <- function(kernels, rows, sd, lower, upper, moves, control) {
   Reduce(`+`, sums) / ncol(moves)
 }
 
-# Gaussian nodes, a matrix for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section 4.2.2),
-# which makes of any function a periodic one.
+# Gaussian nodes, a matrix for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section
+# 4.2.2), which makes of any function a periodic one.
 lattice_nodes <- function(d, size) {
   step <- sqrt(first_primes(d))
   shifts <- with_fixed_seed(matrix(stats::runif(d * LATTICE_SHIFTS), d))
@@ -139,7 +144,7 @@ limit_rows <- function(object, limits, arg) {
 # ---- quantiles --------------------------------------------------------------------------------
 
 # The fit of column k alone, with what quantiles are made of: see marginal.R.
-one_column <- function(object, k) {
+fit_of_column <- function(object, k) {
   take <- \(points) if (!is.null(points)) points[, k, drop = FALSE]
   object$x <- take(object$x)
   object$debiased <- take(object$debiased)

@@ -1,30 +1,31 @@
 #' Ridges of a density estimate
 #'
-#' Curves (or surfaces) along which the density is a maximum in all directions across, as filaments of a point cloud or faults
-#' of earthquakes, by the subspace-constrained mean shift of Ozertem and Erdogmus (2011), as `ks::kdr()`.
+#' Curves (or surfaces) along which the density is a maximum in all directions across, as filaments of a point
+#' cloud or faults of earthquakes, by the subspace-constrained mean shift of Ozertem and Erdogmus (2011), as
+#' `ks::kdr()`.
 #'
-#' @details
-#' A point is on a ridge of dimension r where the gradient of the log density is orthogonal to the eigenvectors of the
-#' d - r smallest eigenvalues of its Hessian, and these are negative; in coordinates in which H is the identity, so
-#' that units do not matter. Starts climb in the span of these eigenvectors, by steps of Newton's method there, of at most half
-#' a bandwidth. Low ridges between few points mean little: `trim` leaves out starts, and `density` tells.
+#' @details A point is on a ridge of dimension r where the gradient of the log density is orthogonal to the
+#'   eigenvectors of the d - r smallest eigenvalues of its Hessian, and these are negative; in coordinates in which
+#'   H is the identity, so that units do not matter. Starts climb in the span of these eigenvectors, by steps of
+#'   Newton's method there, of at most half a bandwidth. Low ridges between few points mean little: `trim` leaves
+#'   out starts, and `density` tells.
 #'
 #' **Cost**: \eqn{O(n d^2)}{O(n d^2)} at most for each start and step, on the CPU, exactly; tens of steps.
 #'
 #' @param object A fit from [flash_kde()], not a balloon estimate, in two dimensions or more.
 #' @param dimension Of the ridge, from 1 to d - 1.
-#' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde]. `NULL`: a point of each
-#'   occupied cell, half a bandwidth wide, but for `trim`; the densest 2,000 of them.
+#' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde]. `NULL`: a
+#'   point of each occupied cell, half a bandwidth wide, but for `trim`; the densest 2,000 of them.
 #' @param trim The share of the points, those where the density is lowest, whose cells are left out.
 #' @param control A [flash_control()]; what it does not say is as in the fit.
 #' @returns A data frame with a row for each start that arrived: the columns of the points, and `density`, in the
 #'   order of the starts.
 #' @inheritSection flash_kde Errors
-#' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of Machine
-#'   Learning Research* 12, 1249-1286.
+#' @references Ozertem, U. and Erdogmus, D. (2011) Locally defined principal curves and surfaces. *Journal of
+#'   Machine Learning Research* 12, 1249-1286.
 #'
-#' Genovese, C. R., Perone-Pacifico, M., Verdinelli, I. and Wasserman, L. (2014) Nonparametric ridge estimation. *The Annals of
-#' Statistics* 42, 1511-1545.
+#' Genovese, C. R., Perone-Pacifico, M., Verdinelli, I. and Wasserman, L. (2014) Nonparametric ridge estimation.
+#' *The Annals of Statistics* 42, 1511-1545.
 #' @seealso [density_derivative()], [modes()]
 #' @export
 #' @examples
@@ -39,7 +40,9 @@ ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control = N
   if (object$d < 2) stop_argument("object", "must be a fit in two dimensions or more: found one")
   dimension <- check_count(dimension, "dimension", max = object$d - 1)
   trim <- check_prob(trim, "trim")
-  if (length(trim) != 1 || trim == 1) stop_argument("trim", "must be one number from 0 to below 1: found ", describe(trim))
+  if (length(trim) != 1 || trim == 1) {
+    stop_argument("trim", "must be one number from 0 to below 1: found ", describe(trim))
+  }
   run <- start_run(settle_control(control, NULL, fit_asked(object)), "Finding ridges")
   field <- shape_field(object, run)
   u <- if (is.null(start)) {
@@ -84,8 +87,8 @@ climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   u[arrived, , drop = FALSE]
 }
 
-# For each row the step in the span of the eigenvectors across the ridge, the gradient's length there, and whether the
-# density falls across.
+# For each row the step in the span of the eigenvectors across the ridge, the gradient's length there, and whether
+# the density falls across.
 steps_across <- function(here, dimension) {
   d <- ncol(here$score)
   across <- seq(dimension + 1, d)

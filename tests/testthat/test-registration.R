@@ -206,9 +206,9 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_derivatives", shape_job(log_scale = 0), control),
       native("ffi_derivatives", shape_job(factor = 1), control),
       native("ffi_rectangles", shape_job(lower = matrix(0, 3, 1)), control),
-      native("ffi_rectangles", shape_job(upper = matrix(0, 2, 2)), control),
+      native("ffi_rectangles", shape_job(upper = matrix(0, 3, 2)), control),
       native("ffi_rectangles", shape_job(weights = 1), control),
-      native("ffi_rectangles", shape_job(laplace = NA), control),
+      native("ffi_rectangles", shape_job(factors = 1), control),
       native("ffi_rectangles", shape_job(correlation = 1), control),
       native("ffi_rectangles", shape_job(correlation = NaN), control)
     )
