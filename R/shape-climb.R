@@ -33,16 +33,20 @@ slopes_at <- function(field, u, log_scale = NULL) {
   }
   if (is.null(log_scale)) log_scale <- plain_logs(field, u)
   sums <- local_sums(field$local, t(u), log_scale, field$control)
-  negative <- which(is_signed(field$object) & !(sums$mass > 0))
-  if (length(negative) > 0) {
-    plain <- local_sums(
-      field$local, t(u[negative, , drop = FALSE]), log_scale[negative], field$control, factor = PLAIN_FACTOR
-    )
-    sums$mass[negative] <- plain$mass
-    sums$gradient[negative, ] <- plain$gradient
+  signed <- is_signed(field$object)
+  # too far from the scale, after a long step, or negative
+  off <- which(!(sums$mass > (if (signed) 0 else 1e-3) & sums$mass < 1e100))
+  if (length(off) > 0) {
+    there <- u[off, , drop = FALSE]
+    log_scale[off] <- plain_logs(field, there)
+    again <- local_sums(field$local, t(there), log_scale[off], field$control, factor = PLAIN_FACTOR)
+    for (name in names(sums)) {
+      if (is.matrix(sums[[name]])) sums[[name]][off, ] <- again[[name]] else sums[[name]][off] <- again[[name]]
+    }
   }
   width2 <- if (is.null(field$local$factors)) rep(1, nrow(u)) else sums$mass / sums$precision
-  if (!is_signed(field$object)) log_scale <- log_scale + log(sums$mass)
+  # that of a corrected sum is not its plain sum's
+  log_scale <- if (!signed) log_scale + log(sums$mass)
   list(score = sums$gradient / sums$mass, width2 = width2, log_scale = log_scale)
 }
 
@@ -72,7 +76,8 @@ climb <- function(field, u, homes = NULL, tolerance = 1e-6) {
   open <- seq_len(nrow(u))
   before <- NULL
   for (step in seq_len(MOST_STEPS)) {
-    if (!is.null(homes) && length(open) > 0) {
+    # who has come home stays there: to look now and then is enough
+    if (!is.null(homes) && step %% 4 == 1) {
       home[open] <- nearest_home(u[open, , drop = FALSE], homes)
       going <- home[open] == 0
       open <- open[going]
@@ -90,6 +95,8 @@ climb <- function(field, u, homes = NULL, tolerance = 1e-6) {
     u[open, ] <- u[open, , drop = FALSE] + move
     before <- c(here, list(move = move))
   }
+  lost <- which(home == 0)
+  if (!is.null(homes)) home[lost] <- nearest_home(u[lost, , drop = FALSE], homes)
   list(u = u, home = home)
 }
 
@@ -114,8 +121,10 @@ step_sizes <- function(field, here, before) {
 nearest_home <- function(u, homes) {
   found <- integer(nrow(u))
   k <- nrow(homes$u)
-  if (k == 0) return(found)
-  for (rows in split(seq_len(nrow(u)), ceiling(seq_len(nrow(u)) * k / 1e6))) {
+  if (k == 0 || nrow(u) == 0) return(found)
+  piece <- ceiling(1e6 / k)
+  for (first in seq(1, nrow(u), by = piece)) {
+    rows <- first:min(first + piece - 1, nrow(u))
     square <- matrix(0, length(rows), k)
     for (j in seq_len(ncol(u))) square <- square + outer(u[rows, j], homes$u[, j], `-`)^2
     nearest <- max.col(-square, ties.method = "first")

@@ -95,7 +95,11 @@ top_points <- function(field, ends) {
   second <- merge_ends(field, u, 0.02)
   here <- curvature_at(field, second$u)
   d <- ncol(u)
-  values <- lapply(seq_len(nrow(second$u)), \(i) eigen(matrix(here$hessian[i, ], d), TRUE, TRUE)$values)
+  values <- lapply(seq_len(nrow(second$u)), \(i) {
+    # of a start so far out that squares overflow
+    if (!all(is.finite(here$hessian[i, ]))) return(rep(NaN, d))
+    eigen(matrix(here$hessian[i, ], d), symmetric = TRUE, only.values = TRUE)$values
+  })
   list(
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
     hessian = here$hessian, width2 = here$width2, log_abs = second$log_abs
@@ -127,7 +131,7 @@ mode_table <- function(field, known, ...) {
   table <- as.data.frame(places)
   names(table) <- point_names(field$object)
   estimate <- log_density_at(field, known$u)
-  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = known$curvature[, 1] < 0)
+  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = (known$curvature[, 1] < 0) %in% TRUE)
   table$curvature <- known$curvature
   names(table) <- make.unique(names(table))
   table

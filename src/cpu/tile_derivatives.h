@@ -1,6 +1,7 @@
 /* Kernels of a panel of points at a group of targets with what their first and second derivatives are made of, in
  * double: a part of tile_body.h, by whose macros it is written. Targets lie in the lanes. */
-#define DERIVATIVES 4 /* points side by side */
+#define DERIVATIVES 4     /* points side by side */
+#define MOST_POWER 1000.0 /* of a scale that was too low: sums are too large, but not of another sign */
 
 _Static_assert(DERIVATIVES <= EXP2_GROUP && FK_NEAR_POINTS % DERIVATIVES == 0, "the vectors do not fit");
 
@@ -65,6 +66,7 @@ INLINE void FN(derivatives_body)(const struct fk_tile_derivatives *a, int from, 
   for (int g = 0; g < DERIVATIVES; g++) {
     s[g] = V_MUL(s[g], V_SET(a->precision[from + g] / 2));
     k[g] = V_SUB(V_FNMA(s[g], V_SET(FK_LOG2E), V_SET(a->log_weight[from + g])), scale);
+    k[g] = V_MIN(k[g], V_SET(MOST_POWER));
   }
   FN(exp2)(k, DERIVATIVES);
   FN(derivatives_drop)(a, from, lane, k);
@@ -94,4 +96,5 @@ static void FN(derivatives)(const struct fk_tile_derivatives *a) {
         FN(derivatives_body)(a, from, lane, 0);
 }
 
+#undef MOST_POWER
 #undef DERIVATIVES

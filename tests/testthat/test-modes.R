@@ -70,6 +70,20 @@ test_that("clusters are where mean shifts lead", {
   expect_ends(clusters, literal_mean_shift(x, c(0.3, 6), adaptive$adaptive$factors), c(0.3, 6))
 })
 
+test_that("starts from far away arrive where mean shifts do, over gaps of thousands of bandwidths", {
+  set.seed(9)
+  x <- rbind(matrix(stats::rnorm(60), 30), matrix(stats::rnorm(60), 30) + 5000)
+  for (factors in list(FALSE, rep(c(0.7, 1, 1.4), 20))) {
+    fit <- flash_kde(x, "kde", bandwidth = 1, adaptive = factors)
+    clusters <- mean_shift(fit)
+    expect_identical(nrow(clusters$modes), 2L)
+    expect_identical(clusters$cluster, rep(clusters$cluster[c(1, 31)], each = 30))
+    found <- modes(fit, start = rbind(c(-1e5, 0), c(2400, 2500), c(2600, 2510), c(9e4, 1e5)))
+    expect_equal(as.matrix(found[1:2]), as.matrix(modes(fit)[1:2]), tolerance = 1e-8)
+    expect_identical(found$share, c(0.5, 0.5))
+  }
+})
+
 test_that("clusters find groups, for all estimators, and do not depend on order or threads", {
   groups <- three_groups()
   for (estimator in c("kde", "sdkde", "laplace")) {
