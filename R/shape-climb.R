@@ -5,13 +5,14 @@
 # lengths of a bandwidth.
 LONGEST_STEP <- 0.5
 
-MOST_STEPS <- 2000
+MOST_STEPS <- 1000
 
 # ---- the estimate, and its slopes -------------------------------------------------------------
 
 # What climbs go by: `local` of local_sources(), and whether slopes are the engines', as where they have a
 # tolerance or a GPU, or sums about the points.
 shape_field <- function(object, control) {
+  if (control$precision == "fast") control$precision <- "single"
   resolved <- resolve_control(control, object$n, object$n, object$d)
   engines <- is.null(object$adaptive) && !is_signed(object) &&
     (resolved$engine == "fast" || resolved$backend == "cuda")
@@ -70,8 +71,8 @@ log_density_at <- function(field, u) log_estimate(field$object, from_field(field
 # list(u, home): where the rows of u arrive, and at which of `homes`, list(u, radius), they stopped, 0 for none.
 # Steps are along the gradient, as long as the change of the gradient over the last one says (Barzilai and Borwein
 # 1988), but no shorter than a mean shift, which never overshoots, and no longer than LONGEST_STEP, if that is
-# longer.
-climb <- function(field, u, homes = NULL, tolerance = 1e-6) {
+# longer. They end where the slope times the bandwidth is below `tolerance`: engines may have single precision.
+climb <- function(field, u, homes = NULL, tolerance = if (field$engines) 1e-4 else 1e-6) {
   home <- integer(nrow(u))
   open <- seq_len(nrow(u))
   before <- NULL

@@ -24,7 +24,7 @@
 #' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density
 #'   (without one for `log = TRUE`) by those of one or two columns.
 #' @inheritSection flash_kde Errors
-#' @references Chacón, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
+#' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
 #'   Hall.
 #' @seealso [modes()], [mean_shift()] and [ridges()], which go by them.
 #' @export

@@ -54,6 +54,7 @@
 #' Barzilai, J. and Borwein, J. M. (1988) Two-point step size gradient methods. *IMA Journal of Numerical Analysis*
 #' 8, 141-148.
 #' @seealso [density_derivative()], [ridges()], [hdr_level()]
+#' @order 1
 #' @export
 #' @examples
 #' fit <- flash_kde(faithful)
@@ -131,7 +132,8 @@ mode_table <- function(field, known, ...) {
   table <- as.data.frame(places)
   names(table) <- point_names(field$object)
   estimate <- log_density_at(field, known$u)
-  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = (known$curvature[, 1] < 0) %in% TRUE)
+  is_mode <- (known$curvature[, 1] < 0) %in% TRUE # NaN is none
+  table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode)
   table$curvature <- known$curvature
   names(table) <- make.unique(names(table))
   table
