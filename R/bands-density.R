@@ -136,16 +136,12 @@ confint.flash_kde <- function(object, parm, level = 0.95, ...) {
 # The corrected estimate and its variance are known for the estimates of one sum of kernels of the points.
 check_has_bands <- function(object) {
   lacking <- c(
-    "adaptive = \"balloon\"" = is_balloon(object), "a `support`" = !is.null(object$support),
-    "columns of levels" = !is.null(object$discrete), "nonnegative = TRUE" = is_clipped(object),
+    beyond_one_sum(object), "adaptive = \"balloon\"" = is_balloon(object),
+    "columns of levels" = !is.null(object$discrete),
     "several steps or a `score`" = n_steps(object) > 1 || isTRUE(object$given_score),
-    "points debiased in more dimensions" = !is.null(object$debiased_in),
-    "estimator \"laplace6\"" = object$estimator == "laplace6"
+    "points debiased in more dimensions" = !is.null(object$debiased_in)
   )
-  if (!any(lacking)) return(invisible(object))
-  stop(new_error("unsupported", paste0(
-    "there are no bands for ", names(which(lacking))[1], ": predict(se.fit = TRUE) has its standard errors"
-  ), user_call()))
+  check_none_of(lacking, "bands", "predict(se.fit = TRUE) has its standard errors")
 }
 
 # ---- points -----------------------------------------------------------------------------------

@@ -156,9 +156,9 @@
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
-#'   [density_bands()], [density_pvalue()], [diagnostics()], [compare()], [cross_validate()],
-#'   [`as.data.frame()`][as.data.frame.flash_kde], [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and
-#'   [stats::update()].
+#'   [density_bands()], [density_pvalue()], [density_derivative()], [modes()], [mean_shift()], [ridges()],
+#'   [diagnostics()], [compare()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
+#'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [stats::update()].
 #'
 #' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
 #'   w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Factors

@@ -112,6 +112,13 @@ conditional_cdf_sum <- function(points, x, y, control) {
   .Call(ffi_conditional_cdf, points, x, y, control)
 }
 
+# ---- sums with their derivatives, and over rectangles -------------------------------------------
+
+# The sums of src/core/derivatives.h, a column for each target, and probabilities as src/core/rectangles.h has them.
+# `job`: the members of their structs, points in columns.
+derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
+rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

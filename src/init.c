@@ -48,6 +48,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_row_keys, 1),
     ROUTINE(ffi_neighbour_distances, 4),
     ROUTINE(ffi_polygon_masses, 4),
+    ROUTINE(ffi_derivatives, 2),
+    ROUTINE(ffi_rectangles, 2),
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),

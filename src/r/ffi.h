@@ -40,6 +40,8 @@ SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
 SEXP ffi_row_keys(SEXP x);
 SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control);
 SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control);
+SEXP ffi_derivatives(SEXP job, SEXP control);
+SEXP ffi_rectangles(SEXP job, SEXP control);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_kernels(void);

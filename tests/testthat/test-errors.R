@@ -285,8 +285,12 @@ test_that("simulate(), cdf(), quantile() and hdr_level() name what they cannot u
   for (prob in list(-0.1, 1.1, NA, "a", numeric())) {
     expect_argument_error(hdr_level(fit, prob), "prob")
   }
-  expect_argument_error(cdf(fit, 1), "object") # two variables
-  expect_argument_error(quantile(fit, 0.5), "x")
+  expect_argument_error(cdf(fit, 1), "q") # two variables
+  expect_argument_error(cdf(fit, cbind(1, 1, 1)), "q")
+  expect_argument_error(cdf(fit), "q")
+  expect_argument_error(cdf(fit, cbind(1, 1), lower = 0), "lower")
+  expect_argument_error(cdf(fit, matrix(1, 3, 2), lower = matrix(0, 2, 2)), "lower")
+  expect_argument_error(quantile(fit, 1.5), "probs")
 })
 
 test_that("points beyond the memory limit are refused before anything is computed", {
