@@ -5,7 +5,7 @@
 # lengths of a bandwidth.
 LONGEST_STEP <- 0.5
 
-MOST_STEPS <- 1000
+MOST_CLIMBING <- 1000
 
 # ---- the estimate, and its slopes -------------------------------------------------------------
 
@@ -76,7 +76,7 @@ climb <- function(field, u, homes = NULL, tolerance = if (field$engines) 1e-4 el
   home <- integer(nrow(u))
   open <- seq_len(nrow(u))
   before <- NULL
-  for (step in seq_len(MOST_STEPS)) {
+  for (step in seq_len(MOST_CLIMBING)) {
     # who has come home stays there: to look now and then is enough
     if (!is.null(homes) && step %% 4 == 1) {
       home[open] <- nearest_home(u[open, , drop = FALSE], homes)

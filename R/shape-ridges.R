@@ -75,7 +75,7 @@ dense_starts <- function(field, trim) {
 climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   open <- seq_len(nrow(u))
   arrived <- logical(nrow(u))
-  for (step in seq_len(MOST_STEPS / 5)) {
+  for (step in seq_len(MOST_CLIMBING / 5)) {
     if (length(open) == 0) break
     here <- curvature_at(field, u[open, , drop = FALSE])
     across <- steps_across(here, dimension)
