@@ -65,11 +65,11 @@ debias_points <- function(data, bandwidths, factors, control, arg) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")
-  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
+  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), sources, "gaussian", own = TRUE)
   debias <- debias_sum(sources, bandwidths$main$L, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(

@@ -258,6 +258,7 @@ static const struct {
     {10, 0.25, {27.3, 26.4, 25.4, 23.9, 22.8, 20.9, 18.8}},
     {11, 0.2, {30.8, 29.92, 28.71, 27.39, 25.52, 23.87, 21.78}},
     {12, 0.2, {33, 32.16, 30.96, 29.52, 27.36, 25.08}},
+    {13, 0.125, {38.7}},
     {13, 0.15, {38, 36.5, 34.58, 32.89, 31.2, 28.86}},
 };
 
@@ -327,7 +328,7 @@ static void write_windows(double *of_scales) {
   for (size_t k = 0; k < sizeof kaisers / sizeof *kaisers; k++)
     for (int i = 0; i < 10 && kaisers[k].beta[i] > 0; i++) {
       struct fk_window w = {.family = FK_WINDOW_KAISER, .width = kaisers[k].width, .beta = kaisers[k].beta[i]};
-      w.spacing = (int)(100 * kaisers[k].first + 5 * i + 0.5) / 100.0;
+      w.spacing = (int)(1000 * kaisers[k].first + 50 * i + 0.5) / 1000.0;
       write_window(&w, of_scales);
     }
   printf("};\n\n");

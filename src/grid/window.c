@@ -9,11 +9,12 @@
 
 #define PI 3.141592653589793238462643383279502884L
 
-enum { PERIOD = 1024, ALIASES = 8 }; /* of the discrete transform; aliases summed on each side */
+enum { PERIOD = 1024, ALIASES = 8 }; /* of the discrete transform; aliases summed on each side, at most */
+#define NOTHING 100                  /* exp(-this), even over the square of a window's transform */
 /* Windows for sums in double, whose filters reach to where exp(-t^2 / 2) is 2e-16; others to 6e-13. */
-#define FINE_ERROR 1e-10
 #define FINE_SDS 8.5
 #define SDS 7.5
+static bool is_fine(const struct fk_window *w) { return w->error < 1e-10; }
 
 /* The power series: terms are positive, so nothing cancels. */
 static long double bessel_i0(long double x) {
@@ -32,16 +33,24 @@ static long double spline(int n, long double x) {
   return value[0];
 }
 
-/* sinh(x) / x of x = sqrt(square), also where that is imaginary. */
-static long double sinh_over(long double square) {
+/* sinh(x) / x of x = sqrt(square), also where that is imaginary; fine: in long double, which takes ten times as long.
+ */
+static long double sinh_over(long double square, bool fine) {
   long double x = sqrtl(fabsl(square));
-  return x < 1e-10L ? 1 : square > 0 ? sinhl(x) / x : sinl(x) / x;
+  if (x < 1e-10L) return 1;
+  if (!fine) return (square > 0 ? sinh((double)x) : sin((double)x)) / x;
+  return (square > 0 ? sinhl(x) : sinl(x)) / x;
 }
 
 /* The integral of the window times cos(s t), relative to that of the window; beta: sinh_over of its square. */
 static long double transform(const struct fk_window *w, long double beta, long double s) {
-  if (w->family == FK_WINDOW_SPLINE) return fabsl(s) < 1e-10L ? 1 : powl(sinl(s / 2) / (s / 2), w->width);
-  return sinh_over((long double)w->beta * w->beta - s * s * w->width * w->width / 4) / beta;
+  bool fine = is_fine(w);
+  if (w->family == FK_WINDOW_KAISER)
+    return sinh_over((long double)w->beta * w->beta - s * s * w->width * w->width / 4, fine) / beta;
+  if (fabsl(s) < 1e-10L) return 1;
+  long double one = (fine ? sinl(s / 2) : sin((double)(s / 2))) / (s / 2), power = one;
+  for (int i = 1; i < w->width; i++) power *= one;
+  return power;
 }
 
 bool fk_window_equal(const struct fk_window *a, const struct fk_window *b) {
@@ -53,27 +62,36 @@ static long double value_at(const struct fk_window *w, long double t) {
   if (w->family == FK_WINDOW_SPLINE) return spline(w->width, t + 0.5L * w->width);
   long double u = 2 * t / w->width, square = 1 - u * u;
   if (square < -1e-9L) return 0;
-  return bessel_i0(w->beta * sqrtl(fmaxl(square, 0))) / (w->width * sinh_over((long double)w->beta * w->beta));
+  long double integral = w->width * sinh_over((long double)w->beta * w->beta, true);
+  return bessel_i0(w->beta * sqrtl(fmaxl(square, 0))) / integral;
 }
 
 bool fk_window_has_scale(const struct fk_window *w, double scale) {
-  return (w->error < FINE_ERROR ? FINE_SDS : SDS) * scale / w->spacing <= FK_WINDOW_REACH;
+  return (is_fine(w) ? FINE_SDS : SDS) * scale / w->spacing <= FK_WINDOW_REACH;
 }
 
 double fk_window_value(const struct fk_window *w, double t) { return (double)value_at(w, t); }
 
 /* ---- filters ---------------------------------------------------------------------------------- */
 
-/* The transform of the filters at frequency s, without its scale; in long double, as taps far out are beside the
- * first one what rounding would leave of it in double. */
-static void transform_filters(const struct fk_window *w, double h, int j, long double hat[2]) {
-  long double beta = sinh_over((long double)w->beta * w->beta), sum = 0, num[2] = {0, 0};
-  for (int m = -ALIASES; m <= ALIASES; m++) {
-    long double s = 2 * PI * ((long double)j / PERIOD + m), p = transform(w, beta, s), x = s * h;
-    long double g = h * sqrtl(2 * PI) * expl(-x * x / 2) * p * p;
-    sum += p * p;
-    num[0] += g;
-    num[1] += g * (1 - x * x) / 2;
+/* The transforms of both filters at a frequency; in long double, as taps far out are beside the first one what
+ * rounding would leave of it in double. Aliases are added from the middle until they do not count. */
+static void transform_filters(const struct fk_window *w, double h, int frequency, long double beta,
+                              long double hat[2]) {
+  long double sum = 0, num[2] = {0, 0}, own = 2 * PI * frequency / PERIOD, most = 1;
+  hat[0] = hat[1] = 0;
+  if (own * own * h * h / 2 > NOTHING) return;
+  for (int m = 0; m <= ALIASES && most > 1e-24L * sum; m++) {
+    most = 0;
+    for (int side = m > 0 ? -1 : 1; side <= 1; side += 2) {
+      long double s = own + 2 * PI * side * m, p = transform(w, beta, s), half = s * s * h * h / 2;
+      most = fmaxl(most, p * p);
+      sum += p * p;
+      if (half > NOTHING) continue;
+      long double g = h * sqrtl(2 * PI) * (is_fine(w) ? expl(-half) : exp((double)-half)) * p * p;
+      num[0] += g;
+      num[1] += g * (0.5L - half);
+    }
   }
   for (int f = 0; f < 2; f++) hat[f] = num[f] / (sum * sum);
 }
@@ -81,30 +99,51 @@ static void transform_filters(const struct fk_window *w, double h, int j, long d
 /* What is cut off stays a tenth of the window's own error. Of windows for sums in double, taps go on to where the
  * Gaussian itself ends: where mass is mostly far away, errors are to fade with the distance. */
 static int last_tap(const struct fk_window *w, double h, const double *taps) {
-  int last = FK_WINDOW_REACH, least = w->error < FINE_ERROR ? (int)fmin(ceil(FINE_SDS * h), FK_WINDOW_REACH) : 1;
+  int last = FK_WINDOW_REACH, least = is_fine(w) ? (int)fmin(ceil(FINE_SDS * h), FK_WINDOW_REACH) : 1;
   double tail = 0;
   while (last > least && (tail += 2 * fabs(taps[last])) < 0.1 * w->error) last--;
   return last;
 }
 
+/* Taps from a transform that is nothing beyond frequency `last`. */
+static void taps_in_long(const long double *hat, int last, double *taps) {
+  long double cosine[PERIOD];
+  for (int j = 0; j < PERIOD; j++) cosine[j] = cosl(2 * PI * j / PERIOD);
+  for (int k = 0; k <= FK_WINDOW_REACH; k++) {
+    long double sum = hat[0] + (k & 1 ? -hat[PERIOD / 2] : hat[PERIOD / 2]);
+    for (int j = 1; j <= last && j < PERIOD / 2; j++) sum += 2 * hat[j] * cosine[(unsigned)(j * k) % PERIOD];
+    taps[k] = (double)(sum / PERIOD);
+  }
+}
+
+static void taps_in_double(const long double *hat, int last, double *taps) {
+  double cosine[PERIOD], own[PERIOD / 2 + 1];
+  for (int j = 0; j < PERIOD; j++) cosine[j] = cos(2 * (double)PI * j / PERIOD);
+  for (int j = 0; j <= PERIOD / 2; j++) own[j] = (double)hat[j];
+  for (int k = 0; k <= FK_WINDOW_REACH; k++) {
+    double sum = own[0] + (k & 1 ? -own[PERIOD / 2] : own[PERIOD / 2]);
+    for (int j = 1; j <= last && j < PERIOD / 2; j++) sum += 2 * own[j] * cosine[(unsigned)(j * k) % PERIOD];
+    taps[k] = sum / PERIOD;
+  }
+}
+
 static void make_taps(const struct fk_window *w, double h, double gauss[FK_WINDOW_REACH + 1],
                       double laplace[FK_WINDOW_REACH + 1], int *reach) {
-  long double hat[PERIOD / 2 + 1][2], cosine[PERIOD];
+  long double hat[2][PERIOD / 2 + 1], beta = sinh_over((long double)w->beta * w->beta, true);
   double *out[2] = {gauss, laplace};
-  int filters = laplace ? 2 : 1, frequencies = PERIOD / 2;
+  int frequencies = PERIOD / 2;
   *reach = 0;
-  for (int j = 0; j < PERIOD; j++) cosine[j] = cosl(2 * PI * j / PERIOD);
-  for (int j = 0; j <= PERIOD / 2; j++) transform_filters(w, h, j, hat[j]);
+  for (int j = 0; j <= PERIOD / 2; j++) {
+    long double both[2];
+    transform_filters(w, h, j, beta, both);
+    for (int f = 0; f < 2; f++) hat[f][j] = both[f];
+  }
   /* a wide kernel has low frequencies only */
-  while (frequencies > 1 && fabsl(hat[frequencies][0]) + fabsl(hat[frequencies][1]) < 1e-22L * hat[0][0])
+  long double least = is_fine(w) ? 1e-22L : 1e-19L;
+  while (frequencies > 1 && fabsl(hat[0][frequencies]) + fabsl(hat[1][frequencies]) < least * hat[0][0])
     frequencies--;
-  for (int f = 0; f < filters; f++) {
-    for (int k = 0; k <= FK_WINDOW_REACH; k++) {
-      long double sum = hat[0][f] + (k & 1 ? -hat[PERIOD / 2][f] : hat[PERIOD / 2][f]);
-      for (int j = 1; j <= frequencies && j < PERIOD / 2; j++)
-        sum += 2 * hat[j][f] * cosine[(unsigned)(j * k) % PERIOD];
-      out[f][k] = (double)(sum / PERIOD);
-    }
+  for (int f = 0; f < (laplace ? 2 : 1); f++) {
+    (is_fine(w) ? taps_in_long : taps_in_double)(hat[f], frequencies, out[f]);
     int last = last_tap(w, h, out[f]);
     if (last > *reach) *reach = last;
   }
@@ -152,14 +191,14 @@ enum fk_status fk_window_taps(const struct fk_window *w, double scale, double ga
   return FK_STATUS_OK;
 }
 
-/* Chebyshev coefficients of the window on the interval between nodes where node l has weight, in t. */
-static void chebyshev(const struct fk_window *w, int l, int n, double *c) {
+/* Chebyshev coefficients of the window on the interval between nodes where node l has weight, in t. cosine[j]: of
+ * pi j / (2 n). */
+static void chebyshev(const struct fk_window *w, const long double *cosine, int l, int n, double *c) {
   long double value[FK_WINDOW_DEGREE + 1];
-  for (int i = 0; i < n; i++)
-    value[i] = value_at(w, (cosl(PI * (i + 0.5L) / n) + 1) / 2 + l - 0.5L * w->width);
+  for (int i = 0; i < n; i++) value[i] = value_at(w, (cosine[2 * i + 1] + 1) / 2 + l - 0.5L * w->width);
   for (int k = 0; k < n; k++) {
     long double sum = 0;
-    for (int i = 0; i < n; i++) sum += value[i] * cosl(PI * k * (i + 0.5L) / n);
+    for (int i = 0; i < n; i++) sum += value[i] * cosine[k * (2 * i + 1) % (4 * n)];
     c[k] = (double)((k ? 2 : 1) * sum / n);
   }
 }
@@ -167,10 +206,12 @@ static void chebyshev(const struct fk_window *w, int l, int n, double *c) {
 int fk_window_polynomial(const struct fk_window *w, double coefficients[FK_WINDOW_DEGREE + 1][FK_WINDOW_WIDTH]) {
   enum { N = FK_WINDOW_DEGREE + 1 };
   double c[FK_WINDOW_WIDTH][N], basis[N][N] = {{0}};
+  long double cosine[4 * N];
   int degree = 0;
   memset(coefficients, 0, sizeof(double) * N * FK_WINDOW_WIDTH);
+  for (int j = 0; j < 4 * N; j++) cosine[j] = cosl(PI * j / (2 * N));
   for (int l = 0; l < w->width; l++) {
-    chebyshev(w, l, N, c[l]);
+    chebyshev(w, cosine, l, N, c[l]);
     /* 2 width such errors at most meet; k is what the derivative multiplies them by */
     double tail = 0, allowed = fmax(0.05 * w->error / w->width, 1e-16);
     int k = N - 1;
@@ -189,7 +230,7 @@ int fk_window_polynomial(const struct fk_window *w, double coefficients[FK_WINDO
 
 const double fk_window_sup[4] = {1, 0.60653065971263343, 0.36787944117144233, 0.41521948783839614};
 
-/* What rounding adds to the table's errors where a long double, in which windows and taps are made, is a double. */
+/* What rounding adds to the table's errors where the long doubles of windows and taps are but doubles. */
 static double noise(unsigned u) {
   if (LDBL_MANT_DIG >= 64) return 0;
   return u & FK_WINDOW_GRADIENT ? 1e-11 : 2e-14;

@@ -120,7 +120,10 @@ static double error_at(const struct reading *r, const double *f, const double *e
     all[p] = f[p] + wrong[p];
   }
   double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
-  if (e->spec.gradient) most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
+  if (e->spec.gradient) {
+    double slope = r->rounding * value_of(e, all, true) + r->slope_rounding * value_of(e, all, false);
+    most = fmax(most, value_of(e, wrong, true) + slope);
+  }
   return most + r->unit * (e->spec.counted ? count : all[0]);
 }
 
@@ -171,15 +174,16 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window, double rounding,
-                                 double unit, struct fk_error *err) {
+enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window,
+                                 struct fk_envelope_rounding rounding, struct fk_error *err) {
   enum fk_status status = fk_envelope_prepare(e, err);
   if (!status) status = filter(e, window, err);
   if (status) return status;
-  struct reading r = {e, window != NULL, rounding, rounding, 0, {0}};
+  struct reading r = {e, window != NULL, rounding.sums, 0, 0, {0}};
   if (window) {
-    r.slope_rounding = 4 * rounding / window->spacing;
-    r.unit = unit * e->mass * pow(1.5 * window->width, e->spec.d) / (e->spec.gradient ? window->spacing : 1);
+    r.slope_rounding = 4 * rounding.node / window->spacing;
+    r.unit = rounding.unit * e->mass * pow(1.5 * window->width, e->spec.d);
+    if (e->spec.gradient) r.unit /= window->spacing;
   }
   beyond(e, window, r.beyond);
   double node = 20 * e->parts, corner = 20 << e->spec.d;
