@@ -74,7 +74,8 @@
 #' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
 #'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
 #' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
-#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one). With
+#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
+#'   debiasing within 2e-12 of a bandwidth. With
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
 #'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is

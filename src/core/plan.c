@@ -218,7 +218,7 @@ static void stand_in(const struct fk_opts *opts, const struct fk_work *work, str
   if (choice->engine != &fk_engine_exact_cpu || !may_stand_in(opts, work)) return;
   choice->engine = &fk_engine_fast_cpu;
   choice->opts.precision = FK_PRECISION_DOUBLE;
-  choice->opts.tol = FK_PLAN_AS_EXACT;
+  choice->opts.tol = work->operation == FK_OP_COORDINATES ? FK_PLAN_AS_EXACT_GRADIENT : FK_PLAN_AS_EXACT;
   choice->opts.tol_type = FK_TOL_POINTWISE;
   choice->opts.as_exact = true;
 }

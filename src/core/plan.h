@@ -11,8 +11,10 @@
 extern "C" {
 #endif
 
-/* What is promised of sums in double: an error of so much of the sum of |b| k of the same target. */
+/* What is promised of sums in double: an error of so much of the sum of |b| k of the same target, of gradients, in
+ * bandwidths, in all directions together. */
 #define FK_PLAN_AS_EXACT 1e-12
+#define FK_PLAN_AS_EXACT_GRADIENT 2e-12
 
 struct fk_plan_choice {
   const struct fk_engine *engine;
