@@ -33,8 +33,8 @@ static long double spline(int n, long double x) {
   return value[0];
 }
 
-/* sinh(x) / x of x = sqrt(square), also where that is imaginary; fine: in long double, which takes ten times as long.
- */
+/* sinh(x) / x of x = sqrt(square), also where that is imaginary; fine: in long double, which takes ten times as
+ * long. */
 static long double sinh_over(long double square, bool fine) {
   long double x = sqrtl(fabsl(square));
   if (x < 1e-10L) return 1;
