@@ -86,7 +86,7 @@ static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
-  return fk_envelope_bound(p->bound.envelope, window, fk_fast_rounding(single, job->grid->unit), err);
+  return fk_envelope_bound(p->bound.envelope, window, fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
 }
 
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,
@@ -208,7 +208,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 static enum fk_status bound_sums(const struct fk_fast_job *job, struct fk_fast_plan *p, struct fk_error *err) {
   const struct fk_fast_last *last = fk_fast_last_of(p->samples);
   if (last) return bound_errors(job, p, &last->window, last->single, err);
-  return fk_envelope_bound(p->bound.envelope, NULL, fk_fast_rounding(false, 0), err);
+  return fk_envelope_bound(p->bound.envelope, NULL, fk_fast_rounding(false, 0, false), err);
 }
 
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,

@@ -67,9 +67,9 @@ struct fk_envelope_cell {
 };
 
 /* What arithmetic leaves, relative: of all that is summed, and of each node's value by itself. Each total is
- * rounded to `unit` besides. */
+ * rounded to `unit` besides. place: of coordinates, that are put on a grid so far from 0; 0: it does not count. */
 struct fk_envelope_rounding {
-  double sums, node, unit;
+  double sums, node, unit, place;
 };
 
 /* The error with a window. NULL: the sums alone, whose errors are of no meaning. */
