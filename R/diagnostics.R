@@ -107,8 +107,9 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
 }
 
 print_tolerance <- function(achieved, bound, asked) {
-  cat("Error (", asked$tol_type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
-    " on a sample; allowed ", asked$tol, "\n", sep = "")
+  type <- if (asked$tol > 0) asked$tol_type else "pointwise"
+  cat("Error (", type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
+    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "as exact as doubles", "\n", sep = "")
 }
 
 # What a prediction to the tolerance of the fit achieves, at some of its points.

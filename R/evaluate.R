@@ -36,7 +36,8 @@ debiased_loo <- function(object, control) {
 suggest_for_fit <- function(object, at, control) {
   if (object$d == 0) return(invisible()) # levels alone
   own <- is.null(at) && !is_debiased(object)
-  suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
+  m <- if (is.null(at)) object$n else nrow(at)
+  suggest_tolerance(control, object$n, m, object$d, fit_sources(object), "gaussian", own)
 }
 
 signed_density <- function(estimate) {

@@ -79,12 +79,12 @@ debias_points <- function(data, bandwidths, factors, control, arg, path) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")
-  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
   sources$discrete <- data$discrete
+  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), sources, "gaussian", own = TRUE)
   debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(

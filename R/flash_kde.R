@@ -1,9 +1,10 @@
 #' Fast, exact kernel density estimation
 #'
 #' Fits a Gaussian kernel density estimate to points in any number of dimensions: the plain
-#' estimate, the score-debiased one (SD-KDE) or the Laplace-corrected one. Sums run over all pairs
-#' of points; nothing is binned, interpolated or cut off, unless a tolerance `tol` allows it: then up to
-#' 7 dimensions take time linear in the points.
+#' estimate, the score-debiased one (SD-KDE) or the Laplace-corrected one. Sums have the digits of doubles: they run over
+#' all pairs of points that can reach a sum's last bit, or, of many points in up to three dimensions, over a grid that is
+#' proven to leave each of them within 1e-12 of itself. With a tolerance `tol` up to 7 dimensions take time linear in the
+#' points.
 #'
 #' @details
 #' With \eqn{W = \sum_i w_i}{W = sum_i w_i}, \eqn{q_i = (y - x_i)' H^{-1} (y - x_i)}{q_i = (y -
@@ -30,7 +31,8 @@
 #'
 #' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
 #' memory); the other two estimators do no work at the fit. A prediction at \eqn{m} points costs
-#' \eqn{O(nmd)}.
+#' \eqn{O(nmd)}. On a grid, which the CPU takes for many points in up to three dimensions where that is several times
+#' faster, both are \eqn{O(n + m)}.
 #'
 #' @param x The points: a numeric matrix or data frame with one row per point and one column per
 #'   dimension, or a numeric vector for one dimension. A data frame may have factors, ordered factors, texts and logical
@@ -78,7 +80,9 @@
 #'   the computation the time that they use, and no more.
 #' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
 #'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
-#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, sums exactly. With
+#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
+#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
+#'   debiasing within 2e-12 of a bandwidth. With
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
 #'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
@@ -86,7 +90,8 @@
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
-#'   first, `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
+#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
+#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
 #'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
 #'   stay so.
 #' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that

@@ -74,7 +74,7 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
   check_out_size(out, job$m, NCOL(source$peek()$columns))
   sink <- sum_sink(out, is_vector)
   name_stage(control, "Summing kernels")
-  if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources$kernel, own = job$own)
+  if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources, own = job$own)
   done <- if (may_stream(job, control)) sum_by_stream(job, source, sink, control)
   if (is.null(done)) done <- sum_by_chunks(job, source, sink, control)
   list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(job$targets), d = job$d)
@@ -170,6 +170,13 @@ guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)
 
 # The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?
-seconds_to_save <- function(control, n, m, d, kernel, own) {
-  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own)
+# `share`: of the pairs, that these sums compute.
+seconds_to_save <- function(control, n, m, d, kernel, own, share = 1) {
+  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own, share)
+}
+
+# The same share, by a sample of points in memory.
+pairs_share <- function(sources, at, control) {
+  if (is_big(sources$points) || is.function(sources$points)) return(1)
+  .Call(ffi_pairs_share, sources, at, control)
 }

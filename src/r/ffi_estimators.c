@@ -59,6 +59,17 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   return result;
 }
 
+/* Of the pairs, that exact sums compute. */
+SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
+  struct call c;
+  double share = 1;
+  begin(&c, sources, y, control);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
+  if (op) fk_pairs_share(op, &c.y, &c.opts, &share, &c.err);
+  end(&c);
+  return Rf_ScalarReal(share);
+}
+
 /* A matrix of n rows, or a vector of n; NULL: NULL. *columns: how many, where they are known (> 0). */
 static const double *columns_of(SEXP x, int64_t n, int64_t *columns, const char *name) {
   if (Rf_isNull(x)) return NULL;
