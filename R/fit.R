@@ -75,7 +75,7 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 # list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along().
 # Far from the origin a shift of a fraction of a bandwidth loses digits when it is added to a coordinate: `centred`,
 # list(centre, points), keeps the debiased points relative to a centre; NULL where there is none.
-debias_points <- function(data, bandwidths, factors, control, arg, path) {
+debias_points <- function(data, bandwidths, factors, control, arg, path = list(steps = 1L)) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")

@@ -25,7 +25,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   bandwidths <- mixed_bandwidths(data, estimator, options, control, arg)
   data$discrete$lambda <- bandwidths$lambda
   data$discrete$chosen <- bandwidths$chosen
-  debias <- if (debiased) debias_points(data, bandwidths, NULL, control, arg, list(steps = 1L))
+  debias <- if (debiased) debias_points(data, bandwidths, NULL, control, arg)
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, bandwidths$adaptive)

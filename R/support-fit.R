@@ -138,7 +138,7 @@ check_mirrored <- function(domain, H) {
 # Points and images move alike. A point that has left a polygon stays where it was: outside, its kernel has hardly
 # a mass.
 debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
-  debias <- debias_points(imaged, bandwidths, factors, control, arg, list(steps = 1L))
+  debias <- debias_points(imaged, bandwidths, factors, control, arg)
   if (!has_masses(domain)) return(debias)
   left <- which(!inside_domain(domain, debias$debiased))
   debias$debiased[left, ] <- imaged$points[left, ]
