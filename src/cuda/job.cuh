@@ -76,7 +76,7 @@ struct fk_cuda_job {
   double partial_bytes;
   struct fk_cuda_points targets;
   const int64_t *rows; /* host: which targets, NULL: all */
-  int64_t *self;       /* device: the same */
+  int64_t *self;       /* device: the same, or which of the rest of frames each is; NULL: row r is r + meets */
   bool in_double, shifted, normalised;
   struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, stage_buffer, undo_buffer;
 
@@ -86,8 +86,10 @@ struct fk_cuda_job {
   struct fk_cuda_buffer result_buffer, mass_buffer, shift_buffer, partial_buffer;
 
   int64_t meets; /* row r is source r + meets, which it leaves out where the task says so */
-  /* of frames: sources, targets and results are a part's in turn */
+  /* of frames: sources, targets and results are those of the rest and of the frames in turn */
   bool by_frames, apart, rows_known;
+  const struct fk_cuda_frames
+      *frames; /* the job's sources are theirs, and targets their rows; NULL: they are not */
   struct fk_frame_rows part_rows;
   struct fk_row_room of_frame;
   /* of sources in order: so are targets and results, in turn */
@@ -115,6 +117,7 @@ struct fk_pick {
   const int *list; /* NULL: the first ones */
   int64_t count;
   const double *centre;
+  const unsigned char *frame; /* [i / FK_TENSOR_UNIT]: it is [frame][d]; NULL: there is one */
 };
 /* A job as it was before that. */
 struct fk_job_whole {
@@ -130,11 +133,11 @@ enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct 
                                   const struct fk_pick *pick, struct fk_cuda_sources *part, struct fk_error *err);
 enum fk_status fk_job_pick_numbers(const struct fk_cuda_job *job, const struct fk_cuda_sources *whole,
                                    const int *list, struct fk_cuda_sources *part, struct fk_error *err);
-/* Rows become the job's targets; then their sums, with what else goes by them, are added to the result. */
+/* Rows become the job's targets; then their sums, with what else goes by them, in the room. */
 enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_whole *whole,
                                 const struct fk_pick *pick, struct fk_row_room *room, struct fk_error *err);
 enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 const struct fk_pick *pick, struct fk_row_room *room, double *result,
+                                 const struct fk_pick *pick, struct fk_row_room *room, double **sums,
                                  struct fk_error *err);
 
 /* Points x + A (V / S - u), in place of sums, on the device. */
@@ -195,9 +198,10 @@ int fk_job_raise(const struct fk_cuda_job *job, bool values);
 /* The sums of the sources, which are packed for it first, for the targets; added to the result, or beginning it.
  */
 enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err);
-/* The same part by part, where the sources are in frames; and in order, in frames or not. */
+/* The same where the sources are in frames; and in order, in frames or not. */
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                  struct fk_error *err);
+void fk_job_plan_parts(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots);
 enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                   struct fk_error *err);
 /* Whether sources may be in order, by their number; whether they are to be, and that, once their extent is known.

@@ -122,7 +122,11 @@ static enum fk_status sum_in_order(struct fk_cuda_job *job, const struct fk_job_
   if (!known) FK_CUDA_TRY(find_least(job, order));
   job->order_known = true;
   job->least = job->row_order.least;
-  return fk_job_sum_picked(job, whole, pass, &pick, &job->of_order, result, err);
+  double *sums;
+  FK_TRY(fk_job_sum_picked(job, whole, pass, &pick, &job->of_order, &sums, err));
+  struct fk_scatter scatter = {sums, job->ld_result, pick.list, pick.count, result, whole->ld_result};
+  FK_CUDA_TRY(fk_frames_scatter(&scatter, pass == FK_PASS_SUMS ? 1 + job->n_values : 1, context->stream));
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,

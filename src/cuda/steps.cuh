@@ -151,6 +151,7 @@ struct fk_tensor_pack {
   bool coarse;           /* high parts are the nearest halves */
   bool high_norms;       /* the norms of rows are those of their high parts */
   bool stays; /* points are not moved to where their norms are on the grid: what that leaves is in `weight` */
+  const int *list; /* of columns, those below 0 are none; NULL: all are some */
 };
 /* Where packed columns go: n_pad x k halves, and n_pad of the others, those of them that are wanted. */
 struct fk_tensor_cols {
@@ -203,6 +204,8 @@ struct fk_finish {
   const double *undo;  /* [first_row + row], a factor of the row; NULL: 1 */
   double value_scale;  /* a factor of all but the mass */
   bool largest, first; /* first: the result holds nothing yet */
+  const struct fk_tensor_part *parts; /* of the rows, who have fewer slots, of so many columns; NULL: none */
+  int64_t cols_per_slot;
   double *result;      /* [0: mass; 1 + value][ld_result] */
   int64_t ld_result;
 };

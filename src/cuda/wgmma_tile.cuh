@@ -208,9 +208,9 @@ __device__ __forceinline__ bool is_near(uint32_t turn, int warpgroup) {
 }
 
 /* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
-__device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
-  int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;
-  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
+__device__ __forceinline__ int first_diagonal(int64_t warp_row, int64_t self, int64_t first_col) {
+  int64_t to_diagonal = warp_row + self - first_col;
+  bool meets = self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
   return meets ? (int)to_diagonal : NEVER;
 }
 
