@@ -95,15 +95,14 @@ static int sample_size(int64_t n) {
 }
 
 enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const struct fk_cuda_points *points,
-                                     double radius, double *centre, int *count, struct fk_cuda_arena *arena,
-                                     struct fk_error *err) {
+                                     double radius, double *centre, unsigned long long *best, int *count,
+                                     struct fk_cuda_arena *arena, struct fk_error *err) {
   struct sample s = {sample_size(points->n), points->d};
   s.ld = fk_padded(s.count + 1, THREADS);
   s.words = (int)(s.ld / 32);
   FK_TRY(fk_cuda_take(context, arena, s.ld * s.d, &s.u, err));
   FK_TRY(fk_cuda_take(context, arena, s.ld * s.words, &s.near, err));
-  FK_TRY(fk_cuda_take(context, arena, FK_FRAMES, &s.best, err));
-  FK_CUDA_TRY(cudaMemsetAsync(s.best, 0, FK_FRAMES * sizeof *s.best, context->stream));
+  s.best = best;
   const unsigned blocks = fk_blocks(s.ld, THREADS);
   sample_kernel<<<dim3(blocks, (unsigned)s.d), THREADS, 0, context->stream>>>(*points, s);
   near_kernel<<<dim3(blocks, fk_blocks(s.ld, ROWS)), THREADS, 0, context->stream>>>(s, (float)(radius * radius));

@@ -48,7 +48,8 @@ static __global__ void count_kernel(const struct fk_frame_list l) {
   for (int g = threadIdx.x % 32; g < GROUPS; g += 32) l.before[(int64_t)g * l.runs + run] = at[g];
 }
 
-/* A block for each group: from the counts of its runs to those of all runs before. */
+/* A block for each group: from the counts of its runs to those of all runs before. The total goes straight to the
+ * host's memory. */
 static __global__ void before_kernel(int *before, int runs, int *total) {
   __shared__ int sums[SCAN];
   int *mine = before + (int64_t)blockIdx.x * runs, sum = 0;
@@ -73,19 +74,17 @@ enum fk_status fk_frame_list_begin(struct fk_cuda_context *context, int64_t n, s
                                    struct fk_error *err) {
   list->n = n;
   list->runs = (int)fk_pieces(n, FK_FRAME_RUN);
-  FK_TRY(fk_cuda_room(context, &list->buffer, n + fk_pieces((int64_t)GROUPS * (list->runs + 1), 2), &list->mask,
-                      err));
+  const int64_t counts = (int64_t)GROUPS * list->runs;
+  FK_TRY(fk_cuda_room(context, &list->buffer, n + fk_pieces(counts, 2), &list->mask, err));
   list->before = (int *)(list->mask + n);
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_frame_list *list, int *staged,
                                    struct fk_error *err) {
-  int *total = list->before + (int64_t)GROUPS * list->runs;
   count_kernel<<<fk_blocks(list->runs, WARPS), THREADS, 0, context->stream>>>(*list);
-  before_kernel<<<GROUPS, SCAN, 0, context->stream>>>(list->before, list->runs, total);
+  before_kernel<<<GROUPS, SCAN, 0, context->stream>>>(list->before, list->runs, staged);
   FK_CUDA_TRY(cudaGetLastError());
-  FK_CUDA_TRY(cudaMemcpyAsync(staged, total, GROUPS * sizeof *total, cudaMemcpyDeviceToHost, context->stream));
   return FK_STATUS_OK;
 }
 
@@ -95,6 +94,11 @@ enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_fr
 static __device__ void begin_run(const struct fk_frame_list &l, int run, int *at) {
   for (int g = threadIdx.x % 32; g < GROUPS; g += 32) at[g] = l.first[g] + l.before[(int64_t)g * l.runs + run];
   __syncwarp();
+}
+
+static __device__ void put(const struct fk_frame_list &l, int place, int point, int f) {
+  l.list[place] = point;
+  if (place % FK_TENSOR_UNIT == 0) l.frame[place / FK_TENSOR_UNIT] = (unsigned char)f;
 }
 
 static __global__ void list_kernel(const __grid_constant__ struct fk_frame_list l) {
@@ -107,22 +111,11 @@ static __global__ void list_kernel(const __grid_constant__ struct fk_frame_list 
       l, run, at,
       [&](int64_t i, int f, int place) {
         const int g = 2 * f + !(l.own && l.own[i] == f);
-        l.list[place] = (int)i;
+        put(l, place, (int)i, f);
         if (place + 1 < l.first[g] + l.count[g]) return;
-        for (int p = place + 1; p < l.first[g + 1]; p++) l.list[p] = ~(int)i;
+        for (int p = place + 1; p < l.first[g + 1]; p++) put(l, p, ~(int)i, f);
       },
       [](int64_t) {});
-}
-
-static __device__ int group_of(const struct fk_frame_list &l, int place) {
-  int g = 0;
-  while (l.first[g + 1] <= place) g++;
-  return g;
-}
-
-static __global__ void units_kernel(const __grid_constant__ struct fk_frame_list l) {
-  const int unit = blockIdx.x * blockDim.x + threadIdx.x, place = unit * FK_TENSOR_UNIT;
-  if (place < l.first[GROUPS]) l.frame[unit] = (unsigned char)(group_of(l, place) / 2);
 }
 
 enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_frame_list *list, const int *staged,
@@ -140,7 +133,6 @@ enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_fra
   FK_TRY(fk_cuda_room(context, &list->places, places + fk_pieces(units, 4), &list->list, err));
   list->frame = (unsigned char *)(list->list + places);
   list_kernel<<<fk_blocks(list->runs, WARPS), THREADS, 0, context->stream>>>(*list);
-  units_kernel<<<fk_blocks(units, THREADS), THREADS, 0, context->stream>>>(*list);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -151,6 +143,12 @@ void fk_frame_list_free(struct fk_cuda_context *context, struct fk_frame_list *l
 }
 
 /* ---- parts ------------------------------------------------------------------------------------ */
+
+static __device__ int group_of(const struct fk_frame_list &l, int place) {
+  int g = 0;
+  while (l.first[g + 1] <= place) g++;
+  return g;
+}
 
 /* Of sources: which of their frame source i is. */
 static __device__ int place_in_frame(const struct fk_frame_list &sources, const unsigned char *part_of, int f,

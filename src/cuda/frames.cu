@@ -8,8 +8,9 @@
 
 enum { THREADS = 256 };
 
-/* What is known when the device is done. */
+/* What is known when the device is done. `best` is in use while centres are found. */
 struct found {
+  unsigned long long best[FK_FRAMES];
   int frames;
   unsigned long long radius2[FK_PARTS]; /* the bits of doubles, which sort as these do */
 };
@@ -45,9 +46,12 @@ static __global__ void part_kernel(const struct fk_cuda_points points, const dou
     atomicMax(&found->radius2[threadIdx.x], of_block[threadIdx.x]);
 }
 
-static __global__ void reach_kernel(const struct found *found, double *reach2) {
+/* What is found goes straight to the host's memory. */
+static __global__ void reach_kernel(const struct found *found, double *reach2, struct found *staged) {
   double reach = sqrt(__longlong_as_double((long long)found->radius2[threadIdx.x])) + FK_FRAME_REACH;
   reach2[threadIdx.x] = reach * reach;
+  staged->radius2[threadIdx.x] = found->radius2[threadIdx.x];
+  if (threadIdx.x == 0) staged->frames = found->frames;
 }
 
 static enum fk_status make_room(struct fk_cuda_context *context, const struct fk_cuda_points *points,
@@ -68,12 +72,12 @@ static enum fk_status find_parts(struct fk_cuda_context *context, const struct f
   FK_TRY(make_room(context, points, frames, err));
   FK_TRY(fk_cuda_take(context, arena, 1, &there, err));
   FK_CUDA_TRY(cudaMemsetAsync(there, 0, sizeof *there, context->stream));
-  FK_TRY(fk_cuda_frame_centres(context, points, frames->radius, frames->centre, &there->frames, arena, err));
+  FK_TRY(fk_cuda_frame_centres(context, points, frames->radius, frames->centre, there->best, &there->frames, arena,
+                               err));
   part_kernel<<<fk_blocks(points->n, THREADS), THREADS, 0, context->stream>>>(
       *points, frames->centre, frames->radius * frames->radius, frames->part_of, frames->list.mask, there);
-  reach_kernel<<<1, FK_PARTS, 0, context->stream>>>(there, frames->reach2);
+  reach_kernel<<<1, FK_PARTS, 0, context->stream>>>(there, frames->reach2, found);
   FK_CUDA_TRY(cudaGetLastError());
-  FK_CUDA_TRY(cudaMemcpyAsync(found, there, sizeof *there, cudaMemcpyDeviceToHost, context->stream));
   FK_TRY(fk_frame_list_count(context, &frames->list, counts, err));
   FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
   for (int f = 0; f < found->frames; f++) {

@@ -34,8 +34,8 @@ struct fk_frame_list {
   int *list;            /* [place]: the point, or ~point where it fills up */
   unsigned char *frame; /* [place / FK_TENSOR_UNIT] */
 };
-/* Room for masks of n points; then, masks being there, counts on the way to the host, at `staged`; and the list,
- * when they are there. unit: of places, a multiple of FK_TENSOR_UNIT. */
+/* Room for masks of n points; then, masks being there, counts in the host's memory when the device is done; and
+ * the list, when they are there. unit: of places, a multiple of FK_TENSOR_UNIT. */
 enum fk_status fk_frame_list_begin(struct fk_cuda_context *context, int64_t n, struct fk_frame_list *list,
                                    struct fk_error *err);
 enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_frame_list *list, int *staged,
@@ -90,10 +90,10 @@ static inline int fk_frames_places(const struct fk_cuda_frames *frames) {
 /* Looks for frames of their radius; count stays 0 where they would leave most sources to the rest. */
 enum fk_status fk_cuda_frames_find(struct fk_cuda_context *context, const struct fk_cuda_points *points,
                                    struct fk_cuda_frames *frames, struct fk_error *err);
-/* Their centres, and how many, on the device (frame_centres.cu). */
+/* Their centres, and how many, on the device (frame_centres.cu). best: a 0 for each frame. */
 enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const struct fk_cuda_points *points,
-                                     double radius, double *centre, int *count, struct fk_cuda_arena *arena,
-                                     struct fk_error *err);
+                                     double radius, double *centre, unsigned long long *best, int *count,
+                                     struct fk_cuda_arena *arena, struct fk_error *err);
 void fk_cuda_frames_free(struct fk_cuda_context *context, struct fk_cuda_frames *frames);
 /* Of places, by the depth of halves: blocks of rows are 192 or 256. */
 static inline int fk_frame_unit(int d) { return (d > 32 ? 3 : 1) * FK_TENSOR_UNIT; }
