@@ -4,8 +4,6 @@
 #ifndef FK_CUDA_JOB_CUH
 #define FK_CUDA_JOB_CUH
 
-#include <pthread.h>
-
 #include "../core/costs.h"
 #include "devices.cuh"
 #include "lists.cuh"
@@ -20,16 +18,13 @@
 enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
 
 /* Sums of coordinates of points at themselves by pairs of tiles (sums_symmetric.cuh): first all devices do some of
- * the jobs each, of sums of all points, which are added as integers; then they are there for any range of points.
- */
+ * the jobs each, of sums of all points; then each adds what the others have of its range of points, as integers. */
 enum fk_pair_phase { FK_PAIRS_NONE, FK_PAIRS_SUMMED, FK_PAIRS_THERE };
 struct fk_pair_sums {
   enum fk_pair_phase phase;
   struct fk_symmetric_plan plan;
   int unfit;                                  /* set by a device: the points or its memory do not allow it */
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
-  int64_t *host;                              /* several devices: those of all; NULL: one has them */
-  pthread_mutex_t lock;                       /* of the host's */
 };
 
 /* Room for rows that take the place of a chunk's, and for what goes by them. */
@@ -206,6 +201,7 @@ enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pas
                                   struct fk_error *err);
 /* Whether sources may be in order, by their number; whether they are to be, and that, once their extent is known.
  */
+bool fk_may_be_ordered(const struct fk_task *task);
 bool fk_job_may_order(const struct fk_cuda_job *job);
 enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err);
 /* Where points are left out of their own sums, and not all of them at once, targets first .. first + count - 1 are
