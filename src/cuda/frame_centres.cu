@@ -6,7 +6,7 @@
 #include "frames.cuh"
 
 /* SAMPLE: with the common centre, a power of two. SHARE: the least of the points that are drawn. */
-enum { THREADS = 256, ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8, BLOCKS = 64 };
+enum { THREADS = 256, ROWS = 32, SAMPLE = 4095, LEAST_SAMPLE = 1023, SHARE = 8 };
 enum { LEAST = 2 /* a frame of fewer is none */ };
 
 /* Candidate 0 is the common centre, and the best where points reach just too far; candidate i is point i - 1. */
@@ -54,27 +54,34 @@ static __global__ void near_kernel(const struct sample s, float radius2) {
   }
 }
 
-/* Of the candidates, as number and, the first being the best of equals, complement of which. By a warp. */
-static __device__ unsigned long long count_left(const struct sample &s, const unsigned *left, int candidate) {
-  int count = 0;
-  for (int w = threadIdx.x % 32; w < s.words; w += 32) count += __popc(s.near[candidate * s.words + w] & left[w]);
+/* The words of a candidate that a lane has. */
+static __device__ uint4 words_of(const struct sample &s, int candidate) {
+  const int at = threadIdx.x % 32;
+  return 4 * at < s.words ? ((const uint4 *)(s.near + (int64_t)candidate * s.words))[at] : make_uint4(0, 0, 0, 0);
+}
+
+/* Of a candidate, as number and, the first being the best of equals, complement of which. By a warp. */
+static __device__ unsigned long long count_left(const struct sample &s, uint4 left, int candidate) {
+  const uint4 near = words_of(s, candidate);
+  int count =
+      __popc(near.x & left.x) + __popc(near.y & left.y) + __popc(near.z & left.z) + __popc(near.w & left.w);
   for (int step = 16; step > 0; step /= 2) count += __shfl_xor_sync(~0u, count, step);
   return (unsigned long long)count << 32 | (unsigned)~candidate;
 }
 
-/* All blocks at once; each has a copy of what is left. */
+/* All blocks at once; each warp has what is left. */
 static __global__ void choose_kernel(const struct fk_cuda_points points, const struct sample s, double *centre,
                                      int *frames) {
-  __shared__ unsigned left[(SAMPLE + 1) / 32];
   __shared__ unsigned long long best;
-  const int warp = (blockIdx.x * THREADS + threadIdx.x) / 32;
+  const int warp = (blockIdx.x * THREADS + threadIdx.x) / 32, warps = gridDim.x * THREADS / 32;
+  uint4 left = make_uint4(~0u, ~0u, ~0u, ~0u);
   int f = 0;
-  for (int w = threadIdx.x; w < s.words; w += THREADS) left[w] = ~0u;
   for (; f < FK_FRAMES; f++) {
     if (threadIdx.x == 0) best = 0;
     __syncthreads();
     unsigned long long mine = 0;
-    for (int c = warp; c <= s.count; c += BLOCKS * THREADS / 32) mine = max(mine, count_left(s, left, c));
+#pragma unroll 4
+    for (int c = warp; c <= s.count; c += warps) mine = max(mine, count_left(s, left, c));
     if (threadIdx.x % 32 == 0) atomicMax(&best, mine);
     __syncthreads();
     if (threadIdx.x == 0) atomicMax(s.best + f, best);
@@ -82,7 +89,8 @@ static __global__ void choose_kernel(const struct fk_cuda_points points, const s
     mine = __ldcg(s.best + f);
     if ((mine >> 32) < LEAST) break;
     const int candidate = (int)~(unsigned)mine;
-    for (int w = threadIdx.x; w < s.words; w += THREADS) left[w] &= ~s.near[candidate * s.words + w];
+    const uint4 near = words_of(s, candidate);
+    left.x &= ~near.x, left.y &= ~near.y, left.z &= ~near.z, left.w &= ~near.w;
     if (blockIdx.x == 0)
       for (int k = threadIdx.x; k < s.d; k += THREADS)
         centre[f * s.d + k] = candidate ? points.u[k * points.ld + point_of(s, points, candidate)] : 0;
@@ -108,7 +116,7 @@ enum fk_status fk_cuda_frame_centres(struct fk_cuda_context *context, const stru
   near_kernel<<<dim3(blocks, fk_blocks(s.ld, ROWS)), THREADS, 0, context->stream>>>(s, (float)(radius * radius));
   FK_CUDA_TRY(cudaGetLastError());
   void *arguments[] = {(void *)points, &s, &centre, &count};
-  FK_CUDA_TRY(
-      cudaLaunchCooperativeKernel((const void *)choose_kernel, BLOCKS, THREADS, arguments, 0, context->stream));
+  FK_CUDA_TRY(cudaLaunchCooperativeKernel((const void *)choose_kernel, (unsigned)context->multiprocessors, THREADS,
+                                          arguments, 0, context->stream));
   return FK_STATUS_OK;
 }

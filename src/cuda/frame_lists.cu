@@ -2,50 +2,63 @@
  * each group before the run, so that a place goes by the points alone, and is found again where sums come back. */
 #include "frames.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32, GROUPS = FK_FRAME_GROUPS, SCAN = 1024 };
+enum { THREADS = 256, RUN = FK_FRAME_RUN, RUNS = THREADS / RUN, GROUPS = FK_FRAME_GROUPS, SCAN = 1024 };
+static_assert(RUN == 32, "a lane for each point of a run");
 
 /* ---- a run ------------------------------------------------------------------------------------ */
 
-/* Calls visit(point, frame, place) for all frames of a lane's point, in their order, and then done(point). at: of
- * the warp, the next place of each group. */
-template <typename Visit, typename Done>
-static __device__ void walk_run(const struct fk_frame_list &l, int run, int *at, Visit visit, Done done) {
-  const int lane = threadIdx.x % 32;
-  const int64_t first = (int64_t)run * FK_FRAME_RUN;
-  const unsigned before = (1u << lane) - 1;
-  for (int64_t i = first + lane; i < first + FK_FRAME_RUN; i += 32) {
-    const uint64_t mine = i < l.n ? l.mask[i] : 0;
-    const int own = l.own && i < l.n ? l.own[i] : -1;
-    uint64_t any = mine;
-    for (int step = 16; step > 0; step /= 2) any |= __shfl_xor_sync(~0u, any, step);
-    for (; any; any &= any - 1) {
-      const int f = __ffsll((long long)any) - 1;
-      const bool in = mine >> f & 1;
-      const unsigned owners = __ballot_sync(~0u, in && own == f), others = __ballot_sync(~0u, in && own != f);
-      if (in)
-        visit(i, f, own == f ? at[2 * f] + __popc(owners & before) : at[2 * f + 1] + __popc(others & before));
-      __syncwarp();
-      if (lane == 0) at[2 * f] += __popc(owners), at[2 * f + 1] += __popc(others);
-      __syncwarp();
-    }
-    done(i);
+/* A lane's point, NONE beyond the last run. */
+enum { NONE = -1 };
+static __device__ int run_of_warp(const struct fk_frame_list &l) {
+  const int run = (int)(blockIdx.x * RUNS + threadIdx.x / RUN);
+  return run < l.runs ? run : NONE;
+}
+
+/* Lanes that are in a frame, as its own sources and as others. */
+struct members {
+  unsigned own, others;
+};
+
+/* Calls visit(frame, members, in) for each frame that any lane is in, in their order; in: this one is. */
+template <typename Visit>
+static __device__ void walk_run(const struct fk_frame_list &l, int64_t i, Visit visit) {
+  const uint64_t mine = i < l.n ? l.mask[i] : 0;
+  const int own = l.own && i < l.n ? l.own[i] : NONE;
+  uint64_t any = mine;
+  for (int step = 16; step > 0; step /= 2) any |= __shfl_xor_sync(~0u, any, step);
+  for (; any; any &= any - 1) {
+    const int f = __ffsll((long long)any) - 1;
+    const bool in = mine >> f & 1;
+    visit(f, {__ballot_sync(~0u, in && own == f), __ballot_sync(~0u, in && own != f)}, in);
   }
 }
 
-static __device__ int run_of_warp() { return (int)(blockIdx.x * WARPS + threadIdx.x / 32); }
+/* Calls visit(frame, group, place) for all frames of a lane's point, in their order. */
+template <typename Visit>
+static __device__ void visit_places(const struct fk_frame_list &l, int run, Visit visit) {
+  const unsigned lane = 1u << threadIdx.x % RUN;
+  walk_run(l, (int64_t)run * RUN + threadIdx.x % RUN, [&](int f, struct members m, bool in) {
+    if (!in) return;
+    const bool own = m.own & lane;
+    const int g = 2 * f + !own;
+    visit(f, g, l.first[g] + l.before[(int64_t)g * l.runs + run] + __popc((own ? m.own : m.others) & (lane - 1)));
+  });
+}
 
 /* ---- how many --------------------------------------------------------------------------------- */
 
 static __global__ void count_kernel(const struct fk_frame_list l) {
-  __shared__ int counts[WARPS][GROUPS];
-  const int run = run_of_warp();
-  int *at = counts[threadIdx.x / 32];
-  if (run >= l.runs) return;
-  for (int g = threadIdx.x % 32; g < GROUPS; g += 32) at[g] = 0;
+  __shared__ int counts[RUNS][GROUPS];
+  const int run = run_of_warp(l), lane = threadIdx.x % RUN;
+  int *count = counts[threadIdx.x / RUN];
+  if (run == NONE) return;
+  for (int g = lane; g < GROUPS; g += RUN) count[g] = 0;
   __syncwarp();
-  walk_run(
-      l, run, at, [](int64_t, int, int) {}, [](int64_t) {});
-  for (int g = threadIdx.x % 32; g < GROUPS; g += 32) l.before[(int64_t)g * l.runs + run] = at[g];
+  walk_run(l, (int64_t)run * RUN + lane, [&](int f, struct members m, bool) {
+    if (lane == 0) count[2 * f] = __popc(m.own), count[2 * f + 1] = __popc(m.others);
+  });
+  __syncwarp();
+  for (int g = lane; g < GROUPS; g += RUN) l.before[(int64_t)g * l.runs + run] = count[g];
 }
 
 /* A block for each group: from the counts of its runs to those of all runs before. The total goes straight to the
@@ -82,7 +95,7 @@ enum fk_status fk_frame_list_begin(struct fk_cuda_context *context, int64_t n, s
 
 enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_frame_list *list, int *staged,
                                    struct fk_error *err) {
-  count_kernel<<<fk_blocks(list->runs, WARPS), THREADS, 0, context->stream>>>(*list);
+  count_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
   before_kernel<<<GROUPS, SCAN, 0, context->stream>>>(list->before, list->runs, staged);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
@@ -90,32 +103,19 @@ enum fk_status fk_frame_list_count(struct fk_cuda_context *context, struct fk_fr
 
 /* ---- lists ------------------------------------------------------------------------------------ */
 
-/* The next places of a run's groups. */
-static __device__ void begin_run(const struct fk_frame_list &l, int run, int *at) {
-  for (int g = threadIdx.x % 32; g < GROUPS; g += 32) at[g] = l.first[g] + l.before[(int64_t)g * l.runs + run];
-  __syncwarp();
-}
-
 static __device__ void put(const struct fk_frame_list &l, int place, int point, int f) {
   l.list[place] = point;
   if (place % FK_TENSOR_UNIT == 0) l.frame[place / FK_TENSOR_UNIT] = (unsigned char)f;
 }
 
 static __global__ void list_kernel(const __grid_constant__ struct fk_frame_list l) {
-  __shared__ int places[WARPS][GROUPS];
-  const int run = run_of_warp();
-  int *at = places[threadIdx.x / 32];
-  if (run >= l.runs) return;
-  begin_run(l, run, at);
-  walk_run(
-      l, run, at,
-      [&](int64_t i, int f, int place) {
-        const int g = 2 * f + !(l.own && l.own[i] == f);
-        put(l, place, (int)i, f);
-        if (place + 1 < l.first[g] + l.count[g]) return;
-        for (int p = place + 1; p < l.first[g + 1]; p++) put(l, p, ~(int)i, f);
-      },
-      [](int64_t) {});
+  const int run = run_of_warp(l), point = run * RUN + threadIdx.x % RUN;
+  if (run == NONE) return;
+  visit_places(l, run, [&](int f, int g, int place) {
+    put(l, place, point, f);
+    if (place + 1 < l.first[g] + l.count[g]) return;
+    for (int p = place + 1; p < l.first[g + 1]; p++) put(l, p, ~point, f);
+  });
 }
 
 enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_frame_list *list, const int *staged,
@@ -132,7 +132,7 @@ enum fk_status fk_frame_list_make(struct fk_cuda_context *context, struct fk_fra
   if (places == 0) return FK_STATUS_OK;
   FK_TRY(fk_cuda_room(context, &list->places, places + fk_pieces(units, 4), &list->list, err));
   list->frame = (unsigned char *)(list->list + places);
-  list_kernel<<<fk_blocks(list->runs, WARPS), THREADS, 0, context->stream>>>(*list);
+  list_kernel<<<fk_blocks(list->runs, RUNS), THREADS, 0, context->stream>>>(*list);
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
@@ -153,9 +153,9 @@ static __device__ int group_of(const struct fk_frame_list &l, int place) {
 /* Of sources: which of their frame source i is. */
 static __device__ int place_in_frame(const struct fk_frame_list &sources, const unsigned char *part_of, int f,
                                      int64_t i) {
-  const int run = (int)(i / FK_FRAME_RUN);
+  const int run = (int)(i / RUN);
   int place = sources.before[(int64_t)(2 * f + 1) * sources.runs + run];
-  for (int64_t j = (int64_t)run * FK_FRAME_RUN; j < i; j++) place += part_of[j] == f;
+  for (int64_t j = (int64_t)run * RUN; j < i; j++) place += part_of[j] == f;
   return place;
 }
 
@@ -183,31 +183,23 @@ enum fk_status fk_frame_parts(struct fk_cuda_context *context, const struct fk_f
 
 static __global__ void join_kernel(const __grid_constant__ struct fk_frame_list l, const struct fk_frame_join j,
                                    int widths) {
-  __shared__ int places[WARPS][GROUPS];
-  const int run = run_of_warp();
-  int *at = places[threadIdx.x / 32];
-  if (run >= l.runs) return;
+  const int run = run_of_warp(l);
+  if (run == NONE) return;
+  const int64_t i = (int64_t)run * RUN + threadIdx.x % RUN;
   for (int w = blockIdx.y; w < widths; w += gridDim.y) {
     const double *in = j.in + w * j.ld_in;
     double *out = j.out + w * j.ld_out, sum = 0;
-    begin_run(l, run, at);
-    walk_run(
-        l, run, at,
-        [&](int64_t, int f, int place) {
-          sum += in[place];
-          if (j.centre && w > 0) sum += j.centre[(int64_t)f * j.d + w - 1] * j.in[place];
-        },
-        [&](int64_t i) {
-          if (i < l.n) out[i] = j.first ? sum : out[i] + sum;
-          sum = 0;
-        });
-    __syncwarp();
+    visit_places(l, run, [&](int f, int, int place) {
+      sum += in[place];
+      if (j.centre && w > 0) sum += j.centre[(int64_t)f * j.d + w - 1] * j.in[place];
+    });
+    if (i < l.n) out[i] = j.first ? sum : out[i] + sum;
   }
 }
 
 cudaError_t fk_frames_join(const struct fk_frame_list *rows, const struct fk_frame_join *join, int widths,
                            cudaStream_t stream) {
-  dim3 grid(fk_blocks(rows->runs, WARPS), (unsigned)fk_smaller(widths, 64));
+  dim3 grid(fk_blocks(rows->runs, RUNS), (unsigned)fk_smaller(widths, 64));
   join_kernel<<<grid, THREADS, 0, stream>>>(*rows, *join, widths);
   return cudaGetLastError();
 }

@@ -21,7 +21,7 @@ enum { FK_FRAMES = 63, FK_PARTS = FK_FRAMES + 1 }; /* of sources, the rest is a 
 
 /* Two groups for each frame, 2 f of its own sources and 2 f + 1 of other points. A group fills whole units of
  * places with points in their order, the last one standing for those that are missing. */
-enum { FK_FRAME_GROUPS = 2 * FK_PARTS, FK_FRAME_RUN = 128 };
+enum { FK_FRAME_GROUPS = 2 * FK_PARTS, FK_FRAME_RUN = 32 };
 
 struct fk_frame_list {
   struct fk_cuda_buffer buffer, places;

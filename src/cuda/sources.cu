@@ -237,6 +237,7 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   f->values = !values ? NULL : columns ? packed : data;
   f->n_values = values ? job->n_values : 0;
   f->first_col = s->first;
+  if (s->in_double) f->least = -FK_LOG2E / 2 * FK_FRAME_REACH * FK_FRAME_REACH;
   return FK_STATUS_OK;
 }
 

@@ -43,7 +43,7 @@ struct fk_cuda_sources {
   struct fk_cuda_order order;
   bool framed; /* frames have been looked for */
   struct fk_cuda_frames frames;
-  bool in_double;  /* those that no frame has */
+  bool in_double; /* those that no frame has, far from most rows */
   /* of frames: */
   double rows2;    /* |y|^2 of their rows; 0: not of frames */
   const int *list; /* below 0: a place that is none's; NULL: none is */
