@@ -94,6 +94,8 @@ static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
 /* ---- few dimensions --------------------------------------------------------------------------- */
 
 enum { NARROW_THREADS = 128, NARROW_COLS = 256, SHORT = 64 };
+typedef std::true_type yes;
+typedef std::false_type no;
 template <typename T>
 struct narrow_rows {
   static const int count = sizeof(T) == 4 ? 4 : 2;
@@ -173,7 +175,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
     }
-    /* Only where a row meets itself is every pair looked at for that. */
+    /* Only where a row meets itself is every pair looked at for that, or where few are near (then by all lanes). */
     auto add_columns = [&](auto look, auto few) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
@@ -192,12 +194,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
         }
       }
     };
-    if (sizeof(T) == sizeof(double) && a.least < 0)
-      add_columns(std::true_type(), std::true_type());
-    else if (meets)
-      add_columns(std::true_type(), std::false_type());
-    else
-      add_columns(std::false_type(), std::false_type());
+    const bool few = sizeof(T) == sizeof(double) && a.least < 0;
+    few ? add_columns(yes(), yes()) : meets ? add_columns(yes(), no()) : add_columns(no(), no());
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll
