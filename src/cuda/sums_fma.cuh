@@ -175,7 +175,7 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
     }
-    /* Only where a row meets itself is every pair looked at for that, or where few are near (then by all lanes). */
+    /* Only where a row meets itself is every pair looked at for that; where few are near, by all lanes. */
     auto add_columns = [&](auto look, auto few) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
