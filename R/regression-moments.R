@@ -15,21 +15,27 @@ regression_layout <- function(d, t, order) {
   c(columns, list(d = d, t = t, pairs = pairs, order = order, width = sum(sizes)))
 }
 
-# list(all, others): moments at the targets `at` (NULL: the rows), and where `loo` of all rows but the target's own.
+# list(all, others): moments at the targets `at` (NULL: the rows), and where `loo` of all rows but the target's own. In
+# the first of the ways that tells, in the end by logarithms.
 local_moments <- function(data, at, order, run, loo = FALSE) {
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
   targets <- if (is.null(at)) data$z else at
   check_memory(8 * (nrow(data$z) + 2 * nrow(targets)) * layout$width, if (is.null(at)) "x" else "newdata")
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
-  for (box in regression_boxes(targets, data$z)) {
-    found <- box_moments(data, targets, box, is.null(at), layout, run, loo)
-    all[box$targets, ] <- found$all
-    if (loo) others[box$targets, ] <- found$others
+  lost <- NULL
+  for (way in moment_ways(run, nrow(data$z), nrow(targets), layout$d, is.null(at))) {
+    for (box in regression_boxes(targets, lost, data$z, way)) {
+      found <- box_moments(data, targets, box, is.null(at), layout, way, loo)
+      all[box$targets, ] <- found$all
+      if (loo) others[box$targets, ] <- found$others
+    }
+    lost <- which(is_lost(all[, 1]) | (if (loo) is_lost(others[, 1]) else FALSE))
+    if (length(lost) == 0) break
   }
-  far <- which(is_lost(all[, 1]))
+  far <- lost[is_lost(all[lost, 1])]
   if (length(far) > 0) all[far, ] <- direct_moments(data, targets[far, , drop = FALSE], layout)
-  alone <- if (loo) which(is_lost(others[, 1]))
+  alone <- if (loo) lost[is_lost(others[lost, 1])]
   if (length(alone) > 0) others[alone, ] <- direct_moments(data, targets[alone, , drop = FALSE], layout, alone)
   list(all = all, others = others)
 }
@@ -39,41 +45,55 @@ is_lost <- function(log_S) is.na(log_S) | log_S < LEAST_LOG
 
 LEAST_LOG <- log(1e-250)
 
+# Each a list of `run`; `tol`, what is allowed of errors beside S, 0 for sums of all that counts; `width`, of boxes; and
+# `reach`, of kernels. To a tolerance moments are differences of sums that are much more exact, which costs hardly more
+# in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a grid is exact, are the
+# box's own. Where S is too small for that it is summed exactly. All sums are in double precision.
+moment_ways <- function(run, n, m, d, own) {
+  run$precision <- "double"
+  exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
+  if (resolve_control(run, n, m, d)$engine != "fast") {
+    suggest_tolerance(run, n, m, d, own = own)
+    return(list(exact))
+  }
+  finer <- replace(run, c("tol", "tol_type"), list(min(run$tol, FINEST_TOL), "global"))
+  list(list(run = finer, tol = run$tol, width = 32, reach = 9), exact)
+}
+
+# Below it grids lose to sums of pairs (inst/bench/NOTES.md).
+FINEST_TOL <- 1e-11
+
 # ---- boxes ------------------------------------------------------------------------------------
 
-# Targets in boxes that are so narrow that squares of coordinates about their middle leave 10 digits, each with the rows
-# that its kernels reach; nearly always one box with all rows, NULL.
-regression_boxes <- function(targets, z) {
+# Targets `rows` (NULL: all) in boxes that are so narrow that squares of coordinates about their middle leave digits, each
+# with the rows `near` that its kernels reach. NULL: all rows.
+regression_boxes <- function(targets, rows, z, way) {
   boxes <- list()
   visit <- function(own, near) {
     ranges <- apply(if (is.null(own)) targets else targets[own, , drop = FALSE], 2, range)
     widths <- ranges[2, ] - ranges[1, ]
     k <- which.max(widths)
-    if (widths[k] <= BOX_WIDTH) {
-      every <- is.null(own)
+    if (widths[k] <= way$width) {
       boxes[[length(boxes) + 1]] <<- list(
-        targets = if (every) seq_len(nrow(targets)) else own, near = near, centre = colMeans(ranges), every = every
+        targets = if (is.null(own)) seq_len(nrow(targets)) else own, near = near, centre = colMeans(ranges),
+        every = is.null(own)
       )
       return(invisible())
     }
     if (is.null(own)) own <- seq_len(nrow(targets))
+    if (is.null(near)) near <- seq_len(nrow(z))
     left <- targets[own, k] <= mean(ranges[, k])
     for (side in list(own[left], own[!left])) {
-      reach <- range(targets[side, k]) + c(-KERNEL_REACH, KERNEL_REACH)
-      if (is.null(near)) near <- seq_len(nrow(z))
-      visit(side, near[z[near, k] >= reach[1] & z[near, k] <= reach[2]])
+      ends <- range(targets[side, k]) + c(-way$reach, way$reach)
+      visit(side, near[z[near, k] >= ends[1] & z[near, k] <= ends[2]])
     }
   }
-  visit(NULL, NULL)
+  visit(rows, NULL)
   boxes
 }
 
-# In bandwidths. Beyond the reach kernels are 0 in double precision.
-BOX_WIDTH <- 512
-KERNEL_REACH <- 40
-
-# The moments at the targets of a box, NA where the sums are too small to tell.
-box_moments <- function(data, targets, box, own, layout, run, loo) {
+# The moments at the targets of a box, NA where the sums are too small to tell. `own`: are the targets the rows?
+box_moments <- function(data, targets, box, own, layout, way, loo) {
   near <- box$near
   pick <- \(x, rows) if (is.null(rows)) x else x[rows, , drop = FALSE]
   if (!is.null(near) && length(near) == 0) {
@@ -85,15 +105,23 @@ box_moments <- function(data, targets, box, own, layout, run, loo) {
     pick(targets, if (!box$every) box$targets) - rep(box$centre, each = length(box$targets))
   }
   columns <- moment_columns(v, pick(data$y, near), if (is.null(near)) data$w else data$w[near], layout)
-  # at its own place a row has the kernel 1
-  mine <- if (!loo) NULL else if (is.null(near)) columns else columns[match(box$targets, near), , drop = FALSE]
-  sums <- moment_sums(v, at, columns, if (loo) mine[, 1] else 0, run)
+  sums <- kernel_sum_of(sum_sources(v, NULL, diag(layout$d)), at, columns, way$run, as_matrix = TRUE)$sums
   tau <- if (is.null(at)) v else at
+  if (way$tol > 0) {
+    cut <- nrow(data$z) * way$reach^2 * exp(-way$reach^2 / 2)
+    least <- ((1 + rowSums(tau^2)) * way$run$tol * max(sums[, 1]) + cut) / way$tol
+  } else least <- 0
+  if (!loo) return(list(all = as_moments(sums, tau, least, layout)))
+  # at its own place a row has the kernel 1
+  mine <- columns[if (is.null(near)) box$targets else match(box$targets, near), , drop = FALSE]
   list(
-    all = as_moments(sums, tau, layout),
-    others = if (loo) as_moments(less_own(sums, mine), tau, layout)
+    all = as_moments(sums, tau, least, layout),
+    others = as_moments(sums - mine, tau, pmax(least, LEAST_SHARE * mine[, 1]), layout)
   )
 }
+
+# Of a row's own part: where less is left without it, that has lost digits.
+LEAST_SHARE <- 1e-3
 
 moment_columns <- function(v, y, w, layout) {
   d <- layout$d
@@ -102,43 +130,10 @@ moment_columns <- function(v, y, w, layout) {
   unname(w * cbind(1, y, first, second))
 }
 
-# Kernels times columns, in double. To a tolerance the sums are as exact as a grid can make them, which costs little
-# more: of differences of sums. Where they are not exact enough beside S itself, they are summed again. `own`: of S, the
-# row's own part, which will be taken off.
-moment_sums <- function(v, at, columns, own, run) {
-  run$precision <- "double"
-  sources <- sum_sources(v, NULL, diag(ncol(v)), plan = new_plan())
-  m <- if (is.null(at)) nrow(v) else nrow(at)
-  if (resolve_control(run, nrow(v), m, ncol(v))$engine != "fast") {
-    suggest_tolerance(run, nrow(v), m, ncol(v), own = is.null(at))
-    return(kernel_sum_of(sources, at, columns, exactly(run), as_matrix = TRUE)$sums)
-  }
-  tight <- replace(run, c("tol", "tol_type"), list(min(run$tol, FINEST_TOL), "global"))
-  sums <- kernel_sum_of(sources, at, columns, tight, as_matrix = TRUE)$sums
-  tau <- if (is.null(at)) v else at
-  error <- tight$tol * max(sums[, 1]) * (1 + rowSums(tau^2))
-  low <- which(!(sums[, 1] - own > error / run$tol))
-  if (length(low) > 0) {
-    sums[low, ] <- kernel_sum_of(sources, tau[low, , drop = FALSE], columns, exactly(run), as_matrix = TRUE)$sums
-  }
-  sums
-}
-
-FINEST_TOL <- 1e-13
-
-# Sums without the rows' own terms; NA where little else is left.
-less_own <- function(sums, mine) {
-  rest <- sums - mine
-  rest[!(rest[, 1] > LEAST_SHARE * mine[, 1]), 1] <- NA
-  rest
-}
-
-LEAST_SHARE <- 1e-3
-
-# Of sums about a centre, from which the targets are at `tau`.
-as_moments <- function(sums, tau, layout) {
+# Of sums about a centre, from which the targets are at `tau`; NA where S is not above `least`.
+as_moments <- function(sums, tau, least, layout) {
   S <- sums[, 1]
-  S[!(S > 0)] <- NA
+  S[!(S > least)] <- NA
   M <- sums / S
   M[, 1] <- log(S)
   if (layout$order == 0) return(M)

@@ -19,7 +19,8 @@
 #'
 #' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2 s^2(x_i)}{sum_i
 #' l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same kernels, of the products
-#' of residuals and leave-one-out residuals, which are unbiased where the fit is. The bias of the fit is in neither:
+#' of residuals and leave-one-out residuals, which are unbiased where the fit is; by its leverage a row has the variance
+#' of all in their place, for one that is alone in its fit says nothing of the noise. The bias of the fit is in neither:
 #' intervals are for its mean.
 #'
 #' **Far from the rows** kernels underflow; fits there go by their logarithms, so that they have a value everywhere: of
@@ -44,7 +45,8 @@
 #' @param weights Non-negative weights of the rows, which multiply the kernels, or `NULL`. Only their ratios matter.
 #' @param rows How many rows a search of bandwidths looks at. `NULL`: as many as `seconds` of a nominal core allow.
 #' @param seconds See `rows`.
-#' @param tol Largest error of fits to a tolerance, of responses relative to their range under the kernels, about; 0: none but
+#' @param tol About the largest error of fits, relative to the range of the responses under the kernels; where a local
+#'   line is extrapolated, as beside few rows far from others, times what that multiplies errors by. 0: none but
 #'   rounding. See [kernel_matvec()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as for
 #'   [flash_kde()].
@@ -220,8 +222,9 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
     selector = main$selector, search = main$search, fitted = unname(rows$fitted), left_out = unname(rows$left_out),
     leverage = rows$leverage, na.action = data$omitted, control = options$asked
   )
-  fit$variance <- noise_variance(fit, local, run)
-  structure(c(fit, how_well(fit)), class = "kernel_regression")
+  fit <- c(fit, how_well(fit))
+  fit$variance <- smoothed(local, noise_squares(fit), NULL, run)
+  structure(fit, class = "kernel_regression")
 }
 
 # Names of the variables alone, for messages.
@@ -233,10 +236,13 @@ with_columns <- function(points, y) {
   both
 }
 
-# Of the products of residuals and leave-one-out residuals, local means at the rows.
-noise_variance <- function(fit, local, run) smoothed(local, noise_squares(fit), NULL, run)
-
-noise_squares <- function(fit) pmax((fit$y - fit$fitted) * (fit$y - fit$left_out), 0)
+# What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row that
+# is nearly alone in its fit says nothing of the noise: by its leverage it has the variance of all.
+noise_squares <- function(fit) {
+  share <- pmin(fit$leverage, 1)
+  products <- pmax((fit$y - fit$fitted) * (fit$y - fit$left_out), 0)
+  (1 - share) * products + outer(share, fit$sigma^2)
+}
 
 # list(df, sigma, r.squared), of the rows by their weights.
 how_well <- function(fit) {
@@ -246,7 +252,7 @@ how_well <- function(fit) {
   used <- sum(p > 0)
   df <- sum(fit$leverage)
   list(
-    df = df, sigma = unname(sqrt(square * used / max(used - df, 0))),
+    df = df, sigma = unname(sqrt(square * used / max(used - df, 1))),
     r.squared = unname(1 - square / colSums(p * around^2))
   )
 }
