@@ -5,19 +5,21 @@
 #'
 #' @param x A fit from [flash_kda()] in one or two variables.
 #' @param n_grid Points of the grid, along each variable.
-#' @param points Draw rows? A number is the most that are drawn; `TRUE` stands for 2,000. In one variable they are a rug.
+#' @param points Draw rows? A number is the most that are drawn; `TRUE` stands for 2,000. In one variable they are
+#'   a rug.
 #' @param col Colours of the classes.
 #' @param main Title.
 #' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`.
-#' @returns What was drawn, invisibly: a list of the grid's `x` (and `y`), and `prob`, of the classes at its points, a matrix; in one
-#'   variable `density`, times priors, too.
+#' @returns What was drawn, invisibly: a list of the grid's `x` (and `y`), and `prob`, of the classes at its
+#'   points, a matrix; in one variable `density`, times priors, too.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
 #' plot(flash_kda(iris$Petal.Length, iris$Species))
 #' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))
-plot.flash_kda <- function(x, n_grid = NULL, points = TRUE, col = NULL, main = NULL, xlim = NULL, ylim = NULL, ...) {
+plot.flash_kda <- function(x, n_grid = NULL, points = TRUE, col = NULL, main = NULL, xlim = NULL, ylim = NULL,
+                           ...) {
   if (x$d > 2) {
     stop(new_error("unsupported", paste0(
       "figures are of one or two variables: found ", x$d, " (fit two of them to see their classes)"
@@ -48,7 +50,8 @@ draw_class_curves <- function(fit, n_grid, most, colours, title, limits, run, ..
   draw_panel(xlim, if (is.null(limits$y)) c(0, max(density)) else limits$y, labels, NULL, ...)
   graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   for (k in seq_along(colours)) {
-    graphics::polygon(c(at, rev(at)), c(density[, k], numeric(n_grid)), col = grDevices::adjustcolor(colours[k], 0.15), border = NA)
+    pale <- grDevices::adjustcolor(colours[k], 0.15)
+    graphics::polygon(c(at, rev(at)), c(density[, k], numeric(n_grid)), col = pale, border = NA)
     graphics::lines(at, density[, k], col = colours[k], lwd = 2)
     shown <- if (most > 0) fit$fits[[k]]$x[spread_rows(length(fit$rows[[k]]), most), 1]
     if (length(shown) > 0) graphics::rug(shown, col = grDevices::adjustcolor(colours[k], 0.6), quiet = TRUE)
@@ -89,7 +92,8 @@ draw_class_regions <- function(fit, n_grid, most, colours, title, limits, run, .
 }
 
 draw_class_points <- function(rows, codes, colours, pch = 21, cex = if (nrow(rows) > 500) 0.6 else 0.9, ...) {
-  graphics::points(rows, pch = pch, cex = cex, bg = colours[codes], col = if (pch == 21) "white" else colours[codes], lwd = 0.6)
+  edge <- if (pch == 21) "white" else colours[codes]
+  graphics::points(rows, pch = pch, cex = cex, bg = colours[codes], col = edge, lwd = 0.6)
 }
 
 kda_label <- function(fit) {

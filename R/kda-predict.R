@@ -1,10 +1,11 @@
 #' Classes and probabilities from kernel discriminant analysis
 #'
 #' @param object A fit from [flash_kda()].
-#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the rows
-#'   of the fit, which their own class has seen; [cross_validate()][cross_validate.flash_kda] leaves them out.
-#' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the log densities of the classes;
-#'   `"decision"`: of these plus the logarithms of the priors, whose differences are log odds.
+#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
+#'   rows of the fit, which their own class has seen; [cross_validate()][cross_validate.flash_kda] leaves them out.
+#' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
+#'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
+#'   log odds.
 #' @param prior Other priors than those of the fit.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.

@@ -1,22 +1,22 @@
 #' Errors of kernel discriminant analysis
 #'
-#' `cross_validate()` classifies every row by a fit without it, or without its fold. `summary()` shows the densities of
-#' the classes and this error, by leaving one row out.
+#' `cross_validate()` classifies every row by a fit without it, or without its fold. `summary()` shows the
+#' densities of the classes and this error, by leaving one row out.
 #'
 #' @details
-#' One row left out is exact, by a formula that the densities have: as if their bandwidths and priors were given, each
-#' row is taken out of the sums of its class. With folds all is fitted anew to the others, bandwidths included;
-#' priors are those of the fit. The
-#' log score of a row is the logarithm of its class's probability.
+#' One row left out is exact, by a formula that the densities have: as if their bandwidths and priors were
+#' given, each row is taken out of the sums of its class. With folds all is fitted anew to the others, bandwidths
+#' included; priors are those of the fit. The log score of a row is the logarithm of its class's probability.
 #'
 #' @param object,x A fit from [flash_kda()], or what these functions return.
-#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class; or the fold of
-#'   each row of the fit.
+#' @param folds `"loo"`, one row after the other; a number of folds, drawn at random in equal parts of each class;
+#'   or the fold of each row of the fit.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
-#' @returns `cross_validate()`: a list of class `flash_kda_validation`: `error`, the part of the rows (by weights) in
-#'   another class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`, the mean; `prob` and `class` by row,
-#'   and `folds`. `summary()`: a list of class `summary.flash_kda` with `classes`, a data frame, and `validation`.
+#' @returns `cross_validate()`: a list of class `flash_kda_validation`: `error`, the part of the rows (by weights)
+#'   in another class than theirs; `confusion`, a table of rows by their class and the one predicted; `log_score`,
+#'   the mean; `prob` and `class` by row, and `folds`. `summary()`: a list of class `summary.flash_kda` with
+#'   `classes`, a data frame, and `validation`.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -47,7 +47,9 @@ cross_validate.flash_kda <- function(object, folds = "loo", ...) {
 # The fold of each row; of a number, at random, each class in all of them.
 class_folds <- function(folds, codes, object) {
   if (length(folds) != 1) return(check_folds(folds, list(n = object$n, weights = object$weights)))
-  if (is.character(folds)) stop_argument("folds", "must be \"loo\", a number of folds or the fold of each row: found ", describe(folds))
+  if (is.character(folds)) {
+    stop_argument("folds", "must be \"loo\", a number of folds or the fold of each row: found ", describe(folds))
+  }
   folds <- check_count(folds, "folds", min = 2, max = object$n)
   # one class goes on where the last one ended, so that folds are of about equal sizes
   order <- sample.int(object$n)
@@ -134,7 +136,7 @@ class_table <- function(object) {
 print_kda <- function(x, table, digits) {
   omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
   cat("Kernel discriminant analysis\n\n")
-  cat("Call: ", paste(sub("^ +", "  ", deparse(short_call(x$call), nlines = 4)), collapse = "\n      "), "\n\n", sep = "")
+  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
   cat(
     "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"),
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""

@@ -1,38 +1,41 @@
 #' Kernel discriminant analysis
 #'
-#' Classes by Bayes' rule from a density of each, of [flash_kde()]: with the log densities exact however far a point
-#' lies from all of them, probabilities are so, too. As `ks::kda`, and [MASS::lda()] and [MASS::qda()] without normal
-#' distributions.
+#' Classes by Bayes' rule from a density of each, of [flash_kde()]: with the log densities exact however far a
+#' point lies from all of them, probabilities are so, too. As `ks::kda`, and `MASS::lda()` and
+#' `MASS::qda()` without normal distributions.
 #'
 #' @details
-#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k p_k(y)}, with the
-#' priors \eqn{\pi}{pi} and the estimate \eqn{p_c}{p_c} of the rows of the class. Every estimator of [flash_kde()]
-#' serves, with its own bandwidth in each class. Where the Laplace-corrected estimate of a class is not positive, its
-#' density counts as 0, and where those of all classes are not, the plain estimates count in their place.
+#' The probability of class c at y is \eqn{\pi_c p_c(y) / \sum_k \pi_k p_k(y)}{pi_c p_c(y) / sum_k pi_k
+#' p_k(y)}, with the priors \eqn{\pi}{pi} and the estimate \eqn{p_c}{p_c} of the rows of the class. Every
+#' estimator of [flash_kde()] serves, with its own bandwidth in each class. Where the Laplace-corrected estimate
+#' of a class is not positive, its density counts as 0, and where those of all classes are not, the plain
+#' estimates count in their place.
 #'
 #' **`shared = TRUE`** has one bandwidth for all classes: that of all rows, each less the mean of its class, with
-#' standard deviations \eqn{(n / \bar n)^r}{(n / g)^r} times as wide, \eqn{\bar n}{g} the geometric mean of the classes'
-#' numbers of rows and -r the power of n by which the estimator's bandwidth shrinks.
+#' standard deviations \eqn{(n / \bar n)^r}{(n / g)^r} times as wide, \eqn{\bar n}{g} the geometric mean of the
+#' classes' numbers of rows and -r the power of n by which the estimator's bandwidth shrinks.
 #'
-#' **Cost**: that of the densities; a prediction at m points \eqn{O(nmd)}, linear in n + m with a tolerance in few dimensions.
+#' **Cost**: that of the densities; a prediction at m points \eqn{O(nmd)}, linear in n + m with a tolerance in few
+#' dimensions.
 #'
 #' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one.
 #' @param class The class of each row: a factor, or a vector that becomes one.
 #' @param formula A formula with the class on the left, such as `Species ~ Petal.Length + Petal.Width`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
 #' @param subset Which rows of `data` to use.
-#' @param prior Probabilities of the classes, in the order of the levels or by their names. `NULL`: their shares of the
-#'   rows, by weights.
+#' @param prior Probabilities of the classes, in the order of the levels or by their names. `NULL`: their shares of
+#'   the rows, by weights.
 #' @param shared Is one bandwidth to serve all classes?
 #' @param weights Non-negative weights of the rows, or `NULL`.
 #' @param na.action What to do about rows with missing values, in the variables, the class or the weights, as for
 #'   [flash_kde()].
-#' @param ... `estimator`, `bandwidth`, `adaptive`, `tol`, `control` and others, as for [flash_kde()], for all classes alike; not
-#'   `score`. Numbers for `adaptive` are one for each row.
-#' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`, `fits` (a
-#'   [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods need. Methods:
-#'   [`predict()`][predict.flash_kda], [`cross_validate()`][cross_validate.flash_kda], [`plot()`][plot.flash_kda],
-#'   `print()`, [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and `update()`.
+#' @param ... `estimator`, `bandwidth`, `adaptive`, `tol`, `control` and others, as for [flash_kde()], for all
+#'   classes alike; not `score`. Numbers for `adaptive` are one for each row.
+#' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
+#'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
+#'   need. Methods: [`predict()`][predict.flash_kda], [`cross_validate()`][cross_validate.flash_kda],
+#'   [`plot()`][plot.flash_kda], `print()`, [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and
+#'   `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @inheritSection flash_kde Errors
 #' @seealso [falkon()] for classes without densities, in many columns.
@@ -83,8 +86,7 @@ flash_kda.formula <- function(formula, data = NULL, ..., subset, weights, na.act
   call <- match.call()
   made <- regression_frame(call, data, parent.frame())
   fit <- flash_kda.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
-  fit[c("terms", "variables", "response", "call")] <- list(made$terms, made$variables, made$response, kda_call(call))
-  fit
+  with_formula(fit, made, kda_call(call))
 }
 
 kda_call <- function(call) {
@@ -116,8 +118,8 @@ class_codes_of <- function(class, n) {
 
 check_prior <- function(prior, classes, shares) {
   if (is.null(prior)) return(stats::setNames(shares, classes))
-  good <- is_number(prior) && length(prior) == length(classes) && all(is.finite(prior)) && all(prior >= 0) && sum(prior) > 0
-  if (!good) {
+  good <- is_number(prior) && length(prior) == length(classes) && all(is.finite(prior)) && all(prior >= 0)
+  if (!good || sum(prior) == 0) {
     stop_argument("prior", "must be a probability for each class, ", length(classes), ": found ", describe(prior))
   }
   if (has_names(names(prior))) {
@@ -142,8 +144,9 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
   dimnames(x) <- if (!is.null(colnames(points))) list(NULL, colnames(points))
   codes <- as.integer(data$points[, d + 1])
   weights <- if (!is.null(weights)) common_scale(check_weights(data$weights, nrow(x)))
-  if (is.numeric(spec$options$adaptive) && length(data$omitted) > 0 && length(spec$options$adaptive) == nrow(points)) {
-    spec$options$adaptive <- spec$options$adaptive[-data$omitted]
+  factors <- spec$options$adaptive
+  if (is.numeric(factors) && length(factors) == nrow(points) && length(data$omitted) > 0) {
+    spec$options$adaptive <- factors[-data$omitted]
   }
   check_classes(codes, weights, group$classes)
   shares <- vapply(seq_along(group$classes), \(k) {
@@ -152,8 +155,9 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
   prior <- check_prior(spec$prior, group$classes, shares)
   found <- class_fits(x, codes, group$classes, weights, spec, run, call)
   structure(class = "flash_kda", list(
-    call = call, classes = group$classes, prior = prior, fits = found$fits, rows = found$rows, shared = spec$shared,
-    n = nrow(x), d = d, names = colnames(points), weights = weights, spec = spec, na.action = data$omitted
+    call = call, classes = group$classes, prior = prior, fits = found$fits, rows = found$rows,
+    shared = spec$shared, n = nrow(x), d = d, names = colnames(points), weights = weights, spec = spec,
+    na.action = data$omitted
   ))
 }
 
@@ -161,8 +165,11 @@ check_classes <- function(codes, weights, classes) {
   used <- if (is.null(weights)) rep(TRUE, length(codes)) else weights > 0
   rows <- tabulate(codes[used], length(classes))
   if (length(classes) < 2) stop_argument("class", "must have at least two classes: found ", length(classes))
-  if (any(rows == 0)) {
-    stop_argument("class", "must have rows of every class: found none of ", quote_names(classes[rows == 0]), " (see droplevels())")
+  lacking <- classes[rows == 0]
+  if (length(lacking) > 0) {
+    stop_argument(
+      "class", "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())"
+    )
   }
 }
 

@@ -1,5 +1,5 @@
-# Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the column's,
-# that make a criterion least. Every value of it is exact, of the rows that are looked at.
+# Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the
+# column's, that make a criterion least. Every value of it is exact, of the rows that are looked at.
 
 # Of list(fitted, left_out, leverage) of row_fits(), responses y and weights that add up to 1.
 REGRESSION_CRITERIA <- list(
@@ -26,8 +26,9 @@ regression_bandwidth <- function(x, y, weights, type, criterion, rows, seconds, 
   tally <- new.env()
   tally$count <- 0
   value <- criterion_of(part, unit, type, criterion, tally, exactly(run))
-  found <- search_widths(value, effective_size(part$weights, length(seen))^(-1 / (d + 4)), d)
-  sds <- unit * found$widths * (effective_size(part$weights, length(seen)) / effective_size(weights, nrow(x)))^(1 / (d + 4))
+  size <- effective_size(part$weights, length(seen))
+  found <- search_widths(value, size^(-1 / (d + 4)), d)
+  sds <- unit * found$widths * (size / effective_size(weights, nrow(x)))^(1 / (d + 4))
   list(
     L = diagonal_matrix(sds, d), selector = criterion,
     search = list(
@@ -59,8 +60,8 @@ affordable_rows <- function(d, t, type, seconds) {
 
 # ---- search -----------------------------------------------------------------------------------
 
-# list(widths, value, converged): from the lowest valleys of a scan of one factor for all columns, `rate` the size that
-# it has by the rule of thumb, and from there with each column alone so wide that it hardly counts.
+# list(widths, value, converged): from the lowest valleys of a scan of one factor for all columns, `rate` the size
+# that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts.
 search_widths <- function(value, rate, d) {
   thetas <- log(rate) + log(2) * seq(-3, 5, by = 0.5)
   values <- vapply(thetas, \(theta) value(rep(theta, d)), 0)
@@ -75,7 +76,9 @@ search_widths <- function(value, rate, d) {
   starts <- starts[utils::head(order(first), 3)]
   runs <- lapply(starts, \(start) stats::nlminb(
     start, value, scale = 1, lower = limits[1], upper = limits[2],
-    control = list(rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * d, eval.max = 60 * d, step.min = 0.2, step.max = 1)
+    control = list(
+      rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * d, eval.max = 60 * d, step.min = 0.2, step.max = 1
+    )
   ))
   best <- runs[[which.min(vapply(runs, `[[`, 0, "objective"))]]
   stuck <- any(best$par <= limits[1]) || grepl("limit", best$message)

@@ -2,8 +2,8 @@
 
 #' Kernel regressions by local fits as data frames
 #'
-#' `tidy()`: a row for each variable (and response), with the mean of its slope and its bandwidth. `glance()`: one row
-#' about the fit. `augment()`: the data with what was fitted.
+#' `tidy()`: a row for each variable (and response), with the mean of its slope and its bandwidth. `glance()`: one
+#' row about the fit. `augment()`: the data with what was fitted.
 #'
 #' @param x A fit from [kernel_regression()].
 #' @param data The data of the fit, as augmented; by default the columns of the fit and the response.
@@ -39,7 +39,8 @@ glance.kernel_regression <- function(x, ...) {
   check_dots_empty(...)
   value <- if (is.null(x$search)) NA_real_ else x$search$value
   as_tibble(data.frame(
-    nobs = n_used(x), r.squared = mean(x$r.squared), sigma = mean(x$sigma), df = x$df, criterion = x$selector, value = value
+    nobs = n_used(x), r.squared = mean(x$r.squared), sigma = mean(x$sigma), df = x$df, criterion = x$selector,
+    value = value
   ))
 }
 
@@ -62,12 +63,14 @@ augment.kernel_regression <- function(x, data = NULL, newdata = NULL, se_fit = F
 # The rows of the fit, or those of `data` that are its rows.
 regression_rows <- function(x, data) {
   if (is.null(data)) {
-    own <- stats::setNames(as.data.frame(x$x), point_names(x))
-    return(cbind(stats::setNames(as.data.frame(x$y), if (ncol(x$y) > 1) output_labels(x) else response_label(x)), own))
+    names <- c(if (ncol(x$y) > 1) output_labels(x) else response_label(x), point_names(x))
+    return(stats::setNames(as.data.frame(cbind(x$y, x$x)), names))
   }
   omitted <- if (inherits(x$na.action, "omit")) x$na.action
   if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
   n <- length(stats::napredict(x$na.action, seq_len(x$n)))
-  if (NROW(data) != n) stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
+  if (NROW(data) != n) {
+    stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
+  }
   data
 }

@@ -1,5 +1,6 @@
-# Local fits from moments (regression-moments.R): sum k (y - a - b'u)^2 is least for b = C^-1 c and a = mean y - b' mean u,
-# with C the covariances of u and c those with y. "constant" has b = 0 in this, and c for the derivative of its mean.
+# Local fits from moments (regression-moments.R): sum k (y - a - b'u)^2 is least for b = C^-1 c and a = mean y - b'
+# mean u, with C the covariances of u and c those with y. "constant" has b = 0 in this, and c for the derivative of
+# its mean.
 
 # What both kinds of fits need: `order` of the moments for values, and with slopes.
 REGRESSION_TYPES <- list(
@@ -7,8 +8,8 @@ REGRESSION_TYPES <- list(
   constant = list(label = "local constant (Nadaraya-Watson)", order = 0, order_of_slopes = 1)
 )
 
-# The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose digits. The
-# responses are about their means, weights relative to the largest.
+# The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose
+# digits. The responses are about their means, weights relative to the largest.
 local_data <- function(x, y, weights, L) {
   n <- nrow(x)
   w <- if (is.null(weights)) rep(1, n) else weights / max(weights)
@@ -27,8 +28,8 @@ whitened <- function(x, data) {
   unname(t(forwardsolve(data$L, t(x) - data$middle)))
 }
 
-# Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than this
-# part of the kernel's variance, or where the rows are narrower, of theirs. So slopes fade to 0 there.
+# Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than
+# this part of the kernel's variance, or where the rows are narrower, of theirs. So slopes fade to 0 there.
 pivot_floor <- function(z) {
   spread <- colMeans((z - rep(colMeans(z), each = nrow(z)))^2)
   LEAST_PIVOT * ifelse(spread > 0, pmin(spread, 1), 1)
@@ -36,8 +37,8 @@ pivot_floor <- function(z) {
 
 LEAST_PIVOT <- 1e-8
 
-# list(fit, slope, lift, stretch): `fit` m x t; `slope` by u, m x d t; `lift`, C^-1 mean u, m x d, and `stretch`, by which
-# the weight of a row at the target is more than its share of the kernels.
+# list(fit, slope, lift, stretch): `fit` m x t; `slope` by u, m x d t; `lift`, C^-1 mean u, m x d, and `stretch`,
+# by which the weight of a row at the target is more than its share of the kernels.
 local_fits <- function(M, layout, type, floor) {
   y <- M[, layout$y, drop = FALSE]
   cross <- M[, layout$cross, drop = FALSE]
@@ -70,14 +71,17 @@ solve_rows <- function(C, b, floor) {
   for (first in seq(0, ncol(b) - 1, by = d)) {
     for (j in seq_len(d)) for (i in after(j)) b[, first + i] <- b[, first + i] - C[, place[i, j]] * b[, first + j]
     for (j in seq_len(d)) b[, first + j] <- b[, first + j] / C[, place[j, j]]
-    for (j in rev(seq_len(d))) for (i in after(j)) b[, first + j] <- b[, first + j] - C[, place[i, j]] * b[, first + i]
+    for (j in rev(seq_len(d))) {
+      for (i in after(j)) b[, first + j] <- b[, first + j] - C[, place[i, j]] * b[, first + i]
+    }
   }
   b
 }
 
 # ---- at the rows themselves -------------------------------------------------------------------
 
-# list(fitted, left_out, leverage): the fits at all rows, those without the row, and the row's own weight in its fit.
+# list(fitted, left_out, leverage): the fits at all rows, those without the row, and the row's own weight in its
+# fit.
 row_fits <- function(data, type, run) {
   order <- REGRESSION_TYPES[[type]]$order
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
@@ -99,8 +103,9 @@ smoothed <- function(data, values, at, run) {
 
 # ---- standard errors --------------------------------------------------------------------------
 
-# Of fits at the targets of moments `M`, m x t: the root of sum l_i^2 s_i, with l_i = k_i / S (1 - (u_i - mean)' lift)
-# and s_i the `variance` of the row. Squares of kernels are kernels of H / 2, so that this is again of moments.
+# Of fits at the targets of moments `M`, m x t: the root of sum l_i^2 s_i, with l_i = k_i / S (1 - (u_i - mean)'
+# lift) and s_i the `variance` of the row. Squares of kernels are kernels of H / 2, so that this is again of
+# moments.
 local_errors <- function(data, M, fits, layout, variance, at, run) {
   d <- ncol(data$z)
   order <- if (is.null(fits$lift)) 0 else 2
@@ -115,7 +120,8 @@ local_errors <- function(data, M, fits, layout, variance, at, run) {
     size <- exp((log(top) + Q[, 1]) / 2 - M[, 1])
     if (order == 0) return(size)
     apart <- Q[, own$mean, drop = FALSE] / sqrt(2) - M[, layout$mean, drop = FALSE]
-    size * sqrt((1 - rowSums(apart * fits$lift))^2 + quadratic_rows(Q[, own$cov, drop = FALSE] / 2, fits$lift, own$pairs))
+    around <- quadratic_rows(Q[, own$cov, drop = FALSE] / 2, fits$lift, own$pairs)
+    size * sqrt((1 - rowSums(apart * fits$lift))^2 + around)
   }
   matrix(vapply(seq_len(ncol(variance)), of_response, numeric(nrow(M))), nrow(M))
 }

@@ -3,11 +3,12 @@
 #' @param x,object,formula A fit from [kernel_regression()], or its summary.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
-#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the parts of
-#'   the fit that are not as long as the data, `residuals` (their quantiles) and `slopes`, means and quartiles of the
-#'   gradient. `fitted()` and `residuals()`: a vector, for several responses a matrix; with [stats::na.exclude()] rows that were left
-#'   out are `NA`. `nobs()`: the number of rows of positive weight. `weights()`: those of the rows, or `NULL`.
-#'   `formula()`: of a fit by formula. `hatvalues()`: the leverages. `sigma()`: the standard deviation of the residuals, over n - df.
+#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the
+#'   parts of the fit that are not as long as the data, `residuals` (their quantiles) and `slopes`, means and
+#'   quartiles of the gradient. `fitted()` and `residuals()`: a vector, for several responses a matrix; with
+#'   [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the number of rows of positive weight.
+#'   `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula. `hatvalues()`: the leverages.
+#'   `sigma()`: the standard deviation of the residuals, over n - df.
 #' @inheritSection flash_kde Errors
 #' @name summary.kernel_regression
 #' @examples
@@ -31,7 +32,8 @@ summary.kernel_regression <- function(object, ...) {
   r <- object$y - object$fitted
   slopes <- local_slopes(object, NULL, start_run(object$control, "Computing slopes"))
   p <- if (is.null(object$weights)) rep(1 / object$n, object$n) else object$weights / sum(object$weights)
-  about <- cbind(mean = colSums(p * slopes), t(apply(slopes, 2, stats::quantile, c(0.25, 0.5, 0.75), names = FALSE)))
+  quartiles <- t(apply(slopes, 2, stats::quantile, c(0.25, 0.5, 0.75), names = FALSE))
+  about <- cbind(colSums(p * slopes), quartiles)
   several <- ncol(object$y) > 1
   outputs <- rep(output_labels(object), each = object$d)
   dimnames(about) <- list(
@@ -43,8 +45,8 @@ summary.kernel_regression <- function(object, ...) {
   structure(
     class = "summary.kernel_regression",
     c(unclass(object)[setdiff(names(object), long)], list(
-      weighted = !is.null(object$weights), omitted = length(object$na.action), residuals = quantiles, slopes = about,
-      largest = max(object$leverage)
+      weighted = !is.null(object$weights), omitted = length(object$na.action), residuals = quantiles,
+      slopes = about, largest = max(object$leverage)
     ))
   )
 }
@@ -68,7 +70,7 @@ print_regression <- function(x, digits) {
   weighted <- if (is.null(x$weighted)) !is.null(x$weights) else x$weighted
   omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
   cat("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label, "\n\n", sep = "")
-  cat("Call: ", paste(sub("^ +", "  ", deparse(short_call(x$call), nlines = 4)), collapse = "\n      "), "\n\n", sep = "")
+  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
   cat(
     "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
@@ -80,6 +82,9 @@ print_regression <- function(x, digits) {
     " degrees of freedom\n", sep = ""
   )
 }
+
+# The first lines of a call, below each other.
+call_lines <- function(call) paste(sub("^ +", "  ", deparse(short_call(call), nlines = 4)), collapse = "\n      ")
 
 widths_label <- function(x, digits) {
   sds <- vapply(sqrt(diagonal(x$bandwidth)), format, "", digits = min(digits, 4))

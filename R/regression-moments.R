@@ -1,8 +1,10 @@
-# Moments of the rows about targets, which local fits are made of. Rows are whitened: kernels are exp(-|u|^2 / 2), u the
-# row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; and y, n x t.
+# Moments of the rows about targets, which local fits are made of. Rows are whitened: kernels are exp(-|u|^2 / 2),
+# u the row less the target. `data`: a list of z, the whitened rows, n x d; w, their weights, at most 1; and y, n x
+# t.
 #
-# Moments are sums of columns of powers of z, the same kernels for all of them, about a centre near the targets: about a
-# far one they would cancel. A matrix has them, a row for each target, with columns as regression_layout() says:
+# Moments are sums of columns of powers of z, the same kernels for all of them, about a centre near the targets:
+# about a far one they would cancel. A matrix has them, a row for each target, with columns as regression_layout()
+# says:
 #   log   the logarithm of S = sum k, of kernels k times weights; the others are means under k / S
 #   y     of y, t columns
 #   mean  of u, d columns                                      } of order 1 and more
@@ -15,8 +17,8 @@ regression_layout <- function(d, t, order) {
   c(columns, list(d = d, t = t, pairs = pairs, order = order, width = sum(sizes)))
 }
 
-# list(all, others): moments at the targets `at` (NULL: the rows), and where `loo` of all rows but the target's own. In
-# the first of the ways that tells, in the end by logarithms.
+# list(all, others): moments at the targets `at` (NULL: the rows), and where `loo` of all rows but the target's
+# own. In the first of the ways that tells, in the end by logarithms.
 local_moments <- function(data, at, order, run, loo = FALSE) {
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
   targets <- if (is.null(at)) data$z else at
@@ -45,10 +47,11 @@ is_lost <- function(log_S) is.na(log_S) | log_S < LEAST_LOG
 
 LEAST_LOG <- log(1e-250)
 
-# Each a list of `run`; `tol`, what is allowed of errors beside S, 0 for sums of all that counts; `width`, of boxes; and
-# `reach`, of kernels. To a tolerance moments are differences of sums that are much more exact, which costs hardly more
-# in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a grid is exact, are the
-# box's own. Where S is too small for that it is summed exactly. All sums are in double precision.
+# Each a list of `run`; `tol`, what is allowed of errors beside S, 0 for sums of all that counts; `width`, of
+# boxes; and `reach`, of kernels. To a tolerance moments are differences of sums that are much more exact, which
+# costs hardly more in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a
+# grid is exact, are the box's own. Where S is too small for that it is summed exactly. All sums are in double
+# precision.
 moment_ways <- function(run, n, m, d, own) {
   run$precision <- "double"
   exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
@@ -65,8 +68,8 @@ FINEST_TOL <- 1e-11
 
 # ---- boxes ------------------------------------------------------------------------------------
 
-# Targets `rows` (NULL: all) in boxes that are so narrow that squares of coordinates about their middle leave digits, each
-# with the rows `near` that its kernels reach. NULL: all rows.
+# Targets `rows` (NULL: all) in boxes that are so narrow that squares of coordinates about their middle leave
+# digits, each with the rows `near` that its kernels reach. NULL: all rows.
 regression_boxes <- function(targets, rows, z, way) {
   boxes <- list()
   visit <- function(own, near) {

@@ -1,7 +1,8 @@
 #' Plot a kernel regression by local fits
 #'
-#' The fit as a curve with its pointwise confidence band, and in one variable the rows as points. Of several variables a panel for
-#' each: the fit along it while the others stay at their medians, as `np::plot.npregression` shows it.
+#' The fit as a curve with its pointwise confidence band, and in one variable the rows as points. Of several
+#' variables a panel for each: the fit along it while the others stay at their medians, as `np::plot.npregression`
+#' shows it.
 #'
 #' @param x,object A fit from [kernel_regression()].
 #' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
@@ -9,10 +10,12 @@
 #' @param level Of the band.
 #' @param n_grid Values of a variable at which the fit is computed.
 #' @param max_dims Number of variables shown.
-#' @param points Draw rows as points, in one variable? A number is the most that are drawn; `TRUE` stands for 2,000.
+#' @param points Draw rows as points, in one variable? A number is the most that are drawn; `TRUE` stands for
+#'   2,000.
 #' @param col Colour of the lines and points, several for several responses.
 #' @param main Title. Each panel has its own by default.
-#' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`; for `autoplot()` nothing.
+#' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`; for `autoplot()`
+#'   nothing.
 #' @returns `plot()`: what was drawn, invisibly, a list by variable of data frames with `value`, `estimate`, `low`,
 #'   `high` and, for several responses, `group`. `autoplot()`: a ggplot object.
 #' @inheritSection flash_kde Errors
@@ -20,8 +23,9 @@
 #' @examples
 #' plot(kernel_regression(dist ~ speed, data = cars))
 #' plot(kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60)))
-plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence", "prediction", "none"), level = 0.95,
-                                   n_grid = 200, max_dims = 6, points = TRUE, col = NULL, main = NULL, ...) {
+plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence", "prediction", "none"),
+                                   level = 0.95, n_grid = 200, max_dims = 6, points = TRUE, col = NULL,
+                                   main = NULL, ...) {
   check_text(main, "main")
   check_graphical(..., d = 2)
   colours <- regression_colours(x, col)
@@ -32,7 +36,8 @@ plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence
     on.exit(graphics::par(before))
   }
   cloud <- if (x$d == 1) slice_cloud(x, most)
-  span <- range(unlist(lapply(parts, \(part) part[c("estimate", "low", "high")])), cloud$y, na.rm = TRUE, finite = TRUE)
+  shown <- unlist(lapply(parts, \(part) part[c("estimate", "low", "high")]))
+  span <- range(shown, cloud$y, finite = TRUE)
   for (name in names(parts)) draw_slice(x, parts[[name]], name, cloud, span, colours, main, ...)
   invisible(parts)
 }
@@ -67,10 +72,12 @@ autoplot.kernel_regression <- function(object, variables = NULL, interval = c("c
   aes <- ggplot2::aes(x = .data$value, y = .data$estimate, colour = .data$group)
   ggplot2::ggplot() +
     (if (!is.null(cloud)) ggplot2::geom_point(
-      ggplot2::aes(x = .data$x, y = .data$y, colour = .data$group), data = cloud, alpha = cloud_opacity(nrow(cloud))
+      ggplot2::aes(x = .data$x, y = .data$y, colour = .data$group),
+      data = cloud, alpha = cloud_opacity(nrow(cloud))
     )) +
     (if (!anyNA(all$low)) ggplot2::geom_ribbon(
-      ggplot2::aes(x = .data$value, ymin = .data$low, ymax = .data$high, fill = .data$group), data = all, alpha = 0.2
+      ggplot2::aes(x = .data$value, ymin = .data$low, ymax = .data$high, fill = .data$group),
+      data = all, alpha = 0.2
     )) +
     ggplot2::geom_line(aes, data = all, linewidth = 0.9) +
     (if (length(parts) > 1) ggplot2::facet_wrap(ggplot2::vars(.data$variable), scales = "free_x")) +
@@ -113,7 +120,8 @@ slice_frame <- function(fit, value, found, quantile) {
   width <- as.vector(quantile * sqrt(found$se^2 + found$noise))
   estimate <- as.vector(found$fit)
   frame <- data.frame(value = value, estimate = estimate, low = estimate - width, high = estimate + width)
-  if (ncol(fit$y) > 1) frame$group <- factor(rep(output_labels(fit), each = length(value)), levels = output_labels(fit))
+  names <- output_labels(fit)
+  if (length(names) > 1) frame$group <- factor(rep(names, each = length(value)), levels = names)
   frame
 }
 
@@ -128,7 +136,9 @@ slice_variables <- function(fit, variables, max_dims) {
   if (!is.character(variables)) stop_argument("variables", "must be names: found ", describe(variables))
   other <- setdiff(variables, known)
   if (length(other) > 0) {
-    stop_argument("variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other))
+    stop_argument(
+      "variables", "must be among those of the fit, ", quote_names(known), ": found ", quote_names(other)
+    )
   }
   variables
 }
@@ -138,7 +148,8 @@ slice_cloud <- function(fit, most) {
   rows <- if (most > 0) spread_rows(fit$n, most)
   if (length(rows) == 0) return(NULL)
   t <- ncol(fit$y)
-  data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = rep(seq_len(t), each = length(rows)))
+  group <- rep(seq_len(t), each = length(rows))
+  data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = group)
 }
 
 spread_rows <- function(n, most) unique(round(seq(1, n, length.out = min(n, most))))
@@ -148,7 +159,8 @@ slice_title <- function(fit, name) if (fit$d == 1) "Kernel regression" else name
 slice_label <- function(fit, name) {
   if (fit$d > 1) return("others at their medians")
   paste0(
-    REGRESSION_TYPES[[fit$type]]$label, ", n = ", whole(fit$n), ", bandwidth ", format(sqrt(fit$bandwidth[1]), digits = 3)
+    REGRESSION_TYPES[[fit$type]]$label, ", n = ", whole(fit$n), ", bandwidth ",
+    format(sqrt(fit$bandwidth[1]), digits = 3)
   )
 }
 

@@ -1,19 +1,21 @@
 #' Predictions from a kernel regression by local fits
 #'
 #' @param object A fit from [kernel_regression()].
-#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the fit.
+#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
+#'   fit.
 #' @param type `"response"`, the fit; or `"gradient"`, the slopes of the local lines, or for `"constant"` the
 #'   derivatives of the local mean.
 #' @param se.fit Whether to return standard errors, too (not of gradients).
-#' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response there, of
-#'   probability `level`, by Student's distribution with n - df degrees of freedom.
+#' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
+#'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
-#' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for each
-#'   variable, in units of the response over the variable's, for several responses an array whose third dimension they
-#'   are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several responses), with `se.fit`
-#'   a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has them.
+#' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
+#'   each variable, in units of the response over the variable's, for several responses an array whose third
+#'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
+#'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
+#'   them.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -31,7 +33,9 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
   if (type == "gradient") {
-    if (se.fit || interval != "none") stop_argument("type", "must be \"response\" with standard errors or intervals")
+    if (se.fit || interval != "none") {
+      stop_argument("type", "must be \"response\" with standard errors or intervals: found \"gradient\"")
+    }
     return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
   }
   with_errors <- se.fit || interval != "none"
@@ -73,8 +77,8 @@ as_gradient <- function(fit, slopes) {
   array(slopes, c(nrow(slopes), fit$d, t), list(NULL, point_names(fit), output_labels(fit)))
 }
 
-# list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes one for
-# all rows.
+# list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes
+# one for all rows.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
   if (!is.null(fit$terms)) {
@@ -93,7 +97,8 @@ regression_targets <- function(fit, newdata, na.action) {
 
 regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor)
 
-# list(fit, se, noise), m x t each: `se` and `noise`, the variance of a response there, where they are asked for, else 0.
+# list(fit, se, noise), m x t each: `se` and `noise`, the variance of a response there, where they are asked for,
+# else 0.
 local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))

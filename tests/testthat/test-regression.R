@@ -14,8 +14,8 @@ regression_case <- function(d, n = 60) {
   set.seed(d)
   x <- matrix(rnorm(n * d), n)
   list(
-    x = x, y = cbind(rowSums(sin(x)), x[, 1]^2) + rnorm(2 * n, sd = 0.2) + 1e4, w = runif(n, 0.2, 2), H = diag(0.5, d) + 0.2,
-    at = x[1:6, , drop = FALSE] + 0.2
+    x = x, y = cbind(rowSums(sin(x)), x[, 1]^2) + rnorm(2 * n, sd = 0.2) + 1e4, w = runif(n, 0.2, 2),
+    H = diag(0.5, d) + 0.2, at = x[1:6, , drop = FALSE] + 0.2
   )
 }
 
@@ -131,7 +131,8 @@ test_that("intervals cover, where the noise varies, too", {
   expect_equal(unname((noise[, 3] - noise[, 2]) / 2 / (1.96 * (0.1 + at))), rep(1, 5), tolerance = 0.12)
   hits <- rowMeans(vapply(1:40, \(i) {
     x <- runif(150)
-    inside <- predict(kernel_regression(x, 2 * x + (0.1 + x) * rnorm(150), bandwidth = 0.15), at, interval = "confidence")
+    fit <- kernel_regression(x, 2 * x + (0.1 + x) * rnorm(150), bandwidth = 0.15)
+    inside <- predict(fit, at, interval = "confidence")
     inside[, 2] < 2 * at & 2 * at < inside[, 3]
   }, logical(5)))
   expect_gt(mean(hits), 0.88)
@@ -142,7 +143,8 @@ test_that("fits hold far from the rows, far from the origin and in many bandwidt
   y <- c(5, 1, 4, 2)
   constant <- kernel_regression(x, y, "constant", 0.1)
   expect_equal(predict(constant, c(-1e4, 1e4)), c(5, 2))
-  expect_true(all(is.finite(unlist(predict(kernel_regression(x, y, bandwidth = 0.1), c(-1e4, 1e4), se.fit = TRUE)))))
+  linear <- kernel_regression(x, y, bandwidth = 0.1)
+  expect_true(all(is.finite(unlist(predict(linear, c(-1e4, 1e4), se.fit = TRUE)))))
   # a line along which the rows do not vary
   expect_equal(predict(kernel_regression(cbind(x, 1), y, bandwidth = 0.7), cbind(2, 1)), predict(
     kernel_regression(x, y, bandwidth = 0.7), 2
@@ -219,12 +221,15 @@ test_that("methods have what others have", {
   expect_equal(predict(fit, mtcars[5:9, c("hp", "wt")]), fitted(fit)[5:9], tolerance = 1e-10)
   expect_equal(formula(fit), mpg ~ wt + hp, ignore_attr = TRUE)
   expect_equal(update(fit, . ~ . - hp, bandwidth = 0.8)$d, 1)
-  expect_equal(predict(kernel_regression(mtcars[c("wt", "hp")], mtcars$mpg, bandwidth = c(0.8, 60)), mtcars), fitted(fit))
-  expect_equal(fitted(kernel_regression(mtcars, mpg ~ wt + hp, bandwidth = c(0.8, 60))), fitted(fit))
-  expect_equal(fitted(kernel_regression(formula = mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))), fitted(fit))
+  h <- c(0.8, 60)
+  expect_equal(predict(kernel_regression(mtcars[c("wt", "hp")], mtcars$mpg, bandwidth = h), mtcars), fitted(fit))
+  expect_equal(fitted(kernel_regression(mtcars, mpg ~ wt + hp, bandwidth = h)), fitted(fit))
+  expect_equal(fitted(kernel_regression(formula = mpg ~ wt + hp, data = mtcars, bandwidth = h)), fitted(fit))
   both <- kernel_regression(cbind(mpg, qsec) ~ wt, mtcars, bandwidth = 0.5)
   expect_equal(fitted(both)[, "mpg"], fitted(kernel_regression(mpg ~ wt, mtcars, bandwidth = 0.5)))
-  expect_equal(dimnames(predict(both, mtcars, interval = "confidence"))[2:3], list(c("fit", "lwr", "upr"), c("mpg", "qsec")))
+  expect_equal(
+    dimnames(predict(both, mtcars, interval = "confidence"))[2:3], list(c("fit", "lwr", "upr"), c("mpg", "qsec"))
+  )
   expect_output(print(fit), "local linear.*R-squared")
   expect_output(print(summary(both)), "Slopes.*mpg wt")
   file <- tempfile()
@@ -238,8 +243,9 @@ test_that("plots show the fit and its band", {
   on.exit(grDevices::dev.off())
   fit <- kernel_regression(dist ~ speed, cars, bandwidth = 3)
   shown <- plot(fit, n_grid = 11)
-  expect_equal(shown$speed$estimate, predict(fit, data.frame(speed = seq(4, 25, length.out = 11))))
-  expect_equal(shown$speed$low, predict(fit, data.frame(speed = seq(4, 25, length.out = 11)), interval = "confidence")[, 2])
+  at <- data.frame(speed = seq(4, 25, length.out = 11))
+  expect_equal(shown$speed$estimate, predict(fit, at))
+  expect_equal(shown$speed$low, predict(fit, at, interval = "confidence")[, 2])
   two <- kernel_regression(mpg ~ wt + hp, mtcars, bandwidth = c(0.8, 60))
   parts <- plot(two, variables = "hp", interval = "none")
   at <- data.frame(wt = median(mtcars$wt), hp = parts$hp$value)
@@ -256,22 +262,24 @@ test_that("broom's functions have rows for slopes, fits and rows", {
   expect_equal(broom::tidy(fit)$estimate, unname(colMeans(predict(fit, type = "gradient"))))
   expect_equal(broom::glance(fit)$r.squared, 1 - sum(residuals(fit)^2) / sum((mtcars$mpg - mean(mtcars$mpg))^2))
   expect_equal(broom::augment(fit)$.resid, residuals(fit))
-  expect_equal(broom::augment(fit, newdata = mtcars[1:3, ], se_fit = TRUE)$.se.fit, predict(fit, mtcars[1:3, ], se.fit = TRUE)$se.fit)
+  few <- mtcars[1:3, ]
+  expect_equal(broom::augment(fit, newdata = few, se_fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
 })
 
 test_that("what cannot be is refused in words", {
-  expect_error(kernel_regression(iris[, 1:2], iris$Species), "flash_kda", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(Sepal.Width ~ Species, iris), "numeric columns", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(iris, iris$Sepal.Length), "falkon", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(1:3, 1:2), "one value per row", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(1:3, 1:3, bw = 1), "did you mean", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(rep(1, 9), 1:9), "must vary", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(1, 1, bandwidth = 1), "two rows", class = "flashkernel_error_argument")
-  expect_error(kernel_regression(~speed, cars), "response", class = "flashkernel_error_argument")
+  refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
+  refused(kernel_regression(iris[, 1:2], iris$Species), "flash_kda")
+  refused(kernel_regression(Sepal.Width ~ Species, iris), "numeric columns")
+  refused(kernel_regression(iris, iris$Sepal.Length), "falkon")
+  refused(kernel_regression(1:3, 1:2), "one value per row")
+  refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
+  refused(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`")
+  refused(kernel_regression(1:3, 1:3, bw = 1), "did you mean")
+  refused(kernel_regression(rep(1, 9), 1:9), "must vary")
+  refused(kernel_regression(1, 1, bandwidth = 1), "two rows")
+  refused(kernel_regression(~speed, cars), "response")
   fit <- kernel_regression(dist ~ speed, cars, bandwidth = 3)
-  expect_error(predict(fit, data.frame(dist = 1)), "`speed`", class = "flashkernel_error_argument")
-  expect_error(predict(fit, type = "gradient", se.fit = TRUE), "`type`", class = "flashkernel_error_argument")
+  refused(predict(fit, data.frame(dist = 1)), "`speed`")
+  refused(predict(fit, type = "gradient", se.fit = TRUE), "`type`")
   expect_equal(predict(fit, cars[0, ][1, , drop = FALSE]), NA_real_)
 })
