@@ -292,7 +292,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
-                              score = NULL, nonnegative = FALSE, control = NULL, ...) {
+                              score = NULL, nonnegative = FALSE, kernel = "gaussian", control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -305,7 +305,7 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action
+    kernel = kernel, weights = weights, na.action = na.action
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -350,7 +350,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
-                              control = NULL, ...) {
+                              kernel = "gaussian", control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -359,7 +359,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    asked = asked
+    kernel = kernel, asked = asked
   )
 }
 

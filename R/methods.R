@@ -33,6 +33,7 @@ NULL
 print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   print_head(x)
+  print_kernel(x)
   print_bandwidth(x, digits)
   print_where(fit_record(x))
   invisible(x)
@@ -57,7 +58,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
     class = "summary.flash_kde",
     c(unclass(object)[c(
       "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
-      "steps", "given_score", "nonnegative"
+      "steps", "given_score", "nonnegative", "kernel"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
@@ -105,6 +106,7 @@ log_density_quantiles <- function(log_density, weights) {
 print.summary.flash_kde <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_head(x, x$weighted, x$omitted)
+  print_kernel(x)
   print_bandwidth(x, digits)
   cat("\nColumns:\n")
   print(utils::head(x$columns, 10), digits = digits)

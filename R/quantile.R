@@ -61,7 +61,8 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   names <- check_flag(names, "names")
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
-  result <- ifelse(probs == 0, -Inf, Inf)
+  ends <- estimate_ends(x)
+  result <- ifelse(probs == 0, ends[1], ends[2])
   inner <- probs > 0 & probs < 1
   if (any(inner)) result[inner] <- invert_cdf(x, probs[inner])
   if (names) names(result) <- percent_label(probs)
@@ -86,16 +87,21 @@ tail_function <- function(object, control, upper = FALSE) {
   # of the points `rows`, all of one width h
   tail_of <- function(rows, h) {
     by_size <- rows[order(points[rows], decreasing = upper)]
-    list(centres = sign * points[by_size], cumulative = cumsum(weights[by_size]), h = h)
+    list(centres = sign * points[by_size], weights = weights[by_size], cumulative = cumsum(weights[by_size]), h = h)
   }
   classes <- fit_classes(object)
   parts <- Map(tail_of, classes$rows, sqrt(object$bandwidth[1, 1]) * classes$factors)
   total <- sum(vapply(parts, \(part) part$cumulative[length(part$cumulative)], 0))
+  kernel <- fit_kernel(object)
+  correction <- estimator_of(object)$below
+  sum_of <- if (is_compact(kernel)) {
+    \(part, q) window_tail(part, q, kernel, control)
+  } else {
+    \(part, q) cdf_sum(part$centres, part$cumulative, part$h, q, correction, control)
+  }
   signed <- function(q) {
     if (length(q) == 0) return(numeric())
-    correction <- estimator_of(object)$below
-    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, correction, control))
-    Reduce(`+`, sums) / total
+    Reduce(`+`, lapply(parts, sum_of, sign * q)) / total
   }
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
@@ -166,8 +172,9 @@ bracket_quantiles <- function(object, tails, upper_half, h) {
   n <- length(centres)
   p <- ifelse(upper_half, 1 - tails$probs, tails$probs) # below
   q <- ifelse(upper_half, tails$probs, 1 - tails$probs) # above
-  lower <- centres[pmin(reach(p / 2, weights), n)] + h * stats::qnorm(p / 2)
-  upper <- centres[pmax(n + 1 - reach(q / 2, rev(weights)), 1)] - h * stats::qnorm(q / 2)
+  kernel <- fit_kernel(object)
+  lower <- centres[pmin(reach(p / 2, weights), n)] + h * kernel_quantile(kernel, p / 2)
+  upper <- centres[pmax(n + 1 - reach(q / 2, rev(weights)), 1)] - h * kernel_quantile(kernel, q / 2)
   which <- seq_along(p)
   list(lower = lower, upper = upper, below = tails$at(lower, which), above = tails$at(upper, which))
 }

@@ -40,14 +40,16 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
 # Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) {
   lower <- inflate * fit_factor(object)
-  from_origin(object, draw_mixture(fit_points(object), object$weights, lower, n, object$adaptive$factors))
+  from_origin(object, draw_mixture(
+    fit_points(object), object$weights, lower, n, object$adaptive$factors, fit_kernel(object)
+  ))
 }
 
-# Draws from the mixture of Gaussians around the rows of `centres`, of variance L L' for L = `lower`, times each its
+# Draws from the mixture of kernels around the rows of `centres`, of variance L L' for L = `lower`, times each its
 # factor.
-draw_mixture <- function(centres, weights, lower, n, factors = NULL) {
+draw_mixture <- function(centres, weights, lower, n, factors = NULL, kernel = "gaussian") {
   rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
-  noise <- tcrossprod(matrix(stats::rnorm(n * ncol(centres)), n), lower)
+  noise <- draw_kernel(kernel, n, lower)
   if (!is.null(factors)) noise <- factors[rows] * noise
   unname(centres[rows, , drop = FALSE]) + noise
 }

@@ -32,6 +32,7 @@ log_sum <- function(sources, at, factor, loo, control) {
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
+  if (is_compact(sources$kernel)) return(log_window_sum(sources, at, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
@@ -43,6 +44,7 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
+  if (is_compact(sources$kernel)) return(window_score(sources, at, loo, names, control))
   .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
 }
 
@@ -106,6 +108,10 @@ cdf_sum <- function(centres, cumulative, h, q, correction, control) {
 conditional_cdf_sum <- function(points, x, y, control) {
   .Call(ffi_conditional_cdf, points, x, y, control)
 }
+
+# list(sums, stats): of polynomials of bounded reach (compact-sums.R). `windows`: list(x, weights, reach, coefficients,
+# ties), x in order; `y` NULL: at these, each without itself.
+window_sum <- function(windows, y, control) .Call(ffi_window_sums, windows, y, control)
 
 # ---- records ----------------------------------------------------------------------------------
 
