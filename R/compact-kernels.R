@@ -1,9 +1,9 @@
-# Kernels of bounded reach, for densities in one dimension. Each is a polynomial in s = 1 - |u|, how far a place is within
-# its edge, u the distance in units of the reach: so everything that is summed of it, its square, slope and integral, is
-# one, too, and src/core/windows.c sums such polynomials over sorted points.
+# Kernels of bounded reach, for densities in one dimension. Each is a polynomial in s = 1 - |u|, how far a place is
+# within its edge, u the distance in units of the reach: so everything that is summed of it, its square, slope and
+# integral, is one, too, and src/core/windows.c sums such polynomials over sorted points.
 
-# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the reach in
-# standard deviations; draws of u.
+# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
+# reach in standard deviations; draws of u.
 compact_kernels <- function() {
   list(
     epanechnikov = power_kernel(1), biweight = power_kernel(2), triweight = power_kernel(3),
@@ -22,8 +22,8 @@ power_kernel <- function(p) {
   )
 }
 
-# As `kernel` of sum_sources(). Sums are in units of the Gaussian's height, as all of them: exp(log_unit) is the height
-# there of a kernel whose u has the density 1.
+# As `kernel` of sum_sources(). Sums are in units of the Gaussian's height, as all of them: exp(log_unit) is the
+# height there of a kernel whose u has the density 1.
 compact_kernel <- function(name) {
   entry <- compact_kernels()[[name]]
   structure(class = "compact_kernel", c(entry, list(name = name, log_unit = log(sqrt(2 * pi) / entry$reach))))
@@ -66,8 +66,8 @@ roughness <- function(kernel) {
 
 # ---- what a fit may ask for ---------------------------------------------------------------------
 
-# `options` of fit_kde() with the kernel checked, and what goes with it for `d` columns; where no estimator is named, it
-# is the plain one.
+# `options` of fit_kde() with the kernel checked, and what goes with it for `d` columns; where no estimator is
+# named, it is the plain one.
 check_fit_kernel <- function(options, d, control) {
   names <- names(compact_kernels())
   # NULL, as other arguments: the default
@@ -107,9 +107,10 @@ check_window_control <- function(control) {
   }
 }
 
-# A bandwidth that was chosen from the data is that of the Gaussian kernel, whose asymptotic error of the plain estimate
-# another kernel has with its own factor (Marron and Nolan 1988): the fifth root of the ratio of the roughnesses, as all
-# have a standard deviation of 1. An SD-KDE, of whose error fourth moments are a part, keeps it.
+# A bandwidth that was chosen from the data is that of the Gaussian kernel, whose asymptotic error of the plain
+# estimate another kernel has with its own factor (Marron and Nolan 1988): the fifth root of the ratio of the
+# roughnesses, as all have a standard deviation of 1. An SD-KDE, of whose error fourth moments are a part, keeps
+# it.
 kernel_factor <- function(options, estimator) {
   if (options$kernel == "gaussian" || estimator != PLAIN_ESTIMATOR || !is_chosen(options$bandwidth)) return(1)
   (roughness(compact_kernel(options$kernel)) * 2 * sqrt(pi))^(1 / 5)

@@ -143,7 +143,8 @@ leave_out <- function(weights) {
 
 # Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && !(is_debiased(object) && !has_gaussian(object))
+  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 &&
+    (has_gaussian(object) || !is_debiased(object))
 }
 
 check_loo <- function(object, arg = "loo") {

@@ -39,7 +39,8 @@ figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_t
   if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
     out$control <- figure_control(object)
   }
-  if (k <= 2 && !out$balloon && !is_compact(out$kernel) && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  may_merge <- k <= 2 && !out$balloon && !is_compact(out$kernel)
+  if (may_merge && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out$sources <- sum_sources(

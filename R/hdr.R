@@ -13,6 +13,8 @@
 #' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
 #' first; the error stated includes it.
 #'
+#' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
+#'
 #' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
 #' many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section

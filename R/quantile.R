@@ -8,6 +8,9 @@
 #' 1e-12 kernel standard deviations.
 #'
 #' @details
+#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums take
+#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time.
+#'
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
 #' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
@@ -16,7 +19,7 @@
 #' @param object,x A fit from [flash_kde()] with `d = 1`.
 #' @param q Points, in the unit of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`.
 #' @param probs Probabilities, between 0 and 1. 0 and 1 give `-Inf` and `Inf`: a Gaussian kernel
-#'   has no end.
+#'   has no end. With another `kernel` they give the ends of the estimate.
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
 #' @returns `cdf()`: probabilities, one for each `q`. `quantile()`: points in the unit of the

@@ -1,7 +1,7 @@
 #' Random draws from a density estimate
 #'
 #' Exact draws: for `"kde"` and `"sdkde"` a kernel centre by weight plus Gaussian noise of
-#' variance `H`. The Laplace-corrected estimate can be negative, so its draws come from its
+#' variance `H`, or with another `kernel` noise of that. The Laplace-corrected estimate can be negative, so its draws come from its
 #' **positive part, renormalised**, by rejection from the KDE with the same `H`, which it exceeds
 #' nowhere by more than the factor \eqn{1 + d/2}, or for `"laplace6"` from one with a wider `H`.
 #'

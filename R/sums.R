@@ -110,8 +110,13 @@ conditional_cdf_sum <- function(points, x, y, control) {
 }
 
 # list(sums, stats): of polynomials of bounded reach (compact-sums.R). `windows`: list(x, weights, reach, coefficients,
-# ties), x in order; `y` NULL: at these, each without itself.
-window_sum <- function(windows, y, control) .Call(ffi_window_sums, windows, y, control)
+# ties), x in order; `y` NULL: at these, each without itself. Targets in order take a quarter of the time.
+window_sum <- function(windows, y, control) {
+  by_size <- if (!is.null(y) && is.unsorted(y)) order(y, method = "radix")
+  found <- .Call(ffi_window_sums, windows, if (is.null(by_size)) y else y[by_size], control)
+  if (!is.null(by_size)) found$sums[by_size, ] <- found$sums
+  found
+}
 
 # ---- records ----------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-/* Nothing here cancels: a window is cut into blocks of sorted points, whose sums are added, never subtracted, and all
- * powers are of distances from the window's edge, which are positive. A block has its moments about the end that is
- * nearer to the edge; from there the edge is a positive shift away, by which binomials move them. So each sum of powers
- * has a relative error of a few rounding errors, however small it is beside the sums of other windows and however
- * far the origin. */
+/* Nothing here cancels: a window is cut into blocks of sorted points, whose sums are added, never subtracted,
+ * and all powers are of distances from the window's edge, which are positive. A block has its moments about the
+ * end that is nearer to the edge; from there the edge is a positive shift away, by which binomials move them.
+ * So each sum of powers has a relative error of a few rounding errors, however small it is beside the sums of
+ * other windows and however far the origin. */
 #include "windows.h"
 
 #include <stdlib.h>
@@ -17,8 +17,8 @@ enum { LEAF = 16, MOST_LEVELS = 60 };
 
 enum side { LEFT, RIGHT };
 
-/* Blocks of level v are of LEAF 2^v points, the last of a level may be shorter. Of each the moments about either end:
- * sum w (|x - end| / reach)^k. */
+/* Blocks of level v are of LEAF 2^v points, the last of a level may be shorter. Of each the moments about
+ * either end: sum w (|x - end| / reach)^k. */
 struct tree {
   const struct fk_windows *of;
   double *moments;
@@ -74,19 +74,20 @@ static void fill_leaf(const struct tree *t, int64_t block) {
   }
 }
 
-/* Of a block and the next one, if there is one. */
+/* Of two blocks that follow each other, if the second is there: its left end is far from that of both, as the right
+ * end of the first is. */
 static void join(const struct tree *t, int level, int64_t block) {
   const double *x = t->of->x;
   int count = t->of->count;
-  int64_t a = 2 * block, b = a + 1, middle = first_point(level - 1, b), end = end_point(t, level, block);
+  int64_t a = 2 * block, b = a + 1, first = first_point(level, block), end = end_point(t, level, block);
+  int64_t middle = fk_smaller(end, first_point(level - 1, b));
   double *left = moments_of(t, level, block, LEFT), *right = moments_of(t, level, block, RIGHT);
+  double far_left = (x[end - 1] - x[middle - 1]) / t->of->reach;
   add_shifted(left, moments_of(t, level - 1, a, LEFT), count, 0);
-  if (middle >= end) {
-    add_shifted(right, moments_of(t, level - 1, a, RIGHT), count, 0);
-    return;
-  }
-  add_shifted(left, moments_of(t, level - 1, b, LEFT), count, (x[middle] - x[first_point(level, block)]) / t->of->reach);
-  add_shifted(right, moments_of(t, level - 1, a, RIGHT), count, (x[end - 1] - x[middle - 1]) / t->of->reach);
+  add_shifted(right, moments_of(t, level - 1, a, RIGHT), count, far_left);
+  if (middle == end) return;
+  double far_right = (x[middle] - x[first]) / t->of->reach;
+  add_shifted(left, moments_of(t, level - 1, b, LEFT), count, far_right);
   add_shifted(right, moments_of(t, level - 1, b, RIGHT), count, 0);
 }
 
@@ -154,8 +155,10 @@ static double within(const struct fk_windows *of, double x, double y, enum side 
   return (of->reach - away) / of->reach;
 }
 
-static void add_points(double *a, const struct fk_windows *of, int64_t first, int64_t end, double y, enum side side) {
-  for (int64_t i = first; i < end; i++) add_powers(a, of->count, of->weights[i], within(of, of->x[i], y, side));
+static void add_points(double *a, const struct fk_windows *of, int64_t first, int64_t end, double y,
+                       enum side side) {
+  for (int64_t i = first; i < end; i++)
+    add_powers(a, of->count, of->weights[i], within(of, of->x[i], y, side));
 }
 
 static void add_block(double *a, const struct tree *t, int level, int64_t block, double y, enum side side) {

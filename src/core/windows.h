@@ -6,8 +6,9 @@
 
 enum { FK_MOST_POWERS = 16 };
 
-/* With s = 1 - |y - x_i| / reach, how far the point is within the edge of the kernel at y in units of its reach, the
- * sums of w_i (c_0 + c_1 s + ...) over the points within reach of y, those on its left and those on its right apart. */
+/* With s = 1 - |y - x_i| / reach, how far the point is within the edge of the kernel at y in units of its
+ * reach, the sums of w_i (c_0 + c_1 s + ...) over the points within reach of y, those on its left and those on
+ * its right apart. */
 struct fk_windows {
   const double *x;       /* n, increasing */
   const double *weights; /* n, none negative */
