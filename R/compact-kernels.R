@@ -107,20 +107,6 @@ check_window_control <- function(control) {
   }
 }
 
-# A bandwidth that was chosen from the data is that of the Gaussian kernel, whose asymptotic error of the plain
-# estimate another kernel has with its own factor (Marron and Nolan 1988): the fifth root of the ratio of the
-# roughnesses, as all have a standard deviation of 1. An SD-KDE, of whose error fourth moments are a part, keeps
-# it.
-kernel_factor <- function(options, estimator) {
-  if (options$kernel == "gaussian" || estimator != PLAIN_ESTIMATOR || !is_chosen(options$bandwidth)) return(1)
-  (roughness(compact_kernel(options$kernel)) * 2 * sqrt(pi))^(1 / 5)
-}
-
-scaled_bandwidth <- function(main, factor) {
-  if (factor == 1) return(main)
-  replace(main, c("H", "L"), list(factor^2 * main$H, factor * main$L))
-}
-
 print_kernel <- function(object) {
   if (has_gaussian(object)) return(invisible())
   reach <- format(compact_kernel(object$kernel)$reach, digits = 3)

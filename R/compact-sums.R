@@ -45,8 +45,11 @@ window_tail <- function(part, q, kernel, control) {
     x = part$centres, weights = part$weights, reach = kernel$reach * part$h,
     coefficients = integral_polynomial(kernel$value), ties = TRUE
   )
+  by_size <- order(q, method = "radix")
+  q <- q[by_size]
   sums <- window_sum(windows, q, control)$sums
-  c(0, part$cumulative)[findInterval(q, part$centres) + 1] - sums[, 1] + sums[, 2]
+  below <- c(0, part$cumulative)[findInterval(q, part$centres) + 1] - sums[, 1] + sums[, 2]
+  replace(numeric(length(q)), by_size, below)
 }
 
 # Below p, in standard deviations: no quantile of the kernel is further out.
@@ -97,9 +100,14 @@ window_overlap_sums <- function(object, w, control) {
   }
   kernel <- fit_kernel(object)
   unit <- sqrt(4 * pi) / kernel$reach
+  each <- overlap_window_sums(fit_points(object), w, fit_factor(object), kernel, control)
+  list(each = unit * each, own = rep(unit * kernel$reach * roughness(kernel), object$n))
+}
+
+# At each of the points the sum over all of them of w times what two kernels have in common, in units of the reach.
+overlap_window_sums <- function(points, w, L, kernel, control) {
   parts <- lapply(overlap_kernels(kernel), \(part) {
-    sources <- sum_sources(fit_points(object), w, fit_factor(object), part)
-    rowSums(window_sums(sources, part$value, NULL, FALSE, control)$sums)
+    rowSums(window_sums(sum_sources(points, w, L, part), part$value, NULL, FALSE, control)$sums)
   })
-  list(each = unit * Reduce(`+`, parts), own = rep(unit * kernel$reach * roughness(kernel), object$n))
+  Reduce(`+`, parts)
 }

@@ -31,7 +31,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data$clean <- NULL
   if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
   if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
-  bandwidths$main <- scaled_bandwidth(bandwidths$main, kernel_factor(options, estimator))
+  bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }

@@ -235,7 +235,7 @@
 #'   **The bandwidth is always the kernel's standard deviation**, as in [stats::density()], so that the same one smooths
 #'   alike; it is the reach in scikit-learn and in most formulas. One that is chosen from the data is what is chosen
 #'   for the Gaussian, for `"kde"` times the factor by which the bandwidths of least asymptotic error differ (Marron and
-#'   Nolan 1988). The leave-one-out likelihood cannot choose for these kernels: one point that is out of reach of
+#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself. The leave-one-out likelihood cannot choose for these kernels: one point that is out of reach of
 #'   all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
 #'
 #'   Sums are exact and take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million points at a million

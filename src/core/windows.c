@@ -74,20 +74,20 @@ static void fill_leaf(const struct tree *t, int64_t block) {
   }
 }
 
-/* Of two blocks that follow each other, if the second is there: its left end is far from that of both, as the right
- * end of the first is. */
+/* Of two blocks that follow each other, if the second is there: its left end is away from that of both, as is the
+ * right end of the first. */
 static void join(const struct tree *t, int level, int64_t block) {
   const double *x = t->of->x;
   int count = t->of->count;
   int64_t a = 2 * block, b = a + 1, first = first_point(level, block), end = end_point(t, level, block);
   int64_t middle = fk_smaller(end, first_point(level - 1, b));
   double *left = moments_of(t, level, block, LEFT), *right = moments_of(t, level, block, RIGHT);
-  double far_left = (x[end - 1] - x[middle - 1]) / t->of->reach;
+  double to_right_end = (x[end - 1] - x[middle - 1]) / t->of->reach;
   add_shifted(left, moments_of(t, level - 1, a, LEFT), count, 0);
-  add_shifted(right, moments_of(t, level - 1, a, RIGHT), count, far_left);
+  add_shifted(right, moments_of(t, level - 1, a, RIGHT), count, to_right_end);
   if (middle == end) return;
-  double far_right = (x[middle] - x[first]) / t->of->reach;
-  add_shifted(left, moments_of(t, level - 1, b, LEFT), count, far_right);
+  double from_left_end = (x[middle] - x[first]) / t->of->reach;
+  add_shifted(left, moments_of(t, level - 1, b, LEFT), count, from_left_end);
   add_shifted(right, moments_of(t, level - 1, b, RIGHT), count, 0);
 }
 

@@ -108,14 +108,15 @@ test_that("scores and standard errors are those of the formulas", {
     expect_equal(got[, 1], ifelse(value > 0, slope / value, NaN), tolerance = 1e-10, info = kernel)
     square <- ref_windows(\(u) ref$value(u)^2, ref$sds, data$x, data$w^2, h, data$y) / (ref$sds * h)
     variance <- (square - value^2 * sum(data$w^2) / sum(data$w)^2) / sum(data$w)^2
-    expect_equal(predict(fit, data$y, se.fit = TRUE)$se.fit, sqrt(pmax(variance, 0)), tolerance = 1e-8, info = kernel)
+    got <- predict(fit, data$y, se.fit = TRUE)$se.fit
+    expect_equal(got, sqrt(pmax(variance, 0)), tolerance = 1e-8, info = kernel)
     alone <- predict(fit, type = "score", loo = TRUE)
     others <- flash_kde(data$x[-7], bandwidth = h, weights = data$w[-7], kernel = kernel)
     expect_equal(alone[7, ], predict(others, data$x[7], type = "score")[1, ], tolerance = 1e-10)
   }
 })
 
-test_that("distribution functions are integrals, their quantiles the inverse, and the ends are where kernels end", {
+test_that("distribution functions are integrals, and quantiles their inverse, up to where kernels end", {
   for (kernel in names(ref_compact)) {
     ref <- ref_compact[[kernel]]
     data <- some_windows(300)
@@ -209,15 +210,15 @@ test_that("draws, regions and integrals of the square are those of the estimate"
     # a sum of steps has regions of no more probabilities than it has steps
     limit <- if (kernel == "uniform") 1e-2 else 2e-3
     for (i in 1:2) expect_lt(abs(sum(density[density >= level[i]]) * 1e-4 - c(0.5, 0.9)[i]), limit, label = kernel)
-    square <- exp(log_square_integral(unclass(fit), TRUE, fit_control(fit))$log)
+    log_square <- \(fit) log_square_integral(unclass(fit), TRUE, fit_control(fit))
+    square <- exp(log_square(fit)$log)
     expect_equal(square, sum(density^2) * 1e-4, tolerance = 2e-4, info = kernel)
     without <- flash_kde(x[-9], bandwidth = 0.25, kernel = kernel)
-    left_out <- exp(log_square_integral(unclass(fit), TRUE, fit_control(fit))$log_loo[9])
-    expect_equal(left_out, exp(log_square_integral(unclass(without), FALSE, fit_control(fit))$log), tolerance = 1e-12)
+    expect_equal(log_square(fit)$log_loo[9], log_square(without)$log, tolerance = 1e-12)
     # as the integral is by pieces, so is it of three points at known distances
     three <- flash_kde(c(0, 0.2, 0.7), bandwidth = 0.3, kernel = kernel)
     integral <- stats::integrate(\(at) predict(three, at)^2, -1, 2, subdivisions = 2000L, rel.tol = 1e-7)$value
-    expect_equal(exp(log_square_integral(unclass(three), FALSE, fit_control(three))$log), integral, tolerance = 1e-4)
+    expect_equal(exp(log_square(three)$log), integral, tolerance = 1e-4)
   }
 })
 
@@ -235,7 +236,9 @@ test_that("the bandwidth is the kernel's standard deviation, as that of stats::d
 
 test_that("a bandwidth that is chosen is changed by the ratio of canonical bandwidths", {
   # Marron and Nolan (1988), of kernels on [-1, 1]
-  canonical <- c(epanechnikov = 1.7188, biweight = 2.0362, triweight = 2.3122, triangular = 1.8882, uniform = 1.3510)
+  canonical <- c(
+    epanechnikov = 1.7188, biweight = 2.0362, triweight = 2.3122, triangular = 1.8882, uniform = 1.3510
+  )
   x <- faithful$eruptions
   gaussian <- flash_kde(x, "kde", bandwidth = "silverman")
   for (kernel in names(canonical)) {
@@ -246,6 +249,34 @@ test_that("a bandwidth that is chosen is changed by the ratio of canonical bandw
   }
   debiased <- flash_kde(x, "sdkde", bandwidth = "silverman", kernel = "biweight")
   expect_identical(coef(debiased), coef(flash_kde(x, "sdkde", bandwidth = "silverman")))
+})
+
+test_that("least-squares cross-validation is that of the kernel itself", {
+  x <- faithful$waiting[1:80]
+  w <- rep(c(1, 3), 40)
+  for (kernel in names(ref_compact)) {
+    ref <- ref_compact[[kernel]]
+    value <- function(h) {
+      b <- ref$sds * h
+      density <- \(at, rows) ref_windows(ref$value, ref$sds, x[rows], w[rows], h, at) / sum(w[rows])
+      grid <- seq(min(x) - b, max(x) + b, length.out = 5e3)
+      left_out <- vapply(seq_along(x), \(i) density(x[i], -i), 0)
+      sum(density(grid, seq_along(x))^2) * (grid[2] - grid[1]) - 2 * sum(w * left_out) / sum(w)
+    }
+    data <- list(points = matrix(x), weights = w)
+    got <- lscv_value(data, matrix(3), compact_kernel(kernel), run_control(CONTROL_DEFAULTS))
+    expect_equal(got, value(3), tolerance = 1e-3, info = kernel)
+  }
+  set.seed(4)
+  x <- c(rnorm(150), rnorm(50, 3, 0.3))
+  fit <- flash_kde(x, bandwidth = "lscv", kernel = "biweight")
+  of <- \(factor) {
+    lscv_value(list(points = fit$x), factor * fit_factor(fit), compact_kernel("biweight"), fit_control(fit))
+  }
+  expect_identical(fit$selector, "lscv")
+  for (factor in c(0.7, 0.95, 1.05, 1.4)) expect_lt(of(1), of(factor))
+  # asymptotically as that of the Gaussian
+  expect_lt(abs(log(coef(fit) / coef(flash_kde(x, "kde", bandwidth = "lscv")))), 0.3)
 })
 
 test_that("all the rest of a fit has its kernel", {
