@@ -248,7 +248,7 @@
 #'   then: half of H times the score takes off the bias of order \eqn{h^2}{h^2} of any symmetric kernel of variance H,
 #'   here in one step; its points cannot be left out, only fitted without ([cross_validate()]). `"laplace"` is an
 #'   error of class `flashkernel_error_unsupported`, as kernels have no second derivative at their edges, and so
-#'   are several variables, `backend = "cuda"` and `engine = "fast"`; `tol` changes nothing.
+#'   are several variables, `backend = "cuda"` and `engine = "fast"`; `tol` and `precision` change nothing.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and

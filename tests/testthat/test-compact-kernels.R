@@ -183,6 +183,12 @@ test_that("an SD-KDE moves its points by the score of the Gaussian, and then has
     want <- ref_windows(ref$value, ref$sds, x + h^2 / 2 * score, rep(1, length(x)), h, y) / length(x)
     expect_equal(predict(fit, y), want, tolerance = 1e-11, info = kernel)
   }
+  factors <- rep(c(0.6, 1, 1.5, 1), 68)
+  adapted <- flash_kde(x, "sdkde", bandwidth = h, adaptive = factors, kernel = "uniform")
+  moved <- flash_kde(x, "sdkde", bandwidth = h, adaptive = factors)$debiased
+  expect_identical(adapted$debiased, moved)
+  want <- ref_windows(ref_compact$uniform$value, sqrt(3), moved, rep(1, 272), h * factors, y) / 272
+  expect_equal(predict(adapted, y), want, tolerance = 1e-12)
   expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
   expect_error(logLik(fit), class = "flashkernel_error_unsupported")
   expect_null(summary(fit)$loglik)
