@@ -1,7 +1,7 @@
 #' A density estimate as a data frame
 #'
-#' The training points with the density and the log density of the estimate at each; or, with `grid`, the nodes of
-#' a grid with them.
+#' The training points, factors and texts as they were, with the density and the log density of the estimate at each;
+#' or, with `grid`, the nodes of a grid with them.
 #'
 #' @param x A fit from [flash_kde()].
 #' @param row.names `NULL`, or names of the `n` rows, all different.
@@ -31,25 +31,27 @@ as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ..., 
   check_row_names(row.names, x$n)
   control <- start_run(fit_asked(x), "Predicting")
   check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
-  result <- frame_of(x, x$x, log_estimate(x, NULL, FALSE, control))
+  result <- frame_of(points_frame(x, own_places(x)), log_estimate(x, NULL, FALSE, control))
   if (!is.null(row.names)) row.names(result) <- row.names
   result
 }
 
-frame_of <- function(object, points, estimate) {
-  points <- stats::setNames(as.data.frame(points), point_names(object))
+frame_of <- function(points, estimate) {
   result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
   stats::setNames(result, make.unique(names(result)))
 }
 
 frame_on_grid <- function(object, size) {
   grid <- estimate_on_grid(object, size)
-  frame_of(object, grid$at, grid$estimate)
+  frame_of(stats::setNames(as.data.frame(grid$at), point_names(object)), grid$estimate)
 }
 
 # list(axes, at, estimate): the nodes of each variable, all of them as rows, and log_estimate() there.
 estimate_on_grid <- function(object, size) {
   check_in_memory(object, "x")
+  check_none_of(
+    c("columns of levels" = !is.null(object$discrete)), "even grids", "predict() has the estimate at rows of your own"
+  )
   control <- start_run(fit_asked(object), "Predicting")
   check_memory(8 * (size^object$d * (6 + 2 * object$d) + length(object$x)), "grid")
   axes <- grid_axes(object, size)

@@ -22,6 +22,7 @@
 #'   `tidy()`: `term`, the variable, or `a:b` for two of them; `type`, `"sd"` or, of a full bandwidth matrix,
 #'   `"cor"`; `estimate`, the kernel's standard deviation, in units of the variable, or the correlation; for an
 #'   SD-KDE `score`, the same of the bandwidth of the score. Of an adaptive fit these are for factor 1.
+#'   Columns of levels have the type `"lambda"`.
 #'
 #'   `glance()`: `nobs`, `d`, `estimator`, `selector`, `adaptive` (the method of the factors, else `"none"`),
 #'   `n.effective` (\eqn{(\sum w)^2 / \sum w^2}{(sum w)^2 / sum w^2}), and `logLik` and `AIC`, of
@@ -63,13 +64,17 @@ bandwidth_terms <- function(object) {
   names <- point_names(object)
   full <- has_correlation(object$bandwidth) || has_correlation(object$score_bandwidth)
   pairs <- if (full) utils::combn(object$d, 2) else matrix(0L, 2, 0)
-  numbers <- \(H) c(bandwidth_sds(H), stats::cov2cor(H)[t(pairs)])
+  numbers <- \(H) c(bandwidth_sds(H), if (full) stats::cov2cor(H)[t(pairs)])
   terms <- data.frame(
     term = c(names, paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")[seq_len(ncol(pairs))]),
     type = rep(c("sd", "cor"), c(object$d, ncol(pairs))), estimate = unname(numbers(object$bandwidth))
   )
   if (!is.null(object$score_bandwidth)) terms$score <- unname(numbers(object$score_bandwidth))
-  terms
+  lambda <- object$discrete$lambda
+  if (is.null(lambda)) return(terms)
+  of_levels <- data.frame(term = names(lambda), type = "lambda", estimate = unname(lambda))
+  if (!is.null(terms$score)) of_levels$score <- NA_real_
+  rbind(terms, of_levels)
 }
 
 has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)
@@ -118,7 +123,7 @@ augment.flash_kde <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, lo
 # list(frame, restore): the rows of `data` that are those of the fit, and how its values become theirs.
 rows_to_augment <- function(object, data) {
   if (is.null(data)) {
-    return(list(frame = stats::setNames(as.data.frame(object$x), point_names(object)), restore = identity))
+    return(list(frame = points_frame(object, own_places(object)), restore = identity))
   }
   data <- as_frame_of(data)
   omitted <- object$na.action
@@ -132,8 +137,9 @@ rows_to_augment <- function(object, data) {
 
 # Of data with more columns than the fit's, these.
 own_columns <- function(object, newdata) {
-  more <- is.null(object$terms) && has_names(object$names) && all(object$names %in% colnames(newdata))
-  if (more) newdata[, object$names, drop = FALSE] else newdata
+  names <- if (is.null(object$discrete)) object$names else object$discrete$names
+  more <- is.null(object$terms) && has_names(names) && all(names %in% colnames(newdata))
+  if (more) newdata[, names, drop = FALSE] else newdata
 }
 
 estimate_columns <- function(object, at, se_fit, run, restore) {

@@ -103,6 +103,10 @@ conditional_data <- function(call, data, frame) {
   }
   right <- check_terms(stats::delete.response(terms))
   x <- frame_points(made, terms, "formula")
+  if (is_mixed(x)) {
+    found <- quote_names(names(attr(x, "columns"))[1])
+    stop_argument("formula", "must have numeric variables for a conditional density: found levels in ", found)
+  }
   y <- response_points(made, "formula")
   points <- cbind(y, x)
   if (anyDuplicated(colnames(points))) {
@@ -130,6 +134,9 @@ response_points <- function(frame, arg) {
 
 # list(options, search): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
+  for (arg in c("support", "lambda", "discrete_kernel")) {
+    if (!is.null(options[[arg]])) stop_argument(arg, "is not for a conditional density")
+  }
   if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   check_has_conditional(list(estimator = estimator))

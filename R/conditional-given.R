@@ -60,7 +60,20 @@ conditional.flash_kde <- function(object, given, ...) {
   as_new_fit(conditional_of(object, at$dims, at$values), match.call(), "conditional", run)
 }
 
+# On a domain, kernels are those of other coordinates, or of several images.
+check_unbounded <- function(object, what) {
+  if (is.null(object$support)) return(invisible(object))
+  stop(new_error("unsupported", paste0(
+    what, " of an estimate with a `support` are not known: fit the variables that you want alone"
+  ), user_call()))
+}
+
 check_has_conditional <- function(object) {
+  check_unbounded(object, "conditionals")
+  if (!is.null(object$discrete)) {
+    stop(new_error("unsupported", "a fit with columns of levels has no conditionals: fit its numeric columns",
+      user_call()))
+  }
   if (!is_signed(object)) return(invisible(object))
   stop(new_error("unsupported", paste0(
     "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",

@@ -24,6 +24,8 @@
 #' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
+#' Columns of levels (factors, texts) are summed over: `vars` are numeric ones.
+#'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
 #'
 #' @param object A fit from [flash_kde()] with its points in memory, not a balloon estimate.
@@ -58,6 +60,7 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
   }
   if (missing(vars)) stop_argument("vars", "must be given")
+  check_unbounded(object, "marginals")
   if (is_clipped(object)) {
     why <- "an estimate that is clipped at 0 has no marginals in closed form: fit it with `nonnegative = FALSE`"
     stop(new_error("unsupported", why, user_call()))
@@ -109,7 +112,8 @@ marginal_of <- function(object, dims) {
   part$d <- length(dims)
   part$factor <- list(H = part$bandwidth, L = lower_factor(part$bandwidth, "bandwidth"))
   part$plan <- new_plan()
-  structure(part, class = class(object))
+  part["discrete"] <- list(NULL) # kernels of levels sum to 1
+  structure(part, class = "flash_kde")
 }
 
 # Those of a formula that make these columns; NULL where a column is one of several of its term, as of poly(a, 2).

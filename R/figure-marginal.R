@@ -16,6 +16,7 @@ FIGURE_TOL <- 1e-6
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
 # `to_tol`: whether a large figure may go by the fast engine.
 figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
+  if (!is.null(object$inner)) return(marginal_on_support(object, dims, n_panels, to_tol))
   if (length(dims) < object$d) object <- marginal_of(object, dims)
   h <- object$bandwidth
   lower <- lower_factor(h, "bandwidth")
@@ -29,7 +30,7 @@ figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_t
     weights = object$weights[used],
     factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
     balloon = is_balloon(object),
-    lower = lower,
+    lower = lower, kernel = fit_kernel(object),
     sds = bandwidth_sds(h),
     clipped = is_clipped(object), log_clip = log_clip(object),
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
@@ -39,11 +40,12 @@ figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_t
   if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
     out$control <- figure_control(object)
   }
-  if (k <= 2 && !out$balloon && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  may_merge <- k <= 2 && !out$balloon && !is_compact(out$kernel)
+  if (may_merge && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out$sources <- sum_sources(
-    out$x, out$weights, lower, plan = new_plan(), factors = if (!out$balloon) out$factors,
+    out$x, out$weights, lower, out$kernel, plan = new_plan(), factors = if (!out$balloon) out$factors,
     target_factors = balloon_widths(object)
   )
   out
@@ -65,6 +67,7 @@ marginal_density <- function(marginal, at) {
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))
+  if (!is.null(marginal$map)) return(log_marginal_inside(marginal, at, factor))
   sums <- log_sum(marginal$sources, at, factor, FALSE, marginal$control)
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums

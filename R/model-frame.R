@@ -120,9 +120,8 @@ check_terms <- function(terms) {
 
 # The columns of a model frame, as a double matrix; whether they are finite is not looked at.
 frame_points <- function(data, terms, arg) {
-  # by position: a term's label has backticks where the column's name has none
-  used <- apply(attr(terms, "factors") != 0, 2, which)
-  columns <- unclass(data)[unlist(used)]
+  columns <- term_columns(data, terms)
+  if (has_levels(columns)) return(mixed_points(apart(columns), arg))
   bad <- which(!vapply(columns, is_number, NA))
   if (length(bad) > 0) {
     stop_argument(
@@ -132,6 +131,12 @@ frame_points <- function(data, terms, arg) {
   }
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
   check_points(do.call(cbind, parts), arg, infinite = TRUE)
+}
+
+# By position: a term's label has backticks where the column's name has none.
+term_columns <- function(data, terms) {
+  used <- apply(attr(terms, "factors") != 0, 2, which)
+  unclass(data)[unlist(used)]
 }
 
 # A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
@@ -144,6 +149,10 @@ name_columns <- function(column, name) {
 
 # The points of `newdata` for a fit by formula.
 formula_newdata <- function(object, newdata) {
+  frame_points(newdata_frame(object, newdata), object$terms, "newdata")
+}
+
+newdata_frame <- function(object, newdata) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(
@@ -158,9 +167,8 @@ formula_newdata <- function(object, newdata) {
     )
   }
   if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
-  data <- tryCatch(
+  tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
-  frame_points(data, object$terms, "newdata")
 }

@@ -29,6 +29,7 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
 
 # Debiased points may lie beyond the data.
 grid_range <- function(marginal, axis, margin = GRID_MARGIN) {
+  if (!is.null(marginal$map)) return(grid_range_inside(marginal, axis))
   sds <- marginal$sds[axis]
   if (is.null(marginal$factors)) {
     return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * margin * sds)
@@ -39,6 +40,7 @@ grid_range <- function(marginal, axis, margin = GRID_MARGIN) {
 
 # Kernels of several widths have nodes as the narrow ones want them, and even ones for the wide ones.
 marginal_nodes <- function(marginal, axis, lim, size, step = 1 / 2) {
+  if (!is.null(marginal$map)) return(nodes_inside(marginal, axis, lim, size, step))
   x <- marginal$x[, axis]
   sd <- marginal$sds[axis]
   if (is.null(marginal$factors)) return(axis_nodes(x, sd, lim, size, step))

@@ -98,7 +98,7 @@ draw_diagonal <- function(grid, xlim, fit, dim, name, colours, lwd, lty) {
   sd <- paste("sd", short_number(sqrt(fit$bandwidth[dim, dim])))
   graphics::plot.new()
   texts <- corner_texts(c(name, sd), cex = c(1.3, 1.15), font = c(2, 1))
-  range <- range(0, grid$y)
+  range <- density_limits(fit, grid, dim)
   # the curve ends below the texts
   height <- diff(range) / (1 - texts$share - 0.06)
   graphics::plot.window(xlim, range[1] + c(-0.04 * diff(range), height), xaxs = "i", yaxs = "i")
