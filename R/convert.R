@@ -13,11 +13,11 @@
 #' plain estimate, but what they read off the grid is ours, as `plot()`, `print()`, [stats::approxfun()] and
 #' `predict()` of ks do. `as_ks()` has its contour levels by [hdr_level()].
 #'
-#' An object of class `density` does not hold its data, which have to be given. Kernels other than the Gaussian one
-#' are refused where the object tells of them, and of ks what is not made by `kde()`. The values at up to 100 nodes
-#' of the grid are compared with those of the fit: where they differ by more than 5% of the largest, for the data
-#' were transformed (`positive`, `unit.interval` of ks), for their weights were not given, or for binning on a
-#' coarse grid, there is a warning.
+#' An object of class `density` does not hold its data, which have to be given. Its kernel is the one written in
+#' its call, the Gaussian one where none is; cosines are refused, and of ks what is not made by `kde()`. The values
+#' at up to 100 nodes of the grid are compared with those of the fit: where they differ by more than 5% of the
+#' largest, for the data were transformed (`positive`, `unit.interval` of ks), for their weights were not given, or
+#' for binning on a coarse grid, there is a warning.
 #' @param object A fit from [flash_kde()]; for `as_flash_kde()` an object of class `density`, or of class `kde` of
 #'   package ks.
 #' @param n Nodes of the grid per axis, an even one from three bandwidths below the data to three above; for
@@ -104,14 +104,14 @@ as_flash_kde.flash_kde <- function(object, ...) {
 #' @export
 as_flash_kde.density <- function(object, x, weights = NULL, ...) {
   if (missing(x)) stop_argument("x", "must be given: the data, which an object of class density does not hold")
-  kernel <- object$call$kernel
-  if (is.character(kernel) && !startsWith("gaussian", kernel)) refuse_kde(paste0("its kernel is \"", kernel, "\""))
+  kernel <- density_kernel(object)
   points <- check_points(x, "x", d = 1)
   if (nrow(points) != object$n) {
     stop_argument("x", "must be the data of the object, ", object$n, " values: found ", nrow(points))
   }
-  fit <- as_plain_fit(points, object$bw, weights, match.call(), ...)
-  warn_if_other(fit, matrix(object$x), object$y)
+  fit <- as_plain_fit(points, object$bw, weights, match.call(), ..., kernel = kernel)
+  # a sum of steps is off by a step between nodes
+  if (kernel == "uniform") fit else warn_if_other(fit, matrix(object$x), object$y)
 }
 
 #' @rdname as_density
@@ -130,8 +130,19 @@ as_flash_kde.kde <- function(object, ...) {
   warn_if_other(fit, unname(as.matrix(at)), as.vector(object$estimate))
 }
 
+# Our name of the kernel that was written in the call, "gaussian" where none was.
+density_kernel <- function(object) {
+  written <- object$call$kernel
+  if (!is.character(written)) return("gaussian")
+  theirs <- eval(formals(stats::density.default)$kernel)
+  name <- theirs[pmatch(written, theirs)]
+  ours <- c(rectangular = "uniform", stats::setNames(nm = c("gaussian", "epanechnikov", "triangular", "biweight")))
+  if (!name %in% names(ours)) refuse_kde(paste0("its kernel is \"", name, "\""))
+  ours[[name]]
+}
+
 refuse_kde <- function(why) {
-  need <- "a fit is made of an estimate with Gaussian kernels of one bandwidth, but "
+  need <- "a fit is made of an estimate with one of our kernels and one bandwidth, but "
   stop(new_error("unsupported", paste0(need, why), user_call()))
 }
 
