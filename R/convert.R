@@ -56,7 +56,8 @@ as_density <- function(object, n = 512, ...) {
 as_ks <- function(object, n = NULL, ...) {
   check_fit(object)
   check_dots_empty(...)
-  check_none_of(c("another than the Gaussian kernel" = !has_gaussian(object)), "objects of ks", "they have no other")
+  other <- c("another than the Gaussian kernel" = !has_gaussian(object))
+  check_none_of(other, "objects of ks", "they have no other")
   d <- object$d
   if (d > 3) check_grid_frame(n, d, "n")
   size <- if (is.null(n)) c(401L, 151L, 51L)[d] else check_count(n, "n", min = 2)
@@ -154,7 +155,8 @@ warn_if_other <- function(fit, at, values) {
   if (off > 0.05) {
     warning(
       "the values in `object` are not those of its points and bandwidth, but off by up to ",
-      short_number(100 * off), "% of the largest: were the data transformed or weighted, or binned on a coarse grid?",
+      short_number(100 * off),
+      "% of the largest: were the data transformed or weighted, or binned on a coarse grid?",
       call. = FALSE
     )
   }
