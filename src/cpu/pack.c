@@ -228,7 +228,7 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
   const struct fk_picked all = {x, whitening, NULL, 0, x->n};
   enum fk_status status = fk_packed_init(p, mode, x->n, x->d, weights ? FK_PACKED_WEIGHT : 0, err);
   if (!status) status = fk_packed_fill(p, mode, &all, threads, err);
-  *weight_scale = 1;
+  if (weight_scale) *weight_scale = 1;
   if (status || !weights) return status;
   *weight_scale = fk_largest_absolute(weights, x->n, threads);
   fk_packed_weights(p, mode, weights, *weight_scale);

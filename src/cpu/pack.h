@@ -63,7 +63,7 @@ void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, co
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
-/* All in one, with weights relative to their largest (NULL: ones, and a scale of 1). */
+/* All in one, with weights relative to their largest. Without weights (NULL: ones) the scale is 1, and may be NULL. */
 enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
                              const struct fk_whitening *whitening, const double *weights, int threads,
                              double *weight_scale, struct fk_error *err);

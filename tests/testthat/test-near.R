@@ -201,7 +201,7 @@ test_that("pairs are left out where that pays, and nothing changes where all is 
 test_that("diagnostics tell the share of the pairs that was computed", {
   set.seed(7)
   x <- matrix(stats::rnorm(24000), ncol = 2) + 1000 * sample(8, 12000, TRUE)
-  fit <- flash_kde(x, "sdkde", bandwidth = 1, backend = "cpu")
+  fit <- flash_kde(x, "sdkde", bandwidth = matrix(c(1, 0.3, 0.3, 1), 2), backend = "cpu")
   stages <- diagnostics(fit)$stages
   expect_lt(stages$kept[stages$stage == "debias"], 0.2)
   expect_output(print(diagnostics(fit)), "kept")
