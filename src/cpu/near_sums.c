@@ -12,12 +12,7 @@
 
 /* ---- do they pay ------------------------------------------------------------------------------ */
 
-/* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
-static bool is_wish(const char *what) { return fk_is_wish("FLASHKERNEL_NEAR", what); }
-
-static bool decays(const struct fk_sweep *s) {
-  return s->mode.form.type == FK_FORM_GAUSSIAN || s->mode.form.type == FK_FORM_ROOT;
-}
+bool fk_near_is_wish(const char *what) { return fk_is_wish("FLASHKERNEL_NEAR", what); }
 
 /* Of one side, whitened, in panels of `width`: u[panel][k][lane]. */
 struct sample {
@@ -75,13 +70,13 @@ static bool may_pay(const struct fk_sweep *s) {
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
   double points = fmin(n, m) * (s->task->targets.data ? 2 : 1);
   double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points);
-  if (!decays(s) || points == 0 || is_wish("never")) return false;
-  return is_wish("always") || (n * m >= c->pairs && sampled_share(s) <= most);
+  if (!fk_near_decays(&s->mode) || points == 0 || fk_near_is_wish("never")) return false;
+  return fk_near_is_wish("always") || (n * m >= c->pairs && sampled_share(s) <= most);
 }
 
 static bool pays(const struct fk_near *near) {
   double share = fk_near_share(near);
-  return is_wish("always") || share <= fk_costs.near.share;
+  return fk_near_is_wish("always") || share <= fk_costs.near.share;
 }
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */

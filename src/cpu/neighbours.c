@@ -1,32 +1,26 @@
 /* Distances to the k-th nearest neighbour, exactly, by a k-d tree.
  *
- * Points are put into panels: half of them on either side of a number in the coordinate in which they vary most,
- * halves of these, and so on. A node of the tree is a run of panels with its box, and follows from the numbers of
- * the panels alone. Targets go through it in groups of a few that are close to each other, near nodes first. Each
- * keeps the squared distances below its bound; when there are many more than k, the k-th smallest becomes the
- * bound. What a bound is decides how long it takes, never what is found. */
+ * Each target keeps the squared distances below its bound; when there are many more than k, the k-th smallest
+ * becomes the bound. What a bound is decides how long it takes, never what is found. */
 #include "../core/neighbours.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "order.h"
-#include "tile.h"
+#include "near_tree.h"
 
 /* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points. */
 enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
 
 struct search {
-  const struct fk_tile_ops *ops;
-  const double *x, *y;
-  int64_t n, m, d, k;
-  bool own;                  /* the targets are the points */
-  int64_t *points, *targets; /* their orders */
-  double *panels, *boxes;    /* boxes: of each node d lower ends, d upper ones */
+  struct fk_near_tree tree;
+  const double *y;
+  int64_t m, k;
+  bool own;         /* the targets are the points */
+  int64_t *targets; /* their order */
   struct fk_scratch scratch;
   int64_t room; /* squared distances that a target can keep */
   int64_t from; /* pieces from `from` on */
@@ -65,68 +59,13 @@ static double select_smallest(double *a, int64_t n, int64_t k) {
   }
 }
 
-/* ---- tree ------------------------------------------------------------------------------------- */
-
-static int64_t *order_of(const double *x, int64_t n, int64_t d, bool ordered, int threads) {
-  int64_t *index = malloc(sizeof *index * (size_t)n);
-  if (!index) return NULL;
-  for (int64_t i = 0; i < n; i++) index[i] = i;
-  const int64_t units[2] = {FK_NEAR_POINTS, FK_NEAR_TARGETS};
-  if (ordered) fk_order_points(x, d, units, threads, index, n);
-  return index;
-}
-
-static double *panel_at(const struct search *s, int64_t panel) {
-  return s->panels + panel * FK_NEAR_POINTS * s->d;
-}
-
-/* What is missing in the last panel is infinitely far away. */
-static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
-  const struct search *s = data;
-  (void)slot;
-  for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
-    for (int64_t k = 0; k < s->d; k++)
-      panel_at(s, i / FK_NEAR_POINTS)[k * FK_NEAR_POINTS + i % FK_NEAR_POINTS] =
-          i < s->n ? s->x[s->points[i] * s->d + k] : INFINITY;
-}
-
-/* A node has its left one after it, and then the nodes of that, two for each of its panels but one. */
-static int64_t right_of(int64_t node, int64_t first, int64_t middle) { return node + 2 * (middle - first); }
-static int64_t middle_of(int64_t first, int64_t end) { return first + fk_first_half(end - first, 1); }
-
-static double *fill_boxes(const struct search *s, int64_t node, int64_t first, int64_t end) {
-  int64_t d = s->d;
-  double *box = s->boxes + 2 * d * node;
-  if (end - first == 1) {
-    for (int64_t k = 0; k < d; k++) {
-      const double *x = panel_at(s, first) + k * FK_NEAR_POINTS;
-      box[k] = box[d + k] = x[0];
-      for (int64_t i = 1; i < fk_smaller(FK_NEAR_POINTS, s->n - first * FK_NEAR_POINTS); i++) {
-        box[k] = fmin(box[k], x[i]);
-        box[d + k] = fmax(box[d + k], x[i]);
-      }
-    }
-    return box;
-  }
-  int64_t middle = middle_of(first, end);
-  const double *left = fill_boxes(s, node + 1, first, middle);
-  const double *right = fill_boxes(s, right_of(node, first, middle), middle, end);
-  for (int64_t k = 0; k < d; k++) {
-    box[k] = fmin(left[k], right[k]);
-    box[d + k] = fmax(left[d + k], right[d + k]);
-  }
-  return box;
-}
-
 /* ---- search ----------------------------------------------------------------------------------- */
 
-/* Targets first .. first + count - 1 of their order, with what each has kept. */
-struct group {
-  int64_t first;
-  int count;
-  double *y, *kept; /* [k][FK_NEAR_TARGETS], [target][room] */
-  double bound[FK_NEAR_TARGETS];
-  int64_t n_kept[FK_NEAR_TARGETS];
+/* What the targets of a group have kept. */
+struct kept {
+  const struct search *search;
+  double *squares; /* [target][room] */
+  int64_t n[FK_NEAR_TARGETS];
 };
 
 /* One 0 less, for a point's distance to itself. */
@@ -139,47 +78,20 @@ static int without_self(double *squares, int found) {
   return found;
 }
 
-static void look_at_panel(const struct search *s, struct group *g, int64_t panel, const double *squares) {
+static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, const double *squares) {
+  struct kept *kept = data;
+  const struct search *s = kept->search;
+  const struct fk_near_tree *tree = &s->tree;
   for (int t = 0; t < g->count; t++) {
     if (!(squares[t] < g->bound[t])) continue;
-    double *kept = g->kept + t * s->room, *more = kept + g->n_kept[t];
-    int found = s->ops->near_points(panel_at(s, panel), s->d, g->y + t, g->bound[t], more);
+    double *own = kept->squares + t * s->room, *more = own + kept->n[t];
+    int found = tree->ops->near_points(fk_near_panel(tree, panel), tree->d, g->y + t, g->bound[t], more);
     if (s->own && (g->first + t) / FK_NEAR_POINTS == panel) found = without_self(more, found);
-    g->n_kept[t] += found;
-    if (g->n_kept[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;
-    g->bound[t] = select_smallest(kept, g->n_kept[t], s->k);
-    g->n_kept[t] = s->k;
+    kept->n[t] += found;
+    if (kept->n[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;
+    g->bound[t] = select_smallest(own, kept->n[t], s->k);
+    kept->n[t] = s->k;
   }
-}
-
-static bool may_be_near(const struct group *g, const double *squares) {
-  bool any = false;
-  for (int t = 0; t < g->count; t++) any |= squares[t] < g->bound[t];
-  return any;
-}
-
-static double sum_of(const double *squares) {
-  double sum = 0;
-  for (int t = 0; t < FK_NEAR_TARGETS; t++) sum += squares[t];
-  return sum;
-}
-
-/* squares: from the targets to the node's box. */
-static void visit(const struct search *s, struct group *g, int64_t node, int64_t first, int64_t end,
-                  const double *squares) {
-  if (!may_be_near(g, squares)) return;
-  if (end - first == 1) {
-    look_at_panel(s, g, first, squares);
-    return;
-  }
-  int64_t middle = middle_of(first, end), right = right_of(node, first, middle);
-  double of_left[FK_NEAR_TARGETS], of_right[FK_NEAR_TARGETS];
-  s->ops->near_box(s->boxes + 2 * s->d * (node + 1), s->d, g->y, of_left);
-  s->ops->near_box(s->boxes + 2 * s->d * right, s->d, g->y, of_right);
-  bool right_first = sum_of(of_right) < sum_of(of_left);
-  if (right_first) visit(s, g, right, middle, end, of_right);
-  visit(s, g, node + 1, first, middle, of_left);
-  if (!right_first) visit(s, g, right, middle, end, of_right);
 }
 
 /* No k-th neighbour is further away than that of another target and the way there: a bound to begin with, with
@@ -187,35 +99,26 @@ static void visit(const struct search *s, struct group *g, int64_t node, int64_t
 static double first_bound(const struct search *s, const double *y, int64_t before) {
   double reach = INFINITY;
   for (int64_t i = before; before >= 0 && i < before + FK_NEAR_TARGETS; i++) {
-    const double *other = s->y + s->targets[i] * s->d;
+    const double *other = s->y + s->targets[i] * s->tree.d;
     double square = 0;
-    for (int64_t k = 0; k < s->d; k++) square += (y[k] - other[k]) * (y[k] - other[k]);
+    for (int64_t k = 0; k < s->tree.d; k++) square += (y[k] - other[k]) * (y[k] - other[k]);
     reach = fmin(reach, s->out[s->targets[i]] + sqrt(square));
   }
   return reach * reach * (1 + 1e-10) + 0x1p-1000;
 }
 
-/* Lanes without a target have the first one's again. */
-static void start_group(const struct search *s, struct group *g, int64_t first, int64_t end, int64_t before) {
-  g->first = first;
-  g->count = (int)fk_smaller(FK_NEAR_TARGETS, end - first);
-  for (int t = 0; t < FK_NEAR_TARGETS; t++) {
-    const double *y = s->y + s->targets[first + (t < g->count ? t : 0)] * s->d;
-    for (int64_t k = 0; k < s->d; k++) g->y[k * FK_NEAR_TARGETS + t] = y[k];
-    g->bound[t] = first_bound(s, y, before);
-    g->n_kept[t] = 0;
-  }
-}
-
-static void do_piece(const struct search *s, int64_t piece, struct group *g) {
-  const double at_root[FK_NEAR_TARGETS] = {0};
-  int64_t end = fk_smaller(s->m, (piece + 1) * PIECE), before = -1;
+static void do_piece(const struct search *s, int64_t piece, struct fk_near_group *g, struct kept *kept) {
+  int64_t d = s->tree.d, end = fk_smaller(s->m, (piece + 1) * PIECE), before = -1;
   for (int64_t first = piece * PIECE; first < end; first += FK_NEAR_TARGETS) {
-    start_group(s, g, first, end, before);
-    visit(s, g, 0, 0, fk_pieces(s->n, FK_NEAR_POINTS), at_root);
+    fk_near_group_start(g, s->y, d, s->targets, first, end);
+    for (int t = 0; t < FK_NEAR_TARGETS; t++) {
+      g->bound[t] = first_bound(s, s->y + s->targets[first + (t < g->count ? t : 0)] * d, before);
+      kept->n[t] = 0;
+    }
+    fk_near_tree_visit(&s->tree, g, look_at_panel, kept);
     for (int t = 0; t < g->count; t++) {
-      bool enough = g->n_kept[t] >= s->k; /* others are too far away for numbers */
-      double square = enough ? select_smallest(g->kept + t * s->room, g->n_kept[t], s->k) : INFINITY;
+      bool enough = kept->n[t] >= s->k; /* others are too far away for numbers */
+      double square = enough ? select_smallest(kept->squares + t * s->room, kept->n[t], s->k) : INFINITY;
       s->out[s->targets[first + t]] = sqrt(square);
     }
     before = first;
@@ -224,35 +127,30 @@ static void do_piece(const struct search *s, int64_t piece, struct group *g) {
 
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct search *s = data;
-  struct group g = {.y = fk_scratch_at(&s->scratch, slot)};
-  g.kept = g.y + FK_NEAR_TARGETS * s->d;
-  for (int64_t i = s->from + first; i < s->from + end; i++) do_piece(s, i, &g);
+  struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
+  struct kept kept = {.search = s, .squares = g.y + FK_NEAR_TARGETS * s->tree.d};
+  for (int64_t i = s->from + first; i < s->from + end; i++) do_piece(s, i, &g, &kept);
 }
 
-static enum fk_status prepare(struct search *s, int threads, struct fk_error *err) {
-  int64_t panels = fk_pieces(s->n, FK_NEAR_POINTS), d = s->d;
-  s->room = fk_smaller(2 * s->k + FK_NEAR_POINTS, s->n) + FK_NEAR_POINTS;
+static enum fk_status prepare(struct search *s, const struct fk_neighbours *of, int threads,
+                              struct fk_error *err) {
+  int64_t d = of->d;
+  s->room = fk_smaller(2 * s->k + FK_NEAR_POINTS, of->n) + FK_NEAR_POINTS;
   size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(d + s->room);
-  s->points = order_of(s->x, s->n, d, s->m > FEW, threads);
-  s->targets = s->own ? s->points : order_of(s->y, s->m, d, s->m > FEW, threads);
-  s->panels = fk_aligned_alloc(sizeof(double) * (size_t)(panels * FK_NEAR_POINTS * d));
-  s->boxes = malloc(sizeof(double) * (size_t)(4 * panels * d));
-  if (!s->points || !s->targets || !s->panels || !s->boxes || !fk_scratch_init(&s->scratch, threads, scratch))
+  enum fk_status status = fk_near_tree_init(&s->tree, of->x, of->n, d, s->m > FEW, threads, err);
+  if (status) return status;
+  s->targets = s->own ? s->tree.order : fk_near_order(s->y, s->m, d, s->m > FEW, threads);
+  if (!s->targets || !fk_scratch_init(&s->scratch, threads, scratch))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the %.0f nearest neighbours of points", (double)s->k);
-  fk_parallel_for(threads, panels, fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)d), fill_panels, s);
-  fill_boxes(s, 0, 0, panels);
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const struct fk_opts *opts, double *out,
                                       struct fk_error *err) {
-  struct search s = {.x = of->x, .y = of->y ? of->y : of->x, .n = of->n, .m = of->m, .d = of->d, .k = of->k};
-  s.own = !of->y;
-  s.out = out;
-  double work = (double)fk_smaller(4 * s.k + 100, s.n) * (double)(s.d + 4); /* of a target */
+  struct search s = {.y = of->y ? of->y : of->x, .m = of->m, .k = of->k, .own = !of->y, .out = out};
+  double work = (double)fk_smaller(4 * s.k + 100, of->n) * (double)(of->d + 4); /* of a target */
   int threads = fk_threads_for_work(opts->threads, work * (double)s.m);
-  s.ops = fk_isa()->f64;
-  enum fk_status status = prepare(&s, threads, err);
+  enum fk_status status = prepare(&s, of, threads, err);
   int64_t pieces = fk_pieces(s.m, PIECE);
   struct fk_chunks progress;
   fk_chunks_start(&progress, &opts->poll, threads, (double)pieces, work * PIECE);
@@ -262,9 +160,7 @@ enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const stru
     status = fk_chunks_done(&progress, to - s.from, err);
   }
   fk_scratch_free(&s.scratch);
-  fk_aligned_free(s.panels);
-  free(s.boxes);
-  free(s.points);
   if (!s.own) free(s.targets);
+  fk_near_tree_free(&s.tree);
   return status;
 }

@@ -55,6 +55,10 @@ enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err
  * else nothing is done. skipped: how many. */
 enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err);
 
+/* Of the targets rows[0 .. found), which are in the tails of a sweep for these: those whose largest terms are few
+ * are done, the others are left in rows[]. */
+enum fk_status fk_near_tails(const struct fk_sweep *s, int64_t *rows, int64_t *found, struct fk_error *err);
+
 /* K'(W (K v + w)), the task's columns being v, without weights. */
 enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,
                                struct fk_error *err);
