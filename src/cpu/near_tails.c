@@ -17,7 +17,7 @@
 
 /* Below 2^-SLACK of its largest term a sum is not proven to 2^-54. Terms that a row may have; targets of a piece
  * of the loop; rows that are worth a tree. */
-enum { BITS = 60, SLACK = 6, ROOM = 1024, PIECE = 8 * FK_NEAR_TARGETS, MANY = 256 };
+enum { BITS = 60, SLACK = 6, ROOM = 1024, PIECE = 8 * FK_NEAR_TARGETS, MANY = 1024 };
 
 struct tails {
   const struct fk_sweep *sweep;
@@ -117,14 +117,14 @@ static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, co
 
 /* ---- their sums ------------------------------------------------------------------------------- */
 
-/* sums: d numbers to work in. */
-static void sum_row(const struct tails *s, const struct found *f, int t, int64_t target, double *sums) {
+/* False: it is left. sums: d numbers to work in. */
+static bool sum_row(const struct tails *s, const struct found *f, int t, int64_t target, double *sums) {
   const struct fk_task *task = s->sweep->task;
   const double *factor = s->sweep->mode.form.factor;
   int64_t row = s->rows[target], m = fk_n_targets(task), d = s->tree.d;
   bool coordinates = task->values == FK_VALUES_COORDINATES;
   double mass = 0, largest = f->largest[t];
-  if (!isfinite(largest)) return;
+  if (!isfinite(largest)) return false;
   memset(sums, 0, sizeof *sums * (size_t)d);
   for (const struct term *term = f->terms + t * ROOM, *end = term + f->n[t]; term < end; term++) {
     double at = term->of_kernel, unused = 0;
@@ -133,11 +133,27 @@ static void sum_row(const struct tails *s, const struct found *f, int t, int64_t
     mass += value;
     for (int64_t k = 0; k < d && coordinates; k++) sums[k] += value * s->x[term->source * d + k];
   }
-  if (!(fabs(mass) >= 1.0 / (1 << SLACK)) || isinf(mass)) return;
+  if (!(fabs(mass) >= 1.0 / (1 << SLACK)) || isinf(mass)) return false;
   task->mass[row] = mass;
   if (task->shift) task->shift[row] = largest * FK_LN2;
   for (int64_t k = 0; k < d && coordinates; k++) task->sums[k * m + row] = sums[k];
-  s->done[target] = true;
+  return s->done[target] = true;
+}
+
+/* Rows close to each other have as many terms: where none of the first group is done, the piece is left. */
+static void do_piece(const struct tails *s, int64_t piece, struct fk_near_group *g, struct found *f,
+                     double *sums) {
+  int64_t last = fk_smaller(s->m, (piece + 1) * PIECE), done = 0;
+  for (int64_t at = piece * PIECE; at < last; at += FK_NEAR_TARGETS) {
+    fk_near_group_start(g, s->y, s->tree.d, s->targets, at, last);
+    for (int t = 0; t < FK_NEAR_TARGETS; t++) {
+      f->n[t] = 0;
+      f->largest[t] = -INFINITY;
+    }
+    fk_near_tree_visit(&s->tree, g, look_at_panel, f);
+    for (int t = 0; t < g->count; t++) done += sum_row(s, f, t, s->targets[at + t], sums);
+    if (done == 0) return;
+  }
 }
 
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
@@ -146,18 +162,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
   double *sums = g.y + FK_NEAR_TARGETS * d;
   struct found f = {.tails = s, .terms = (struct term *)(sums + d)};
-  for (int64_t piece = s->from + first; piece < s->from + end; piece++) {
-    int64_t last = fk_smaller(s->m, (piece + 1) * PIECE);
-    for (int64_t at = piece * PIECE; at < last; at += FK_NEAR_TARGETS) {
-      fk_near_group_start(&g, s->y, d, s->targets, at, last);
-      for (int t = 0; t < FK_NEAR_TARGETS; t++) {
-        f.n[t] = 0;
-        f.largest[t] = -INFINITY;
-      }
-      fk_near_tree_visit(&s->tree, &g, look_at_panel, &f);
-      for (int t = 0; t < g.count; t++) sum_row(s, &f, t, s->targets[at + t], sums);
-    }
-  }
+  for (int64_t piece = s->from + first; piece < s->from + end; piece++) do_piece(s, piece, &g, &f, sums);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------ */
