@@ -26,7 +26,7 @@ local_moments <- function(data, at, order, run, loo = FALSE) {
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL
-  for (way in moment_ways(run, nrow(data$z), nrow(targets), layout$d, is.null(at))) {
+  for (way in moment_ways(run, nrow(data$z), nrow(targets), layout, is.null(at))) {
     for (box in regression_boxes(targets, lost, data$z, way)) {
       found <- box_moments(data, targets, box, is.null(at), layout, way, loo)
       all[box$targets, ] <- found$all
@@ -52,7 +52,8 @@ LEAST_LOG <- log(1e-250)
 # costs hardly more in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a
 # grid is exact, are the box's own. Where S is too small for that it is summed exactly. All sums are in double
 # precision.
-moment_ways <- function(run, n, m, d, own) {
+moment_ways <- function(run, n, m, layout, own) {
+  d <- layout$d
   run$precision <- "double"
   exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
   if (resolve_control(run, n, m, d)$engine != "fast") {
@@ -60,11 +61,11 @@ moment_ways <- function(run, n, m, d, own) {
     return(list(exact))
   }
   finer <- replace(run, c("tol", "tol_type"), list(min(run$tol, FINEST_TOL), "global"))
-  list(list(run = finer, tol = run$tol, width = 32, reach = 9), exact)
+  list(list(run = finer, tol = run$tol, width = if (layout$order == 0) 64 else 16, reach = 9), exact)
 }
 
-# Below it grids lose to sums of pairs (inst/bench/NOTES.md).
-FINEST_TOL <- 1e-11
+# Below it grids may lose to sums of pairs (inst/bench/NOTES.md).
+FINEST_TOL <- 1e-10
 
 # ---- boxes ------------------------------------------------------------------------------------
 
@@ -112,7 +113,8 @@ box_moments <- function(data, targets, box, own, layout, way, loo) {
   tau <- if (is.null(at)) v else at
   if (way$tol > 0) {
     cut <- nrow(data$z) * way$reach^2 * exp(-way$reach^2 / 2)
-    least <- ((1 + rowSums(tau^2)) * way$run$tol * max(sums[, 1]) + cut) / way$tol
+    squares <- if (layout$order == 0) 0 else max(rowSums(tau^2))
+    least <- ((1 + squares) * way$run$tol * max(sums[, 1]) + cut) / way$tol
   } else least <- 0
   if (!loo) return(list(all = as_moments(sums, tau, least, layout)))
   # at its own place a row has the kernel 1
