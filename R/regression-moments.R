@@ -158,24 +158,29 @@ as_moments <- function(sums, tau, least, layout) {
 # ---- one target at a time ---------------------------------------------------------------------
 
 # By the logarithms of all kernels: for the few targets that all rows are far from, and rows that are nearly alone.
-# `drop`: a row for each target that is left out. Where no row counts, log is -Inf and the rest 0.
+# Where no row counts, log is -Inf and the rest 0.
 direct_moments <- function(data, at, layout, drop = NULL) {
-  n <- nrow(data$z)
-  blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / n)))
+  by_shares(data, at, drop, \(p, u, log_S, rows) moments_under(p, u, data$y, log_S, layout))
+}
+
+# `use` of the shares k / S, a matrix with a row for each target, the differences u, a list by coordinate, and log S,
+# for some targets after the other; its rows. `drop`: a row for each target that is left out.
+by_shares <- function(data, at, drop, use) {
+  blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / nrow(data$z))))
   do.call(rbind, lapply(blocks, \(rows) {
-    u <- lapply(seq_len(layout$d), \(k) outer(-at[rows, k], data$z[, k], "+"))
+    u <- lapply(seq_len(ncol(at)), \(k) outer(-at[rows, k], data$z[, k], "+"))
     log_k <- rep(log(data$w), each = length(rows)) - Reduce(`+`, lapply(u, \(one) one^2)) / 2
     if (!is.null(drop)) log_k[cbind(seq_along(rows), drop[rows])] <- -Inf
     top <- log_k[cbind(seq_along(rows), max.col(log_k, "first"))]
     k <- exp(log_k - ifelse(top > -Inf, top, 0))
     S <- rowSums(k)
-    moments_under(k / ifelse(S > 0, S, 1), u, data$y, top + log(pmax(S, 1)), layout)
+    use(k / ifelse(S > 0, S, 1), u, top + log(pmax(S, 1)), rows)
   }))
 }
 
 DIRECT_PAIRS <- 2e6
 
-# Means under the shares p, a matrix with a row for each target, of differences u, a list by coordinate.
+# Means under shares, of by_shares().
 moments_under <- function(p, u, y, log_S, layout) {
   M <- matrix(0, nrow(p), layout$width)
   M[, 1] <- log_S
