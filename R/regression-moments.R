@@ -163,8 +163,8 @@ direct_moments <- function(data, at, layout, drop = NULL) {
   by_shares(data, at, drop, \(p, u, log_S, rows) moments_under(p, u, data$y, log_S, layout))
 }
 
-# `use` of the shares k / S, a matrix with a row for each target, the differences u, a list by coordinate, and log S,
-# for some targets after the other; its rows. `drop`: a row for each target that is left out.
+# The rows of `use` of the shares k / S, a matrix with a row for each target, the differences u, a list by
+# coordinate, and log S, for some `rows` of the targets at a time. `drop`: a row for each target that is left out.
 by_shares <- function(data, at, drop, use) {
   blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / nrow(data$z))))
   do.call(rbind, lapply(blocks, \(rows) {

@@ -4,7 +4,9 @@ test_that("local fits and classes are the same on a GPU", {
   for (d in c(1, 3)) for (tol in c(0, 1e-6)) {
     x <- matrix(rnorm(6000 * d), ncol = d)
     y <- sin(3 * x[, 1]) + rnorm(6000, sd = 0.2)
-    on <- \(backend) kernel_regression(x, y, bandwidth = 0.4, tol = tol, control = flash_control(backend = backend))
+    on <- \(backend) kernel_regression(
+      x, y, bandwidth = 0.4, tol = tol, control = flash_control(backend = backend)
+    )
     here <- on("cpu")
     there <- on("cuda")
     close <- \(a, b) expect_lt(max(abs(a - b) * (1 - here$leverage)), if (tol > 0) 1e-5 else 1e-9)
