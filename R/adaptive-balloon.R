@@ -110,7 +110,10 @@ sum_target_classes <- function(sources, at, loo, control, sum_class) {
 
 # At the points `rows` of the class: by each other's sums without their own terms, and those of all other points.
 left_out_at <- function(class, rows, control, sum_class) {
-  part_of <- \(rows) sum_sources(class$points[rows, , drop = FALSE], class$weights[rows], class$L, class$kernel)
+  part_of <- \(rows) sum_sources(
+    class$points[rows, , drop = FALSE], class$weights[rows], class$L, class$kernel, factors = class$factors[rows],
+    height = class$height
+  )
   own <- part_of(rows)
   others <- part_of(-rows)
   weightless <- \(part) nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)

@@ -54,6 +54,10 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
+  if (!is.null(object$inner)) {
+    if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
+    return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
+  }
   if (!object$estimator %in% names(PILOT) || !is.null(object$adaptive)) {
     stop_argument("object", "must be a fit of estimator = ", quote_choices(names(PILOT)), " with one bandwidth")
   }
@@ -99,7 +103,9 @@ pilot_density <- function(data, L, seconds, run) {
   L <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
   own <- log_left_out(batch, L, NULL, run)
   others <- sample_of(data, -inside)
-  sums <- log_sum(sum_sources(batch$x, batch$weights, L), others$x, PLAIN_FACTOR, FALSE, run)
+  sources <- sum_sources(batch$x, batch$weights, L)
+  sources$discrete <- batch$discrete
+  sums <- log_sum(sources, cbind(others$x, others$discrete$codes), PLAIN_FACTOR, FALSE, run)
   log_density <- log_add(sums$log_abs + log_kernel_norm(L) - log(batch$total), log_floor_of(others))
   list(log_density = c(own$log_density, log_density), stats = add_stats(own$stats, sums$stats))
 }
@@ -108,6 +114,7 @@ pilot_density <- function(data, L, seconds, run) {
 # as of sources.
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
+  sources$discrete <- data$discrete
   sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)

@@ -1,6 +1,6 @@
 #' A density estimate as a data frame
 #'
-#' The training points with the density and the log density of the estimate at each.
+#' The training points, factors and texts as they were, with the density and the log density of the estimate at each.
 #'
 #' @param x A fit from [flash_kde()].
 #' @param row.names `NULL`, or names of the `n` rows, all different.
@@ -20,9 +20,7 @@ as.data.frame.flash_kde <- function(x, row.names = NULL, optional = FALSE, ...) 
   control <- start_run(fit_asked(x), "Predicting")
   check_memory(8 * (x$n * (6 + x$d) + length(x$x)), "x")
   estimate <- log_estimate(x, NULL, FALSE, control)
-  points <- as.data.frame(x$x)
-  names(points) <- point_names(x)
-  result <- cbind(points, density = signed_density(estimate), log_density = signed_log(estimate))
+  result <- cbind(points_frame(x, own_places(x)), density = signed_density(estimate), log_density = signed_log(estimate))
   names(result) <- make.unique(names(result))
   if (!is.null(row.names)) row.names(result) <- row.names
   result

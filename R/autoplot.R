@@ -24,6 +24,7 @@ autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid =
   check_dots_empty(...)
   check_colours(col, "col")
   check_in_memory(object)
+  if (object$d == 0) stop_argument("object", "must have numeric columns (plot() draws levels alone, too)")
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   n_grid <- check_grid_size(n_grid, object$d)
@@ -44,7 +45,7 @@ autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid =
 utils::globalVariables(".data")
 
 autoplot_1d <- function(fit, n_grid, rug, col) {
-  grid <- grid_1d(marginal(fit, to_tol = TRUE), n_grid)
+  grid <- grid_1d(figure_marginal(fit, to_tol = TRUE), n_grid)
   data <- data.frame(x = fit$x[thinned_rows(fit, rug), 1])
   layers <- list(ggplot2::geom_hline(yintercept = 0, colour = "grey75", linewidth = 0.3))
   if (any(grid$y < 0)) {
@@ -61,6 +62,7 @@ autoplot_1d <- function(fit, n_grid, rug, col) {
       ggplot2::aes(x = .data$x),
       data = data, inherit.aes = FALSE, sides = "b", alpha = rug_opacity(nrow(data))
     ) +
+    ggplot2::coord_cartesian(ylim = if (!is.null(fit$support)) density_limits(fit, grid)) +
     ggplot2::labs(
       x = variable_names(fit), y = "Density",
       subtitle = fit_subtitle(fit, negative = shows_negative(grid$y))
@@ -68,7 +70,7 @@ autoplot_1d <- function(fit, n_grid, rug, col) {
 }
 
 autoplot_2d <- function(fit, prob, n_grid, rows, colours) {
-  grid <- grid_2d(marginal(fit, to_tol = TRUE), n_grid, prob)
+  grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob)
   names <- variable_names(fit)
   view <- grid_view(grid, fit$x[rows, , drop = FALSE])
   ggplot2::ggplot(mapping = ggplot2::aes(x = .data$x, y = .data$y)) +

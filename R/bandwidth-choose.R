@@ -290,14 +290,19 @@ factor_error <- function(found, batches, data, plan, search) {
 
 # ---- result -----------------------------------------------------------------------------------
 
-# In the units of the points, discrete columns smoothed by at least their rounding: a lattice of width w adds the
-# variance w^2 / 12, and from an sd of w / 2 on its points are no modes.
+# Of discrete columns, smoothed by at least their rounding: a lattice of width w adds the variance w^2 / 12, and from an sd
+# of w / 2 on its points are no modes.
+raised_variances <- function(variances, columns) {
+  width <- ifelse(is.na(columns$width), 0, columns$width)
+  pmax(variances + width^2 / 12, width^2 / 4)
+}
+
+# In the units of the points.
 finished <- function(last, data, search) {
   H <- tcrossprod(data$unit * last$L)
-  width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
-  raised <- pmax(diagonal(H) + width^2 / 12, width^2 / 4)
+  raised <- raised_variances(diagonal(H), data$columns)
   last$columns <- cbind(data$columns, raised = raised > 1.02 * diagonal(H))
-  if (any(width > 0)) diag(H) <- raised
+  if (any(raised > diagonal(H))) diag(H) <- raised
   last$copies <- data$copies
   last$convergence <- as.integer(!last$converged)
   last$evaluations <- search$tally$count()

@@ -29,11 +29,12 @@ new_selector_data <- function(x, weights) {
 # - copies: how many rows were merged
 # - source: which rows of x these are
 # `arg`: what the user calls them.
-clean_points <- function(x, weights, arg = "x") {
+clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   data <- new_selector_data(x, weights)
   dimnames(data$x) <- list(NULL, colnames(x))
   used <- nrow(data$x)
   data$source <- if (is.null(weights)) seq_len(used) else which(weights > 0)
+  data$discrete <- discrete_rows(discrete, data$source)
   data <- in_own_order(data)
   data <- merge_copies(data)
   data$copies <- used - nrow(data$x)
@@ -62,6 +63,7 @@ row_keys <- function(x) .Call(ffi_row_keys, x)
 in_own_order <- function(data) {
   keys <- row_keys(vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x))))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
+  if (!is.null(data$discrete)) keys <- row_keys(cbind(keys, data$discrete$codes))
   if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))
   sample_of(data, order(keys))
 }
@@ -85,6 +87,7 @@ sample_of <- function(data, rows) {
   data$row_weights <- judge_weights(data$weights)
   data$n <- effective_size(data$weights, nrow(data$x))
   data$source <- data$source[rows]
+  data$discrete <- discrete_rows(data$discrete, rows)
   data$log_floor <- data$log_floor[rows]
   data
 }
@@ -110,14 +113,15 @@ column_grain <- function(runs) {
 # Rows that are there several times, as in a bootstrap sample, are one of their total weight. Those that rounding made
 # equal are not.
 merge_copies <- function(data) {
-  keys <- row_keys(data$x)
+  levels <- data$discrete$codes
+  keys <- row_keys(cbind(data$x, levels))
   equal <- equal_pairs(keys)
   if (equal == 0) return(data)
   grains <- vapply(seq_len(data$d), \(k) column_grain(rle(sort(data$x[, k]))), 0)
-  coarser <- \(by) equal_pairs(row_keys(vapply(seq_len(data$d), \(k) {
+  coarser <- \(by) equal_pairs(row_keys(cbind(levels, vapply(seq_len(data$d), \(k) {
     if (grains[k] == 0) return(data$x[, k])
     floor((data$x[, k] - min(data$x[, k])) / (by * grains[k]) + 0.5 / by)
-  }, numeric(nrow(data$x)))))
+  }, numeric(nrow(data$x))))))
   if (rounded_pairs(equal, coarser(2), coarser(4), nrow(data$x)) >= equal / 2) return(data)
   group <- match(keys, keys)
   first <- which(group == seq_along(group))

@@ -23,7 +23,11 @@ new_criterion <- function(name, data, estimator, run) {
   data <- judged(data)
   tally <- NULL
   pass <- function(L, row_weights, moments, floor = NULL, wide = NULL, factor = PLAIN_FACTOR) {
-    found <- moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
+    found <- if (is.null(data$discrete)) {
+      moments_of(data$x, L, data$weights, row_weights, floor, moments, !is.null(floor), wide, factor, run)
+    } else {
+      cell_moments(data, L, row_weights, moments, floor, run)
+    }
     count(found$stats)
     found
   }
@@ -42,7 +46,7 @@ new_criterion <- function(name, data, estimator, run) {
     plugin = plugin_error(data, run, count)
   )
   value <- \(L) evaluate(L, "none")$value
-  at_once <- "by" %in% names(formals(evaluate)) && prefers_scales(nrow(data$x), data$d, run)
+  at_once <- is.null(data$discrete) && "by" %in% names(formals(evaluate)) && prefers_scales(nrow(data$x), data$d, run)
   values <- one_by_one(value)
   if (at_once) values <- function(L, powers) {
     passes <- passes_at_once(data, L, powers, run, count)

@@ -44,7 +44,7 @@ sds_to_variances <- function(sds, d, arg, names) {
 }
 
 # diag() and matrix() of base R take longer than a small sum.
-diagonal <- function(matrix) matrix[seq.int(1, length(matrix), nrow(matrix) + 1)]
+diagonal <- function(matrix) matrix[seq.int(1, by = nrow(matrix) + 1, length.out = nrow(matrix))]
 
 diagonal_matrix <- function(values, d) {
   matrix <- numeric(d^2)

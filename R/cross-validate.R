@@ -108,7 +108,7 @@ scores_by_fold <- function(object, folds, score) {
     out <- folds == parts[i]
     share_stage(run, (i - 1) / length(parts), 1 / length(parts))
     fit <- unclass(refit(object, which(!out), run))
-    scores[out] <- scores_at(fit, object$x[out, , drop = FALSE], score, run)
+    scores[out] <- scores_at(fit, own_places(object)[out, , drop = FALSE], score, run)
     sds[i, ] <- bandwidth_sds(fit$bandwidth)
   }
   used <- used_rows(object)
@@ -121,13 +121,17 @@ scores_by_fold <- function(object, folds, score) {
 # The same fit to some of its points.
 refit <- function(object, rows, run) {
   options <- object$settings
-  if (is.null(options)) stop_argument("object", "must be a fit of this version of flashkernel: fit again")
+  if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
   if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
   if (is_number(options$score) || is.data.frame(options$score)) {
     options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
   }
   options[c("weights", "na.action")] <- list(object$weights[rows], stats::na.fail)
-  fit_kde(object$x[rows, , drop = FALSE], "object", object$call, options, run)
+  points <- own_places(object)[rows, , drop = FALSE]
+  if (!is.null(object$discrete)) {
+    attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]
+  }
+  fit_kde(points, "object", object$call, options, run)
 }
 
 # Of what the user gave for all rows, those that are in the fit.

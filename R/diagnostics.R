@@ -107,14 +107,15 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
 }
 
 print_tolerance <- function(achieved, bound, asked) {
-  cat("Error (", asked$tol_type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
-    " on a sample; allowed ", asked$tol, "\n", sep = "")
+  type <- if (asked$tol > 0) asked$tol_type else "pointwise"
+  cat("Error (", type, "): at most ", format(bound, digits = 2), ", ", format(achieved, digits = 2),
+    " on a sample; ", if (asked$tol > 0) paste("allowed", asked$tol) else "as exact as doubles", "\n", sep = "")
 }
 
 # What a prediction to the tolerance of the fit achieves, at some of its points.
 tolerance_record <- function(object) {
   control <- start_run(fit_asked(object))
-  points <- shown_points(object)
+  points <- if (is.null(object$discrete)) shown_points(object) else own_places(object)
   rows <- unique(round(seq(1, nrow(points), length.out = min(nrow(points), 4096))))
   stats <- log_estimate(object, points[rows, , drop = FALSE], FALSE, control)$stats
   of_fast <- \(error) if (stats$engine == "exact") 0 else error

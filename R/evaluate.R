@@ -5,6 +5,7 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
   if (!by_stages) suggest_for_fit(object, at, control)
@@ -27,13 +28,17 @@ debiased_loo <- function(object, control) {
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
+  sources$discrete <- object$discrete
   sums <- debiased_loo_sum(sources, fit_factor(object), control)
   list(log_abs = sums$log_sum, stats = sums$stats)
 }
 
 suggest_for_fit <- function(object, at, control) {
+  if (object$d == 0) return(invisible()) # levels alone
+  if (!has_gaussian(object)) return(invisible()) # its sums take little time
   own <- is.null(at) && !is_debiased(object)
-  suggest_tolerance(control, object$n, if (is.null(at)) object$n else nrow(at), object$d, own = own)
+  m <- if (is.null(at)) object$n else nrow(at)
+  suggest_tolerance(control, object$n, m, object$d, fit_sources(object), "gaussian", own)
 }
 
 signed_density <- function(estimate) {
@@ -46,6 +51,7 @@ signed_density <- function(estimate) {
 
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
+  if (!is.null(object$inner)) return(score_inside(object, at, loo, control))
   suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
   score <- score_sum(sources, targets(object, at), estimator_of(object), loo, point_names(object), control)$score
@@ -56,10 +62,11 @@ score_estimate <- function(object, at, loo, control) {
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
 error_estimate <- function(object, at, loo, control, estimate) {
+  if (!is.null(object$inner)) return(error_inside(object, at, loo, control, estimate$log_abs))
   log_abs <- if (is_clipped(object)) estimate$log_raw else estimate$log_abs
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
-  squares <- log_sum_squares(object, at, L / sqrt(2), loo, control)
+  squares <- log_sum_squares(object, at, if (has_gaussian(object)) L / sqrt(2) else L, loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
   log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
@@ -79,8 +86,10 @@ log_sum_squares <- function(object, at, L, loo, control) {
   square <- estimator_of(object)$square(object$d)
   sum_of <- function(squares) {
     of_squares <- sum_sources(
-      sources$points, squares, L, factors = sources$factors, height = 2, target_factors = sources$target_factors
+      sources$points, squares, L, squared_kernel(sources$kernel), factors = sources$factors, height = 2,
+      target_factors = sources$target_factors
     )
+    if (!is.null(sources$discrete)) of_squares$discrete <- c(sources$discrete, squared = TRUE)
     log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
   }
   weights <- object$weights
@@ -109,7 +118,7 @@ fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 # Relative to fit_centre(), as fit_points() are. NULL tells C that the points are their own targets, unless these
 # have been debiased.
 targets <- function(object, at) {
-  if (is.null(at)) at <- if (is_debiased(object)) object$x else return(NULL)
+  if (is.null(at)) at <- if (is_debiased(object)) own_places(object) else return(NULL)
   from_centre(object, at)
 }
 
@@ -139,11 +148,28 @@ leave_out <- function(weights) {
   rest
 }
 
-can_leave_out <- function(object) n_used(object) > 1 && n_steps(object) == 1
+# Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
+can_leave_out <- function(object) {
+  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object) &&
+    (has_gaussian(object) || !is_debiased(object))
+}
 
 check_loo <- function(object, arg = "loo") {
   check_no_steps(object, arg)
-  if (n_used(object) < 2) {
+  check_left_out_inside(object)
+  if (!is.null(object$debiased_in)) {
+    stop(new_error("unsupported", paste0(
+      "the points of this SD-KDE were debiased in ", object$debiased_in, " dimensions, so none can be left out in ",
+      object$d, ": leave them out of that fit, or see `debias` of marginal()"
+    ), user_call()))
+  }
+  if (is_debiased(object) && !has_gaussian(object)) {
+    stop(new_error("unsupported", paste0(
+      "points of an SD-KDE can be left out where its kernel is the Gaussian, not with kernel = \"", object$kernel,
+      "\": cross_validate() fits again without them"
+    ), user_call()))
+  }
+  if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
   }
 }

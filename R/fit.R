@@ -1,16 +1,23 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, weights and na.action, as the user
-# gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, lambda, discrete_kernel, support, kernel,
+# weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by formula keeps
+# for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
+  if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
+  check_no_levels(options)
+  if (!is.null(options$support)) return(fit_on_support(points, arg, call, options, control, formula))
   # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
+  options <- check_fit_kernel(options, ncol(points), control)
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)
   if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
-  resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
+  resolved <- resolve_control(
+    if (has_gaussian(options)) control else on_cpu(control), nrow(points), nrow(points), ncol(points)
+  )
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
@@ -28,6 +35,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data$clean <- NULL
   if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
   if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
+  bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }
@@ -38,10 +46,13 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
-  # for fits to some of the points
-  object$settings <- options[setdiff(names(options), c("weights", "na.action", "asked"))]
+  object$kernel <- options$kernel
+  object$settings <- fit_settings(options)
   if (options$nonnegative) clipped(object) else object
 }
+
+# What a fit to some of the points goes by.
+fit_settings <- function(options) options[setdiff(names(options), c("weights", "na.action", "asked"))]
 
 # A function that computes `value`, a promise, when it is first called.
 once <- function(value) function() value
@@ -69,15 +80,16 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 # list(debiased, centred, stats, steps, given). `factors`: of an adaptive fit, else NULL; `path`: of debias_along().
 # Far from the origin a shift of a fraction of a bandwidth loses digits when it is added to a coordinate: `centred`,
 # list(centre, points), keeps the debiased points relative to a centre; NULL where there is none.
-debias_points <- function(data, bandwidths, factors, control, arg, path) {
+debias_points <- function(data, bandwidths, factors, control, arg, path = list(steps = 1L)) {
   points <- data$points
   weights <- data$weights
   name_stage(control, "Debiasing")
-  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), own = TRUE)
   centre <- far_centre(points, weights, sqrt(diagonal(bandwidths$main$H)))
   if (!is.null(centre)) check_memory(8 * 5 * length(points), arg)
   near <- shift_points(points, centre, -1)
   sources <- sum_sources(near, weights, bandwidths$score$L, factors = factors)
+  sources$discrete <- data$discrete
+  suggest_tolerance(control, nrow(points), nrow(points), ncol(points), sources, "gaussian", own = TRUE)
   debias <- debias_along(sources, bandwidths$main$L, path, control)
   debiased <- keep_lost(debias$debiased, near, weights)
   list(
@@ -95,6 +107,7 @@ far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weigh
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
   if (is.null(centre)) return(points)
+  centre <- c(centre, numeric(NCOL(points) - length(centre))) # beside numbers there may be levels
   points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 
@@ -221,10 +234,12 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
-  sum_sources(
-    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
-    target_factors = balloon_widths(object)
+  sources <- sum_sources(
+    fit_points(object), object$weights, fit_factor(object), fit_kernel(object), plan = object$plan,
+    factors = object$adaptive$factors, target_factors = balloon_widths(object)
   )
+  sources$discrete <- object$discrete
+  sources
 }
 
 # width_classes() of its kernels, in units of its bandwidth.
@@ -268,5 +283,5 @@ log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L))
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {
   if (has_names(object$names)) return(object$names)
-  if (object$d == 1) "x" else paste0("x", seq_len(object$d))
+  if (object$d == 1) "x" else paste0("x", seq_len(object$d), recycle0 = TRUE)
 }

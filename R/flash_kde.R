@@ -1,9 +1,10 @@
 #' Fast, exact kernel density estimation
 #'
-#' Fits a Gaussian kernel density estimate to points in any number of dimensions: the plain
-#' estimate, the score-debiased one (SD-KDE) or the Laplace-corrected one. Sums run over all pairs
-#' of points; nothing is binned, interpolated or cut off, unless a tolerance `tol` allows it: then up to
-#' 7 dimensions take time linear in the points.
+#' Fits a kernel density estimate, with Gaussian or, in one dimension, other kernels, to points in any number of
+#' dimensions: the plain estimate, the score-debiased one (SD-KDE) or the Laplace-corrected one. Sums have the digits of doubles: they run over
+#' all pairs of points that can reach a sum's last bit, or, of many points in up to three dimensions, over a grid that is
+#' proven to leave each of them within 1e-12 of itself. With a tolerance `tol` up to 7 dimensions take time linear in the
+#' points.
 #'
 #' @details
 #' With \eqn{W = \sum_i w_i}{W = sum_i w_i}, \eqn{q_i = (y - x_i)' H^{-1} (y - x_i)}{q_i = (y -
@@ -30,13 +31,15 @@
 #'
 #' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
 #' memory); the other two estimators do no work at the fit. A prediction at \eqn{m} points costs
-#' \eqn{O(nmd)}.
+#' \eqn{O(nmd)}. On a grid, which the CPU takes for many points in up to three dimensions where that is several times
+#' faster, both are \eqn{O(n + m)}.
 #'
 #' @param x The points: a numeric matrix or data frame with one row per point and one column per
-#'   dimension, or a numeric vector for one dimension. All columns must be numeric. Or a `big.matrix`: see
-#'   Points larger than memory.
+#'   dimension, or a numeric vector for one dimension. A data frame may have factors, ordered factors, texts and logical
+#'   values beside numbers or alone: see Factors and texts. Or a `big.matrix`: see Points larger than memory.
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions +
-#'   log(waiting)`.
+#'   log(waiting)` or `~ Sepal.Length + Species`. A two-sided one, `y ~ x`, is for a conditional density: see
+#'   [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first where
 #'   `formula` is named: `faithful |> flash_kde(formula = ~ waiting)`.
 #' @param subset Which rows of `data` to use.
@@ -77,7 +80,9 @@
 #'   the computation the time that they use, and no more.
 #' @param devices Which GPUs to use: their numbers, counted from 0 as `nvidia-smi` does, or `"all"`.
 #'   `NULL`: `getOption("flashkernel.devices")`, else the first. Without effect on the CPU.
-#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, sums exactly. With
+#' @param tol,tol_type How far sums may be off, for the fast engine: 0, the default, is as exact as doubles are, each sum
+#'   within 1e-12 of itself (of the plain estimate, for the Laplace-corrected one), scores of the plain estimate and the
+#'   debiasing within 2e-12 of a bandwidth. With
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
 #'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
@@ -85,7 +90,8 @@
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
 #' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
-#'   first, `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
+#'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
+#'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
 #'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
 #'   stay so.
 #' @param control A [flash_control()] that holds some of `backend` to `engine`, and limits of memory. An argument that
@@ -95,6 +101,14 @@
 #' @param adaptive Bandwidths of each point's own, for `"kde"` and `"sdkde"`: `"auto"`, the default, has them where they
 #'   gain; `TRUE` or `"abramson"`, `"knn"`, or a positive number for each row, for `"kde"` where no `estimator` is named;
 #'   `FALSE`: one for all. See Adaptive bandwidths. Or `"balloon"`: of each place; see Balloon estimates.
+#' @param lambda For data with factors or texts: how far their levels are smoothed, one number for all such columns or
+#'   numbers named by column; those that are not named, and with `NULL` all, are chosen from the data together with
+#'   `bandwidth`. 0 is not at all.
+#' @param discrete_kernel For data with factors or texts: `"aitchisonaitken"`, `"liracine"` or `"wangvanryzin"`, several
+#'   of them, or names of these named by column. `NULL`: Aitchison and Aitken's for levels without an order, Li and
+#'   Racine's for ordered factors.
+#' @param support Where the data can lie: `c(lower, upper)` for one column or all, a list of these or of [circular()] by
+#'   column, or a polygon. The estimate is 0 elsewhere. See [kde_support()].
 #' @param na.action What to do about rows with missing values, in the points or the weights: a
 #'   function or its name, with R's usual meaning. [stats::na.omit()] leaves them out,
 #'   [stats::na.exclude()] as well, and pads predictions for the training points with `NA`;
@@ -106,6 +120,9 @@
 #'   another fit, whose scores it takes as [predict()][predict.flash_kde] gives them.
 #' @param nonnegative For `"laplace"` and `"laplace6"`: is the estimate to be a density, 0 where it would be negative
 #'   and divided by what mass it then has? See More debiasing.
+#' @param kernel In one dimension: `"gaussian"`, or `"epanechnikov"`, `"biweight"`, `"triweight"`, `"triangular"` or
+#'   `"uniform"` (or `"rectangular"`), whose reach is bounded, for `"kde"` and `"sdkde"`. `bandwidth` is the standard
+#'   deviation of each. See Other kernels.
 #' @param ... For the formula method: `estimator` to `engine`, and `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #'
@@ -122,12 +139,18 @@
 #'     `scale`, by which the factors changed its sds, and `gain`, in nats of leave-one-out likelihood a row; `auto`:
 #'     was it for this gain that they were taken? Of a balloon estimate `method`, `scale`, `at_points`, the factors at the
 #'     points by the others, and `places`, by which those elsewhere go.}
+#'   \item{`discrete`}{of data with factors or texts, whose fits have class `flash_kde_mixed`, too: a list of `columns`
+#'     (their kinds, levels and kernels), `lambda`, `codes`, an `n`-row matrix of the levels by number, `names`, those of
+#'     all columns, and `chosen`, which of `lambda` were. `x`, `d` and `bandwidth` are of the numeric columns.}
+#'   \item{`support`, `inner`}{`NULL`, or where the data can lie, column by column, and the fit in the coordinates in
+#'     which kernels are summed: see [kde_support()]. Then `bandwidth` and `score_bandwidth` are in these.}
 #'   \item{`debiased`}{the `n` x `d` debiased points (`"sdkde"` only).}
 #'   \item{`centred`}{of an SD-KDE of points more than 1,024 bandwidths from the origin, where `debiased` has lost
 #'     digits: a list of `centre`, `d` numbers, and `points`, the debiased points relative to it, by which
 #'     predictions go; else `NULL`.}
 #'   \item{`steps`, `given_score`}{of an SD-KDE, how many steps it took, and whether the first went along a `score`
 #'     that was given.}
+#'   \item{`kernel`}{the name of the kernel.}
 #'   \item{`nonnegative`}{`NULL`, or of an estimate that was made a density the mass below 0 that it had, as
 #'     [diagnostics()] has it, and `square`, the integral of the square there.}
 #'   \item{`settings`}{the arguments that say what is fitted, for [cross_validate()].}
@@ -142,6 +165,7 @@
 #'   Methods: [`predict()`][predict.flash_kde], [`simulate()`][simulate.flash_kde],
 #'   [`plot()`][plot.flash_kde], [`summary()`][summary.flash_kde],
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
+#'   [density_bands()], [density_pvalue()], [density_derivative()], [modes()], [mean_shift()], [ridges()],
 #'   [diagnostics()], [compare()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
 #'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [stats::update()].
 #'
@@ -216,6 +240,71 @@
 #'   figures of more than two variables show the marginals of p itself.
 #'   Clipping brings the estimate nearer to any density; dividing may take a little of that away.
 #'
+#' @section Factors and texts: Beside numbers x a data frame may have columns of levels c: factors, texts and logical
+#'   values, and ordered factors. The estimate is that of numbers and levels together, \eqn{p(x, c) = \sum_i w_i K_H(x -
+#'   x_i) \prod_k l_k(c_k, c_{ik}) / W}{p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W}, as `np::npudens()` has
+#'   it (Li and Racine 2003): a density in x, in units of 1 / (product of the units of the numeric columns), that sums to 1
+#'   over the levels and integrates to 1. Summed over all levels it is the estimate of the numbers alone. With
+#'   levels a of a column and \eqn{\lambda}{lambda} of `lambda`, before they are made to sum to 1:
+#'
+#'   | `discrete_kernel` | levels | l(a, a) | l(a, b) | limit of lambda |
+#'   |---|---|---|---|---|
+#'   | `"aitchisonaitken"` | of r, without order | 1 - lambda | lambda / (r - 1) | (r - 1) / r |
+#'   | `"liracine"` | without order | 1 | lambda | 1 |
+#'   | `"liracine"` | ordered, by ranks a and b | 1 | lambda^abs(a - b) | 1 |
+#'   | `"wangvanryzin"` | ordered, by ranks a and b | 1 - lambda | (1 - lambda) / 2 lambda^abs(a - b) | 1 |
+#'
+#'   With lambda 0 each level has the estimate of its own points; at its limit, but for `"wangvanryzin"`, all levels are
+#'   alike. Levels of a factor without points count, as in np; of texts those that occur. For ordered levels np's kernels
+#'   sum to 1 over all whole numbers, and to less over the levels there are; these here do over the levels.
+#'
+#'   `lambda` and the bandwidth are chosen together by the leave-one-out likelihood of the plain estimate, by `"auto"` and
+#'   `"lcv"` alike: shape and structure of H on a sample of rows, in turns with `lambda`; then the factor of H and
+#'   `lambda` by up to 2,000 rows, whose densities are those by all others. For `"sdkde"` and `"laplace"` the factor of H is then chosen by their own
+#'   likelihoods. Where `bandwidth` is a number or a rule such as `"silverman"`, `lambda` is chosen for it. Other
+#'   selectors know no levels.
+#'
+#'   The default `estimator` is `"kde"`. With `"sdkde"` points move along the score of numbers and levels together,
+#'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
+#'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
+#'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
+#'   are refused. Sums meet as many pairs as without levels, in one sum for each combination of levels that occurs, which
+#'   takes some times longer where these are hundreds; leave-one-out values of an `"sdkde"` take a pass over all pairs for
+#'   each. All methods but [`autoplot()`][autoplot.flash_kde], which draws the numbers alone, know levels:
+#'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
+#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()]
+#'   and [`quantile()`][quantile.flash_kde] of a fit with one numeric column are those of that column.
+#'
+#' @section Other kernels: In one dimension `kernel` may be another than the Gaussian, as that of [stats::density()], of
+#'   `fkde()` in package FKSUM, or of scikit-learn's `KernelDensity`. In `u`, the distance in units of the reach, beyond
+#'   which it is 0:
+#'
+#'   | `kernel` | | reach, in `bandwidth`s | factor of a chosen `bandwidth` |
+#'   |---|---|---|---|
+#'   | `"epanechnikov"` | \eqn{3 (1 - u^2) / 4}{3 (1 - u^2) / 4} | 2.236 | 0.990 |
+#'   | `"biweight"` | \eqn{15 (1 - u^2)^2 / 16}{15 (1 - u^2)^2 / 16} | 2.646 | 0.991 |
+#'   | `"triweight"` | \eqn{35 (1 - u^2)^3 / 32}{35 (1 - u^2)^3 / 32} | 3 | 0.993 |
+#'   | `"triangular"` | \eqn{1 - |u|}{1 - |u|} | 2.449 | 0.993 |
+#'   | `"uniform"` | 1 / 2, also at its ends | 1.732 | 1.005 |
+#'
+#'   **The bandwidth is always the kernel's standard deviation**, as in [stats::density()], so that the same one smooths
+#'   alike; it is the reach in scikit-learn and in most formulas. One that is chosen from the data is what is chosen
+#'   for the Gaussian, for `"kde"` times the factor by which the bandwidths of least asymptotic error differ (Marron and
+#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself. The leave-one-out likelihood cannot choose for these kernels: one point that is out of reach of
+#'   all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
+#'
+#'   Sums are exact and take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million points at a million
+#'   places. Each density has a relative error near 1e-14, however far the origin and however different the weights;
+#'   it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are slopes of the
+#'   density over the density, 0 for `"uniform"`, and at a kink one of the two, a triangle's own tip counting 0.
+#'   Distribution functions are integrals, quantiles of 0 and 1 the ends of the estimate, which is 0 beyond.
+#'   `adaptive` works as with the Gaussian. Where no `estimator` is named it is `"kde"`. `"sdkde"` moves points by
+#'   the score of the Gaussian estimate, as a score needs a density that is positive, and the kernels stand there
+#'   then: half of H times the score takes off the bias of order \eqn{h^2}{h^2} of any symmetric kernel of variance H,
+#'   here in one step; its points cannot be left out, only fitted without ([cross_validate()]). `"laplace"` is an
+#'   error of class `flashkernel_error_unsupported`, as kernels have no second derivative at their edges, and so
+#'   are several variables, `backend = "cuda"` and `engine = "fast"`; `tol` and `precision` change nothing.
+#'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and
 #'   standard errors, at new points or at its own rows, leave-one-out values, too), [logLik()][logLik.flash_kde],
@@ -251,6 +340,17 @@
 #' *SD-KDE: Score-Debiased Kernel Density Estimation* (2025), Advances in Neural Information
 #' Processing Systems 38, arXiv:2504.19084.
 #'
+#' Aitchison, J. and Aitken, C. G. G. (1976) Multivariate binary discrimination by the kernel method. *Biometrika* 63,
+#' 413-420.
+#'
+#' Li, Q. and Racine, J. (2003) Nonparametric estimation of distributions with categorical and continuous data. *Journal
+#' of Multivariate Analysis* 86, 266-292.
+#'
+#' Wang, M.-C. and van Ryzin, J. (1981) A class of smooth estimators for discrete distributions. *Biometrika* 68, 301-309.
+#'
+#' Marron, J. S. and Nolan, D. (1988) Canonical kernels for density estimation. *Statistics & Probability Letters* 7,
+#' 195-199.
+#'
 #' Loftsgaarden, D. O. and Quesenberry, C. P. (1965) A nonparametric estimate of a multivariate density function. *The
 #' Annals of Mathematical Statistics* 36, 1049-1051.
 #'
@@ -259,7 +359,8 @@
 #' Wand, M. P. and Jones, M. C. (1995) *Kernel Smoothing*. Chapman & Hall.
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
-#' @seealso [kernel_sum()] and [kernel_score()] for the sums themselves.
+#' @seealso [marginal()] and [conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
+#'   [kernel_sum()] and [kernel_score()] for the sums themselves.
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
@@ -270,8 +371,17 @@
 #' flash_kde(faithful, steps = 2)
 #' flash_kde(faithful, "laplace", nonnegative = TRUE)
 #'
+#' # numbers and a factor
+#' flowers <- flash_kde(iris)
+#' flowers
+#' predict(flowers, iris[c(1, 51, 101), ])
+#'
 #' # one dimension, sd of the kernel given
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
+#'
+#' # another kernel, of the same standard deviation
+#' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
+#' quantile(fit, c(0, 0.5, 1))
 flash_kde <- function(x, ...) {
   # data |> flash_kde(formula = ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
@@ -291,7 +401,8 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
-                              score = NULL, nonnegative = FALSE, control = NULL, ...) {
+                              score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL,
+                              support = NULL, kernel = "gaussian", control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control, list(
@@ -300,11 +411,12 @@ flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "lapla
   ))
   run <- start_run(asked)
   # fit_kde() looks for infinite values, too
-  points <- check_points(x, "x", infinite = TRUE)
+  points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   options <- list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action
+    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel,
+    support = support, kernel = kernel
   )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
@@ -319,6 +431,7 @@ flash_kde.formula <- function(formula, data = NULL, ..., subset, weights,
 # `call`: the matched call, `frame`: where the user wrote it.
 fit_formula <- function(call, frame, formula, data, options, na.action) {
   check_formula(formula, data)
+  if (length(formula) == 3) return(fit_conditional(call, frame, data, options, na.action))
   run <- start_run(options$asked)
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)
@@ -348,7 +461,8 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
                               devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                               engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
                               seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
-                              control = NULL, ...) {
+                              lambda = NULL, discrete_kernel = NULL, support = NULL,
+                              kernel = "gaussian", control = NULL, ...) {
   check_fit_dots(...)
   asked <- settle_control(control, list(
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
@@ -357,6 +471,7 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
   list(
     estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
     rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
+    lambda = lambda, discrete_kernel = discrete_kernel, support = support, kernel = kernel,
     asked = asked
   )
 }

@@ -13,12 +13,16 @@
 #' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
 #' first; the error stated includes it.
 #'
+#' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
+#'
 #' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
 #' many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
 #' Laplace-corrected estimate \eqn{2 + d}{2 + d} times as many.
+#'
+#' With factors or texts the level is that of the density of numbers and levels together, by draws.
 #'
 #' A Laplace-corrected estimate can be negative. Its level refers to the positive part,
 #' renormalised to probability 1; it is a level of the estimate as [predict.flash_kde()]
@@ -63,7 +67,11 @@ hdr_level.flash_kde <- function(object, prob = c(0.5, 0.95), ..., log = FALSE,
   log <- check_flag(log, "log")
   n_samples <- check_count(n_samples, "n_samples")
   if (!is.null(seed)) seed <- check_count(seed, "seed", min = -.Machine$integer.max)
-  level <- log_hdr_level(marginal(object), prob, n_samples, seed)
+  level <- if (is.null(object$discrete)) {
+    log_hdr_level(figure_marginal(object), prob, n_samples, seed)
+  } else {
+    log_mixed_level(object, prob, n_samples, seed)
+  }
   names(level) <- percent_label(prob)
   if (log) level else exp(level)
 }
@@ -76,7 +84,7 @@ percent_label <- function(prob) {
   paste0(formatC(100 * prob, format = "fg", digits = 7, width = 1), "%")
 }
 
-# Logarithms of the levels of a marginal(). Draws for a figure are shared by its panels.
+# Logarithms of the levels of a figure_marginal(). Draws for a figure are shared by its panels.
 log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_panels, 1000),
                           seed = 1) {
   # the regions of a balloon estimate hold so many of the points
@@ -84,7 +92,7 @@ log_hdr_level <- function(marginal, prob, n_samples = max(10000 / marginal$n_pan
     return(weighted_quantile(log_marginal(marginal, marginal$x)$log_abs, marginal$weights, 1 - prob))
   }
   # tiles suit kernels of one width
-  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors)) active_tiles(marginal)
+  tile <- if (ncol(marginal$x) <= 2 && is.null(marginal$factors) && is.null(marginal$map)) active_tiles(marginal)
   if (is.null(tile)) {
     log_level_by_sampling(marginal, prob, n_samples, seed) - marginal$log_clip
   } else {
@@ -101,9 +109,7 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
   k <- ncol(marginal$x)
   if (marginal$signed) n <- n * marginal$factor[1]
   check_memory(8 * 4 * n * k, "n_samples")
-  draws <- with_fixed_seed(
-    draw_mixture(marginal$x, marginal$weights, marginal$lower, ceiling(n), marginal$factors), seed
-  )
+  draws <- with_fixed_seed(draw_marginal(marginal, ceiling(n)), seed)
   estimate <- log_marginal(marginal, draws)
   level <- if (marginal$signed) {
     plain <- log_marginal(marginal, draws, PLAIN_FACTOR)
@@ -118,6 +124,11 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
   level
 }
 
+draw_marginal <- function(marginal, n) {
+  if (!is.null(marginal$map)) return(draw_marginal_inside(marginal, n))
+  draw_mixture(marginal$x, marginal$weights, marginal$lower, n, marginal$factors, marginal$kernel)
+}
+
 # ---- tiles ------------------------------------------------------------------------------------
 
 # Tiles are TILE_SIDE bandwidths wide, with TILE_NODES Chebyshev nodes per axis: the interpolant of
@@ -127,20 +138,15 @@ TILE_SIDE <- 4
 TILE_NODES <- 12
 TILE_REACH <- 5
 
-# Levels of a one- or two-dimensional marginal() by numerical integration. `n_fine`: number of grid
+# Levels of a one- or two-dimensional figure_marginal() by numerical integration. `n_fine`: number of grid
 # values that are sorted; the error of the probability falls with it. One of many small panels needs
 # no better than a few 1e-3.
 level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_panels, 1e5)) {
   k <- ncol(marginal$x)
   n_tiles <- nrow(tile)
-  node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
-  within <- as.matrix(expand.grid(rep(list(node), k)))
-  at <- TILE_SIDE * tile[rep(seq_len(n_tiles), each = nrow(within)), , drop = FALSE] +
-    within[rep(seq_len(nrow(within)), n_tiles), , drop = FALSE]
-  value <- signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
-
   n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
-  value <- interpolate_tiles(value, node, n_side, k)
+  values <- if (is_compact(marginal$kernel)) values_in_tiles else smooth_in_tiles
+  value <- values(marginal, tile, n_side)
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
   mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diag(marginal$lower))
   # The mass of kde and sdkde is known; of laplace the positive part counts.
@@ -154,6 +160,26 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
   level <- from + part * (value[pmin(i + 1, n)] - from)
   level[prob == 1] <- 0
   level
+}
+
+# At the midpoints of n_side^k cells of each tile, by its nodes.
+smooth_in_tiles <- function(marginal, tile, n_side) {
+  k <- ncol(tile)
+  node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
+  value <- density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(node), k))))
+  interpolate_tiles(value, node, n_side, k)
+}
+
+# The same of a kernel with edges and kinks, in one dimension, where sums at all midpoints take little time.
+values_in_tiles <- function(marginal, tile, n_side) {
+  density_in_tiles(marginal, tile, matrix(TILE_SIDE * (seq_len(n_side) - 0.5) / n_side))
+}
+
+# At the same places in each of the tiles.
+density_in_tiles <- function(marginal, tile, within) {
+  at <- TILE_SIDE * tile[rep(seq_len(nrow(tile)), each = nrow(within)), , drop = FALSE] +
+    within[rep(seq_len(nrow(within)), nrow(tile)), , drop = FALSE]
+  signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
 }
 
 # From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.

@@ -1,10 +1,12 @@
 # What the package says by itself, once per session.
 
 # Where a job would take long exactly, and by a tolerance be short, by the engines' own guesses. `own`: are the points
-# their own targets?
-suggest_tolerance <- function(control, n, m, d, kernel = "gaussian", own = FALSE) {
+# their own targets? `sources`: of which a sample tells how many pairs are near enough to matter, asked for where all would
+# take long.
+suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel, own = FALSE) {
   if (isTRUE(session$tolerance_suggested)) return(invisible())
-  exact <- seconds_to_save(control, n, m, d, kernel, own)
+  if (is.na(seconds_to_save(control, n, m, d, kernel, own))) return(invisible())
+  exact <- seconds_to_save(control, n, m, d, kernel, own, pairs_share(sources, NULL, control))
   if (is.na(exact)) return(invisible())
   session$tolerance_suggested <- TRUE
   message(structure(

@@ -44,7 +44,13 @@ logLik.flash_kde <- function(object, ...) {
     )
   }
   values <- replace(estimate$log_abs, negative, -Inf)[used]
-  weights <- object$weights[used] / sum(object$weights) * n
+  sum_of_logs(values, object)
+}
+
+# Of the logarithms at the points of positive weight.
+sum_of_logs <- function(values, object) {
+  n <- length(values)
+  weights <- object$weights[used_rows(object)] / sum(object$weights) * n
   total <- if (is.null(object$weights)) sum(values) else sum(weights * values)
   structure(total, df = 0L, nobs = n, class = "logLik")
 }

@@ -33,6 +33,8 @@ NULL
 print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   print_head(x)
+  print_support(x$support)
+  print_kernel(x)
   print_bandwidth(x, digits)
   print_where(fit_record(x))
   invisible(x)
@@ -57,7 +59,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
     class = "summary.flash_kde",
     c(unclass(object)[c(
       "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
-      "steps", "given_score", "nonnegative"
+      "steps", "given_score", "nonnegative", "support", "kernel"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
@@ -65,6 +67,8 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
       negative = sum(!positive),
       loglik = if (can_leave_out(object) && !is_slow_to_leave_out(object)) stats::logLik(object),
       diagnostics = diagnostics(object), digits = digits
+    ), if (!is.null(object$discrete)) list(
+      discrete = object$discrete[c("columns", "lambda", "chosen")], levels = summarise_levels(object)
     ))
   )
 }
@@ -75,11 +79,12 @@ is_slow_to_leave_out <- function(object) {
 }
 
 summarise_columns <- function(x, weights, names) {
-  columns <- t(apply(x, 2, \(column) {
+  columns <- t(vapply(seq_len(ncol(x)), \(k) {
+    column <- x[, k]
     at <- summary_quantiles(column, c(0, 0.25, 0.5, 0.75, 1), weights)
     mean <- if (is.null(weights)) mean(column) else stats::weighted.mean(column, weights)
     c(at[1:3], mean, at[4:5])
-  }))
+  }, numeric(6)))
   dimnames(columns) <- list(names, c("Min.", "1st Qu.", "Median", "Mean", "3rd Qu.", "Max."))
   columns
 }
@@ -105,10 +110,13 @@ log_density_quantiles <- function(log_density, weights) {
 print.summary.flash_kde <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_head(x, x$weighted, x$omitted)
+  print_support(x$support)
+  print_kernel(x)
   print_bandwidth(x, digits)
-  cat("\nColumns:\n")
-  print(utils::head(x$columns, 10), digits = digits)
+  if (x$d > 0) cat("\nColumns:\n")
+  if (x$d > 0) print(utils::head(x$columns, 10), digits = digits)
   if (nrow(x$columns) > 10) cat("... and", nrow(x$columns) - 10, "more\n")
+  print_levels(x$levels, digits)
   cat("\nLog density at the training points:\n")
   print(x$log_density, digits = digits)
   if (x$negative > 0) cat("The estimate is negative at", x$negative, "of them.\n")
@@ -133,13 +141,15 @@ print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.
   cat(if (length(call) > 4) " ...\n\n" else "\n\n")
   cat(
     "Points: ", format(x$n, big.mark = ","), " in ", x$d,
-    ngettext(x$d, " dimension", " dimensions"), if (weighted) ", weighted",
+    ngettext(x$d, " dimension", " dimensions"), and_levels(x$discrete), if (weighted) ", weighted",
     if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
     sep = ""
   )
 }
 
 print_bandwidth <- function(x, digits) {
+  if (!is.null(x$discrete)) print_lambdas(x$discrete, digits)
+  if (x$d == 0) return(invisible())
   sds <- named_sds(x, x$bandwidth)
   chosen <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
   cat("Bandwidth: H, a variance matrix, ", chosen, "; kernel sds sqrt(diag(H)):\n", sep = "")
@@ -196,7 +206,7 @@ print_correlation <- function(H, names, digits, most = 8) {
 #' @param object A fit from [flash_kde()].
 #' @param ... Not used; anything here is an error.
 #' @returns `coef()`: the kernel's standard deviations, named by column (`object$bandwidth` has the whole variance
-#'   matrix). `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
+#'   matrix), and `lambda` of columns of levels. `fitted()`: the density at every training point, as [predict()][predict.flash_kde] without `newdata`
 #'   gives it. `residuals()`: an error of class `flashkernel_error_unsupported`, as a density has none.
 #' @inheritSection flash_kde Errors
 #' @importFrom stats coef
@@ -207,7 +217,7 @@ print_correlation <- function(H, names, digits, most = 8) {
 #' summary(fitted(fit))
 coef.flash_kde <- function(object, ...) {
   check_dots_empty(...)
-  named_sds(object, object$bandwidth)
+  c(named_sds(object, object$bandwidth), object$discrete$lambda)
 }
 
 #' @rdname coef.flash_kde

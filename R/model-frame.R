@@ -1,11 +1,8 @@
-# One-sided formulas: which columns they make, at the fit and again in predict().
+# Formulas: which columns they make, at the fit and again in predict().
 
 # `call` is the matched call of the method, `frame` where the user called it.
 formula_data <- function(call, data, frame) {
-  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
-  # evaluated already
-  call$data <- data
-  made <- eval_model_frame(call, frame)
+  made <- formula_frame(call, data, frame)
   terms <- check_terms(attr(made, "terms"))
   list(
     points = frame_points(made, terms, "formula"),
@@ -13,6 +10,13 @@ formula_data <- function(call, data, frame) {
     terms = terms,
     variables = data_variables(terms, data)
   )
+}
+
+formula_frame <- function(call, data, frame) {
+  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
+  # evaluated already
+  call$data <- data
+  eval_model_frame(call, frame)
 }
 
 # The variables that newdata must have: those that came from `data`, and all that are longer than one
@@ -94,13 +98,7 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
 
 check_formula <- function(formula, data) {
   if (!inherits(formula, "formula")) {
-    stop_argument("formula", "must be a one-sided formula: found ", describe(formula))
-  }
-  if (length(formula) == 3) {
-    stop_argument(
-      "formula", "must be one-sided, as in ~ a + b: a density has no response, found `",
-      shorten(deparse1(formula[[2]])), "` on the left"
-    )
+    stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
   }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
@@ -122,9 +120,8 @@ check_terms <- function(terms) {
 
 # The columns of a model frame, as a double matrix; whether they are finite is not looked at.
 frame_points <- function(data, terms, arg) {
-  # by position: a term's label has backticks where the column's name has none
-  used <- apply(attr(terms, "factors") != 0, 2, which)
-  columns <- unclass(data)[unlist(used)]
+  columns <- term_columns(data, terms)
+  if (has_levels(columns)) return(mixed_points(apart(columns), arg))
   bad <- which(!vapply(columns, is_number, NA))
   if (length(bad) > 0) {
     stop_argument(
@@ -134,6 +131,12 @@ frame_points <- function(data, terms, arg) {
   }
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
   check_points(do.call(cbind, parts), arg, infinite = TRUE)
+}
+
+# By position: a term's label has backticks where the column's name has none.
+term_columns <- function(data, terms) {
+  used <- apply(attr(terms, "factors") != 0, 2, which)
+  unclass(data)[unlist(used)]
 }
 
 # A term may be a matrix, as cbind(a, b) or poly(a, 2) are.
@@ -146,6 +149,10 @@ name_columns <- function(column, name) {
 
 # The points of `newdata` for a fit by formula.
 formula_newdata <- function(object, newdata) {
+  frame_points(newdata_frame(object, newdata), object$terms, "newdata")
+}
+
+newdata_frame <- function(object, newdata) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(
@@ -160,9 +167,8 @@ formula_newdata <- function(object, newdata) {
     )
   }
   if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
-  data <- tryCatch(
+  tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
-  frame_points(data, object$terms, "newdata")
 }

@@ -1,7 +1,9 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
 negative_mass <- function(object) {
-  grid <- if (object$d <= 2) whitened_grid(object)
+  # the same in any coordinates
+  if (!is.null(object$inner) && only_transforms(object$support)) return(negative_mass(object$inner))
+  grid <- if (object$d <= 2 && is.null(object$discrete) && is.null(object$inner)) whitened_grid(object)
   # large sums as those of a figure
   many <- !is.null(grid) && as.double(object$n) * prod(lengths(grid$axes)) > EXACT_FIGURE_PAIRS
   asked <- fit_asked(object)
@@ -58,8 +60,7 @@ mass_by_sampling <- function(object, control) {
   )
   corrected <- log_estimate(object, draws, FALSE, control)
   plain <- log_estimate(object, draws, FALSE, control, factor = PLAIN_FACTOR)
-  wide <- object
-  wide$bandwidth <- object$bandwidth * inflate^2
+  wide <- inflated(object, inflate)
   wide <- log_estimate(wide, draws, FALSE, control, factor = PLAIN_FACTOR)
   top <- pmax(plain$log_abs, wide$log_abs)
   log_draw <- top + log((exp(plain$log_abs - top) + exp(wide$log_abs - top)) / 2)
@@ -70,4 +71,10 @@ mass_by_sampling <- function(object, control) {
     value = mean(share), method = "sampling", se = sqrt(sum(variances) / half) / 2,
     square = mean(share * exp(corrected$log_abs))
   )
+}
+
+inflated <- function(object, inflate) {
+  object$bandwidth <- object$bandwidth * inflate^2
+  if (!is.null(object$inner)) object$inner <- inflated(object$inner, inflate)
+  object
 }

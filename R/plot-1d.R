@@ -1,6 +1,6 @@
 # The density of one variable: a line over a rug.
 
-# `look`: a list of col, lwd, lty, main, sub, xlab, ylab, xlim and ylim, as plot() takes them; `...`: its graphical
+# `look`: a list of col, lwd, lty, main, sub, xlab, ylab, xlim, ylim and band, as plot() takes them; `...`: its graphical
 # parameters.
 plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes, ...) {
   xlim <- look$xlim
@@ -11,11 +11,12 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
     # to the frame, which R sets 4% outside of xlim
     range(xlim) + c(-0.04, 0.04) * diff(range(xlim))
   }
-  grid <- grid_1d(marginal(fit, to_tol = TRUE), n_grid, shown)
+  grid <- grid_1d(figure_marginal(fit, to_tol = TRUE), n_grid, shown)
+  band <- figure_band(fit, look$band, grid$x)
   name <- variable_names(fit)
   if (!add) {
     if (is.null(xlim)) xlim <- range(grid$x)
-    ylim <- if (is.null(look$ylim)) range(0, grid$y) else look$ylim
+    ylim <- if (is.null(look$ylim)) range(density_limits(fit, grid), band$upper) else look$ylim
     graphics::plot.default(
       xlim, ylim,
       type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,
@@ -31,6 +32,7 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
     )
     graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   }
+  if (!is.null(band)) shade_band(band, colour)
   draw_density_line(grid, col = colour, lwd = look$lwd, lty = look$lty)
   if (rug > 0) draw_rug(fit$x[thinned_rows(fit, rug), 1])
   invisible(grid)

@@ -11,7 +11,7 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     if (is.null(xlim)) xlim <- usr[1:2]
     if (is.null(ylim)) ylim <- usr[3:4]
   }
-  grid <- grid_2d(marginal(fit, to_tol = TRUE), n_grid, prob, xlim, ylim)
+  grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob, xlim, ylim)
   rows <- thinned_rows(fit, shown$points)
   dots <- list(...)
   if (!add) {

@@ -6,7 +6,7 @@ GRID_MARGIN <- 3
 # Positions, values, and their copies while contours are cut.
 BYTES_PER_NODE <- 64
 
-# Values of a one-variable marginal(), as list(x, y).
+# Values of a one-variable figure_marginal(), as list(x, y).
 grid_1d <- function(marginal, size, xlim = NULL) {
   check_memory(BYTES_PER_NODE * size, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
@@ -14,7 +14,7 @@ grid_1d <- function(marginal, size, xlim = NULL) {
   list(x = x, y = marginal_density(marginal, matrix(x)))
 }
 
-# Values of a two-variable marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
+# Values of a two-variable figure_marginal(), as list(x, y, z, levels): z[i, j] at x[i], y[j].
 grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
   check_memory(BYTES_PER_NODE * size^2, "n_grid")
   if (is.null(xlim)) xlim <- grid_range(marginal, 1)
@@ -29,6 +29,7 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
 
 # Debiased points may lie beyond the data.
 grid_range <- function(marginal, axis) {
+  if (!is.null(marginal$map)) return(grid_range_inside(marginal, axis))
   sds <- marginal$sds[axis]
   if (is.null(marginal$factors)) {
     return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * GRID_MARGIN * sds)
@@ -39,6 +40,7 @@ grid_range <- function(marginal, axis) {
 
 # Kernels of several widths have nodes as the narrow ones want them, and even ones for the wide ones.
 marginal_nodes <- function(marginal, axis, lim, size, step = 1 / 2) {
+  if (!is.null(marginal$map)) return(nodes_inside(marginal, axis, lim, size, step))
   x <- marginal$x[, axis]
   sd <- marginal$sds[axis]
   if (is.null(marginal$factors)) return(axis_nodes(x, sd, lim, size, step))

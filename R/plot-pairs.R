@@ -54,13 +54,13 @@ pair_grids <- function(fit, prob, n_grid, dims) {
   k <- length(dims)
   n_pairs <- k * (k - 1) / 2
   marginals <- lapply(dims, function(dim) {
-    grid_1d(marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
+    grid_1d(figure_marginal(fit, dim, k, to_tol = TRUE), 3L * n_grid)
   })
   names(marginals) <- names
   pairs <- utils::combn(k, 2)
   grids <- lapply(seq_len(ncol(pairs)), function(p) {
     pair <- dims[pairs[, p]]
-    grid_2d(marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
+    grid_2d(figure_marginal(fit, pair, n_pairs, to_tol = TRUE), n_grid, prob)
   })
   names(grids) <- paste(names[pairs[1, ]], names[pairs[2, ]], sep = ":")
   list(marginals = marginals, pairs = grids)
@@ -98,7 +98,7 @@ draw_diagonal <- function(grid, xlim, fit, dim, name, colours, lwd, lty) {
   sd <- paste("sd", short_number(sqrt(fit$bandwidth[dim, dim])))
   graphics::plot.new()
   texts <- corner_texts(c(name, sd), cex = c(1.3, 1.15), font = c(2, 1))
-  range <- range(0, grid$y)
+  range <- density_limits(fit, grid, dim)
   # the curve ends below the texts
   height <- diff(range) / (1 - texts$share - 0.06)
   graphics::plot.window(xlim, range[1] + c(-0.04 * diff(range), height), xaxs = "i", yaxs = "i")

@@ -45,6 +45,8 @@
 #'   estimator, the number of points and the bandwidth (kernel standard deviations). `""` leaves one
 #'   out. For one variable it has the colour of the line that it describes, as [lines()] may add
 #'   those of other samples.
+#' @param band One variable: `TRUE` or `"pointwise"`, or `"simultaneous"`, shades the 95% confidence band of
+#'   [density_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
 #' @param xlab,ylab,xlim,ylim As in [graphics::plot.default()] (one or two variables). The density
 #'   is evaluated within `xlim` and `ylim`.
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, and, for the data,
@@ -74,7 +76,7 @@
 plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, max_dims = 6,
                            add = FALSE, fill = !add, points = !add, rug = !add, labels = !add,
                            col = NULL, lwd = NULL, lty = 1, main = NULL, sub = NULL,
-                           xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, ...) {
+                           xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, band = FALSE, ...) {
   check_in_memory(x, "x")
   hold_limits(x)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
@@ -91,7 +93,8 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
   check_text(ylab, "ylab")
   check_graphical(..., d = x$d)
   look <- list(
-    col = col, lwd = lwd, lty = lty, main = main, sub = sub, xlab = xlab, ylab = ylab, xlim = xlim, ylim = ylim
+    col = col, lwd = lwd, lty = lty, main = main, sub = sub, xlab = xlab, ylab = ylab, xlim = xlim, ylim = ylim,
+    band = check_band(band, x$d)
   )
   if (x$d == 1) {
     plot_1d(x, n_grid, add, most_shown(rug, "rug", 1000L), look, ...)
@@ -319,9 +322,9 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
   paste0(
     estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE),
     if (bandwidth) {
-      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "))
+      paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
-    if (!is.null(fit$adaptive)) ", adaptive",
+    if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"
   )
 }

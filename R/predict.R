@@ -30,7 +30,8 @@
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points to predict at: a matrix or data frame with the columns of the fit
 #'   (matched by name where both have names, by position otherwise), or a vector in one dimension.
-#'   For a fit by formula, a data frame with the variables of the formula. `NULL` or missing: the
+#'   For a fit by formula, a data frame with the variables of the formula; for one with factors or texts, a data frame,
+#'   whose levels the fit has to know. `NULL` or missing: the
 #'   training points. In one dimension `-Inf` and `Inf` are allowed, as in [cdf()]: the density there is 0, its
 #'   logarithm `-Inf`, and the score and the standard error of the logarithm are `NaN`. Elsewhere infinite
 #'   values are an error.
@@ -48,7 +49,7 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #'
-#' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the
+#' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric
 #'   columns), or its logarithm. For scores an `m` x `d` matrix; column `k` has the inverse unit
 #'   of column `k` of `x`. With `se.fit = TRUE`, a list of `fit` and `se.fit`.
 #' @inheritSection flash_kde Errors
@@ -107,6 +108,7 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 # ---- newdata ----------------------------------------------------------------------------------
 
 new_points <- function(object, newdata) {
+  if (!is.null(object$discrete)) return(new_mixed_points(object, newdata))
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
   # newdata_rows() looks for infinite values
   check_points(newdata, "newdata", d = object$d, names = object$names, infinite = TRUE)

@@ -26,7 +26,7 @@ local_moments <- function(data, at, order, run, loo = FALSE) {
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL
-  for (way in moment_ways(run, nrow(data$z), nrow(targets), layout, is.null(at))) {
+  for (way in moment_ways(run, data$z, nrow(targets), order, is.null(at))) {
     for (box in regression_boxes(targets, lost, data$z, way)) {
       found <- box_moments(data, targets, box, is.null(at), layout, way, loo)
       all[box$targets, ] <- found$all
@@ -52,16 +52,15 @@ LEAST_LOG <- log(1e-250)
 # costs hardly more in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a
 # grid is exact, are the box's own. Where S is too small for that it is summed exactly. All sums are in double
 # precision.
-moment_ways <- function(run, n, m, layout, own) {
-  d <- layout$d
+moment_ways <- function(run, z, m, order, own) {
   run$precision <- "double"
   exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
-  if (resolve_control(run, n, m, d)$engine != "fast") {
-    suggest_tolerance(run, n, m, d, own = own)
+  if (resolve_control(run, nrow(z), m, ncol(z))$engine != "fast") {
+    suggest_tolerance(run, nrow(z), m, ncol(z), sum_sources(z, NULL, diag(ncol(z))), own = own)
     return(list(exact))
   }
   finer <- replace(run, c("tol", "tol_type"), list(min(run$tol, FINEST_TOL), "global"))
-  list(list(run = finer, tol = run$tol, width = if (layout$order == 0) 64 else 16, reach = 9), exact)
+  list(list(run = finer, tol = run$tol, width = if (order == 0) 64 else 16, reach = 9), exact)
 }
 
 # Below it grids may lose to sums of pairs (inst/bench/NOTES.md).

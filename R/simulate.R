@@ -1,9 +1,12 @@
 #' Random draws from a density estimate
 #'
 #' Exact draws: for `"kde"` and `"sdkde"` a kernel centre by weight plus Gaussian noise of
-#' variance `H`. The Laplace-corrected estimate can be negative, so its draws come from its
+#' variance `H`, or with another `kernel` noise of that. The Laplace-corrected estimate can be negative, so its draws come from its
 #' **positive part, renormalised**, by rejection from the KDE with the same `H`, which it exceeds
 #' nowhere by more than the factor \eqn{1 + d/2}, or for `"laplace6"` from one with a wider `H`.
+#'
+#' Of a fit with factors or texts the levels are drawn, too, each by its kernel from those of the centre's row, and come
+#' back as they were: factors, texts or logical values.
 #'
 #' @details
 #' Cost: \eqn{O(nsim\,d^2)}{O(nsim d^2)}; for `"laplace"` about \eqn{2 n\,nsim\,d (1 + d/2)}{2 n
@@ -32,22 +35,25 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   check_memory(8 * 4 * nsim * object$d, "nsim")
   with_seed_of_simulate(seed, {
     draws <- if (is_signed(object)) draw_positive_part(object, nsim) else draw_estimate(object, nsim)
-    colnames(draws) <- point_names(object)
-    as.data.frame(draws)
+    points_frame(object, draws)
   })
 }
 
 # Draws from the plain estimate around the kernels' centres, with sds `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) {
+  if (!is.null(object$discrete)) return(draw_mixed(object, n, inflate))
+  if (!is.null(object$inner)) return(draw_inside(object, n, inflate))
   lower <- inflate * fit_factor(object)
-  from_origin(object, draw_mixture(fit_points(object), object$weights, lower, n, object$adaptive$factors))
+  from_origin(object, draw_mixture(
+    fit_points(object), object$weights, lower, n, object$adaptive$factors, fit_kernel(object)
+  ))
 }
 
-# Draws from the mixture of Gaussians around the rows of `centres`, of variance L L' for L = `lower`, times each its
+# Draws from the mixture of kernels around the rows of `centres`, of variance L L' for L = `lower`, times each its
 # factor.
-draw_mixture <- function(centres, weights, lower, n, factors = NULL) {
+draw_mixture <- function(centres, weights, lower, n, factors = NULL, kernel = "gaussian") {
   rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
-  noise <- tcrossprod(matrix(stats::rnorm(n * ncol(centres)), n), lower)
+  noise <- draw_kernel(kernel, n, lower)
   if (!is.null(factors)) noise <- factors[rows] * noise
   unname(centres[rows, , drop = FALSE]) + noise
 }
@@ -57,7 +63,7 @@ draw_positive_part <- function(object, n) {
   envelope <- envelope_of(object)
   bound <- envelope$bound
   wide <- replace(object, "bandwidth", list(object$bandwidth * envelope$inflate^2))
-  draws <- matrix(0, n, object$d)
+  draws <- own_places(object)[rep(1, n), , drop = FALSE]
   filled <- 0
   while (filled < n) {
     # one draw in `bound` is kept, or more

@@ -7,9 +7,16 @@
 #
 #   int p_-i^2 = (A - 2 w_i A_i + w_i^2 K_ii) / (W - w_i)^2,   A_i = sum_j w_j K_ij,   A = sum_i w_i A_i.
 log_square_integral <- function(object, loo, control) {
-  if (is.null(estimator_of(object)$overlap)) {
-    stop(new_error("unsupported", paste0(
-      "the integral of the square, for scores other than \"log\", is not known for estimator \"", object$estimator, "\""
+  of <- if (!is.null(object$discrete)) {
+    "columns of levels"
+  } else if (!is.null(object$support)) {
+    "a `support`"
+  } else if (is.null(estimator_of(object)$overlap)) {
+    paste0("estimator \"", object$estimator, "\"")
+  }
+  if (!is.null(of)) {
+    stop(new_error("unsupported", paste(
+      "the integral of the square, for scores other than \"log\", is not known for", of
     ), user_call()))
   }
   w <- if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights)
@@ -31,6 +38,7 @@ log_positive_part <- function(object, log_square) {
 
 # list(each, own): A_i and K_ii, in units of the height of the kernel of 2H.
 overlap_sums <- function(object, w, control) {
+  if (!has_gaussian(object)) return(window_overlap_sums(object, w, control))
   points <- fit_points(object)
   L <- fit_factor(object)
   overlap <- estimator_of(object)$overlap(object$d)

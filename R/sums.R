@@ -1,7 +1,8 @@
 # The door to all sums of kernels. What is estimated, selected, plotted or drawn asks here, and every .Call() that sums
 # stands here, once. How it is done is of no concern to the callers: points in memory go to C as they are, others a
 # piece at a time (sums-chunks.R, sums-pieces.R), and chunks to a tolerance onto one grid (sums-stream.R); those of
-# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R).
+# kernels of several widths go class by class, of sources (sums-classes.R) or of targets (adaptive-balloon.R), those of
+# points with levels by cells (mixed-sums.R).
 #
 # `at`: the targets, a checked matrix, or NULL for the sources themselves. `control`: of run_control(). `stats`: what
 # was computed where, see r_stats() in src/r/glue.c.
@@ -30,8 +31,10 @@ new_plan <- function() .Call(ffi_plan)
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
+  if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
+  if (is_compact(sources$kernel)) return(log_window_sum(sources, at, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
@@ -39,10 +42,12 @@ log_sum <- function(sources, at, factor, loo, control) {
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
+  if (!is.null(sources$discrete)) return(score_sum_by_cells(sources, at, estimator, loo, names, control))
   if (!is.null(sources$target_factors)) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
+  if (is_compact(sources$kernel)) return(window_score(sources, at, loo, names, control))
   .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
 }
 
@@ -71,7 +76,7 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
   check_out_size(out, job$m, NCOL(source$peek()$columns))
   sink <- sum_sink(out, is_vector)
   name_stage(control, "Summing kernels")
-  if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources$kernel, own = job$own)
+  if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources, own = job$own)
   done <- if (may_stream(job, control)) sum_by_stream(job, source, sink, control)
   if (is.null(done)) done <- sum_by_chunks(job, source, sink, control)
   list(sums = sink$join(), stats = done$stats, n = done$n, m = nrow(job$targets), d = job$d)
@@ -82,6 +87,7 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 # list(debiased, stats): every source moved by half a step of size H = L L' along the score. `sources$L` is that of
 # the score. Sources may have factors (adaptive-debias.R).
 debias_sum <- function(sources, L, control) {
+  if (!is.null(sources$discrete)) return(debias_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debias_by_classes(sources, L, control))
   .Call(ffi_debias, sources, L, control)
 }
@@ -89,6 +95,7 @@ debias_sum <- function(sources, L, control) {
 # list(log_sum, stats): at every source the log of the sum over the others, debiased without it. `widths`: what C has to
 # know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
 debiased_loo_sum <- function(sources, L, control, widths = NULL) {
+  if (!is.null(sources$discrete)) return(debiased_loo_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
   .Call(ffi_sdkde_loo, sources, L, widths, control)
 }
@@ -99,6 +106,28 @@ debiased_loo_sum <- function(sources, L, control, widths = NULL) {
 # their weights; `correction`: c(c1, c2).
 cdf_sum <- function(centres, cumulative, h, q, correction, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
+}
+
+# Of one y given x, at rows of x and y: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s^2).
+# `points`: list(x, log_weights, centres, widths), x whitened, c in units of y's bandwidth, widths NULL where all s are 1.
+conditional_cdf_sum <- function(points, x, y, control) {
+  .Call(ffi_conditional_cdf, points, x, y, control)
+}
+
+# ---- sums with their derivatives, and over rectangles -------------------------------------------
+
+# The sums of src/core/derivatives.h, a column for each target, and probabilities as src/core/rectangles.h has them.
+# `job`: the members of their structs, points in columns.
+derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
+rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)
+
+# list(sums, stats): of polynomials of bounded reach (compact-sums.R). `windows`: list(x, weights, reach, coefficients,
+# ties), x in order; `y` NULL: at these, each without itself. Targets in order take a quarter of the time.
+window_sum <- function(windows, y, control) {
+  by_size <- if (!is.null(y) && is.unsorted(y)) order(y, method = "radix")
+  found <- .Call(ffi_window_sums, windows, if (is.null(by_size)) y else y[by_size], control)
+  if (!is.null(by_size)) found$sums[by_size, ] <- found$sums
+  found
 }
 
 # ---- records ----------------------------------------------------------------------------------
@@ -152,6 +181,13 @@ guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)
 
 # The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?
-seconds_to_save <- function(control, n, m, d, kernel, own) {
-  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own)
+# `share`: of the pairs, that these sums compute.
+seconds_to_save <- function(control, n, m, d, kernel, own, share = 1) {
+  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own, share)
+}
+
+# The same share, by a sample of points in memory.
+pairs_share <- function(sources, at, control) {
+  if (is_big(sources$points) || is.function(sources$points)) return(1)
+  .Call(ffi_pairs_share, sources, at, control)
 }

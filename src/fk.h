@@ -77,6 +77,7 @@ struct fk_opts {
   enum fk_engine_kind engine;
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
+  bool as_exact; /* a tolerance that was not asked for: sums of all pairs in double have no better one */
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
   double gpu_memory;    /* bytes of each GPU that may be used in all; < 0: what there is; 0: as it was said last */
@@ -401,6 +402,8 @@ struct fk_engine {
   bool (*supports)(const struct fk_work *work, const struct fk_opts *opts);
   enum fk_status (*available)(const struct fk_opts *opts, struct fk_error *err); /* may touch the driver */
   double (*seconds)(const struct fk_work *work, const struct fk_opts *opts); /* a guess, which touches nothing */
+  /* Of an exact engine: the share of the pairs that it would compute, by a sample of the points; NULL: all. */
+  double (*share)(const struct fk_task *task, const struct fk_opts *opts);
   void (*describe)(const struct fk_opts *opts, struct fk_stats *stats); /* what would compute, before any data */
   enum fk_status (*sums)(const struct fk_task *task, const struct fk_opts *opts, struct fk_stats *stats,
                          struct fk_error *err);
@@ -427,6 +430,9 @@ extern const struct fk_engine fk_engine_exact_cpu, fk_engine_exact_cuda, fk_engi
 
 /* ---- estimators, written against the table ---------------------------------------------------- */
 
+/* The share of the pairs that exact sums at y would compute, by a sample of the points. */
+enum fk_status fk_pairs_share(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
+                              double *share, struct fk_error *err);
 /* y: where; data NULL: at the operator's own points. b: n x n_columns, NULL: ones (one column). */
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,

@@ -256,9 +256,10 @@ static const struct {
     {8, 0.25, {22.4, 21.2, 20.88, 19.92, 19.28, 18.48, 17.28, 15.84, 14.72, 13.28}},
     {9, 0.25, {24.93, 24.12, 22.86, 22.05, 20.97, 19.89, 18.27, 16.83, 15.93}},
     {10, 0.25, {27.3, 26.4, 25.4, 23.9, 22.8, 20.9, 18.8}},
-    {11, 0.25, {29.92, 28.71, 27.39, 25.52, 23.87, 21.78}},
-    {12, 0.25, {32.16, 30.96, 29.52, 27.36, 25.08}},
-    {13, 0.3, {32.89, 31.2, 28.86}},
+    {11, 0.2, {30.8, 29.92, 28.71, 27.39, 25.52, 23.87, 21.78}},
+    {12, 0.2, {33, 32.16, 30.96, 29.52, 27.36, 25.08}},
+    {13, 0.125, {38.7}},
+    {13, 0.15, {38, 36.5, 34.58, 32.89, 31.2, 28.86}},
 };
 
 /* Errors decide where filters and polynomials are cut, and that changes errors: until they stay. */
@@ -298,7 +299,7 @@ static void write_window(struct fk_window *w, double *of_scales) {
   write_row(flat, USES);
   printf("},\n");
   for (double scale = 1; scale <= WIDEST_SCALE; scale *= 1.1) {
-    if (FK_WINDOW_SDS * scale / w->spacing > FK_WINDOW_REACH) break;
+    if (!fk_window_has_scale(w, scale)) break;
     measure(w, scale, OFFSETS_SCALED, 1, &e);
     *of_scales = fmax(*of_scales, SAFETY * e.from[FK_WINDOW_VALUE][0] / w->error);
   }
@@ -327,7 +328,7 @@ static void write_windows(double *of_scales) {
   for (size_t k = 0; k < sizeof kaisers / sizeof *kaisers; k++)
     for (int i = 0; i < 10 && kaisers[k].beta[i] > 0; i++) {
       struct fk_window w = {.family = FK_WINDOW_KAISER, .width = kaisers[k].width, .beta = kaisers[k].beta[i]};
-      w.spacing = (int)(100 * kaisers[k].first + 5 * i + 0.5) / 100.0;
+      w.spacing = (int)(1000 * kaisers[k].first + 50 * i + 0.5) / 1000.0;
       write_window(&w, of_scales);
     }
   printf("};\n\n");

@@ -159,6 +159,13 @@ struct fk_dense_costs {
   double device;                  /* from this order on a device has them, where there is one */
 };
 
+/* When sums in double by the CPU may be those of the fast engine, to FK_PLAN_AS_EXACT. */
+struct fk_as_exact_costs {
+  double dimensions; /* at most */
+  double exact;      /* seconds of all pairs on one thread, at least */
+  double times;      /* as many of the fast engine's, by the points */
+};
+
 /* When to tell that a tolerance would be faster. */
 struct fk_hint_costs {
   double work;        /* multiply-adds, fewer of which are short on any machine */
@@ -181,6 +188,7 @@ struct fk_costs {
   struct fk_grid_cuda_costs grid_cuda;
   struct fk_direct_costs direct;
   struct fk_fast_choice_costs choice;
+  struct fk_as_exact_costs as_exact;
   struct fk_dense_costs dense;
   struct fk_hint_costs hint;
 };

@@ -49,6 +49,22 @@ static enum fk_status run(struct fk_task *task, const struct fk_opts *opts, stru
   return status ? status : choice.engine->sums(task, &choice.opts, stats, err);
 }
 
+enum fk_status fk_pairs_share(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
+                              double *share, struct fk_error *err) {
+  struct fk_task task = task_of(op, y);
+  struct fk_work work = fk_task_work(&task);
+  struct fk_opts exact = *opts;
+  struct fk_plan_choice choice;
+  struct fk_stats stats;
+  exact.engine = FK_ENGINE_EXACT;
+  *share = 1;
+  enum fk_status status = fk_plan_choose(&exact, &work, &choice, &stats, err);
+  if (status || !choice.engine->share) return status;
+  status = fk_operator_here(op, opts->threads, &task, err);
+  if (!status) *share = choice.engine->share(&task, &choice.opts);
+  return status;
+}
+
 enum fk_status fk_kernel_sum(struct fk_operator *op, const struct fk_matrix *y, const double *b, int64_t n_columns,
                              const struct fk_opts *opts, double *sums, struct fk_stats *stats,
                              struct fk_error *err) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../fk_config.h"
@@ -193,6 +194,35 @@ static double seconds_of(const struct fk_engine *engine, const struct fk_work *w
   return engine->seconds(&product, opts) + engine->seconds(&transposed, opts);
 }
 
+/* Sums, which an engine that has them to a tolerance has to a very small one. */
+#define STAND_IN_FOR (FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES))
+
+/* Tests have it with few points, too: FLASHKERNEL_AS_EXACT is "always". */
+static bool is_wished(void) {
+  const char *wish = getenv("FLASHKERNEL_AS_EXACT");
+  return wish && strcmp(wish, "always") == 0;
+}
+
+static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work) {
+  const struct fk_as_exact_costs *c = &fk_costs.as_exact;
+  bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
+  struct fk_opts alone = *opts;
+  alone.threads = 1;
+  return opts->engine == FK_ENGINE_AUTO && opts->tol == 0 && is_double && fk_kernel_is_gaussian(&work->kernel) &&
+         work->d <= c->dimensions && (STAND_IN_FOR & FK_CAN(work->operation)) &&
+         (is_wished() || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
+}
+
+/* By the points it decides whether it does. */
+static void stand_in(const struct fk_opts *opts, const struct fk_work *work, struct fk_plan_choice *choice) {
+  if (choice->engine != &fk_engine_exact_cpu || !may_stand_in(opts, work)) return;
+  choice->engine = &fk_engine_fast_cpu;
+  choice->opts.precision = FK_PRECISION_DOUBLE;
+  choice->opts.tol = work->operation == FK_OP_COORDINATES ? FK_PLAN_AS_EXACT_GRADIENT : FK_PLAN_AS_EXACT;
+  choice->opts.tol_type = FK_TOL_POINTWISE;
+  choice->opts.as_exact = true;
+}
+
 /* An engine is asked whether it works, which may start a driver, only where it would be faster by its guess than
  * those before it; the first engine, the CPU's, always does. One of a back end that was asked for has to work. */
 enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *work,
@@ -222,6 +252,7 @@ enum fk_status fk_plan_choose(const struct fk_opts *opts, const struct fk_work *
   }
   if (!choice->engine) return no_candidate(opts, work, err);
   say_why_engine(stats, opts, work, choice->engine, least);
+  stand_in(opts, work, choice);
   return FK_STATUS_OK;
 }
 
@@ -237,11 +268,19 @@ static double seconds_with(const struct fk_opts *opts, enum fk_engine_kind engin
   return fk_plan_choose(&own, work, &choice, &stats, &why) ? INFINITY : choice.seconds;
 }
 
-double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own) {
+/* Whatever the tolerance, they are fast. */
+static bool stands_in(const struct fk_opts *opts, const struct fk_work *work) {
+  struct fk_plan_choice choice;
+  struct fk_stats stats;
+  struct fk_error why = {FK_STATUS_OK, ""};
+  return !fk_plan_choose(opts, work, &choice, &stats, &why) && choice.opts.as_exact;
+}
+
+double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own, double share) {
   const struct fk_hint_costs *c = &fk_costs.hint;
   double least = work->n * work->m * (work->d + fk_kernel_info(FK_KERNEL_GAUSSIAN)->cost);
-  if (least < c->work || opts->tol > 0 || opts->engine == FK_ENGINE_EXACT) return 0;
-  double exact = seconds_with(opts, FK_ENGINE_EXACT, 0, work) * (own ? c->own : 1);
+  if (least < c->work || opts->tol > 0 || opts->engine == FK_ENGINE_EXACT || stands_in(opts, work)) return 0;
+  double exact = share * seconds_with(opts, FK_ENGINE_EXACT, 0, work) * (own ? c->own : 1);
   double fast = seconds_with(opts, FK_ENGINE_FAST, c->tol, work) * pow(c->growth, fmax(0, work->d - c->low));
   return isfinite(exact) && exact > c->exact && fast < c->fast ? exact : 0;
 }

@@ -11,6 +11,11 @@
 extern "C" {
 #endif
 
+/* What is promised of sums in double: an error of so much of the sum of |b| k of the same target, of gradients, in
+ * bandwidths, in all directions together. */
+#define FK_PLAN_AS_EXACT 1e-12
+#define FK_PLAN_AS_EXACT_GRADIENT 2e-12
+
 struct fk_plan_choice {
   const struct fk_engine *engine;
   struct fk_opts opts; /* for it */
@@ -29,8 +34,8 @@ struct fk_opts fk_plan_options(const struct fk_engine *engine, const struct fk_o
 bool fk_engine_can(const struct fk_engine *engine, enum fk_operation operation);
 
 /* The seconds of exact sums, where they are long and a tolerance would make them short; else 0. own: targets are
- * the sources. */
-double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own);
+ * the sources. share: of the pairs, that they compute. */
+double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own, double share);
 
 /* Why this engine and method: in words, or by what each of `names` would take. The one that was chosen comes
  * first, without its name where that is NULL; those of infinite seconds are left out. */

@@ -87,6 +87,13 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   return operations / (rate * fk_threads_for_work(opts->threads, operations));
 }
 
+static double share(const struct fk_task *task, const struct fk_opts *opts) {
+  struct fk_kernel_form form = fk_task_form(task);
+  struct fk_sweep sweep = {.task = task, .opts = opts};
+  fk_cpu_choose_mode(opts->precision, &form, 0, task->sources.d, &sweep.mode);
+  return fk_sweep_near_share(&sweep);
+}
+
 void fk_cpu_drop_overflow(double *shift2, int64_t m) {
   for (int64_t r = 0; r < m; r++)
     if (!isfinite(shift2[r])) shift2[r] = 0;
@@ -206,6 +213,7 @@ const struct fk_engine fk_engine_exact_cpu = {
                   FK_CAN(FK_OP_DEBIASED_LOO) | FK_CAN(FK_OP_NORMAL),
     .available = available,
     .seconds = seconds,
+    .share = share,
     .describe = describe,
     .sums = sums,
     .debiased_loo = fk_cpu_debiased_loo,

@@ -71,10 +71,17 @@ static double sampled_share(const struct fk_sweep *s) {
 static bool may_pay(const struct fk_sweep *s) {
   const struct fk_near_costs *c = &fk_costs.near;
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
-  double points = fmin(n, m) * (s->task->targets.data ? 2 : 1);
-  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points);
-  if (!decays(s) || points == 0 || is_wish("never")) return false;
-  return is_wish("always") || (n * m >= c->pairs && sampled_share(s) <= most);
+  if (!decays(s) || n == 0 || m == 0 || is_wish("never")) return false;
+  return is_wish("always") || (n * m >= c->pairs && fk_sweep_near_share(s) < 1);
+}
+
+double fk_sweep_near_share(const struct fk_sweep *s) {
+  const struct fk_near_costs *c = &fk_costs.near;
+  if (!decays(s)) return 1;
+  double points = fmin((double)s->task->sources.n, (double)fk_n_targets(s->task));
+  if (s->task->targets.data) points *= 2;
+  double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points), share = sampled_share(s);
+  return share <= most ? share : 1;
 }
 
 static bool pays(const struct fk_near *near) {

@@ -1,8 +1,6 @@
 /* Distances to the k-th nearest neighbour, exactly, by a k-d tree.
  *
- * Points are put into panels: half of them on either side of a number in the coordinate in which they vary most,
- * halves of these, and so on. A node of the tree is a run of panels with its box, and follows from the numbers of
- * the panels alone. Targets go through it in groups of a few that are close to each other, near nodes first. Each
+ * Targets go through the tree of panels.h in groups of a few that are close to each other, near nodes first. Each
  * keeps the squared distances below its bound; when there are many more than k, the k-th smallest becomes the
  * bound. What a bound is decides how long it takes, never what is found. */
 #include "../core/neighbours.h"
@@ -10,12 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
-#include "order.h"
-#include "tile.h"
+#include "panels.h"
 
 /* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points. */
 enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
@@ -24,9 +20,9 @@ struct search {
   const struct fk_tile_ops *ops;
   const double *x, *y;
   int64_t n, m, d, k;
-  bool own;                  /* the targets are the points */
-  int64_t *points, *targets; /* their orders */
-  double *panels, *boxes;    /* boxes: of each node d lower ends, d upper ones */
+  bool own;                /* the targets are the points */
+  struct fk_panels panels; /* of the points */
+  int64_t *targets;        /* their order */
   struct fk_scratch scratch;
   int64_t room; /* squared distances that a target can keep */
   int64_t from; /* pieces from `from` on */
@@ -65,59 +61,6 @@ static double select_smallest(double *a, int64_t n, int64_t k) {
   }
 }
 
-/* ---- tree ------------------------------------------------------------------------------------- */
-
-static int64_t *order_of(const double *x, int64_t n, int64_t d, bool ordered, int threads) {
-  int64_t *index = malloc(sizeof *index * (size_t)n);
-  if (!index) return NULL;
-  for (int64_t i = 0; i < n; i++) index[i] = i;
-  const int64_t units[2] = {FK_NEAR_POINTS, FK_NEAR_TARGETS};
-  if (ordered) fk_order_points(x, d, units, threads, index, n);
-  return index;
-}
-
-static double *panel_at(const struct search *s, int64_t panel) {
-  return s->panels + panel * FK_NEAR_POINTS * s->d;
-}
-
-/* What is missing in the last panel is infinitely far away. */
-static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
-  const struct search *s = data;
-  (void)slot;
-  for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
-    for (int64_t k = 0; k < s->d; k++)
-      panel_at(s, i / FK_NEAR_POINTS)[k * FK_NEAR_POINTS + i % FK_NEAR_POINTS] =
-          i < s->n ? s->x[s->points[i] * s->d + k] : INFINITY;
-}
-
-/* A node has its left one after it, and then the nodes of that, two for each of its panels but one. */
-static int64_t right_of(int64_t node, int64_t first, int64_t middle) { return node + 2 * (middle - first); }
-static int64_t middle_of(int64_t first, int64_t end) { return first + fk_first_half(end - first, 1); }
-
-static double *fill_boxes(const struct search *s, int64_t node, int64_t first, int64_t end) {
-  int64_t d = s->d;
-  double *box = s->boxes + 2 * d * node;
-  if (end - first == 1) {
-    for (int64_t k = 0; k < d; k++) {
-      const double *x = panel_at(s, first) + k * FK_NEAR_POINTS;
-      box[k] = box[d + k] = x[0];
-      for (int64_t i = 1; i < fk_smaller(FK_NEAR_POINTS, s->n - first * FK_NEAR_POINTS); i++) {
-        box[k] = fmin(box[k], x[i]);
-        box[d + k] = fmax(box[d + k], x[i]);
-      }
-    }
-    return box;
-  }
-  int64_t middle = middle_of(first, end);
-  const double *left = fill_boxes(s, node + 1, first, middle);
-  const double *right = fill_boxes(s, right_of(node, first, middle), middle, end);
-  for (int64_t k = 0; k < d; k++) {
-    box[k] = fmin(left[k], right[k]);
-    box[d + k] = fmax(left[d + k], right[d + k]);
-  }
-  return box;
-}
-
 /* ---- search ----------------------------------------------------------------------------------- */
 
 /* Targets first .. first + count - 1 of their order, with what each has kept. */
@@ -143,7 +86,7 @@ static void look_at_panel(const struct search *s, struct group *g, int64_t panel
   for (int t = 0; t < g->count; t++) {
     if (!(squares[t] < g->bound[t])) continue;
     double *kept = g->kept + t * s->room, *more = kept + g->n_kept[t];
-    int found = s->ops->near_points(panel_at(s, panel), s->d, g->y + t, g->bound[t], more);
+    int found = s->ops->near_points(fk_panel_at(&s->panels, panel), s->d, g->y + t, g->bound[t], more);
     if (s->own && (g->first + t) / FK_NEAR_POINTS == panel) found = without_self(more, found);
     g->n_kept[t] += found;
     if (g->n_kept[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;
@@ -172,10 +115,10 @@ static void visit(const struct search *s, struct group *g, int64_t node, int64_t
     look_at_panel(s, g, first, squares);
     return;
   }
-  int64_t middle = middle_of(first, end), right = right_of(node, first, middle);
+  int64_t middle = fk_panels_middle(first, end), right = fk_node_right(node, first, middle);
   double of_left[FK_NEAR_TARGETS], of_right[FK_NEAR_TARGETS];
-  s->ops->near_box(s->boxes + 2 * s->d * (node + 1), s->d, g->y, of_left);
-  s->ops->near_box(s->boxes + 2 * s->d * right, s->d, g->y, of_right);
+  s->ops->near_box(fk_node_box(&s->panels, node + 1), s->d, g->y, of_left);
+  s->ops->near_box(fk_node_box(&s->panels, right), s->d, g->y, of_right);
   bool right_first = sum_of(of_right) < sum_of(of_left);
   if (right_first) visit(s, g, right, middle, end, of_right);
   visit(s, g, node + 1, first, middle, of_left);
@@ -212,7 +155,7 @@ static void do_piece(const struct search *s, int64_t piece, struct group *g) {
   int64_t end = fk_smaller(s->m, (piece + 1) * PIECE), before = -1;
   for (int64_t first = piece * PIECE; first < end; first += FK_NEAR_TARGETS) {
     start_group(s, g, first, end, before);
-    visit(s, g, 0, 0, fk_pieces(s->n, FK_NEAR_POINTS), at_root);
+    visit(s, g, 0, 0, s->panels.count, at_root);
     for (int t = 0; t < g->count; t++) {
       bool enough = g->n_kept[t] >= s->k; /* others are too far away for numbers */
       double square = enough ? select_smallest(g->kept + t * s->room, g->n_kept[t], s->k) : INFINITY;
@@ -230,17 +173,13 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static enum fk_status prepare(struct search *s, int threads, struct fk_error *err) {
-  int64_t panels = fk_pieces(s->n, FK_NEAR_POINTS), d = s->d;
   s->room = fk_smaller(2 * s->k + FK_NEAR_POINTS, s->n) + FK_NEAR_POINTS;
-  size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(d + s->room);
-  s->points = order_of(s->x, s->n, d, s->m > FEW, threads);
-  s->targets = s->own ? s->points : order_of(s->y, s->m, d, s->m > FEW, threads);
-  s->panels = fk_aligned_alloc(sizeof(double) * (size_t)(panels * FK_NEAR_POINTS * d));
-  s->boxes = malloc(sizeof(double) * (size_t)(4 * panels * d));
-  if (!s->points || !s->targets || !s->panels || !s->boxes || !fk_scratch_init(&s->scratch, threads, scratch))
+  size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(s->d + s->room);
+  /* what is missing in the last panel is infinitely far away */
+  bool ready = fk_panels_init(&s->panels, s->x, s->n, s->d, s->m > FEW, INFINITY, threads);
+  s->targets = s->own ? s->panels.order : fk_panels_order(s->y, s->m, s->d, s->m > FEW, threads);
+  if (!ready || !s->targets || !fk_scratch_init(&s->scratch, threads, scratch))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the %.0f nearest neighbours of points", (double)s->k);
-  fk_parallel_for(threads, panels, fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)d), fill_panels, s);
-  fill_boxes(s, 0, 0, panels);
   return FK_STATUS_OK;
 }
 
@@ -262,9 +201,7 @@ enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const stru
     status = fk_chunks_done(&progress, to - s.from, err);
   }
   fk_scratch_free(&s.scratch);
-  fk_aligned_free(s.panels);
-  free(s.boxes);
-  free(s.points);
   if (!s.own) free(s.targets);
+  fk_panels_free(&s.panels);
   return status;
 }

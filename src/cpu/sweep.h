@@ -55,6 +55,9 @@ enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err
  * else nothing is done. skipped: how many. */
 enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipped, struct fk_error *err);
 
+/* The share of pairs that these would be, by a sample; 1 where it does not pay. Of the sweep its task and mode. */
+double fk_sweep_near_share(const struct fk_sweep *s);
+
 /* K'(W (K v + w)), the task's columns being v, without weights. */
 enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,
                                struct fk_error *err);

@@ -111,6 +111,17 @@ struct fk_tile_scales {
  * groups [k][FK_NEAR_TARGETS]. */
 enum { FK_NEAR_POINTS = 64, FK_NEAR_TARGETS = 8 };
 
+/* Kernels of a panel of points at a group of targets with their first and second derivatives; see
+ * core/derivatives.h. */
+struct fk_tile_derivatives {
+  int64_t d;
+  const double *points, *log_weight, *precision; /* of the points: log2 w, 1 / f^2 */
+  const double *targets, *log_scale;             /* base 2 */
+  int64_t drop;                                  /* point drop + t is target t, and left out */
+  double factor[3];
+  double *sums; /* [sum][FK_NEAR_TARGETS], added to */
+};
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
@@ -124,6 +135,7 @@ struct fk_tile_ops {
    * all; returns how many. Of all targets of a group to a box, d lower ends and d upper ones. */
   int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);
   void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);
+  void (*derivatives)(const struct fk_tile_derivatives *tile);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
   void (*multiply_vector)(const struct fk_tile_vector *a);

@@ -156,7 +156,8 @@ static enum fk_status run_rows(struct loo_device *on, const struct loo_rows *row
     loo_kernel<<<dim3(fk_blocks(a->rows, TILE), (unsigned)a->slots), SIDE * SIDE, 0, context->stream>>>(*a);
     FK_CUDA_TRY(cudaGetLastError());
     double *out = to + done;
-    struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true, out, a->rows};
+    struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true};
+    finish.result = out, finish.ld_result = a->rows;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
     FK_TRY(fk_cuda_tick(on->progress, context, rows->progress * (double)a->rows / (double)rows->count, err));
   }

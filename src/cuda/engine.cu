@@ -23,6 +23,7 @@ struct shared {
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
+  bool looks;                /* at the sources alone: are they in order? */
   struct fk_resident *moved; /* those, */
   double *host;              /* or where they go from several devices */
 };
@@ -134,6 +135,16 @@ static bool is_kept(const struct shared *shared) {
   return fk_task_own(shared->task) && (shared->task->values != FK_VALUES_COORDINATES || shared->A);
 }
 
+static enum fk_status look_at_sources(struct fk_cuda_job *job, bool *ordered, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  FK_TRY(fk_job_fetch_sources(job, job->source_begin, err));
+  FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+  FK_TRY(fk_job_whiten_sources(job, job->source_begin, err));
+  FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+  *ordered = job->ordered;
+  return fk_cuda_elapsed(context, job->seconds, err);
+}
+
 static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, int64_t first, int64_t count,
                               struct fk_error *err) {
   const struct fk_task *task = job->task;
@@ -144,6 +155,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
   if (!centred || (!whole && !task->sources.data))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
+  if (shared->looks) return look_at_sources(job, &shared->ordered, err);
   if (shared->pairs.phase == FK_PAIRS_SUMMED) return fk_job_sum_pairs(job, &shared->pairs, first, count, err);
   job->pairs = shared->pairs.phase == FK_PAIRS_THERE ? &shared->pairs : NULL;
   if (shared->A) return move_points(job, shared, first, count, err);
@@ -324,10 +336,24 @@ static enum fk_status sum_pairs(struct shared *shared, struct fk_cuda_context **
   return FK_STATUS_OK;
 }
 
+/* Sums over points in order are those of one device: what a row leaves out goes by the rows beside it, which another
+ * number of devices would change. They are short. */
+static enum fk_status devices_of(struct shared *shared, struct fk_cuda_context **contexts, int *count,
+                                 double *seconds, struct fk_error *err) {
+  struct fk_cuda_work look = {1, 1, &shared->opts->poll, sums_range, shared};
+  if (*count == 1 || !fk_may_be_ordered(shared->task)) return FK_STATUS_OK;
+  shared->looks = true;
+  FK_TRY(fk_cuda_on_devices(contexts, 1, &look, seconds, err));
+  shared->looks = false;
+  if (shared->ordered) *count = 1;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status sum_on_devices(struct shared *shared, struct fk_cuda_context **contexts, int count,
                                      double *seconds, struct fk_error *err) {
   struct fk_cuda_work work = {fk_n_targets(shared->task), FK_TENSOR_ROWS, &shared->opts->poll, sums_range, shared};
   bool lost = true;
+  FK_TRY(devices_of(shared, contexts, &count, seconds, err));
   if (shared->A) FK_TRY(sum_pairs(shared, contexts, count, seconds, err));
   if (!shared->A && shard_length(shared->task)) FK_TRY(sum_shards(shared, contexts, count, seconds, &lost, err));
   return lost ? fk_cuda_on_devices(contexts, count, &work, seconds, err) : FK_STATUS_OK;

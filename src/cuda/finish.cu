@@ -12,10 +12,16 @@ static __global__ void slots_kernel(const struct fk_finish f) {
   if (r >= f.rows) return;
   int64_t row = f.first_row + r;
   double undo = f.undo ? f.undo[row] : 1;
+  int slots = f.slots;
+  if (f.parts) {
+    const struct fk_tensor_part part = f.parts[row / FK_TENSOR_UNIT];
+    slots = (int)((part.end - part.first + f.cols_per_slot - 1) / f.cols_per_slot);
+  }
   for (int w = blockIdx.y; w < f.widths; w += gridDim.y) {
     if (w == 0 && f.first_value > 0) continue;
     double sum = f.largest ? -INFINITY : 0, *out = f.result + (w == 0 ? 0 : f.first_value + w) * f.ld_result + row;
-    for (int s = 0; s < f.slots; s++) {
+#pragma unroll 8
+    for (int s = 0; s < slots; s++) {
       double part = f.acc[((int64_t)s * f.widths + w) * f.ld_acc + r];
       sum = f.largest ? fmax(sum, part) : sum + part;
     }

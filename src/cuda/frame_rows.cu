@@ -1,122 +1,70 @@
-/* Rows to frames and back: which of a chunk each frame is for, and their points and sums. */
-#include <string.h>
-
+/* Rows of frames: which of a chunk each frame is for, and numbers of rows and points to lists of them and back. */
 #include "frames.cuh"
-#include "sort.cuh"
 
-enum { THREADS = 256, GROUPS = 2 * FK_PARTS };
+enum { THREADS = 256 };
 
 /* ---- which ------------------------------------------------------------------------------------ */
 
-struct rows_task {
-  struct fk_cuda_points rows;
-  const double *centre;
-  int frames;
-  bool rest; /* there is one, and all rows meet it */
-  const double *reach2;
-  const unsigned char *part_of; /* of the sources, from `own` on; NULL: rows are of no part */
-  unsigned *mask;               /* [row]: parts that it meets, */
-  int *met;                     /* and how many */
-  unsigned long long *counts;   /* of groups */
-};
-
-static __global__ void mask_kernel(const struct rows_task t) {
-  __shared__ unsigned of_block[GROUPS];
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  for (int g = threadIdx.x; g < GROUPS; g += THREADS) of_block[g] = 0;
-  __syncthreads();
-  if (i < t.rows.n) {
-    unsigned mask = t.rest ? 1u << t.frames : 0;
-    int own = t.part_of ? t.part_of[i] : -1;
-    for (int f = 0; f < t.frames; f++) {
-      double sum = 0;
-      for (int k = 0; k < t.rows.d; k++) {
-        double z = t.rows.u[k * t.rows.ld + i] - t.centre[(int64_t)f * t.rows.d + k];
-        sum += z * z;
-      }
-      if (sum <= t.reach2[f]) mask |= 1u << f;
+static __global__ void mask_kernel(const struct fk_cuda_points rows, const double *centre, const double *reach2,
+                                   int frames, uint64_t *mask) {
+  const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows.n) return;
+  uint64_t met = 0;
+  for (int f = 0; f < frames; f++) {
+    double sum = 0;
+    for (int k = 0; k < rows.d; k++) {
+      double z = rows.u[k * rows.ld + i] - centre[(int64_t)f * rows.d + k];
+      sum += z * z;
     }
-    t.mask[i] = mask;
-    t.met[i] = __popc(mask);
-    for (int p = 0; p <= t.frames; p++)
-      if (mask >> p & 1) atomicAdd(of_block + 2 * p + (p != own), 1u);
+    if (sum <= reach2[f]) met |= (uint64_t)1 << f;
   }
-  __syncthreads();
-  for (int g = threadIdx.x; g < GROUPS; g += THREADS)
-    if (of_block[g]) atomicAdd(t.counts + g, (unsigned long long)of_block[g]);
+  mask[i] = met;
 }
 
-/* All groups that a row is in, at its place among them. */
-static __global__ void emit_kernel(const struct rows_task t, const int *at, uint64_t *group, int *row) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= t.rows.n) return;
-  int to = at[i], own = t.part_of ? t.part_of[i] : -1;
-  for (int p = 0; p <= t.frames; p++) {
-    if (!(t.mask[i] >> p & 1)) continue;
-    group[to] = (uint64_t)(2 * p + (p != own));
-    row[to++] = (int)i;
-  }
+/* Source j of the rest is source list[j] of all. */
+static __global__ void rest_kernel(const int *list, int count, int64_t own, int64_t n, int64_t *in_rest) {
+  const int j = blockIdx.x * blockDim.x + threadIdx.x;
+  if (j >= count) return;
+  const int64_t row = list[j] - own;
+  if (row >= 0 && row < n) in_rest[row] = j;
 }
 
-/* Of each part the sources before `own`, where the chunk begins. */
-static __global__ void before_kernel(const unsigned char *part_of, int64_t own, unsigned long long *counts) {
-  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < own) atomicAdd(counts + part_of[i], 1ull);
-}
-
-/* Sorted by group; within a group rows stay in their order. */
-static enum fk_status sort_rows(struct fk_cuda_context *context, const struct rows_task *t, int64_t total,
-                                struct fk_frame_rows *found, struct fk_cuda_arena *arena, struct fk_error *err) {
-  int *at, *row;
-  uint64_t *group, *sorted;
-  FK_TRY(fk_cuda_take(context, arena, t->rows.n, &at, err));
-  FK_TRY(fk_cuda_take(context, arena, total, &row, err));
-  FK_TRY(fk_cuda_take(context, arena, total, &group, err));
-  FK_TRY(fk_cuda_take(context, arena, total, &sorted, err));
-  FK_TRY(fk_cuda_room(context, &found->buffer, total, &found->list, err));
-  FK_TRY(fk_cuda_sum_before(context, t->met, at, t->rows.n, err));
-  emit_kernel<<<fk_blocks(t->rows.n, THREADS), THREADS, 0, context->stream>>>(*t, at, group, row);
+static enum fk_status find_in_rest(struct fk_cuda_context *context, const struct fk_cuda_frames *frames,
+                                   int64_t own, int64_t n, struct fk_frame_rows *found, struct fk_error *err) {
+  const int count = fk_frames_rest(frames);
+  FK_TRY(fk_cuda_room(context, &found->rest_buffer, n, &found->in_rest, err));
+  FK_CUDA_TRY(cudaMemsetAsync(found->in_rest, 0xff, sizeof *found->in_rest * (size_t)n, context->stream));
+  if (count == 0) return FK_STATUS_OK;
+  rest_kernel<<<fk_blocks(count, THREADS), THREADS, 0, context->stream>>>(
+      frames->list.list + fk_frames_places(frames), count, own, n, found->in_rest);
   FK_CUDA_TRY(cudaGetLastError());
-  struct fk_cuda_sort by_group = {group, sorted, row, found->list, total, 7};
-  return fk_cuda_sort(context, &by_group, err);
-}
-
-static enum fk_status find_rows(struct fk_cuda_context *context, struct rows_task *t, int64_t own,
-                                struct fk_frame_rows *found, struct fk_cuda_arena *arena, struct fk_error *err) {
-  const size_t bytes = sizeof(unsigned long long) * (GROUPS + FK_PARTS);
-  unsigned long long counts[GROUPS + FK_PARTS];
-  FK_TRY(fk_cuda_take(context, arena, t->rows.n, &t->mask, err));
-  FK_TRY(fk_cuda_take(context, arena, t->rows.n, &t->met, err));
-  FK_TRY(fk_cuda_take(context, arena, GROUPS + FK_PARTS, &t->counts, err));
-  FK_CUDA_TRY(cudaMemsetAsync(t->counts, 0, bytes, context->stream));
-  mask_kernel<<<fk_blocks(t->rows.n, THREADS), THREADS, 0, context->stream>>>(*t);
-  FK_CUDA_TRY(cudaGetLastError());
-  if (own > 0)
-    before_kernel<<<fk_blocks(own, THREADS), THREADS, 0, context->stream>>>(t->part_of - own, own,
-                                                                            t->counts + GROUPS);
-  FK_CUDA_TRY(cudaGetLastError());
-  FK_CUDA_TRY(cudaMemcpyAsync(context->staging[0], t->counts, bytes, cudaMemcpyDeviceToHost, context->stream));
-  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
-  memcpy(counts, context->staging[0], bytes);
-  for (int g = 0; g < GROUPS; g++) found->first[g + 1] = found->first[g] + (int64_t)counts[g];
-  for (int p = 0; p < FK_PARTS; p++) found->before[p] = (int64_t)counts[GROUPS + p];
-  const int64_t total = found->first[GROUPS];
-  if (total > INT32_MAX) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: rows of frames");
-  return total > 0 ? sort_rows(context, t, total, found, arena, err) : FK_STATUS_OK;
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_cuda_frame_rows(struct fk_cuda_context *context, const struct fk_cuda_frames *frames,
                                   const struct fk_cuda_points *rows, int64_t own, struct fk_frame_rows *found,
                                   struct fk_error *err) {
-  struct fk_cuda_arena arena = {};
-  struct rows_task t = {*rows, frames->centre, frames->count};
-  t.rest = frames->first[frames->count + 1] > frames->first[frames->count];
-  t.reach2 = frames->reach2;
-  t.part_of = own < 0 ? NULL : frames->part_of + own;
-  found->first[0] = 0;
-  enum fk_status status = find_rows(context, &t, own, found, &arena, err);
-  fk_cuda_arena_free(context, &arena);
-  return status;
+  struct fk_frame_list *list = &found->list;
+  int *counts = (int *)context->staging[0];
+  FK_TRY(fk_frame_list_begin(context, rows->n, list, err));
+  list->own = own < 0 ? NULL : frames->part_of + own;
+  mask_kernel<<<fk_blocks(rows->n, THREADS), THREADS, 0, context->stream>>>(*rows, frames->centre, frames->reach2,
+                                                                            frames->count, list->mask);
+  FK_CUDA_TRY(cudaGetLastError());
+  FK_TRY(fk_frame_list_count(context, list, counts, err));
+  if (own >= 0) FK_TRY(find_in_rest(context, frames, own, rows->n, found, err));
+  FK_CUDA_TRY(cudaStreamSynchronize(context->stream));
+  FK_TRY(fk_frame_list_make(context, list, counts, fk_frame_unit(rows->d), err));
+  const int64_t places = list->first[FK_FRAME_GROUPS];
+  if (places == 0) return FK_STATUS_OK;
+  FK_TRY(fk_cuda_room(context, &found->parts_buffer, places / FK_TENSOR_UNIT, &found->parts, err));
+  return fk_frame_parts(context, list, &frames->list, frames->part_of, own, found->parts, err);
+}
+
+void fk_cuda_frame_rows_free(struct fk_cuda_context *context, struct fk_frame_rows *rows) {
+  fk_frame_list_free(context, &rows->list);
+  fk_cuda_drop(context, &rows->parts_buffer);
+  fk_cuda_drop(context, &rows->rest_buffer);
 }
 
 /* ---- there and back --------------------------------------------------------------------------- */
@@ -124,9 +72,12 @@ enum fk_status fk_cuda_frame_rows(struct fk_cuda_context *context, const struct 
 static __global__ void gather_kernel(const struct fk_gather g, int widths) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= g.ld_out) return;
+  int64_t from = i;
+  if (g.list && i < g.count) from = g.list[i] < 0 ? ~g.list[i] : g.list[i];
+  const double *minus = g.minus;
+  if (g.frame && i < g.count) minus += g.frame[i / FK_TENSOR_UNIT] * (int64_t)widths;
   for (int w = blockIdx.y; w < widths; w += gridDim.y)
-    g.out[w * g.ld_out + i] =
-        i < g.count ? g.in[w * g.ld_in + (g.list ? g.list[i] : i)] - (g.minus ? g.minus[w] : 0) : 0;
+    g.out[w * g.ld_out + i] = i < g.count ? g.in[w * g.ld_in + from] - (minus ? minus[w] : 0) : 0;
 }
 
 cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStream_t stream) {
@@ -138,11 +89,8 @@ cudaError_t fk_frames_gather(const struct fk_gather *gather, int widths, cudaStr
 static __global__ void scatter_kernel(const struct fk_scatter s, int widths) {
   int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= s.count) return;
-  for (int w = blockIdx.y; w < widths; w += gridDim.y) {
-    double sum = s.in[w * s.ld_in + i];
-    if (s.centre && w > 0) sum += s.centre[w - 1] * s.in[i];
-    s.out[w * s.ld_out + (s.list ? s.list[i] : i)] += sum;
-  }
+  for (int w = blockIdx.y; w < widths; w += gridDim.y)
+    s.out[w * s.ld_out + (s.list ? s.list[i] : i)] += s.in[w * s.ld_in + i];
 }
 
 cudaError_t fk_frames_scatter(const struct fk_scatter *scatter, int widths, cudaStream_t stream) {

@@ -4,8 +4,6 @@
 #ifndef FK_CUDA_JOB_CUH
 #define FK_CUDA_JOB_CUH
 
-#include <pthread.h>
-
 #include "../core/costs.h"
 #include "devices.cuh"
 #include "lists.cuh"
@@ -20,16 +18,13 @@
 enum fk_cuda_pass { FK_PASS_MASS, FK_PASS_LARGEST, FK_PASS_SUMS };
 
 /* Sums of coordinates of points at themselves by pairs of tiles (sums_symmetric.cuh): first all devices do some of
- * the jobs each, of sums of all points, which are added as integers; then they are there for any range of points.
- */
+ * the jobs each, of sums of all points; then each adds what the others have of its range of points, as integers. */
 enum fk_pair_phase { FK_PAIRS_NONE, FK_PAIRS_SUMMED, FK_PAIRS_THERE };
 struct fk_pair_sums {
   enum fk_pair_phase phase;
   struct fk_symmetric_plan plan;
   int unfit;                                  /* set by a device: the points or its memory do not allow it */
   struct fk_cuda_buffer sums[FK_MAX_DEVICES]; /* by the device's number */
-  int64_t *host;                              /* several devices: those of all; NULL: one has them */
-  pthread_mutex_t lock;                       /* of the host's */
 };
 
 /* Room for rows that take the place of a chunk's, and for what goes by them. */
@@ -76,7 +71,7 @@ struct fk_cuda_job {
   double partial_bytes;
   struct fk_cuda_points targets;
   const int64_t *rows; /* host: which targets, NULL: all */
-  int64_t *self;       /* device: the same */
+  int64_t *self;       /* device: the same, or which of the rest of frames each is; NULL: row r is r + meets */
   bool in_double, shifted, normalised;
   struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, stage_buffer, undo_buffer;
 
@@ -86,8 +81,10 @@ struct fk_cuda_job {
   struct fk_cuda_buffer result_buffer, mass_buffer, shift_buffer, partial_buffer;
 
   int64_t meets; /* row r is source r + meets, which it leaves out where the task says so */
-  /* of frames: sources, targets and results are a part's in turn */
+  /* of frames: sources, targets and results are those of the rest and of the frames in turn */
   bool by_frames, apart, rows_known;
+  const struct fk_cuda_frames
+      *frames; /* the job's sources are theirs, and targets their rows; NULL: they are not */
   struct fk_frame_rows part_rows;
   struct fk_row_room of_frame;
   /* of sources in order: so are targets and results, in turn */
@@ -115,6 +112,7 @@ struct fk_pick {
   const int *list; /* NULL: the first ones */
   int64_t count;
   const double *centre;
+  const unsigned char *frame; /* [i / FK_TENSOR_UNIT]: it is [frame][d]; NULL: there is one */
 };
 /* A job as it was before that. */
 struct fk_job_whole {
@@ -130,11 +128,11 @@ enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct 
                                   const struct fk_pick *pick, struct fk_cuda_sources *part, struct fk_error *err);
 enum fk_status fk_job_pick_numbers(const struct fk_cuda_job *job, const struct fk_cuda_sources *whole,
                                    const int *list, struct fk_cuda_sources *part, struct fk_error *err);
-/* Rows become the job's targets; then their sums, with what else goes by them, are added to the result. */
+/* Rows become the job's targets; then their sums, with what else goes by them, in the room. */
 enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_whole *whole,
                                 const struct fk_pick *pick, struct fk_row_room *room, struct fk_error *err);
 enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 const struct fk_pick *pick, struct fk_row_room *room, double *result,
+                                 const struct fk_pick *pick, struct fk_row_room *room, double **sums,
                                  struct fk_error *err);
 
 /* Points x + A (V / S - u), in place of sums, on the device. */
@@ -195,13 +193,15 @@ int fk_job_raise(const struct fk_cuda_job *job, bool values);
 /* The sums of the sources, which are packed for it first, for the targets; added to the result, or beginning it.
  */
 enum fk_status fk_job_sum(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, struct fk_error *err);
-/* The same part by part, where the sources are in frames; and in order, in frames or not. */
+/* The same where the sources are in frames; and in order, in frames or not. */
 enum fk_status fk_job_sum_frames(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                  struct fk_error *err);
+void fk_job_plan_parts(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots);
 enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,
                                   struct fk_error *err);
 /* Whether sources may be in order, by their number; whether they are to be, and that, once their extent is known.
  */
+bool fk_may_be_ordered(const struct fk_task *task);
 bool fk_job_may_order(const struct fk_cuda_job *job);
 enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err);
 /* Where points are left out of their own sums, and not all of them at once, targets first .. first + count - 1 are

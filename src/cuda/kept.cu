@@ -26,8 +26,9 @@ double fk_cuda_sources_bytes(const struct fk_cuda_sources *s) {
   double bytes = 0;
   buffers_of((struct fk_cuda_sources *)s, buffers);
   for (int i = 0; i < BUFFERS; i++) bytes += (double)buffers[i]->bytes;
-  for (int p = 0; p < FK_PARTS; p++)
-    if (s->frames.part[p]) bytes += fk_cuda_sources_bytes(s->frames.part[p]);
+  if (s->frames.framed) bytes += fk_cuda_sources_bytes(s->frames.framed);
+  if (s->frames.rest) bytes += fk_cuda_sources_bytes(s->frames.rest);
+  bytes += (double)(s->frames.list.buffer.bytes + s->frames.list.places.bytes);
   if (s->order.sources) bytes += fk_cuda_sources_bytes(s->order.sources);
   return bytes + (double)(s->frames.buffer.bytes + s->order.buffer.bytes) + fk_grid_memory_bytes(&s->grid);
 }

@@ -89,6 +89,7 @@ static __device__ float gap(float low, float high, float other_low, float other_
 
 struct list_args {
   struct fk_cuda_lists lists;
+  const struct fk_tensor_part *parts; /* of all rows; NULL: none */
   int first_tile, slot_stages;
   bool all;
   uint32_t *entry;
@@ -121,8 +122,13 @@ static __global__ void list_kernel(const struct list_args a) {
   __shared__ float low[GROUPS][FK_TENSOR_WIDE], high[GROUPS][FK_TENSOR_WIDE], reach[GROUPS];
   __shared__ int of_warp[WARPS];
   const int groups = a.lists.block_rows / TILE, first_tile = a.first_tile + blockIdx.x * groups,
-            warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = blockIdx.y * a.slot_stages,
-            end = min(first + a.slot_stages, a.lists.stages);
+            warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  int first = 0, end = a.lists.stages;
+  if (a.parts) {
+    const struct fk_tensor_part part = a.parts[(int64_t)first_tile * TILE / FK_TENSOR_UNIT];
+    first = part.first / a.lists.stage_cols, end = part.end / a.lists.stage_cols;
+  }
+  first += blockIdx.y * a.slot_stages, end = min(first + a.slot_stages, end);
   for (int i = threadIdx.x; i < groups * a.lists.d; i += THREADS) {
     int g = i % groups, k = i / groups, tile = min(first_tile + g, a.lists.tiles - 1);
     low[g][k] = a.lists.tile_low[k * a.lists.tiles + tile];
@@ -180,6 +186,7 @@ enum fk_status fk_cuda_lists_make(struct fk_cuda_context *context, struct fk_cud
                                   struct fk_tensor_task *task, struct fk_error *err) {
   const int64_t blocks = fk_pieces(task->n_rows, lists->block_rows);
   struct list_args a = {*lists,
+                        task->parts,
                         (int)(task->first_row / TILE),
                         (int)(task->cols_per_slot / lists->stage_cols),
                         fk_cuda_lists_wish("all"),

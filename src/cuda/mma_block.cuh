@@ -39,6 +39,8 @@ struct mma_block {
   char *shared;
   int lane, warp, g, t; /* of a fragment: row g and g + 8, columns 2t and 2t + 1 */
   int64_t row0;         /* of the warp */
+  int64_t begin, end;   /* of the columns */
+  int64_t self;         /* row r does not meet column r + self */
 
   uint32_t hi[MT][STEPS ? STEPS : 1][4], lo[MT][STEPS ? STEPS : 1][4], both[MT][STEPS ? STEPS : 1][4];
   float offset[MT][2], factor0[MT][2];
@@ -51,7 +53,18 @@ struct mma_block {
     g = lane / 4;
     t = lane % 4;
     row0 = a.first_row + (int64_t)blockIdx.x * shape::rows + warp * 16 * MT;
+    begin = 0, end = a.cols.n_pad, self = a.self;
+    if (a.parts) {
+      const struct fk_tensor_part part =
+          a.parts[(a.first_row + (int64_t)blockIdx.x * shape::rows) / FK_TENSOR_UNIT];
+      begin = part.first, end = part.end, self = part.self;
+    }
+    begin += (int64_t)blockIdx.y * a.cols_per_slot;
+    end = begin + a.cols_per_slot < end ? begin + a.cols_per_slot : end;
   }
+
+  /* A slot that the rows' part does not reach. */
+  __device__ __forceinline__ bool is_none() const { return a.parts && begin >= end; }
 
   /* Short sums are those of a stage. */
   __device__ __forceinline__ int flush_columns() const {
@@ -216,7 +229,7 @@ struct mma_block {
       kernel *= fmaf(a.factor1, fmaxf(exponent, -1e30f), factor);
     }
     if (!VALUES && a.weight) kernel *= a.weight[c];
-    return a.self != INT64_MIN && row0 + m * 16 + g + 8 * half + a.self == c ? 0 : kernel;
+    return self != INT64_MIN && row0 + m * 16 + g + 8 * half + self == c ? 0 : kernel;
   }
 
   __device__ __forceinline__ void to_kernels(float (*e)[4], int m, int64_t col) const {

@@ -113,7 +113,7 @@ static enum fk_status sum_by_tensor(struct fk_normal_device *device, const struc
   t.self = INT64_MIN;
   t.n_rows = rows->n;
   if (form->wgmma) {
-    fk_wgmma_plan(columns->n, rows->n, false, &t.slots, &t.cols_per_slot);
+    fk_wgmma_plan(columns->n, rows->n, false, FK_TENSOR_FLUSH, &t.slots, &t.cols_per_slot);
   } else {
     t.cols_per_slot = fk_cols_per_slot(columns->n, rows->n, true);
     t.slots = (int)fk_blocks(t.cols.n_pad, t.cols_per_slot);

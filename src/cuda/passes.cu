@@ -15,24 +15,36 @@ int64_t fk_cols_per_slot(int64_t n_cols, int64_t n_rows, bool tensor) {
   return cols > FK_TENSOR_FLUSH ? fk_padded(cols, FK_TENSOR_FLUSH) : cols;
 }
 
+/* Of a few rows: more blocks than a card has processors, as long as their sums are soon added. */
+static int64_t cols_of_tails(int64_t n_cols) {
+  const int64_t most = fk_cols_per_slot(n_cols, 1, false), tile = 64;
+  return fk_smaller(most, fk_padded(fk_larger(n_cols / 128, 2 * tile), tile));
+}
+
 static void plan_slots(const struct fk_cuda_job *job, bool values, int64_t *cols_per_slot, int *slots) {
   const int64_t n = job->sources->points.n;
+  if (job->frames) {
+    fk_job_plan_parts(job, values, cols_per_slot, slots);
+    return;
+  }
   if (job->method == FK_METHOD_WGMMA && job->least) {
-    /* Lists are of all lengths: so many blocks that none is waited for. Of a part, rows are about as many. */
-    const int64_t most = values ? 131072 : INT64_MAX - FK_TENSOR_FLUSH; /* of one FP32 sum */
-    double rows = (double)fk_n_targets(job->task) * (double)n / (double)job->task->sources.n;
-    *cols_per_slot = fk_padded(fk_cols_per_slot(n, (int64_t)ceil(rows), true), FK_TENSOR_FLUSH);
+    /* Lists are of all lengths: so many blocks that none is waited for. */
+    const int64_t most = values ? FK_TENSOR_LONGEST : INT64_MAX - FK_TENSOR_FLUSH;
+    *cols_per_slot = fk_padded(fk_cols_per_slot(n, fk_n_targets(job->task), true), FK_TENSOR_FLUSH);
     *cols_per_slot = fk_smaller(*cols_per_slot, most);
     *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
     return;
   }
   if (job->method == FK_METHOD_WGMMA) {
-    fk_wgmma_plan(n, fk_n_targets(job->task), values, slots, cols_per_slot);
+    const int unit = job->sources->points.d > FK_TENSOR_WIDE ? FK_TENSOR_FLUSH : FK_TENSOR_LEAST_SLOT;
+    fk_wgmma_plan(n, fk_n_targets(job->task), values, unit, slots, cols_per_slot);
     return;
   }
-  int64_t rows = job->rows ? 1 : fk_n_targets(job->task); /* those in the tails are few */
   int64_t columns = job->apart ? job->sources->points.n : job->source_end - job->source_begin;
-  *cols_per_slot = fk_cols_per_slot(columns, rows, fk_on_tensor_cores(job->method));
+  if (job->rows) /* those in the tails are few */
+    *cols_per_slot = cols_of_tails(columns);
+  else
+    *cols_per_slot = fk_cols_per_slot(columns, fk_n_targets(job->task), fk_on_tensor_cores(job->method));
   *slots = (int)fk_blocks(job->sources->points.ld, *cols_per_slot);
 }
 
@@ -48,8 +60,9 @@ static int64_t plan_rows(const struct fk_cuda_job *job, int64_t rows, int slots,
                                                   : c->f64 / (2 * d + v + c->kernel_f64);
   if (job->least && job->method == FK_METHOD_WGMMA) rate /= fmax(job->kept, least_kept);
   double by_time = c->launch * rate / n, by_memory = job->partial_bytes / (8.0 * slots * widths);
-  int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
-  return fk_smaller(fk_larger(most, FK_TENSOR_ROWS), fk_padded(rows, FK_TENSOR_ROWS));
+  const int64_t unit = job->frames ? 2 * FK_TENSOR_ROWS : FK_TENSOR_ROWS; /* whole units of parts */
+  int64_t most = (int64_t)fmin(fmin(by_time, by_memory), 1e9) / unit * unit;
+  return fk_smaller(fk_larger(most, unit), fk_padded(rows, unit));
 }
 
 /* Some rows of the chunk, and where their slots' sums go. */
@@ -126,6 +139,12 @@ static enum fk_status make_lists(struct fk_cuda_job *job, const struct launch *l
   return fk_cuda_lists_make(job->context, &job->lists, t, err);
 }
 
+/* What rows are of the whole sum. Of frames, they are so many of their places. */
+static double pairs_of(const struct fk_cuda_job *job, int64_t rows) {
+  if (!job->frames) return (double)rows * (double)job->sources->points.n;
+  return (double)rows / (double)job->targets.n * (double)job->part_rows.list.n * (double)job->frames->list.n;
+}
+
 /* All rows of the chunk against the prepared sources, added to the result. widths: the mass, and the values of
  * this launch. */
 static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result, int widths,
@@ -144,6 +163,8 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
   finish.first = job->apart || job->sources->first == job->source_begin;
   finish.result = result;
   finish.ld_result = job->ld_result;
+  job->tensor.parts = finish.parts = job->frames ? job->part_rows.parts : NULL;
+  finish.cols_per_slot = l.cols_per_slot;
   if (lists) FK_TRY(begin_lists(job, widths > 1, err));
   for (; l.first < rows; l.first += rows_per_launch) {
     l.rows = fk_smaller(rows_per_launch, rows - l.first);
@@ -152,8 +173,7 @@ static enum fk_status run_launches(struct fk_cuda_job *job, enum fk_cuda_pass pa
     FK_CUDA_TRY(launch(job, pass, &l));
     finish.first_row = l.first, finish.rows = l.rows, finish.ld_acc = l.ld_acc;
     FK_CUDA_TRY(fk_finish_slots(&finish, context->stream));
-    FK_TRY(fk_cuda_tick(job->progress, context,
-                        job->progress_per_pair * (double)l.rows * (double)job->sources->points.n, err));
+    FK_TRY(fk_cuda_tick(job->progress, context, job->progress_per_pair * pairs_of(job, l.rows), err));
   }
   return FK_STATUS_OK;
 }
@@ -223,8 +243,7 @@ static enum fk_status deliver(struct fk_cuda_job *job, struct fk_error *err) {
 enum fk_status fk_job_add_own_low(struct fk_cuda_job *job, double *result, int64_t count, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   bool packed = !job->pairs && !job->by_matrix && fk_on_tensor_cores(job->method);
-  if (!packed || !job->tensor.coarse || job->n_values == 0 || job->tensor.values.hi)
-    return FK_STATUS_OK;
+  if (!packed || !job->tensor.coarse || job->n_values == 0 || job->tensor.values.hi) return FK_STATUS_OK;
   FK_CUDA_TRY(fk_finish_own_low(result, 1 + job->n_values, job->ld_result, count, &job->tensor.rows,
                                 1 / job->grid.scale, context->stream));
   return FK_STATUS_OK;
@@ -275,14 +294,14 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 
 void fk_job_free(struct fk_cuda_job *job) {
   struct fk_cuda_buffer *all[] = {
-      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets,
-      &job->stage_buffer,  &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,
-      &job->shift_buffer,  &job->partial_buffer, &job->matrix_buffer, &job->matrix_values,
-      &job->matrix_sums,   &job->matrix_scales, &job->part_rows.buffer, &job->row_order.buffer};
+      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets, &job->stage_buffer,
+      &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,   &job->partial_buffer,
+      &job->matrix_buffer, &job->matrix_values, &job->matrix_sums,   &job->matrix_scales,  &job->row_order.buffer};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
   for (struct fk_row_room *room : {&job->of_frame, &job->of_order})
     for (struct fk_cuda_buffer *buffer : {&room->targets, &room->mass, &room->least, &room->result})
       fk_cuda_drop(job->context, buffer);
+  fk_cuda_frame_rows_free(job->context, &job->part_rows);
   fk_cuda_lists_free(job->context, &job->lists);
   free(job->places);
 }

@@ -20,7 +20,7 @@ bool fk_job_may_order(const struct fk_cuda_job *job) {
 }
 
 /* By the sizes of the call, whatever earlier ones have left on the device. */
-static bool is_worth_while(const struct fk_task *task) {
+bool fk_may_be_ordered(const struct fk_task *task) {
   const double n = (double)task->sources.n, m = (double)fk_n_targets(task);
   return is_asked() || (m >= fk_costs.exact_cuda.order_targets && n * m >= fk_costs.exact_cuda.order_pairs);
 }
@@ -50,7 +50,7 @@ static enum fk_status find_order(struct fk_cuda_job *job, struct fk_error *err) 
 enum fk_status fk_job_order_sources(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
   job->ordered = false;
-  if (!fk_job_may_order(job) || !is_worth_while(job->task)) return FK_STATUS_OK;
+  if (!fk_job_may_order(job) || !fk_may_be_ordered(job->task)) return FK_STATUS_OK;
   if (!s->order_sought) {
     enum fk_status status = find_order(job, err);
     if (status) fk_cuda_order_free(job->context, &s->order);
@@ -122,7 +122,11 @@ static enum fk_status sum_in_order(struct fk_cuda_job *job, const struct fk_job_
   if (!known) FK_CUDA_TRY(find_least(job, order));
   job->order_known = true;
   job->least = job->row_order.least;
-  return fk_job_sum_picked(job, whole, pass, &pick, &job->of_order, result, err);
+  double *sums;
+  FK_TRY(fk_job_sum_picked(job, whole, pass, &pick, &job->of_order, &sums, err));
+  struct fk_scatter scatter = {sums, job->ld_result, pick.list, pick.count, result, whole->ld_result};
+  FK_CUDA_TRY(fk_frames_scatter(&scatter, pass == FK_PASS_SUMS ? 1 + job->n_values : 1, context->stream));
+  return FK_STATUS_OK;
 }
 
 enum fk_status fk_job_sum_ordered(struct fk_cuda_job *job, enum fk_cuda_pass pass, double *result,

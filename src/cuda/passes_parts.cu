@@ -7,7 +7,8 @@ enum fk_status fk_job_pick_points(struct fk_cuda_context *context, const struct 
       (struct fk_cuda_points){NULL, pick->count, fk_padded(pick->count, FK_TENSOR_ROWS), whole->points.d};
   part->first = whole->first;
   FK_TRY(fk_cuda_room(context, &part->white_buffer, part->points.ld * part->points.d, &part->points.u, err));
-  struct fk_gather gather = {whole->points.u, whole->points.ld, pick->list, pick->count, pick->centre};
+  struct fk_gather gather = {whole->points.u, whole->points.ld, pick->list,
+                             pick->count,     pick->centre,     pick->frame};
   gather.out = part->points.u;
   gather.ld_out = part->points.ld;
   FK_CUDA_TRY(fk_frames_gather(&gather, part->points.d, context->stream));
@@ -56,7 +57,7 @@ static enum fk_status pick_column(struct fk_cuda_job *job, const double *column,
                                   struct fk_cuda_buffer *buffer, double **to, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   FK_TRY(fk_cuda_room(context, buffer, job->targets.ld, to, err));
-  struct fk_gather gather = {column, 0, pick->list, pick->count, NULL, *to, job->targets.ld};
+  struct fk_gather gather = {column, 0, pick->list, pick->count, NULL, NULL, *to, job->targets.ld};
   FK_CUDA_TRY(fk_frames_gather(&gather, 1, context->stream));
   return FK_STATUS_OK;
 }
@@ -69,27 +70,22 @@ enum fk_status fk_job_pick_rows(struct fk_cuda_job *job, const struct fk_job_who
   *y = (struct fk_cuda_points){NULL, pick->count, fk_padded(pick->count, FK_TENSOR_ROWS), targets->d};
   job->ld_result = y->ld;
   FK_TRY(fk_cuda_room(context, &room->targets, y->ld * y->d, &y->u, err));
-  struct fk_gather gather = {targets->u, targets->ld, pick->list, pick->count, pick->centre, y->u, y->ld};
+  struct fk_gather gather = {targets->u, targets->ld, pick->list, pick->count, pick->centre, pick->frame};
+  gather.out = y->u;
+  gather.ld_out = y->ld;
   FK_CUDA_TRY(fk_frames_gather(&gather, y->d, context->stream));
   return FK_STATUS_OK;
 }
 
 enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_whole *whole, enum fk_cuda_pass pass,
-                                 const struct fk_pick *pick, struct fk_row_room *room, double *result,
+                                 const struct fk_pick *pick, struct fk_row_room *room, double **sums,
                                  struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   const bool values = pass == FK_PASS_SUMS && job->n_values > 0, framed = job->by_frames;
   const int widths = values ? 1 + job->n_values : 1;
-  double *sums;
   if (values && job->normalised) FK_TRY(pick_column(job, whole->mass, pick, &room->mass, &job->mass, err));
   if (whole->least) FK_TRY(pick_column(job, whole->least, pick, &room->least, &job->least, err));
-  FK_TRY(fk_cuda_room(context, &room->result, job->ld_result * widths, &sums, err));
-  FK_TRY(framed ? fk_job_sum_frames(job, pass, sums, err) : fk_job_sum(job, pass, sums, err));
-  if (values && !framed) FK_TRY(fk_job_add_own_low(job, sums, pick->count, err));
-  struct fk_scatter scatter = {sums, job->ld_result, pick->list, pick->count};
-  scatter.centre = job->task->values == FK_VALUES_COORDINATES ? pick->centre : NULL;
-  scatter.out = result;
-  scatter.ld_out = whole->ld_result;
-  FK_CUDA_TRY(fk_frames_scatter(&scatter, widths, context->stream));
-  return FK_STATUS_OK;
+  FK_TRY(fk_cuda_room(context, &room->result, job->ld_result * widths, sums, err));
+  FK_TRY(framed ? fk_job_sum_frames(job, pass, *sums, err) : fk_job_sum(job, pass, *sums, err));
+  return values && !framed ? fk_job_add_own_low(job, *sums, pick->count, err) : FK_STATUS_OK;
 }

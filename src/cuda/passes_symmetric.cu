@@ -1,7 +1,5 @@
 /* Points at themselves by pairs of tiles: the jobs of a device, the sums of all, and what of them a chunk takes.
  */
-#include <stdlib.h>
-
 #include "job.cuh"
 
 /* Of the same devices whatever their number, the same tasks. */
@@ -17,20 +15,12 @@ bool fk_pairs_begin(struct fk_pair_sums *pairs, const struct fk_task *task, cons
     if (contexts[i]->capability != 90) return false;
   pairs->plan = fk_symmetric_plan_of(task->sources.n, opts->precision == FK_PRECISION_FAST);
   if ((double)pairs->plan.strips < fk_costs.exact_cuda.symmetric_strips) return false;
-  if (count > 1) {
-    pairs->host = (int64_t *)calloc((size_t)fk_symmetric_numbers(pairs->plan.n_pad), sizeof *pairs->host);
-    if (!pairs->host) return false; /* the other way takes less */
-    pthread_mutex_init(&pairs->lock, NULL);
-  }
   pairs->phase = FK_PAIRS_SUMMED;
   return true;
 }
 
 void fk_pairs_end(struct fk_pair_sums *pairs, struct fk_cuda_context *const *contexts, int count) {
   for (int i = 0; i < count; i++) fk_cuda_drop(contexts[i], &pairs->sums[contexts[i]->device]);
-  if (pairs->host) pthread_mutex_destroy(&pairs->lock);
-  free(pairs->host);
-  pairs->host = NULL;
   pairs->phase = FK_PAIRS_NONE;
 }
 
@@ -71,24 +61,6 @@ static enum fk_status run_jobs(struct fk_cuda_job *job, struct fk_pair_sums *pai
   return FK_STATUS_OK;
 }
 
-/* A device's sums to those of all. */
-static enum fk_status add_on_host(struct fk_cuda_job *job, struct fk_pair_sums *pairs, struct fk_error *err) {
-  struct fk_cuda_context *context = job->context;
-  int64_t numbers = fk_symmetric_numbers(pairs->plan.n_pad);
-  const double *there = (const double *)pairs->sums[context->device].data;
-  int64_t *own = (int64_t *)malloc(sizeof *own * (size_t)numbers);
-  if (!own)
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for a device's sums", 8e-6 * (double)numbers);
-  enum fk_status status = fk_cuda_download(context, there, numbers, fk_all_rows(numbers, 1), (double *)own, err);
-  if (!status) {
-    pthread_mutex_lock(&pairs->lock);
-    for (int64_t i = 0; i < numbers; i++) pairs->host[i] += own[i];
-    pthread_mutex_unlock(&pairs->lock);
-  }
-  free(own);
-  return status;
-}
-
 enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pairs, int64_t first, int64_t count,
                                 struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
@@ -100,8 +72,7 @@ enum fk_status fk_job_sum_pairs(struct fk_cuda_job *job, struct fk_pair_sums *pa
   if (!fit) __atomic_store_n(&pairs->unfit, 1, __ATOMIC_RELAXED);
   if (fit) FK_TRY(run_jobs(job, pairs, first, count, err));
   FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
-  FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
-  return fit && pairs->host ? add_on_host(job, pairs, err) : FK_STATUS_OK;
+  return fk_cuda_elapsed(context, job->seconds, err);
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */
@@ -144,21 +115,43 @@ static __global__ void take_kernel(const struct taken_rows t) {
   }
 }
 
+static __global__ void add_kernel(unsigned long long *to, const unsigned long long *from, int64_t n) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) to[i] += from[i];
+}
+
+/* *sums: those of all devices, `numbers` from `first` on. Each device's stay what they are. */
+static enum fk_status sums_of_all(struct fk_cuda_job *job, int64_t first, int64_t numbers,
+                                  const unsigned long long **sums, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const struct fk_cuda_buffer *of = job->pairs->sums;
+  const size_t bytes = sizeof **sums * (size_t)numbers;
+  unsigned long long *total = NULL;
+  *sums = (const unsigned long long *)of[context->device].data + first;
+  for (int i = 0; i < FK_MAX_DEVICES; i++) {
+    if (i == context->device || !of[i].data) continue;
+    if (!total) {
+      FK_TRY(fk_cuda_room(context, &job->partial_buffer, 2 * numbers, &total, err));
+      FK_CUDA_TRY(cudaMemcpyAsync(total, *sums, bytes, cudaMemcpyDeviceToDevice, context->stream));
+      *sums = total;
+    }
+    const unsigned long long *there = (const unsigned long long *)of[i].data + first;
+    FK_CUDA_TRY(cudaMemcpyPeerAsync(total + numbers, context->device, there, i, bytes, context->stream));
+    add_kernel<<<fk_blocks(numbers, 256), 256, 0, context->stream>>>(total, total + numbers, numbers);
+    FK_CUDA_TRY(cudaGetLastError());
+  }
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_job_take_pairs(struct fk_cuda_job *job, double *result, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_pair_sums *pairs = job->pairs;
-  struct fk_cuda_buffer *there = &pairs->sums[context->device];
   int64_t first = job->target_first, rows = job->targets.n;
   int64_t before = fk_symmetric_numbers(first), numbers = fk_symmetric_numbers(fk_padded(rows, FK_SYMMETRIC_ROWS));
   FK_TRY(fk_job_pack_sources(job, true, err));
-  if (pairs->host) {
-    double *room;
-    struct fk_matrix from = fk_doubles((const double *)pairs->host + before, numbers, 1);
-    FK_TRY(fk_cuda_room(context, there, numbers, &room, err));
-    FK_TRY(fk_cuda_upload(context, from, room, numbers, err));
-  }
+  struct taken_rows t = {};
+  FK_TRY(sums_of_all(job, before, numbers, &t.sums, err));
   const struct fk_tensor_points *x = &job->tensor.cols;
-  struct taken_rows t = {(const unsigned long long *)there->data + (pairs->host ? 0 : before)};
   t.points = {x->hi + first * x->k, x->lo + first * x->k, x->offset + first, rows, rows, x->k};
   t.u = job->sources->points.u + first, t.ld_u = job->sources->points.ld;
   t.rows = rows, t.ld_result = job->ld_result, t.d = job->sources->points.d, t.coarse = job->tensor.coarse;

@@ -112,16 +112,13 @@ static enum fk_status find_radius(struct fk_cuda_job *job, struct fk_error *err)
   return FK_STATUS_OK;
 }
 
-/* Pairs that CUDA cores sum while a frame's launches begin. */
-#define LAUNCHES 1e7
-
 /* Frames, where points are too wide for halves about one centre. By the points alone: they stay for calls of other
  * targets and precisions. The device waits for the host. */
 static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_sources *s, struct fk_error *err) {
   bool whole = job->source_chunk >= job->source_end - job->source_begin;
   /* of wide points frames have not been measured */
   if (s->framed || s->rows2 > 0 || !whole || s->points.d > FK_TENSOR_WIDE) return FK_STATUS_OK;
-  FK_TRY(fk_cuda_frames_find(job->context, &s->points, LAUNCHES / (double)s->points.n, &s->frames, err));
+  FK_TRY(fk_cuda_frames_find(job->context, &s->points, &s->frames, err));
   s->framed = true;
   return FK_STATUS_OK;
 }
@@ -147,9 +144,10 @@ static bool is_better_framed(const struct fk_cuda_sources *s, bool single) {
 }
 
 static bool leaves_few(const struct fk_cuda_frames *frames) {
-  const double most = 1.0 / 256;
-  double framed = frames->first[frames->count], rest = frames->first[frames->count + 1] - framed;
-  return frames->count > 0 && rest <= most * framed + LAUNCHES / (framed + rest);
+  const double most = 1.0 / 256, launches = 1e7; /* pairs that CUDA cores sum while launches begin */
+  if (frames->count == 0) return false;
+  double all = (double)frames->list.n, rest = fk_frames_rest(frames);
+  return rest <= most * (all - rest) + launches / all;
 }
 
 /* What a chunk's points allow. */
@@ -239,6 +237,7 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   f->values = !values ? NULL : columns ? packed : data;
   f->n_values = values ? job->n_values : 0;
   f->first_col = s->first;
+  if (s->in_double) f->least = -FK_LOG2E / 2 * FK_FRAME_REACH * FK_FRAME_REACH;
   return FK_STATUS_OK;
 }
 
@@ -317,7 +316,8 @@ static enum fk_status pack_tensor(struct fk_cuda_job *job, bool values, struct f
   struct fk_tensor_task *t = &s->tensor;
   bool columns = job->task->values == FK_VALUES_COLUMNS;
   struct fk_tensor_pack pack = {
-      job->grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false, false};
+      job->grid, s->weights, job->weight_scale, values && s->weights, fk_job_is_coarse(job), false,
+      false,     s->list};
   *t = (struct fk_tensor_task){};
   t->self = job->task->exclude_self ? 0 : INT64_MIN;
   t->single = job->precision != FK_PRECISION_FAST;

@@ -43,9 +43,10 @@ struct fk_cuda_sources {
   struct fk_cuda_order order;
   bool framed; /* frames have been looked for */
   struct fk_cuda_frames frames;
-  /* of a part of frames: */
-  bool in_double; /* the rest */
-  double rows2;   /* |y|^2 of its rows; 0: no part */
+  bool in_double; /* those that no frame has, far from most rows */
+  /* of frames: */
+  double rows2;    /* |y|^2 of their rows; 0: not of frames */
+  const int *list; /* below 0: a place that is none's; NULL: none is */
 
   bool packed;
   struct fk_cuda_packing packed_as;

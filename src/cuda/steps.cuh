@@ -76,6 +76,7 @@ struct fk_fma_task {
   int slots;
   int64_t cols_per_slot;
   bool short_sums; /* those in T have at most 64 terms, as those that conjugate gradients go by */
+  double least;    /* < 0: few kernels reach 2^least, and others may be left out */
   double *acc;     /* [slot][1 + n_values][ld_acc], written */
 };
 cudaError_t fk_fma_launch(const struct fk_fma_task<float> *task, cudaStream_t stream);
@@ -150,7 +151,8 @@ struct fk_tensor_pack {
   bool weight_in_offset; /* its power of two, with the mantissa in the values */
   bool coarse;           /* high parts are the nearest halves */
   bool high_norms;       /* the norms of rows are those of their high parts */
-  bool stays; /* points are not moved to where their norms are on the grid: what that leaves is in `weight` */
+  bool stays;      /* points are not moved to where their norms are on the grid: what that leaves is in `weight` */
+  const int *list; /* of columns, those below 0 are none; NULL: all are some */
 };
 /* Where packed columns go: n_pad x k halves, and n_pad of the others, those of them that are wanted. */
 struct fk_tensor_cols {
@@ -200,10 +202,12 @@ struct fk_finish {
   const double *acc;              /* [slot][widths][ld_acc] */
   int slots, widths, first_value; /* first_value > 0: values alone, the mass being in the result already */
   int64_t ld_acc, first_row, rows;
-  const double *undo;  /* [first_row + row], a factor of the row; NULL: 1 */
-  double value_scale;  /* a factor of all but the mass */
-  bool largest, first; /* first: the result holds nothing yet */
-  double *result;      /* [0: mass; 1 + value][ld_result] */
+  const double *undo;                 /* [first_row + row], a factor of the row; NULL: 1 */
+  double value_scale;                 /* a factor of all but the mass */
+  bool largest, first;                /* first: the result holds nothing yet */
+  const struct fk_tensor_part *parts; /* of the rows, who have fewer slots, of so many columns; NULL: none */
+  int64_t cols_per_slot;
+  double *result; /* [0: mass; 1 + value][ld_result] */
   int64_t ld_result;
 };
 cudaError_t fk_finish_slots(const struct fk_finish *finish, cudaStream_t stream);

@@ -94,6 +94,8 @@ static enum kernel_code kernel_code_of(const struct fk_fma_task<T> *a) {
 /* ---- few dimensions --------------------------------------------------------------------------- */
 
 enum { NARROW_THREADS = 128, NARROW_COLS = 256, SHORT = 64 };
+typedef std::true_type yes;
+typedef std::false_type no;
 template <typename T>
 struct narrow_rows {
   static const int count = sizeof(T) == 4 ? 4 : 2;
@@ -173,8 +175,8 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
 #pragma unroll
       for (int w = 0; w < W; w++) sum[r][w] = 0;
     }
-    /* Only where a row meets itself is every pair looked at for that. */
-    auto add_columns = [&](auto look) {
+    /* Only where a row meets itself is every pair looked at for that; where few are near, by all lanes. */
+    auto add_columns = [&](auto look, auto few) {
 #pragma unroll 4
       for (int c = 0; c < count; c++) {
         T x[D], weight = tile[D][c], exponent = is_shifted<T, CODE> ? exponents[c] : (T)0;
@@ -182,18 +184,18 @@ static __global__ void __launch_bounds__(NARROW_THREADS) narrow_kernel(const str
         for (int k = 0; k < D; k++) x[k] = tile[k][c];
 #pragma unroll
         for (int r = 0; r < R; r++) {
-          T kernel = (look.value && c == own_here[r] ? (T)0 : weight) *
-                     kernel_of<T, CODE>(a, powers, exponent_of<CODE>(row[r], x), shift[r] - exponent);
+          const T t = exponent_of<CODE>(row[r], x);
+          const bool left_out = (look.value && c == own_here[r]) || (few.value && t < (T)a.least);
+          if (few.value && __all_sync(~0u, left_out)) continue;
+          T kernel = (left_out ? (T)0 : weight) * kernel_of<T, CODE>(a, powers, t, shift[r] - exponent);
           sum[r][0] += kernel;
 #pragma unroll
           for (int k = 0; k < W - 1; k++) sum[r][1 + k] += kernel * x[k];
         }
       }
     };
-    if (meets)
-      add_columns(std::true_type());
-    else
-      add_columns(std::false_type());
+    const bool few = sizeof(T) == sizeof(double) && a.least < 0;
+    few ? add_columns(yes(), yes()) : meets ? add_columns(yes(), no()) : add_columns(no(), no());
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll

@@ -12,8 +12,8 @@ static __global__ void __launch_bounds__(THREADS) mma_kernel(const struct fk_ten
   extern __shared__ __align__(16) char shared[];
   typedef struct mma_shape<STEPS, VALUES, COORDINATES> shape;
   struct mma_block<STEPS, VALUES, COORDINATES, PLAIN> block(a, shared);
-  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
-  int64_t end = begin + a.cols_per_slot < a.cols.n_pad ? begin + a.cols_per_slot : a.cols.n_pad;
+  if (block.is_none()) return;
+  const int64_t begin = block.begin, end = block.end;
   const int flush = block.flush_columns();
   bool first = true;
   block.load_rows();
@@ -51,8 +51,7 @@ static __global__ void __launch_bounds__(THREADS) mma_deep_kernel(const struct f
   typedef struct mma_shape<0, VALUES, false> shape;
   extern __shared__ __align__(16) char shared[];
   mma block(a, shared);
-  int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot;
-  int64_t end = begin + a.cols_per_slot < a.cols.n_pad ? begin + a.cols_per_slot : a.cols.n_pad;
+  const int64_t begin = block.begin, end = block.end;
   int slices = a.cols.k / SLICE, rounds = 2 * slices;
   const int flush = block.flush_columns();
   bool first = true;

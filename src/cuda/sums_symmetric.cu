@@ -1,11 +1,11 @@
 /* Points at themselves, each pair of tiles once; see sums_symmetric.cuh.
  *
  * A block has a strip of columns in shared memory, and rows come by. Three warpgroups, of 64 rows each, take tile
- * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, and the rows' sums, which stay in
- * registers. They leave the kernels, transposed by the way they are stored, to a fourth, which multiplies them
- * with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs of points the
- * kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to their sums 24
- * (inst/bench/NOTES.md).
+ * after tile of 64 columns: exponents and kernels as in sums_wgmma.cu, with lo.lo where points reach far, and the
+ * rows' sums, which stay in registers. They leave the kernels, transposed by the way they are stored, to a fourth,
+ * which multiplies them with the rows' values: the columns' sums, in shared memory. Of 473 clocks for 64 x 64 pairs
+ * of points the kernels and the rows' sums take 373, storing kernels 47, the columns' products 29 and adding to
+ * their sums 24 (inst/bench/NOTES.md).
  *
  * Kernels go through fp16 as 2^(t + FK_TENSOR_RAISE): a point's own is 1, and no row has to be raised by more.
  * Sums leave for integers after a strip (rows) or a job (columns): blocks add them in any order, to the same bits.
@@ -128,7 +128,7 @@ __device__ __forceinline__ void sum_columns(float (&sums)[C::SUMS], const struct
   constexpr struct layout L = columns_layout<C>();
   float s[64];
   uint32_t p[2][16];
-  start_exponents<16, products_of(COORDINATES, C::COARSE ? COARSE : ROUNDED)>(s, rows, tile16, L);
+  start_exponents<16, products_of(COORDINATES, C::PRECISION)>(s, rows, tile16, L);
   wgmma_wait(s);
 #pragma unroll
   for (int half = 0; half < 2; half++) {
@@ -395,14 +395,14 @@ cudaError_t launch(const struct fk_symmetric_plan *plan, const void *packed, int
 } // namespace
 
 bool fk_symmetric_supports(const struct fk_tensor_task *task) {
-  return task->cols.k == 16 && width_of(task) == COORDINATES && extra_of(task) == PLAIN && !task->low_low &&
+  return task->cols.k == 16 && width_of(task) == COORDINATES && extra_of(task) == PLAIN &&
          task->single == !task->coarse && fk_wgmma_supports(task);
 }
 
 struct fk_symmetric_plan fk_symmetric_plan_of(int64_t n, bool coarse) {
   struct fk_symmetric_plan p = {};
   p.n = n;
-  p.strip = coarse ? +cut<true>::STRIP : +cut<false>::STRIP;
+  p.strip = coarse ? +cut<COARSE>::STRIP : +cut<ROUNDED>::STRIP;
   p.strips = (p.n + p.strip - 1) / p.strip;
   p.n_pad = p.strips * p.strip;
   /* A job begins and ends in an eighth of the time of a strip; at least some 11 for each of 132 multiprocessors.
@@ -417,21 +417,22 @@ struct fk_symmetric_plan fk_symmetric_plan_of(int64_t n, bool coarse) {
 }
 
 size_t fk_symmetric_pack_bytes(const struct fk_tensor_task *task, const struct fk_symmetric_plan *plan) {
-  int blocks = task->coarse ? +cut<true>::BLOCKS : +cut<false>::BLOCKS;
+  int blocks = task->coarse ? +cut<COARSE>::BLOCKS : +cut<ROUNDED>::BLOCKS;
   return (size_t)plan->n_pad * (size_t)(2 * blocks * 16);
 }
 
 cudaError_t fk_symmetric_pack(const struct fk_tensor_task *task, const struct fk_symmetric_plan *plan,
                               void *packed, cudaStream_t stream) {
-  return task->coarse ? pack<cut<true>>(&task->cols, plan, packed, stream)
-                      : pack<cut<false>>(&task->cols, plan, packed, stream);
+  return task->coarse ? pack<cut<COARSE>>(&task->cols, plan, packed, stream)
+                      : pack<cut<ROUNDED>>(&task->cols, plan, packed, stream);
 }
 
 cudaError_t fk_symmetric_launch(const struct fk_tensor_task *task, const struct fk_symmetric_plan *plan,
                                 const void *packed, int64_t first_job, int64_t count, unsigned long long *sums,
                                 cudaStream_t stream) {
-  return task->coarse ? launch<cut<true>>(plan, packed, first_job, count, sums, stream)
-                      : launch<cut<false>>(plan, packed, first_job, count, sums, stream);
+  if (task->coarse) return launch<cut<COARSE>>(plan, packed, first_job, count, sums, stream);
+  return task->low_low ? launch<cut<LOW>>(plan, packed, first_job, count, sums, stream)
+                       : launch<cut<ROUNDED>>(plan, packed, first_job, count, sums, stream);
 }
 
 #else

@@ -16,9 +16,10 @@
 /* How to cut the columns. Blocks run in waves of one a multiprocessor, and a block begins and ends in the time of
  * a few hundred columns; of the cuts within 1 % of the best, that with the fewest slots, each a copy of the sums.
  * Counts on 132 multiprocessors whatever there are: sums have the same bits on any number of devices. */
-void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *slots, int64_t *cols_per_slot) {
-  const int64_t multiprocessors = 132, block_rows = 256, unit = FK_TENSOR_FLUSH, max_slots = 256;
-  const int64_t ends = has_values ? 300 : 200, most_cols = has_values ? 131072 : INT64_MAX; /* of one FP32 sum */
+void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int unit, int *slots,
+                   int64_t *cols_per_slot) {
+  const int64_t multiprocessors = 132, block_rows = 256, max_slots = 256;
+  const int64_t ends = has_values ? 300 : 200, most_cols = has_values ? FK_TENSOR_LONGEST : INT64_MAX;
   int64_t units = (n_cols + unit - 1) / unit, row_blocks = (n_rows_total + block_rows - 1) / block_rows;
   int64_t best_time = INT64_MAX / 2;
   *slots = 1, *cols_per_slot = unit;
@@ -62,16 +63,34 @@ __device__ __forceinline__ void fill(const struct ring &ring, int slot, int turn
             ring.full + 8 * slot);
 }
 
-/* The block's: of its slot, what its list has. */
+/* A block's stages, those of its slot, and where rows meet themselves. */
+struct run {
+  int first, n_stages;
+  int64_t self;
+};
+
+template <int BLOCK_ROWS, int COLS>
+__device__ __forceinline__ struct run run_of(const struct sums_args &args) {
+  struct run run = {0, args.n_stages, args.self};
+  if (args.parts) {
+    const struct fk_tensor_part part = args.parts[(args.first_row + blockIdx.x * BLOCK_ROWS) / FK_TENSOR_UNIT];
+    run = {part.first / COLS, part.end / COLS, part.self};
+  }
+  const int end = run.n_stages;
+  run.first += blockIdx.y * args.slot_stages;
+  run.n_stages = max(0, min(args.slot_stages, end - run.first));
+  return run;
+}
+
+/* Of these, what the block's list has. */
 template <bool LISTS, int STAGES, int BYTES>
-__device__ __forceinline__ struct ring ring_of(const struct sums_args &args, const void *stages,
-                                               const uint64_t *barriers) {
-  int first = blockIdx.y * args.slot_stages;
+__device__ __forceinline__ struct ring ring_of(const struct sums_args &args, const struct run &run,
+                                               const void *stages, const uint64_t *barriers) {
   struct ring ring = {shared_address(stages), shared_address(barriers), shared_address(barriers + STAGES)};
-  ring.columns = args.packed + (int64_t)first * BYTES;
-  ring.n_stages = max(0, min(args.slot_stages, args.n_stages - first));
+  ring.columns = args.packed + (int64_t)run.first * BYTES;
+  ring.n_stages = run.n_stages;
   if constexpr (LISTS) {
-    ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + first;
+    ring.list = args.list + (int64_t)blockIdx.x * args.n_stages + run.first;
     /* Of all lanes, so that the compiler knows that warps do not diverge: products would wait for each other. */
     ring.n_stages = __reduce_max_sync(~0u, args.listed[blockIdx.y * gridDim.x + blockIdx.x]);
   }
@@ -197,13 +216,15 @@ __global__ void __launch_bounds__(
   /* Sums of values leave the tensor cores, which truncate, for FP32 that rounds: [SUMS][THREADS]. */
   float *far_sums = (float *)(shared + STAGES * L.bytes) + threadIdx.x;
   int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane % 4;
-  const struct ring ring = ring_of<LISTS, STAGES, L.bytes>(args, shared, barriers);
+  const struct run run = run_of<TILE_ROWS * SHAPE.warpgroups, L.cols>(args);
+  if (args.parts && run.n_stages == 0) return;
+  const struct ring ring = ring_of<LISTS, STAGES, L.bytes>(args, run, shared, barriers);
   int64_t warp_row = (int64_t)blockIdx.x * (TILE_ROWS * SHAPE.warpgroups) + 16 * warp, row = warp_row + lane / 4;
 
   if (threadIdx.x == 0) start_ring<LISTS, STAGES, L.bytes>(ring, THREADS / 32 * ARRIVALS);
   struct row_tile<K> rows;
   if (!LISTS || ring.n_stages > 0) load_rows<K, EXTRA == SHORT>(&rows, args, args.first_row + row, quad);
-  const int from_diagonal = first_diagonal(args, warp_row, (int64_t)blockIdx.y * args.slot_stages * L.cols);
+  const int from_diagonal = first_diagonal(args.first_row + warp_row, run.self, (int64_t)run.first * L.cols);
   __syncthreads();
 
   float s[TILE_COLS / 2];
@@ -251,7 +272,7 @@ cudaError_t launch_kernel(const struct fk_tensor_task *task, const void *packed,
   a.rows = task->rows, a.row_factor = task->factor0, a.factor1 = task->factor1;
   a.packed = (const char *)packed, a.row_stages = (const char *)task->row_stages, a.acc = task->acc;
   a.list = task->list, a.listed = task->listed, a.ground = task->ground;
-  a.first_row = task->first_row, a.self = task->self;
+  a.parts = task->parts, a.first_row = task->first_row, a.self = task->self;
   a.n_rows_pad = (task->n_rows + FK_TENSOR_ROWS - 1) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   a.n_values = task->has_values ? task->values.n_values : 0;
   a.n_stages = (int)((task->cols.n_pad + L.cols - 1) / L.cols),

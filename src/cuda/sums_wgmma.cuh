@@ -13,7 +13,9 @@
 bool fk_wgmma_supports(const struct fk_tensor_task *task);
 /* Are the rows' low parts left out as well? Their offsets are to be those of the high parts, then. */
 bool fk_wgmma_has_high_rows(const struct fk_tensor_task *task);
-void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int *slots, int64_t *cols_per_slot);
+/* unit: what slots are multiples of. */
+void fk_wgmma_plan(int64_t n_cols, int64_t n_rows_total, bool has_values, int unit, int *slots,
+                   int64_t *cols_per_slot);
 /* The columns of a stage and the rows of a block, of a task that is not wide. */
 void fk_wgmma_tiles(const struct fk_tensor_task *task, int *stage_cols, int *block_rows);
 size_t fk_wgmma_pack_bytes(const struct fk_tensor_task *task);

@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(128 * warpgroups_of(V), 1)
   uint32_t offset[4];
   float row_factor[2];
   load_offsets(offset, row_factor, args, row, quad);
-  int diagonal = first_diagonal(args.sums, warp_row, (int64_t)first_stage * TILE_COLS);
+  int diagonal = first_diagonal(args.sums.first_row + warp_row, args.sums.self, (int64_t)first_stage * TILE_COLS);
   __syncthreads();
   if (args.rows_stay) barrier_wait(shared_address(&ring.rows_full), 0);
 

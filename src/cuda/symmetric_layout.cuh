@@ -18,10 +18,11 @@ enum {
 /* Points lie as in wgmma_layout.cuh, in blocks of 8 features: offsets first, which have ones among them, so that
  * they count as values, too; then high and low parts. In stages of 128 where they are columns, of 64 where they
  * are rows. */
-template <bool COARSE_>
+template <int PRECISION_>
 struct cut {
   enum {
-    COARSE = COARSE_,
+    PRECISION = PRECISION_,
+    COARSE = PRECISION == +::precision::COARSE,
     STRIP = COARSE ? 1152 : 768,
     TILES = STRIP / 64,
     ROW_BLOCKS = STRIP / ROW_BLOCK, /* of a strip */

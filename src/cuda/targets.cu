@@ -79,7 +79,7 @@ static enum fk_status pack_targets_fma(struct fk_cuda_job *job, struct fk_fma_ta
   f->rows = data;
   f->ld_rows = y->ld;
   f->exclude_self = job->task->exclude_self;
-  f->self = job->rows ? job->self : NULL;
+  f->self = job->self;
   f->self_offset = job->meets;
   return FK_STATUS_OK;
 }

@@ -23,7 +23,9 @@ enum {
   FK_TENSOR_COLS = 128,
   FK_TENSOR_WIDE = 64,    /* halves; points of more have kernels of their own, which take them slice by slice */
   FK_TENSOR_FLUSH = 4096, /* columns that one FP32 sum may run over; then it goes into a second level in FP64 */
+  FK_TENSOR_LEAST_SLOT = 512,   /* columns that are worth a block, twice what it takes to begin one */
   FK_TENSOR_VALUE_FLUSH = 1024, /* the same for sums in the tensor cores, which truncate */
+  FK_TENSOR_LONGEST = 1 << 17,  /* the same where they are in FP32 after those */
   FK_TENSOR_SHORT = 64          /* the same where sums are to be short: a thread has a quarter of them */
 };
 
@@ -43,6 +45,14 @@ static __device__ __forceinline__ int fk_raise_of_mass(double mass) {
   if (mass >= 0x1p-126) frexp(mass, &exponent);
   return exponent;
 }
+
+/* Rows that meet the columns first .. end - 1 alone, and of these not column r + self: of each FK_TENSOR_UNIT
+ * rows, which are of one part. Its columns are whole stages. */
+enum { FK_TENSOR_UNIT = 256 };
+struct fk_tensor_part {
+  int first, end;
+  int64_t self;
+};
 
 /* Points split in halves, point-major. */
 struct fk_tensor_points {
@@ -78,10 +88,12 @@ struct fk_tensor_task {
   float factor1;
   const float *col_factor;   /* n_pad of the columns, added to factor0 (weights in their offsets), or NULL */
   int64_t self;              /* row r does not meet column r + self; INT64_MIN: meets all */
+  const struct fk_tensor_part *parts; /* of all rows, and slots are runs of their columns; NULL: rows meet all */
   int64_t first_row, n_rows; /* the rows of this launch, multiples of FK_TENSOR_ROWS but for the last */
-  /* Columns are summed in `slots` runs of cols_per_slot (a multiple of FK_TENSOR_FLUSH), each into its own part of
+  /* Columns are summed in `slots` runs of cols_per_slot (a multiple of FK_TENSOR_UNIT), each into its own part of
    *   acc[slot][0 .. n_values][n_rows_pad]   (0: the mass; FP64)
-   * which is written, not added to. n_rows_pad: n_rows, up to a multiple of FK_TENSOR_ROWS. */
+   * which is written, not added to, but for slots that a part does not reach. n_rows_pad: n_rows, up to a
+   * multiple of FK_TENSOR_ROWS. */
   int slots;
   int64_t cols_per_slot;
   double *acc;

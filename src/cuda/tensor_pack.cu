@@ -120,7 +120,7 @@ static __global__ void cols_kernel(const struct fk_cuda_points points, struct fk
     square = 2 * settle(square / 2, pack.grid.norm, to.k, hi, lo);
   int exponent = 0;
   if (pack.weight_in_offset && w != 0) frexp(w, &exponent);
-  bool counts = i < n && w != 0;
+  bool counts = i < n && w != 0 && !(pack.list && pack.list[i] < 0);
   double exact = -square / 2, kept = on_grid(exact, pack.grid.norm);
   to.offset[i] = counts ? (float)(kept + exponent) : -INFINITY;
   if (to.weight) to.weight[i] = (float)(w * exp2(exact - kept));

@@ -154,6 +154,7 @@ struct sums_args {
   const uint32_t *list;
   const int *listed;
   const float *ground;
+  const struct fk_tensor_part *parts;
   int64_t first_row, n_rows_pad, self;
   int n_values, n_stages, slot_stages;
   float factor1;

@@ -127,7 +127,8 @@ __device__ __forceinline__ void exponentials(float (&s)[R], const float (&row_fa
   }
 }
 
-/* mass += weight 2^s [factor], of columns 8 first to 8 end of the tile */
+/* mass += weight 2^s [factor], of columns 8 first to 8 end of the tile. Which exponentials the FMA pipe takes goes
+ * by the column, so that the bits of a row do not go by its place in the tile. */
 template <int EXTRA, int ON_FMA, int DEGREE, int R>
 __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], const float (&row_factor)[2],
                                          float factor1, uint32_t weight, uint32_t factor, int first, int end) {
@@ -141,7 +142,7 @@ __device__ __forceinline__ void add_mass(float (&mass)[2], const float (&s)[R], 
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         float t = s[4 * j + 2 * h + i];
-        e[i] = (4 * j + 2 * h + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
+        e[i] = (2 * j + i) % 8 < ON_FMA ? exp2_polynomial<DEGREE, has_factor(EXTRA)>(t) : exp2_fast(t);
         if (has_factor(EXTRA)) g[i] *= fmaf(factor1, t, row_factor[h] + (i ? f.y : f.x));
       }
       mass[h] = has_weight(EXTRA) || has_factor(EXTRA) ? fmaf(g[0], e[0], fmaf(g[1], e[1], mass[h]))
@@ -189,8 +190,8 @@ template <int ON_FMA, int R>
 __device__ __forceinline__ void coarse_kernels(uint32_t (&p)[R / 2], const float (&s)[R]) {
 #pragma unroll
   for (int i = 0; i < R / 2; i++)
-    p[i] = i % 8 < ON_FMA ? exp2_halves(s[2 * i], s[2 * i + 1])
-                          : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
+    p[i] = i / 2 % 8 < ON_FMA ? exp2_halves(s[2 * i], s[2 * i + 1])
+                              : pack_halves(exp2_fast(s[2 * i]), exp2_fast(s[2 * i + 1]));
 }
 
 /* What that rounding took off. */
@@ -208,9 +209,9 @@ __device__ __forceinline__ bool is_near(uint32_t turn, int warpgroup) {
 }
 
 /* Where the first row of the warp meets itself, in columns from the slot's first; NEVER: nowhere. */
-__device__ __forceinline__ int first_diagonal(const struct sums_args &args, int64_t warp_row, int64_t first_col) {
-  int64_t to_diagonal = args.first_row + warp_row + args.self - first_col;
-  bool meets = args.self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
+__device__ __forceinline__ int first_diagonal(int64_t warp_row, int64_t self, int64_t first_col) {
+  int64_t to_diagonal = warp_row + self - first_col;
+  bool meets = self != INT64_MIN && to_diagonal > -16 && to_diagonal < INT32_MAX;
   return meets ? (int)to_diagonal : NEVER;
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "../core/costs.h"
 #include "../core/plan.h"
 
 /* ---- the choice ------------------------------------------------------------------------------- */
@@ -32,7 +33,8 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
   double by[] = {INFINITY, INFINITY, INFINITY, INFINITY};
   bool gaussian = fk_kernel_is_gaussian(&job->task->kernel);
   /* points too thin for a device's grid can be for the CPU, where that may do the work */
-  bool may_direct = (job->grid->direct || job->opts->backend == FK_BACKEND_AUTO) && fk_fast_may_be("direct");
+  bool may_direct = (job->grid->direct || job->opts->backend == FK_BACKEND_AUTO) && fk_fast_may_be("direct") &&
+                    !job->opts->as_exact; /* the exact engine leaves out what is far, too */
   struct fk_grid_work work;
   struct fk_window window;
   bool single = job->single, forced = job->opts->engine == FK_ENGINE_FAST || fk_fast_is_wished();
@@ -56,6 +58,7 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
       by[FK_BY_EXACT] = fk_fast_exact_seconds(job);
   }
   choice->method = (enum fk_fast_method)least_of(by);
+  if (job->opts->as_exact) by[FK_BY_EXACT] *= fk_costs.as_exact.times;
   if (!status) say_why(job, choice->method, by);
   if (!status && choice->method == FK_BY_DIRECT && !choice->sample.check.targets) {
     status = fk_fast_check_init(job, NULL, 0, &choice->sample, err);

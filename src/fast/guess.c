@@ -163,5 +163,7 @@ double fk_fast_exact_seconds(const struct fk_fast_job *job) {
   struct fk_work size = fk_task_work(job->task);
   struct fk_opts alone = job->exact_opts;
   alone.threads = 1;
-  return (job->same ? job->grid->costs->same_points : 1) * job->grid->exact->seconds(&size, &alone);
+  double seconds = (job->same ? job->grid->costs->same_points : 1) * job->grid->exact->seconds(&size, &alone);
+  if (!job->opts->as_exact) return seconds;
+  return seconds * job->grid->exact->share(job->task, &alone) / fk_costs.as_exact.times;
 }

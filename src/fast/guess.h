@@ -36,7 +36,7 @@ void fk_fast_choose_window(const struct fk_fast_job *job, const struct fk_grid_w
 /* By direct sums, looked for only where it could be less than `least`. */
 enum fk_status fk_fast_direct_seconds(const struct fk_fast_job *job, const struct fk_fast_samples *s, double least,
                                       double *seconds, struct fk_error *err);
-/* By the exact engine of the same device. */
+/* By the exact engine of the same device. Where this one is to be as exact: what it may take to be worth while. */
 double fk_fast_exact_seconds(const struct fk_fast_job *job);
 
 #endif

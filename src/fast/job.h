@@ -8,6 +8,7 @@
 #ifndef FK_FAST_JOB_H
 #define FK_FAST_JOB_H
 
+#include "../cpu/grid/envelope.h"
 #include "../grid/backend.h"
 
 struct fk_fast_sample;
@@ -58,8 +59,15 @@ static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol)
 }
 
 /* Rounding relative to what is near a row: sums in float have 24 bits, of which a place within a block takes four;
- * those in double are of up to FK_CHUNK terms. */
+ * those in double are of up to FK_CHUNK terms. Of what goes onto the grid it is smoothed as the points are; what a
+ * node's value has of its own, from the filter and the reading, slopes magnify: in double these are short sums. */
 #define FK_FAST_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-14)
+#define FK_FAST_NODE_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-15)
+/* What rounding does to coordinates is no part of a tolerance, but of what is as exact as pairs. */
+static inline struct fk_envelope_rounding fk_fast_rounding(bool single, double unit, bool as_exact) {
+  double place = as_exact ? 0x1p-53 : 0;
+  return (struct fk_envelope_rounding){FK_FAST_ROUNDING(single), FK_FAST_NODE_ROUNDING(single), unit, place};
+}
 
 /* Where error > FK_FAST_LOG_SHARE |sum| a logarithm or a quotient of sums would be no good, and the row is done
  * again. */

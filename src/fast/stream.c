@@ -97,7 +97,7 @@ static enum fk_status envelope_of(const struct fk_stream *s, double points, stru
 static enum fk_status error_of(struct fk_envelope *e, const struct fk_window *window, bool single, double least,
                                double *error, struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, window, FK_FAST_ROUNDING(single), 0, err);
+  enum fk_status status = fk_envelope_bound(e, window, fk_fast_rounding(single, 0, false), err);
   if (status) return status;
   double most = 0, sum = 0;
   int64_t n = fk_envelope_cells(e, &cells);

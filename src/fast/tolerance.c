@@ -48,9 +48,11 @@ static int64_t heaviest_rows(const struct fk_envelope *e, int64_t *rows) {
 
 /* ---- the window ------------------------------------------------------------------------------- */
 
-/* What a cell's error may be. Its sums are at least half of their bound mostly; those there are decide later. */
+/* What a cell's error may be. Its sums are at least half of their bound mostly, as much as hats add to them in few
+ * dimensions; those there are decide later. */
 static double limit_of(const struct fk_fast_job *job, const struct fk_envelope_cell *cell) {
-  double own = 0.5 * cell->sum, limit = fk_fast_pointwise(job) ? job->tol * own : job->tol * job->least;
+  double own = fmax(0.5, pow(0.8, (double)job->d)) * cell->sum;
+  double limit = fk_fast_pointwise(job) ? job->tol * own : job->tol * job->least;
   return fk_fast_has_quotient(job) ? fmin(limit, FK_FAST_LOG_SHARE * own) : limit;
 }
 
@@ -84,7 +86,7 @@ static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
-  return fk_envelope_bound(p->bound.envelope, window, FK_FAST_ROUNDING(single), job->grid->unit, err);
+  return fk_envelope_bound(p->bound.envelope, window, fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
 }
 
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,
@@ -206,7 +208,7 @@ static enum fk_status choose_window(struct fk_fast_job *job, struct fk_fast_plan
 static enum fk_status bound_sums(const struct fk_fast_job *job, struct fk_fast_plan *p, struct fk_error *err) {
   const struct fk_fast_last *last = fk_fast_last_of(p->samples);
   if (last) return bound_errors(job, p, &last->window, last->single, err);
-  return fk_envelope_bound(p->bound.envelope, NULL, 0, 0, err);
+  return fk_envelope_bound(p->bound.envelope, NULL, fk_fast_rounding(false, 0, false), err);
 }
 
 enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_samples *samples,

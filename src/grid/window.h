@@ -26,9 +26,6 @@ enum fk_window_family {
 enum { FK_WINDOW_WIDTH = 13, FK_WINDOW_REACH = 255, FK_WINDOW_DEGREE = 18 };
 /* Taps of an envelope on each side of its centre. */
 enum { FK_ENVELOPE_REACH = 10 };
-/* A filter is to reach as many of its bandwidths. */
-#define FK_WINDOW_SDS 7.5
-
 struct fk_window {
   enum fk_window_family family;
   int width;
@@ -50,6 +47,9 @@ int fk_window_count(void);
 const struct fk_window *fk_window_at(int i);
 
 bool fk_window_equal(const struct fk_window *a, const struct fk_window *b);
+
+/* Can a filter reach as far as it has to, of a Gaussian of bandwidth `scale`? */
+bool fk_window_has_scale(const struct fk_window *window, double scale);
 
 /* Bound of the error in d dimensions, relative to sum_j |b_j|: of values, for FK_WINDOW_LAPLACE of the Laplace
  * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. */

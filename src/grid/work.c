@@ -26,7 +26,7 @@ enum fk_status fk_grid_choose(const struct fk_grid_work *work, double tol, fk_gr
   for (int i = 0; i < fk_window_count(); i++)
     for (int floats = 0; floats <= may; floats++) {
       const struct fk_window *a = fk_window_at(i);
-      if (FK_WINDOW_SDS * widest / a->spacing > FK_WINDOW_REACH) continue;
+      if (!fk_window_has_scale(a, widest)) continue;
       if (fk_window_error(a, work->d, work->use) > tol - (floats ? FK_GRID_ROUNDING : 0)) continue;
       double guess = cost(work, a, floats);
       if (!(guess < *seconds)) continue;

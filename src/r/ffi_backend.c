@@ -98,12 +98,12 @@ SEXP ffi_can(SEXP control, SEXP operation, SEXP d, SEXP kernel) {
 }
 
 /* The seconds of such sums where a tolerance would make them short, else NA. */
-SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own) {
+SEXP ffi_hint(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel, SEXP own, SEXP share) {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_work work = {.n = Rf_asReal(n), .m = Rf_asReal(m), .d = Rf_asReal(d), .kernel = r_kernel(kernel)};
   r_opts(control, &opts, &stats);
-  double seconds = fk_plan_hint(&opts, &work, r_flag(own));
+  double seconds = fk_plan_hint(&opts, &work, r_flag(own), Rf_asReal(share));
   return Rf_ScalarReal(seconds > 0 ? seconds : NA_REAL);
 }
 

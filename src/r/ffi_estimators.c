@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../core/conditional.h"
 #include "../core/hash.h"
 #include "../core/loo.h"
 #include "../core/neighbours.h"
+#include "../core/polygon.h"
 #include "../core/scan.h"
 #include "ffi.h"
 #include "operator.h"
@@ -55,6 +57,17 @@ SEXP ffi_kernel_sum(SEXP sources, SEXP y, SEXP b, SEXP as_matrix, SEXP control) 
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"sums"}, (SEXP[]){sums});
   UNPROTECT(1);
   return result;
+}
+
+/* Of the pairs, that exact sums compute. */
+SEXP ffi_pairs_share(SEXP sources, SEXP y, SEXP control) {
+  struct call c;
+  double share = 1;
+  begin(&c, sources, y, control);
+  struct fk_operator *op = r_start(&c.opened, &c.err);
+  if (op) fk_pairs_share(op, &c.y, &c.opts, &share, &c.err);
+  end(&c);
+  return Rf_ScalarReal(share);
 }
 
 /* A matrix of n rows, or a vector of n; NULL: NULL. *columns: how many, where they are known (> 0). */
@@ -208,6 +221,30 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SE
   return out;
 }
 
+/* points: list(x, log_weights, centres, widths) as struct fk_conditional has them; x, y: of the rows asked for. */
+SEXP ffi_conditional_cdf(SEXP points, SEXP x, SEXP y, SEXP control) {
+  struct fk_matrix own = r_points(r_element(points, "x"), "x"), at = r_points(x, "x");
+  struct fk_conditional of = {.x = own.data, .n = own.n, .d = own.d};
+  SEXP widths = r_element(points, "widths");
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  if (own.type != FK_DOUBLE || at.type != FK_DOUBLE || at.d != own.d)
+    Rf_error("the points and `x` must be doubles, with as many columns");
+  of.log_weights = r_numbers(r_element(points, "log_weights"), (R_xlen_t)own.n, "log_weights");
+  of.centres = r_numbers(r_element(points, "centres"), (R_xlen_t)own.n, "centres");
+  if (!Rf_isNull(widths)) of.widths = r_numbers(widths, (R_xlen_t)own.n, "widths");
+  const double *values = r_numbers(y, (R_xlen_t)at.n, "y");
+  r_opts(control, &opts, &stats);
+  SEXP out = PROTECT(r_vector(at.n));
+
+  fk_conditional_cdf(&of, at.data, values, at.n, &opts, REAL(out), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
 /* What a vector of doubles is known by: its address, and a key of its shape and of up to 2^16 of its numbers. NULL
  * for anything else. */
 SEXP ffi_identity(SEXP x) {
@@ -281,6 +318,29 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   SEXP out = PROTECT(r_vector(of.m));
 
   fk_neighbour_distances(&of, &opts, REAL(out), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* sides: four numbers in each column; centres: two; widths: of them, or NULL. */
+SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
+  struct fk_matrix side = r_points(sides, "sides"), at = r_points(centres, "centres");
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  struct fk_polygon of = {.sides = side.data, .centres = at.data, .n_sides = side.d, .n = at.d};
+  r_opts(control, &opts, &stats);
+  if (side.type != FK_DOUBLE || at.type != FK_DOUBLE || side.n != 4 || at.n != 2)
+    Rf_error("`sides` and `centres` must be doubles in 4 and 2 rows");
+  if (!Rf_isNull(widths)) {
+    if (TYPEOF(widths) != REALSXP || XLENGTH(widths) != at.d) Rf_error("`widths` must be a double of each centre");
+    of.widths = REAL(widths);
+  }
+  SEXP out = PROTECT(r_vector(of.n));
+
+  fk_polygon_masses(&of, &opts, REAL(out), &err);
 
   r_finish(&err);
   UNPROTECT(1);

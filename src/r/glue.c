@@ -94,6 +94,7 @@ void r_opts(SEXP control, struct fk_opts *opts, struct fk_stats *stats) {
   if (!(opts->tol > 0)) opts->tol = 0;
   bool pointwise = strcmp(CHAR(Rf_asChar(r_element(control, "tol_type"))), "pointwise") == 0;
   opts->tol_type = pointwise ? FK_TOL_POINTWISE : FK_TOL_GLOBAL;
+  opts->as_exact = false;
   opts->device_memory = bytes_of(r_element(control, "device_memory"));
   opts->host_memory = bytes_of(r_element(control, "host_memory"));
   opts->gpu_memory = bytes_of(r_element(control, "gpu_memory_limit"));

@@ -131,7 +131,7 @@ test_that("figures of many points merge those of one width alone", {
   set.seed(5)
   x <- matrix(stats::rnorm(3000))
   fit <- flash_kde(x, bandwidth = 0.2, adaptive = rep(c(0.5, 1, 4), 1000))
-  whole <- marginal(fit)
+  whole <- figure_marginal(fit)
   merged <- merge_points(whole)
   expect_lt(nrow(merged$x), 500)
   sources <- sum_sources(merged$x, merged$weights, merged$lower, factors = merged$factors)

@@ -37,7 +37,7 @@ test_that("points that are not finite numbers are refused and located", {
 test_that("points of another type are refused", {
   wrong <- list(
     NULL, "a", letters, list(1, 2), sum, globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3),
-    factor(1:3), Sys.Date(), data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)),
+    factor(1:3), Sys.Date(), data.frame(a = 1:2, b = Sys.Date()), data.frame(a = factor(1:2), b = Sys.Date()),
     array(0, c(2, 2, 2)), quote(x)
   )
   for (x in wrong) {
@@ -46,6 +46,13 @@ test_that("points of another type are refused", {
     expect_argument_error(kernel_score(x, bandwidth = 1), "x")
     expect_argument_error(bw_silverman(x), "x")
     if (!is.null(x)) expect_argument_error(predict(fit, x), "newdata")
+  }
+  # levels are for flash_kde() alone
+  for (x in list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))) {
+    expect_argument_error(kernel_sum(x, bandwidth = 1), "x")
+    expect_argument_error(kernel_score(x, bandwidth = 1), "x")
+    expect_argument_error(bw_silverman(x), "x")
+    expect_argument_error(predict(fit, x), "newdata")
   }
 })
 
@@ -151,7 +158,8 @@ test_that("messages show the beginning of a long text", {
   broken <- rawToChar(as.raw(rep(c(0xff, 0x61), 1e4)))
   texts <- expression(
     flash_kde(good, long), flash_kde(long), flash_kde(good, bandwidth = long), flash_kde(good, backend = broken),
-    flash_kde(stats::setNames(data.frame("a"), long)), flash_kde(stats::setNames(data.frame(factor(1)), broken)),
+    flash_kde(stats::setNames(data.frame(Sys.Date()), long)), flash_kde(stats::setNames(data.frame(Sys.Date()), broken)),
+    flash_kde(stats::setNames(data.frame("a"), long), lambda = 2), flash_kde(data.frame(a = "a"), lambda = c(b = long)),
     flash_kde(structure(list(), class = substr(long, 1, 400))), flash_kde(~a, stats::setNames(data.frame(1), long)),
     predict(flash_kde(faithful, "kde", bandwidth = 1), stats::setNames(faithful, c("a", strrep("b", 9000)))),
     do.call("flash_kde", stats::setNames(list(good, 1), c("", strrep("c", 9000)))),
@@ -277,8 +285,12 @@ test_that("simulate(), cdf(), quantile() and hdr_level() name what they cannot u
   for (prob in list(-0.1, 1.1, NA, "a", numeric())) {
     expect_argument_error(hdr_level(fit, prob), "prob")
   }
-  expect_argument_error(cdf(fit, 1), "object") # two variables
-  expect_argument_error(quantile(fit, 0.5), "x")
+  expect_argument_error(cdf(fit, 1), "q") # two variables
+  expect_argument_error(cdf(fit, cbind(1, 1, 1)), "q")
+  expect_argument_error(cdf(fit), "q")
+  expect_argument_error(cdf(fit, cbind(1, 1), lower = 0), "lower")
+  expect_argument_error(cdf(fit, matrix(1, 3, 2), lower = matrix(0, 2, 2)), "lower")
+  expect_argument_error(quantile(fit, 1.5), "probs")
 })
 
 test_that("points beyond the memory limit are refused before anything is computed", {

@@ -124,6 +124,17 @@ test_that("points far out and points alone move as in double precision among man
     expect_score_near(debiased_steps(case, precision), want, case$H, precision, precision)
 })
 
+test_that("many points some thirty kernel standard deviations wide move as in double precision", {
+  skip_if_no_gpu()
+  for (d in c(6, 16)) {
+    case <- many_points(d, 70000)
+    case$x[c(TRUE, FALSE), 1] <- case$x[c(TRUE, FALSE), 1] + 45 * sqrt(case$H[1, 1])
+    want <- debiased_steps(case, "double")
+    for (precision in c("single", "fast"))
+      expect_score_near(debiased_steps(case, precision), want, case$H, precision, paste(d, precision))
+  }
+})
+
 test_that("kernel_score() and plain leave-one-out scores are those of the CPU", {
   skip_if_no_gpu()
   for (d in c(2, 16, 70, 190)) {

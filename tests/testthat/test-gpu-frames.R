@@ -78,6 +78,29 @@ test_that("in frames a point leaves itself out, and weights and columns are its 
   for (k in 1:3) expect_lt(sqrt(sum((sums[[1]] - sums[[2]])[, k]^2) / sum(sums[[2]][, k]^2)), 1e-5)
 })
 
+# More clusters than there are frames, of 400 points down to a single one; the least go to no frame.
+many_clusters <- function(d) {
+  size <- c(400, 257, 256, 255, rep(c(90, 40, 12, 5), 15), rep(1, 30))
+  x <- example_points(sum(size), d)
+  x[, 1] <- x[, 1] + 300 * rep(seq_along(size), size)
+  x[order(example_points(sum(size), 1)), ]
+}
+
+test_that("more clusters than frames, of all sizes, are as exact as any", {
+  skip_if_no_gpu()
+  for (d in c(3, 20, 40)) {
+    x <- many_clusters(d)
+    h <- if (d == 3) 0.6 else sqrt(d) / 3
+    cpu <- flash_kde(x, "kde", bandwidth = h, weights = 1 + seq_len(nrow(x)) %% 3, backend = "cpu", precision = "double")
+    gpu <- on_gpu(cpu, "single")
+    y <- x[rep(seq_len(nrow(x)), 3), ] + 0.1
+    expect_promise(predict(gpu, y, "log_density"), predict(cpu, y, "log_density"), d, "single", paste("d =", d))
+    expect_score_near(predict(gpu, y, "score"), predict(cpu, y, "score"), h^2 * diag(d), "single", paste("d =", d))
+    loo <- \(fit) predict(fit, loo = TRUE, type = "log_density")
+    expect_promise(loo(gpu), loo(cpu), d, "single", paste("leave-one-out, d =", d))
+  }
+})
+
 test_that("the same call in frames gives the same bits, on several devices, too", {
   skip_if_no_gpu()
   x <- far_clusters(20000, 4)
@@ -87,6 +110,6 @@ test_that("the same call in frames gives the same bits, on several devices, too"
   # what an earlier call has left on the device does not matter
   predict(fit, x[1:64, ])
   expect_identical(predict(fit, x, type = "log_density"), first)
-  devices <- seq_along(gpu_info()$name)
+  devices <- gpu_info()$index
   if (length(devices) > 1) expect_identical(predict(on_gpu(fit, "single", devices), x, type = "log_density"), first)
 })

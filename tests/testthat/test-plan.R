@@ -132,10 +132,13 @@ test_that("streams are for Gaussian sums to a global tolerance in up to 7 dimens
 
 test_that("exact sums that take long are told from those that a tolerance would not make short", {
   to_save <- internal("seconds_to_save")
-  control <- control_list("cpu", "double", 1)
+  expect_identical(to_save(control_list("cpu", "double", 1), 1e6, 1e6, 2, "gaussian", FALSE), NA_real_) # stands in
+  control <- control_list("cpu", "single", 1)
   long <- to_save(control, 1e6, 1e6, 2, "gaussian", FALSE)
   expect_gt(long, 5)
   expect_identical(to_save(control, 1e6, 1e6, 2, "gaussian", TRUE), long / 2)
+  expect_equal(to_save(control, 1e6, 1e6, 2, "gaussian", FALSE, 0.5), long / 2)
+  expect_identical(to_save(control, 1e6, 1e6, 2, "gaussian", FALSE, 0.001), NA_real_)
   expect_identical(to_save(control, 1e4, 1e4, 2, "gaussian", FALSE), NA_real_)
   expect_identical(to_save(control, 1e6, 1e6, 2, "matern32", FALSE), NA_real_)
 })

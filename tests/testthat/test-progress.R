@@ -79,16 +79,21 @@ test_that("a job that a tolerance would make short says so once, and computes no
   suggest <- internal("suggest_tolerance")
   before <- session$tolerance_suggested
   on.exit(session$tolerance_suggested <- before)
-  control <- control_list("cpu", "double", 1)
+  control <- control_list("cpu", "single", 1)
   session$tolerance_suggested <- NULL
-  # none: few pairs; many dimensions; a kernel without a fast engine; a tolerance; exact sums asked for
-  expect_silent(suggest(control, 1e4, 1e4, 2))
-  expect_silent(suggest(control, 1e6, 1e6, 16))
-  expect_silent(suggest(control, 1e6, 1e6, 2, "laplacian"))
-  expect_silent(suggest(replace(control, "tol", 1e-3), 1e6, 1e6, 2))
-  expect_silent(suggest(replace(control, "engine", "exact"), 1e6, 1e6, 2))
-  expect_message(suggest(control, 1e6, 1e6, 2), "tol = 1e-6", class = "flashkernel_message_tolerance")
-  expect_silent(suggest(control, 1e6, 1e6, 2))
+  sources_of <- \(width) internal("sum_sources")(width * example_points(40000, 2), NULL, diag(2))
+  wide <- sources_of(1)
+  # none: few pairs; many dimensions; a kernel without a fast engine; a tolerance; exact sums asked for; doubles, which
+  # the fast engine sums without a tolerance; sources of which few are near each other
+  expect_silent(suggest(control, 1e4, 1e4, 2, wide))
+  expect_silent(suggest(control, 1e6, 1e6, 16, wide))
+  expect_silent(suggest(control, 1e6, 1e6, 2, wide, "laplacian"))
+  expect_silent(suggest(replace(control, "tol", 1e-3), 1e6, 1e6, 2, wide))
+  expect_silent(suggest(replace(control, "engine", "exact"), 1e6, 1e6, 2, wide))
+  expect_silent(suggest(replace(control, "precision", "double"), 1e6, 1e6, 2, wide))
+  expect_silent(suggest(control, 1e6, 1e6, 2, sources_of(1e4)))
+  expect_message(suggest(control, 1e6, 1e6, 2, wide), "tol = 1e-6", class = "flashkernel_message_tolerance")
+  expect_silent(suggest(control, 1e6, 1e6, 2, wide))
 })
 
 test_that("one bar covers a search of many sums and never goes back", {

@@ -68,6 +68,13 @@ test_that("the C entry points refuse arguments that do not fit together", {
     L <- diag(2)
     plain <- c(1, 0, 0)
     pairs <- function(...) utils::modifyList(list(x = x, L = L, factor = plain, ratio = FALSE), list(...))
+    shape_job <- function(...) {
+      job <- list(
+        x = L, y = NULL, log_weight = c(0, 0), factors = NULL, log_scale = c(0, 0), factor = plain, lower = L,
+        upper = L, weights = c(1, 1), correlation = 0, laplace = FALSE
+      )
+      utils::modifyList(job, list(...))
+    }
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -191,7 +198,23 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_neighbour_distances", x, NULL, NA, control),
       native("ffi_neighbour_distances", x, x, 3, control),
       native("ffi_neighbour_distances", single_points(x), NULL, 1, control),
-      native("ffi_neighbour_distances", x[, 1], NULL, 1, control)
+      native("ffi_neighbour_distances", x[, 1], NULL, 1, control),
+      native("ffi_polygon_masses", x, matrix(0, 2, 1), NULL, control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 3, 1), NULL, control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 2, 1), c(1, 2), control),
+      native("ffi_polygon_masses", matrix(0, 4, 1), matrix(0, 2, 1), 1L, control),
+      native("ffi_derivatives", shape_job(y = matrix(0, 3, 1)), control),
+      native("ffi_derivatives", shape_job(x = single_points(x)), control),
+      native("ffi_derivatives", shape_job(log_weight = 0), control),
+      native("ffi_derivatives", shape_job(factors = 1), control),
+      native("ffi_derivatives", shape_job(log_scale = 0), control),
+      native("ffi_derivatives", shape_job(factor = 1), control),
+      native("ffi_rectangles", shape_job(lower = matrix(0, 3, 1)), control),
+      native("ffi_rectangles", shape_job(upper = matrix(0, 3, 2)), control),
+      native("ffi_rectangles", shape_job(weights = 1), control),
+      native("ffi_rectangles", shape_job(factors = 1), control),
+      native("ffi_rectangles", shape_job(correlation = 1), control),
+      native("ffi_rectangles", shape_job(correlation = NaN), control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }

@@ -272,7 +272,7 @@ test_that("broom's functions have rows for slopes, fits and rows", {
 test_that("what cannot be is refused in words", {
   refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
   refused(kernel_regression(iris[, 1:2], iris$Species), "flash_kda")
-  refused(kernel_regression(Sepal.Width ~ Species, iris), "numeric columns")
+  refused(kernel_regression(Sepal.Width ~ Species, iris), "numeric")
   refused(kernel_regression(iris, iris$Sepal.Length), "falkon")
   refused(kernel_regression(1:3, 1:2), "one value per row")
   refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")

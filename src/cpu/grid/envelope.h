@@ -66,11 +66,15 @@ struct fk_envelope_cell {
   int64_t targets, row; /* how many, and the first of them */
 };
 
-/* The error with a window whose arithmetic rounds to `rounding`, relative, and each total to `unit` besides.
- * window NULL: the sums alone, whose
- * errors are of no meaning. */
-enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_window *window, double rounding,
-                                 double unit, struct fk_error *err);
+/* What arithmetic leaves, relative: of all that is summed, and of each node's value by itself. Each total is
+ * rounded to `unit` besides. place: of coordinates, that are put on a grid so far from 0; 0: it does not count. */
+struct fk_envelope_rounding {
+  double sums, node, unit, place;
+};
+
+/* The error with a window. NULL: the sums alone, whose errors are of no meaning. */
+enum fk_status fk_envelope_bound(struct fk_envelope *envelope, const struct fk_window *window,
+                                 struct fk_envelope_rounding rounding, struct fk_error *err);
 /* What it found, until it is called again. */
 int64_t fk_envelope_cells(const struct fk_envelope *envelope, const struct fk_envelope_cell **cells);
 /* The bound at targets, which must have been expected. */

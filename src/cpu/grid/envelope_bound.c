@@ -101,7 +101,7 @@ static enum fk_status filter(struct fk_envelope *e, const struct fk_window *wind
 struct reading {
   struct fk_envelope *e;
   bool errors;
-  double rounding, slope_rounding, unit, beyond[FK_ENVELOPE_PARTS];
+  double rounding, slope_rounding, unit, place, beyond[FK_ENVELOPE_PARTS];
 };
 
 /* Of the task's sum, from the parts of a product: its value, or its gradient. */
@@ -120,7 +120,10 @@ static double error_at(const struct reading *r, const double *f, const double *e
     all[p] = f[p] + wrong[p];
   }
   double most = value_of(e, wrong, false) + r->rounding * value_of(e, all, false);
-  if (e->spec.gradient) most = fmax(most, value_of(e, wrong, true) + r->slope_rounding * value_of(e, all, false));
+  if (e->spec.gradient) {
+    double slope = r->rounding * value_of(e, all, true) + r->slope_rounding * value_of(e, all, false);
+    most = fmax(most, value_of(e, wrong, true) + slope);
+  }
   return most + r->unit * (e->spec.counted ? count : all[0]);
 }
 
@@ -145,6 +148,13 @@ static void fill_errors(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
+/* A pair at r bandwidths whose places are off by delta is so by r delta of its kernel, and r <= FK_ENVELOPE_REACH. */
+static double place_error(const struct reading *r, const struct fk_envelope_corners *where) {
+  double most = 0;
+  for (int k = 0; k < r->e->spec.d; k++) most = fmax(most, fabs((double)where->at[k]));
+  return 2 * r->place * FK_ENVELOPE_REACH * sqrt(r->e->spec.d) * (most + FK_ENVELOPE_REACH);
+}
+
 static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   static const double none[FK_ENVELOPE_PARTS] = {0};
   const struct reading *r = data;
@@ -157,6 +167,7 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   for (int64_t i = first; i < end; i++) {
     struct fk_envelope_cell *bound = &e->bounds[i];
     struct fk_envelope_corners where = fk_envelope_corners_of(e, e->cells.keys[e->cell_of[i]]);
+    double misplaced = r->errors ? place_error(r, &where) : 0;
     bound->error = bound->sum = 0;
     for (int c = 0; c < corners; c++) {
       key = fk_envelope_corner_key(e, &where, c, &place);
@@ -164,6 +175,7 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
       last = key;
       const double *sum = block < 0 ? none : (const double *)fk_blocks_at(&e->result, block) + place;
       double error = block < 0 || !r->errors ? nowhere : sum[e->parts * cells];
+      error += misplaced * (sum[0] + rest);
       e->at_corners[i * corners + c] = error;
       bound->error = fmax(bound->error, error);
       bound->sum = fmax(bound->sum, sum[0] + rest);
@@ -171,15 +183,16 @@ static void read_cells(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window, double rounding,
-                                 double unit, struct fk_error *err) {
+enum fk_status fk_envelope_bound(struct fk_envelope *e, const struct fk_window *window,
+                                 struct fk_envelope_rounding rounding, struct fk_error *err) {
   enum fk_status status = fk_envelope_prepare(e, err);
   if (!status) status = filter(e, window, err);
   if (status) return status;
-  struct reading r = {e, window != NULL, rounding, rounding, 0, {0}};
+  struct reading r = {e, window != NULL, rounding.sums, 0, 0, rounding.place, {0}};
   if (window) {
-    r.slope_rounding = 4 * rounding / window->spacing;
-    r.unit = unit * e->mass * pow(1.5 * window->width, e->spec.d) / (e->spec.gradient ? window->spacing : 1);
+    r.slope_rounding = 4 * rounding.node / window->spacing;
+    r.unit = rounding.unit * e->mass * pow(1.5 * window->width, e->spec.d);
+    if (e->spec.gradient) r.unit /= window->spacing;
   }
   beyond(e, window, r.beyond);
   double node = 20 * e->parts, corner = 20 << e->spec.d;

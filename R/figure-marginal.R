@@ -1,11 +1,4 @@
-# The estimate of one or two of the variables, for plots and for highest-density levels.
-#
-# Integrating any of the three estimates over the other coordinates leaves an estimate of the same
-# kind, from the same (for SD-KDE: debiased) points, with the matching block of H:
-# - kde, sdkde: a Gaussian marginalises to a Gaussian;
-# - laplace: k (1 + d/2 - q/2) equals k - (H : second derivatives of k) / 2. Second derivatives in
-#   an integrated coordinate integrate to 0, the others to those of the marginal k, so the marginal
-#   of the corrected kernel is the corrected kernel of the lower dimension; laplace6 in the same way.
+# The estimate of some of the variables, for plots and for highest-density levels.
 
 # Evaluations one panel costs, by dimension: the drawn grid and the tiles of hdr_by_tiles().
 PANEL_NODES <- c(3e3, 4e4)
@@ -22,23 +15,24 @@ FIGURE_TOL <- 1e-6
 
 # `n_panels`: figures that share the budget of pairs, and the work for their levels.
 # `to_tol`: whether a large figure may go by the fast engine.
-marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
-  if (length(dims) < object$d) check_density(object)
-  h <- object$bandwidth[dims, dims, drop = FALSE]
+figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FALSE) {
+  if (!is.null(object$inner)) return(marginal_on_support(object, dims, n_panels, to_tol))
+  if (length(dims) < object$d) object <- marginal_of(object, dims)
+  h <- object$bandwidth
   lower <- lower_factor(h, "bandwidth")
-  k <- length(dims)
+  k <- object$d
   # Points without weight are no part of the estimate: neither need they be finite after
   # debiasing, nor may they claim room on a grid.
   used <- used_rows(object)
   out <- list(
-    x = unname(shown_points(object)[used, dims, drop = FALSE]),
-    data = object$x[used, dims, drop = FALSE],
+    x = unname(shown_points(object)[used, , drop = FALSE]),
+    data = object$x[used, , drop = FALSE],
     weights = object$weights[used],
     factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
     balloon = is_balloon(object),
-    lower = lower,
+    lower = lower, kernel = fit_kernel(object),
     sds = bandwidth_sds(h),
-    clipped = is_clipped(object) && k == object$d, log_clip = if (k == object$d) log_clip(object) else 0,
+    clipped = is_clipped(object), log_clip = log_clip(object),
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
     log_norm = log_kernel_norm(lower) - log(total_weight(object)),
     control = fit_control(object), n_panels = n_panels
@@ -46,11 +40,12 @@ marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_tol = FA
   if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
     out$control <- figure_control(object)
   }
-  if (k <= 2 && !out$balloon && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  may_merge <- k <= 2 && !out$balloon && !is_compact(out$kernel)
+  if (may_merge && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out$sources <- sum_sources(
-    out$x, out$weights, lower, plan = new_plan(), factors = if (!out$balloon) out$factors,
+    out$x, out$weights, lower, out$kernel, plan = new_plan(), factors = if (!out$balloon) out$factors,
     target_factors = balloon_widths(object)
   )
   out
@@ -63,7 +58,7 @@ figure_control <- function(object) {
   run_control(asked)
 }
 
-# Density of a marginal() at the rows of `at`, signed unless the fit is clipped and this is all of it.
+# Density of a figure_marginal() at the rows of `at`, signed unless the fit is clipped and this is all of it.
 marginal_density <- function(marginal, at) {
   density <- signed_density(log_marginal(marginal, at))
   if (marginal$clipped) pmax(density, 0) / exp(marginal$log_clip) else density
@@ -72,6 +67,7 @@ marginal_density <- function(marginal, at) {
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))
+  if (!is.null(marginal$map)) return(log_marginal_inside(marginal, at, factor))
   sums <- log_sum(marginal$sources, at, factor, FALSE, marginal$control)
   sums$log_abs <- sums$log_abs + marginal$log_norm
   sums

@@ -1,0 +1,221 @@
+#' Is a sample of a given distribution?
+#'
+#' Compares the kernel density estimate of a sample with a given density, smoothed by the same kernel, by the
+#' integral of the squared difference: Bickel and Rosenblatt's statistic without its bias (Fan 1994). For a normal
+#' distribution, with given or estimated parameters and in any number of dimensions, and for whatever random
+#' numbers can be drawn from.
+#'
+#' @details
+#' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}. As the null density \eqn{p_0} is
+#' smoothed, too, the bias of p plays no part. Of the normal distribution all of it is in closed form; with
+#' parameters estimated it is the statistic of Bowman and Foster (1993), and with `bandwidth` proportional to the
+#' estimated variance that of Henze and Zirkler's test. Any other \eqn{p_0} is a mean over 1,000 quantiles, for a
+#' name, or over draws, for a function.
+#'
+#' Its null distribution is that of `replicates` samples of \eqn{p_0}: a parametric bootstrap. The p-value is
+#' \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. Parameters that were estimated are estimated
+#' anew in each of these samples, and a bandwidth that was chosen by name is chosen anew. Where no parameter is
+#' estimated the level is exact.
+#'
+#' Cost: \eqn{O(n^2)} for each replicate.
+#'
+#' @param x The sample: a matrix or data frame with a row per point, or a vector. Rows with missing values are left
+#'   out.
+#' @param null `"norm"`; for one variable the name of another distribution that R has quantiles and random numbers
+#'   of, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; or a function(n, ...) that draws n points: a
+#'   vector, or a matrix of n rows.
+#' @param ... Parameters of the null distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and,
+#'   in one dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
+#' @param estimate A function(x) that estimates the parameters from an n x d matrix and returns them as a named
+#'   list.
+#' @param bandwidth As for [flash_kde()], or the name of a selector.
+#' @param replicates Number of samples of the null distribution, by R's random numbers ([set.seed()]).
+#' @param control A [flash_control()].
+#' @returns A list of class `htest`, as of [kde_test()]: `statistic` (T), `parameter` (`replicates`), `p.value`,
+#'   `estimate` (the parameters, where they are numbers), `alternative`, `method`, `data.name`, and `bandwidth`.
+#' @inheritSection flash_kde Errors
+#' @references Fan, Y. (1994) Testing the goodness of fit of a parametric density function by kernel method.
+#'   *Econometric Theory* 10, 316-356.
+#'
+#'   Bickel, P. J. and Rosenblatt, M. (1973) On some global measures of the deviations of density function
+#'   estimates. *The Annals of Statistics* 1, 1071-1095.
+#'
+#'   Bowman, A. W. and Foster, P. J. (1993) Adaptive smoothing and density-based tests of multivariate normality.
+#'   *Journal of the American Statistical Association* 88, 529-537.
+#'
+#'   Henze, N. and Zirkler, B. (1990) A class of invariant consistent tests for multivariate normality.
+#'   *Communications in Statistics - Theory and Methods* 19, 3595-3617.
+#' @seealso [kde_test()] for two samples.
+#' @export
+#' @examples
+#' set.seed(1)
+#' kde_gof(faithful$waiting, replicates = 199)
+#' kde_gof(iris[iris$Species == "setosa", 1:4], replicates = 199)
+#'
+#' # exponential, its rate estimated
+#' kde_gof(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
+kde_gof <- function(x, null = "norm", ..., estimate = NULL, bandwidth = "silverman", replicates = 999,
+                    control = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  names <- shorten(deparse1(substitute(x), width.cutoff = 60), 120)
+  replicates <- check_count(replicates, "replicates")
+  run <- start_run(settle_control(control), "Drawing samples")
+  points <- unname(test_points(x, "x"))
+  model <- null_model(null, list(...), estimate, ncol(points))
+  theta <- model$estimate(points)
+  chosen <- test_bandwidth(bandwidth, points, run, "x")
+  fixed <- if (!is.character(bandwidth)) chosen
+  statistic <- gof_statistic(points, model, theta, chosen, run)
+  draws <- numeric(replicates)
+  for (i in seq_len(replicates)) {
+    share_stage(run, i / replicates, 0)
+    sample <- check_draws(model$draw(nrow(points), theta), dim(points))
+    own <- if (is.null(fixed)) test_bandwidth(bandwidth, sample, run, "x") else fixed
+    draws[i] <- gof_statistic(sample, model, model$estimate(sample), own, run)
+  }
+  p <- (1 + sum(draws >= statistic)) / (replicates + 1)
+  new_htest(
+    c(T = statistic), list(p = p, parameter = c(replicates = replicates)),
+    paste0("Kernel goodness-of-fit test, ", model$label), names, paste("the density is not", model$other),
+    unlist(Filter(is.numeric, theta)), chosen
+  )
+}
+
+# int (p - K_H * p0)^2 = sum_ij K_2H(x_i - x_j) / n^2 - 2 sum_i (K_2H * p0)(x_i) / n + int (K_2H * p0) p0.
+gof_statistic <- function(points, model, theta, chosen, run) {
+  n <- nrow(points)
+  L <- sqrt(2) * chosen$L
+  ones <- matrix(1, n)
+  pairs <- exp(log_kernel_norm(L)) * kernel_forms(sum_sources(points, NULL, L), ones, ones, run) / n^2
+  smooth <- model$smooth(points, L, theta, run)
+  pairs - 2 * mean(smooth$at) + smooth$own
+}
+
+# ---- null distributions -----------------------------------------------------------------------
+
+# list(draw(n, theta), estimate(points), a list theta of parameters, smooth(points, L, theta, run), a list of `at`,
+# K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
+null_model <- function(null, given, estimate, d) {
+  if (length(given) > 0 && (is.null(names(given)) || !all(nzchar(names(given))))) {
+    stop_argument("...", "must be parameters by name, such as rate = 2")
+  }
+  if (!is.null(estimate) && !is.function(estimate)) {
+    stop_argument("estimate", "must be a function: found ", describe(estimate))
+  }
+  if (!is.null(estimate) && length(given) > 0) {
+    stop_argument(names(given)[1], "must not be given beside `estimate`, which returns all parameters")
+  }
+  estimator <- if (is.null(estimate)) \(points) given else \(points) check_parameters(estimate(points))
+  parameters <- if (!is.null(estimate)) "parameters estimated" else if (length(given) > 0) "parameters given"
+  if (is.function(null)) return(drawn_model(null, estimator, parameters))
+  if (!is.character(null) || length(null) != 1 || is.na(null)) {
+    stop_argument("null", "must be \"norm\", the name of a distribution or a function: found ", describe(null))
+  }
+  if (null == "norm") return(normal_model(given, estimate, d))
+  named_model(null, estimator, parameters, d)
+}
+
+check_parameters <- function(theta) {
+  if (!is.list(theta) || length(theta) > 0 && is.null(names(theta))) {
+    stop_argument("estimate", "must return a named list of parameters: returned ", describe(theta))
+  }
+  theta
+}
+
+normal_model <- function(given, estimate, d) {
+  spread <- if (d == 1 && !"sigma" %in% names(given)) "sd" else "sigma"
+  known <- length(given) > 0
+  if (known && !setequal(names(given), c("mean", spread))) {
+    stop_argument("...", "must be `mean` and `", spread, "`, or neither: found ", quote_names(names(given)))
+  }
+  if (is.null(estimate)) estimate <- \(points) list(mean = colMeans(points), sigma = stats::cov(points))
+  list(
+    draw = function(n, theta) {
+      root <- normal_factor(theta, d)
+      draw_mixture(matrix(root$mean, 1), NULL, root$L, n)
+    },
+    estimate = if (known) \(points) given else \(points) check_parameters(estimate(points)),
+    smooth = function(points, L, theta, run) {
+      root <- normal_factor(theta, d)
+      wide <- tcrossprod(root$L) + tcrossprod(L)
+      list(
+        at = normal_density(points - rep(root$mean, each = nrow(points)), wide),
+        own = normal_density(matrix(0, 1, d), wide + tcrossprod(root$L))
+      )
+    },
+    label = paste0("normal distribution, parameters ", if (known) "given" else "estimated"), other = "normal"
+  )
+}
+
+# list(mean, L) of parameters `mean` and `sd` or `sigma`.
+normal_factor <- function(theta, d) {
+  mean <- theta$mean
+  sigma <- if (is.null(theta$sigma)) matrix(theta$sd^2, 1) else as.matrix(theta$sigma)
+  if (!is.numeric(mean) || length(mean) != d || !all(is.finite(mean))) {
+    numbers <- ngettext(d, " finite number", " finite numbers")
+    stop_argument("mean", "must be ", d, numbers, ": found ", describe(mean))
+  }
+  if (!is.numeric(sigma) || !identical(dim(sigma), c(d, d)) || !all(is.finite(sigma))) {
+    stop_argument("sigma", "must be a variance matrix of ", d, " columns: found ", describe(sigma))
+  }
+  list(mean = mean, L = lower_factor(unname(sigma), "sigma"))
+}
+
+normal_density <- function(differences, C) {
+  L <- lower_factor(C, "bandwidth")
+  exp(log_kernel_norm(L) - rowSums(whiten(differences, L)^2) / 2)
+}
+
+# By nodes that stand for the distribution: its quantiles at even steps of probability.
+named_model <- function(null, estimator, parameters, d) {
+  draw <- get0(paste0("r", null), mode = "function")
+  quantile <- get0(paste0("q", null), mode = "function")
+  problem <- if (is.null(draw) || is.null(quantile)) {
+    "must be a distribution that has functions such as qnorm() and rnorm()"
+  } else if (d > 1) {
+    "must be \"norm\" or a function for several variables"
+  }
+  if (!is.null(problem)) stop_argument("null", problem, ": found ", quote_text(null))
+  nodes_of <- \(theta, n) matrix(do.call(quantile, c(list(stats::ppoints(1000, 1 / 2)), theta)))
+  label <- paste(c(paste0("distribution \"", null, "\""), parameters), collapse = ", ")
+  node_model(draw, nodes_of, estimator, label)
+}
+
+drawn_model <- function(draw, estimator, parameters) {
+  nodes_of <- \(theta, n) as.matrix(do.call(draw, c(list(min(max(1000, 2 * n), 20000)), theta)))
+  node_model(draw, nodes_of, estimator, paste(c("distribution by its draws", parameters), collapse = ", "))
+}
+
+# `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
+# same are drawn once, and the integral over both is of one sample.
+node_model <- function(draw, nodes_of, estimator, label) {
+  last <- NULL
+  nodes <- function(theta, n) {
+    if (is.null(last) || !identical(last$theta, theta)) last <<- list(theta = theta, nodes = nodes_of(theta, n))
+    last$nodes
+  }
+  list(
+    draw = \(n, theta) do.call(draw, c(list(n), theta)), estimate = estimator,
+    smooth = function(points, L, theta, run) {
+      at <- check_draws(nodes(theta, nrow(points)), c(NA, ncol(points)))
+      sources <- sum_sources(at, NULL, L)
+      mean_of <- exp(log_kernel_norm(L)) / nrow(at)
+      sums <- kernel_sum_of(sources, points, matrix(1, nrow(at)), run, as_matrix = TRUE)$sums
+      own <- kernel_forms(sources, matrix(1, nrow(at)), matrix(1, nrow(at)), run)
+      list(at = mean_of * drop(sums), own = mean_of * own / nrow(at))
+    },
+    label = label, other = "of that distribution"
+  )
+}
+
+# What a function of the user's has drawn, as a matrix.
+check_draws <- function(draws, size) {
+  draws <- as.matrix(draws)
+  fits <- ncol(draws) == size[2] && (is.na(size[1]) || nrow(draws) == size[1])
+  if (!is.numeric(draws) || !fits || !all(is.finite(draws))) {
+    columns <- ngettext(size[2], " column", " columns")
+    stop_argument("null", "must draw finite points in rows of ", size[2], columns, ": drew ", describe(draws))
+  }
+  storage.mode(draws) <- "double"
+  unname(draws)
+}

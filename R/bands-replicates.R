@@ -1,0 +1,67 @@
+# Replicates of an estimate for its bands, relative to the kernel's height: differences from the estimate, m x
+# replicates, of influence_of() at the rows of `at`.
+
+# Normal multipliers of what each point adds: a process with the covariance of the estimate. `mean`: of psi.
+multiplied <- function(of, at, replicates, control, mean) {
+  w <- of$weights
+  name_stage(control, "Simulating")
+  in_blocks(replicates, length(w), nrow(at), control, \(columns) {
+    b <- w * matrix(stats::rnorm(length(w) * columns), length(w))
+    (influence_sums(of, at, b, control) - outer(mean, colSums(b))) / sum(w)
+  })
+}
+
+# Rows drawn again. `estimate`: the estimate, relative to the kernel's height.
+resampled <- function(object, of, at, replicates, control, estimate) {
+  w <- of$weights
+  name_stage(control, "Resampling")
+  if (is_debiased(object)) return(resampled_debiased(object, of, at, replicates, control, estimate))
+  in_blocks(replicates, length(w), nrow(at), control, \(columns) {
+    b <- vapply(seq_len(columns), \(i) w * drawn_counts(w), w)
+    influence_sums(of, at, b, control) / rep(colSums(b), each = nrow(at)) - estimate
+  })
+}
+
+# Each sample is debiased anew.
+resampled_debiased <- function(object, of, at, replicates, control, estimate) {
+  w <- of$weights
+  points <- from_centre(object, object$x)
+  L <- score_factor(object)
+  in_blocks(replicates, length(w), nrow(at), control, at_most = 1, \(columns) {
+    b <- w * drawn_counts(w)
+    debias <- debias_sum(sum_sources(points, b, L, factors = of$factors), of$L, control)
+    debiased <- keep_lost(debias$debiased, points, b)
+    gaussian_sums(debiased, of$L, of$factors, 1, at, matrix(b), control) / sum(b) - estimate
+  })
+}
+
+# How often each row is drawn, of those that have weight, as many as there are. Not without any of them.
+drawn_counts <- function(weights) {
+  n <- length(weights)
+  used <- which(weights > 0)
+  tabulate(used[sample.int(length(used), replace = TRUE)], n)
+}
+
+# Columns of `some(columns)`, as many at a time as memory is spent on, n numbers each.
+in_blocks <- function(replicates, n, m, control, some, at_most = 256) {
+  check_memory(8 * as.double(m) * replicates * 2, "replicates")
+  size <- min(replicates, at_most, max(8, floor(chunk_bytes() / (8 * n))))
+  found <- matrix(0, m, replicates)
+  done <- 0
+  while (done < replicates) {
+    columns <- min(size, replicates - done)
+    share_stage(control, done / replicates, columns / replicates)
+    found[, done + seq_len(columns)] <- some(columns)
+    done <- done + columns
+  }
+  close_progress(control)
+  found
+}
+
+# The quantile of the largest deviation, in standard errors. Where there is less than about one point, a standard
+# error means little: as much is added to it as wilson_interval() has there, or somewhat less.
+largest_quantile <- function(draws, errors, level) {
+  ratio <- abs(draws) / sqrt(errors$se^2 + errors$unit^2 / 4)
+  largest <- apply(ratio, 2, max)
+  unname(stats::quantile(largest, level, type = 1))
+}

@@ -1,0 +1,166 @@
+#' Conditional density estimates, p(y | x)
+#'
+#' `flash_kde()` with a two-sided formula estimates the density of the left side given the right side,
+#' \eqn{p(y | x) = p(y, x) / p(x)}, both Gaussian kernel estimates of the same points: what `np::npcdens()`,
+#' `np::npcdist()` and `np::npqreg()` compute for continuous variables, and `hdrcde::cde()`. All sums are exact, or
+#' to the tolerance `tol`.
+#'
+#' @details The left side is one numeric variable or several, as `cbind(y1, y2)`; the right side a sum of numeric
+#' variables. Factors are refused.
+#'
+#' **Bandwidths** are chosen for the conditional density, one for each column: those of the largest leave-one-out
+#' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004;
+#' the `"cv.ml"` of np, here with a Cauchy density of share 1e-6 beside p(y | x), so that no outlier chooses
+#' alone). A variable that tells nothing about y gets a bandwidth so large that it drops out, which `print()` says.
+#' `rows` and `seconds` limit the search, as in [bw_auto()]; what few rows found is carried to all by the rate
+#' \eqn{n^{-1 / (d + 4)}}, d being the number of variables that count. `bandwidth` may also be given, as in
+#' [flash_kde()]: of the columns of y, then x, or by their names; the name of another selector than `"auto"` and
+#' `"lcv"` chooses for the joint density.
+#'
+#' **Estimators**: `"kde"`, the default here, and `"sdkde"`, for which y and x are debiased together; its factor of
+#' the bandwidths is the one that predicts fifths of the rows best. It has the smaller error on smooth densities. The Laplace-corrected estimate may be negative,
+#' also as p(x): an error of class `flashkernel_error_unsupported`. `adaptive` is `FALSE` by default; factors, of
+#' whatever origin, are those of the joint points, \eqn{f_i^2 H}{f_i^2 H} in p(y, x) and p(x), and balloon
+#' estimates are refused.
+#'
+#' **Far from the data** nothing underflows: p(y | x) goes by logarithms, and where all kernels vanish those
+#' nearest to x decide.
+#'
+#' **Cost**, for m rows of `newdata`: densities, means and variances are \eqn{O(n m d)}{O(n m d)} sums of kernels,
+#' as fast as those of [predict.flash_kde()]. Distribution functions take that, too, at some 20 nanoseconds a pair
+#' on the CPU; quantiles and draws a pass over the points for each row of x, in R: about 3 and 0.5 ms a row for
+#' 10,000 points.
+#'
+#' @param object,x A fit from `flash_kde()` with a two-sided formula.
+#' @param newdata A data frame with the variables of the right side, and for densities and `type = "cdf"` also of
+#'   the left one. Missing: the training points. Rows with missing values give `NA`.
+#' @param type `"density"` and `"log_density"` of y given x; `"cdf"`, \eqn{P(Y \le y | x)}{P(Y <= y | x)} for one
+#'   y; `"mean"` and `"variance"` of y given x.
+#' @param loo Leave every training point out of its own density? Only without `newdata`, and not for an SD-KDE.
+#' @param q,probs Points in the unit of y; probabilities.
+#' @param nsim,seed As in [stats::simulate()].
+#' @param control A [flash_control()] for this prediction.
+#' @param given A data frame of one row, or a named vector or list: values of all variables of the right side.
+#' @param digits Number of significant digits.
+#' @param ... Not used; anything here is an error.
+#'
+#' @returns `flash_kde()` with a two-sided formula: a plain list of class `flash_conditional`, with `joint`, the
+#'   fit of y and x together (a `flash_kde`), `response` and `given`, the names of their columns, `selector`, and
+#'   `search`: how many `rows`, `batches` and `evaluations` there were, the mean `loglik` and which variables are
+#'   so `wide` that they drop out.
+#'
+#'   `predict()`: a vector of m values; the mean and the variance of several y are m x k matrices. `quantile()`: an
+#'   m x `length(probs)` matrix, exact to 1e-12 sds of the kernel; `cdf()`: m x `length(q)`. `simulate()`: a data
+#'   frame of m rows with `nsim` columns for each y, and the attribute `"seed"`. `conditional()`: p(. | x) as a fit
+#'   of [flash_kde()] for all its methods. `marginal()`: the `flash_kde` fit of some of y and x together.
+#'   `fitted()`: the means at the training points; `residuals()`: y less these. `logLik()`: the sum of
+#'   leave-one-out conditional log densities, with weights as in [logLik.flash_kde()]. `coef()`: the kernels'
+#'   standard deviations.
+#' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional
+#'   probability densities. *Journal of the American Statistical Association* 99, 1015-1026.
+#'
+#'   Hyndman, R. J., Bashtannyk, D. M. and Grunwald, G. K. (1996) Estimating and visualizing conditional densities.
+#'   *Journal of Computational and Graphical Statistics* 5, 315-336.
+#'
+#'   Li, Q. and Racine, J. S. (2007) *Nonparametric Econometrics*. Princeton University Press, chapters 5 and 6.
+#' @inheritSection flash_kde Errors
+#' @seealso [conditional()] for one value of x and a given bandwidth, [plot.flash_conditional()].
+#' @examples
+#' fit <- flash_kde(waiting ~ eruptions, faithful)
+#' fit
+#' at <- data.frame(eruptions = c(2, 3, 4.5))
+#' quantile(fit, at, c(0.1, 0.5, 0.9))
+#' predict(fit, at, type = "mean")
+#' predict(fit, data.frame(eruptions = 2, waiting = 50:55))
+#' plot(fit)
+#' @name flash_conditional
+NULL
+
+# `call`: the matched call, `frame`: where the user wrote it; `options`: of check_fit_options().
+fit_conditional <- function(call, frame, data, options, na.action) {
+  run <- start_run(options$asked)
+  made <- conditional_data(call, data, frame)
+  settled <- settle_conditional(made, options, na.action, run)
+  stored <- generic_call(name_options(call))
+  joint <- fit_kde(made$points, "formula", stored, settled$options, run)
+  names <- colnames(made$points)
+  structure(
+    class = "flash_conditional",
+    list(
+      call = stored, joint = joint, response = names[made$response], given = names[-made$response],
+      selector = if (is.null(settled$search)) joint$selector else "lcv", search = settled$search,
+      terms = made$terms, variables = made$variables, na.action = joint$na.action
+    )
+  )
+}
+
+# As formula_data(), of y and x: columns `response` are those of y. `variables`: a list of those of y and of x.
+conditional_data <- function(call, data, frame) {
+  made <- formula_frame(call, data, frame)
+  terms <- attr(made, "terms")
+  if (length(attr(terms, "term.labels")) == 0 && is.null(attr(terms, "offset"))) {
+    stop_argument("formula", "must name a variable on its right side (the density of one alone is that of ~ y)")
+  }
+  right <- check_terms(stats::delete.response(terms))
+  x <- frame_points(made, terms, "formula")
+  if (is_mixed(x)) {
+    found <- quote_names(names(attr(x, "columns"))[1])
+    stop_argument("formula", "must have numeric variables for a conditional density: found levels in ", found)
+  }
+  y <- response_points(made, "formula")
+  points <- cbind(y, x)
+  if (anyDuplicated(colnames(points))) {
+    twice <- colnames(points)[anyDuplicated(colnames(points))]
+    stop_argument("formula", "must have each variable on one side alone: found ", quote_names(twice), " twice")
+  }
+  all <- data_variables(terms, data)
+  list(
+    points = points, response = seq_len(ncol(y)), weights = stats::model.weights(made), terms = terms,
+    variables = list(y = setdiff(all, all.vars(right)), x = intersect(all, all.vars(right)))
+  )
+}
+
+# The left side of a model frame, as a double matrix.
+response_points <- function(frame, arg) {
+  y <- stats::model.response(frame)
+  name <- names(frame)[1]
+  if (!is_number(y)) {
+    stop_argument(arg, "must have a numeric left side: ", quote_names(name), " is ", shorten(class(y)[1]))
+  }
+  # the columns of cbind() have names of their own
+  if (has_names(colnames(y))) return(check_points(y, arg, infinite = TRUE))
+  check_points(name_columns(unclass(y), name), arg, infinite = TRUE)
+}
+
+# list(options, search): what fit_kde() takes for the joint density, its bandwidth found.
+settle_conditional <- function(made, options, na.action, run) {
+  for (arg in c("support", "lambda", "discrete_kernel")) {
+    if (!is.null(options[[arg]])) stop_argument(arg, "is not for a conditional density")
+  }
+  if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
+  estimator <- check_estimator(options$estimator)
+  check_has_conditional(list(estimator = estimator))
+  adaptive <- check_adaptive(options$adaptive, nrow(made$points))
+  if (identical(adaptive, "balloon")) {
+    stop_argument("adaptive", "must be another than \"balloon\" for a conditional density")
+  }
+  if (identical(adaptive, "auto")) options$adaptive <- FALSE
+  options[c("weights", "na.action")] <- list(made$weights, na.action)
+  wanted <- options$bandwidth
+  own_search <- is.null(wanted) || is.character(wanted) && length(wanted) == 1 && wanted %in% c("auto", "lcv")
+  if (!own_search) return(list(options = options))
+  search <- search_options("lcv", options$structure, options$rows, options$seconds)
+  if (!search$structure %in% c("auto", "diagonal")) {
+    stop_argument("structure", "must be \"diagonal\" for a conditional density: found \"", search$structure, "\"")
+  }
+  weights <- check_weights(made$weights, nrow(made$points), missing = TRUE)
+  data <- handle_missing(made$points, weights, na.action, "formula")
+  check_spread(data$points, "formula", data$weights, cure = " (give `bandwidth` as numbers)")
+  found <- conditional_bandwidth(data, made$response, estimator, search, search_run(run, ncol(data$points)), "formula")
+  # fit_kde() refuses a structure beside a bandwidth that is given
+  options[c("bandwidth", "structure")] <- list(stats::setNames(found$bandwidth, colnames(data$points)), "auto")
+  if (ESTIMATORS[[estimator]]$debiased && is.null(options$score_bandwidth) && is.null(options$score)) {
+    options$score_bandwidth <- sqrt(SCORE_RATIO) * options$bandwidth
+  }
+  list(options = options, search = found$search)
+}

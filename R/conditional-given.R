@@ -1,0 +1,170 @@
+# Some of the variables of an estimate at given values: each kernel counts as much as it has there, and is what it
+# is along the others, about a point that moves with the given ones where H correlates them.
+
+#' Conditional density of some of the variables, given the others
+#'
+#' The estimate of the other variables where some have given values, \eqn{p(y | x) = p(y, x) / p(x)}, as a fit of
+#' its own, which all methods of [flash_kde()] serve. For a curve over many values of x and for bandwidths that are
+#' chosen for it, see [flash_conditional] (`flash_kde(y ~ x)`).
+#'
+#' @details With the blocks \eqn{H_{yy}}{Hyy}, \eqn{H_{yx}}{Hyx} and \eqn{H_{xx}}{Hxx} of the bandwidth matrix, the
+#' conditional density of a mixture of Gaussian kernels is the mixture with the weights
+#' \eqn{w_i K_{H_{xx}}(x - x_i)}{w_i K_Hxx(x - x_i)}, the centres
+#' \eqn{y_i + H_{yx} H_{xx}^{-1} (x - x_i)}{y_i + Hyx Hxx^-1 (x - x_i)} and the variance
+#' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
+#' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
+#'
+#' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
+#' likes; points whose weight is below 1e-308 of the largest are no part of the result.
+#'
+#' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
+#' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
+#' `flashkernel_error_unsupported`.
+#'
+#' Cost: O(n d).
+#'
+#' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
+#'   formula.
+#' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of
+#'   the fit. Of a fit by a two-sided formula all variables on its right side, as `newdata` has them.
+#' @param ... Not used; anything here is an error.
+#' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
+#'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
+#'   many dimensions, and no point can be left out of them ([marginal()] tells why).
+#' @inheritSection flash_kde Errors
+#' @references Rosenblatt, M. (1969) Conditional probability density and regression estimators. In *Multivariate
+#'   Analysis II*, 25-31.
+#' @seealso [marginal()], [flash_conditional].
+#' @examples
+#' fit <- flash_kde(faithful, "kde")
+#' after <- conditional(fit, c(eruptions = 2))
+#' quantile(after, c(0.1, 0.5, 0.9))
+#' plot(after)
+#' @export
+conditional <- function(object, given, ...) UseMethod("conditional")
+
+#' @export
+conditional.default <- function(object, given, ...) check_fit(object)
+
+#' @rdname conditional
+#' @export
+conditional.flash_kde <- function(object, given, ...) {
+  check_dots_empty(...)
+  check_in_memory(object)
+  check_density(object)
+  check_has_conditional(object)
+  if (missing(given)) stop_argument("given", "must be given")
+  at <- check_given(given, object)
+  run <- start_run(fit_asked(object))
+  check_memory(8 * (4 + 3 * object$d) * object$n, "object")
+  as_new_fit(conditional_of(object, at$dims, at$values), match.call(), "conditional", run)
+}
+
+# On a domain, kernels are those of other coordinates, or of several images.
+check_unbounded <- function(object, what) {
+  if (is.null(object$support)) return(invisible(object))
+  stop(new_error("unsupported", paste0(
+    what, " of an estimate with a `support` are not known: fit the variables that you want alone"
+  ), user_call()))
+}
+
+check_has_conditional <- function(object) {
+  check_unbounded(object, "conditionals")
+  if (!is.null(object$discrete)) {
+    stop(new_error("unsupported", "a fit with columns of levels has no conditionals: fit its numeric columns",
+      user_call()))
+  }
+  if (!is_signed(object)) return(invisible(object))
+  stop(new_error("unsupported", paste0(
+    "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",
+    "fit estimator = \"kde\" or \"sdkde\""
+  ), user_call()))
+}
+
+# list(dims, values): which variables, and a matrix of one row.
+check_given <- function(given, object) {
+  if (is.data.frame(given) && nrow(given) != 1) {
+    stop_argument("given", "must be one row of values: found ", nrow(given))
+  }
+  values <- unlist(as.list(given))
+  if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
+    stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
+  }
+  check_finite(values, "given")
+  dims <- check_vars(names(values), object, "given")
+  if (length(dims) == object$d) stop_argument("given", "must leave a variable: found all ", object$d)
+  list(dims = dims, values = matrix(as.double(values), 1))
+}
+
+# The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
+conditional_of <- function(object, dims, values, arg = "given") {
+  side <- marginal_of(object, dims)
+  log_w <- given_log_weights(side, values)[, 1]
+  moved <- move_with(object, side, dims, values)
+  weigh_points(moved, log_w, arg)
+}
+
+# n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
+# that all kernels share.
+given_log_weights <- function(side, values) {
+  points <- fit_points(side)
+  L <- fit_factor(side)
+  # differences of what is near keep their digits, also far from the origin
+  origin <- points[used_rows(side), , drop = FALSE][1, ]
+  u <- whiten(shift_points(points, origin, -1), L)
+  v <- whiten(shift_points(from_centre(side, values), origin, -1), L)
+  half_q <- Reduce(`+`, lapply(seq_len(side$d), \(k) outer(u[, k], v[, k], "-")^2)) / 2
+  factors <- side$adaptive$factors
+  own <- if (is.null(side$weights)) 0 else log(side$weights)
+  if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2
+}
+
+# list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
+# variance that is left to them.
+split_bandwidth <- function(H, dims) {
+  rest <- setdiff(seq_len(nrow(H)), dims)
+  # H = L L' with the given variables first
+  L <- lower_factor(H[c(dims, rest), c(dims, rest)], "bandwidth")
+  given <- seq_along(dims)
+  slope <- t(backsolve(t(L[given, given, drop = FALSE]), t(L[-given, given, drop = FALSE])))
+  list(slope = slope, L = L[-given, -given, drop = FALSE])
+}
+
+# The fit of the variables beside `dims`, with its points where those of `side` bring them at `values`.
+move_with <- function(object, side, dims, values) {
+  split <- split_bandwidth(object$bandwidth, dims)
+  moved <- marginal_of(object, setdiff(seq_len(object$d), dims))
+  H <- tcrossprod(split$L)
+  dimnames(H) <- dimnames(moved$bandwidth)
+  moved$bandwidth <- H
+  moved$factor <- list(H = H, L = split$L)
+  moved["score_bandwidth"] <- list(NULL) # the score was that of all variables
+  if (all(split$slope == 0)) return(moved)
+  along <- \(points, values) tcrossprod(rep(values, each = nrow(points)) - points, split$slope)
+  moved$x <- moved$x + along(side$x, values)
+  if (!is_debiased(object)) return(moved)
+  by <- along(fit_points(side), from_centre(side, values))
+  if (!is.null(moved$centred)) moved$centred$points <- moved$centred$points + by
+  moved$debiased <- moved$debiased + by
+  moved
+}
+
+# With these weights, the points left away whose share of the largest is below `least`.
+weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
+  top <- max(log_w)
+  if (top == -Inf) stop_argument(arg, "is too far from the points for a double to hold the distance")
+  kept <- which(log_w - top >= log(least))
+  if (length(kept) < object$n) object <- take_points(object, kept)
+  object$weights <- exp(log_w[kept] - top)
+  object
+}
+
+take_points <- function(object, rows) {
+  object$x <- object$x[rows, , drop = FALSE]
+  object$debiased <- object$debiased[rows, , drop = FALSE]
+  if (!is.null(object$centred)) object$centred$points <- object$centred$points[rows, , drop = FALSE]
+  if (!is.null(object$adaptive)) object$adaptive$factors <- object$adaptive$factors[rows]
+  object["na.action"] <- list(NULL)
+  object$n <- nrow(object$x)
+  object
+}

@@ -1,0 +1,128 @@
+# The bandwidths of a conditional density: those of the largest leave-one-out conditional likelihood, the mean of
+# log p_-i(y_i, x_i) - log p_-i(x_i), one for each column (Hall, Racine and Li 2004). A variable that tells nothing
+# about y gets a bandwidth so large that it drops out of p(y | x).
+
+# A kernel this many spreads wide hardly tells the points of its column apart.
+WIDE <- 4
+
+# list(bandwidth, search): the kernels' sds, and what was done. `data`: list(points, weights); `response`: the
+# columns of y; `options`: of search_options().
+conditional_bandwidth <- function(data, response, estimator, options, run, arg) {
+  name_stage(run, "Selecting the bandwidth")
+  clean <- clean_points(data$points, data$weights, arg)
+  plan <- plan_conditional(clean, options, run)
+  batches <- lapply(seq_len(plan$batches), \(b) sample_of(clean, (b - 1) * plan$rows + seq_len(plan$rows)))
+  tally <- new.env()
+  tally$evaluations <- 0
+  first <- search_conditional(batches[[1]], response, run, tally)
+  found <- c(list(first), lapply(batches[-1], \(batch) {
+    minimise_factor(conditional_criterion(batch, response, run, tally), first$L, "diagonal")
+  }))
+  L <- mean_factor(lapply(found, `[[`, "L"))
+  if (estimator != PLAIN_ESTIMATOR) L <- widened_for(estimator, L, batches[[1]], response, run, tally)
+  sds <- diagonal(L) * carried(batches[[1]], clean, conditional_rate(estimator, L, response))
+  wide <- sds > WIDE & !seq_along(sds) %in% response
+  variances <- raised_variances((clean$unit * sds)^2, clean$columns)
+  search <- list(
+    rows = plan$rows * plan$batches, batches = plan$batches, evaluations = tally$evaluations,
+    loglik = -first$value - sum(log(clean$unit[response])), wide = clean$columns$column[wide]
+  )
+  list(bandwidth = sqrt(variances), search = search)
+}
+
+# By what a nominal core takes, as plan_rows(): a step of the search is as a pass over pairs of all columns and two
+# of those of x, of which about eighty are made.
+plan_conditional <- function(data, options, run) {
+  n <- nrow(data$x)
+  affordable <- floor(sqrt(0.4 * options$seconds / (160 * pair_seconds(n, data$d, on_cpu(run)))))
+  rows <- if (is.null(options$rows)) max(SCAN_ROWS, affordable) else options$rows
+  if (rows >= n) list(rows = n, batches = 1) else list(rows = rows, batches = min(4, floor(n / rows)))
+}
+
+# The power of n with which bandwidths fall; a variable that drops out is none of the dimensions.
+conditional_rate <- function(estimator, L, response) {
+  sds <- diagonal(L)
+  bandwidth_rate(estimator, length(response) + sum(sds[-response] <= WIDE))
+}
+
+# From the rule of the joint density, and from there with a smooth x: the likelihood may have a valley at either.
+# On many rows from what few have found.
+search_conditional <- function(batch, response, run, tally) {
+  few <- if (nrow(batch$x) > 1.5 * SCAN_ROWS) sample_of(batch, seq_len(SCAN_ROWS)) else batch
+  criterion <- conditional_criterion(few, response, run, tally)
+  smooth <- replace(rep(8, batch$d), response, 1)
+  starts <- lapply(list(1, smooth), \(by) diagonal_matrix(rep_len(by * reference_factor(few), batch$d), batch$d))
+  found <- best_of(lapply(starts, \(L) minimise_factor(criterion, L, "diagonal")))[[1]]
+  if (nrow(few$x) == nrow(batch$x)) return(found)
+  near <- found$L * carried(few, batch, conditional_rate(PLAIN_ESTIMATOR, found$L, response))
+  minimise_factor(conditional_criterion(batch, response, run, tally), near, "diagonal")
+}
+
+# ---- criteria ---------------------------------------------------------------------------------
+
+# An outlier in y must not choose the bandwidth alone: beside p(y | x) there is a little of a Cauchy density of y.
+conditional_floor <- function(data, response) {
+  y <- seq_along(response)
+  log_rescue_share(length(y)) + cauchy_log_density(data$x[, response, drop = FALSE], data$centre[y], data$scale[y])
+}
+
+# For minimise_factor(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) +
+# floor), each row left out.
+conditional_criterion <- function(data, response, run, tally) {
+  data <- judged(data)
+  x <- data$x[, -response, drop = FALSE]
+  log_floor <- conditional_floor(data, response)
+  pass <- function(points, L, v, floor, moments) {
+    moments_of(points, L, data$weights, v, floor, moments, TRUE, NULL, PLAIN_FACTOR, run)
+  }
+  gradient <- function(L, ...) {
+    tally$evaluations <- tally$evaluations + 1
+    L_x <- L[-response, -response, drop = FALSE]
+    S_x <- pass(x, L_x, data$v, NULL, "none")$S
+    log_unit <- log_kernel_norm(L) - log_kernel_norm(L_x)
+    # of the joint density, in units of its kernels: so the floor is one of the ratio
+    floor <- pmin(exp(log_floor - log_unit) * S_x, .Machine$double.xmax)
+    joint <- pass(data$x, L, data$v, floor, "diagonal")
+    ratio <- (joint$S + floor) / S_x
+    share <- joint$S / (joint$S + floor)
+    lost <- which(!(S_x > 0 & ratio > 0 & ratio < .Machine$double.xmax))
+    share[lost] <- 0
+    log_p <- replace(log(ratio) + log_unit, lost, log_floor[lost])
+    along_x <- pass(x, L_x, data$v * share, NULL, "diagonal")$M
+    E <- sum(data$v * share) - joint$M
+    E[-response] <- along_x - joint$M[-response]
+    list(value = -sum(data$v * log_p), E = E)
+  }
+  list(gradient = gradient)
+}
+
+# Of an SD-KDE, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
+widened_for <- function(estimator, L, batch, response, run, tally) {
+  rate <- conditional_rate(estimator, L, response)
+  fold <- seq_len(nrow(batch$x)) %% min(5, nrow(batch$x))
+  value <- function(L) {
+    tally$evaluations <- tally$evaluations + 1
+    -sum(vapply(unique(fold), \(k) {
+      train <- sample_of(batch, which(fold != k))
+      held <- judged(sample_of(batch, which(fold == k)))
+      wider <- L * carried(batch, train, rate)
+      log_p <- debiased_conditional(train, held$x, wider, response, run)
+      sum(held$v * log_add(log_p, conditional_floor(held, response)))
+    }, 0)) / length(unique(fold))
+  }
+  near <- L * rule_factor("silverman", batch$n, batch$d, estimator) / reference_factor(batch)
+  scan_factor(list(value = value), near, from = 0.35, to = 3, tol = 0.02)$L
+}
+
+# log p(y | x) at the rows of `at` by the SD-KDE of `train`.
+debiased_conditional <- function(train, at, L, response, run) {
+  sources <- sum_sources(train$x, train$weights, sqrt(SCORE_RATIO) * L)
+  points <- debias_sum(sources, L, run)$debiased
+  log_p <- function(columns) {
+    own <- L[columns, columns, drop = FALSE]
+    sources <- sum_sources(points[, columns, drop = FALSE], train$weights, own)
+    log_sum(sources, at[, columns, drop = FALSE], PLAIN_FACTOR, FALSE, run)$log_abs + log_kernel_norm(own)
+  }
+  all <- seq_len(ncol(at))
+  log_p(all) - log_p(all[-response])
+}

@@ -1,0 +1,293 @@
+# Bandwidth of the numbers and lambdas of the levels, chosen together by the leave-one-out likelihood of the plain
+# estimate. H, for given lambdas, by the search of bandwidth-choose.R, whose criterion goes by cells; lambdas, for
+# a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
+# after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
+
+# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth.
+JUDGES <- 2000
+JUDGED_SUMS <- 4e6
+JUDGED_PAIRS <- 2e8
+
+# Of a nominal core for a pair of cell_moments().
+MOMENTS_SECONDS <- 2e-8
+
+# Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
+MOST_TURNS <- 3
+SAME_LAMBDA <- 0.02
+
+# Which selectors know levels.
+MIXED_SELECTORS <- c("auto", "lcv", "silverman", "scott", "nrd0", "sj")
+
+# list(main, score, lambda, chosen, adaptive), the first two as fit_bandwidths() has them; `chosen`: are lambdas?
+# `adaptive`: a record of factors, or NULL.
+mixed_bandwidths <- function(data, estimator, options, control, arg) {
+  columns <- data$discrete$columns
+  lambda <- check_lambda(options$lambda, columns)
+  free <- is.na(lambda) & most_lambda(columns) > 0
+  data$discrete$lambda <- replace(lambda, is.na(lambda) & !free, 0)
+  adapted <- NULL
+  main <- mixed_wanted(options$bandwidth, data, "bandwidth")
+  score <- if (!is.null(options$score_bandwidth)) mixed_wanted(options$score_bandwidth, data, "score_bandwidth")
+  search <- search_options("lcv", options$structure, options$rows, options$seconds)
+  joint <- is.character(main) && main %in% c("auto", "lcv")
+  if (search$structure != "auto" && !joint) {
+    stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
+  }
+  name_stage(control, "Selecting the bandwidth")
+  started <- proc.time()[["elapsed"]]
+  found <- if (joint) {
+    check_spread(data$points, arg, data$weights, cure = " (give `bandwidth` as a number)")
+    choose_jointly(data, free, search, estimator, control, arg)
+  } else {
+    if (is.character(main)) main <- settle_bandwidth(main, data, estimator, search, control, "bandwidth", arg)
+    chosen <- choose_lambdas(data, main$L, free, control)
+    list(main = main, lambda = chosen$lambda, stats = chosen$stats)
+  }
+  if (!is.null(options$adaptive)) {
+    adapted <- adapt_mixed(data, found, options, free, joint, control, arg)
+    found$lambda <- adapted$lambda
+    found$main[c("H", "L")] <- adapted[c("H", "L")]
+    found$stats <- joined_stats(found$stats, adapted$stats)
+  }
+  if (joint || any(free)) {
+    found$main$stats <- as.list(found$stats)
+    found$main$stats$seconds <- proc.time()[["elapsed"]] - started
+  }
+  if (is.character(score)) {
+    score <- settle_bandwidth(score, data, estimator, search, control, "score_bandwidth", arg)
+  }
+  if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
+  list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
+}
+
+# As want_bandwidth(). Without numbers there is none.
+mixed_wanted <- function(bandwidth, data, arg) {
+  d <- ncol(data$points)
+  if (d == 0) {
+    if (!is.null(bandwidth)) stop_argument(arg, "must be NULL without numeric columns: found ", describe(bandwidth))
+    return(list(H = matrix(0, 0, 0), L = matrix(0, 0, 0), selector = "none"))
+  }
+  if (is.character(bandwidth) && length(bandwidth) == 1 && !is.na(bandwidth)) {
+    name <- check_selector(bandwidth, d, data$weights, arg)
+    if (!name %in% MIXED_SELECTORS) {
+      stop_argument(
+        arg, "must be numeric or one of ", quote_choices(MIXED_SELECTORS),
+        " where there are columns of levels: found \"", name, "\""
+      )
+    }
+  }
+  want_bandwidth(bandwidth, data$points, data$weights, arg)
+}
+
+# ---- together -----------------------------------------------------------------------------------
+
+# list(main, lambda, stats).
+choose_jointly <- function(data, free, search, estimator, control, arg) {
+  clean <- clean_mixed(data, arg)
+  run <- search_run(control, clean$d)
+  tally <- new_stats()
+  batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
+  turn <- replace(search, "rows", Inf)
+  batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
+  for (i in seq_len(MOST_TURNS)) {
+    lambda <- best_lambdas(batch, batch$L, free, run, tally)$lambda
+    if (i > 1 && same_lambdas(lambda, batch$discrete)) break
+    batch$discrete$lambda <- lambda
+    found <- choose_bandwidth(batch, PLAIN_ESTIMATOR, turn, run)
+    tally$add(found$stats)
+    batch$L <- as_bandwidth(plain_numbers(found$bandwidth), clean$d)$L / clean$unit
+    turn[c("structure", "start")] <- list(attr(found$bandwidth, "structure"), plain_numbers(found$bandwidth))
+  }
+  clean$discrete$lambda <- batch$discrete$lambda
+  carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
+  last <- polish_jointly(clean, carry * batch$L, free, run, tally)
+  clean$discrete$lambda <- last$lambda
+  if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
+  attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
+  main <- mixed_main(last$L, found$bandwidth, clean, colnames(data$points))
+  list(main = main, lambda = last$lambda, stats = tally$stats())
+}
+
+# list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
+polish_jointly <- function(data, L, free, run, tally) {
+  best <- list(value = Inf)
+  value <- function(L) {
+    found <- best_lambdas(data, L, free, run, tally)
+    data$discrete$lambda <<- found$lambda
+    if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
+    found$value
+  }
+  polish_factor(list(value = value, rows = nrow(data$x)), L, tol = 0.02)
+  best
+}
+
+# As as_bandwidth() gives it; of a rounded column no less than finished() leaves.
+mixed_main <- function(L, bandwidth, data, names) {
+  H <- tcrossprod(data$unit * L)
+  width <- ifelse(is.na(data$columns$width), 0, data$columns$width)
+  diag(H) <- pmax(diagonal(H), width^2 / 4)
+  attr(bandwidth, "heavy") <- FALSE
+  c(as_bandwidth(H, data$d, names = names), list(selector = "lcv", search = bandwidth))
+}
+
+# The factor of a bandwidth of the plain estimate that suits another one, by its own likelihood on a sample.
+for_estimator <- function(L, estimator, data, search, run, tally) {
+  cells <- nrow(unique(data$discrete$codes))
+  rows <- search$rows
+  if (is.null(rows)) rows <- max(300, floor(sqrt(0.4 * search$seconds / (8 * min(cells, 100) * MOMENTS_SECONDS))))
+  batch <- sample_of(data, seq_len(min(nrow(data$x), rows)))
+  rule <- \(estimator) rule_factor("silverman", batch$n, data$d, estimator)
+  plain <- L / carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
+  near <- rule(estimator) / rule(PLAIN_ESTIMATOR) * plain
+  loss <- debiased_likelihood(judged(batch), mixed_loo(batch$discrete, estimator), run, tally$add)
+  found <- polish_factor(list(value = \(L) loss(L, "none")$value, rows = nrow(batch$x)), near, tol = 0.02)
+  carried(batch, data, bandwidth_rate(estimator, data$d)) * found$L
+}
+
+# As sdkde_at_half() and laplace_loo().
+mixed_loo <- function(discrete, estimator) {
+  function(x, weights, L, run) {
+    debiased <- ESTIMATORS[[estimator]]$debiased
+    sources <- sum_sources(x, weights, if (debiased) sqrt(SCORE_RATIO) * L else L)
+    sources$discrete <- discrete
+    if (debiased) return(debiased_loo_sum(sources, L, run))
+    plain <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+    corrected <- log_sum(sources, NULL, ESTIMATORS[[estimator]]$factor(ncol(x)), TRUE, run)
+    corrected$log_abs[corrected$negative] <- -Inf
+    stats <- add_stats(corrected$stats, plain$stats)
+    list(log_sum = pmax(corrected$log_abs, plain$log_abs + log(1e-3)), stats = stats)
+  }
+}
+
+# clean_points() of what selectors see of the data, with the weights of rows at hand.
+clean_mixed <- function(data, arg) {
+  clean <- clean_points(data$points, data$weights, arg, data$discrete)
+  clean$log_floor <- clean$log_floor - sum(log(lengths(lapply(clean$discrete$columns, `[[`, "levels"))))
+  clean
+}
+
+# Rows for which a search for H takes its share of the budget.
+sample_size <- function(data, search) {
+  if (!is.null(search$rows)) return(search$rows)
+  passes <- MOST_TURNS * shape_passes(data$d, search$structure)
+  max(SCAN_ROWS, floor(sqrt(0.4 * search$seconds / (passes * MOMENTS_SECONDS))))
+}
+
+same_lambdas <- function(lambda, discrete) {
+  all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
+}
+
+# Without what the search tells of them.
+plain_numbers <- function(bandwidth) {
+  if (is.matrix(bandwidth)) matrix(as.vector(bandwidth), nrow(bandwidth)) else as.vector(bandwidth)
+}
+
+new_stats <- function() {
+  all <- NULL
+  list(add = \(stats) all <<- joined_stats(all, stats), stats = \() all)
+}
+
+# ---- lambdas ------------------------------------------------------------------------------------
+
+# list(lambda, stats) for a bandwidth that is known.
+choose_lambdas <- function(data, L, free, control) {
+  if (!any(free)) return(list(lambda = data$discrete$lambda))
+  if (ncol(data$points) == 0) {
+    return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
+  }
+  tally <- new_stats()
+  judged <- new_selector_data(data$points, data$weights)
+  judged$source <- if (is.null(data$weights)) seq_len(nrow(judged$x)) else which(data$weights > 0)
+  judged$discrete <- discrete_rows(data$discrete, judged$source)
+  # as H is what it is, any floor will do that a point alone in its cell can feel
+  judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
+  found <- best_lambdas(in_own_order(judged), L, free, search_run(control, judged$d), tally)
+  list(lambda = found$lambda, stats = tally$stats())
+}
+
+# list(lambda, value) at L, of the likelihood's loss.
+best_lambdas <- function(data, L, free, run, tally) {
+  optimise_lambdas(judges_loss(judged(data), L, run, tally), data$discrete, free)
+}
+
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less.
+optimise_lambdas <- function(loss, discrete, free) {
+  lambda <- discrete$lambda
+  if (!any(free)) return(list(lambda = lambda, value = loss(lambda)))
+  most <- most_lambda(discrete$columns)[free]
+  at <- \(part) replace(lambda, free, pmin(part, 1) * most)
+  search <- function(start) {
+    close <- list(rel.tol = 1e-8, x.tol = 1e-5)
+    stats::nlminb(start, \(part) loss(at(part)), lower = 0, upper = 1, control = close)
+  }
+  parts <- lambda[free] / most
+  starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
+  found <- lapply(starts, search)
+  best <- found[[which.min(vapply(found, `[[`, 0, "objective"))]]
+  list(lambda = at(best$par), value = best$objective)
+}
+
+# The loss as a function of lambda, for judged() data: minus the mean over the first rows, in an order as good as
+# random, of the log of the density by all other points and the floor.
+judges_loss <- function(data, L, run, tally) {
+  cells <- cells_of(data$discrete$codes)
+  count <- length(cells$rows) * max(1, length(unique(data$factors)))
+  n <- nrow(data$x)
+  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS / n)))))
+  sums <- cell_sums(data, L, cells, judges, run, tally)
+  top <- apply(sums, 1, max)
+  shares <- exp(sums - top)
+  top <- top + log_kernel_norm(L) - log(data$others[judges])
+  log_floor <- data$log_floor[judges]
+  v <- data$v[judges] / sum(data$v[judges])
+  own <- cells$of[judges]
+  function(lambda) {
+    near <- cell_matrix(replace(data$discrete, "lambda", list(lambda)), cells$codes)
+    log_f <- log(rowSums(shares * near[own, , drop = FALSE])) + top
+    -sum(v * log_add(log_f, log_floor))
+  }
+}
+
+# The logs of the sums of the kernels of each cell at the judges, without their own, a column for each.
+cell_sums <- function(data, L, cells, judges, run, tally) {
+  plain <- log_of_class(PLAIN_FACTOR)
+  sums <- matrix(0, length(judges), length(cells$rows))
+  for (s in seq_along(cells$rows)) {
+    rows <- cells$rows[[s]]
+    class <- sum_sources(data$x[rows, , drop = FALSE], data$w[rows], L, factors = data$factors[rows])
+    own <- rows[rows <= length(judges)]
+    others <- setdiff(judges, own)
+    if (length(own) > 0) {
+      part <- left_out_at(class, match(own, rows), run, plain)
+      sums[own, s] <- part$log_abs
+      tally$add(part$stats)
+    }
+    if (length(others) > 0) {
+      part <- log_sum(class, data$x[others, , drop = FALSE], PLAIN_FACTOR, FALSE, run)
+      sums[others, s] <- part$log_abs
+      tally$add(part$stats)
+    }
+  }
+  sums
+}
+
+# What each combination of levels, of the columns, gives to each, of the rows.
+cell_matrix <- function(discrete, codes) {
+  among <- \(table, k) table[codes[, k], codes[, k], drop = FALSE]
+  Reduce(`*`, Map(among, level_tables(discrete), seq_len(ncol(codes))))
+}
+
+# Without numbers the sums are weights of cells, and all rows judge.
+frequency_loss <- function(data) {
+  cells <- cells_of(data$discrete$codes)
+  w <- if (is.null(data$weights)) rep(1, length(cells$of)) else data$weights
+  totals <- rowsum(w, cells$of)[, 1]
+  others <- leave_out(w)
+  used <- w > 0
+  floor <- 1e-6 / prod(lengths(lapply(data$discrete$columns, `[[`, "levels")))
+  function(lambda) {
+    near <- cell_matrix(replace(data$discrete, "lambda", list(lambda)), cells$codes)
+    f <- ((near %*% totals)[cells$of] - w * diagonal(near)[cells$of]) / others
+    -sum((w * log(pmax(f, 0) + floor))[used]) / sum(w)
+  }
+}

@@ -1,0 +1,183 @@
+# What a domain (support.R) does to points: which are inside, coordinates in which kernels are summed ("working"
+# ones: transformed columns differ from those of the user), images behind bounds, and the masses of kernels inside.
+
+# The part of a domain that is about the columns `dims`.
+domain_columns <- function(domain, dims) {
+  of_columns <- c("kind", "lower", "upper", "names")
+  replace(domain, of_columns, lapply(domain[of_columns], `[`, dims))
+}
+
+has_images <- function(domain) any(domain$kind %in% c("reflect", "circular"))
+has_masses <- function(domain) any(domain$kind == "mass")
+has_kernel <- function(domain) any(domain$kind == "boundary")
+
+# Where kernels are those of flash_kde() itself, in other coordinates.
+only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) && !has_kernel(domain)
+
+inside_domain <- function(domain, points) {
+  inside <- rep(TRUE, nrow(points))
+  for (k in which(!domain$kind %in% c("free", "circular"))) {
+    inside <- inside & points[, k] >= domain$lower[k] & points[, k] <= domain$upper[k]
+  }
+  if (is.null(domain$polygon)) inside else inside & in_rings(points, domain$polygon)
+}
+
+# ---- coordinates ------------------------------------------------------------------------------
+
+to_working <- function(domain, points) map_columns(domain, points, into_column)
+from_working <- function(domain, points) map_columns(domain, points, out_of_column)
+
+map_columns <- function(domain, points, map) {
+  for (k in which(domain$kind %in% c("transform", "circular"))) points[, k] <- map(points[, k], domain, k)
+  points
+}
+
+into_column <- function(x, domain, k) {
+  a <- domain$lower[k]
+  b <- domain$upper[k]
+  if (domain$kind[k] == "circular") return(turned(x, a, b - a))
+  if (b == Inf) return(log(x - a))
+  if (a == -Inf) return(-log(b - x))
+  # by the nearer bound, from which the distance has all its digits
+  ifelse(x - a < b - x, stats::qnorm((x - a) / (b - a)), stats::qnorm((b - x) / (b - a), lower.tail = FALSE))
+}
+
+out_of_column <- function(z, domain, k) {
+  a <- domain$lower[k]
+  b <- domain$upper[k]
+  if (domain$kind[k] == "circular") return(turned(z, a, b - a))
+  if (b == Inf) return(a + exp(z))
+  if (a == -Inf) return(b - exp(-z))
+  ifelse(z < 0, a + (b - a) * stats::pnorm(z), b - (b - a) * stats::pnorm(z, lower.tail = FALSE))
+}
+
+# A turn later or earlier, from `start` on.
+turned <- function(x, start, period) {
+  at <- (x - start) %% period
+  start + ifelse(at < period, at, 0)
+}
+
+# The log of the working coordinates' derivative, at working points; and of both derivatives of it with the user's
+# coordinate what scores need: list(log, slope, score), m x d but for the first.
+log_jacobian <- function(domain, work) {
+  log <- numeric(nrow(work))
+  for (k in which(domain$kind == "transform")) log <- log + column_jacobian(work[, k], domain, k)
+  log
+}
+
+column_jacobian <- function(z, domain, k) {
+  if (domain$upper[k] == Inf) return(-z)
+  if (domain$lower[k] == -Inf) return(z)
+  -stats::dnorm(z, log = TRUE) - log(domain$upper[k] - domain$lower[k])
+}
+
+# Of log p_z(z(x)) + log z'(x), with the score s of p_z: z' (s + d log z' / dz).
+score_from_working <- function(domain, score, work) {
+  for (k in which(domain$kind == "transform")) {
+    z <- work[, k]
+    inner <- if (domain$upper[k] == Inf) -1 else if (domain$lower[k] == -Inf) 1 else z
+    score[, k] <- exp(column_jacobian(z, domain, k)) * (score[, k] + inner)
+  }
+  score
+}
+
+# ---- images -----------------------------------------------------------------------------------
+
+# Images further from the domain than so many kernel sds are left out: they have less than 1e-31 of a kernel's
+# height. Between two bounds, and on a circle, there is no place further from a point than the range, and what is
+# exp(-37) of its kernel there counts for nothing.
+IMAGE_REACH <- 12
+
+# list(points, row, copied): working points with their images, those themselves first; which point each row comes
+# from, and of which columns it is the image (n x d). `sds`: of the kernels; `factors`: NULL, or by which those of
+# points differ.
+with_images <- function(domain, points, sds, factors) {
+  row <- seq_len(nrow(points))
+  copied <- matrix(FALSE, nrow(points), ncol(points))
+  for (k in which(domain$kind %in% c("reflect", "circular"))) {
+    found <- column_images(points[, k], domain, k, sds[k] * if (is.null(factors)) 1 else factors[row])
+    check_memory(8 * 4 * (nrow(points) + length(found$of)) * ncol(points), "support")
+    images <- points[found$of, , drop = FALSE]
+    images[, k] <- found$at
+    points <- rbind(points, images)
+    copied <- rbind(copied, replace(copied[found$of, , drop = FALSE], cbind(seq_along(found$of), k), TRUE))
+    row <- c(row, row[found$of])
+  }
+  list(points = points, row = row, copied = copied)
+}
+
+# list(of, at): those of a column that are in reach of its bounds; `h`: kernel sds.
+column_images <- function(x, domain, k, h) {
+  a <- domain$lower[k]
+  b <- domain$upper[k]
+  width <- b - a
+  reach <- rep_len(pmin(IMAGE_REACH * h, sqrt(width^2 + 75 * h^2)), length(x))
+  of <- at <- NULL
+  keep <- function(image) {
+    near <- which(image >= a - reach & image <= b + reach)
+    of <<- c(of, near)
+    at <<- c(at, image[near])
+  }
+  if (domain$kind[k] == "reflect") {
+    if (is.finite(a)) keep(a - (x - a))
+    if (is.finite(b)) keep(b + (b - x))
+  }
+  if (is.finite(width)) {
+    for (turn in seq_len(ceiling(max(reach) / width) + 1)) {
+      shift <- width * if (domain$kind[k] == "circular") turn else 2 * turn
+      keep(x + shift)
+      keep(x - shift)
+      if (domain$kind[k] == "reflect") {
+        keep(a - (x - a) - shift)
+        keep(b + (b - x) + shift)
+      }
+    }
+  }
+  list(of = of, at = at)
+}
+
+# Points that a kernel has carried over a bound, back inside: where their image is.
+folded <- function(domain, points) {
+  for (k in which(domain$kind == "reflect")) {
+    a <- domain$lower[k]
+    b <- domain$upper[k]
+    points[, k] <- if (b == Inf) {
+      a + abs(points[, k] - a)
+    } else if (a == -Inf) {
+      b - abs(b - points[, k])
+    } else {
+      at <- (points[, k] - a) %% (2 * (b - a))
+      a + pmin(at, 2 * (b - a) - at)
+    }
+  }
+  points
+}
+
+# ---- masses -----------------------------------------------------------------------------------
+
+# Of the kernel at each working point, of variance f^2 L L', inside.
+kernel_masses <- function(domain, points, L, factors, control) {
+  if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
+  bounded <- which(domain$kind == "mass")
+  sds <- sqrt(rowSums(L^2))
+  aslant <- abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12
+  if (any(aslant)) return(correlated_masses(domain, points, L, factors, control))
+  mass <- 1
+  for (k in bounded) {
+    below <- \(bound) stats::pnorm((bound - points[, k]) / (sds[k] * if (is.null(factors)) 1 else factors))
+    mass <- mass * (below(domain$upper[k]) - below(domain$lower[k]))
+  }
+  mass
+}
+
+# Two columns: a rectangle, whose sides beyond the reach of all kernels stand for those that are not there.
+correlated_masses <- function(domain, points, L, factors, control) {
+  if (nrow(L) > 2) {
+    stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
+  }
+  reach <- 2 * MASS_REACH * sqrt(rowSums(L^2)) * max(factors, 1)
+  low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)
+  high <- pmin(ifelse(domain$kind == "mass", domain$upper, Inf), apply(points, 2, max) + reach)
+  corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))
+  polygon_mass(points, as_rings(unname(corners)), L, factors, control)
+}

@@ -1,0 +1,239 @@
+# The estimate of a fit on a domain at points of the user's, by its inner fit: what log_estimate(),
+# score_estimate() and error_estimate() are for others.
+
+# As log_estimate().
+log_inside <- function(object, at, loo, control, factor) {
+  domain <- object$support
+  if (loo) return(log_left_out_inside(object, control, factor))
+  if (is.null(at) && only_transforms(domain)) {
+    found <- log_estimate(object$inner, NULL, FALSE, control, factor)
+    return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, object$inner$x))))
+  }
+  if (is.null(at)) at <- object$x
+  inside <- inside_domain(domain, at)
+  if (!any(inside)) {
+    return(list(
+      log_abs = rep(-Inf, nrow(at)), negative = if (is_signed(object)) logical(nrow(at)),
+      stats = resolve_control(control, object$n, nrow(at), object$d)
+    ))
+  }
+  work <- to_working(domain, if (all(inside)) at else at[inside, , drop = FALSE])
+  found <- log_at_working(object, work, control, factor)
+  if (all(inside)) return(found)
+  found$log_abs <- replace(rep(-Inf, nrow(at)), inside, found$log_abs)
+  if (!is.null(found$negative)) found$negative <- replace(logical(nrow(at)), inside, found$negative)
+  found
+}
+
+log_at_working <- function(object, work, control, factor) {
+  inner <- object$inner
+  domain <- object$support
+  if (has_kernel(domain)) {
+    found <- log_boundary(domain, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
+    return(replace(found, "log_abs", list(found$log_abs - domain$log_total)))
+  }
+  found <- log_estimate(inner, work, FALSE, control, factor)
+  jacobian <- log_jacobian(domain, work)
+  found$log_abs <- found$log_abs + log_share(object) + jacobian
+  # on the bound itself the kernels of the transformed column are 0
+  found$log_abs[is.infinite(jacobian)] <- -Inf
+  found
+}
+
+# Of the sum of the kernels' weights, images and masses included, in that of the points.
+log_share <- function(object) log(total_weight(object$inner)) - log(total_weight(object))
+
+log_left_out_inside <- function(object, control, factor) {
+  domain <- object$support
+  inner <- object$inner
+  if (only_transforms(domain)) {
+    found <- log_estimate(inner, NULL, TRUE, control, factor)
+    return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, inner$x))))
+  }
+  check_left_out_inside(object)
+  sources <- fit_sources(inner)
+  if (has_kernel(domain)) {
+    found <- log_boundary(domain, sources, NULL, TRUE, loo_weight(object), control)
+    return(replace(found, "log_abs", list(found$log_abs - domain$log_total)))
+  }
+  sources$row <- inner$row
+  found <- left_out_sum(sources, object$n, factor, control)
+  jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
+  found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + jacobian
+  found
+}
+
+# Can points be left out of a fit that has a domain?
+leaves_out_inside <- function(object) is.null(object$inner) || only_transforms(object$support) || !is_debiased(object)
+
+check_left_out_inside <- function(object) {
+  if (leaves_out_inside(object)) return(invisible())
+  stop(new_error(
+    "unsupported", paste0(
+      "leave-one-out values of estimator \"sdkde\" are not for a support with images or masses: take \"kde\", or ",
+      "method = \"transform\""
+    ), user_call()
+  ))
+}
+
+# As score_estimate(); NaN outside.
+score_inside <- function(object, at, loo, control) {
+  domain <- object$support
+  inner <- object$inner
+  if (loo && !only_transforms(domain)) {
+    stop(new_error("unsupported", "scores without a point are for method = \"transform\" alone", user_call()))
+  }
+  if (is.null(at)) at <- object$x
+  inside <- inside_domain(domain, at)
+  score <- matrix(NaN, nrow(at), object$d, dimnames = list(NULL, point_names(object)))
+  if (!any(inside)) return(score)
+  work <- to_working(domain, at[inside, , drop = FALSE])
+  found <- score_estimate(inner, if (loo) NULL else work, loo, control)
+  if (has_kernel(domain)) {
+    h <- sqrt(inner$bandwidth[1, 1])
+    log_with <- \(factor) log_sum(fit_sources(inner), work, factor, FALSE, control)$log_abs
+    mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
+    found <- found + boundary_slope(domain, work[, 1], h, -h * found[, 1], mean_square)
+  }
+  score[inside, ] <- score_from_working(domain, found, work)
+  score
+}
+
+# As error_estimate(). The square of what a point and its images add at y is a sum over their pairs, K_H(y - a)
+# K_H(y - b) being that of K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+error_inside <- function(object, at, loo, control, log_abs) {
+  domain <- object$support
+  inner <- object$inner
+  refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
+  if (has_kernel(domain)) refuse("are not for method = \"boundary\": take \"reflect\" or \"transform\"")
+  if (only_transforms(domain)) {
+    jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
+    at <- if (!is.null(at)) to_working(domain, at)
+    return(error_estimate(inner, at, loo, control, list(log_abs = log_abs - jacobian)) + jacobian)
+  }
+  if (loo) refuse("without a point are for method = \"transform\" alone")
+  if (is_signed(object)) refuse("of estimator \"laplace\" are not for images: take method = \"transform\"")
+  L <- fit_factor(inner)
+  work <- to_working(domain, if (is.null(at)) object$x else at)
+  squares <- log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
+  log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(total_weight(object)) + 2 * log_jacobian(domain, work)
+  log_weight2 <- log_square_sum(object$weights, object$n)
+  share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(total_weight(object)) - log_square), 1)
+  share[log_square == -Inf] <- 1
+  (log_square + log1p(-share)) / 2
+}
+
+# The inner fit with the middles of each point and its images as points of their own, weighted so that squares
+# count.
+with_middles <- function(inner) {
+  if (is.null(inner$row)) return(inner)
+  points <- fit_points(inner)
+  weights <- if (is.null(inner$weights)) rep(1, inner$n) else inner$weights
+  factors <- inner$adaptive$factors
+  by_row <- order(inner$row)
+  row <- inner$row[by_row]
+  found <- list()
+  for (lag in seq_len(max(tabulate(row)) - 1)) {
+    i <- which(row[-seq_len(lag)] == row[seq_len(length(row) - lag)])
+    a <- by_row[i]
+    b <- by_row[i + lag]
+    apart <- rowSums(whiten(points[a, , drop = FALSE] - points[b, , drop = FALSE], fit_factor(inner))^2)
+    if (!is.null(factors)) apart <- apart / factors[a]^2
+    found[[lag]] <- list(
+      points = (points[a, , drop = FALSE] + points[b, , drop = FALSE]) / 2,
+      weights = sqrt(2) * weights[a] * exp(-apart / 8), factors = factors[a]
+    )
+  }
+  inner[c("estimator", "centred", "debiased", "plan")] <- list(PLAIN_ESTIMATOR, NULL, NULL, NULL)
+  inner$x <- do.call(rbind, c(list(points), lapply(found, `[[`, "points")))
+  inner$weights <- c(weights, unlist(lapply(found, `[[`, "weights")))
+  if (!is.null(factors)) inner$adaptive$factors <- c(factors, unlist(lapply(found, `[[`, "factors")))
+  inner$n <- nrow(inner$x)
+  inner
+}
+
+# ---- draws and distribution ---------------------------------------------------------------------
+
+# n draws from the plain estimate in the user's coordinates, with sds `inflate` times those of H.
+draw_inside <- function(object, n, inflate = 1) {
+  if (has_kernel(object$support)) return(matrix(quantile_inside(object, stats::runif(n))))
+  inner <- object$inner
+  own <- seq_len(object$n)
+  centres <- fit_points(inner)[own, , drop = FALSE]
+  lower <- inflate * fit_factor(inner)
+  factors <- inner$adaptive$factors[own]
+  draws <- draw_in_domain(object$support, from_origin(inner, centres), inner$weights[own], lower, n, factors)
+  from_working(object$support, draws)
+}
+
+# Working points: kernels of images are those of the points, folded. By masses, as often as a draw is inside.
+draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
+  draw <- \(n) folded(domain, draw_mixture(centres, weights, lower, n, factors))
+  draws <- draw(n)
+  if (!has_masses(domain)) return(draws)
+  while (length(outside <- which(!inside_domain(domain, draws))) > 0) draws[outside, ] <- draw(length(outside))
+  draws
+}
+
+# The probability below each finite q, of one column.
+cdf_inside <- function(object, q, control) {
+  domain <- object$support
+  q <- pmin(pmax(q, domain$lower), domain$upper)
+  if (has_kernel(domain)) {
+    all <- boundary_of(object, control)
+    return(pmin(all$below(q) / all$total, 1))
+  }
+  below <- inner_below(object, control)
+  if (!only_transforms(domain)) return((below(q) - below(domain$lower)) * exp(log_share(object)))
+  below(to_working(domain, matrix(q))[, 1])
+}
+
+# Of the inner fit, at any q.
+inner_below <- function(object, control) {
+  below <- finite_tail(object$inner, control)
+  \(q) below(from_centre(object$inner, q))
+}
+
+boundary_of <- function(object, control) {
+  inner <- object$inner
+  plain <- finite_tail(inner, control)
+  boundary_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
+}
+
+# The quantiles of probabilities between 0 and 1.
+quantile_inside <- function(object, probs) {
+  domain <- object$support
+  if (has_kernel(domain)) return(invert_boundary(object, probs))
+  if (only_transforms(domain)) return(from_working(domain, matrix(invert_cdf(object$inner, probs)))[, 1])
+  below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
+  of_all <- pmin(pmax(below + probs * exp(-log_share(object)), .Machine$double.xmin), 1 - 2^-53)
+  pmin(pmax(invert_cdf(object$inner, of_all), domain$lower), domain$upper)
+}
+
+# By Newton's steps, or bisection where these leave what is known to hold the root.
+invert_boundary <- function(object, probs) {
+  control <- start_run(fit_asked(object), "Finding quantiles")
+  domain <- object$support
+  inner <- object$inner
+  h <- sqrt(inner$bandwidth[1, 1])
+  all <- boundary_of(object, control)
+  ends <- range(inner$x[used_rows(inner), ]) + c(-40, 40) * h
+  low <- rep(max(domain$lower, ends[1]), length(probs))
+  high <- rep(min(domain$upper, ends[2]), length(probs))
+  at <- (low + high) / 2
+  open <- seq_along(probs)
+  for (round in seq_len(200)) {
+    excess <- all$below(at[open]) / all$total - probs[open]
+    high[open] <- ifelse(excess > 0, at[open], high[open])
+    low[open] <- ifelse(excess > 0, low[open], at[open])
+    slope <- exp(log_at_working(object, matrix(at[open]), control, PLAIN_FACTOR)$log_abs)
+    step <- at[open] - excess / slope
+    good <- is.finite(step) & step > low[open] & step < high[open] & round %% 4 != 0
+    following <- ifelse(good, step, (low[open] + high[open]) / 2)
+    done <- abs(following - at[open]) <= 1e-12 * h | high[open] - low[open] <= 1e-12 * h
+    at[open] <- following
+    open <- open[!done]
+    if (length(open) == 0) break
+  }
+  at
+}

@@ -1,0 +1,57 @@
+# Numbers and factors together, beside np (where it is installed): held-out log density of random splits, seconds, and
+# whether np's own bandwidths give np's density here.
+#
+#   Rscript inst/bench/mixed.R [--data FOLDER] [--splits 3]
+#
+# With FOLDER/diamonds.csv.gz also all diamonds: seconds of the fit and of all densities.
+
+source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
+library(flashkernel)
+options(flashkernel.progress = FALSE, flashkernel.threads = 1)
+file <- file.path(option("--data", "."), "diamonds.csv.gz")
+splits <- as.integer(option("--splits", "3"))
+has_np <- requireNamespace("np", quietly = TRUE)
+if (has_np) suppressMessages(library(np))
+options(np.messages = FALSE)
+
+sets <- list(
+  iris = iris, tooth = transform(ToothGrowth, dose = factor(dose)),
+  pima = rbind(MASS::Pima.tr, MASS::Pima.te)[c("glu", "bmi", "age", "type")]
+)
+if (file.exists(file)) {
+  diamonds <- utils::read.csv(gzfile(file), stringsAsFactors = TRUE)
+  set.seed(3)
+  few <- transform(diamonds[sample(nrow(diamonds), 700), ], carat = log(carat), price = log(price))
+  sets$diamonds <- few[c("carat", "price", "cut", "clarity")]
+}
+
+user_seconds <- function(expr) sum(system.time(expr)[c("user.self", "sys.self")])
+mean_log <- function(density) mean(log(pmax(density, 1e-300)))
+
+one_split <- function(data, seed) {
+  set.seed(seed)
+  train <- sample(nrow(data), floor(0.7 * nrow(data)))
+  seconds <- user_seconds(fit <- flash_kde(data[train, ]))
+  one <- flash_kde(data[train, ], adaptive = FALSE)
+  row <- c(
+    flash_kde = mean_log(predict(fit, data[-train, ])), one_bandwidth = mean_log(predict(one, data[-train, ])),
+    seconds = seconds
+  )
+  if (!has_np) return(row)
+  row["np_seconds"] <- user_seconds(bw <- npudensbw(dat = data[train, ], bwmethod = "cv.ml", nmulti = 2))
+  theirs <- fitted(npudens(bw, edat = data[-train, ]))
+  levels <- vapply(data, is.factor, NA)
+  lambda <- stats::setNames(bw$bw[levels], names(data)[levels])
+  same <- flash_kde(data[train, ], "kde", bandwidth = bw$bw[!levels], lambda = lambda)
+  far <- abs(log(predict(same, data[-train, ]) / theirs))[theirs > 1e-250]
+  c(row, np = mean_log(theirs), differs = max(far))
+}
+
+for (name in names(sets)) {
+  cat("\n", name, ", n = ", nrow(sets[[name]]), "\n", sep = "")
+  print(signif(t(vapply(seq_len(splits), \(seed) one_split(sets[[name]], seed), numeric(if (has_np) 6 else 3))), 4))
+}
+if (file.exists(file)) {
+  cat("\nall diamonds:", user_seconds(fit <- flash_kde(diamonds)), "s of a core for the fit, ")
+  cat(user_seconds(predict(fit)), "s for all densities\n")
+}

@@ -1,0 +1,63 @@
+# Estimates of numbers and levels by their formula, in loops over the points.
+
+# l(a, b) of levels by number, without any table: what `from` gives to `to` among `count` levels.
+ref_level <- function(kernel, ordered, to, from, lambda, count) {
+  relative <- function(a) {
+    if (kernel == "aitchisonaitken") return(if (a == from) 1 - lambda else lambda / (count - 1))
+    steps <- if (ordered) abs(a - from) else as.numeric(a != from)
+    if (kernel == "liracine") return(lambda^steps)
+    if (steps == 0) 1 - lambda else (1 - lambda) / 2 * lambda^steps
+  }
+  relative(to) / sum(vapply(seq_len(count), relative, 0))
+}
+
+# Of a row of `to` and one of `from`, data frames whose factors have kernels in the list `kernels`, by name.
+ref_share <- function(to, from, kernels, lambda) {
+  share <- 1
+  for (name in names(kernels)) {
+    column <- from[[name]]
+    share <- share * ref_level(
+      kernels[[name]], is.ordered(column), as.integer(to[[name]]), as.integer(column), lambda[[name]], nlevels(column)
+    )
+  }
+  share
+}
+
+# The matrix of w_i l(c, c_i) for the rows c of `to` and i of `from`.
+ref_shares <- function(to, from, kernels, lambda, w = rep(1, nrow(from))) {
+  shares <- matrix(0, nrow(to), nrow(from))
+  for (j in seq_len(nrow(to))) {
+    for (i in seq_len(nrow(from))) shares[j, i] <- w[i] * ref_share(to[j, ], from[i, ], kernels, lambda)
+  }
+  shares
+}
+
+# The matrix of K_H(y - x) for the rows of two matrices, times the Laplace correction where that is asked for.
+ref_gauss <- function(y, x, H, laplace = FALSE) {
+  K <- matrix(0, nrow(y), nrow(x))
+  for (j in seq_len(nrow(y))) {
+    for (i in seq_len(nrow(x))) {
+      u <- y[j, ] - x[i, ]
+      q <- sum(u * solve(H, u))
+      K[j, i] <- exp(-q / 2) / sqrt(det(2 * pi * H)) * if (laplace) 1 + ncol(x) / 2 - q / 2 else 1
+    }
+  }
+  K
+}
+
+# A few rows with an unordered factor, an ordered one, and two numbers; the last levels have no rows.
+mixed_data <- function(n = 40, seed = 4) {
+  set.seed(seed)
+  data.frame(
+    a = stats::rnorm(n), kind = factor(sample(c("u", "v"), n, TRUE), c("u", "v", "none")), b = stats::rexp(n),
+    grade = factor(sample(1:3, n, TRUE), 1:4, ordered = TRUE)
+  )
+}
+
+# The probabilities of the levels of one column.
+ref_level_shares <- function(data, name, kernels, lambda) {
+  column <- data[[name]]
+  share <- \(to, from) ref_level(kernels[[name]], is.ordered(column), to, from, lambda[[name]], nlevels(column))
+  shares <- vapply(seq_along(levels(column)), \(to) mean(vapply(as.integer(column), \(from) share(to, from), 0)), 0)
+  stats::setNames(shares, levels(column))
+}

@@ -1,0 +1,82 @@
+# Without a tolerance the fast engine stands in for the exact one, where it is proven to keep 1e-12 of every sum.
+
+PROMISED <- 1e-12
+
+with_settings <- function(..., task) {
+  settings <- c(...)
+  do.call(Sys.setenv, as.list(settings))
+  on.exit(Sys.unsetenv(names(settings)))
+  task()
+}
+
+# With any number of points.
+standing_in <- \(task) with_settings(FLASHKERNEL_AS_EXACT = "always", FLASHKERNEL_FAST_METHOD = "grid", task = task)
+
+test_that("sums of many points in double go by a grid, as exactly as is promised", {
+  set.seed(1)
+  x <- matrix(stats::rnorm(120000), ncol = 2)
+  sums <- \(...) kernel_matvec(x, bandwidth = 0.2, b = rep(1, nrow(x)), tol = 0, backend = "cpu", ...)
+  grid <- sums()
+  pairs <- sums(engine = "exact")
+  expect_identical(c(diagnostics(grid)$engine, diagnostics(grid)$method), c("fast", "grid"))
+  expect_lte(diagnostics(grid)$tol_bound, PROMISED)
+  expect_gt(diagnostics(grid)$tol_bound, 0)
+  expect_identical(diagnostics(pairs)$engine, "exact")
+  expect_lte(max(abs(plain(grid) / plain(pairs) - 1)), PROMISED)
+  expect_identical(plain(sums(threads = 2)), plain(sums(threads = 1)))
+})
+
+test_that("few points, single precision, more dimensions and narrow kernels are summed by pairs", {
+  set.seed(2)
+  engine_of <- function(n, d, h, ...) {
+    x <- matrix(stats::runif(n * d), n)
+    diagnostics(kernel_matvec(x, bandwidth = h, b = rep(1, n), tol = 0, backend = "cpu", ...))$engine
+  }
+  expect_identical(engine_of(60000, 1, 0.01), "fast")
+  expect_identical(engine_of(5000, 1, 0.01), "exact")
+  expect_identical(engine_of(60000, 1, 0.01, precision = "single"), "exact")
+  expect_identical(engine_of(60000, 1, 0.01, kernel = "laplacian"), "exact")
+  expect_identical(engine_of(30000, 4, 0.3), "exact")
+  expect_identical(engine_of(60000, 2, 1e-4), "exact")
+})
+
+test_that("every task keeps the promise on hostile points", {
+  done <- 0
+  for (seed in 1:138) {
+    case <- tolerance_case(seed, 200, 40)
+    if (case$d > 3 || case$kernel != "gaussian") next
+    case <- utils::modifyList(case, list(
+      engine = "fast", method = "grid", precision = "double", tol = PROMISED, tol_type = "pointwise"
+    ))
+    row <- run_case(case)
+    # what is achieved counts what rounding does to coordinates far away, the bound does not
+    expect(row$ratio <= 1, sprintf("%s: error %.3g.", label_of(row), row$ratio))
+    expect(is.na(row$bound) || row$bound <= 1, sprintf("%s: bound %.3g.", label_of(row), row$bound))
+    done <- done + identical(row$method, "grid")
+  }
+  expect_gt(done, 40)
+})
+
+test_that("estimates, their leave-one-out values and scores are those of all pairs", {
+  set.seed(3)
+  lonely <- cbind(c(40, -30, 25), c(0, 60, -45))
+  x <- rbind(matrix(stats::rnorm(4000), ncol = 2), 0.1 * matrix(stats::rnorm(2000), ncol = 2) + 3, lonely)
+  weights <- 10^stats::runif(nrow(x), -8, 0)
+  at <- rbind(x[1:200, ] + 0.01, 1.5 * x[1:200, ], lonely + 1)
+  for (estimator in c("kde", "laplace", "sdkde")) {
+    fit <- \(engine) flash_kde(x, estimator, 0.3, weights = weights, adaptive = FALSE, backend = "cpu", engine = engine)
+    by_grid <- standing_in(\() fit("auto"))
+    by_pairs <- fit("exact")
+    compare <- function(what, ...) {
+      want <- suppressWarnings(predict(by_pairs, ..., engine = "exact"))
+      got <- suppressWarnings(standing_in(\() predict(by_grid, ...)))
+      # relative to the plain estimate, as is promised
+      scale <- if (what == "density") predict(replace(by_pairs, "estimator", if (estimator == "laplace") "kde" else estimator), ...) else 1
+      expect_lte(max(abs(got - want) / scale, na.rm = TRUE), 1e-11, label = paste(estimator, what))
+    }
+    compare("density", at)
+    if (estimator != "laplace") compare("log density", at, type = "log_density")
+    if (estimator != "sdkde") compare("density", loo = TRUE)
+    if (estimator == "kde") compare("score", at, type = "score")
+  }
+})

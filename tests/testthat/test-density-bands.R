@@ -1,0 +1,252 @@
+# Confidence bands: beside literal formulas, and their coverage.
+
+# psi_j(y), n x m, of estimates without the correction of bands. `x`: the points, `xd`: the debiased ones.
+ref_psi <- function(estimator, x, xd, y, H, H_score = H, factors = rep(1, nrow(x))) {
+  d <- ncol(x)
+  kernel <- function(x, y, C) { # of variance f^2 C, with q
+    q <- ref_distance2(x, y, C) / factors^2
+    list(k = exp(-q / 2 + ref_log_norm(C, 1)) / factors^d, q = q)
+  }
+  psi <- function(y) {
+    own <- kernel(x, y, H)
+    if (estimator == "kde") return(own$k)
+    if (estimator == "laplace") return(own$k * (1 + d / 2 - own$q / 2))
+    both <- H + H_score
+    wide <- kernel(x, y, both)
+    u <- (rep(y, each = nrow(x)) - x) %*% solve(both)
+    bend <- rowSums((u %*% H) * u) / factors^2 - sum(diag(solve(both, H))) # tr(H K'') / K
+    kernel(xd, y, H)$k - wide$k * bend / 2
+  }
+  apply(y, 1, psi)
+}
+
+ref_se <- function(psi, w) {
+  mean <- colSums(w * psi) / sum(w)
+  sqrt(colSums(w^2 * (psi - rep(mean, each = nrow(psi)))^2)) / sum(w)
+}
+
+test_that("standard errors are those of the mean of what each point adds", {
+  x <- example_points(60, 2)
+  y <- x[1:12, ] + 0.3
+  H <- example_bandwidth(2)
+  H_score <- 0.7 * H + diag(0.05, 2)
+  w <- seq(0.5, 2, length.out = 60)
+  factors <- rep(c(0.7, 1, 1.6), 20)
+  for (estimator in c("kde", "sdkde", "laplace")) for (weights in list(NULL, w)) for (f in list(FALSE, factors)) {
+    if (estimator == "laplace" && !isFALSE(f)) next
+    score <- if (estimator == "sdkde") H_score
+    fit <- flash_kde(x, estimator, bandwidth = H, score_bandwidth = score, weights = weights, adaptive = f)
+    found <- density_bands(fit, y, correct = FALSE)
+    psi <- ref_psi(estimator, x, fit$debiased, y, H, H_score, if (isFALSE(f)) rep(1, 60) else f)
+    weight <- ref_weights(x, weights)
+    expect_within(found$se / ref_se(psi, weight), rep(1, 12), 1e-5, estimator)
+    expect_equal(found$estimate, predict(fit, y))
+    # the corrected one, of the same bandwidth where that is a plain estimate's
+    if (estimator != "kde" || !isFALSE(f)) next
+    corrected <- density_bands(fit, y)
+    psi <- ref_psi("laplace", x, NULL, y, H)
+    expect_within(corrected$se / ref_se(psi, weight), rep(1, 12), 1e-5)
+    expect_equal(corrected$estimate, colSums(weight * psi) / sum(weight))
+  }
+})
+
+test_that("the correction of adaptive and debiased estimates narrows their bandwidths by the rules' ratio", {
+  x <- matrix(sin(1:80 * 1.7) + 1:80 / 40)
+  n <- 80
+  y <- c(-0.5, 0.3, 1.8)
+  h <- 0.4
+  kde <- (4 / 3 / n)^(1 / 5)
+  sdkde <- (32 * (1 + sqrt(2 / 3) * (1 / 3) + 3 / sqrt(2) / 64) / 75 / n)^(1 / 9)
+  laplace <- (8 * 9 / 35 / n)^(1 / 9)
+  as_is <- function(bandwidth, ...) {
+    as.data.frame(density_bands(flash_kde(x, bandwidth = bandwidth, ...), y, correct = FALSE))
+  }
+  corrected <- \(...) as.data.frame(density_bands(flash_kde(x, bandwidth = h, ...), y))
+  ratio <- kde / laplace
+  expect_equal(corrected("laplace"), as_is(ratio * h, "laplace"), ignore_attr = TRUE)
+  expect_equal(
+    corrected("sdkde", score_bandwidth = 0.3),
+    as_is(kde / sdkde * h, "sdkde", score_bandwidth = kde / sdkde * 0.3), ignore_attr = TRUE
+  )
+  f <- rep(c(0.8, 1.5), 40)
+  q <- outer(x[, 1], y, "-")^2 / (f * ratio * h)^2
+  found <- corrected("kde", adaptive = f)
+  expect_equal(found$estimate, colMeans(exp(-q / 2) * (3 - q) / 2 / (f * ratio * h)) / sqrt(2 * pi))
+})
+
+test_that("the standard error of an SD-KDE is near the infinitesimal jackknife's", {
+  set.seed(3)
+  x <- stats::rnorm(80)
+  y <- c(-1, 0, 0.6, 1.5)
+  fit <- flash_kde(x, "sdkde", bandwidth = 0.5, score_bandwidth = 0.4)
+  slope <- vapply(1:80, function(j) {
+    w <- replace(rep(1, 80), j, 1 + 1e-4)
+    (predict(update(fit, weights = w), y) - predict(fit, y)) / 1e-4
+  }, y)
+  # by weights whose sum is not n any more: sum_j (psi_j - mean)^2 / n^2
+  jackknife <- sqrt(rowSums(slope^2))
+  found <- density_bands(fit, y, correct = FALSE)$se
+  expect_true(all(abs(found / jackknife - 1) < 0.12))
+  naive <- predict(fit, y, se.fit = TRUE)$se.fit
+  expect_true(all(naive < 0.9 * jackknife))
+})
+
+test_that("intervals are Wilson's with Cai's correction, of counts if the kernel were a box", {
+  # the corrected kernel of sd 1, its integrals of squares and cubes
+  k <- \(u) stats::dnorm(u) * (3 - u^2) / 2
+  squares <- stats::integrate(\(u) k(u)^2, -10, 10, rel.tol = 1e-10)$value
+  cubes <- stats::integrate(\(u) k(u)^3, -10, 10, rel.tol = 1e-10)$value
+  x <- faithful$eruptions
+  fit <- flash_kde(x, "kde", bandwidth = 0.3)
+  y <- c(1, 2, 3, 4.5, 6)
+  found <- density_bands(fit, y, level = 0.9)
+  z <- stats::qnorm(0.95)
+  psi <- k(outer(x, y, "-") / 0.3) / 0.3
+  u <- squares / 272 / 0.3
+  s <- min(cubes / squares^2, 1.5) * u * (z^2 - 1) / 6
+  # (p - s - f)^2 = z^2 (se^2 + u (f - p)), solved for f
+  p <- pmax(colMeans(psi), 0) # a negative one counts as 0
+  b <- p - s + z^2 * u / 2
+  root <- sqrt(b^2 - (p - s)^2 + z^2 * (ref_se(psi, rep(1, 272))^2 - u * p))
+  expect_lt(min(colMeans(psi)), 0)
+  expect_true(all(found$upper > u))
+  expect_equal(found$lower, pmin(pmax(b - root, 0), p), tolerance = 1e-4)
+  expect_equal(found$lower[1], 0)
+  expect_equal(found$upper, b + root, tolerance = 1e-4)
+  # of 7 points, z = 2: the roots of Cai (2005), with the sum of the squares for the variance
+  counts <- wilson_interval(7, sqrt(7), 1, 1, 2)
+  expect_equal(unlist(counts[2:3]), c(7 + 1.5 - 2 * sqrt(7.5), 7 + 1.5 + 2 * sqrt(7.5)), ignore_attr = TRUE)
+})
+
+test_that("simultaneous bands take the quantile of the largest of a normal process", {
+  x <- faithful$waiting
+  fit <- flash_kde(x, "kde", bandwidth = 4)
+  y <- seq(45, 95, by = 5)
+  set.seed(5)
+  band <- density_bands(fit, y, type = "simultaneous", replicates = 4000)
+  # the process itself, by its covariance
+  psi <- ref_psi("laplace", matrix(x), NULL, matrix(y), matrix(16))
+  cross <- stats::cov(psi) * (271 / 272) / 272
+  # what little is added to the variances: that of one point
+  squares <- stats::integrate(\(u) (stats::dnorm(u) * (3 - u^2) / 2)^2, -10, 10)$value
+  sd <- sqrt(diag(cross) + (squares / 272 / 4)^2 / 4)
+  draws <- t(chol(cross + diag(1e-14 * max(cross), 11))) %*% matrix(stats::rnorm(11 * 20000), 11)
+  want <- stats::quantile(apply(abs(draws) / sd, 2, max), 0.95)
+  expect_lt(abs(attr(band, "band")$critical - want), 0.08)
+  expect_gt(want, 2.5)
+  pointwise <- density_bands(fit, y)
+  expect_true(all(band$lower <= pointwise$lower & band$upper >= pointwise$upper))
+  # from the generator's state
+  set.seed(5)
+  expect_identical(density_bands(fit, y, type = "simultaneous", replicates = 4000), band)
+})
+
+test_that("a bootstrap has the spread of estimates of rows drawn again", {
+  x <- faithful$waiting[1:60]
+  y <- c(50, 60, 80)
+  w <- rep(1:3, 20)
+  for (estimator in c("kde", "sdkde", "laplace")) for (weights in list(NULL, w)) {
+    fit <- flash_kde(x, estimator, bandwidth = 5, weights = weights)
+    set.seed(7)
+    found <- density_bands(fit, y, method = "bootstrap", correct = FALSE, replicates = 60)
+    set.seed(7)
+    draws <- replicate(60, {
+      rows <- sample.int(60, replace = TRUE)
+      predict(flash_kde(x[rows], estimator, bandwidth = 5, weights = weights[rows]), y)
+    })
+    expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(59 / 60), tolerance = 1e-5)
+    expect_equal(found$estimate, predict(fit, y))
+  }
+})
+
+test_that("bands are the same in any unit, far from the origin, and of a fit that was saved", {
+  x <- faithful$eruptions
+  y <- c(2, 3, 4.5)
+  for (estimator in c("kde", "sdkde", "laplace")) for (adaptive in list(FALSE, TRUE)) {
+    if (estimator == "laplace" && adaptive) next
+    fit_of <- \(x, h) flash_kde(x, estimator, bandwidth = h, adaptive = adaptive)
+    values <- \(fit, y) as.matrix(as.data.frame(density_bands(fit, y))[, c("estimate", "lower", "upper", "se")])
+    want <- values(fit_of(x, 0.3), y)
+    expect_equal(values(fit_of(1e5 * x, 3e4), 1e5 * y) * 1e5, want, tolerance = 1e-8)
+    expect_equal(values(fit_of(x + 2^20, 0.3), y + 2^20), want, tolerance = 1e-4)
+    file <- tempfile()
+    saveRDS(fit_of(x, 0.3), file)
+    expect_equal(values(readRDS(file), y), want)
+  }
+})
+
+test_that("pointwise intervals hold their level, where points are few, too, and uncorrected ones do not", {
+  skip_on_cran()
+  set.seed(2)
+  y <- c(0, 1, 2, 3)
+  inside <- function(correct) function(i) {
+    b <- density_bands(flash_kde(stats::rnorm(100), "kde", bandwidth = "silverman"), y, correct = correct)
+    b$lower <= stats::dnorm(y) & b$upper >= stats::dnorm(y)
+  }
+  covered <- rowMeans(vapply(1:400, inside(TRUE), logical(4)))
+  expect_true(all(covered > 0.905)) # 0.95 less four standard errors
+  plain <- rowMeans(vapply(1:200, inside(FALSE), logical(4)))
+  expect_lt(plain[1], 0.9)
+})
+
+test_that("rows with missing values, names and formulas are as predict() has them", {
+  data <- data.frame(a = c(faithful$eruptions, NA), b = c(faithful$waiting, 50))
+  fit <- flash_kde(~ a + b, data = data, bandwidth = c(0.3, 4), estimator = "kde", na.action = na.exclude)
+  at <- data.frame(a = c(2, NA, 4), b = c(50, 60, 80))
+  b <- density_bands(fit, at)
+  expect_s3_class(b, c("density_bands", "data.frame"), exact = TRUE)
+  expect_named(b, c("a", "b", "estimate", "lower", "upper", "se"))
+  expect_equal(is.na(b$upper), c(FALSE, TRUE, FALSE))
+  expect_equal(as.list(b[c(1, 3), ]), as.list(density_bands(fit, at[c(1, 3), ])), ignore_attr = TRUE)
+  expect_equal(nrow(density_bands(fit, at, na.action = na.omit)), 2)
+  expect_equal(nrow(density_bands(fit, at[2, ], na.action = na.omit)), 0)
+  expect_equal(dim(density_bands(fit, n = 7)), c(49, 6))
+  ci <- confint(fit, at, level = 0.9)
+  expect_identical(colnames(ci), c("5 %", "95 %"))
+  expect_equal(ci[, 1], density_bands(fit, at, 0.9)$lower)
+  expect_equal(nrow(confint(fit)), 272)
+  one <- density_bands(flash_kde(faithful$waiting, "kde", bandwidth = 4), c(50, Inf))
+  expect_equal(one$upper[2], 0)
+})
+
+test_that("what makes no sense is refused in words", {
+  fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
+  refused <- \(class, ...) expect_error(density_bands(...), class = paste0("flashkernel_error_", class))
+  refused("argument", fit, level = 1)
+  refused("argument", fit, type = "joint")
+  refused("argument", fit, 50, n = 10)
+  refused("argument", fit, replicates = 3)
+  refused("argument", fit, correct = NA)
+  refused("argument", fit, newdta = 50)
+  refused("argument", 1)
+  refused("argument", flash_kde(iris[, 1:3], "kde"))
+  refused("argument", flash_kde(c(1, 2), "kde", bandwidth = 1, weights = c(1, 0)))
+  refused("unsupported", flash_kde(faithful$waiting, adaptive = "balloon"))
+  expect_error(plot(flash_kde(faithful), band = TRUE), class = "flashkernel_error_argument")
+  expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(flash_kde(faithful), faithful)), class = "flashkernel_error_argument")
+})
+
+test_that("figures of bands are drawn, and draw nothing from the generator", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
+  b <- density_bands(fit, c(60, NA, 50, 80))
+  expect_identical(plot(b), b)
+  expect_identical(plot(b, add = TRUE, border = "grey"), b)
+  two <- density_bands(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n = 9)
+  expect_identical(plot(two), two)
+  set.seed(1)
+  before <- .Random.seed
+  grid <- plot(fit, band = "simultaneous")
+  expect_identical(.Random.seed, before)
+  expect_equal(grid$y, predict(fit, grid$x))
+  # the frame holds the band
+  expect_gt(graphics::par("usr")[4], max(density_bands(fit, grid$x)$upper))
+  skip_if_not_installed("ggplot2")
+  for (drawn in list(b, two)) {
+    figure <- ggplot2::autoplot(drawn)
+    expect_s3_class(figure, "ggplot")
+    expect_silent(ggplot2::ggplot_build(figure))
+  }
+})

@@ -1,0 +1,164 @@
+# Tests for two samples, and of fit: beside formulas written out, their level and their power.
+
+normal_matrix <- function(differences, C) { # densities at all differences, n x m x d
+  q <- apply(differences, 1:2, \(u) sum(u * solve(C, u)))
+  exp(-q / 2) / sqrt(det(2 * pi * C))
+}
+
+all_differences <- function(x, y) {
+  pairs <- expand.grid(seq_len(nrow(x)), seq_len(nrow(y)))
+  array(x[pairs[, 1], ] - y[pairs[, 2], ], c(nrow(x), nrow(y), ncol(x)))
+}
+
+test_that("the statistic is the integral of the squared difference", {
+  x <- faithful$eruptions[1:40]
+  y <- faithful$eruptions[41:100] + 0.5
+  found <- kde_test(x, y, bandwidth = 0.3, replicates = 19)
+  p1 <- \(at) rowMeans(stats::dnorm(outer(at, x, "-"), sd = 0.3))
+  p2 <- \(at) rowMeans(stats::dnorm(outer(at, y, "-"), sd = 0.3))
+  integral <- \(f) stats::integrate(f, -1, 9, subdivisions = 500, rel.tol = 1e-9)$value
+  expect_equal(found$statistic, c(T = integral(\(at) (p1(at) - p2(at))^2)), tolerance = 1e-7)
+  expect_equal(unname(found$estimate), c(
+    integral(\(at) p1(at)^2), integral(\(at) p2(at)^2), integral(\(at) p1(at) * p2(at))
+  ), tolerance = 1e-7)
+  expect_equal(found$bandwidth, matrix(0.09))
+  expect_s3_class(found, "htest")
+  expect_output(print(found), "Two-sample kernel density test")
+  skip_if_not_installed("ks")
+  peer <- ks::kde.test(x, y, h1 = sqrt(2) * 0.3, h2 = sqrt(2) * 0.3, binned = FALSE)
+  expect_equal(unname(found$statistic), peer$Tstat, tolerance = 1e-7)
+})
+
+test_that("permutations give the share of exchanges that differ as much", {
+  x <- example_points(12, 2)
+  y <- example_points(9, 2, seed = 2) + 0.6
+  H <- example_bandwidth(2)
+  set.seed(6)
+  found <- kde_test(x, y, bandwidth = H, replicates = 199)
+  both <- rbind(x, y)
+  K <- normal_matrix(all_differences(both, both), 2 * H)
+  a <- rep(c(1 / 12, -1 / 9), c(12, 9))
+  want <- sum(a * (K %*% a))
+  set.seed(6)
+  draws <- replicate(199, {
+    b <- sample(a)
+    sum(b * (K %*% b))
+  })
+  expect_equal(found$statistic, c(T = want))
+  expect_equal(found$p.value, (1 + sum(draws >= want)) / 200)
+  # the moments: those of all exchanges, nearly
+  set.seed(1)
+  many <- replicate(4000, {
+    b <- sample(a)
+    sum(b * (K %*% b))
+  })
+  moments <- kde_test(x, y, bandwidth = H, method = "asymptotic")
+  centred <- K - outer(rowMeans(K), rep(1, 21)) - outer(rep(1, 21), colMeans(K)) + mean(K)
+  s <- 1 / 12 + 1 / 9
+  mean <- s * sum(diag(centred)) / 20
+  variance <- 2 * s^2 * (sum(centred^2) - sum(diag(centred)^2)) / 21^2
+  expect_equal(moments$parameter, c(df = 2 * mean^2 / variance))
+  df <- 2 * mean^2 / variance
+  expect_equal(moments$p.value, stats::pchisq(df * want / mean, df, lower.tail = FALSE))
+  expect_lt(abs(mean / mean(many) - 1), 0.02)
+  expect_lt(abs(sqrt(variance) / stats::sd(many) - 1), 0.15)
+})
+
+test_that("the level is held, the power is there, and the methods agree", {
+  skip_on_cran()
+  set.seed(3)
+  p_of <- function(shift, ...) {
+    vapply(1:100, \(i) kde_test(stats::rnorm(30), stats::rnorm(40) + shift, ...)$p.value, 0)
+  }
+  null <- p_of(0, replicates = 99)
+  expect_lt(mean(null <= 0.1), 0.22) # 0.1 and four standard errors
+  expect_gt(stats::ks.test(null - stats::runif(100) / 100, "punif")$p.value, 0.01)
+  expect_lt(mean(p_of(0, method = "asymptotic") <= 0.1), 0.22)
+  expect_gt(mean(p_of(1, replicates = 99) <= 0.05), 0.85)
+  expect_gt(mean(p_of(1, method = "asymptotic") <= 0.05), 0.85)
+})
+
+test_that("the statistic of a normal null is in closed form", {
+  x <- example_points(25, 2)
+  H <- example_bandwidth(2)
+  mu <- c(0.3, -0.2)
+  S <- matrix(c(2, 0.5, 0.5, 1.5), 2)
+  formula <- function(x, mu, S) {
+    to_mean <- sweep(x, 2, mu)
+    at <- \(u, C) exp(-sum(u * solve(C, u)) / 2) / sqrt(det(2 * pi * C))
+    mean(normal_matrix(all_differences(x, x), 2 * H)) - 2 * mean(apply(to_mean, 1, at, S + 2 * H)) +
+      at(c(0, 0), 2 * S + 2 * H)
+  }
+  found <- kde_gof(x, mean = mu, sigma = S, bandwidth = H, replicates = 19)
+  expect_equal(found$statistic, c(T = formula(x, mu, S)))
+  estimated <- kde_gof(x, bandwidth = H, replicates = 19)
+  expect_equal(estimated$statistic, c(T = formula(x, colMeans(x), stats::cov(x))))
+  expect_equal(unname(estimated$estimate), c(colMeans(x), stats::cov(x)))
+  # the integral itself
+  z <- faithful$waiting
+  p <- \(at) rowMeans(stats::dnorm(outer(at, z, "-"), sd = 3)) - stats::dnorm(at, 70, sqrt(14^2 + 9))
+  want <- stats::integrate(\(at) p(at)^2, 0, 140, subdivisions = 1000, rel.tol = 1e-9)$value
+  found <- kde_gof(z, mean = 70, sd = 14, bandwidth = 3, replicates = 19)
+  expect_equal(unname(found$statistic), want, tolerance = 1e-6)
+})
+
+test_that("other nulls stand for their quantiles or draws", {
+  x <- stats::qexp(stats::ppoints(60), 2)^1.1
+  p <- \(at) rowMeans(stats::dnorm(outer(at, x, "-"), sd = 0.1))
+  null <- \(at) vapply(at, \(t) stats::integrate(\(u) stats::dexp(u, 2) * stats::dnorm(t - u, sd = 0.1), 0, 20,
+    subdivisions = 1000)$value, 0)
+  grid <- seq(-0.6, 6, by = 0.004)
+  want <- sum((p(grid) - null(grid))^2) * 0.004
+  found <- kde_gof(x, "exp", rate = 2, bandwidth = 0.1, replicates = 19)
+  expect_equal(unname(found$statistic), want, tolerance = 0.02)
+  set.seed(2)
+  drawn <- kde_gof(x, \(n, rate) stats::rexp(n, rate), rate = 2, bandwidth = 0.1, replicates = 19)
+  expect_lt(abs(drawn$statistic - want), 0.1)
+  square <- kde_gof(example_points(30, 2), \(n) matrix(stats::rnorm(2 * n, sd = 2), n), replicates = 19)
+  expect_gte(square$p.value, 1 / 20)
+})
+
+test_that("tests of fit hold their level, with parameters estimated, too", {
+  skip_on_cran()
+  set.seed(9)
+  null <- replicate(100, kde_gof(stats::rnorm(25), replicates = 19)$p.value)
+  expect_lt(mean(null <= 0.1), 0.22) # 0.1 and four standard errors
+  expect_gt(mean(null <= 0.5), 0.3)
+  rate <- \(x) list(rate = 1 / mean(x))
+  rates <- replicate(60, kde_gof(stats::rexp(25, 3), "exp", estimate = rate, replicates = 19)$p.value)
+  expect_lt(mean(rates <= 0.1), 0.26)
+  power <- replicate(40, kde_gof(stats::rexp(40), replicates = 19)$p.value)
+  expect_gt(mean(power <= 0.05), 0.8)
+})
+
+test_that("rows with missing values are left out, and names are matched", {
+  set.seed(1)
+  a <- kde_test(faithful[1:50, ], faithful[51:99, 2:1], replicates = 19)
+  set.seed(1)
+  b <- kde_test(rbind(faithful[1:50, ], NA), faithful[51:99, ], replicates = 19)
+  expect_equal(a[c("statistic", "p.value")], b[c("statistic", "p.value")])
+  expect_equal(kde_gof(c(1, 2, 4, NA), replicates = 19, bandwidth = 1)$statistic,
+    kde_gof(c(1, 2, 4), replicates = 19, bandwidth = 1)$statistic)
+})
+
+test_that("what makes no sense is refused in words", {
+  x <- faithful$waiting
+  expect_argument_error(kde_test(x), "y")
+  expect_argument_error(kde_test(x, faithful), "y")
+  expect_argument_error(kde_test(x, 1), "y")
+  expect_argument_error(kde_test(x, x, method = "normal"), "method")
+  expect_argument_error(kde_test(x, x, replicates = 0), "replicates")
+  expect_argument_error(kde_test(x, x, bandwidth = -1), "bandwidth")
+  expect_argument_error(kde_gof("a"), "x")
+  expect_argument_error(kde_gof(x, "nosuch"), "null")
+  expect_argument_error(kde_gof(faithful, "exp", rate = 1), "null")
+  expect_argument_error(kde_gof(x, 3), "null")
+  expect_argument_error(kde_gof(x, mean = 70), "...")
+  expect_argument_error(kde_gof(x, "exp", 2), "...")
+  expect_argument_error(kde_gof(x, mean = c(1, 2), sd = 1), "mean")
+  expect_argument_error(kde_gof(x, sigma = diag(2), mean = 1), "sigma")
+  expect_argument_error(kde_gof(x, "exp", rate = 1, estimate = mean), "rate")
+  expect_argument_error(kde_gof(x, "exp", estimate = 1), "estimate")
+  expect_argument_error(kde_gof(x, "exp", estimate = mean), "estimate")
+  expect_argument_error(kde_gof(x, \(n) numeric(n - 1)), "null")
+})

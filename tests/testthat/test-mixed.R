@@ -1,0 +1,402 @@
+# Numbers and levels together, against their formula in loops (helper-mixed.R).
+
+H <- matrix(c(0.3, 0.1, 0.1, 0.4), 2)
+lambda <- c(kind = 0.3, grade = 0.4)
+usual <- list(kind = "aitchisonaitken", grade = "liracine")
+
+mixed_fit <- function(data = mixed_data(), ...) flash_kde(data, bandwidth = H, lambda = lambda, ...)
+
+numbers_of <- function(data) unname(as.matrix(data[c("a", "b")]))
+
+test_that("the density is the sum of the formula, for each kernel of levels and with weights", {
+  data <- mixed_data()
+  to <- mixed_data(12, seed = 8)
+  w <- stats::rexp(nrow(data))
+  choices <- list(
+    usual, list(kind = "liracine", grade = "liracine"), list(kind = "aitchisonaitken", grade = "wangvanryzin")
+  )
+  for (kernels in choices) {
+    fit <- mixed_fit(data, "kde", weights = w, discrete_kernel = unlist(kernels))
+    want <- rowSums(ref_shares(to, data, kernels, lambda, w) * ref_gauss(numbers_of(to), numbers_of(data), H)) / sum(w)
+    expect_equal(predict(fit, to), want, tolerance = 1e-12)
+    expect_equal(predict(fit, to[4:1], "log_density"), log(want), tolerance = 1e-12)
+  }
+})
+
+test_that("it sums to one over the levels, those without points among them, and integrates to one", {
+  data <- mixed_data()
+  fit <- mixed_fit(data)
+  every <- expand.grid(kind = levels(data$kind), grade = levels(data$grade), stringsAsFactors = FALSE)
+  grid <- expand.grid(a = seq(-7, 7, 0.25), b = seq(-5, 12, 0.25))
+  alone <- predict(flash_kde(data[c("a", "b")], "kde", bandwidth = H), grid)
+  at_all <- numeric(nrow(grid))
+  for (r in seq_len(nrow(every))) at_all <- at_all + predict(fit, cbind(grid, every[r, ], row.names = NULL))
+  expect_equal(at_all, alone, tolerance = 1e-12)
+  expect_equal(sum(at_all) * 0.25^2, 1, tolerance = 1e-6)
+})
+
+test_that("scores, standard errors and leave-one-out values are those of the formula", {
+  data <- mixed_data()
+  x <- numbers_of(data)
+  n <- nrow(data)
+  fit <- mixed_fit(data)
+  terms <- ref_shares(data, data, usual, lambda) * ref_gauss(x, x, H)
+  p <- rowMeans(terms)
+  score <- t(vapply(seq_len(n), \(j) solve(H, colSums(terms[j, ] * sweep(x, 2, x[j, ]))) / sum(terms[j, ]), numeric(2)))
+  expect_equal(unname(predict(fit, type = "score")), score, tolerance = 1e-11)
+  expect_equal(colnames(predict(fit, type = "score")), c("a", "b"))
+  se <- sqrt(rowSums(terms^2) / n^2 - p^2 / n)
+  expect_equal(predict(fit, se.fit = TRUE)$se.fit, se, tolerance = 1e-9)
+  others <- (rowSums(terms) - diag(terms)) / (n - 1)
+  expect_equal(predict(fit, loo = TRUE), others, tolerance = 1e-12)
+  expect_equal(as.numeric(logLik(fit)), sum(log(others)), tolerance = 1e-12)
+  lone <- t(vapply(seq_len(n), \(j) {
+    others <- replace(terms[j, ], j, 0)
+    solve(H, colSums(others * sweep(x, 2, x[j, ]))) / sum(others)
+  }, numeric(2)))
+  expect_equal(unname(predict(fit, type = "score", loo = TRUE)), lone, tolerance = 1e-10)
+})
+
+test_that("the Laplace-corrected estimate has the corrected kernel of the numbers", {
+  data <- mixed_data()
+  to <- mixed_data(12, seed = 8)
+  fit <- mixed_fit(data, "laplace")
+  terms <- ref_shares(to, data, usual, lambda) * ref_gauss(numbers_of(to), numbers_of(data), H, laplace = TRUE)
+  expect_equal(predict(fit, to), rowMeans(terms), tolerance = 1e-11)
+  # its negative part, by the formula on a grid
+  grid <- expand.grid(a = seq(-6, 6, 0.2), b = seq(-4, 8, 0.2))
+  mass <- 0
+  for (kind in levels(data$kind)) {
+    for (grade in levels(data$grade)) mass <- mass - sum(pmin(predict(fit, cbind(grid, kind, grade)), 0)) * 0.2^2
+  }
+  found <- diagnostics(fit)$negative_mass
+  expect_lt(abs(found$value - mass), 4 * found$se)
+})
+
+# Both stages by the formula; `out`: a row that is left out of them.
+sdkde_by_formula <- function(data, to, out = NULL) {
+  if (!is.null(out)) data <- data[-out, ]
+  x <- numbers_of(data)
+  terms <- ref_shares(data, data, usual, lambda) * ref_gauss(x, x, H / 2)
+  mean <- terms %*% x / rowSums(terms)
+  moved <- x + (mean - x) %*% solve(H / 2) %*% H / 2
+  rowMeans(ref_shares(to, data, usual, lambda) * ref_gauss(numbers_of(to), moved, H))
+}
+
+test_that("an SD-KDE moves points along the score of numbers and levels, and is left out of both stages", {
+  data <- mixed_data(25)
+  to <- mixed_data(6, seed = 8)
+  fit <- mixed_fit(data, "sdkde", score_bandwidth = H / 2)
+  expect_equal(predict(fit, to), sdkde_by_formula(data, to), tolerance = 1e-11)
+  lone <- vapply(seq_len(25), \(i) sdkde_by_formula(data, data[i, ], out = i), 0)
+  expect_equal(predict(fit, loo = TRUE), lone, tolerance = 1e-10)
+})
+
+test_that("points may have bandwidths of their own", {
+  data <- mixed_data()
+  to <- mixed_data(9, seed = 8)
+  x <- numbers_of(data)
+  f <- rep(c(0.5, 1, 2, 1.3), 10)
+  fit <- mixed_fit(data, adaptive = f)
+  terms_at <- function(y) {
+    K <- vapply(seq_along(f), \(i) ref_gauss(numbers_of(y), x[i, , drop = FALSE], f[i]^2 * H)[, 1], numeric(nrow(y)))
+    ref_shares(y, data, usual, lambda) * K
+  }
+  expect_equal(predict(fit, to), rowMeans(terms_at(to)), tolerance = 1e-12)
+  own <- terms_at(data)
+  expect_equal(predict(fit, loo = TRUE), (rowSums(own) - diag(own)) / 39, tolerance = 1e-12)
+  expect_equal(predict(fit, se.fit = TRUE)$se.fit, sqrt(rowSums(own^2) / 40^2 - rowMeans(own)^2 / 40), tolerance = 1e-9)
+  # taken where they gain: two widths, by level
+  set.seed(12)
+  side <- rep(c("narrow", "wide"), each = 150)
+  data <- data.frame(x = stats::rnorm(300, 0, ifelse(side == "narrow", 0.05, 2)), side)
+  fit <- flash_kde(data)
+  expect_true(fit$adaptive$auto)
+  one <- flash_kde(data, adaptive = FALSE)
+  expect_null(one$adaptive)
+  expect_gt(fit$adaptive$gain, 0.1)
+  expect_gt(as.numeric(logLik(fit) - logLik(one)) / 300, 0.1)
+  draws <- simulate(fit, 4000, seed = 3)
+  spread <- tapply(draws$x, draws$side, stats::mad)
+  expect_gt(spread[["wide"]], 10 * spread[["narrow"]])
+  expect_false(is.null(flash_kde(data, adaptive = "knn")$adaptive))
+})
+
+test_that("far from the origin an estimate is the same, of an SD-KDE, too", {
+  data <- mixed_data()
+  far <- transform(data, a = a + 2^40, b = b - 2^38)
+  data <- transform(far, a = a - 2^40, b = b + 2^38) # as they were rounded
+  for (estimator in c("kde", "sdkde")) {
+    near <- mixed_fit(data, estimator)
+    expect_equal(predict(mixed_fit(far, estimator), far), predict(near, data), tolerance = 1e-9)
+  }
+})
+
+test_that("with lambda 0 each level has the estimate of its own points", {
+  fit <- flash_kde(iris, "sdkde", bandwidth = 0.3, lambda = 0)
+  for (level in levels(iris$Species)) {
+    rows <- iris$Species == level
+    own <- flash_kde(iris[rows, 1:4], "sdkde", bandwidth = 0.3)
+    expect_equal(predict(fit, iris[rows, ]), predict(own, iris[rows, 1:4]) / 3, tolerance = 1e-12)
+    expect_equal(predict(fit, loo = TRUE)[rows], predict(own, loo = TRUE) * 49 / 149, tolerance = 1e-11)
+  }
+  # a combination of levels that none has
+  data <- data.frame(x = c(0, 1, 5), f = c("u", "u", "v"), g = c("s", "t", "s"))
+  fit <- flash_kde(data, bandwidth = 1, lambda = 0)
+  nowhere <- data.frame(x = 5, f = "v", g = "t")
+  expect_identical(predict(fit, nowhere), 0)
+  expect_identical(predict(fit, nowhere, "log_density"), -Inf)
+  expect_true(all(is.nan(predict(fit, nowhere, "score"))))
+  # nor one whose points weigh nothing
+  w <- as.numeric(iris$Species != "setosa")
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(iris, estimator, bandwidth = 0.5, lambda = 0, weights = w)
+    alone <- flash_kde(iris[51:150, ], estimator, bandwidth = 0.5, lambda = 0)
+    expect_equal(predict(fit), c(numeric(50), predict(alone)), tolerance = 1e-12)
+    expect_equal(predict(fit, loo = TRUE), c(numeric(50), predict(alone, loo = TRUE)), tolerance = 1e-11)
+  }
+  expect_equal(logLik(flash_kde(iris, bandwidth = 0.5, lambda = 0, weights = w)),
+    logLik(flash_kde(iris[51:150, ], bandwidth = 0.5, lambda = 0)), tolerance = 1e-12)
+})
+
+test_that("levels alone are frequencies, smoothed", {
+  data <- data.frame(f = c("u", "u", "v", "w", "u"), g = c(TRUE, FALSE, TRUE, TRUE, TRUE))
+  fit <- flash_kde(data, lambda = c(f = 0.2, g = 0.1))
+  to <- data.frame(f = c("u", "w"), g = c(TRUE, FALSE))
+  want <- c(
+    mean(c(0.8 * 0.9, 0.8 * 0.1, 0.1 * 0.9, 0.1 * 0.9, 0.8 * 0.9)),
+    mean(c(0.1 * 0.1, 0.1 * 0.9, 0.1 * 0.1, 0.8 * 0.1, 0.1 * 0.1))
+  )
+  expect_equal(predict(fit, to), want, tolerance = 1e-14)
+  # the best lambda by leave-one-out likelihood, looked for on a grid
+  set.seed(2)
+  data <- data.frame(f = factor(sample(letters[1:4], 60, TRUE, c(0.45, 0.35, 0.15, 0.05)), letters[1:4]))
+  counts <- table(data$f)
+  loss <- \(l) -sum(counts * log(((counts - 1) * (1 - l) + (60 - counts) * l / 3) / 59))
+  grid <- seq(0, 0.75, 0.0005)
+  best <- grid[which.min(vapply(grid, loss, 0))]
+  fit <- flash_kde(data)
+  expect_gt(best, 0)
+  expect_lt(best, 0.75)
+  expect_lt(abs(coef(fit)[["f"]] - best), 6e-4)
+  expect_equal(as.numeric(logLik(fit)), -loss(coef(fit)[["f"]]), tolerance = 1e-10)
+  for (type in c("density", "log_density")) expect_length(predict(fit, type = type), 60)
+  expect_argument_error(predict(fit, type = "score"), "type")
+  expect_argument_error(flash_kde(data, bandwidth = 1), "bandwidth")
+  expect_argument_error(flash_kde(data, "sdkde"), "estimator")
+})
+
+test_that("bandwidth and lambdas are the optimum of their likelihood together", {
+  for (seed in c(1, 3, 8)) {
+    set.seed(seed)
+    f <- factor(sample(c("u", "v", "w"), 90, TRUE))
+    data <- data.frame(x = stats::rnorm(90, c(0, 0.7, 1.4)[f]), f = f)
+    u <- outer(data$x, data$x, "-")
+    loss <- function(theta) {
+      terms <- stats::dnorm(u, sd = exp(theta[1])) * ifelse(outer(f, f, "=="), 1 - theta[2], theta[2] / 2)
+      diag(terms) <- 0
+      -mean(log(rowSums(terms) / 89))
+    }
+    best <- stats::optim(c(-1, 0.2), loss, method = "L-BFGS-B", lower = c(-4, 1e-6), upper = c(2, 0.66))
+    fit <- flash_kde(data)
+    found <- c(log(coef(fit)[["x"]]), coef(fit)[["f"]])
+    expect_gt(best$par[2], 0.05)
+    expect_lt(loss(found), best$value + 2e-5)
+    expect_lt(abs(found[2] - best$par[2]), 0.01)
+    expect_equal(as.numeric(logLik(fit)), -90 * loss(found), tolerance = 1e-10)
+  }
+  # of a given bandwidth the lambdas are the best for it
+  given <- flash_kde(data, bandwidth = 0.9)
+  one <- stats::optimise(\(l) loss(c(log(0.9), l)), c(0, 2 / 3), tol = 1e-6)
+  expect_equal(coef(given)[["f"]], one$minimum, tolerance = 1e-3)
+  # and some of them may be given, too
+  data$g <- rep(c("s", "t"), 45)
+  expect_identical(coef(flash_kde(data, lambda = c(g = 0.25)))[["g"]], 0.25)
+})
+
+test_that("a column of levels that tells nothing is smoothed out, one that tells all is not", {
+  set.seed(11)
+  x <- c(stats::rnorm(100), stats::rnorm(100, 4))
+  data <- data.frame(x, side = rep(c("left", "right"), each = 100), noise = sample(letters[1:3], 200, TRUE))
+  lambda <- coef(flash_kde(data))
+  expect_gt(lambda[["noise"]], 0.4)
+  expect_lt(lambda[["side"]], 0.05)
+})
+
+test_that("moments of cells are the gradient of the likelihood", {
+  data <- mixed_data(30)
+  discrete <- flash_kde(data, bandwidth = H, lambda = lambda)$discrete
+  x <- numbers_of(data)
+  clean <- clean_points(x, stats::rexp(30), "x", discrete)
+  criterion <- new_criterion("lcv", clean, "kde", run_control(CONTROL_DEFAULTS))
+  L <- matrix(c(0.7, 0.2, 0, 0.5), 2)
+  E <- criterion$gradient(L, "full")$E
+  expect_equal(E, difference_gradient(criterion$value, L, "full", 1e-4), tolerance = 1e-6)
+  # in blocks, too
+  value <- criterion$gradient(L, "full")
+  replace_in_package("MOMENTS_BLOCK", 100)
+  expect_equal(criterion$gradient(L, "full"), value, tolerance = 1e-12)
+})
+
+test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
+  set.seed(21)
+  f <- sample(c("u", "v"), 150, TRUE)
+  data <- data.frame(x = stats::rnorm(150, ifelse(f == "u", 0, 3)), f)
+  fit <- flash_kde(data, "sdkde")
+  at <- \(c) as.numeric(logLik(flash_kde(
+    data, "sdkde", bandwidth = c^2 * fit$bandwidth, score_bandwidth = c^2 * fit$score_bandwidth, lambda = coef(fit)[["f"]]
+  )))
+  expect_equal(fit$score_bandwidth, fit$bandwidth / 2, tolerance = 1e-12)
+  expect_gt(at(1), max(at(0.85), at(1.18)))
+})
+
+# ---- data -----------------------------------------------------------------------------------------
+
+test_that("texts, logical values and formulas make the same fit as factors", {
+  data <- mixed_data()
+  plain <- transform(data, kind = as.character(kind), grade = as.integer(grade) > 1)
+  as_factors <- transform(plain, kind = factor(kind), grade = factor(grade))
+  a <- flash_kde(plain, bandwidth = H, lambda = 0.2)
+  b <- flash_kde(as_factors, bandwidth = H, lambda = 0.2)
+  expect_identical(predict(a), predict(b))
+  c <- flash_kde(~ a + kind + b + grade, plain, bandwidth = H, lambda = 0.2)
+  expect_identical(predict(a), predict(c))
+  expect_identical(predict(c, plain[7:3, 4:1]), predict(a)[7:3])
+  expect_equal(predict(flash_kde(~ cbind(a, b) + kind, plain, bandwidth = H, lambda = 0.2), plain[1:3, ]),
+    predict(flash_kde(plain[-4], bandwidth = H, lambda = 0.2))[1:3])
+  half <- update(a, lambda = 0.5)
+  expect_identical(coef(half)[c("kind", "grade")], c(kind = 0.5, grade = 0.5))
+  path <- tempfile()
+  saveRDS(a, path)
+  expect_identical(predict(readRDS(path), plain), predict(a))
+})
+
+test_that("rows with missing values go, or are NA", {
+  data <- mixed_data()
+  data$a[3] <- NA
+  data$kind[5] <- NA
+  fit <- mixed_fit(data, na.action = stats::na.exclude)
+  expect_identical(which(is.na(predict(fit))), c(3L, 5L))
+  expect_equal(predict(fit)[-c(3, 5)], predict(mixed_fit(data[-c(3, 5), ])))
+  expect_identical(which(is.na(predict(fit, data))), c(3L, 5L))
+  expect_argument_error(mixed_fit(data, na.action = stats::na.fail), "x")
+})
+
+test_that("levels and columns that the fit does not know are errors that name them", {
+  fit <- mixed_fit()
+  data <- mixed_data(3)
+  expect_error(predict(fit, transform(data, kind = "other")), "\"other\" in column `kind`")
+  expect_error(predict(fit, data[-2]), "found no `kind`")
+  expect_error(predict(fit, cbind(data, more = 1)), "found also `more`")
+  expect_argument_error(predict(fit, as.matrix(data[c(1, 3)])), "newdata")
+  expect_argument_error(predict(fit, transform(data, a = Inf)), "newdata")
+})
+
+test_that("arguments are checked by column", {
+  data <- mixed_data()
+  for (wrong in list(-0.1, 0.7, NA_real_, "a", c(0.1, 0.2), c(other = 0.1), c(kind = 0.7), numeric())) {
+    expect_argument_error(flash_kde(data, lambda = wrong), "lambda")
+  }
+  for (wrong in list(1, "gaussian", c(kind = "wangvanryzin"), c(other = "liracine"), character())) {
+    expect_argument_error(flash_kde(data, discrete_kernel = wrong), "discrete_kernel")
+  }
+  expect_argument_error(flash_kde(data[-4], discrete_kernel = "wangvanryzin"), "discrete_kernel")
+  expect_argument_error(flash_kde(faithful, lambda = 0.1), "lambda")
+  expect_argument_error(flash_kde(faithful, discrete_kernel = "liracine"), "discrete_kernel")
+  expect_argument_error(flash_kde(data, adaptive = "balloon"), "adaptive")
+  expect_argument_error(flash_kde(data, "sdkde", adaptive = TRUE), "adaptive")
+  expect_argument_error(flash_kde(data["kind"], adaptive = TRUE), "adaptive")
+  expect_argument_error(flash_kde(data, bandwidth = "lscv"), "bandwidth")
+  expect_argument_error(flash_kde(data, score_bandwidth = 1), "score_bandwidth")
+  expect_error(hdr_level(mixed_fit(data, "laplace")), class = "flashkernel_error_unsupported")
+})
+
+# ---- engines --------------------------------------------------------------------------------------
+
+test_that("threads do not change a bit, and a tolerance holds", {
+  set.seed(9)
+  data <- data.frame(x = stats::rnorm(4000), f = sample(letters[1:4], 4000, TRUE))
+  fit <- flash_kde(data, bandwidth = 0.2, lambda = 0.3)
+  expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
+  expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
+  exact <- predict(fit)
+  fast <- predict(fit, tol = 1e-5, engine = "fast")
+  expect_lt(max(abs(fast - exact)), 1e-5 * max(exact))
+  expect_false(identical(fast, exact))
+  expect_identical(coef(flash_kde(data, threads = 1)), coef(flash_kde(data, threads = 2)))
+})
+
+test_that("the order of the rows does not matter to what is chosen", {
+  set.seed(10)
+  data <- mixed_data(120)
+  expect_identical(coef(flash_kde(data)), coef(flash_kde(data[sample(120), ])))
+})
+
+# ---- methods --------------------------------------------------------------------------------------
+
+test_that("draws come from the estimate", {
+  data <- mixed_data()
+  for (estimator in c("kde", "sdkde")) {
+    fit <- mixed_fit(data, estimator)
+    draws <- simulate(fit, 2e4, seed = 1)
+    expect_identical(lapply(draws, class), lapply(data, class))
+    expect_identical(levels(draws$kind), levels(data$kind))
+    want <- ref_level_shares(data, "kind", usual, lambda)
+    share <- table(draws$kind) / nrow(draws)
+    expect_lt(max(abs(share - want)), 4 * sqrt(0.25 / nrow(draws)))
+    inside <- mean(predict(fit, draws) >= hdr_level(fit, 0.8, n_samples = 5e4, seed = 2))
+    expect_lt(abs(inside - 0.8), 4 * sqrt(0.16 * (1 / 2e4 + 1 / 5e4)))
+    covariance <- stats::var(draws[c("a", "b")])
+    centres <- if (estimator == "sdkde") fit$debiased else fit$x
+    expect_lt(max(abs(covariance - stats::var(centres) * 39 / 40 - H)), 0.15)
+  }
+  corrected <- simulate(mixed_fit(data, "laplace"), 200, seed = 1)
+  expect_true(all(predict(mixed_fit(data, "laplace"), corrected) > 0))
+})
+
+test_that("a fit prints, sums up, and comes as a data frame", {
+  fit <- flash_kde(iris)
+  expect_output(print(fit), "Species unordered 3")
+  expect_output(print(summary(fit)), "Shares of Species")
+  expect_output(print(flash_kde(iris["Species"])), "1 column of levels")
+  expect_named(coef(fit), names(iris))
+  frame <- as.data.frame(fit)
+  expect_equal(frame[names(iris)], iris, ignore_attr = TRUE)
+  expect_identical(frame$density, fitted(fit))
+  expect_identical(nobs(fit), 150L)
+  expect_named(hdr_level(fit, 0.5), "50%")
+})
+
+test_that("with one number, probabilities are those of the number", {
+  fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, lambda = 0.1)
+  number <- flash_kde(iris$Sepal.Length, "kde", bandwidth = 0.3)
+  expect_identical(cdf(fit, 5.5), cdf(number, 5.5))
+  expect_identical(quantile(fit, 0.3), quantile(number, 0.3))
+})
+
+test_that("figures draw the marginals of the formula", {
+  data <- mixed_data()
+  fit <- mixed_fit(data)
+  path <- tempfile(fileext = ".pdf")
+  grDevices::pdf(path)
+  on.exit({
+    grDevices::dev.off()
+    unlink(path)
+  })
+  drawn <- plot(fit, by = "grade", n_grid = 50)
+  expect_named(drawn, names(data))
+  for (name in c("kind", "grade")) expect_equal(drawn[[name]], ref_level_shares(data, name, usual, lambda), tolerance = 1e-12)
+  for (level in levels(data$grade)) {
+    line <- drawn$b[[level]]
+    from <- as.integer(data$grade)
+    shares <- vapply(from, \(i) ref_level("liracine", TRUE, match(level, levels(data$grade)), i, 0.4, 4), 0)
+    want <- vapply(line$x, \(y) mean(shares * stats::dnorm(y, data$b, sqrt(H[2, 2]))), 0)
+    expect_equal(line$y, want, tolerance = 1e-9)
+  }
+  all <- plot(fit, by = NULL, n_grid = 50)$a$all
+  expect_equal(all$y, vapply(all$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9)
+  expect_argument_error(plot(fit, by = "a"), "by")
+  expect_argument_error(plot(fit, lwdd = 2), "lwdd")
+  expect_message(plot(fit, max_dims = 2), "first 2 of 4")
+  plot(flash_kde(data["kind"]))
+})

@@ -1,0 +1,426 @@
+# Estimates on bounded and circular domains, against the formulas of ?kde_support written out.
+
+set.seed(4)
+waits <- rexp(60)
+heavy <- runif(60, 0.5, 2)
+shares <- rbeta(50, 1, 2)
+hours <- (23 + 4 * rnorm(70)) %% 24
+
+# sum_i w_i k(y - image of x_i) over images, K the kernel of sd h_i: a matrix of places by points
+image_kernels <- function(y, images, h) {
+  Reduce(`+`, lapply(images, \(x) t(dnorm(outer(x, y, "-") / h) / h)))
+}
+
+integral <- function(f, edges) {
+  sum(vapply(seq_along(edges)[-1], \(i) integrate(f, edges[i - 1], edges[i], rel.tol = 1e-11)$value, 0))
+}
+
+expect_score <- function(fit, y, tolerance = 1e-7) {
+  y <- as.matrix(y)
+  step <- 1e-5
+  slopes <- vapply(seq_len(ncol(y)), \(k) {
+    by <- replace(y * 0, cbind(seq_len(nrow(y)), k), step)
+    up <- predict(fit, y + by, type = "log_density")
+    (up - predict(fit, y - by, type = "log_density")) / (2 * step)
+  }, numeric(nrow(y)))
+  expect_equal(unname(predict(fit, y, type = "score")), matrix(slopes, nrow(y)), tolerance = tolerance)
+}
+
+plot_quietly <- function(fit, ...) {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  plot(fit, ...)
+}
+
+test_that("a reflected estimate is the sum over points and images", {
+  y <- c(0, 0.01, 0.3, 2, 5)
+  factors <- rep(c(0.5, 1, 2), 20)
+  reflect <- kde_support(c(0, Inf), "reflect")
+  fit <- flash_kde(waits, "kde", 0.4, weights = heavy, support = reflect, adaptive = factors)
+  kernels <- image_kernels(y, list(waits, -waits), 0.4 * factors)
+  expect_equal(predict(fit, y), drop(kernels %*% heavy) / sum(heavy), tolerance = 1e-13)
+  expect_equal(predict(fit, c(-1, NA, 1)), c(0, NA, predict(fit, 1)))
+  expect_equal(predict(fit, -1, type = "log_density"), -Inf)
+  expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 2, 6, 30)), 1, tolerance = 1e-10)
+  expect_score(fit, y[2:5])
+
+  # each point's own images are left out with it
+  at_points <- image_kernels(waits, list(waits, -waits), 0.4 * factors)
+  diag(at_points) <- 0
+  left_out <- drop(at_points %*% heavy) / (sum(heavy) - heavy)
+  expect_equal(predict(fit, loo = TRUE), left_out, tolerance = 1e-12)
+  expect_equal(as.numeric(logLik(fit)), sum(60 * heavy / sum(heavy) * log(left_out)), tolerance = 1e-12)
+
+  p <- predict(fit, y)
+  variance <- drop(kernels^2 %*% heavy^2) / sum(heavy)^2 - p^2 * sum(heavy^2) / sum(heavy)^2
+  expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, sqrt(variance), tolerance = 1e-10)
+
+  below <- \(q) drop(vapply(seq_along(waits), \(i) {
+    (pnorm(q, waits[i], 0.4 * factors[i]) - pnorm(0, waits[i], 0.4 * factors[i])) +
+      (pnorm(q, -waits[i], 0.4 * factors[i]) - pnorm(0, -waits[i], 0.4 * factors[i]))
+  }, q) %*% heavy) / sum(heavy)
+  expect_equal(cdf(fit, c(-1, y, Inf)), c(0, below(y), 1), tolerance = 1e-13)
+  expect_equal(cdf(fit, quantile(fit, c(0.01, 0.5, 0.999))), c(0.01, 0.5, 0.999), tolerance = 1e-11)
+  expect_equal(quantile(fit, c(0, 1), names = FALSE), c(0, Inf))
+})
+
+test_that("an isolated point by its own image keeps its digits when it is left out", {
+  x <- c(0.01, 30 + waits)
+  fit <- flash_kde(x, "kde", 1, support = kde_support(c(0, Inf), "reflect"))
+  terms <- -(0.01 - x[-1])^2 / 2
+  expected <- max(terms) + log(sum(exp(terms - max(terms)))) - log(sqrt(2 * pi) * 60)
+  expect_equal(predict(fit, type = "log_density", loo = TRUE)[1], expected, tolerance = 1e-12)
+})
+
+test_that("between two bounds images have images", {
+  y <- c(0, 0.2, 0.9, 1)
+  images <- unlist(lapply(-9:9, \(k) list(shares + 2 * k, 2 * k - shares)), recursive = FALSE)
+  for (estimator in c("kde", "laplace")) {
+    fit <- flash_kde(shares, estimator, 0.7, support = kde_support(c(0, 1), "reflect"))
+    u <- lapply(images, \(x) outer(y, x, "-") / 0.7)
+    factor <- if (estimator == "kde") \(u) 1 else \(u) 1.5 - u^2 / 2
+    expected <- rowMeans(Reduce(`+`, lapply(u, \(u) factor(u) * dnorm(u) / 0.7)))
+    expect_equal(predict(fit, y), expected, tolerance = 1e-13)
+    expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 1)), 1, tolerance = 1e-10)
+  }
+})
+
+test_that("an SD-KDE moves points and images along the score of both", {
+  x <- waits[1:40]
+  y <- c(0, 0.5, 2)
+  all <- c(x, -x)
+  terms <- dnorm(outer(x, all, "-") / 0.4)
+  score <- -rowSums(terms * outer(x, all, "-")) / rowSums(terms) / 0.4^2
+  moved <- x + 0.5^2 / 2 * score
+  fit <- flash_kde(x, "sdkde", 0.5, score_bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
+  expect_equal(predict(fit, y), rowMeans(image_kernels(y, list(moved, -moved), 0.5)), tolerance = 1e-13)
+  expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 2, 6, 30)), 1, tolerance = 1e-10)
+  expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
+  expect_null(summary(fit)$loglik)
+})
+
+test_that("circular columns have images a period away", {
+  y <- c(0, 5, 23.9)
+  fit <- flash_kde(hours, "kde", 3, support = circular(24))
+  wrapped <- rowMeans(image_kernels(y, lapply(-9:9, \(k) hours + 24 * k), 3))
+  expect_equal(predict(fit, y), wrapped, tolerance = 1e-13)
+  expect_equal(predict(fit, y - 48), predict(fit, y), tolerance = 1e-12)
+  expect_equal(flash_kde(hours + 240, "kde", 3, support = circular(24))$x, fit$x, tolerance = 1e-12)
+  expect_equal(predict(flash_kde(hours + 240, "kde", 3, support = circular(24)), y), wrapped, tolerance = 1e-12)
+  expect_equal(cdf(fit, c(0, 24)), c(0, 1), tolerance = 1e-13)
+  expect_equal(cdf(fit, 7), integral(\(y) predict(fit, y), c(0, 7)), tolerance = 1e-10)
+  # one turned by six hours, the others with it
+  chosen <- \(x) coef(flash_kde(x, "kde", support = circular(24), adaptive = FALSE))
+  expect_equal(chosen((hours + 6) %% 24), chosen(hours), tolerance = 1e-3)
+})
+
+test_that("a transformed estimate is that of the transformed points times the derivative", {
+  y <- c(0.1, 0.6, 0.95)
+  supports <- list(c(0, Inf), c(-Inf, 1), c(0, 1), c(-1, 3))
+  maps <- list(log, \(x) -log(1 - x), qnorm, \(x) qnorm((x + 1) / 4))
+  slopes <- list(\(x) 1 / x, \(x) 1 / (1 - x), \(x) 1 / dnorm(qnorm(x)), \(x) 1 / dnorm(qnorm((x + 1) / 4)) / 4)
+  for (i in seq_along(supports)) for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(shares, estimator, 0.5, support = kde_support(supports[[i]], "transform"))
+    there <- flash_kde(maps[[i]](shares), estimator, 0.5)
+    expect_equal(predict(fit, y), predict(there, maps[[i]](y)) * slopes[[i]](y), tolerance = 1e-12)
+    se <- predict(there, maps[[i]](y), se.fit = TRUE)$se.fit * slopes[[i]](y)
+    expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, se, tolerance = 1e-11)
+    expect_equal(predict(fit, loo = TRUE), predict(there, loo = TRUE) * slopes[[i]](shares), tolerance = 1e-11)
+    expect_equal(cdf(fit, y), cdf(there, maps[[i]](y)), tolerance = 1e-13)
+    expect_score(fit, y, 1e-6)
+    if (estimator != "laplace") expect_equal(cdf(fit, quantile(fit, 0.3)), 0.3, tolerance = 1e-10)
+  }
+  fit <- flash_kde(shares, support = kde_support(c(0, 1), "transform"))
+  expect_equal(predict(fit, c(0, 1)), c(0, 0))
+  edges <- c(0, 10^(-6:-1), 0.5, 1 - 10^(-1:-6), 1)
+  expect_equal(integral(\(y) predict(fit, y), edges), 1, tolerance = 1e-8)
+})
+
+# Literally: f exp(f_L / f - 1) for bounds a < b, not divided by its integral.
+jones_foster <- function(y, x, w, h, a, b) {
+  moment <- function(l, y) {
+    integrate(\(u) u^l * dnorm(u), max((y - b) / h, -40), min((y - a) / h, 40), rel.tol = 1e-11)$value
+  }
+  vapply(y, \(y) {
+    u <- (y - x) / h
+    S <- vapply(0:1, \(l) sum(w * u^l * dnorm(u)) / h / sum(w), 0)
+    m <- vapply(0:2, moment, 0, y = y)
+    plain <- S[1] / m[1]
+    plain * exp((m[3] * S[1] - m[2] * S[2]) / (m[1] * m[3] - m[2]^2) / plain - 1)
+  }, 0)
+}
+
+test_that("a boundary kernel is Jones and Foster's, of integral 1", {
+  for (range in list(c(0, Inf), c(-Inf, 9), c(0, 9), c(0, 30))) {
+    y <- c(0, 0.2, 2, 8.9)
+    fit <- flash_kde(waits, "kde", 0.8, weights = heavy, support = kde_support(range, "boundary"))
+    edges <- sort(unique(pmin(pmax(c(range, -4:12), -8, range[1]), 16, range[2])))
+    total <- integral(\(y) jones_foster(y, waits, heavy, 0.8, range[1], range[2]), edges)
+    expect_equal(predict(fit, y), jones_foster(y, waits, heavy, 0.8, range[1], range[2]) / total, tolerance = 1e-9)
+    expect_equal(integral(\(y) predict(fit, y), edges), 1, tolerance = 1e-9)
+    expect_equal(cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-9)
+    expect_score(fit, c(0.2, 2, 5))
+    expect_equal(cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-11)
+  }
+  one_out <- jones_foster(waits[3], waits[-3], heavy[-3], 0.8, 0, Inf)
+  fit <- flash_kde(waits, "kde", 0.8, weights = heavy, support = kde_support(c(0, Inf), "boundary"))
+  total <- integral(\(y) jones_foster(y, waits, heavy, 0.8, 0, Inf), c(0:8, 16))
+  expect_equal(predict(fit, loo = TRUE)[3], one_out / total, tolerance = 1e-9)
+})
+
+test_that("each kernel is divided by its mass inside", {
+  y <- c(0, 0.4, 1)
+  fit <- flash_kde(shares, "kde", 0.3, support = kde_support(c(0, 1), "mass"))
+  mass <- pnorm((1 - shares) / 0.3) - pnorm(-shares / 0.3)
+  kernels <- t(t(image_kernels(y, list(shares), 0.3)) / mass)
+  expect_equal(predict(fit, y), rowMeans(kernels), tolerance = 1e-13)
+  expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 1)), 1, tolerance = 1e-11)
+  at_points <- t(t(image_kernels(shares, list(shares), 0.3)) / mass)
+  diag(at_points) <- 0
+  expect_equal(predict(fit, loo = TRUE), rowSums(at_points) / 49, tolerance = 1e-12)
+  p <- predict(fit, y)
+  se <- sqrt(rowSums(kernels^2) / 50^2 - p^2 / 50)
+  expect_equal(predict(fit, y, se.fit = TRUE)$se.fit, se, tolerance = 1e-10)
+  expect_equal(cdf(fit, 0.4), mean((pnorm((0.4 - shares) / 0.3) - pnorm(-shares / 0.3)) / mass), tolerance = 1e-13)
+})
+
+test_that("the mass of a Gaussian in a polygon is its integral", {
+  H <- matrix(c(0.3, 0.2, 0.2, 0.4), 2)
+  # a square with a square hole, whose first ring goes the wrong way round
+  rings <- list(rbind(c(0, 0), c(0, 2), c(2, 2), c(2, 0)), rbind(c(0.5, 0.5), c(1, 0.5), c(1, 1), c(0.5, 1)))
+  points <- rbind(c(0.1, 1.9), c(1.5, 1.5), c(0.2, 0.3))
+  in_box <- function(at, low, high) {
+    slope <- H[2, 1] / H[1, 1]
+    sd <- sqrt(H[2, 2] - H[2, 1]^2 / H[1, 1])
+    given <- \(x) at[2] + slope * (x - at[1])
+    integrate(\(x) {
+      dnorm(x, at[1], sqrt(H[1, 1])) * (pnorm(high, given(x), sd) - pnorm(low, given(x), sd))
+    }, low, high, rel.tol = 1e-12)$value
+  }
+  expected <- apply(points, 1, \(at) in_box(at, 0, 2) - in_box(at, 0.5, 1))
+  fit <- flash_kde(points, "kde", H, support = rings)
+  expect_equal(fit$inner$weights, 1 / expected, tolerance = 1e-11)
+  distance <- mahalanobis(points, c(1.5, 0.2), H)
+  density <- mean(exp(-distance / 2) / (2 * pi * sqrt(det(H))) / expected)
+  expect_equal(predict(fit, rbind(c(1.5, 0.2), c(0.7, 0.7), c(3, 0))), c(density, 0, 0), tolerance = 1e-11)
+
+  # rings as package sf keeps them, and a box as a polygon
+  closed <- lapply(rings, \(ring) rbind(ring, ring[1, ]))
+  of_sf <- structure(list(closed), class = c("XY", "MULTIPOLYGON", "sfg"))
+  of_sf <- structure(list(of_sf), class = c("sfc_MULTIPOLYGON", "sfc"))
+  weights_of <- \(support, H) flash_kde(points, "kde", H, support = support)$inner$weights
+  expect_identical(weights_of(of_sf, H), fit$inner$weights)
+  expect_equal(weights_of(kde_support(c(0, 2), "mass"), H), weights_of(rings[[1]], H), tolerance = 1e-13)
+  expect_equal(weights_of(rings, H / 1e6), rep(1, 3), tolerance = 1e-13)
+})
+
+test_that("columns of all kinds go together", {
+  set.seed(2)
+  x <- cbind(wait = rexp(80), place = rnorm(80), angle = (350 + 40 * rnorm(80)) %% 360)
+  y <- rbind(c(0.2, 0.1, 2), c(1, -1, 300))
+  sds <- c(wait = 0.4, place = 0.5, angle = 30)
+  support <- list(angle = circular(360), wait = kde_support(c(0, Inf), "reflect"))
+  fit <- flash_kde(x, "kde", sds, support = support)
+  kernel <- function(y) {
+    wait <- image_kernels(y[, 1], list(x[, 1], -x[, 1]), 0.4)
+    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
+    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
+  }
+  expect_equal(predict(fit, y), rowMeans(kernel(y)), tolerance = 1e-13)
+  at_points <- kernel(x)
+  expect_equal(predict(fit, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_score(fit, y)
+  by_position <- list(kde_support(c(0, Inf), "reflect"), NULL, circular(360))
+  expect_identical(predict(flash_kde(x, "kde", sds, support = by_position), y), predict(fit, y))
+
+  # a transformed column beside an angle
+  mixed <- flash_kde(x, "kde", sds, support = replace(support, "wait", list(kde_support(c(0, Inf), "transform"))))
+  log_kernel <- function(y) {
+    wait <- image_kernels(log(y[, 1]), list(log(x[, 1])), 0.4) / y[, 1]
+    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
+    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
+  }
+  expect_equal(predict(mixed, y), rowMeans(log_kernel(y)), tolerance = 1e-12)
+  at_points <- log_kernel(x)
+  expect_equal(predict(mixed, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_score(mixed, y)
+
+  # marginals: the estimates of the columns alone
+  grid <- plot_quietly(fit)$marginals
+  expect_equal(grid$wait$y, rowMeans(image_kernels(grid$wait$x, list(x[, 1], -x[, 1]), 0.4)), tolerance = 1e-12)
+  expect_equal(range(grid$wait$x)[1], 0)
+  expect_equal(range(grid$angle$x), c(0, 360))
+})
+
+test_that("figures end at the bounds", {
+  for (method in c("transform", "reflect", "boundary", "mass")) {
+    fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), method))
+    grid <- plot_quietly(fit)
+    expect_gte(min(grid$x), 0)
+    expect_equal(grid$y, predict(fit, grid$x), tolerance = 1e-12)
+  }
+  corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
+  x <- matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3)
+  grid <- plot_quietly(flash_kde(x, "kde", 0.2, support = corners))
+  expect_true(all(grid$z[outer(grid$x, grid$y, "+") > 1.01] == 0))
+  skip_if_not_installed("ggplot2")
+  expect_s3_class(ggplot2::autoplot(flash_kde(waits, "kde", 0.5, support = c(0, Inf))), "ggplot")
+})
+
+test_that("draws are from the estimate", {
+  set.seed(8)
+  fits <- list(
+    flash_kde(waits, "kde", 0.4, support = kde_support(c(0, Inf), "reflect"), weights = heavy),
+    flash_kde(waits, support = kde_support(c(0, Inf), "transform")),
+    flash_kde(waits, "kde", 0.4, support = kde_support(c(0, Inf), "boundary")),
+    flash_kde(shares, "kde", 0.3, support = kde_support(c(0, 1), "mass")),
+    flash_kde(hours, "sdkde", 3, support = circular(24))
+  )
+  for (fit in fits) {
+    draws <- simulate(fit, 2000, seed = 5)[[1]]
+    expect_true(all(predict(fit, draws) > 0))
+    expect_gt(stats::ks.test(draws, \(q) cdf(fit, q))$p.value, 0.001)
+    level <- hdr_level(fit, 0.8)
+    expect_equal(mean(predict(fit, draws) >= level), 0.8, tolerance = 0.05)
+  }
+  # of a signed one, from its positive part
+  signed <- flash_kde(shares, "laplace", 0.3, support = kde_support(c(0, 1), "reflect"))
+  nodes <- (seq_len(2000) - 0.5) / 2000
+  positive <- cumsum(pmax(predict(signed, nodes), 0))
+  draws <- simulate(signed, 2000, seed = 5)[[1]]
+  expect_gt(stats::ks.test(draws, stats::approxfun(nodes, positive / positive[2000], rule = 2))$p.value, 0.001)
+
+  corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
+  fit <- flash_kde(matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3), "kde", 0.5, support = corners)
+  draws <- simulate(fit, 2000, seed = 5)
+  expect_true(all(draws$x1 >= 0 & draws$x2 >= 0 & draws$x1 + draws$x2 <= 1))
+  # by 3 standard errors, beside the density on a grid of the half x1 < 1/3
+  nodes <- (seq_len(300) - 0.5) / 300
+  p <- matrix(predict(fit, as.matrix(expand.grid(nodes, nodes))), 300) / 300^2
+  share <- sum(p[nodes < 1 / 3, ])
+  expect_lt(abs(mean(draws$x1 < 1 / 3) - share), 3 * sqrt(share * (1 - share) / 2000) + 0.005)
+})
+
+test_that("selected bandwidths make the left-out likelihood largest", {
+  for (method in c("reflect", "boundary", "mass")) {
+    fit <- flash_kde(waits, "kde", support = kde_support(c(0, Inf), method), adaptive = FALSE)
+    there <- \(factor) as.numeric(logLik(update(fit, bandwidth = factor * coef(fit))))
+    expect_gt(there(1) + 1e-3, max(there(0.9), there(1.1)))
+  }
+  set.seed(3)
+  x <- cbind(runif(150), 100 * runif(150)^2)
+  fit <- flash_kde(x, "kde", support = kde_support(c(0, Inf), "reflect"), structure = "diagonal", adaptive = FALSE)
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
+  expect_gt(there(c(1, 1)) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
+})
+
+test_that("transformed columns beside circular ones, and rounded ones, have bandwidths of their own coordinates", {
+  set.seed(9)
+  x <- cbind(size = 1000 * rexp(150), angle = (30 + 40 * rnorm(150)) %% 360)
+  support <- list(size = kde_support(c(0, Inf), "transform"), angle = circular(360))
+  fit <- flash_kde(x, "kde", support = support, adaptive = FALSE, structure = "diagonal")
+  there <- \(by) as.numeric(logLik(update(fit, bandwidth = by * coef(fit), structure = "auto")))
+  expect_gt(there(1) + 0.1, max(there(c(0.7, 1)), there(c(1.4, 1)), there(c(1, 0.7)), there(c(1, 1.4))))
+  adaptive <- update(fit, adaptive = TRUE, structure = "auto")
+  expect_lt(max(abs(log(coef(adaptive) / coef(fit)))), log(3))
+
+  exact <- rgamma(300, 2)
+  of <- \(x) coef(flash_kde(x, "kde", support = kde_support(c(0, Inf), "transform"), adaptive = FALSE))
+  expect_equal(of(round(exact, 1) + 0.05), of(exact), tolerance = 0.2)
+})
+
+test_that("the method that is chosen suits the density at the bound", {
+  set.seed(1)
+  chosen <- \(x, support) flash_kde(x, support = support)$support$kind
+  expect_equal(chosen(rbeta(500, 0.4, 0.4), c(0, 1)), "transform")
+  expect_false(chosen(runif(500), c(0, 1)) == "transform")
+  expect_false(chosen(c(0, rexp(300)), c(0, Inf)) == "transform") # a point on the bound
+  # beside the unbounded estimate
+  x <- rexp(500)
+  y <- seq(0.005, 6, 0.01)
+  error <- \(fit) sum((predict(fit, y) - dexp(y))^2) * 0.01
+  expect_lt(error(flash_kde(x, support = c(0, Inf))), error(flash_kde(x)) / 2)
+})
+
+test_that("adaptive factors go by the estimate on its domain", {
+  set.seed(6)
+  x <- c(rexp(150, 20), rexp(100, 0.2))
+  fit <- flash_kde(x, "kde", support = kde_support(c(0, Inf), "reflect"))
+  expect_gt(fit$adaptive$gain, 0.02)
+  one <- update(fit, adaptive = FALSE)
+  expect_gt(as.numeric(logLik(fit)), as.numeric(logLik(one)))
+  expect_length(fit$adaptive$factors, 250)
+  expect_equal(cdf(fit, c(0, Inf)), c(0, 1), tolerance = 1e-12)
+  pilot <- predict(update(one, bandwidth = 2 * coef(one)), loo = TRUE)
+  expect_gt(stats::cor(fit$adaptive$factors, -pilot, method = "spearman"), 0.85)
+})
+
+test_that("fits on a support are like others", {
+  frame <- data.frame(wait = replace(waits, 7, NA), w = heavy)
+  fit <- flash_kde(~wait, data = frame, weights = w, support = list(wait = c(0, Inf)), na.action = na.exclude)
+  expect_length(predict(fit), 60)
+  expect_true(is.na(predict(fit)[7]))
+  expect_equal(predict(fit, data.frame(wait = waits[1:3])), predict(fit)[1:3], tolerance = 1e-12)
+  expect_equal(nobs(fit), 59)
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file), data.frame(wait = 1)), predict(fit, data.frame(wait = 1)))
+  expect_output(print(fit), "Support: [0, Inf)", fixed = TRUE)
+  expect_output(print(summary(fit)), "Support: [0, Inf)", fixed = TRUE)
+  expect_equal(as.data.frame(fit)$density, predict(fit)[-7], tolerance = 1e-12)
+  expect_identical(fit$x[, "wait"], waits[-7])
+  expect_output(print(diagnostics(fit)), "Computed")
+  expect_output(print(circular(24)), "period 24")
+  expect_null(flash_kde(waits, "kde", 1, support = c(-Inf, Inf))$support)
+
+  # far from the origin
+  near <- flash_kde(waits, "sdkde", 0.5, support = kde_support(c(0, Inf), "reflect"))
+  offset <- 2^30
+  far <- flash_kde(waits + offset, "sdkde", 0.5, support = kde_support(c(offset, Inf), "reflect"))
+  y <- c(0, 0.5, 3)
+  expect_equal(predict(far, y + offset), predict(near, y), tolerance = 1e-6)
+  expect_equal(cdf(far, y + offset), cdf(near, y), tolerance = 1e-6)
+})
+
+test_that("one column of the debiased positive part has its negative mass told", {
+  fit <- flash_kde(shares, "laplace", 0.2, support = kde_support(c(0, 1), "reflect"))
+  nodes <- (seq_len(20000) - 0.5) / 20000
+  expected <- mean(pmax(-predict(fit, nodes), 0))
+  mass <- diagnostics(fit)$negative_mass
+  expect_lt(abs(mass$value - expected), 4 * mass$se + 1e-6)
+})
+
+test_that("what does not go is refused in words", {
+  refuses <- function(expr, text, kind = "argument") {
+    expect_error(expr, text, fixed = TRUE, class = paste0("flashkernel_error_", kind))
+  }
+  reflect <- kde_support(c(0, Inf), "reflect")
+  refuses(flash_kde(c(waits, -1), support = c(0, Inf)), "found -1 in row 61")
+  refuses(flash_kde(cbind(a = waits), support = list(b = c(0, 1))), "found `b`")
+  refuses(flash_kde(cbind(a = waits, b = 1), support = list(c(0, 1))), "for each of 2 columns")
+  refuses(flash_kde(waits, support = c(1, 0)), "lower < upper")
+  refuses(flash_kde(waits, support = "positive"), "lower < upper")
+  refuses(flash_kde(c(0, waits), support = kde_support(c(0, Inf), "transform")), "inside of its bounds")
+  refuses(kde_support(c(0, 1), "beta"), "must be one of")
+  refuses(flash_kde(rep(1, 20), support = c(0, Inf)), "must vary")
+  refuses(circular(-1), "positive")
+  refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "boundary")), "one column only")
+  boundary <- kde_support(c(0, Inf), "boundary")
+  refuses(flash_kde(waits, "sdkde", support = boundary), "take \"reflect\"", "unsupported")
+  refuses(flash_kde(waits, "laplace", support = kde_support(c(0, Inf), "mass")), "not \"laplace\"", "unsupported")
+  refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
+  refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
+  full <- matrix(c(1, 0.5, 0.5, 1), 2)
+  refuses(flash_kde(cbind(waits, waits^2), "kde", full, support = reflect), "must not correlate")
+  refuses(flash_kde(cbind(waits, waits^2), "kde", structure = "full", support = reflect), "\"diagonal\"")
+  refuses(flash_kde(cbind(waits, waits), support = cbind(c(0, 1, 2), c(0, 1, 2))), "area")
+  refuses(flash_kde(cbind(waits, waits, waits), support = cbind(c(0, 1, 1), c(0, 0, 1))), "two columns only")
+  corners <- cbind(c(0, 1, 1), c(0, 0, 1))
+  refuses(flash_kde(cbind(waits, waits), "kde", 1, support = corners), "must lie in its support")
+  fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
+  refuses(predict(fit, 1, se.fit = TRUE), "take \"reflect\"", "unsupported")
+  laplace <- flash_kde(waits, "laplace", 0.5, support = reflect)
+  refuses(predict(laplace, 1, se.fit = TRUE), "take method", "unsupported")
+  refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")
+})
