@@ -87,8 +87,8 @@ search_widths <- function(value, rate, d) {
   list(widths = exp(last$logs), value = last$value, converged = !stuck)
 }
 
-# Column after column, the best of widths about the one so far, and of one so wide that it hardly counts: beside rows
-# that are nearly alone a criterion has many small valleys, in which a descent ends.
+# Column after column, the best of widths about the one so far, and of one so wide that it hardly counts: beside
+# rows that are nearly alone a criterion has many small valleys, in which a descent ends.
 scan_columns <- function(value, start, limits, sweeps = 2) {
   at <- list(logs = start, value = value(start))
   for (k in rep(seq_along(start), sweeps)) {
