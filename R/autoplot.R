@@ -13,38 +13,64 @@
 #'   its weight, within limits.
 #' @param col Colour of the line (one variable) or of the regions: one for each, outermost first, or
 #'   one, of which lighter tints are made.
+#' @param palette In place of `col`, for two variables and more: the name of a palette of
+#'   [grDevices::hcl.colors()], as `"YlOrRd"`, its light end outermost.
+#' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables).
+#'   `NULL`: none for the title, else those of [plot.flash_kde()]; `""`: none.
 #' @param ... Not used; anything here is an error.
 #' @return A ggplot object.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)
 #' ggplot2::autoplot(fit) + ggplot2::theme_minimal()
+#' ggplot2::autoplot(fit, palette = "YlOrRd", main = "Old Faithful", xlab = "Eruption (min)")
 #' @exportS3Method ggplot2::autoplot
 autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL,
-                               max_dims = 6, points = TRUE, rug = TRUE, col = NULL, ...) {
+                               max_dims = 6, points = TRUE, rug = TRUE, col = NULL, palette = NULL, main = NULL,
+                               sub = NULL, xlab = NULL, ylab = NULL, ...) {
   check_dots_empty(...)
   check_colours(col, "col")
+  labels <- list(title = main, subtitle = sub, x = xlab, y = ylab)
+  for (arg in c("main", "sub", "xlab", "ylab")) check_text(get(arg), arg)
   check_in_memory(object)
   if (object$d == 0) stop_argument("object", "must have numeric columns (plot() draws levels alone, too)")
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   n_grid <- check_grid_size(n_grid, object$d)
   if (object$d == 1) {
-    return(autoplot_1d(object, n_grid, most_shown(rug, "rug", 1000L), col))
+    if (!is.null(palette)) stop_argument("palette", "is for two variables and more: `col` is the line's colour")
+    return(autoplot_1d(object, n_grid, most_shown(rug, "rug", 1000L), col, labels))
   }
+  if (!is.null(palette)) col <- palette_colours(palette, length(prob), col)
   if (object$d == 2) {
     rows <- thinned_rows(object, most_shown(points, "points", 2000L))
-    autoplot_2d(object, prob, n_grid, rows, region_colours(length(prob), col))
+    autoplot_2d(object, prob, n_grid, rows, region_colours(length(prob), col), labels)
   } else {
+    check_unused(list(xlab = xlab, ylab = ylab))
     dims <- shown_dims(object, max_dims)
     rows <- thinned_rows(object, most_shown(points, "points", pair_points(dims)))
-    autoplot_pairs(object, prob, n_grid, dims, rows, region_colours(length(prob), col), col)
+    autoplot_pairs(object, prob, n_grid, dims, rows, region_colours(length(prob), col), col, labels)
   }
+}
+
+# n colours of hcl.colors(), the lightest first.
+palette_colours <- function(palette, n, col) {
+  if (!is.null(col)) stop_argument("palette", "must be NULL beside `col`: found ", describe(palette))
+  known <- grDevices::hcl.pals()
+  plain <- \(name) gsub("[^a-z0-9]", "", tolower(name))
+  if (!is.character(palette) || length(palette) != 1 || !plain(palette) %in% plain(known)) {
+    stop_argument("palette", "must be a name of grDevices::hcl.pals(), as \"YlOrRd\": found ", describe(palette))
+  }
+  colours <- grDevices::hcl.colors(n + 1, palette)
+  light <- \(colour) sum(grDevices::col2rgb(colour) * c(0.3, 0.59, 0.11))
+  if (light(colours[1]) < light(colours[n + 1])) colours <- rev(colours)
+  # the very lightest hardly stands out from paper
+  colours[-1]
 }
 
 # The pronoun of ggplot2's aes().
 utils::globalVariables(".data")
 
-autoplot_1d <- function(fit, n_grid, rug, col) {
+autoplot_1d <- function(fit, n_grid, rug, col, labels) {
   grid <- grid_1d(figure_marginal(fit, to_tol = TRUE), n_grid)
   data <- data.frame(x = fit$x[thinned_rows(fit, rug), 1])
   layers <- list(ggplot2::geom_hline(yintercept = 0, colour = "grey75", linewidth = 0.3))
@@ -63,13 +89,10 @@ autoplot_1d <- function(fit, n_grid, rug, col) {
       data = data, inherit.aes = FALSE, sides = "b", alpha = rug_opacity(nrow(data))
     ) +
     ggplot2::coord_cartesian(ylim = if (!is.null(fit$support)) density_limits(fit, grid)) +
-    ggplot2::labs(
-      x = variable_names(fit), y = "Density",
-      subtitle = fit_subtitle(fit, negative = shows_negative(grid$y))
-    )
+    ggplot_labels(labels, variable_names(fit), "Density", fit_subtitle(fit, negative = shows_negative(grid$y)))
 }
 
-autoplot_2d <- function(fit, prob, n_grid, rows, colours) {
+autoplot_2d <- function(fit, prob, n_grid, rows, colours, labels) {
   grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob)
   names <- variable_names(fit)
   view <- grid_view(grid, fit$x[rows, , drop = FALSE])
@@ -78,14 +101,28 @@ autoplot_2d <- function(fit, prob, n_grid, rows, colours) {
     point_layer(point_frame(fit, rows, c(1, 2), view)) +
     ggplot2::scale_x_continuous(labels = axis_labels_of) +
     ggplot2::scale_y_continuous(labels = axis_labels_of) +
-    ggplot2::coord_cartesian(xlim = view$x, ylim = view$y, expand = FALSE) +
-    ggplot2::labs(
-      x = names[1], y = names[2],
-      subtitle = fit_subtitle(fit, negative = shows_negative(grid$z))
-    )
+    ggplot_frame(view, map_aspect(fit)) +
+    ggplot_labels(labels, names[1], names[2], fit_subtitle(fit, negative = shows_negative(grid$z)))
 }
 
-autoplot_pairs <- function(fit, prob, n_grid, dims, rows, colours, col) {
+# `aspect`: of map_aspect().
+ggplot_frame <- function(view, aspect) {
+  if (is.null(aspect)) return(ggplot2::coord_cartesian(xlim = view$x, ylim = view$y, expand = FALSE))
+  ggplot2::coord_fixed(aspect, xlim = view$x, ylim = view$y, expand = FALSE)
+}
+
+# What the user gave, else these. `""` leaves one out.
+ggplot_labels <- function(given, x, y, subtitle) {
+  own <- list(x = x, y = y, subtitle = subtitle, title = NULL)
+  labels <- utils::modifyList(own, given[lengths(given) > 0], keep.null = TRUE)
+  list(
+    do.call(ggplot2::labs, lapply(labels, \(label) if (is.null(label) || is_text(label)) label)),
+    # a line longer than a narrow panel has the room of all
+    ggplot2::theme(plot.title.position = "plot")
+  )
+}
+
+autoplot_pairs <- function(fit, prob, n_grid, dims, rows, colours, col, labels) {
   grids <- pair_grids(fit, prob, n_grid, dims)
   k <- length(dims)
   names <- variable_names(fit)[dims]
@@ -128,16 +165,15 @@ autoplot_pairs <- function(fit, prob, n_grid, dims, rows, colours, col) {
       data = diagonal, colour = if (is.null(col)) LINE_COLOUR else contour_colour(colours),
       linewidth = 0.6) +
     ggplot2::facet_grid(
-      rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free"
+      rows = ggplot2::vars(.data$row), cols = ggplot2::vars(.data$column), scales = "free",
+      labeller = ggplot2::label_wrap_gen(ceiling(48 / k))
     ) +
+    ggplot2::theme(strip.text = ggplot2::element_text(size = ggplot2::rel(if (k > 3) 0.7 else 0.8))) +
     ggplot2::scale_x_continuous(
       n.breaks = 4, labels = short_labels_of, guide = ggplot2::guide_axis(check.overlap = TRUE)
     ) +
     ggplot2::scale_y_continuous(labels = short_labels_of) +
-    ggplot2::labs(
-      x = NULL, y = NULL,
-      subtitle = fit_subtitle(fit, bandwidth = FALSE, negative = !is.null(negative))
-    )
+    ggplot_labels(labels, NULL, NULL, fit_subtitle(fit, bandwidth = FALSE, negative = !is.null(negative)))
 }
 
 # ---- data frames ------------------------------------------------------------------------------

@@ -91,7 +91,9 @@ plot.flashkernel_bandwidth <- function(x, ...) {
   if (selector_of(x) == "user") stop_argument("x", "must be as a search returned it: found other numbers")
   path <- attr(x, "path")
   if (nrow(path) > 1) {
-    old <- graphics::par(mfrow = c(1, 2))
+    # side by side where there is room
+    wide <- graphics::par("din")[1] > 6
+    old <- graphics::par(mfrow = if (wide) c(1, 2) else c(2, 1), mar = c(4, 4, 2, 1), mgp = c(2.4, 0.8, 0))
     on.exit(graphics::par(old))
   }
   plot_trace(x, ...)
@@ -99,8 +101,9 @@ plot.flashkernel_bandwidth <- function(x, ...) {
     gain <- path$score - path$score[1]
     graphics::dotchart(
       rev(gain), rev(path$structure), pch = ifelse(rev(path$structure) == attr(x, "structure"), 19, 1),
-      xlab = paste0("penalised log-likelihood over \"", path$structure[1], "\""), main = "Structures"
+      xlab = "", main = "Structures"
     )
+    draw_axis_titles(paste0("Penalised log-likelihood over \"", path$structure[1], "\""), "")
   }
   invisible(x)
 }
@@ -113,8 +116,9 @@ plot_trace <- function(x, xlab = "Factor of the bandwidth", ylab = "Criterion ab
   se <- attr(x, "se")
   title <- if (is.null(main)) paste0("By \"", attr(x, "selector"), "\"") else main
   graphics::plot.default(
-    range(trace$factor), range(above), type = "n", log = "x", xlab = xlab, ylab = ylab, main = title, ...
+    range(trace$factor), range(above), type = "n", log = "x", xlab = "", ylab = "", main = title, ...
   )
+  draw_axis_titles(xlab, ylab)
   if (isTRUE(is.finite(se))) {
     frame <- graphics::par("usr")[3:4]
     graphics::rect(exp(-se), frame[1], exp(se), frame[2], col = "grey92", border = NA)

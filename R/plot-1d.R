@@ -19,8 +19,10 @@ plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes,
     ylim <- if (is.null(look$ylim)) range(density_limits(fit, grid), band$upper) else look$ylim
     graphics::plot.default(
       xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE,
-      xlab = if (is.null(look$xlab)) name else look$xlab, ylab = if (is.null(look$ylab)) "Density" else look$ylab, ...
+      type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", xlab = "", ylab = "", axes = FALSE, ...
+    )
+    draw_axis_titles(
+      if (is.null(look$xlab)) name else look$xlab, if (is.null(look$ylab)) "Density" else look$ylab, ...
     )
     if (axes) draw_axes(...)
     if (frame.plot) draw_frame(...)
@@ -70,11 +72,11 @@ crossings <- function(grid) {
   list(x = x[by_x], y = c(grid$y, rep(0, length(i)))[by_x])
 }
 
-draw_rug <- function(x, side = 1, ticksize = 0.025) {
+draw_rug <- function(x, side = 1, ticksize = 0.025, col = "black") {
   graphics::rug(
     x,
     ticksize = ticksize, side = side, lwd = 0.8, quiet = TRUE,
-    col = grDevices::adjustcolor("black", rug_opacity(length(x)))
+    col = grDevices::adjustcolor(col, rug_opacity(length(x)))
   )
 }
 

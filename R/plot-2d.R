@@ -19,14 +19,17 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     view <- grid_view(grid, fit$x[rows, , drop = FALSE])
     if (is.null(xlim)) xlim <- view$x
     if (is.null(ylim)) ylim <- view$y
+    if (is.null(dots$asp)) dots$asp <- map_aspect(fit)
     # the frame comes last: the regions may cover it
     frame <- list(
       xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "",
-      xlab = if (is.null(look$xlab)) names[1] else look$xlab, ylab = if (is.null(look$ylab)) names[2] else look$ylab,
+      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "", xlab = "", ylab = "",
       frame.plot = FALSE, axes = FALSE
     )
     do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
+    draw_axis_titles(
+      if (is.null(look$xlab)) names[1] else look$xlab, if (is.null(look$ylab)) names[2] else look$ylab, ...
+    )
     if (!isFALSE(dots$axes)) do.call(draw_axes, dots)
     negative <- fill && shows_negative(grid$z)
     draw_titles(
@@ -122,7 +125,8 @@ upper_set <- function(grid, level) {
 # A border below every level, next to the edge, closes the contours that leave the grid.
 pad_grid <- function(grid) {
   pad_axis <- function(x) {
-    edge <- 1e-6 * (x[length(x)] - x[1])
+    # far from the origin, that is less than numbers can tell apart
+    edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
     c(x[1] - edge, x, x[length(x)] + edge)
   }
   z <- matrix(min(grid$z) - diff(range(grid$z)), nrow(grid$z) + 2, ncol(grid$z) + 2)
@@ -130,7 +134,7 @@ pad_grid <- function(grid) {
   list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
 }
 
-draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
+draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL, col = "black") {
   at <- fit$x[rows, dims, drop = FALSE]
   cex <- (if (is.null(cex)) 0.7 * crowd_size(length(rows)) else cex) * weight_size(fit, rows)
   # cells as wide as a dot
@@ -142,9 +146,12 @@ draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL) {
   graphics::points(
     at[ink$drawn, , drop = FALSE],
     pch = if (is.null(pch)) 16 else pch, cex = rep_len(cex, length(rows))[ink$drawn],
-    col = grDevices::rgb(0, 0, 0, ink$opacity)
+    col = paste0(grDevices::rgb(t(grDevices::col2rgb(col)), maxColorValue = 255), opacity_code(ink$opacity))
   )
 }
+
+# As the last two digits of "#RRGGBBAA".
+opacity_code <- function(opacity) sprintf("%02X", as.integer(round(255 * opacity)))
 
 # The diameter of a dot (pch 16) of cex 1.
 DOT_INCHES <- 0.075

@@ -28,13 +28,13 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
 }
 
 # Debiased points may lie beyond the data.
-grid_range <- function(marginal, axis) {
+grid_range <- function(marginal, axis, margin = GRID_MARGIN) {
   if (!is.null(marginal$map)) return(grid_range_inside(marginal, axis))
   sds <- marginal$sds[axis]
   if (is.null(marginal$factors)) {
-    return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * GRID_MARGIN * sds)
+    return(range(marginal$data[, axis], marginal$x[, axis]) + c(-1, 1) * margin * sds)
   }
-  reach <- GRID_MARGIN * sds * marginal$factors
+  reach <- margin * sds * marginal$factors
   c(min(marginal$x[, axis] - reach), max(marginal$x[, axis] + reach))
 }
 

@@ -19,6 +19,13 @@
 #' third of a bandwidth are merged first, which changes the density by less than 0.1% of its
 #' maximum. Nothing is random: the same fit gives the same figure.
 #'
+#' Two variables that are longitude and latitude, by their names (`lon`, `long`, `lng`, `longitude`, `lat`,
+#' `latitude`, also after a dot or an underscore) and values, are drawn as a map: a degree of longitude is
+#' cos(latitude) times as long as one of latitude, unless `asp` says otherwise.
+#'
+#' Surfaces are drawn on a grid of 41 nodes per axis, unless `n_grid` says otherwise; the grid is linear between
+#' nodes. They take `prob`, `col`, `main` and `sub`.
+#'
 #' A Laplace-corrected estimate can be negative. Such parts are drawn as they are and shaded in
 #' orange; with two variables, where the estimate is below minus 1% of its maximum.
 #'
@@ -49,6 +56,13 @@
 #'   [density_bands()], which for `"kde"` is about the bias-corrected estimate, not about the line.
 #' @param xlab,ylab,xlim,ylim As in [graphics::plot.default()] (one or two variables). The density
 #'   is evaluated within `xlim` and `ylim`.
+#' @param groups A factor, or what can be one, with a value for each row of the data: the densities of its groups
+#'   in one figure, with a key (one or two variables). Each is a fit of its own to the rows of the group, with the
+#'   arguments of `x`; rows whose group is missing are left out. `col` has their colours. [lines()] and `add` serve
+#'   fits that differ otherwise.
+#' @param type What to draw: `"density"`; `"isosurface"`, of three variables, the borders of the regions as
+#'   surfaces, or the same to turn with the mouse by package `"rgl"` or `"plotly"`; `"criterion"`, of a bandwidth
+#'   that was searched, what the search has seen (as [plot.flashkernel_bandwidth()]).
 #' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, and, for the data,
 #'   `pch` and `cex`. For one or two variables also `asp`, `axes`, `cex.main` and the like. Names
 #'   that the figure would not heed are an error.
@@ -56,7 +70,9 @@
 #'   [graphics::lines()] takes it. Two: a list of `x`, `y`, the matrix `z` of densities, as
 #'   [graphics::contour()], [graphics::image()] and [graphics::persp()] take it, and the
 #'   `levels` of the regions. More: a list of lists of these, `marginals` and `pairs`, named by the
-#'   variables (`"a:b"` has `a` on the x axis).
+#'   variables (`"a:b"` has `a` on the x axis). Groups: a list of these, named by group. Surfaces: a list of
+#'   `axes`, `levels` and `triangles`, for each level a matrix with a row for each corner, three to a triangle;
+#'   with `"plotly"` the widget, visibly. `"criterion"`: the bandwidth.
 #' @seealso [hdr_level()] for the levels. With the package ggplot2 loaded,
 #'   `autoplot()` draws the same figures ([autoplot.flash_kde()]).
 #' @examples
@@ -72,15 +88,21 @@
 #' plot(kde, prob = c(0.5, 0.9), add = TRUE, lty = 2)
 #'
 #' plot(flash_kde(iris[, 1:4]))
+#' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
+#' plot(flash_kde(quakes[c("long", "lat")], bandwidth = 0.8))
+#' plot(flash_kde(iris[1:3], bandwidth = "silverman"), type = "isosurface", prob = c(0.5, 0.9))
 #' @export
 plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, max_dims = 6,
                            add = FALSE, fill = !add, points = !add, rug = !add, labels = !add,
                            col = NULL, lwd = NULL, lty = 1, main = NULL, sub = NULL,
-                           xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, band = FALSE, ...) {
+                           xlab = NULL, ylab = NULL, xlim = NULL, ylim = NULL, band = FALSE, groups = NULL,
+                           type = c("density", "isosurface", "rgl", "plotly", "criterion"), ...) {
   check_in_memory(x, "x")
+  type <- check_choice(type, c("density", "isosurface", "rgl", "plotly", "criterion"), "type")
   hold_limits(x)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   add <- check_flag(add, "add")
+  asked_grid <- !is.null(n_grid)
   n_grid <- check_grid_size(n_grid, x$d)
   check_limits(xlim, "xlim")
   check_limits(ylim, "ylim")
@@ -96,6 +118,15 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
     col = col, lwd = lwd, lty = lty, main = main, sub = sub, xlab = xlab, ylab = ylab, xlim = xlim, ylim = ylim,
     band = check_band(band, x$d)
   )
+  if (type == "criterion") return(plot_criterion(x, look, ...))
+  if (type != "density") return(plot_isosurface(x, prob, if (asked_grid) n_grid else 41L, type, look))
+  if (!is.null(groups)) {
+    shown <- list(
+      add = add, fill = check_flag(fill, "fill"), points = most_shown(points, "points", 2000L),
+      rug = most_shown(rug, "rug", 1000L)
+    )
+    return(plot_groups(x, groups, prob, n_grid, shown, look, ...))
+  }
   if (x$d == 1) {
     plot_1d(x, n_grid, add, most_shown(rug, "rug", 1000L), look, ...)
   } else if (x$d == 2) {
@@ -118,6 +149,18 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
 #' @export
 lines.flash_kde <- function(x, ...) {
   plot.flash_kde(x, add = TRUE, ...)
+}
+
+# `...`: graphical parameters.
+plot_criterion <- function(fit, look, ...) {
+  if (is.null(fit$search)) {
+    stop_argument(
+      "type", "must be another than \"criterion\" for a bandwidth without a search: that of the fit is by \"",
+      fit$selector, "\""
+    )
+  }
+  given <- look[c("main", "xlab", "ylab")]
+  do.call(plot.flashkernel_bandwidth, c(list(fit$search), given[lengths(given) > 0], list(...)))
 }
 
 # ---- arguments shared by plot() and autoplot() ------------------------------------------------
@@ -327,35 +370,6 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
     if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"
   )
-}
-
-# Title and subtitle above the plot. `...`: all other graphical parameters of the plot.
-draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
-                        cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
-                        font.main = graphics::par("font.main"), family = graphics::par("family"),
-                        col.sub = "grey30", ...) {
-  if (!ann) {
-    return(invisible())
-  }
-  graphics::title(
-    main = main, line = if (is_text(sub)) 1.7 else 1.2, adj = adj, col.main = col.main,
-    cex.main = cex.main * fit_width(main, cex.main, font.main), font.main = font.main,
-    family = family
-  )
-  graphics::mtext(
-    sub, side = 3, line = 0.45, adj = adj, col = col.sub, family = family,
-    cex = 0.95 * graphics::par("cex") * fit_width(sub, 0.95)
-  )
-}
-
-# Not `""`; a title may be an expression.
-is_text <- function(title) !is.character(title) || any(nzchar(title))
-
-# The factor, 1 at most, by which a line centred above the plot must shrink to stay on its figure.
-fit_width <- function(text, cex, font = 1) {
-  margins <- graphics::par("mai")
-  room <- graphics::par("fin")[1] - abs(margins[2] - margins[4])
-  min(1, 0.97 * room / max(graphics::strwidth(text, "inches", cex = cex, font = font)))
 }
 
 # ---- numbers on axes --------------------------------------------------------------------------

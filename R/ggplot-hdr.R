@@ -1,0 +1,152 @@
+# Layers of ggplot2 for two variables.
+
+#' Highest-density regions in ggplot2
+#'
+#' `geom_flash_hdr()` fits a [flash_kde()] to the points of each group in each panel, and fills the smallest
+#' regions that hold the given probabilities, as `ggdensity::geom_hdr()` does; `geom_flash_hdr_lines()` draws their
+#' borders. `stat_flash_density_2d()` has the density on a grid.
+#'
+#' @details
+#' Aesthetics: `x` and `y`; `weight`, of the points; `group`, `fill`, `colour`, `alpha`, `linetype` and
+#' `linewidth`. By default `alpha` goes by the probability, and the `linetype` of lines, so that `fill` and
+#' `colour` are free for groups. What is filled are bands, from the border of one region to that of the next within
+#' it: transparent ones do not add up. `aes(fill = after_stat(probability), alpha = NULL)` gives each a colour of
+#' its own.
+#'
+#' Computed: `probability`, an ordered factor of `"95%"` and the like, the largest first; `prob`, the same as a
+#' number; `level`, the density at the outer border. `stat_flash_density_2d()`: `density`, `ndensity`, of which the
+#' largest in a group is 1, and `count`, the density times the number of points.
+#'
+#' Where scales are transformed, the estimate is that of the transformed values, as in all statistics of ggplot2. A
+#' group to which nothing can be fitted, as one point, is left out with a warning.
+#' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers: see `ggplot2::layer()`.
+#' @param geom What draws: `"polygon"` fills bands, `"path"` draws lines, `"raster"` and `"tile"` draw a grid.
+#' @param prob Probabilities of the regions, above 0 and below 1.
+#' @param estimator,bandwidth,adaptive,control As for [flash_kde()], for each group.
+#' @param n Nodes of the grid per axis.
+#' @param ... Fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
+#' @returns A layer, to add to a plot of ggplot2.
+#' @seealso [stat_flash_density()] for one variable; [hdr_regions()] for the regions themselves;
+#'   [autoplot.flash_kde()] for a figure of one fit.
+#' @name geom_flash_hdr
+#' @examplesIf requireNamespace("ggplot2", quietly = TRUE)
+#' library(ggplot2)
+#' ggplot(faithful, aes(eruptions, waiting)) +
+#'   geom_flash_hdr(fill = "darkblue") +
+#'   geom_point(size = 0.5)
+#'
+#' ggplot(iris, aes(Petal.Length, Petal.Width, fill = Species)) +
+#'   geom_flash_hdr(prob = c(0.5, 0.9), estimator = "kde")
+NULL
+
+#' @rdname geom_flash_hdr
+#' @export
+geom_flash_hdr <- function(mapping = NULL, data = NULL, ...) {
+  stat_flash_hdr(mapping, data, geom = "polygon", ...)
+}
+
+#' @rdname geom_flash_hdr
+#' @export
+geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) {
+  stat_flash_hdr(mapping, data, geom = "path", ...)
+}
+
+#' @rdname geom_flash_hdr
+#' @export
+stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", position = "identity", ...,
+                           prob = c(0.25, 0.5, 0.75, 0.95), estimator = NULL, bandwidth = NULL, adaptive = "auto",
+                           n = 151, control = NULL, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
+  need_ggplot2()
+  prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
+  after_stat <- ggplot2::after_stat # aes() looks for it here
+  lines <- identical(geom, "path")
+  at_probability <- if (lines) {
+    ggplot2::aes(linetype = after_stat(.data$probability))
+  } else {
+    ggplot2::aes(alpha = after_stat(.data$probability))
+  }
+  stat <- new_stat("StatFlashHdr", hdr_bands, c("x", "y"), at_probability)
+  options <- fit_options(estimator, bandwidth, adaptive, control)
+  params <- list(
+    prob = prob, n = check_count(n, "n", min = 10), lines = lines, options = options, na.rm = na.rm, ...
+  )
+  ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
+}
+
+#' @rdname geom_flash_hdr
+#' @export
+stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", position = "identity", ...,
+                                  estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 101, control = NULL,
+                                  na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
+  need_ggplot2()
+  after_stat <- ggplot2::after_stat # aes() looks for it here
+  stat <- new_stat("StatFlashDensity2d", density_grid, c("x", "y"), ggplot2::aes(fill = after_stat(.data$density)))
+  options <- fit_options(estimator, bandwidth, adaptive, control)
+  params <- list(n = check_count(n, "n", min = 2), options = options, na.rm = na.rm, ...)
+  ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
+}
+
+# ---- what all layers share --------------------------------------------------------------------
+
+need_ggplot2 <- function() {
+  if (requireNamespace("ggplot2", quietly = TRUE)) return(invisible())
+  why <- "this layer needs the package ggplot2: install.packages(\"ggplot2\")"
+  stop(new_error("unsupported", why, user_call()))
+}
+
+# ggplot2 is not imported: its objects are made when a layer is.
+new_stat <- function(name, compute_group, required, default_aes, ...) {
+  ggplot2::ggproto(
+    name, ggplot2::Stat, compute_group = compute_group, required_aes = required, default_aes = default_aes,
+    dropped_aes = "weight", ...
+  )
+}
+
+# Those that were given: flash_kde() has its own defaults.
+fit_options <- function(estimator, bandwidth, adaptive, control) {
+  given <- list(estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, control = control)
+  given[lengths(given) > 0]
+}
+
+# NULL, with a warning, where there can be none.
+fit_group <- function(points, weights, options) {
+  tryCatch(
+    do.call(flash_kde, c(list(points, weights = weights), options)),
+    flashkernel_error = \(e) {
+      warning("a group of ", nrow(points), " points was left out: ", conditionMessage(e), call. = FALSE)
+      NULL
+    }
+  )
+}
+
+# ---- statistics -------------------------------------------------------------------------------
+
+# Regions of one group, as rings. In a band, those of the next region within it are holes.
+hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
+  fit <- fit_group(cbind(data$x, data$y), data$weight, options)
+  if (is.null(fit)) return(data.frame())
+  grid <- hdr_grid(figure_marginal(fit, to_tol = TRUE), prob, n)
+  sets <- lapply(grid$levels, \(level) upper_set(grid, level))
+  names <- percent_label(prob)
+  bands <- lapply(seq_along(prob), \(i) {
+    rings <- c(sets[[i]], if (!lines && i < length(prob)) sets[[i + 1]])
+    ring <- rep(seq_along(rings), vapply(rings, \(ring) length(ring$x), 0L))
+    data.frame(
+      x = unlist(lapply(rings, `[[`, "x")), y = unlist(lapply(rings, `[[`, "y")),
+      probability = factor(names[i], names, ordered = TRUE), prob = prob[i], level = grid$levels[[i]],
+      group = factor(paste(data$group[1], i, if (lines) ring else 0, sep = "-")), subgroup = ring
+    )
+  })
+  do.call(rbind, bands)
+}
+
+density_grid <- function(data, scales, n, options) {
+  fit <- fit_group(cbind(data$x, data$y), data$weight, options)
+  if (is.null(fit)) return(data.frame())
+  grid <- estimate_on_grid(fit, n)
+  density <- signed_density(grid$estimate)
+  data.frame(
+    x = grid$at[, 1], y = grid$at[, 2], density = density, ndensity = density / max(density),
+    count = fit$n * density
+  )
+}
