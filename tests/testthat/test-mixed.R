@@ -400,3 +400,44 @@ test_that("figures draw the marginals of the formula", {
   expect_message(plot(fit, max_dims = 2), "first 2 of 4")
   plot(flash_kde(data["kind"]))
 })
+
+test_that("conditionals weigh by numbers and levels that are given, and keep the others", {
+  data <- mixed_data()
+  w <- rep(1:4, 10)
+  for (estimator in c("kde", "sdkde")) {
+    fit <- mixed_fit(data, estimator, weights = w)
+    to <- data[c(3, 17), ]
+    joint <- predict(fit, to)
+    alone <- predict(conditional(fit, as.list(to[1, c("kind", "grade")])), to[1, c("a", "b")])
+    shares <- predict(marginal(fit, c("kind", "grade")), to[c("kind", "grade")])
+    expect_equal(alone, joint[1] / shares[1], tolerance = 1e-11)
+    # numbers given: the probabilities of levels, which sum to one
+    every <- expand.grid(kind = levels(data$kind), grade = levels(data$grade))
+    probability <- predict(conditional(fit, to[2, c("a", "b")]), every)
+    at <- cbind(every, to[rep(2, nrow(every)), c("a", "b")], row.names = NULL)
+    expect_equal(probability, predict(fit, at) / sum(predict(fit, at)), tolerance = 1e-11)
+    # some of both
+    given <- to[1, c("b", "kind")]
+    there <- predict(marginal(fit, names(given)), given)
+    expect_equal(predict(conditional(fit, given), to[1, c("a", "grade")]), joint[1] / there, tolerance = 1e-11)
+  }
+  expect_argument_error(conditional(fit, c(kind = "none of them")), "given")
+  expect_argument_error(conditional(fit, list(kind = NA)), "given")
+  expect_argument_error(conditional(fit, c(a = "1")), "given")
+  expect_argument_error(conditional(fit, to[1, ]), "given")
+  lone <- transform(data, kind = factor("here", c("here", "nowhere")))
+  expect_argument_error(conditional(flash_kde(lone, bandwidth = H, lambda = 0), c(kind = "nowhere")), "given")
+})
+
+test_that("marginals keep the levels that they name, and sum over the others", {
+  data <- mixed_data()
+  fit <- mixed_fit(data)
+  kept <- marginal(fit, c("b", "grade"))
+  grades <- data.frame(b = 0.7, grade = levels(data$grade))
+  expect_equal(sum(predict(kept, grades)), predict(marginal(fit, "b"), 0.7), tolerance = 1e-12)
+  anew <- marginal(mixed_fit(data, "sdkde", score_bandwidth = H), c("b", "grade"), debias = TRUE)
+  h <- sqrt(H[2, 2])
+  own <- flash_kde(data[c("b", "grade")], "sdkde", h, lambda = lambda["grade"], score_bandwidth = h)
+  expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
+  expect_argument_error(marginal(fit, c("b", "kinds")), "vars")
+})
