@@ -102,7 +102,7 @@ far_centre <- function(points, weights, sds) .Call(ffi_far_centre, points, weigh
 # The points themselves, uncopied, where `centre` is NULL.
 shift_points <- function(points, centre, sign) {
   if (is.null(centre)) return(points)
-  centre <- c(centre, numeric(ncol(points) - length(centre))) # beside numbers there may be levels
+  centre <- c(centre, numeric(NCOL(points) - length(centre))) # beside numbers there may be levels
   points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
 }
 

@@ -36,7 +36,7 @@ check_mixed_given <- function(given, object) {
   if (!all(good)) {
     stop_argument(
       "given", "must be a number for ", quote_names(names(numbers)[!good][1]), ": found ",
-      describe(numbers[!good][[1]])
+      describe(numbers[!good][[1]]), " (c() makes texts of numbers beside texts: list() does not)"
     )
   }
   values <- as.double(unlist(numbers))

@@ -441,3 +441,21 @@ test_that("marginals keep the levels that they name, and sum over the others", {
   expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
   expect_argument_error(marginal(fit, c("b", "kinds")), "vars")
 })
+
+test_that("p-values of rows go by rows of the same kind, that the fit has not seen", {
+  data <- mixed_data()
+  fit <- mixed_fit(data[1:20, ])
+  heights <- predict(fit, data[21:40, ])
+  to <- data[c(22, 7), ]
+  want <- vapply(predict(fit, to), \(p) (1 + sum(heights <= p)) / 21, 0)
+  expect_equal(density_pvalue(fit, to, calibration = data[21:40, ]), want)
+  expect_argument_error(density_pvalue(fit, to, calibration = data["a"]), "calibration")
+})
+
+test_that("what levels have not is refused, and where to find it said", {
+  fit <- mixed_fit()
+  expect_error(quantile(marginal(fit, c("kind", "grade"))), "predict", class = "flashkernel_error_unsupported")
+  expect_error(modes(fit), "conditional", class = "flashkernel_error_unsupported")
+  expect_error(conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
+  expect_gt(nrow(modes(marginal(fit, c("a", "b")))), 0)
+})
