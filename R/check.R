@@ -211,7 +211,8 @@ OTHER_NAMES <- c(
   gpu = "cuda", nvidia = "cuda", float = "single", float32 = "single", float64 = "double",
   hpi = "sj", hpi1 = "sj", sjste = "sj", sjdpi = "sj", ste = "sj", dpi = "sj", ucv = "lscv", bcv = "lscv",
   hlscv = "lscv", hscv = "scv", hucv = "lscv", hbcv = "lscv", hns = "silverman", normal = "silverman", nrd = "scott",
-  mlcv = "lcv", cvml = "lcv", ml = "lcv"
+  mlcv = "lcv", cvml = "lcv", ml = "lcv",
+  quartic = "biweight", tophat = "uniform", box = "uniform", boxcar = "uniform", parabolic = "epanechnikov"
 )
 
 # The one of `choices` that is called, or spelt, much as `value` is; NULL where none is.

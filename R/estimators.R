@@ -71,7 +71,7 @@ check_none_of <- function(lacking, what, cure) {
 # What keeps an estimate from being one sum of kernels of the points in their coordinates.
 beyond_one_sum <- function(object) {
   c(
-    "a `support`" = !is.null(object$support), "nonnegative = TRUE" = is_clipped(object),
+    "a `support`" = !is.null(object$support), "another than the Gaussian kernel" = !has_gaussian(object), "nonnegative = TRUE" = is_clipped(object),
     "estimator \"laplace6\"" = object$estimator == "laplace6"
   )
 }

@@ -35,6 +35,7 @@ debiased_loo <- function(object, control) {
 
 suggest_for_fit <- function(object, at, control) {
   if (object$d == 0) return(invisible()) # levels alone
+  if (!has_gaussian(object)) return(invisible()) # its sums take little time
   own <- is.null(at) && !is_debiased(object)
   m <- if (is.null(at)) object$n else nrow(at)
   suggest_tolerance(control, object$n, m, object$d, fit_sources(object), "gaussian", own)
@@ -65,7 +66,7 @@ error_estimate <- function(object, at, loo, control, estimate) {
   log_abs <- if (is_clipped(object)) estimate$log_raw else estimate$log_abs
   # K_H^2 is proportional to a Gaussian of variance H / 2, whose squared distance is twice that of H
   L <- fit_factor(object)
-  squares <- log_sum_squares(object, at, L / sqrt(2), loo, control)
+  squares <- log_sum_squares(object, at, if (has_gaussian(object)) L / sqrt(2) else L, loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
   log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
@@ -85,7 +86,8 @@ log_sum_squares <- function(object, at, L, loo, control) {
   square <- estimator_of(object)$square(object$d)
   sum_of <- function(squares) {
     of_squares <- sum_sources(
-      sources$points, squares, L, factors = sources$factors, height = 2, target_factors = sources$target_factors
+      sources$points, squares, L, squared_kernel(sources$kernel), factors = sources$factors, height = 2,
+      target_factors = sources$target_factors
     )
     if (!is.null(sources$discrete)) of_squares$discrete <- c(sources$discrete, squared = TRUE)
     log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
@@ -148,7 +150,8 @@ leave_out <- function(weights) {
 
 # Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object)
+  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object) &&
+    (has_gaussian(object) || !is_debiased(object))
 }
 
 check_loo <- function(object, arg = "loo") {
@@ -158,6 +161,12 @@ check_loo <- function(object, arg = "loo") {
     stop(new_error("unsupported", paste0(
       "the points of this SD-KDE were debiased in ", object$debiased_in, " dimensions, so none can be left out in ",
       object$d, ": leave them out of that fit, or see `debias` of marginal()"
+    ), user_call()))
+  }
+  if (is_debiased(object) && !has_gaussian(object)) {
+    stop(new_error("unsupported", paste0(
+      "points of an SD-KDE can be left out where its kernel is the Gaussian, not with kernel = \"", object$kernel,
+      "\": cross_validate() fits again without them"
     ), user_call()))
   }
   if (!can_leave_out(object)) {

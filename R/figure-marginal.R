@@ -30,7 +30,7 @@ figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_t
     weights = object$weights[used],
     factors = (if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors)[used],
     balloon = is_balloon(object),
-    lower = lower,
+    lower = lower, kernel = fit_kernel(object),
     sds = bandwidth_sds(h),
     clipped = is_clipped(object), log_clip = log_clip(object),
     signed = is_signed(object), factor = estimator_of(object)$factor(k),
@@ -40,11 +40,12 @@ figure_marginal <- function(object, dims = seq_len(object$d), n_panels = 1, to_t
   if (to_tol && k <= 2 && nrow(out$x) * PANEL_NODES[k] * n_panels > EXACT_FIGURE_PAIRS) {
     out$control <- figure_control(object)
   }
-  if (k <= 2 && !out$balloon && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
+  may_merge <- k <= 2 && !out$balloon && !is_compact(out$kernel)
+  if (may_merge && nrow(out$x) * PANEL_NODES[k] * n_panels > MAX_FIGURE_PAIRS) {
     out <- merge_points(out)
   }
   out$sources <- sum_sources(
-    out$x, out$weights, lower, plan = new_plan(), factors = if (!out$balloon) out$factors,
+    out$x, out$weights, lower, out$kernel, plan = new_plan(), factors = if (!out$balloon) out$factors,
     target_factors = balloon_widths(object)
   )
   out

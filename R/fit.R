@@ -1,20 +1,23 @@
 # What all methods of flash_kde() share: from checked points to an object of class flash_kde.
 
 # `arg` is what the user calls the points; `call` is the call to store; `options`: a list of estimator, bandwidth,
-# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, lambda, discrete_kernel, support,
-# weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by formula keeps for
-# its predictions (formula_data()).
+# score_bandwidth, structure, rows, seconds, adaptive, steps, score, nonnegative, lambda, discrete_kernel, support, kernel,
+# weights and na.action, as the user gave them; `control`: of start_run(); `formula`: what a fit by formula keeps
+# for its predictions (formula_data()).
 fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   if (is_mixed(points)) return(fit_mixed(points, arg, call, options, control, formula))
   check_no_levels(options)
   if (!is.null(options$support)) return(fit_on_support(points, arg, call, options, control, formula))
   # Everything is checked before anything is computed.
   options <- check_debiasing(options, nrow(points))
+  options <- check_fit_kernel(options, ncol(points), control)
   adaptive <- check_adaptive(options$adaptive, nrow(points))
   estimator <- adaptive_estimator(options$estimator, adaptive)
   if (identical(adaptive, "auto") && !may_adapt(options, nrow(points))) adaptive <- NULL
   # A back end that cannot be had is an error here, also where the fit itself sums nothing.
-  resolved <- resolve_control(control, nrow(points), nrow(points), ncol(points))
+  resolved <- resolve_control(
+    if (has_gaussian(options)) control else on_cpu(control), nrow(points), nrow(points), ncol(points)
+  )
   weights <- check_weights(options$weights, nrow(points), missing = TRUE)
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
@@ -32,6 +35,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   data$clean <- NULL
   if (isTRUE(adapted$record$auto)) estimator <- PLAIN_ESTIMATOR
   if (!is.null(adapted$record)) bandwidths <- adapted_bandwidths(bandwidths, adapted, estimator, options)
+  bandwidths$main <- for_kernel(bandwidths$main, data, estimator, options, !is.null(adapted$record), control)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_points(data, bandwidths, adapted$record$factors, control, arg, path)
   }
@@ -42,6 +46,7 @@ fit_kde <- function(points, arg, call, options, control, formula = NULL) {
   )
   computed <- list(stages = stages[lengths(stages) > 0], resolved = resolved)
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, adapted$record)
+  object$kernel <- options$kernel
   object$settings <- fit_settings(options)
   if (options$nonnegative) clipped(object) else object
 }
@@ -230,8 +235,8 @@ score_factor <- function(object) lower_factor(object$score_bandwidth, "score_ban
 # What sums of the estimate are over; targets have to be relative to fit_centre(), too.
 fit_sources <- function(object) {
   sources <- sum_sources(
-    fit_points(object), object$weights, fit_factor(object), plan = object$plan, factors = object$adaptive$factors,
-    target_factors = balloon_widths(object)
+    fit_points(object), object$weights, fit_factor(object), fit_kernel(object), plan = object$plan,
+    factors = object$adaptive$factors, target_factors = balloon_widths(object)
   )
   sources$discrete <- object$discrete
   sources

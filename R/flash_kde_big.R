@@ -10,6 +10,7 @@ flash_kde.big.matrix <- function(x, estimator = c("kde", "laplace", "laplace6"),
                                  devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
                                  engine = c("auto", "exact", "fast"), control = NULL, ...) {
   if ("adaptive" %in% ...names()) stop_argument("adaptive", "is not for a big.matrix")
+  if ("kernel" %in% ...names()) stop_argument("kernel", "is not for a big.matrix, whose kernel is the Gaussian")
   check_fit_dots(...)
   x <- check_big(x, "x")
   estimator <- check_estimator_in_pieces(estimator)

@@ -13,6 +13,8 @@
 #' (two variables; 660,000 with one) points closer than a third of a bandwidth are merged
 #' first; the error stated includes it.
 #'
+#' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
+#'
 #' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
 #' many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
@@ -124,7 +126,7 @@ log_level_by_sampling <- function(marginal, prob, n, seed) {
 
 draw_marginal <- function(marginal, n) {
   if (!is.null(marginal$map)) return(draw_marginal_inside(marginal, n))
-  draw_mixture(marginal$x, marginal$weights, marginal$lower, n, marginal$factors)
+  draw_mixture(marginal$x, marginal$weights, marginal$lower, n, marginal$factors, marginal$kernel)
 }
 
 # ---- tiles ------------------------------------------------------------------------------------
@@ -142,14 +144,9 @@ TILE_REACH <- 5
 level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_panels, 1e5)) {
   k <- ncol(marginal$x)
   n_tiles <- nrow(tile)
-  node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
-  within <- as.matrix(expand.grid(rep(list(node), k)))
-  at <- TILE_SIDE * tile[rep(seq_len(n_tiles), each = nrow(within)), , drop = FALSE] +
-    within[rep(seq_len(nrow(within)), n_tiles), , drop = FALSE]
-  value <- signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
-
   n_side <- min(max(floor((n_fine / n_tiles)^(1 / k)), 8), 20000)
-  value <- interpolate_tiles(value, node, n_side, k)
+  values <- if (is_compact(marginal$kernel)) values_in_tiles else smooth_in_tiles
+  value <- values(marginal, tile, n_side)
   value <- sort(value[value > 0], decreasing = TRUE, method = "radix")
   mass <- cumsum(value) * (TILE_SIDE / n_side)^k * prod(diag(marginal$lower))
   # The mass of kde and sdkde is known; of laplace the positive part counts.
@@ -163,6 +160,26 @@ level_by_tiles <- function(marginal, tile, prob, n_fine = max(5e5 / marginal$n_p
   level <- from + part * (value[pmin(i + 1, n)] - from)
   level[prob == 1] <- 0
   level
+}
+
+# At the midpoints of n_side^k cells of each tile, by its nodes.
+smooth_in_tiles <- function(marginal, tile, n_side) {
+  k <- ncol(tile)
+  node <- TILE_SIDE / 2 * (1 - cos(pi * (seq_len(TILE_NODES) - 0.5) / TILE_NODES))
+  value <- density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(node), k))))
+  interpolate_tiles(value, node, n_side, k)
+}
+
+# The same of a kernel with edges and kinks, in one dimension, where sums at all midpoints take little time.
+values_in_tiles <- function(marginal, tile, n_side) {
+  density_in_tiles(marginal, tile, matrix(TILE_SIDE * (seq_len(n_side) - 0.5) / n_side))
+}
+
+# At the same places in each of the tiles.
+density_in_tiles <- function(marginal, tile, within) {
+  at <- TILE_SIDE * tile[rep(seq_len(nrow(tile)), each = nrow(within)), , drop = FALSE] +
+    within[rep(seq_len(nrow(within)), nrow(tile)), , drop = FALSE]
+  signed_density(log_marginal(marginal, unwhiten(at, marginal$lower)))
 }
 
 # From values at the nodes of each tile to values at the midpoints of n_side^k cells per tile.

@@ -34,6 +34,7 @@ print.flash_kde <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
   digits <- check_digits(digits)
   print_head(x)
   print_support(x$support)
+  print_kernel(x)
   print_bandwidth(x, digits)
   print_where(fit_record(x))
   invisible(x)
@@ -58,7 +59,7 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
     class = "summary.flash_kde",
     c(unclass(object)[c(
       "call", "estimator", "n", "d", "names", "bandwidth", "score_bandwidth", "selector", "search", "adaptive",
-      "steps", "given_score", "nonnegative", "support"
+      "steps", "given_score", "nonnegative", "support", "kernel"
     )], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action),
       columns = summarise_columns(object$x[used, , drop = FALSE], weights, point_names(object)),
@@ -110,6 +111,7 @@ print.summary.flash_kde <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_head(x, x$weighted, x$omitted)
   print_support(x$support)
+  print_kernel(x)
   print_bandwidth(x, digits)
   if (x$d > 0) cat("\nColumns:\n")
   if (x$d > 0) print(utils::head(x$columns, 10), digits = digits)

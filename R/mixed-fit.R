@@ -60,8 +60,10 @@ mixed_estimator <- function(options, d) {
 
 # What goes with an estimate that is a sum of kernels of numbers and no more.
 check_one_step <- function(options, points) {
-  given <- c(steps = !identical(as.numeric(options$steps), 1), score = !is.null(options$score),
-    nonnegative = !isFALSE(options$nonnegative))
+  given <- c(
+    kernel = !identical(options$kernel, "gaussian"), steps = !identical(as.numeric(options$steps), 1),
+    score = !is.null(options$score), nonnegative = !isFALSE(options$nonnegative)
+  )
   if (any(given)) stop_argument(names(which(given))[1], "is for ", points)
 }
 

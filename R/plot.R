@@ -324,7 +324,7 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
     if (bandwidth) {
       paste0(", bandwidth sd", if (fit$d > 1) "s", " ", paste(sds, collapse = ", "), working_note(fit$support))
     },
-    if (!is.null(fit$adaptive)) ", adaptive",
+    if (!is.null(fit$adaptive)) ", adaptive", if (!has_gaussian(fit)) paste0(", ", fit$kernel, " kernel"),
     if (negative) "; negative where orange"
   )
 }

@@ -8,6 +8,9 @@
 #' kernel standard deviations, in more dimensions that of each column.
 #'
 #' @details
+#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums take
+#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time.
+#'
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
 #' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
@@ -31,7 +34,7 @@
 #' @param lower `NULL`, or as `q`, of one row or as many: then the probability is that of the rectangles from
 #'   `lower` to `q`, 0 where they are empty.
 #' @param probs Probabilities, between 0 and 1. 0 and 1 give `-Inf` and `Inf`: a Gaussian kernel
-#'   has no end.
+#'   has no end. With another `kernel` they give the ends of the estimate.
 #' @param names Whether to name the result by percentages, as in [stats::quantile()].
 #' @param ... Not used; anything here is an error.
 #' @returns `cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
@@ -94,7 +97,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_none_of(beyond_one_sum(x)[1:2], "quantiles of columns", "fit the one that you want alone")
+    check_none_of(beyond_one_sum(x)[c("a `support`", "nonnegative = TRUE")], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
     result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
@@ -105,7 +108,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
 }
 
 all_quantiles <- function(object, probs) {
-  ends <- if (is.null(object$inner)) c(-Inf, Inf) else c(object$support$lower, object$support$upper)
+  ends <- if (is.null(object$inner)) estimate_ends(object) else c(object$support$lower, object$support$upper)
   result <- ifelse(probs == 0, ends[1], ends[2])
   inner <- probs > 0 & probs < 1
   invert <- if (is.null(object$inner)) invert_cdf else quantile_inside
@@ -128,16 +131,21 @@ tail_function <- function(object, control, upper = FALSE) {
   # of the points `rows`, all of one width h
   tail_of <- function(rows, h) {
     by_size <- rows[order(points[rows], decreasing = upper)]
-    list(centres = sign * points[by_size], cumulative = cumsum(weights[by_size]), h = h)
+    list(centres = sign * points[by_size], weights = weights[by_size], cumulative = cumsum(weights[by_size]), h = h)
   }
   classes <- fit_classes(object)
   parts <- Map(tail_of, classes$rows, sqrt(object$bandwidth[1, 1]) * classes$factors)
   total <- sum(vapply(parts, \(part) part$cumulative[length(part$cumulative)], 0))
+  kernel <- fit_kernel(object)
+  correction <- estimator_of(object)$below
+  sum_of <- if (is_compact(kernel)) {
+    \(part, q) window_tail(part, q, kernel, control)
+  } else {
+    \(part, q) cdf_sum(part$centres, part$cumulative, part$h, q, correction, control)
+  }
   signed <- function(q) {
     if (length(q) == 0) return(numeric())
-    correction <- estimator_of(object)$below
-    sums <- lapply(parts, \(part) cdf_sum(part$centres, part$cumulative, part$h, sign * q, correction, control))
-    Reduce(`+`, sums) / total
+    Reduce(`+`, lapply(parts, sum_of, sign * q)) / total
   }
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
@@ -208,8 +216,9 @@ bracket_quantiles <- function(object, tails, upper_half, h) {
   n <- length(centres)
   p <- ifelse(upper_half, 1 - tails$probs, tails$probs) # below
   q <- ifelse(upper_half, tails$probs, 1 - tails$probs) # above
-  lower <- centres[pmin(reach(p / 2, weights), n)] + h * stats::qnorm(p / 2)
-  upper <- centres[pmax(n + 1 - reach(q / 2, rev(weights)), 1)] - h * stats::qnorm(q / 2)
+  kernel <- fit_kernel(object)
+  lower <- centres[pmin(reach(p / 2, weights), n)] + h * kernel_quantile(kernel, p / 2)
+  upper <- centres[pmax(n + 1 - reach(q / 2, rev(weights)), 1)] - h * kernel_quantile(kernel, q / 2)
   which <- seq_along(p)
   list(lower = lower, upper = upper, below = tails$at(lower, which), above = tails$at(upper, which))
 }

@@ -1,7 +1,7 @@
 #' Random draws from a density estimate
 #'
 #' Exact draws: for `"kde"` and `"sdkde"` a kernel centre by weight plus Gaussian noise of
-#' variance `H`. The Laplace-corrected estimate can be negative, so its draws come from its
+#' variance `H`, or with another `kernel` noise of that. The Laplace-corrected estimate can be negative, so its draws come from its
 #' **positive part, renormalised**, by rejection from the KDE with the same `H`, which it exceeds
 #' nowhere by more than the factor \eqn{1 + d/2}, or for `"laplace6"` from one with a wider `H`.
 #'
@@ -44,14 +44,16 @@ draw_estimate <- function(object, n, inflate = 1) {
   if (!is.null(object$discrete)) return(draw_mixed(object, n, inflate))
   if (!is.null(object$inner)) return(draw_inside(object, n, inflate))
   lower <- inflate * fit_factor(object)
-  from_origin(object, draw_mixture(fit_points(object), object$weights, lower, n, object$adaptive$factors))
+  from_origin(object, draw_mixture(
+    fit_points(object), object$weights, lower, n, object$adaptive$factors, fit_kernel(object)
+  ))
 }
 
-# Draws from the mixture of Gaussians around the rows of `centres`, of variance L L' for L = `lower`, times each its
+# Draws from the mixture of kernels around the rows of `centres`, of variance L L' for L = `lower`, times each its
 # factor.
-draw_mixture <- function(centres, weights, lower, n, factors = NULL) {
+draw_mixture <- function(centres, weights, lower, n, factors = NULL, kernel = "gaussian") {
   rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
-  noise <- tcrossprod(matrix(stats::rnorm(n * ncol(centres)), n), lower)
+  noise <- draw_kernel(kernel, n, lower)
   if (!is.null(factors)) noise <- factors[rows] * noise
   unname(centres[rows, , drop = FALSE]) + noise
 }

@@ -2,7 +2,7 @@
 # engine and every tolerance serves them.
 
 log_sum_by_classes <- function(sources, at, factor, loo, control) {
-  several <- any(sources$factors != sources$factors[1])
+  several <- any(sources$factors != sources$factors[1]) && !is_compact(sources$kernel)
   by_grid <- several && !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global"
   if (by_grid) return(log_of_class_sums(sources, at, control))
   sum_classes(sources, at, loo, control, log_of_class(factor))

@@ -1,17 +1,29 @@
 # Do bands cover what they promise, do tests keep their level, are p-values uniform under the null? Simulation,
-# 2,000 runs a cell; a share near 0.95 then has a standard error of 0.005. All of it takes more than an hour of one
-# core.
+# 2,000 runs a cell; a share near 0.95 then has a standard error of 0.005. All of it takes some hours of one core.
 #
-#   Rscript inst/bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--runs N]
+#   Rscript inst/bench/inference.R [--save] [--quick] [--only bands|pvalues|tests] [--runs N] [--cores N]
 #
-# --quick: 100 runs. Cells are written as they are done, the most telling ones first.
+# --quick: 100 runs. --cores: runs are shared by so many processes; each has a seed of its own, so that the results
+# are the same. Cells are written as they are done, the most telling ones first.
 
 file <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
 source(file.path(dirname(file), "common.R"))
 bench_start("inference.R", "Inference: coverage of bands, p-values of rows, level and power of tests")
 runs <- as.integer(option("--runs", if ("--quick" %in% arguments) 100 else 2000))
 only <- option_values("--only", c("bands", "pvalues", "tests"))
+cores <- as.integer(option("--cores", 1))
 options(flashkernel.threads = 1)
+
+# one() so many times: a vector, or a matrix with a column for each.
+simulated <- function(runs, one) {
+  found <- parallel::mclapply(seq_len(runs), \(i) {
+    set.seed(i)
+    one()
+  }, mc.cores = cores, mc.set.seed = FALSE)
+  failed <- Filter(\(value) inherits(value, "try-error"), found)
+  if (length(failed) > 0) stop(failed[[1]])
+  simplify2array(found)
+}
 
 # ---- densities --------------------------------------------------------------------------------
 
@@ -39,7 +51,7 @@ band_cell <- function(family, n, fit) {
   of <- families[[family]]
   truth <- of$density(of$at)
   covered <- function(b) b$lower <= truth & b$upper >= truth
-  one <- function(i) {
+  one <- function() {
     object <- do.call(flash_kde, c(list(of$draw(n)), fits[[fit]]))
     pointwise <- density_bands(object, of$at)
     plain <- density_bands(object, of$at, correct = FALSE)
@@ -49,8 +61,7 @@ band_cell <- function(family, n, fit) {
       length = mean(pointwise$upper - pointwise$lower), covered(pointwise)
     )
   }
-  set.seed(1)
-  found <- rowMeans(vapply(seq_len(runs), one, numeric(3 + length(truth))))
+  found <- rowMeans(simulated(runs, one))
   places <- found[-(1:3)]
   data.frame(
     density = family, n = n, fit = fit, runs = runs, pointwise = mean(places), worst_place = min(places),
@@ -84,7 +95,7 @@ if ("pvalues" %in% only) {
   cat("p-values of a new row, n = 100, SD-KDE by silverman: share at most 0.01, 0.05, 0.1, 0.5\n\n")
   for (d in c(1, 2, 5)) for (family in c("normal", "t3")) {
     draw <- \(n) matrix(if (family == "normal") stats::rnorm(n * d) else stats::rt(n * d, 3), n)
-    one <- function(i) {
+    one <- function() {
       x <- draw(201)
       fit <- flash_kde(x[1:100, , drop = FALSE], "sdkde", bandwidth = "silverman")
       at <- x[201, , drop = FALSE]
@@ -94,8 +105,7 @@ if ("pvalues" %in% only) {
         integral = density_pvalue(fit, at, type = "integral", n_samples = 1000)
       )
     }
-    set.seed(2)
-    p <- vapply(seq_len(runs), one, numeric(3))
+    p <- simulated(runs, one)
     for (type in rownames(p)) {
       shares <- vapply(c(0.01, 0.05, 0.1, 0.5), \(level) mean(p[type, ] <= level), 0)
       shares <- paste(sprintf("%.3f", shares), collapse = "  ")
@@ -108,8 +118,7 @@ if ("pvalues" %in% only) {
 # ---- tests ------------------------------------------------------------------------------------
 
 rejects <- function(label, runs, p_of) {
-  set.seed(3)
-  p <- vapply(seq_len(runs), \(i) p_of(), 0)
+  p <- simulated(runs, p_of)
   cat(sprintf("%-62s %5d  %.3f  %.3f\n", label, runs, mean(p <= 0.05), mean(p <= 0.1)))
 }
 

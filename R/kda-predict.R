@@ -1,0 +1,106 @@
+#' Classes and probabilities from kernel discriminant analysis
+#'
+#' @param object A fit from [flash_kda()].
+#' @param newdata Points to classify, with the columns of the fit, or a data frame with its variables. Missing: the
+#'   rows of the fit, which their own class has seen; [cross_validate()][cross_validate.flash_kda] leaves them out.
+#' @param type `"class"`: the class that is likeliest; `"prob"`: a matrix of probabilities; `"log_density"`: of the
+#'   log densities of the classes; `"decision"`: of these plus the logarithms of the priors, whose differences are
+#'   log odds.
+#' @param prior Other priors than those of the fit.
+#' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
+#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param ... Not used; anything here is an error.
+#' @returns A factor with the levels of the fit, or a matrix with a column for each class.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = 0.3)
+#' table(predict(fit), iris$Species)
+#' predict(fit, matrix(c(5, 3.5), 1), type = "prob")
+predict.flash_kda <- function(object, newdata, type = c("class", "prob", "log_density", "decision"), prior = NULL,
+                              na.action = stats::na.pass, control = NULL, ...) {
+  check_dots_empty(...)
+  type <- check_choice(type, c("class", "prob", "log_density", "decision"), "type")
+  prior <- check_prior(prior, object$classes, object$prior)
+  run <- start_run(settle_control(control, NULL, fit_asked(unclass(object$fits[[1]]))), "Predicting")
+  at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
+  points <- if (is.null(at$points)) kda_points(object) else at$points
+  as_kda_type(at$restore(class_logs(object, points, run)), prior, type)
+}
+
+# The rows of the fit, in their order.
+kda_points <- function(object) {
+  x <- matrix(0, object$n, object$d)
+  for (k in seq_along(object$fits)) x[object$rows[[k]], ] <- object$fits[[k]]$x
+  x
+}
+
+kda_codes <- function(object) {
+  codes <- integer(object$n)
+  for (k in seq_along(object$rows)) codes[object$rows[[k]]] <- k
+  codes
+}
+
+# The logarithms of the densities of the classes at checked points, m x classes.
+class_logs <- function(object, at, run) {
+  logs <- matrix(0, nrow(at), length(object$classes), dimnames = list(NULL, object$classes))
+  if (nrow(at) == 0) return(logs)
+  for (k in seq_along(object$fits)) {
+    share_stage(run, (k - 1) / ncol(logs), 1 / ncol(logs))
+    logs[, k] <- positive_log(log_estimate(unclass(object$fits[[k]]), at, FALSE, run))
+  }
+  by_plain(logs, \(rows) vapply(object$fits, \(fit) {
+    log_estimate(unclass(fit), at[rows, , drop = FALSE], FALSE, run, PLAIN_FACTOR)$log_abs
+  }, numeric(length(rows))))
+}
+
+# The same at the rows of the fit, each left out of the density of its own class.
+left_out_logs <- function(object, run) {
+  at <- kda_points(object)
+  logs <- matrix(0, object$n, length(object$classes), dimnames = list(NULL, object$classes))
+  at_class <- function(k, factor) {
+    fit <- unclass(object$fits[[k]])
+    own <- object$rows[[k]]
+    log <- \(points, loo) positive_log(do.call(log_estimate, c(list(fit, points, loo, run), factor)))
+    values <- numeric(object$n)
+    values[own] <- log(NULL, TRUE)
+    if (length(own) < object$n) values[-own] <- log(at[-own, , drop = FALSE], FALSE)
+    values
+  }
+  for (k in seq_along(object$fits)) {
+    check_loo(unclass(object$fits[[k]]), "folds")
+    logs[, k] <- at_class(k, NULL)
+  }
+  by_plain(logs, \(rows) vapply(seq_along(object$fits), at_class, numeric(object$n), list(PLAIN_FACTOR))[rows, ])
+}
+
+positive_log <- function(estimate) {
+  log <- estimate$log_abs
+  if (!is.null(estimate$negative)) log[which(estimate$negative)] <- -Inf
+  log
+}
+
+# Where no class has a positive density, those of `plain(rows)`.
+by_plain <- function(logs, plain) {
+  rows <- which(rowSums(logs > -Inf) == 0)
+  if (length(rows) > 0) logs[rows, ] <- plain(rows)
+  logs
+}
+
+as_kda_type <- function(logs, prior, type) {
+  if (type == "log_density") return(logs)
+  decision <- logs + rep(log(prior), each = nrow(logs))
+  if (type == "decision") return(decision)
+  if (type == "class") return(factor(colnames(logs)[likeliest(decision)], levels = colnames(logs)))
+  top <- decision[cbind(seq_len(nrow(decision)), likeliest(decision))]
+  p <- exp(decision - top)
+  p / rowSums(p)
+}
+
+# The number of the class with the largest decision, the first of equal ones; NA for rows of NA.
+likeliest <- function(decision) {
+  best <- rep(NA_integer_, nrow(decision))
+  known <- !is.na(rowSums(decision))
+  if (any(known)) best[known] <- max.col(decision[known, , drop = FALSE], "first")
+  best
+}

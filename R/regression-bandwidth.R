@@ -1,0 +1,102 @@
+# Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the
+# column's, that make a criterion least. Every value of it is exact, of the rows that are looked at.
+
+# Of list(fitted, left_out, leverage) of row_fits(), responses y and weights that add up to 1.
+REGRESSION_CRITERIA <- list(
+  cv = \(fits, y, p) mean(colSums(p * (y - fits$left_out)^2)),
+  aicc = function(fits, y, p) {
+    n <- nrow(y)
+    trace <- sum(fits$leverage)
+    if (trace >= n - 2) return(WORST)
+    mean(log(colSums(p * (y - fits$fitted)^2))) + (1 + trace / n) / (1 - (trace + 2) / n)
+  }
+)
+
+# list(L, selector, search) of checked data.
+regression_bandwidth <- function(x, y, weights, type, criterion, rows, seconds, run) {
+  name_stage(run, "Selecting the bandwidth")
+  d <- ncol(x)
+  seen <- which(if (is.null(weights)) rep(TRUE, nrow(x)) else weights > 0)
+  if (is.null(rows)) rows <- affordable_rows(d, ncol(y), type, seconds)
+  # by the numbers in the rows, so that their order does not matter
+  if (length(seen) > rows) seen <- seen[order(row_keys(cbind(x, y)[seen, , drop = FALSE]))[seq_len(rows)]]
+  part <- list(x = x[seen, , drop = FALSE], y = y[seen, , drop = FALSE], weights = weights[seen])
+  check_spread(part$x, "x", cure = " (give `bandwidth` as a number)")
+  unit <- weighted_sds(x, weights)
+  tally <- new.env()
+  tally$count <- 0
+  value <- criterion_of(part, unit, type, criterion, tally, exactly(run))
+  size <- effective_size(part$weights, length(seen))
+  found <- search_widths(value, size^(-1 / (d + 4)), d)
+  sds <- unit * found$widths * (size / effective_size(weights, nrow(x)))^(1 / (d + 4))
+  list(
+    L = diagonal_matrix(sds, d), selector = criterion,
+    search = list(
+      criterion = criterion, value = found$value, rows = length(seen), evaluations = tally$count,
+      converged = found$converged
+    )
+  )
+}
+
+# Of the logs of the widths. Responses count alike, whatever their units.
+criterion_of <- function(part, unit, type, criterion, tally, run) {
+  spread <- weighted_sds(part$y, part$weights)
+  y <- part$y / rep(ifelse(spread > 0, spread, 1), each = nrow(part$y))
+  p <- if (is.null(part$weights)) rep(1 / nrow(y), nrow(y)) else part$weights / sum(part$weights)
+  function(logs) {
+    tally$count <- tally$count + 1
+    data <- local_data(part$x, y, part$weights, diagonal_matrix(unit * exp(logs), length(unit)))
+    value <- REGRESSION_CRITERIA[[criterion]](row_fits(data, type, run), y, p)
+    if (is.finite(value)) value else WORST
+  }
+}
+
+# So many that the search takes about `seconds` of a nominal core (R/bandwidth-choose.R).
+affordable_rows <- function(d, t, type, seconds) {
+  columns <- regression_layout(d, t, REGRESSION_TYPES[[type]]$order)$width
+  evaluations <- if (d == 1) 30 else 60 * d
+  max(SCAN_ROWS, floor(sqrt(4e8 * seconds / (evaluations * (1 + (d + columns) / 8)))))
+}
+
+# ---- search -----------------------------------------------------------------------------------
+
+# list(widths, value, converged): from the lowest valleys of a scan of one factor for all columns, `rate` the size
+# that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts.
+search_widths <- function(value, rate, d) {
+  thetas <- log(rate) + log(2) * seq(-3, 5, by = 0.5)
+  values <- vapply(thetas, \(theta) value(rep(theta, d)), 0)
+  limits <- c(thetas[1], log(WIDEST))
+  valleys <- which(values <= c(Inf, values[-length(values)]) & values <= c(values[-1], Inf))
+  valleys <- utils::head(valleys[order(values[valleys])], 2)
+  if (d == 1) return(narrow_scan(value, thetas, values, valleys))
+  lowest <- rep(thetas[valleys[1]], d)
+  alone <- lapply(seq_len(d), \(k) replace(lowest, k, log(WIDEST / 30)))
+  starts <- c(lapply(valleys, \(i) rep(thetas[i], d)), alone)
+  first <- vapply(starts, value, 0)
+  starts <- starts[utils::head(order(first), 3)]
+  runs <- lapply(starts, \(start) stats::nlminb(
+    start, value, scale = 1, lower = limits[1], upper = limits[2],
+    control = list(
+      rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * d, eval.max = 60 * d, step.min = 0.2, step.max = 1
+    )
+  ))
+  best <- runs[[which.min(vapply(runs, `[[`, 0, "objective"))]]
+  stuck <- any(best$par <= limits[1]) || grepl("limit", best$message)
+  list(widths = exp(best$par), value = best$objective, converged = !stuck)
+}
+
+# Columns' standard deviations beyond which kernels are as good as constant.
+WIDEST <- 1000
+
+# One column: between the neighbours of each valley.
+narrow_scan <- function(value, thetas, values, valleys) {
+  last <- length(thetas)
+  runs <- lapply(valleys, \(i) {
+    ends <- thetas[c(max(1, i - 1), min(last, i + 1))]
+    if (i == last) ends[2] <- log(WIDEST)
+    found <- stats::optimise(value, ends, tol = 1e-3)
+    if (found$objective < values[i]) found else list(minimum = thetas[i], objective = values[i])
+  })
+  best <- runs[[which.min(vapply(runs, `[[`, 0, "objective"))]]
+  list(widths = exp(best$minimum), value = best$objective, converged = best$minimum > thetas[1])
+}

@@ -1,0 +1,157 @@
+#' Printing, summaries and parts of a kernel regression by local fits
+#'
+#' @param x,object,formula A fit from [kernel_regression()], or its summary.
+#' @param digits Number of significant digits, from 1 to 22.
+#' @param ... Not used; anything here is an error.
+#' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the
+#'   parts of the fit that are not as long as the data, `residuals` (their quantiles) and `slopes`, means and
+#'   quartiles of the gradient. `fitted()` and `residuals()`: a vector, for several responses a matrix; with
+#'   [stats::na.exclude()] rows that were left out are `NA`. `nobs()`: the number of rows of positive weight.
+#'   `weights()`: those of the rows, or `NULL`. `formula()`: of a fit by formula. `hatvalues()`: the leverages.
+#'   `sigma()`: the standard deviation of the residuals, over n - df.
+#' @inheritSection flash_kde Errors
+#' @name summary.kernel_regression
+#' @examples
+#' fit <- kernel_regression(mpg ~ wt, data = mtcars, bandwidth = 0.4)
+#' summary(fit)
+#' head(residuals(fit))
+NULL
+
+#' @rdname summary.kernel_regression
+#' @export
+print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  check_dots_empty(...)
+  print_regression(x, check_digits(digits))
+  invisible(x)
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+summary.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  r <- object$y - object$fitted
+  slopes <- local_slopes(object, NULL, start_run(object$control, "Computing slopes"))
+  p <- if (is.null(object$weights)) rep(1 / object$n, object$n) else object$weights / sum(object$weights)
+  quartiles <- t(apply(slopes, 2, stats::quantile, c(0.25, 0.5, 0.75), names = FALSE))
+  about <- cbind(colSums(p * slopes), quartiles)
+  several <- ncol(object$y) > 1
+  outputs <- rep(output_labels(object), each = object$d)
+  dimnames(about) <- list(
+    if (several) paste(outputs, point_names(object)) else point_names(object), c("Mean", "1Q", "Median", "3Q")
+  )
+  quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
+  dimnames(quantiles) <- list(if (several) output_labels(object) else "", c("Min", "1Q", "Median", "3Q", "Max"))
+  long <- c("x", "y", "weights", "fitted", "left_out", "leverage", "variance", "na.action")
+  structure(
+    class = "summary.kernel_regression",
+    c(unclass(object)[setdiff(names(object), long)], list(
+      weighted = !is.null(object$weights), omitted = length(object$na.action), residuals = quantiles,
+      slopes = about, largest = max(object$leverage)
+    ))
+  )
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  check_dots_empty(...)
+  digits <- check_digits(digits)
+  print_regression(x, digits)
+  cat("Leverage:  up to", format(x$largest, digits = digits), "\n\nResiduals:\n")
+  print(x$residuals, digits = digits)
+  cat("\nSlopes:\n")
+  print(x$slopes, digits = digits)
+  invisible(x)
+}
+
+# `x`: a fit or its summary.
+print_regression <- function(x, digits) {
+  number <- \(value) few_of(vapply(value, format, "", digits = digits))
+  weighted <- if (is.null(x$weighted)) !is.null(x$weights) else x$weighted
+  omitted <- if (is.null(x$omitted)) length(x$na.action) else x$omitted
+  cat("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label, "\n\n", sep = "")
+  cat("Call: ", call_lines(x$call), "\n\n", sep = "")
+  cat(
+    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
+    if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
+  )
+  if (length(x$outputs) > 1) cat("Responses: ", few_of(x$outputs), "\n", sep = "")
+  cat("Bandwidth: ", widths_label(x, digits), chosen_label(x), "\n", sep = "")
+  cat(
+    "Fit:       R-squared ", number(x$r.squared), ", sigma ", number(x$sigma), ", ", format(x$df, digits = digits),
+    " degrees of freedom\n", sep = ""
+  )
+}
+
+# The first lines of a call, below each other.
+call_lines <- function(call) paste(sub("^ +", "  ", deparse(short_call(call), nlines = 4)), collapse = "\n      ")
+
+widths_label <- function(x, digits) {
+  sds <- vapply(sqrt(diagonal(x$bandwidth)), format, "", digits = min(digits, 4))
+  shown <- few_of(if (is.null(x$names)) sds else paste(x$names, sds))
+  if (any(x$bandwidth[lower.tri(x$bandwidth)] != 0)) paste("a matrix, of standard deviations", shown) else shown
+}
+
+chosen_label <- function(x) {
+  if (is.null(x$search)) return(NULL)
+  paste0(
+    ", chosen by \"", x$selector, "\"", if (x$search$rows < x$n) paste(" on", whole(x$search$rows), "of the rows"),
+    if (!x$search$converged) ", at the end of the search"
+  )
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+fitted.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  own_values(object, object$fitted)
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+residuals.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  stats::naresid(object$na.action, own_values(object, object$y - object$fitted, identity))
+}
+
+own_values <- function(fit, values, restore = \(x) stats::napredict(fit$na.action, x)) {
+  restore(if (ncol(fit$y) == 1) as.vector(values) else named_outputs(fit, values))
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+nobs.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  n_used(object)
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+weights.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  if (!is.null(object$weights)) stats::napredict(object$na.action, object$weights)
+}
+
+#' @rdname summary.kernel_regression
+#' @export
+formula.kernel_regression <- function(x, ...) {
+  if (is.null(x$terms)) stop_argument("x", "must be a fit by formula")
+  stats::formula(x$terms)
+}
+
+#' @rdname summary.kernel_regression
+#' @param model A fit from [kernel_regression()].
+#' @importFrom stats hatvalues
+#' @export
+hatvalues.kernel_regression <- function(model, ...) {
+  check_dots_empty(...)
+  stats::napredict(model$na.action, model$leverage)
+}
+
+#' @rdname summary.kernel_regression
+#' @importFrom stats sigma
+#' @export
+sigma.kernel_regression <- function(object, ...) {
+  check_dots_empty(...)
+  object$sigma
+}

@@ -1,0 +1,135 @@
+#' Predictions from a kernel regression by local fits
+#'
+#' @param object A fit from [kernel_regression()].
+#' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
+#'   fit.
+#' @param type `"response"`, the fit; or `"gradient"`, the slopes of the local lines, or for `"constant"` the
+#'   derivatives of the local mean.
+#' @param se.fit Whether to return standard errors, too (not of gradients).
+#' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
+#'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
+#' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
+#' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param ... Not used; anything here is an error.
+#' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
+#'   each variable, in units of the response over the variable's, for several responses an array whose third
+#'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
+#'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
+#'   them.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
+#' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100), se.fit = TRUE)$se.fit
+#' head(predict(fit, type = "gradient"))
+predict.kernel_regression <- function(object, newdata, type = c("response", "gradient"), se.fit = FALSE,
+                                      interval = c("none", "confidence", "prediction"), level = 0.95,
+                                      na.action = stats::na.pass, control = NULL, ...) {
+  check_dots_empty(...)
+  type <- check_choice(type, c("response", "gradient"), "type")
+  se.fit <- check_flag(se.fit, "se.fit")
+  interval <- check_choice(interval, INTERVALS, "interval")
+  level <- check_level(level)
+  run <- start_run(settle_control(control, NULL, object$control), "Predicting")
+  at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
+  if (type == "gradient") {
+    if (se.fit || interval != "none") {
+      stop_argument("type", "must be \"response\" with standard errors or intervals: found \"gradient\"")
+    }
+    return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
+  }
+  with_errors <- se.fit || interval != "none"
+  found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
+  t <- ncol(object$y)
+  plain <- \(values) if (t == 1) as.vector(values) else named_outputs(object, values)
+  value <- if (interval == "none") plain(at$restore(found$fit)) else {
+    width <- stats::qt((1 + level) / 2, residual_df(object)) * sqrt(found$se^2 + found$noise)
+    around <- lapply(list(fit = 0, lwr = -width, upr = width), \(by) at$restore(found$fit + by))
+    if (t == 1) vapply(around, as.vector, numeric(NROW(around$fit))) else interval_array(object, around)
+  }
+  if (interval != "none" && t == 1) value <- matrix(value, ncol = 3, dimnames = list(NULL, names(around)))
+  if (!se.fit) return(value)
+  list(fit = value, se.fit = plain(at$restore(found$se)), df = residual_df(object), residual.scale = object$sigma)
+}
+
+residual_df <- function(fit) max(n_used(fit) - fit$df, 1)
+
+named_outputs <- function(fit, values) {
+  colnames(values) <- output_labels(fit)
+  values
+}
+
+output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(ncol(fit$y))) else fit$outputs
+
+interval_array <- function(fit, parts) {
+  rows <- nrow(parts$fit)
+  values <- aperm(array(unlist(parts), c(rows, ncol(fit$y), length(parts))), c(1, 3, 2))
+  dimnames(values) <- list(NULL, names(parts), output_labels(fit))
+  values
+}
+
+as_gradient <- function(fit, slopes) {
+  t <- ncol(fit$y)
+  if (t == 1) {
+    colnames(slopes) <- point_names(fit)
+    return(slopes)
+  }
+  array(slopes, c(nrow(slopes), fit$d, t), list(NULL, point_names(fit), output_labels(fit)))
+}
+
+# list(points, restore): checked targets, NULL for the rows of the fit, and how a matrix of results at them becomes
+# one for all rows.
+regression_targets <- function(fit, newdata, na.action) {
+  if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
+  if (!is.null(fit$terms)) {
+    newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
+  } else if (is.data.frame(newdata) && has_names(fit$names) && all(fit$names %in% names(newdata))) {
+    # the response and others may be there, too
+    newdata <- newdata[fit$names]
+  }
+  points <- check_points(newdata, "newdata", d = fit$d, names = fit$names, infinite = TRUE)
+  check_finite(points, "newdata", missing = TRUE)
+  kept <- newdata_rows(points, na.action)
+  list(points = kept$points, restore = \(result) kept$restore(result, NA))
+}
+
+# ---- at targets -------------------------------------------------------------------------------
+
+regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor)
+
+# list(fit, se, noise), m x t each: `se` and `noise`, the variance of a response there, where they are asked for,
+# else 0.
+local_predictions <- function(fit, at, errors, noise, run) {
+  if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
+  none <- matrix(0, NROW(at), ncol(fit$y))
+  if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
+  data <- regression_data(fit)
+  z <- if (!is.null(at)) whitened(at, data)
+  # those of local means need none but the first
+  order <- REGRESSION_TYPES[[fit$type]]$order
+  layout <- regression_layout(fit$d, ncol(fit$y), order)
+  M <- local_moments(data, z, order, run)$all
+  fits <- local_fits(M, layout, fit$type, data$floor)
+  list(
+    fit = fits$fit + rep(data$centre, each = nrow(M)),
+    se = if (errors) local_errors(data, M, fits, layout, fit$variance, z, run) else 0,
+    noise = if (noise) smoothed(data, noise_squares(fit), z, run) else 0
+  )
+}
+
+# By the columns of x, m x d t.
+local_slopes <- function(fit, at, run) {
+  t <- ncol(fit$y)
+  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))
+  data <- regression_data(fit)
+  order <- REGRESSION_TYPES[[fit$type]]$order_of_slopes
+  layout <- regression_layout(fit$d, t, order)
+  M <- local_moments(data, if (!is.null(at)) whitened(at, data), order, run)$all
+  slope <- local_fits(M, layout, fit$type, data$floor)$slope
+  # b'L^-1 of each row
+  for (r in seq_len(t)) {
+    own <- (r - 1) * fit$d + seq_len(fit$d)
+    slope[, own] <- t(backsolve(fit$factor, t(slope[, own, drop = FALSE]), upper.tri = FALSE, transpose = TRUE))
+  }
+  slope
+}

@@ -1,0 +1,160 @@
+# Beside Bayes' rule with literal densities.
+
+literal_density <- function(x, at, H, w = rep(1, nrow(x))) {
+  vapply(seq_len(nrow(at)), \(j) {
+    u <- x - rep(at[j, ], each = nrow(x))
+    sum(w * exp(-rowSums(u %*% solve(H) * u) / 2)) / sum(w) / sqrt(det(2 * pi * H))
+  }, 0)
+}
+
+iris_points <- as.matrix(iris[, 1:2])
+iris_class <- split(seq_len(150), iris$Species)
+
+test_that("probabilities are those of Bayes' rule, with given priors, weights and bandwidths", {
+  H <- matrix(c(0.15, 0.05, 0.05, 0.1), 2)
+  at <- iris_points[c(1, 60, 120), ] + 0.1
+  w <- rep(1:3, 50)
+  prior <- c(setosa = 0.2, virginica = 0.5, versicolor = 0.3)
+  fit <- flash_kda(iris_points, iris$Species, prior = prior, estimator = "kde", bandwidth = H, weights = w)
+  p <- vapply(names(iris_class), \(name) {
+    own <- iris_class[[name]]
+    prior[[name]] * literal_density(iris_points[own, ], at, H, w[own])
+  }, numeric(3))
+  expect_equal(predict(fit, at, type = "prob"), p / rowSums(p), tolerance = 1e-10)
+  expect_equal(predict(fit, at, type = "decision"), log(p), tolerance = 1e-10)
+  logs <- predict(fit, at, type = "log_density")
+  expect_equal(logs + rep(log(prior[names(iris_class)]), each = 3), log(p), tolerance = 1e-10)
+  expect_equal(predict(fit, at), factor(names(iris_class)[max.col(p)], levels(iris$Species)))
+  # shares of the weights
+  expect_equal(flash_kda(iris_points, iris$Species, estimator = "kde", bandwidth = H, weights = w)$prior, c(
+    tapply(w, iris$Species, sum) / sum(w)
+  ))
+  expect_equal(predict(fit, at, type = "prob", prior = c(1, 0, 0))[, 1], c(1, 1, 1))
+})
+
+test_that("classes are those of ks::kda with the same bandwidths", {
+  skip_if_not_installed("ks")
+  H <- list(diag(c(0.1, 0.05)), diag(c(0.2, 0.1)), matrix(c(0.2, 0.05, 0.05, 0.1), 2))
+  peer <- ks::kda(iris[, 1:2], iris$Species, Hs = do.call(rbind, H), binned = FALSE, compute.cont = FALSE)
+  fits <- lapply(1:3, \(k) flash_kda(iris[, 1:2], iris$Species, estimator = "kde", bandwidth = H[[k]]))
+  fit <- fits[[1]]
+  for (k in 2:3) fit$fits[[k]] <- fits[[k]]$fits[[k]]
+  expect_equal(as.vector(predict(fit)), as.vector(peer$x.group.estimate))
+})
+
+test_that("leaving one row out is fitting without it", {
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kda(iris_points, iris$Species, estimator = estimator, bandwidth = 0.4)
+    found <- cross_validate(fit)
+    rows <- c(3, 77, 134)
+    # of the same priors
+    p <- t(vapply(rows, \(i) {
+      less <- flash_kda(iris_points[-i, ], iris$Species[-i], fit$prior, estimator = estimator, bandwidth = 0.4)
+      predict(less, iris_points[i, , drop = FALSE], type = "prob")[1, ]
+    }, numeric(3)))
+    expect_equal(found$prob[rows, ], p, tolerance = 1e-8)
+    expect_equal(found$error, mean(found$class != iris$Species))
+    expect_equal(found$log_score, mean(log(found$prob[cbind(1:150, as.integer(iris$Species))])))
+    expect_equal(sum(diag(found$confusion)), sum(found$class == iris$Species))
+  }
+})
+
+test_that("folds are fitted anew", {
+  fit <- flash_kda(Species ~ Sepal.Length + Sepal.Width, iris, estimator = "kde", bandwidth = "silverman")
+  folds <- rep(1:3, 50)
+  found <- cross_validate(fit, folds = folds)
+  less <- flash_kda(
+    Species ~ Sepal.Length + Sepal.Width, iris[folds != 2, ], estimator = "kde", bandwidth = "silverman",
+    prior = fit$prior
+  )
+  expect_equal(found$prob[folds == 2, ], predict(less, iris[folds == 2, ], type = "prob"))
+  set.seed(1)
+  drawn <- cross_validate(fit, folds = 10)
+  expect_equal(range(table(drawn$folds, iris$Species)), c(5, 5))
+  expect_lt(drawn$error, 0.35)
+})
+
+test_that("adaptive fits, chosen ones too, and other estimators classify", {
+  set.seed(2)
+  x <- c(rt(300, 2), rt(300, 2) + 3)
+  class <- rep(c("a", "b"), each = 300)
+  fit <- flash_kda(x, class, adaptive = TRUE)
+  expect_equal(fit$classes, c("a", "b"))
+  expect_equal(fit$fits$a$adaptive$method, "abramson")
+  expect_lt(cross_validate(fit)$error, 0.2)
+  factors <- exp(rnorm(600) / 5)
+  own <- flash_kda(x, class, estimator = "kde", bandwidth = 0.5, adaptive = round(factors, 1))
+  b <- which(class == "b")
+  h <- 0.5 * round(factors, 1)[b]
+  density <- exp(predict(own, 1, type = "log_density"))
+  expect_equal(density[, "b"], c(b = mean(dnorm(1, x[b], h))), tolerance = 1e-10)
+  # a bandwidth that is chosen, in each class alone
+  chosen <- flash_kda(x, class)
+  expect_equal(chosen$fits$b$bandwidth, flash_kde(x[b])$bandwidth)
+})
+
+test_that("one bandwidth can serve all classes", {
+  fit <- flash_kda(iris_points, iris$Species, shared = TRUE, estimator = "kde", bandwidth = "silverman")
+  apart <- iris_points - apply(iris_points, 2, ave, iris$Species)
+  H <- 3^(2 / 6) * flash_kde(apart, "kde", bandwidth = "silverman")$bandwidth
+  for (k in 1:3) expect_equal(fit$fits[[k]]$bandwidth, H, ignore_attr = TRUE)
+  expect_output(print(fit), "one for all classes")
+})
+
+test_that("far points, negative densities and missing values have probabilities, or NA", {
+  fit <- flash_kda(c(0, 1, 10, 11), c("a", "a", "b", "b"), estimator = "kde", bandwidth = 0.1)
+  expect_equal(predict(fit, c(-1e6, 1e6), type = "prob"), cbind(a = c(1, 0), b = c(0, 1)))
+  signed <- flash_kda(iris_points, iris$Species, estimator = "laplace", bandwidth = 0.3)
+  expect_true(all(is.finite(predict(signed, iris_points * 3, type = "prob"))))
+  there <- flash_kda(iris_points + 2^30, iris$Species, estimator = "sdkde", bandwidth = 0.4)
+  here <- flash_kda((iris_points + 2^30) - 2^30, iris$Species, estimator = "sdkde", bandwidth = 0.4)
+  expect_equal(predict(there, type = "prob"), predict(here, type = "prob"), tolerance = 1e-6)
+  data <- iris
+  data$Species[4] <- NA
+  data$Sepal.Length[60] <- NA
+  lacking <- flash_kda(Species ~ Sepal.Length, data, estimator = "kde", bandwidth = 0.4, na.action = na.exclude)
+  expect_equal(lacking$n, 148)
+  expect_equal(which(is.na(predict(lacking))), c(4, 60))
+  expect_equal(which(is.na(cross_validate(lacking)$class)), c(4, 60))
+  expect_equal(which(is.na(predict(lacking, data))), 60)
+})
+
+test_that("methods and figures work", {
+  fit <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
+  piped <- flash_kda(iris, Species ~ Petal.Length + Petal.Width, estimator = "kde", bandwidth = 0.2)
+  expect_equal(predict(piped), predict(fit))
+  columns <- flash_kda(iris[, 3:4], iris$Species, estimator = "kde", bandwidth = 0.2)
+  expect_equal(predict(columns, iris), predict(fit))
+  expect_equal(update(fit, . ~ . - Petal.Width)$d, 1)
+  expect_equal(nobs(fit), 150)
+  expect_output(print(summary(fit)), "Leave-one-out.*misclassified")
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  regions <- plot(fit, n_grid = 20)
+  at <- data.frame(Petal.Length = regions$x[1], Petal.Width = regions$y[2])
+  expect_equal(regions$prob[21, ], predict(fit, at, type = "prob")[1, ])
+  curves <- plot(flash_kda(iris$Petal.Length, iris$Species, estimator = "kde", bandwidth = 0.2))
+  expect_equal(rowSums(curves$prob), rep(1, 400))
+  three <- flash_kda(iris[, 1:3], iris$Species, bandwidth = 0.4)
+  expect_error(plot(three), class = "flashkernel_error_unsupported")
+  file <- tempfile()
+  on.exit(unlink(file), add = TRUE)
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file), type = "prob"), predict(fit, type = "prob"))
+})
+
+test_that("what cannot be is refused in words", {
+  refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
+  refused(flash_kda(1:3, 1:2), "`class`")
+  refused(flash_kda(1:4, rep("a", 4)), "two classes")
+  refused(flash_kda(iris[1:100, 1:2], iris$Species[1:100]), "virginica")
+  refused(flash_kda(1:4, c(1, 1, 2, 2), prior = 1), "`prior`")
+  refused(flash_kda(1:4, c(1, 1, 2, 2), prior = c(a = 1, b = 2)), "`prior`")
+  refused(flash_kda(c(1, 2, 3), c(1, 1, 2)), "class 2")
+  refused(flash_kda(1:4, c(1, 1, 2, 2), h = 1), "did you mean")
+  refused(flash_kda(iris_points, iris$Species, estimator = "kde", adaptive = "balloon"), "adaptive")
+  refused(flash_kda(1:4, c(1, 1, 2, 2), score = identity), "`score`")
+  steps <- flash_kda(iris_points, iris$Species, steps = 2, bandwidth = 0.4)
+  expect_error(cross_validate(steps), "folds", class = "flashkernel_error_unsupported")
+  expect_null(summary(steps)$validation)
+})

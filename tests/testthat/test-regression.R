@@ -1,0 +1,285 @@
+# Beside literal local least squares, row by row.
+
+# The weights of the responses in the fit at each target, m x n.
+smoother <- function(x, at, H, w = rep(1, nrow(x)), linear = TRUE) {
+  t(vapply(seq_len(nrow(at)), \(j) {
+    u <- x - rep(at[j, ], each = nrow(x))
+    k <- w * exp(-rowSums(u %*% solve(H) * u) / 2)
+    X <- if (linear) cbind(1, u) else matrix(1, nrow(x))
+    (solve(crossprod(X, k * X)) %*% t(k * X))[1, ]
+  }, numeric(nrow(x))))
+}
+
+regression_case <- function(d, n = 60) {
+  set.seed(d)
+  x <- matrix(rnorm(n * d), n)
+  list(
+    x = x, y = cbind(rowSums(sin(x)), x[, 1]^2) + rnorm(2 * n, sd = 0.2) + 1e4, w = runif(n, 0.2, 2),
+    H = diag(0.5, d) + 0.2, at = x[1:6, , drop = FALSE] + 0.2
+  )
+}
+
+test_that("fits, leave-one-out fits, leverages and standard errors are those of local least squares", {
+  for (d in 1:3) for (linear in c(TRUE, FALSE)) {
+    case <- regression_case(d)
+    fit <- kernel_regression(
+      case$x, case$y, if (linear) "local_linear" else "constant", case$H, weights = case$w
+    )
+    own <- smoother(case$x, case$x, case$H, case$w, linear)
+    expect_equal(unname(fitted(fit)), own %*% case$y, tolerance = 1e-10)
+    expect_equal(hatvalues(fit), diag(own), tolerance = 1e-8)
+    left_out <- t(vapply(1:8, \(i) {
+      l <- smoother(case$x[-i, , drop = FALSE], case$x[i, , drop = FALSE], case$H, case$w[-i], linear)
+      drop(l %*% case$y[-i, ])
+    }, numeric(2)))
+    expect_equal(fit$left_out[1:8, ], left_out, tolerance = 1e-10)
+    l <- smoother(case$x, case$at, case$H, case$w, linear)
+    found <- predict(fit, case$at, se.fit = TRUE)
+    expect_equal(unname(found$fit), l %*% case$y, tolerance = 1e-10)
+    expect_equal(unname(found$se.fit), sqrt(l^2 %*% fit$variance), tolerance = 1e-8)
+    expect_equal(fit$df, sum(diag(own)), tolerance = 1e-10)
+  }
+})
+
+test_that("the variance of the noise is the local mean of residuals' products, of lone rows that of all", {
+  case <- regression_case(1)
+  fit <- kernel_regression(case$x, case$y[, 1], bandwidth = 0.5)
+  m <- smoother(case$x, case$x, matrix(0.25)) %*% case$y[, 1]
+  h <- diag(smoother(case$x, case$x, matrix(0.25)))
+  products <- (case$y[, 1] - m)^2 / (1 - h)
+  sigma <- sqrt(sum((case$y[, 1] - m)^2) / (60 - sum(h)))
+  mean <- smoother(case$x, case$x, matrix(0.25), linear = FALSE) %*% ((1 - h) * products + h * sigma^2)
+  expect_equal(fit$variance, mean, tolerance = 1e-8)
+  expect_equal(sigma(fit), sigma, tolerance = 1e-10)
+  alone <- kernel_regression(c(case$x, 50), c(case$y[, 1], 1), bandwidth = 0.5)
+  expect_equal(alone$leverage[61], 1)
+  expect_equal(alone$variance[61], alone$sigma^2)
+})
+
+test_that("gradients are the slopes of local lines, or derivatives of the local mean", {
+  case <- regression_case(2)
+  u <- case$x - rep(case$at[3, ], each = 60)
+  k <- exp(-rowSums(u %*% solve(case$H) * u) / 2)
+  line <- stats::lm.wfit(cbind(1, u), case$y, k)$coefficients[-1, ]
+  fit <- kernel_regression(case$x, case$y, bandwidth = case$H)
+  found <- predict(fit, case$at, type = "gradient")
+  expect_equal(dim(found), c(6, 2, 2))
+  expect_equal(unname(found[3, , ]), unname(line), tolerance = 1e-8)
+  step <- 1e-4
+  mean_at <- \(at) drop(smoother(case$x, at, case$H, linear = FALSE) %*% (case$y[, 1] - 1e4))
+  slope <- vapply(1:2, \(k) {
+    by <- rep(replace(c(0, 0), k, step), each = 6)
+    (mean_at(case$at + by) - mean_at(case$at - by)) / (2 * step)
+  }, numeric(6))
+  constant <- kernel_regression(case$x, case$y[, 1], "constant", case$H)
+  expect_equal(unname(predict(constant, case$at, type = "gradient")), slope, tolerance = 1e-6)
+})
+
+test_that("a very wide kernel gives the straight line, or the mean", {
+  line <- lm(dist ~ speed, cars)
+  wide <- kernel_regression(dist ~ speed, cars, bandwidth = 1e6)
+  expect_equal(fitted(wide), unname(fitted(line)), tolerance = 1e-8)
+  expect_equal(wide$df, 2, tolerance = 1e-6)
+  expect_equal(summary(wide)$slopes[, "Mean"], coef(line)[[2]], tolerance = 1e-6)
+  expect_equal(wide$sigma, sigma(line), tolerance = 1e-6)
+  expect_equal(fitted(kernel_regression(dist ~ speed, cars, "constant", 1e6)), rep(mean(cars$dist), 50))
+})
+
+test_that("bandwidths make the criterion least", {
+  set.seed(5)
+  x <- matrix(runif(240), 120)
+  y <- sin(6 * x[, 1]) + rnorm(120, sd = 0.3)
+  literal <- function(sds, type, criterion) {
+    L <- smoother(x, x, diag(sds^2), linear = type == "local_linear")
+    e <- y - L %*% y
+    trace <- sum(diag(L))
+    # of responses over their standard deviation
+    if (criterion == "cv") mean((e / (1 - diag(L)))^2) / var(y) else {
+      log(mean(e^2) / var(y)) + (1 + trace / 120) / (1 - (trace + 2) / 120)
+    }
+  }
+  for (type in c("local_linear", "constant")) for (criterion in c("cv", "aicc")) {
+    fit <- kernel_regression(x, y, type, criterion)
+    sds <- sqrt(diag(fit$bandwidth))
+    expect_equal(fit$search$value, literal(sds, type, criterion), tolerance = 1e-6)
+    for (k in 1:2) for (by in c(0.8, 1.25)) {
+      expect_lte(fit$search$value, literal(replace(sds, k, by * sds[k]), type, criterion) + 1e-5)
+    }
+    # the second column does not matter
+    if (type == "constant" && criterion == "cv") expect_gt(sds[2], 3 * sds[1])
+  }
+})
+
+test_that("many rows are searched by some of them, whatever their order", {
+  set.seed(6)
+  x <- rnorm(400)
+  y <- sin(3 * x) + rnorm(400, sd = 0.2)
+  some <- kernel_regression(x, y, rows = 100)
+  expect_equal(some$search$rows, 100)
+  order <- sample(400)
+  expect_equal(kernel_regression(x[order], y[order], rows = 100)$bandwidth, some$bandwidth)
+  expect_equal(sqrt(some$bandwidth[1] / kernel_regression(x, y)$bandwidth[1]), 1, tolerance = 0.5)
+})
+
+test_that("intervals cover, where the noise varies, too", {
+  set.seed(7)
+  x <- runif(2000)
+  y <- 2 * x + (0.1 + x) * rnorm(2000)
+  fit <- kernel_regression(x, y, bandwidth = 0.05)
+  at <- c(0.1, 0.3, 0.5, 0.7, 0.9)
+  noise <- predict(fit, at, interval = "prediction")
+  expect_equal(unname((noise[, 3] - noise[, 2]) / 2 / (1.96 * (0.1 + at))), rep(1, 5), tolerance = 0.12)
+  hits <- rowMeans(vapply(1:40, \(i) {
+    x <- runif(150)
+    fit <- kernel_regression(x, 2 * x + (0.1 + x) * rnorm(150), bandwidth = 0.15)
+    inside <- predict(fit, at, interval = "confidence")
+    inside[, 2] < 2 * at & 2 * at < inside[, 3]
+  }, logical(5)))
+  expect_gt(mean(hits), 0.88)
+})
+
+test_that("fits hold far from the rows, far from the origin and in many bandwidths", {
+  x <- c(1, 2, 3, 4.5)
+  y <- c(5, 1, 4, 2)
+  constant <- kernel_regression(x, y, "constant", 0.1)
+  expect_equal(predict(constant, c(-1e4, 1e4)), c(5, 2))
+  linear <- kernel_regression(x, y, bandwidth = 0.1)
+  expect_true(all(is.finite(unlist(predict(linear, c(-1e4, 1e4), se.fit = TRUE)))))
+  # a line along which the rows do not vary
+  expect_equal(predict(kernel_regression(cbind(x, 1), y, bandwidth = 0.7), cbind(2, 1)), predict(
+    kernel_regression(x, y, bandwidth = 0.7), 2
+  ))
+  case <- regression_case(2)
+  near <- kernel_regression(case$x, case$y, bandwidth = case$H)
+  there <- kernel_regression(case$x + 2^40, case$y, bandwidth = case$H)
+  moved <- (case$x + 2^40) - 2^40
+  expect_equal(fitted(there), fitted(kernel_regression(moved, case$y, bandwidth = case$H)), tolerance = 1e-8)
+  # several boxes
+  wide <- rbind(case$x, case$x + 5000, case$x - 1e9)
+  fit <- kernel_regression(wide, rep(case$y[, 1], 3), bandwidth = case$H)
+  expect_equal(fitted(fit)[61:120], fitted(near)[, 1], tolerance = 1e-8, ignore_attr = TRUE)
+  expect_equal(fit$left_out[1:60], near$left_out[, 1], tolerance = 1e-8)
+})
+
+test_that("a row that is nearly alone has the leave-one-out fit of the others", {
+  set.seed(8)
+  x <- c(rnorm(30), 6)
+  y <- c(rnorm(30), 3)
+  fit <- kernel_regression(x, y, "constant", 0.5)
+  k <- exp(-(x[31] - x[-31])^2 / 2 / 0.25)
+  expect_lt(sum(k), 1e-10)
+  expect_equal(fit$left_out[31], sum(k * y[-31]) / sum(k), tolerance = 1e-9)
+  tiny <- kernel_regression(x, y, "constant", 0.01)
+  expect_equal(tiny$left_out[31], y[which.max(x[-31])])
+})
+
+test_that("a tolerance is kept, in the tails and without the row, too", {
+  set.seed(9)
+  x <- c(rt(20000, 2))
+  y <- sin(x) + rnorm(20000, sd = 0.1)
+  exact <- kernel_regression(x, y, bandwidth = 0.1)
+  fast <- kernel_regression(x, y, bandwidth = 0.1, tol = 1e-6, control = flash_control(engine = "fast"))
+  expect_lt(max(abs(fitted(fast) - fitted(exact))), 1e-5)
+  # beside a row that is nearly alone a line is extrapolated
+  expect_lt(max(abs(fast$left_out - exact$left_out) * (1 - exact$leverage)), 1e-5)
+  expect_false(identical(fitted(fast), fitted(exact)))
+})
+
+test_that("weights are copies of rows, and rows of weight 0 do not count", {
+  set.seed(10)
+  x <- rnorm(40)
+  y <- x^2 + rnorm(40)
+  w <- rep(c(1, 2, 0), length.out = 40)
+  fit <- kernel_regression(x, y, bandwidth = 0.5, weights = w)
+  copies <- kernel_regression(rep(x, w), rep(y, w), bandwidth = 0.5)
+  expect_equal(predict(fit, c(-1, 0, 1)), predict(copies, c(-1, 0, 1)), tolerance = 1e-10)
+  expect_equal(fit$r.squared, copies$r.squared)
+  expect_equal(nobs(fit), sum(w > 0))
+  expect_equal(predict(kernel_regression(x, y, weights = w), 1), predict(
+    kernel_regression(x[w > 0], y[w > 0], weights = w[w > 0]), 1
+  ))
+})
+
+test_that("missing values go by na.action", {
+  data <- transform(cars, speed = replace(speed, 3, NA), dist = replace(dist, 5, NA))
+  omit <- kernel_regression(dist ~ speed, data, bandwidth = 3)
+  expect_equal(omit$n, 48)
+  expect_equal(fitted(omit), fitted(kernel_regression(dist ~ speed, cars[-c(3, 5), ], bandwidth = 3)))
+  exclude <- kernel_regression(dist ~ speed, data, bandwidth = 3, na.action = na.exclude)
+  expect_equal(which(is.na(fitted(exclude))), c(3, 5))
+  expect_equal(which(is.na(residuals(exclude))), c(3, 5))
+  expect_equal(predict(exclude, interval = "confidence")[-c(3, 5), 1], fitted(omit))
+  expect_equal(which(is.na(predict(omit, data))), 3)
+  expect_error(kernel_regression(dist ~ speed, data, na.action = na.fail), class = "flashkernel_error_argument")
+})
+
+test_that("methods have what others have", {
+  fit <- kernel_regression(mpg ~ wt + hp, mtcars, bandwidth = c(hp = 60, wt = 0.8))
+  expect_equal(diag(fit$bandwidth), c(0.64, 3600))
+  expect_equal(predict(fit), fitted(fit))
+  expect_equal(residuals(fit), mtcars$mpg - fitted(fit))
+  expect_equal(predict(fit, mtcars[5:9, c("hp", "wt")]), fitted(fit)[5:9], tolerance = 1e-10)
+  expect_equal(formula(fit), mpg ~ wt + hp, ignore_attr = TRUE)
+  expect_equal(update(fit, . ~ . - hp, bandwidth = 0.8)$d, 1)
+  h <- c(0.8, 60)
+  expect_equal(predict(kernel_regression(mtcars[c("wt", "hp")], mtcars$mpg, bandwidth = h), mtcars), fitted(fit))
+  expect_equal(fitted(kernel_regression(mtcars, mpg ~ wt + hp, bandwidth = h)), fitted(fit))
+  expect_equal(fitted(kernel_regression(formula = mpg ~ wt + hp, data = mtcars, bandwidth = h)), fitted(fit))
+  both <- kernel_regression(cbind(mpg, qsec) ~ wt, mtcars, bandwidth = 0.5)
+  expect_equal(fitted(both)[, "mpg"], fitted(kernel_regression(mpg ~ wt, mtcars, bandwidth = 0.5)))
+  expect_equal(
+    dimnames(predict(both, mtcars, interval = "confidence"))[2:3], list(c("fit", "lwr", "upr"), c("mpg", "qsec"))
+  )
+  expect_output(print(fit), "local linear.*R-squared")
+  expect_output(print(summary(both)), "Slopes.*mpg wt")
+  file <- tempfile()
+  on.exit(unlink(file))
+  saveRDS(fit, file)
+  expect_identical(predict(readRDS(file), mtcars), predict(fit, mtcars))
+})
+
+test_that("plots show the fit and its band", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  fit <- kernel_regression(dist ~ speed, cars, bandwidth = 3)
+  shown <- plot(fit, n_grid = 11)
+  at <- data.frame(speed = seq(4, 25, length.out = 11))
+  expect_equal(shown$speed$estimate, predict(fit, at))
+  expect_equal(shown$speed$low, predict(fit, at, interval = "confidence")[, 2])
+  two <- kernel_regression(mpg ~ wt + hp, mtcars, bandwidth = c(0.8, 60))
+  parts <- plot(two, variables = "hp", interval = "none")
+  at <- data.frame(wt = median(mtcars$wt), hp = parts$hp$value)
+  expect_equal(parts$hp$estimate, predict(two, at))
+  expect_silent(plot(kernel_regression(cbind(mpg, qsec) ~ wt, mtcars, bandwidth = 0.5), interval = "prediction"))
+  skip_if_not_installed("ggplot2")
+  expect_s3_class(ggplot2::autoplot(two), "ggplot")
+  expect_no_error(ggplot2::ggplot_build(ggplot2::autoplot(fit)))
+})
+
+test_that("broom's functions have rows for slopes, fits and rows", {
+  skip_if_not_installed("broom")
+  fit <- kernel_regression(mpg ~ wt + hp, mtcars, bandwidth = c(0.8, 60))
+  expect_equal(broom::tidy(fit)$estimate, unname(colMeans(predict(fit, type = "gradient"))))
+  expect_equal(broom::glance(fit)$r.squared, 1 - sum(residuals(fit)^2) / sum((mtcars$mpg - mean(mtcars$mpg))^2))
+  expect_equal(broom::augment(fit)$.resid, residuals(fit))
+  few <- mtcars[1:3, ]
+  expect_equal(broom::augment(fit, newdata = few, se_fit = TRUE)$.se.fit, predict(fit, few, se.fit = TRUE)$se.fit)
+})
+
+test_that("what cannot be is refused in words", {
+  refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
+  refused(kernel_regression(iris[, 1:2], iris$Species), "flash_kda")
+  refused(kernel_regression(Sepal.Width ~ Species, iris), "numeric")
+  refused(kernel_regression(iris, iris$Sepal.Length), "falkon")
+  refused(kernel_regression(1:3, 1:2), "one value per row")
+  refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
+  refused(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`")
+  refused(kernel_regression(1:3, 1:3, bw = 1), "did you mean")
+  refused(kernel_regression(rep(1, 9), 1:9), "must vary")
+  refused(kernel_regression(1, 1, bandwidth = 1), "two rows")
+  refused(kernel_regression(~speed, cars), "response")
+  fit <- kernel_regression(dist ~ speed, cars, bandwidth = 3)
+  refused(predict(fit, data.frame(dist = 1)), "`speed`")
+  refused(predict(fit, type = "gradient", se.fit = TRUE), "`type`")
+  expect_equal(predict(fit, cars[0, ][1, , drop = FALSE]), NA_real_)
+})
