@@ -13,7 +13,7 @@ mixed_marginal <- function(object, vars) {
   numbers <- vars[!vars %in% columns]
   alone <- length(numbers) == 0 && length(vars) > 0
   part <- if (alone) without_numbers(object) else marginal_of(object, check_vars(numbers, object, "vars"))
-  with_levels(part, object, setdiff(columns, vars))
+  with_levels(part, object, setdiff(columns, vars), if (is.character(vars)) vars else part$names)
 }
 
 # As check_given(), of a list of numbers and levels by the names of their columns.
@@ -90,12 +90,13 @@ without_numbers <- function(object) {
   part
 }
 
-# `part`, a marginal or conditional of `object`, with its columns of levels but for `away`.
-with_levels <- function(part, object, away) {
+# `part`, a marginal or conditional of `object`, with its columns of levels but for `away`; `order`: names of columns,
+# others among them, the numeric ones as those of `part`.
+with_levels <- function(part, object, away, order = object$discrete$names) {
   discrete <- object$discrete
   left <- setdiff(names(discrete$columns), away)
   if (length(left) == 0) return(structure(part, class = "flash_kde"))
-  names <- intersect(discrete$names, c(part$names, left))
+  names <- intersect(order, c(part$names, left))
   part$discrete <- list(
     columns = discrete$columns[left], codes = discrete$codes[, left, drop = FALSE], names = names,
     lambda = discrete$lambda[left], chosen = discrete$chosen[left]

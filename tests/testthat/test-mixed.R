@@ -439,6 +439,9 @@ test_that("marginals keep the levels that they name, and sum over the others", {
   h <- sqrt(H[2, 2])
   own <- flash_kde(data[c("b", "grade")], "sdkde", h, lambda = lambda["grade"], score_bandwidth = h)
   expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
+  turned <- marginal(fit, c("grade", "b", "kind", "a"))
+  expect_equal(predict(turned, data), predict(fit, data), tolerance = 1e-12)
+  expect_named(simulate(turned, 2), c("grade", "b", "kind", "a"))
   expect_argument_error(marginal(fit, c("b", "kinds")), "vars")
 })
 
