@@ -416,6 +416,10 @@ test_that("conditionals weigh by numbers and levels that are given, and keep the
     probability <- predict(conditional(fit, to[2, c("a", "b")]), every)
     at <- cbind(every, to[rep(2, nrow(every)), c("a", "b")], row.names = NULL)
     expect_equal(probability, predict(fit, at) / sum(predict(fit, at)), tolerance = 1e-11)
+    if (estimator == "sdkde") {
+      some <- conditional(fit, c(kind = "u"))
+      expect_error(logLik(some), "of other levels", class = "flashkernel_error_unsupported")
+    }
     # some of both
     given <- to[1, c("b", "kind")]
     there <- predict(marginal(fit, names(given)), given)
