@@ -103,10 +103,6 @@ conditional_data <- function(call, data, frame) {
   }
   right <- check_terms(stats::delete.response(terms))
   x <- frame_points(made, terms, "formula")
-  if (is_mixed(x)) {
-    found <- quote_names(names(attr(x, "columns"))[1])
-    stop_argument("formula", "must have numeric variables for a conditional density: found levels in ", found)
-  }
   y <- response_points(made, "formula")
   points <- cbind(y, x)
   if (anyDuplicated(colnames(points))) {

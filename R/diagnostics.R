@@ -24,8 +24,8 @@
 #' @param ... Not used; anything here is an error.
 #' @returns A list of class `flash_kde_diagnostics`: `estimator`, `n`, `d`; `backend`, `device`,
 #'   `engine`, `precision`, `isa`, `threads`, `devices` (numbers of the GPUs, none on the CPU) and
-#'   `reason` (why this back end) and `reason_engine` (why this engine, and which of its methods) of the last stage that summed kernels, or where no stage did, what
-#'   predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
+#'   `reason` (why this back end) and `reason_engine` (why this engine, and which of its methods) of the stage `debias`, or
+#'   without one, what predictions at as many points will run on (`requested` holds what was asked for); `stages`, a data
 #'   frame with the columns `stage`, `pairs`, `seconds`, `kept` (the share of the pairs that was computed, as others
 #'   were known not to change the last bit of any sum), `device_seconds` (`NA` on the CPU),
 #'   `pairs_per_second` and `tail_rows`;
@@ -137,8 +137,8 @@ fit_record <- function(object) {
   seconds <- field("seconds", NA_real_)
   tail_rows <- field("tail_rows", NA_real_)
   on_device <- field("backend", "") == "cuda"
-  summed <- Filter(\(stage) !is.null(stage$backend), stages)
-  last <- if (length(summed) > 0) summed[[length(summed)]] else object$computed$resolved
+  # not of a search for a bandwidth or for widths, whose sums are others than the estimate's
+  estimate <- if (is.null(stages$debias)) object$computed$resolved else stages$debias
   structure(
     class = "flash_kde_diagnostics",
     list(
@@ -147,9 +147,9 @@ fit_record <- function(object) {
         backend = object$backend, precision = object$precision, threads = object$threads,
         devices = object$devices, engine = object$engine
       ),
-      backend = last$backend, device = last$device, engine = last$engine,
-      precision = last$precision, isa = last$isa, threads = last$threads, devices = last$devices,
-      reason = last$reason, reason_engine = last$reason_engine,
+      backend = estimate$backend, device = estimate$device, engine = estimate$engine,
+      precision = estimate$precision, isa = estimate$isa, threads = estimate$threads, devices = estimate$devices,
+      reason = estimate$reason, reason_engine = estimate$reason_engine,
       stages = list2DF(list(
         stage = as.character(names(stages)), pairs = pairs, seconds = seconds,
         kept = ifelse(is.na(pairs), NA_real_, vapply(stages, kept_share, 0, USE.NAMES = FALSE)),
@@ -159,7 +159,7 @@ fit_record <- function(object) {
         tail_rows = tail_rows
       )),
       effective_size = effective_size(object$weights, object$n),
-      tail_rows = if (length(summed) > 0) sum(tail_rows, na.rm = TRUE) else NA_real_
+      tail_rows = if (all(is.na(tail_rows))) NA_real_ else sum(tail_rows, na.rm = TRUE)
     )
   )
 }

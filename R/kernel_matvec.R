@@ -14,7 +14,8 @@
 #'
 #' **Engines.** `"exact"` sums every pair, in \eqn{O(nm(d + r))} for `r` columns of `b` (half where `y`
 #' is left out), to the rounding of `precision`, with no regard to `tol`; blocks of points of which a bound proves that
-#' they do not reach the last bit of any sum are passed over ([diagnostics()] tells the share that was `kept`). `"fast"`
+#' they do not reach the last bit of any sum are passed over ([diagnostics()] tells the share that was `kept`). In single
+#' precision on a GPU, one of several columns may be off by 5e-5 where but one or two of its terms count. `"fast"`
 #' takes time linear in `n + m`, for the kernels `"gaussian"`, `"cauchy"` and `"imq"` in up to 7 dimensions, and keeps
 #' every sum within `tol`: it is an error of class `flashkernel_error_unsupported` for other kernels and more dimensions.
 #' `"auto"` takes the one that should finish first. With `tol = 0` that is an exact one, but for Gaussian sums of many

@@ -5,7 +5,7 @@ formula_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- check_terms(attr(made, "terms"))
   list(
-    points = frame_points(made, terms, "formula"),
+    points = frame_points(made, terms, "formula", levels = TRUE),
     weights = stats::model.weights(made),
     terms = terms,
     variables = data_variables(terms, data)
@@ -119,9 +119,9 @@ check_terms <- function(terms) {
 }
 
 # The columns of a model frame, as a double matrix; whether they are finite is not looked at.
-frame_points <- function(data, terms, arg) {
+frame_points <- function(data, terms, arg, levels = FALSE) {
   columns <- term_columns(data, terms)
-  if (has_levels(columns)) return(mixed_points(apart(columns), arg))
+  if (levels && has_levels(columns)) return(mixed_points(apart(columns), arg))
   bad <- which(!vapply(columns, is_number, NA))
   if (length(bad) > 0) {
     stop_argument(

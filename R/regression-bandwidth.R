@@ -54,14 +54,15 @@ criterion_of <- function(part, unit, type, criterion, tally, run) {
 # So many that the search takes about `seconds` of a nominal core (R/bandwidth-choose.R).
 affordable_rows <- function(d, t, type, seconds) {
   columns <- regression_layout(d, t, REGRESSION_TYPES[[type]]$order)$width
-  evaluations <- if (d == 1) 30 else 60 * d
+  evaluations <- if (d == 1) 30 else 90 * d
   max(SCAN_ROWS, floor(sqrt(4e8 * seconds / (evaluations * (1 + (d + columns) / 8)))))
 }
 
 # ---- search -----------------------------------------------------------------------------------
 
 # list(widths, value, converged): from the lowest valleys of a scan of one factor for all columns, `rate` the size
-# that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts.
+# that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts; then by
+# scans of each column, and descents.
 search_widths <- function(value, rate, d) {
   thetas <- log(rate) + log(2) * seq(-3, 5, by = 0.5)
   values <- vapply(thetas, \(theta) value(rep(theta, d)), 0)
@@ -72,8 +73,8 @@ search_widths <- function(value, rate, d) {
   lowest <- rep(thetas[valleys[1]], d)
   alone <- lapply(seq_len(d), \(k) replace(lowest, k, log(WIDEST / 30)))
   starts <- c(lapply(valleys, \(i) rep(thetas[i], d)), alone)
-  first <- vapply(starts, value, 0)
-  starts <- starts[utils::head(order(first), 3)]
+  starts <- starts[utils::head(order(vapply(starts, value, 0)), 2)]
+  starts <- lapply(starts, \(start) scan_columns(value, start, limits))
   runs <- lapply(starts, \(start) stats::nlminb(
     start, value, scale = 1, lower = limits[1], upper = limits[2],
     control = list(
@@ -81,8 +82,37 @@ search_widths <- function(value, rate, d) {
     )
   ))
   best <- runs[[which.min(vapply(runs, `[[`, 0, "objective"))]]
-  stuck <- any(best$par <= limits[1]) || grepl("limit", best$message)
-  list(widths = exp(best$par), value = best$objective, converged = !stuck)
+  last <- polish_columns(value, best$par, best$objective)
+  stuck <- any(last$logs <= limits[1]) || grepl("limit", best$message)
+  list(widths = exp(last$logs), value = last$value, converged = !stuck)
+}
+
+# Column after column, the best of widths about the one so far, and of one so wide that it hardly counts: beside
+# rows that are nearly alone a criterion has many small valleys, in which a descent ends.
+scan_columns <- function(value, start, limits, sweeps = 2) {
+  at <- list(logs = start, value = value(start))
+  for (k in rep(seq_along(start), sweeps)) {
+    tried <- c(at$logs[k] + log(2) * c(-2, -1.5, -1, -0.5, 0.5, 1, 1.5, 2), log(WIDEST / 30))
+    for (width in pmin(pmax(tried, limits[1]), limits[2])) {
+      logs <- replace(at$logs, k, width)
+      found <- value(logs)
+      if (found < at$value) at <- list(logs = logs, value = found)
+    }
+  }
+  at$logs
+}
+
+# Each column once more, near by: a descent may end early where another column hardly counts.
+polish_columns <- function(value, logs, lowest) {
+  for (k in seq_along(logs)) {
+    near <- logs[k] + log(1.4) * c(-1, 1)
+    found <- stats::optimise(\(width) value(replace(logs, k, width)), near, tol = 2e-3)
+    if (found$objective < lowest) {
+      logs[k] <- found$minimum
+      lowest <- found$objective
+    }
+  }
+  list(logs = logs, value = lowest)
 }
 
 # Columns' standard deviations beyond which kernels are as good as constant.

@@ -107,6 +107,23 @@ smoothed <- function(data, values, at, run) {
 # lift) and s_i the `variance` of the row. Squares of kernels are kernels of H / 2, so that this is again of
 # moments.
 local_errors <- function(data, M, fits, layout, variance, at, run) {
+  se <- errors_by_squares(data, M, fits, layout, variance, at, run)
+  far <- which(abs(M[, 1]) > LARGEST_LOG)
+  if (length(far) == 0) return(se)
+  z <- if (is.null(at)) data$z else at
+  lift <- if (!is.null(fits$lift)) fits$lift[far, , drop = FALSE]
+  mean <- M[far, layout$mean, drop = FALSE]
+  se[far, ] <- by_shares(data, z[far, , drop = FALSE], NULL, \(p, u, log_S, rows) {
+    if (!is.null(lift)) for (k in seq_along(u)) u[[k]] <- (u[[k]] - mean[rows, k]) * lift[rows, k]
+    sqrt((if (is.null(lift)) p else p * (1 - Reduce(`+`, u)))^2 %*% variance)
+  })
+  se
+}
+
+# Beyond it differences of logarithms have lost digits.
+LARGEST_LOG <- 1e4
+
+errors_by_squares <- function(data, M, fits, layout, variance, at, run) {
   d <- ncol(data$z)
   order <- if (is.null(fits$lift)) 0 else 2
   squares <- list(z = sqrt(2) * data$z, y = matrix(0, nrow(data$z), 0))

@@ -1,6 +1,6 @@
 #' Printing, summaries and parts of a kernel regression by local fits
 #'
-#' @param x,object,formula A fit from [kernel_regression()], or its summary.
+#' @param x,object A fit from [kernel_regression()], or its summary.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param ... Not used; anything here is an error.
 #' @returns `print()`: its argument, invisibly. `summary()`: a list of class `summary.kernel_regression` with the

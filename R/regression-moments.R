@@ -26,7 +26,7 @@ local_moments <- function(data, at, order, run, loo = FALSE) {
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL
-  for (way in moment_ways(run, data$z, nrow(targets), is.null(at))) {
+  for (way in moment_ways(run, data$z, nrow(targets), order, is.null(at))) {
     for (box in regression_boxes(targets, lost, data$z, way)) {
       found <- box_moments(data, targets, box, is.null(at), layout, way, loo)
       all[box$targets, ] <- found$all
@@ -52,7 +52,7 @@ LEAST_LOG <- log(1e-250)
 # costs hardly more in boxes that are not wide: both the squares of coordinates and the largest sum, beside which a
 # grid is exact, are the box's own. Where S is too small for that it is summed exactly. All sums are in double
 # precision.
-moment_ways <- function(run, z, m, own) {
+moment_ways <- function(run, z, m, order, own) {
   run$precision <- "double"
   exact <- list(run = exactly(run), tol = 0, width = 512, reach = 40)
   if (resolve_control(run, nrow(z), m, ncol(z))$engine != "fast") {
@@ -60,11 +60,11 @@ moment_ways <- function(run, z, m, own) {
     return(list(exact))
   }
   finer <- replace(run, c("tol", "tol_type"), list(min(run$tol, FINEST_TOL), "global"))
-  list(list(run = finer, tol = run$tol, width = 32, reach = 9), exact)
+  list(list(run = finer, tol = run$tol, width = if (order == 0) 64 else 16, reach = 9), exact)
 }
 
-# Below it grids lose to sums of pairs (inst/bench/NOTES.md).
-FINEST_TOL <- 1e-11
+# Below it grids may lose to sums of pairs (inst/bench/NOTES.md).
+FINEST_TOL <- 1e-10
 
 # ---- boxes ------------------------------------------------------------------------------------
 
@@ -112,7 +112,8 @@ box_moments <- function(data, targets, box, own, layout, way, loo) {
   tau <- if (is.null(at)) v else at
   if (way$tol > 0) {
     cut <- nrow(data$z) * way$reach^2 * exp(-way$reach^2 / 2)
-    least <- ((1 + rowSums(tau^2)) * way$run$tol * max(sums[, 1]) + cut) / way$tol
+    squares <- if (layout$order == 0) 0 else max(rowSums(tau^2))
+    least <- ((1 + squares) * way$run$tol * max(sums[, 1]) + cut) / way$tol
   } else least <- 0
   if (!loo) return(list(all = as_moments(sums, tau, least, layout)))
   # at its own place a row has the kernel 1
@@ -156,24 +157,29 @@ as_moments <- function(sums, tau, least, layout) {
 # ---- one target at a time ---------------------------------------------------------------------
 
 # By the logarithms of all kernels: for the few targets that all rows are far from, and rows that are nearly alone.
-# `drop`: a row for each target that is left out. Where no row counts, log is -Inf and the rest 0.
+# Where no row counts, log is -Inf and the rest 0.
 direct_moments <- function(data, at, layout, drop = NULL) {
-  n <- nrow(data$z)
-  blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / n)))
+  by_shares(data, at, drop, \(p, u, log_S, rows) moments_under(p, u, data$y, log_S, layout))
+}
+
+# The rows of `use` of the shares k / S, a matrix with a row for each target, the differences u, a list by
+# coordinate, and log S, for some `rows` of the targets at a time. `drop`: a row for each target that is left out.
+by_shares <- function(data, at, drop, use) {
+  blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / nrow(data$z))))
   do.call(rbind, lapply(blocks, \(rows) {
-    u <- lapply(seq_len(layout$d), \(k) outer(-at[rows, k], data$z[, k], "+"))
+    u <- lapply(seq_len(ncol(at)), \(k) outer(-at[rows, k], data$z[, k], "+"))
     log_k <- rep(log(data$w), each = length(rows)) - Reduce(`+`, lapply(u, \(one) one^2)) / 2
     if (!is.null(drop)) log_k[cbind(seq_along(rows), drop[rows])] <- -Inf
     top <- log_k[cbind(seq_along(rows), max.col(log_k, "first"))]
     k <- exp(log_k - ifelse(top > -Inf, top, 0))
     S <- rowSums(k)
-    moments_under(k / ifelse(S > 0, S, 1), u, data$y, top + log(pmax(S, 1)), layout)
+    use(k / ifelse(S > 0, S, 1), u, top + log(pmax(S, 1)), rows)
   }))
 }
 
 DIRECT_PAIRS <- 2e6
 
-# Means under the shares p, a matrix with a row for each target, of differences u, a list by coordinate.
+# Means under shares, of by_shares().
 moments_under <- function(p, u, y, log_S, layout) {
   M <- matrix(0, nrow(p), layout$width)
   M[, 1] <- log_S

@@ -26,9 +26,9 @@
 #' noise. The bias of the fit is in neither: intervals are for its mean.
 #'
 #' **Far from the rows** kernels underflow; fits there go by their logarithms, so that they have a value
-#' everywhere: of a local mean in the end the nearest row's. A local line is extrapolated, with large standard
-#' errors; where all rows that still count are on a point or a line, slopes across it fade to 0 (a variance of the
-#' rows under the kernels less than 1e-8 of the kernel's own counts as so much).
+#' everywhere, in the end the nearest row's. Before that a local line is extrapolated, with large standard errors;
+#' where the rows that still count are on a point or a line, slopes across it fade to 0 (a variance of the rows
+#' under the kernels less than 1e-8 of the kernel's own counts as so much).
 #'
 #' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
 #' means), and half as much again for standard errors; a value of a criterion the same. With `tol` the time is

@@ -38,11 +38,11 @@ const struct fk_costs fk_costs = {
     /* gpu.R and gpu-dimensions.R on the H200; .start: no script. The start of CUDA counts always: the same call is
      * to give the same numbers, also after another has started it. Kernels rounded to 2^-12 move a point that has
      * few neighbours by some 1e-5 of a bandwidth; with fewer pairs than .coarse_pairs they save less than half a
-     * millisecond (gpu.R). .tensor_f64, .gaussian_f64: kernels alone (NOTES.md). .mma_wide: densities of 128 to
-     * 1024 dimensions before there was wgmma for them. .gemm, .gemm_half: a little less than cuBLAS does, of
-     * doubles and of halves. They, .memory, .launch and .measured_pairs: no script. .symmetric_strips:
-     * inst/bench/NOTES.md, and so are .matrix and .matrix_value. .order_points on: gpu-real.R, as far as it was
-     * tried. */
+     * millisecond (gpu.R). .difference_f64: 7 to 12 in 1 to 4 dimensions. .tensor_f64, .gaussian_f64: kernels
+     * alone (NOTES.md). .mma_wide: densities of 128 to 1024 dimensions before there was wgmma for them. .gemm,
+     * .gemm_half: a little less than cuBLAS does, of doubles and of halves. They, .memory, .launch and
+     * .measured_pairs: no script. .symmetric_strips: inst/bench/NOTES.md, and so are .matrix and .matrix_value.
+     * .order_points on: gpu-real.R, as far as it was tried. */
     .exact_cuda = {.start = 0.3,
                    .host = 8e9,
                    .f64 = 1e13,
@@ -50,6 +50,7 @@ const struct fk_costs fk_costs = {
                    .kernel_f64 = 30,
                    .kernel_f32 = 16,
                    .gaussian_f32 = 8,
+                   .difference_f64 = 10,
                    .tensor_f64 = 2e13,
                    .gaussian_f64 = 17,
                    .tensor = 2.5e12,

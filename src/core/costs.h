@@ -46,18 +46,19 @@ struct fk_exact_cuda_costs {
   double host;                                 /* bytes a second */
   double f64, f32;                             /* multiply-adds a second */
   double kernel_f64, kernel_f32, gaussian_f32; /* multiply-adds, as above */
+  double difference_f64;                       /* the same of the Gaussian by differences in double */
   double tensor_f64, gaussian_f64;             /* the same of products in double on tensor cores */
   double tensor;                               /* pairs a second ... */
   double tensor_width;                         /* ... of so many coordinates and values */
-  double mma_wide;         /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
-  double gemm, gemm_half;  /* operations a second */
-  double memory;           /* bytes a second */
-  double launch;           /* seconds, after which an interrupt is seen */
-  double coarse_pairs;     /* fewer have no kernels rounded to halves */
-  double matrix_pairs;     /* fewer make no matrices of kernels ... */
+  double mma_wide;             /* of wide points, without wgmma: operations a second, 8 a pair and dimension */
+  double gemm, gemm_half;      /* operations a second */
+  double memory;               /* bytes a second */
+  double launch;               /* seconds, after which an interrupt is seen */
+  double coarse_pairs;         /* fewer have no kernels rounded to halves */
+  double matrix_pairs;         /* fewer make no matrices of kernels ... */
   double matrix, matrix_value; /* ... which take seconds a pair, beside their exponents, and for each value */
-  double symmetric_strips; /* points at themselves in fewer meet all pairs twice */
-  double measured_pairs;   /* more tell how fast a device is beside others */
+  double symmetric_strips;     /* points at themselves in fewer meet all pairs twice */
+  double measured_pairs;       /* more tell how fast a device is beside others */
   /* So many points are put in order, for so many targets and pairs at least, where of the pairs of blocks no more
    * than a share is near then: by a guess, and as it turns out. */
   double order_points, order_targets, order_pairs, order_guess, order_kept;

@@ -99,6 +99,20 @@ void fk_cpu_drop_overflow(double *shift2, int64_t m) {
     if (!isfinite(shift2[r])) shift2[r] = 0;
 }
 
+static enum fk_status by_all_pairs(const struct fk_sweep *sweep, const int64_t *rows, int64_t found,
+                                   struct fk_error *err) {
+  double *shift2 = malloc(sizeof(double) * (size_t)found);
+  if (!shift2)
+    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 8e-6 * (double)found);
+  enum fk_status status = fk_sweep_targets(sweep, rows, found, shift2, true, err);
+  if (!status) {
+    fk_cpu_drop_overflow(shift2, found);
+    status = fk_sweep_targets(sweep, rows, found, shift2, false, err);
+  }
+  free(shift2);
+  return status;
+}
+
 /* Rows that underflow are done again, in double, with the exponent of their own largest term taken off. */
 static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct fk_kernel_mode *mode,
                                 struct fk_stats *stats, struct fk_error *err) {
@@ -108,23 +122,15 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
   enum fk_status status = fk_rows_below(task->mass, fk_n_targets(task), lost, &rows, &found, err);
   if (status || found == 0) return status;
 
-  double *shift2 = malloc(sizeof(double) * (size_t)found);
   struct fk_sweep sweep;
-  if (!shift2)
-    status =
-        fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails", 8e-6 * (double)found);
+  stats->tail_rows += (double)found;
+  status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, true, main_sweep->threads, err);
   if (!status) {
-    status = fk_sweep_init(&sweep, task, main_sweep->opts, mode, true, main_sweep->threads, err);
-    if (!status) status = fk_sweep_targets(&sweep, rows, found, shift2, true, err);
-    if (!status) {
-      fk_cpu_drop_overflow(shift2, found);
-      status = fk_sweep_targets(&sweep, rows, found, shift2, false, err);
-    }
+    status = fk_near_tails(&sweep, rows, &found, err);
+    if (!status && found) status = by_all_pairs(&sweep, rows, found, err);
     fk_sweep_free(&sweep);
   }
   free(rows);
-  free(shift2);
-  stats->tail_rows += (double)found;
   return status;
 }
 

@@ -74,13 +74,6 @@ static enum fk_status run(struct matrix *p, const struct fk_opts *opts, struct f
   return status;
 }
 
-static enum fk_status pack(struct fk_packed *packed, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
-                           const struct fk_task *task, int threads, struct fk_error *err) {
-  const struct fk_picked all = {x, task->whitening, NULL, 0, x->n};
-  enum fk_status status = fk_packed_init(packed, mode, x->n, x->d, 0, err);
-  return status ? status : fk_packed_fill(packed, mode, &all, threads, err);
-}
-
 enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                              struct fk_error *err) {
   struct matrix p = {.own = !task->targets.data, .K = K};
@@ -89,8 +82,10 @@ enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *o
   const struct fk_sweep sweep = {.mode = p.mode};
   p.flags = fk_sweep_flags(&sweep, true, false);
   p.targets = p.own ? &p.columns : &p.rows;
-  enum fk_status status = pack(&p.columns, &p.mode, &task->sources, task, opts->threads, err);
-  if (!status && !p.own) status = pack(&p.rows, &p.mode, &task->targets, task, opts->threads, err);
+  const struct fk_whitening *by = task->whitening;
+  enum fk_status status = fk_packed_all(&p.columns, &p.mode, &task->sources, by, NULL, opts->threads, NULL, err);
+  if (!status && !p.own)
+    status = fk_packed_all(&p.rows, &p.mode, &task->targets, by, NULL, opts->threads, NULL, err);
   if (!status) status = run(&p, opts, err);
   fk_packed_free(&p.rows);
   fk_packed_free(&p.columns);

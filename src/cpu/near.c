@@ -13,21 +13,21 @@ enum { BITS_DOUBLE = 54, BITS_SINGLE = 26, ZERO_DOUBLE = 1030, ZERO_SINGLE = 130
 
 /* ---- from a bound to a reach ------------------------------------------------------------------ */
 
-/* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates: it is larger than what multiplies,
- * which grows slowly, so that steps converge from below. */
-static double exponent_of(const struct fk_kernel_mode *mode, bool coordinates, double bits) {
+/* It is larger than what multiplies, which grows slowly, so that steps converge from below. */
+double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most) {
   const double *f = mode->form.factor;
-  double t = bits, zero = mode->single ? ZERO_SINGLE : ZERO_DOUBLE;
-  for (int step = 0; step < 12 && t < zero; step++) {
-    double most = fabs(f[0]) + t * (fabs(f[1]) + t * fabs(f[2]));
-    t = bits + fmax(0, log2(most * (coordinates ? 0.5 + t * FK_LN2 : 1)));
+  double t = bits;
+  for (int step = 0; step < 12 && t < most; step++) {
+    double factor = fabs(f[0]) + t * (fabs(f[1]) + t * fabs(f[2])), before = t;
+    t = bits + fmax(0, log2(factor * (coordinates ? 0.5 + t * FK_LN2 : 1)));
+    if (t == before) break;
   }
-  return fmin(t * (1 + 1e-6), zero); /* NaN: zero */
+  return fmin(t * (1 + 1e-6), most); /* NaN: most */
 }
 
 static double reach2_of(const struct fk_kernel_mode *mode, bool coordinates, double log2_ratio) {
   double bits = (mode->single ? BITS_SINGLE : BITS_DOUBLE) + (log2_ratio <= 0 ? 0 : log2_ratio);
-  double t = exponent_of(mode, coordinates, bits);
+  double t = fk_near_exponent(mode, coordinates, bits, mode->single ? ZERO_SINGLE : ZERO_DOUBLE);
   if (mode->form.type == FK_FORM_ROOT) return t * t;
   return fk_mode_is_gram(mode) ? 2 * t : t;
 }

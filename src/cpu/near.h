@@ -28,6 +28,14 @@ enum fk_status fk_near_init(struct fk_near *near, const struct fk_sweep *sweep,
 void fk_near_free(struct fk_near *near);
 /* Of a sum of ones the squared reach, in packed units, of rows that have at least one kernel in n. */
 double fk_near_usual_reach2(const struct fk_kernel_mode *mode, bool coordinates, double n);
+/* t with |f|(t) 2^-t <= 2^-bits, times (1/2 + t ln 2) for sums of coordinates; `most` where it would be more. */
+double fk_near_exponent(const struct fk_kernel_mode *mode, bool coordinates, double bits, double most);
+/* Does the kernel fall so that what is far away cannot matter? */
+static inline bool fk_near_decays(const struct fk_kernel_mode *mode) {
+  return mode->form.type == FK_FORM_GAUSSIAN || mode->form.type == FK_FORM_ROOT;
+}
+/* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
+bool fk_near_is_wish(const char *what);
 /* The share of all pairs that would be computed. */
 double fk_near_share(const struct fk_near *near);
 

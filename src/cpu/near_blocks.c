@@ -31,43 +31,22 @@ double fk_near_blocks_bytes(const struct fk_near_blocks *b) {
 
 /* ---- order ------------------------------------------------------------------------------------ */
 
-struct rows {
-  const struct fk_picked *points;
-  double *u; /* whitened, [point][coordinate] */
-  struct fk_scratch blocks;
-};
-
-static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
-  const struct rows *rows = data;
-  const struct fk_picked *points = rows->points;
-  double *u = fk_scratch_at(&rows->blocks, slot);
-  int64_t d = points->x->d;
-  for (int64_t from = first * FK_BLOCK; from < fk_smaller(end * FK_BLOCK, points->count); from += FK_BLOCK) {
-    int64_t count = fk_smaller(points->count - from, FK_BLOCK);
-    fk_whiten(points->whitening, points->x, points->rows, points->first + from, count, u, FK_BLOCK,
-              u + d * FK_BLOCK);
-    for (int64_t r = 0; r < count; r++)
-      for (int64_t k = 0; k < d; k++) rows->u[(from + r) * d + k] = u[k * FK_BLOCK + r];
-  }
-}
-
 static enum fk_status find_order(struct fk_near_blocks *b, const struct fk_picked *points, int threads,
                                  struct fk_error *err) {
   int64_t d = b->d, units[2] = {b->per_region * FK_NEAR_BLOCK, FK_NEAR_BLOCK};
-  struct rows rows = {.points = points, .u = malloc(sizeof(double) * (size_t)(b->n * d))};
-  enum fk_status status = FK_STATUS_OK;
+  double *u = malloc(sizeof(double) * (size_t)(b->n * d));
   b->order = malloc(sizeof *b->order * (size_t)b->n);
-  if (!rows.u || !b->order || !fk_scratch_init(&rows.blocks, threads, 2 * sizeof(double) * FK_BLOCK * (size_t)d)) {
+  enum fk_status status = FK_STATUS_OK;
+  if (!u || !b->order)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order",
                      8e-6 * (double)b->n * (double)(d + 1));
-  } else {
+  if (!status) status = fk_whitened_rows(points, threads, u, err);
+  if (!status) {
     for (int64_t i = 0; i < b->n; i++) b->order[i] = i;
-    fk_parallel_for(threads, fk_pieces(b->n, FK_BLOCK), 8, whiten_rows, &rows);
-    fk_order_points(rows.u, d, units, threads, b->order, b->n);
+    fk_order_points(u, d, units, threads, b->order, b->n);
     for (int64_t i = 0; i < b->n && points->rows; i++) b->order[i] = points->rows[points->first + b->order[i]];
   }
-  fk_scratch_free(&rows.blocks);
-  free(rows.u);
+  free(u);
   return status;
 }
 

@@ -1,69 +1,66 @@
 /* Sums over what is near: when they pay, and how. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/kept.h"
 #include "../core/pool.h"
 #include "../core/scan.h"
+#include "../core/wish.h"
 #include "near.h"
 
 /* ---- do they pay ------------------------------------------------------------------------------ */
 
-/* Tests compute what is near where there are few points, too: FLASHKERNEL_NEAR is "always", or "never". */
-static bool is_wish(const char *what) {
-  const char *wish = getenv("FLASHKERNEL_NEAR");
-  return wish && strcmp(wish, what) == 0;
-}
+bool fk_near_is_wish(const char *what) { return fk_is_wish("FLASHKERNEL_NEAR", what); }
 
-static bool decays(const struct fk_sweep *s) {
-  return s->mode.form.type == FK_FORM_GAUSSIAN || s->mode.form.type == FK_FORM_ROOT;
-}
-
-/* Of one side, whitened: u[k * width + i]. */
+/* Of one side, whitened, in panels of `width`: u[panel][k][lane]. */
 struct sample {
   int64_t count, width;
   double *u;
 };
 
+/* Full panels alone. */
 static bool sample_init(struct sample *a, const struct fk_sweep *s, const struct fk_matrix *x, int64_t most) {
-  a->count = fk_smaller(x->n, most);
-  a->width = fk_padded(a->count, FK_BLOCK);
-  double *raw = malloc(sizeof(double) * (size_t)(3 * a->width * x->d));
-  a->u = raw ? raw + a->width * x->d : NULL;
-  if (!raw) return false;
-  fk_thin_out(x, a->count, raw);
-  struct fk_matrix picked = fk_doubles(raw, a->count, x->d);
-  fk_whiten(s->task->whitening, &picked, NULL, 0, a->count, a->u, a->width, a->u + a->width * x->d);
-  return true;
+  int64_t d = x->d;
+  a->count = fk_smaller(x->n, most) / a->width * a->width;
+  double *raw = malloc(sizeof(double) * (size_t)((a->count + 2 * FK_BLOCK) * d));
+  a->u = malloc(sizeof(double) * (size_t)(a->count * d));
+  bool done = raw && a->u;
+  if (done) fk_thin_out(x, a->count, raw);
+  struct fk_matrix picked = fk_doubles(raw, a->count, d);
+  for (int64_t first = 0; first < a->count && done; first += FK_BLOCK) {
+    int64_t count = fk_smaller(a->count - first, FK_BLOCK);
+    double *block = raw + a->count * d;
+    fk_whiten(s->task->whitening, &picked, NULL, first, count, block, FK_BLOCK, block + d * FK_BLOCK);
+    for (int64_t i = first; i < first + count; i++)
+      for (int64_t k = 0; k < d; k++)
+        a->u[(i / a->width * d + k) * a->width + i % a->width] = block[k * FK_BLOCK + i - first];
+  }
+  free(raw);
+  return done;
 }
 
-static void sample_free(struct sample *a, int64_t d) { free(a->u ? a->u - a->width * d : NULL); }
-
-/* The share of pairs that single points would need, of a sample of both sides. */
+/* The share of pairs that single points would need, of a sample of both sides; 1 where that has none. */
 static double sampled_share(const struct fk_sweep *s) {
-  enum { SOURCES = 5 * FK_BLOCK, TARGETS = FK_BLOCK };
+  enum { SOURCES = 15 * FK_NEAR_POINTS, TARGETS = 24 * FK_NEAR_TARGETS };
+  const struct fk_tile_ops *ops = fk_isa()->f64;
   const struct fk_matrix *sources = &s->task->sources;
-  struct sample x = {.u = NULL}, y = {.u = NULL};
+  struct sample x = {.width = FK_NEAR_POINTS}, y = {.width = FK_NEAR_TARGETS};
   bool coordinates = s->task->values == FK_VALUES_COORDINATES;
   double reach2 =
       fk_near_usual_reach2(&s->mode, coordinates, (double)sources->n) / (s->mode.scale * s->mode.scale);
   int64_t d = sources->d, near = 0;
   bool done = sample_init(&x, s, sources, SOURCES) && sample_init(&y, s, fk_task_targets(s->task), TARGETS);
   for (int64_t j = 0; j < y.count && done; j++) {
-    double square[SOURCES] = {0};
-    for (int64_t k = 0; k < d; k++)
-      for (int64_t i = 0; i < x.count; i++) {
-        double gap = x.u[k * x.width + i] - y.u[k * y.width + j];
-        square[i] += gap * gap;
-      }
-    for (int64_t i = 0; i < x.count; i++) near += !(square[i] > reach2);
+    const double *target = y.u + j / y.width * d * y.width + j % y.width;
+    double squares[FK_NEAR_POINTS];
+    for (int64_t i = 0; i < x.count; i += x.width)
+      near += ops->near_points(x.u + i * d, d, target, reach2, squares);
   }
-  double share = done ? (double)near / ((double)x.count * (double)y.count) : 1;
-  sample_free(&x, d);
-  sample_free(&y, d);
+  double share = done && x.count && y.count ? (double)near / ((double)x.count * (double)y.count) : 1;
+  free(x.u);
+  free(y.u);
   return share;
 }
 
@@ -71,13 +68,13 @@ static double sampled_share(const struct fk_sweep *s) {
 static bool may_pay(const struct fk_sweep *s) {
   const struct fk_near_costs *c = &fk_costs.near;
   double n = (double)s->task->sources.n, m = (double)fk_n_targets(s->task);
-  if (!decays(s) || n == 0 || m == 0 || is_wish("never")) return false;
-  return is_wish("always") || (n * m >= c->pairs && fk_sweep_near_share(s) < 1);
+  if (!fk_near_decays(&s->mode) || n == 0 || m == 0 || fk_near_is_wish("never")) return false;
+  return fk_near_is_wish("always") || (n * m >= c->pairs && fk_sweep_near_share(s) < 1);
 }
 
 double fk_sweep_near_share(const struct fk_sweep *s) {
   const struct fk_near_costs *c = &fk_costs.near;
-  if (!decays(s)) return 1;
+  if (!fk_near_decays(&s->mode)) return 1;
   double points = fmin((double)s->task->sources.n, (double)fk_n_targets(s->task));
   if (s->task->targets.data) points *= 2;
   double most = c->sampled[s->task->sources.d > c->low] * fmin(1, points / c->points), share = sampled_share(s);
@@ -86,7 +83,7 @@ double fk_sweep_near_share(const struct fk_sweep *s) {
 
 static bool pays(const struct fk_near *near) {
   double share = fk_near_share(near);
-  return is_wish("always") || share <= fk_costs.near.share;
+  return fk_near_is_wish("always") || share <= fk_costs.near.share;
 }
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */

@@ -195,6 +195,35 @@ void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, co
   set_count(p, mode, from->n);
 }
 
+struct rows {
+  const struct fk_picked *picked;
+  double *u;
+  struct fk_scratch blocks;
+};
+
+static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
+  const struct rows *rows = data;
+  const struct fk_picked *picked = rows->picked;
+  double *u = fk_scratch_at(&rows->blocks, slot);
+  int64_t d = picked->x->d;
+  for (int64_t from = first * FK_BLOCK; from < fk_smaller(end * FK_BLOCK, picked->count); from += FK_BLOCK) {
+    int64_t count = fk_smaller(picked->count - from, FK_BLOCK);
+    fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + from, count, u, FK_BLOCK,
+              u + d * FK_BLOCK);
+    for (int64_t r = 0; r < count; r++)
+      for (int64_t k = 0; k < d; k++) rows->u[(from + r) * d + k] = u[k * FK_BLOCK + r];
+  }
+}
+
+enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, struct fk_error *err) {
+  struct rows rows = {.picked = picked, .u = u};
+  size_t bytes = 2 * sizeof(double) * FK_BLOCK * (size_t)picked->x->d;
+  if (!fk_scratch_init(&rows.blocks, threads, bytes)) return out_of_memory(err, (double)bytes);
+  fk_parallel_for(threads, fk_pieces(picked->count, FK_BLOCK), 8, whiten_rows, &rows);
+  fk_scratch_free(&rows.blocks);
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err) {
   int64_t count = picked->count;
@@ -228,7 +257,7 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
   const struct fk_picked all = {x, whitening, NULL, 0, x->n};
   enum fk_status status = fk_packed_init(p, mode, x->n, x->d, weights ? FK_PACKED_WEIGHT : 0, err);
   if (!status) status = fk_packed_fill(p, mode, &all, threads, err);
-  *weight_scale = 1;
+  if (weight_scale) *weight_scale = 1;
   if (status || !weights) return status;
   *weight_scale = fk_largest_absolute(weights, x->n, threads);
   fk_packed_weights(p, mode, weights, *weight_scale);

@@ -55,6 +55,8 @@ struct fk_picked {
   const int64_t *rows;
   int64_t first, count;
 };
+/* Whitened, one after the other: u[r * d + k]. */
+enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, struct fk_error *err);
 /* Whitens them into p; threads share the panels. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err);
@@ -63,7 +65,8 @@ void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, co
 /* weights: of point 0 of p on; stored divided by scale, or as mantissa and exponent where p has exponents. */
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,
                        double scale);
-/* All in one, with weights relative to their largest (NULL: ones, and a scale of 1). */
+/* All in one, with weights relative to their largest. Without weights (NULL: ones) the scale is 1, and may be
+ * NULL. */
 enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_matrix *x,
                              const struct fk_whitening *whitening, const double *weights, int threads,
                              double *weight_scale, struct fk_error *err);

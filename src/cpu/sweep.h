@@ -57,6 +57,9 @@ enum fk_status fk_sweep_near(const struct fk_sweep *s, bool *done, double *skipp
 
 /* The share of pairs that these would be, by a sample; 1 where it does not pay. Of the sweep its task and mode. */
 double fk_sweep_near_share(const struct fk_sweep *s);
+/* Of the targets rows[0 .. found), which are in the tails of a sweep for these: those whose largest terms are few
+ * are done, the others are left in rows[]. */
+enum fk_status fk_near_tails(const struct fk_sweep *s, int64_t *rows, int64_t *found, struct fk_error *err);
 
 /* K'(W (K v + w)), the task's columns being v, without weights. */
 enum fk_status fk_sweep_normal(const struct fk_sweep *s, const struct fk_normal *normal, double *product,

@@ -443,10 +443,12 @@ static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
   double d = work->d, v = work->n_values,
          bytes = 8 * (work->n * work->d + work->m * (work->d + 1 + work->n_values));
   bool in_double = opts->precision == FK_PRECISION_DOUBLE || !fk_kernel_is_radial(&work->kernel);
-  bool products = fk_kernel_is_gaussian(&work->kernel) && d > fk_costs.limits.difference_dimension;
+  bool gaussian = fk_kernel_is_gaussian(&work->kernel);
+  bool products = gaussian && d > fk_costs.limits.difference_dimension;
   double each = in_double && products                   ? (d + v + c->gaussian_f64) / c->tensor_f64
+                : in_double && gaussian                 ? (2 * d + v + c->difference_f64) / c->f64
                 : in_double                             ? (2 * d + v + c->kernel_f64) / c->f64
-                : !fk_kernel_is_gaussian(&work->kernel) ? (2 * d + v + c->kernel_f32) / c->f32
+                : !gaussian                             ? (2 * d + v + c->kernel_f32) / c->f32
                                                         : fmax(1, (d + v) / c->tensor_width) / c->tensor;
   return c->start + bytes / c->host + work->n * work->m * each;
 }

@@ -1,8 +1,7 @@
 /* See lists.cuh. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "../core/wish.h"
 #include "lists.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32, TILE = 64, GROUPS = 4 /* warpgroups of a block, at most */ };
@@ -11,10 +10,7 @@ enum { KEPT_TILES = 64, KEPT_COLS = 256 };
 /* Kernels of 2^-126 and less are 0, or make no difference to the least ground. */
 enum { NOTHING = -127, LEAST_GROUND = -100 };
 
-bool fk_cuda_lists_wish(const char *wish) {
-  const char *value = getenv("FLASHKERNEL_CUDA_LISTS");
-  return value && strcmp(value, wish) == 0;
-}
+bool fk_cuda_lists_wish(const char *wish) { return fk_is_wish("FLASHKERNEL_CUDA_LISTS", wish); }
 
 /* ---- how far ---------------------------------------------------------------------------------- */
 

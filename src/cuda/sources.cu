@@ -1,8 +1,8 @@
 /* Sources of a job: sent, whitened, and packed for the method that their extent allows. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "../core/wish.h"
 #include "job.cuh"
 #include "resident.cuh"
 
@@ -86,10 +86,7 @@ enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, stru
 
 /* ---- whitened --------------------------------------------------------------------------------- */
 
-bool fk_cuda_is_lowered_to(const char *method) {
-  const char *wish = getenv("FLASHKERNEL_CUDA_METHOD");
-  return wish && strcmp(wish, method) == 0;
-}
+bool fk_cuda_is_lowered_to(const char *method) { return fk_is_wish("FLASHKERNEL_CUDA_METHOD", method); }
 
 /* How far they reach, which decides on the method, and how far frames would: two thirds of what halves can, for
  * errors of half the bounds (gpu-real.R). The device waits for the host: that is not its time. */

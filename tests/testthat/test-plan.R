@@ -81,6 +81,14 @@ test_that("a fit says why, and one of an earlier version prints without", {
   expect_false(any(grepl("Engine", utils::capture.output(print(record)))))
 })
 
+test_that("a fit says why of its estimate, not of the searches, which have other sums", {
+  set.seed(1)
+  fit <- flash_kde(matrix(stats::rcauchy(800), ncol = 2), backend = "cpu", threads = 1)
+  expect_identical(names(fit$computed$stages), c("bandwidth", "adaptive"))
+  expect_match(fit$computed$stages$adaptive$reason_engine, "by estimate")
+  expect_identical(diagnostics(fit)$reason_engine, "no tolerance")
+})
+
 # ---- what engines can do ----------------------------------------------------------------------
 
 test_that("engines say which operations they have", {

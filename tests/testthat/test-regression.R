@@ -145,6 +145,9 @@ test_that("fits hold far from the rows, far from the origin and in many bandwidt
   expect_equal(predict(constant, c(-1e4, 1e4)), c(5, 2))
   linear <- kernel_regression(x, y, bandwidth = 0.1)
   expect_true(all(is.finite(unlist(predict(linear, c(-1e4, 1e4), se.fit = TRUE)))))
+  # the nearest row's, whose error is that row's, however far
+  far <- predict(constant, c(-1e3, -1e9, 20, 1e9), se.fit = TRUE)
+  expect_equal(far$se.fit, sqrt(constant$variance[c(1, 1, 4, 4)]))
   # a line along which the rows do not vary
   expect_equal(predict(kernel_regression(cbind(x, 1), y, bandwidth = 0.7), cbind(2, 1)), predict(
     kernel_regression(x, y, bandwidth = 0.7), 2

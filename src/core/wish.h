@@ -1,0 +1,14 @@
+/* What tests and benches ask for by a variable of the environment. */
+#ifndef FK_CORE_WISH_H
+#define FK_CORE_WISH_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool fk_is_wish(const char *variable, const char *value) {
+  const char *wish = getenv(variable);
+  return wish && strcmp(wish, value) == 0;
+}
+
+#endif
