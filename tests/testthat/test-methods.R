@@ -500,3 +500,11 @@ test_that("every method works on single points, ties, flat columns and points wo
     expect_output(print(fit), "variance")
   }
 })
+
+test_that("update() takes a formula for fits by formula alone", {
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), "kde"), "formula.")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "formula.")
+  fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = 1)
+  expect_argument_error(update(fit, "kde"), "formula.")
+  expect_identical(update(fit, . ~ . - waiting)$d, 1L)
+})
