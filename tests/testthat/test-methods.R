@@ -361,7 +361,9 @@ test_that("update() changes a formula", {
   expect_equal(unname(change(fit)$bandwidth), matrix(4))
   expect_equal(update(fit, . ~ . - waiting, evaluate = FALSE)$formula, ~eruptions, ignore_formula_env = TRUE)
   expect_argument_error(update(fit, y ~ .), "formula")
-  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "x")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "formula.")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), "kde"), "formula.")
+  expect_argument_error(update(fit, "kde"), "formula.")
 })
 
 test_that("print() shows the correlations of a full bandwidth", {
@@ -499,12 +501,4 @@ test_that("every method works on single points, ties, flat columns and points wo
     expect_true(all(is.finite(predict(fit))))
     expect_output(print(fit), "variance")
   }
-})
-
-test_that("update() takes a formula for fits by formula alone", {
-  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), "kde"), "formula.")
-  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "formula.")
-  fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = 1)
-  expect_argument_error(update(fit, "kde"), "formula.")
-  expect_identical(update(fit, . ~ . - waiting)$d, 1L)
 })
