@@ -135,11 +135,12 @@ confint.flash_kde <- function(object, parm, level = 0.95, ...) {
 
 # The corrected estimate and its variance are known for the estimates of one sum of kernels of the points.
 check_has_bands <- function(object) {
+  among_others <- c("points debiased in more dimensions" = !is.null(object$debiased_in))
+  check_none_of(among_others, "bands", "marginal(debias = TRUE) debiases them anew")
   lacking <- c(
     beyond_one_sum(object), "adaptive = \"balloon\"" = is_balloon(object),
     "columns of levels" = !is.null(object$discrete),
-    "several steps or a `score`" = n_steps(object) > 1 || isTRUE(object$given_score),
-    "points debiased in more dimensions" = !is.null(object$debiased_in)
+    "several steps or a `score`" = n_steps(object) > 1 || isTRUE(object$given_score)
   )
   check_none_of(lacking, "bands", "predict(se.fit = TRUE) has its standard errors")
 }

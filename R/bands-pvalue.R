@@ -138,6 +138,7 @@ known_heights <- function(object, type, calibration, n_samples, run) {
 }
 
 check_calibration <- function(object, calibration) {
+  if (!is.null(object$discrete)) return(new_mixed_points(object, calibration, "calibration"))
   if (!is.null(object$terms)) calibration <- formula_newdata(object, calibration)
   check_points(calibration, "calibration", d = object$d, names = object$names)
 }

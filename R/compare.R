@@ -105,6 +105,7 @@ check_comparable <- function(fits) {
     }
     check_scorable(fit, name)
     same <- identical(dim(fit$x), dim(first$x)) && all(fit$x == first$x) &&
+      identical(fit$discrete$codes, first$discrete$codes) &&
       isTRUE(all.equal(fit$weights, first$weights, tolerance = 1e-12))
     if (!same) {
       stop_argument(name, "must be a fit to the same points, with the same weights, as ", quote_names(names(fits)[1]))

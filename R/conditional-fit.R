@@ -6,7 +6,7 @@
 #' to the tolerance `tol`.
 #'
 #' @details The left side is one numeric variable or several, as `cbind(y1, y2)`; the right side a sum of numeric
-#' variables. Factors are refused.
+#' variables. Factors are refused: [conditional()] of a fit to all columns takes them, at one place x at a time.
 #'
 #' **Bandwidths** are chosen for the conditional density, one for each column: those of the largest leave-one-out
 #' conditional likelihood \eqn{\sum_i \log p_{-i}(y_i | x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004;

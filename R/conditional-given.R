@@ -17,6 +17,10 @@
 #' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
 #' likes; points whose weight is below 1e-308 of the largest are no part of the result.
 #'
+#' Of a fit with factors or texts, levels may be given beside numbers or alone: they change the weights, by the
+#' kernels of the levels. The levels of columns that are not given stay, beside numbers or alone: where all numbers
+#' are given, the densities of the result are the probabilities of the levels.
+#'
 #' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
 #' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
 #' `flashkernel_error_unsupported`.
@@ -26,7 +30,8 @@
 #' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
 #'   formula.
 #' @param given The values: a named vector or list, or a data frame of one row; the names are those of columns of
-#'   the fit. Of a fit by a two-sided formula all variables on its right side, as `newdata` has them.
+#'   the fit, and levels are written as texts. Of a fit by a two-sided formula all variables on its right side, as
+#'   `newdata` has them.
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of the variables that were not given, in their order. Its `x` are the
 #'   points that count, moved as above, with `weights`. Those of an SD-KDE are debiased; `debiased_in` says in how
@@ -40,6 +45,12 @@
 #' after <- conditional(fit, c(eruptions = 2))
 #' quantile(after, c(0.1, 0.5, 0.9))
 #' plot(after)
+#'
+#' # a density given a level, and the levels' probabilities given numbers
+#' flowers <- flash_kde(iris[3:5])
+#' quantile(marginal(conditional(flowers, c(Species = "virginica")), "Petal.Width"))
+#' species <- conditional(flowers, list(Petal.Length = 4.9, Petal.Width = 1.7))
+#' predict(species, data.frame(Species = levels(iris$Species)))
 #' @export
 conditional <- function(object, given, ...) UseMethod("conditional")
 
@@ -57,7 +68,12 @@ conditional.flash_kde <- function(object, given, ...) {
   at <- check_given(given, object)
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
-  as_new_fit(conditional_of(object, at$dims, at$values), match.call(), "conditional", run)
+  made <- if (is.null(object$discrete)) {
+    conditional_of(object, at$dims, at$values)
+  } else {
+    mixed_conditional(object, at)
+  }
+  as_new_fit(made, match.call(), "conditional", run)
 }
 
 # On a domain, kernels are those of other coordinates, or of several images.
@@ -70,10 +86,6 @@ check_unbounded <- function(object, what) {
 
 check_has_conditional <- function(object) {
   check_unbounded(object, "conditionals")
-  if (!is.null(object$discrete)) {
-    stop(new_error("unsupported", "a fit with columns of levels has no conditionals: fit its numeric columns",
-      user_call()))
-  }
   if (!is_signed(object)) return(invisible(object))
   stop(new_error("unsupported", paste0(
     "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",
@@ -81,11 +93,12 @@ check_has_conditional <- function(object) {
   ), user_call()))
 }
 
-# list(dims, values): which variables, and a matrix of one row.
+# list(dims, values, codes): which variables, a matrix of one row, and of a fit with levels the numbers of those given.
 check_given <- function(given, object) {
   if (is.data.frame(given) && nrow(given) != 1) {
     stop_argument("given", "must be one row of values: found ", nrow(given))
   }
+  if (!is.null(object$discrete)) return(check_mixed_given(as.list(given), object))
   values <- unlist(as.list(given))
   if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
     stop_argument("given", "must be numbers with the names of columns, as c(a = 1): found ", describe(given))
@@ -164,6 +177,7 @@ take_points <- function(object, rows) {
   object$debiased <- object$debiased[rows, , drop = FALSE]
   if (!is.null(object$centred)) object$centred$points <- object$centred$points[rows, , drop = FALSE]
   if (!is.null(object$adaptive)) object$adaptive$factors <- object$adaptive$factors[rows]
+  object$discrete <- discrete_rows(object$discrete, rows)
   object["na.action"] <- list(NULL)
   object$n <- nrow(object$x)
   object

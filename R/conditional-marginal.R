@@ -24,12 +24,13 @@
 #' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
-#' Columns of levels (factors, texts) are summed over: `vars` are numeric ones.
+#' Columns of levels (factors, texts) that `vars` does not name are summed over.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
 #'
 #' @param object A fit from [flash_kde()] with its points in memory, not a balloon estimate.
-#' @param vars The variables: names or numbers of columns, in the order in which the result shall have them.
+#' @param vars The variables: names or numbers of columns, in the order in which the result shall have them. Columns
+#'   of levels have names alone.
 #' @param debias For `"sdkde"`: debias the points of these variables anew?
 #' @param ... Not used; anything here is an error.
 #' @returns An object of class `flash_kde` of `length(vars)` dimensions, with the same number of points. One whose
@@ -66,7 +67,11 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
     stop(new_error("unsupported", why, user_call()))
   }
   run <- start_run(fit_asked(object), "Debiasing")
-  part <- marginal_of(object, check_vars(vars, object, "vars"))
+  part <- if (is.null(object$discrete)) {
+    marginal_of(object, check_vars(vars, object, "vars"))
+  } else {
+    mixed_marginal(object, vars)
+  }
   if (debias) part <- debiased_anew(part, run)
   as_new_fit(part, match.call(), "marginal", run)
 }
@@ -127,7 +132,7 @@ debiased_anew <- function(object, run) {
   bandwidths <- list(
     main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object))
   )
-  data <- list(points = object$x, weights = object$weights)
+  data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
   found <- debias_points(data, bandwidths, object$adaptive$factors, run, "object", list(steps = n_steps(object)))
   object[c("debiased", "centred")] <- found[c("debiased", "centred")]
   object$debiased_in <- NULL

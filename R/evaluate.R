@@ -158,9 +158,13 @@ check_loo <- function(object, arg = "loo") {
   check_no_steps(object, arg)
   check_left_out_inside(object)
   if (!is.null(object$debiased_in)) {
+    among <- if (object$debiased_in > object$d) {
+      paste0("in ", object$debiased_in, " dimensions, so none can be left out in ", object$d)
+    } else {
+      "among those of other levels, so none can be left out"
+    }
     stop(new_error("unsupported", paste0(
-      "the points of this SD-KDE were debiased in ", object$debiased_in, " dimensions, so none can be left out in ",
-      object$d, ": leave them out of that fit, or see `debias` of marginal()"
+      "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of marginal()"
     ), user_call()))
   }
   if (is_debiased(object) && !has_gaussian(object)) {

@@ -140,8 +140,7 @@ print_head <- function(x, weighted = !is.null(x$weights), omitted = length(x$na.
   cat("Call: ", paste(utils::head(call, 4), collapse = "\n      "), sep = "")
   cat(if (length(call) > 4) " ...\n\n" else "\n\n")
   cat(
-    "Points: ", format(x$n, big.mark = ","), " in ", x$d,
-    ngettext(x$d, " dimension", " dimensions"), and_levels(x$discrete), if (weighted) ", weighted",
+    "Points: ", format(x$n, big.mark = ","), " in ", columns_in_words(x), if (weighted) ", weighted",
     if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n",
     sep = ""
   )

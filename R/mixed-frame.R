@@ -53,28 +53,28 @@ level_codes <- function(values, column, name, arg) {
 }
 
 # The points of `newdata`, as those of the fit.
-new_mixed_points <- function(object, newdata) {
+new_mixed_points <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
   values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata)
   if (!is.list(values)) {
-    stop_argument("newdata", "must be a data frame with the columns of the fit: found ", describe(newdata))
+    stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }
   names <- object$discrete$names
   lacking <- setdiff(names, names(values))
   if (length(lacking) > 0) {
     stop_argument(
-      "newdata", "must have the columns of the training points, ", quote_names(names), ": found no ",
+      arg, "must have the columns of the training points, ", quote_names(names), ": found no ",
       quote_names(lacking)
     )
   }
   surplus <- setdiff(names(values), names)
   if (length(surplus) > 0) {
     stop_argument(
-      "newdata", "must have no other columns than the training points, ", quote_names(names), ": found also ",
+      arg, "must have no other columns than the training points, ", quote_names(names), ": found also ",
       quote_names(surplus)
     )
   }
-  encode(as.list(values)[setdiff(names, names(columns))], as.list(values)[names(columns)], columns, "newdata")
+  encode(as.list(values)[setdiff(names, names(columns))], as.list(values)[names(columns)], columns, arg)
 }
 
 # A data frame of such rows again, its columns in their order and of their types.

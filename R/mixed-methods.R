@@ -3,9 +3,11 @@
 # ---- print --------------------------------------------------------------------------------------
 
 # For the line that counts points.
-and_levels <- function(discrete) {
-  count <- length(discrete$columns)
-  if (count > 0) paste0(" and ", count, ngettext(count, " column of levels", " columns of levels"))
+columns_in_words <- function(object) {
+  count <- length(object$discrete$columns)
+  numbers <- if (object$d > 0 || count == 0) paste0(object$d, ngettext(object$d, " dimension", " dimensions"))
+  levels <- if (count > 0) paste0(count, ngettext(count, " column of levels", " columns of levels"))
+  paste(c(numbers, levels), collapse = " and ")
 }
 
 print_lambdas <- function(discrete, digits) {

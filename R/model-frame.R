@@ -89,6 +89,12 @@ update.flash_kde <- function(object, formula., ..., evaluate = TRUE) {
   call[[1]] <- stats::update.default
   call$object <- object
   if (!missing(formula.)) {
+    if (is.null(object$terms) || !inherits(formula., "formula")) {
+      stop_argument(
+        "formula.", "must be a formula, of a fit by formula (other arguments need their names): found ",
+        describe(formula.)
+      )
+    }
     # update.formula() makes a left side of the dot, and a density has none
     if (length(formula.) == 3 && identical(formula.[[2]], quote(.))) formula.[[2]] <- NULL
     call$formula. <- formula.

@@ -92,6 +92,7 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
 quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   check_dots_empty(...)
   check_distribution(x, "x")
+  check_none_of(c("levels alone" = x$d == 0), "quantiles", "predict() has the probabilities of levels")
   names <- check_flag(names, "names")
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)

@@ -62,8 +62,9 @@ check_smooth <- function(object) {
   if (is_balloon(object)) {
     stop_argument("object", "must not be a balloon estimate, whose factor has steps: it has no derivatives")
   }
-  lacking <- c(beyond_one_sum(object), "columns of levels" = !is.null(object$discrete))
-  check_none_of(lacking, "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
+  levels <- c("columns of levels" = !is.null(object$discrete))
+  check_none_of(levels, "derivatives", "marginal() and conditional() make fits of the numbers alone")
+  check_none_of(beyond_one_sum(object), "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
 }
 
 # m x d^order. `at`: checked points or NULL.

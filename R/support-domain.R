@@ -96,6 +96,7 @@ with_images <- function(domain, points, sds, factors) {
   copied <- matrix(FALSE, nrow(points), ncol(points))
   for (k in which(domain$kind %in% c("reflect", "circular"))) {
     found <- column_images(points[, k], domain, k, sds[k] * if (is.null(factors)) 1 else factors[row])
+    if (length(found$of) == 0) next
     check_memory(8 * 4 * (nrow(points) + length(found$of)) * ncol(points), "support")
     images <- points[found$of, , drop = FALSE]
     images[, k] <- found$at

@@ -175,3 +175,13 @@ test_that("what cannot be compared is refused, by name", {
   expect_argument_error(cross_validate(replace(fit, "settings", list(NULL))), "object")
   expect_argument_error(cross_validate(fit, k = 5), "k")
 })
+
+test_that("fits to other levels, or to levels and none, are of other points", {
+  data <- data.frame(x = example_points(30, 1)[, 1], a = rep(c("p", "q"), 15), b = rep(c("p", "q", "q"), 10))
+  fit <- \(columns, h = 1) flash_kde(data[columns], "kde", bandwidth = h)
+  both <- fit(c("x", "a", "b"))
+  one <- fit(c("x", "a"))
+  expect_argument_error(compare(both, one), "one")
+  expect_argument_error(compare(one, none = fit("x")), "none")
+  expect_s3_class(compare(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
+})

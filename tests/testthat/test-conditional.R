@@ -462,3 +462,9 @@ test_that("figures hold the density and its quantiles", {
   skip_if_not_installed("ggplot2")
   for (fit in list(fit, two)) expect_s3_class(with_null_device(print(ggplot2::autoplot(fit))), "ggplot")
 })
+
+test_that("factors, ordered ones too, are refused on either side", {
+  data <- data.frame(y = as.numeric(1:9), x = sqrt(1:9), grade = factor(rep(1:3, 3), ordered = TRUE))
+  expect_argument_error(flash_kde(y ~ x + grade, data), "formula")
+  expect_argument_error(flash_kde(grade ~ x, data), "formula")
+})

@@ -361,7 +361,9 @@ test_that("update() changes a formula", {
   expect_equal(unname(change(fit)$bandwidth), matrix(4))
   expect_equal(update(fit, . ~ . - waiting, evaluate = FALSE)$formula, ~eruptions, ignore_formula_env = TRUE)
   expect_argument_error(update(fit, y ~ .), "formula")
-  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "x")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), . ~ . - waiting), "formula.")
+  expect_argument_error(update(flash_kde(faithful, bandwidth = 1), "kde"), "formula.")
+  expect_argument_error(update(fit, "kde"), "formula.")
 })
 
 test_that("print() shows the correlations of a full bandwidth", {

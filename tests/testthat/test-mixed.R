@@ -358,7 +358,7 @@ test_that("a fit prints, sums up, and comes as a data frame", {
   fit <- flash_kde(iris)
   expect_output(print(fit), "Species unordered 3")
   expect_output(print(summary(fit)), "Shares of Species")
-  expect_output(print(flash_kde(iris["Species"])), "1 column of levels")
+  expect_output(print(flash_kde(iris["Species"])), "150 in 1 column of levels")
   expect_named(coef(fit), names(iris))
   frame <- as.data.frame(fit)
   expect_equal(frame[names(iris)], iris, ignore_attr = TRUE)
@@ -399,4 +399,70 @@ test_that("figures draw the marginals of the formula", {
   expect_argument_error(plot(fit, lwdd = 2), "lwdd")
   expect_message(plot(fit, max_dims = 2), "first 2 of 4")
   plot(flash_kde(data["kind"]))
+})
+
+test_that("conditionals weigh by numbers and levels that are given, and keep the others", {
+  data <- mixed_data()
+  w <- rep(1:4, 10)
+  for (estimator in c("kde", "sdkde")) {
+    fit <- mixed_fit(data, estimator, weights = w)
+    to <- data[c(3, 17), ]
+    joint <- predict(fit, to)
+    alone <- predict(conditional(fit, as.list(to[1, c("kind", "grade")])), to[1, c("a", "b")])
+    shares <- predict(marginal(fit, c("kind", "grade")), to[c("kind", "grade")])
+    expect_equal(alone, joint[1] / shares[1], tolerance = 1e-11)
+    # numbers given: the probabilities of levels, which sum to one
+    every <- expand.grid(kind = levels(data$kind), grade = levels(data$grade))
+    probability <- predict(conditional(fit, to[2, c("a", "b")]), every)
+    at <- cbind(every, to[rep(2, nrow(every)), c("a", "b")], row.names = NULL)
+    expect_equal(probability, predict(fit, at) / sum(predict(fit, at)), tolerance = 1e-11)
+    if (estimator == "sdkde") {
+      some <- conditional(fit, c(kind = "u"))
+      expect_error(logLik(some), "of other levels", class = "flashkernel_error_unsupported")
+    }
+    # some of both
+    given <- to[1, c("b", "kind")]
+    there <- predict(marginal(fit, names(given)), given)
+    expect_equal(predict(conditional(fit, given), to[1, c("a", "grade")]), joint[1] / there, tolerance = 1e-11)
+  }
+  expect_argument_error(conditional(fit, c(kind = "none of them")), "given")
+  expect_argument_error(conditional(fit, list(kind = NA)), "given")
+  expect_argument_error(conditional(fit, c(a = "1")), "given")
+  expect_argument_error(conditional(fit, to[1, ]), "given")
+  lone <- transform(data, kind = factor("here", c("here", "nowhere")))
+  expect_argument_error(conditional(flash_kde(lone, bandwidth = H, lambda = 0), c(kind = "nowhere")), "given")
+})
+
+test_that("marginals keep the levels that they name, and sum over the others", {
+  data <- mixed_data()
+  fit <- mixed_fit(data)
+  kept <- marginal(fit, c("b", "grade"))
+  grades <- data.frame(b = 0.7, grade = levels(data$grade))
+  expect_equal(sum(predict(kept, grades)), predict(marginal(fit, "b"), 0.7), tolerance = 1e-12)
+  anew <- marginal(mixed_fit(data, "sdkde", score_bandwidth = H), c("b", "grade"), debias = TRUE)
+  h <- sqrt(H[2, 2])
+  own <- flash_kde(data[c("b", "grade")], "sdkde", h, lambda = lambda["grade"], score_bandwidth = h)
+  expect_equal(predict(anew, grades), predict(own, grades), tolerance = 1e-11)
+  turned <- marginal(fit, c("grade", "b", "kind", "a"))
+  expect_equal(predict(turned, data), predict(fit, data), tolerance = 1e-12)
+  expect_named(simulate(turned, 2), c("grade", "b", "kind", "a"))
+  expect_argument_error(marginal(fit, c("b", "kinds")), "vars")
+})
+
+test_that("p-values of rows go by rows of the same kind, that the fit has not seen", {
+  data <- mixed_data()
+  fit <- mixed_fit(data[1:20, ])
+  heights <- predict(fit, data[21:40, ])
+  to <- data[c(22, 7), ]
+  want <- vapply(predict(fit, to), \(p) (1 + sum(heights <= p)) / 21, 0)
+  expect_equal(density_pvalue(fit, to, calibration = data[21:40, ]), want)
+  expect_argument_error(density_pvalue(fit, to, calibration = data["a"]), "calibration")
+})
+
+test_that("what levels have not is refused, and where to find it said", {
+  fit <- mixed_fit()
+  expect_error(quantile(marginal(fit, c("kind", "grade"))), "predict", class = "flashkernel_error_unsupported")
+  expect_error(modes(fit), "conditional", class = "flashkernel_error_unsupported")
+  expect_error(conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
+  expect_gt(nrow(modes(marginal(fit, c("a", "b")))), 0)
 })

@@ -424,3 +424,20 @@ test_that("what does not go is refused in words", {
   refuses(predict(laplace, 1, se.fit = TRUE), "take method", "unsupported")
   refuses(predict(fit, type = "score", loo = TRUE), "transform", "unsupported")
 })
+
+test_that("columns whose bounds no point is near have no images", {
+  set.seed(4)
+  data <- data.frame(near = stats::rexp(40), far = stats::rnorm(40, 50), other = stats::rexp(40))
+  fit <- flash_kde(data, "kde", bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  drawn <- expect_no_warning(plot(fit))$marginals
+  for (name in names(data)) {
+    alone <- flash_kde(data[name], "kde", bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
+    expect_equal(drawn[[name]]$y, predict(alone, drawn[[name]]$x), tolerance = 1e-6, info = name)
+  }
+})
+
+test_that("a ring of one vertex is refused in words", {
+  expect_argument_error(flash_kde(faithful, support = cbind(1, 2)), "support")
+})
