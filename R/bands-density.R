@@ -30,8 +30,8 @@
 #' of a normal process with the covariance of the estimate, by `replicates` draws of normal multipliers of all
 #' points (Chernozhukov, Chetverikov and Kato 2014), or of the resampled estimates. Steps of half a bandwidth
 #' between points are fine enough. In simulation such bands of level 0.95 have held the whole density in 0.91 to
-#' 0.93 of samples of 200 normal points, 0.94 of 1,000, and in 0.89 to 0.92 where tails are heavy (`inst/bench/inference.R`);
-#' pointwise ones held it in 0.94 to 0.96 on average over places.
+#' 0.93 of samples of 200 normal points, 0.94 of 1,000, and in 0.89 to 0.92 where tails are heavy
+#' (`inst/bench/inference.R`); pointwise ones held it in 0.94 to 0.96 on average over places.
 #'
 #' **Bootstrap**: rows are drawn again with replacement, with their weights, `replicates` times; for `"sdkde"` each
 #' of these samples is debiased anew. Standard errors are the standard deviations of the resampled estimates.
