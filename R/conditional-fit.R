@@ -39,6 +39,7 @@
 #' @param loo Leave every training point out of its own density? Only without `newdata`, and not for an SD-KDE.
 #' @param q,probs Points in the unit of y; probabilities.
 #' @param nsim,seed As in [stats::simulate()].
+#' @param na.action What to do about missing values in `newdata`, as for [predict()][predict.flash_kde].
 #' @param control A [flash_control()] for this prediction.
 #' @param given A data frame of one row, or a named vector or list: values of all variables of the right side.
 #' @param digits Number of significant digits.

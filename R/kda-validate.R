@@ -20,7 +20,7 @@
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
-#' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, data = iris, estimator = "kde", bandwidth = 0.2)
+#' fit <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
 #' cross_validate(fit)
 #' set.seed(1)
 #' cross_validate(fit, folds = 10)$error
