@@ -1,7 +1,6 @@
 /* Distribution function of a one-dimensional estimate. */
 #include <math.h>
 
-#include "count.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -39,29 +38,20 @@ static double cdf_at(const struct fk_cdf_spec *spec, double y) {
 struct values {
   const struct fk_cdf_spec *spec;
   const double *y;
-  int64_t from; /* y from `from` on */
   double *out;
 };
 
 static void fill(void *data, int64_t first, int64_t end, int slot) {
   const struct values *v = data;
   (void)slot;
-  for (int64_t j = v->from + first; j < v->from + end; j++) v->out[j] = cdf_at(v->spec, v->y[j]);
+  for (int64_t j = first; j < end; j++) v->out[j] = cdf_at(v->spec, v->y[j]);
 }
 
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err) {
   int64_t n = spec->n;
   int threads = fk_threads_for_work(opts->threads, 30.0 * (double)n * (double)m);
-  enum fk_status status = FK_STATUS_OK;
-  struct values values = {spec, y, 0, out};
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)m, 10 * (double)n);
-  for (int64_t from = 0, to; from < m && !status; from = to) {
-    to = fk_smaller(m, from + progress.size);
-    values.from = from;
-    fk_parallel_for(threads, to - from, fk_step_for_work(30.0 * (double)n), fill, &values);
-    status = fk_chunks_done(&progress, to - from, err);
-  }
-  return status;
+  struct values values = {spec, y, out};
+  struct fk_loop loop = {threads, m, fk_step_for_work(30.0 * (double)n), 10 * (double)n};
+  return fk_loop_run(&loop, &opts->poll, fill, &values, err);
 }

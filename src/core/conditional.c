@@ -2,7 +2,6 @@
 
 #include <math.h>
 
-#include "count.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -16,7 +15,7 @@
 struct rows {
   const struct fk_conditional *of;
   const double *x, *y;
-  int64_t m, from; /* rows from `from` on */
+  int64_t m;
   struct fk_scratch exponents;
   double *out;
 };
@@ -60,8 +59,7 @@ static double cdf_at(const struct rows *r, int64_t j, double *t) {
 
 static void fill(void *data, int64_t first, int64_t end, int slot) {
   const struct rows *r = data;
-  for (int64_t j = r->from + first; j < r->from + end; j++)
-    r->out[j] = cdf_at(r, j, fk_scratch_at(&r->exponents, slot));
+  for (int64_t j = first; j < end; j++) r->out[j] = cdf_at(r, j, fk_scratch_at(&r->exponents, slot));
 }
 
 enum fk_status fk_conditional_cdf(const struct fk_conditional *of, const double *x, const double *y, int64_t m,
@@ -71,15 +69,8 @@ enum fk_status fk_conditional_cdf(const struct fk_conditional *of, const double 
   struct rows rows = {.of = of, .x = x, .y = y, .m = m, .out = out};
   if (!fk_scratch_init(&rows.exponents, threads, sizeof(double) * (size_t)of->n))
     return fk_fail(err, FK_STATUS_ALLOC, "no memory for the weights of %.0f points", (double)of->n);
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)m, (double)of->n * (double)(of->d + 4));
-  for (int64_t from = 0, to; from < m && !status; from = to) {
-    to = fk_smaller(m, from + progress.size);
-    rows.from = from;
-    fk_parallel_for(threads, to - from, fk_step_for_work(work), fill, &rows);
-    status = fk_chunks_done(&progress, to - from, err);
-  }
+  struct fk_loop loop = {threads, m, fk_step_for_work(work), (double)of->n * (double)(of->d + 4)};
+  enum fk_status status = fk_loop_run(&loop, &opts->poll, fill, &rows, err);
   fk_scratch_free(&rows.exponents);
   return status;
 }

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-#include "count.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -101,28 +100,20 @@ static double mass_of(const struct fk_polygon *of, int64_t i) {
 
 struct masses {
   const struct fk_polygon *of;
-  int64_t from;
   double *out;
 };
 
 static void fill(void *data, int64_t first, int64_t end, int slot) {
   const struct masses *m = data;
   (void)slot;
-  for (int64_t i = m->from + first; i < m->from + end; i++) m->out[i] = mass_of(m->of, i);
+  for (int64_t i = first; i < end; i++) m->out[i] = mass_of(m->of, i);
 }
 
 enum fk_status fk_polygon_masses(const struct fk_polygon *of, const struct fk_opts *opts, double *out,
                                  struct fk_error *err) {
   double work = 100.0 * (double)of->n_sides;
   int threads = fk_threads_for_work(opts->threads, work * (double)of->n);
-  enum fk_status status = FK_STATUS_OK;
-  struct masses masses = {of, 0, out};
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)of->n, work);
-  for (int64_t to; masses.from < of->n && !status; masses.from = to) {
-    to = fk_smaller(of->n, masses.from + progress.size);
-    fk_parallel_for(threads, to - masses.from, fk_step_for_work(work), fill, &masses);
-    status = fk_chunks_done(&progress, to - masses.from, err);
-  }
-  return status;
+  struct masses masses = {of, out};
+  struct fk_loop loop = {threads, of->n, fk_step_for_work(work), work};
+  return fk_loop_run(&loop, &opts->poll, fill, &masses, err);
 }

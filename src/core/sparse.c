@@ -73,15 +73,9 @@ enum fk_status fk_sparse_kernels(const struct fk_sparse *s, int64_t first, int64
   double per_column = (double)s->centres.start[s->centres.n] / (double)s->centres.n;
   double work = (double)s->m * (1 + fk_kernel_info(s->kernel.id)->cost) + entries * (1 + per_column);
   int threads = fk_threads_for_work(opts->threads, work * (double)count);
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks chunks;
-  fk_chunks_start(&chunks, &opts->poll, threads, (double)count, work);
-  for (int64_t done = 0, items; done < count && !status; done += items) {
-    items = chunks.size < count - done ? chunks.size : count - done;
-    struct job job = {s, first + done, values + done * s->m};
-    fk_parallel_for(threads, items, fk_step_for_work(work), do_rows, &job);
-    status = fk_chunks_done(&chunks, items, err);
-  }
+  struct job job = {s, first, values};
+  struct fk_loop loop = {threads, count, fk_step_for_work(work), work};
+  enum fk_status status = fk_loop_run(&loop, &opts->poll, do_rows, &job, err);
   stats->backend = "cpu";
   stats->engine = "exact";
   stats->method = "sparse";

@@ -125,3 +125,28 @@ enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_erro
   c->started = fk_seconds();
   return FK_STATUS_OK;
 }
+
+struct part_of_loop {
+  fk_body body;
+  void *data;
+  int64_t from;
+};
+
+static void do_part(void *data, int64_t first, int64_t end, int slot) {
+  const struct part_of_loop *part = data;
+  part->body(part->data, part->from + first, part->from + end, slot);
+}
+
+enum fk_status fk_loop_run(const struct fk_loop *loop, const struct fk_poll *poll, fk_body body, void *data,
+                           struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  struct part_of_loop part = {body, data, 0};
+  struct fk_chunks progress;
+  fk_chunks_start(&progress, poll, loop->threads, (double)loop->n, loop->pairs);
+  for (int64_t to; part.from < loop->n && !status; part.from = to) {
+    to = fk_smaller(loop->n, part.from + progress.size);
+    fk_parallel_for(loop->threads, to - part.from, loop->step, do_part, &part);
+    status = fk_chunks_done(&progress, to - part.from, err);
+  }
+  return status;
+}

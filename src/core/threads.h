@@ -3,6 +3,7 @@
 #define FK_CORE_THREADS_H
 
 #include "../fk.h"
+#include "pool.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +25,16 @@ struct fk_chunks {
 void fk_chunks_start(struct fk_chunks *c, const struct fk_poll *poll, int threads, double total,
                      double pairs_per_item);
 enum fk_status fk_chunks_done(struct fk_chunks *c, int64_t items, struct fk_error *err);
+
+/* A loop over items 0 .. n - 1 that looks up in between: as fk_parallel_for(), until it is done or interrupted.
+ * pairs: kernels that an item takes as long as. */
+struct fk_loop {
+  int threads;
+  int64_t n, step;
+  double pairs;
+};
+enum fk_status fk_loop_run(const struct fk_loop *loop, const struct fk_poll *poll, fk_body body, void *data,
+                           struct fk_error *err);
 
 /* Of a step from one fraction of the work to another, which counts its own from 0 to 1; `step` has to last. */
 struct fk_step {

@@ -189,7 +189,7 @@ static double sum_of(const struct tree *t, int64_t first, int64_t end, double y,
 struct values {
   const struct tree *tree;
   const double *y; /* NULL: the points */
-  int64_t m, from; /* y from `from` on */
+  int64_t m;
   double *sums;
 };
 
@@ -197,7 +197,7 @@ static void fill(void *data, int64_t begin, int64_t end, int slot) {
   const struct values *v = data;
   const struct fk_windows *of = v->tree->of;
   (void)slot;
-  for (int64_t j = v->from + begin; j < v->from + end; j++) {
+  for (int64_t j = begin; j < end; j++) {
     double y = v->y ? v->y[j] : of->x[j];
     int64_t left_end = j, right_first = j + 1;
     if (v->y || !of->ties) {
@@ -215,15 +215,9 @@ enum fk_status fk_window_sums(const struct fk_windows *of, const double *y, int6
   int threads = fk_threads_for_work(opts->threads, work * (double)m + 4.0 * of->count * (double)of->n);
   struct tree tree = {.of = of};
   struct values values = {.tree = &tree, .y = y, .m = m, .sums = sums};
-  struct fk_chunks progress;
+  struct fk_loop loop = {threads, m, fk_step_for_work(work), work};
   enum fk_status status = plant(&tree, threads, err);
-  fk_chunks_start(&progress, &opts->poll, threads, (double)m, work);
-  for (int64_t from = 0, to; from < m && !status; from = to) {
-    to = fk_smaller(m, from + progress.size);
-    values.from = from;
-    fk_parallel_for(threads, to - from, fk_step_for_work(work), fill, &values);
-    status = fk_chunks_done(&progress, to - from, err);
-  }
+  if (!status) status = fk_loop_run(&loop, &opts->poll, fill, &values, err);
   free(tree.moments);
   fk_engine_exact_cpu.describe(opts, stats);
   stats->method = "windows";

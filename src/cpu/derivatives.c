@@ -21,7 +21,7 @@ enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
 struct pass {
   const struct fk_derivatives *of;
   const struct fk_tile_ops *ops;
-  int64_t m, from; /* targets; pieces from `from` on */
+  int64_t m; /* targets */
   struct fk_panels panels;
   int64_t *targets; /* their order */
   /* As the points lie in panels: log2 w and 1 / f^2; of each node the least 1 / f^2; log of all weights. */
@@ -125,7 +125,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct pass *s = data;
   struct group g = {.y = fk_scratch_at(&s->scratch, slot)};
   g.sums = g.y + FK_NEAR_TARGETS * s->of->d;
-  for (int64_t i = s->from + first; i < s->from + end; i++) do_piece(s, i, &g);
+  for (int64_t i = first; i < end; i++) do_piece(s, i, &g);
 }
 
 static void fill_weights(struct pass *s) {
@@ -161,14 +161,8 @@ enum fk_status fk_kernel_derivatives(const struct fk_derivatives *of, const stru
   double work = (double)of->n * (double)(fk_derivative_sums(of->d) + 20); /* of a target, at most */
   int threads = fk_threads_for_work(opts->threads, work * (double)s.m);
   enum fk_status status = prepare(&s, threads, err);
-  int64_t pieces = fk_pieces(s.m, PIECE);
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)pieces, (double)of->n * PIECE);
-  for (int64_t to; s.from < pieces && !status; s.from = to) {
-    to = fk_smaller(pieces, s.from + progress.size);
-    fk_parallel_for(threads, to - s.from, 1, do_pieces, &s);
-    status = fk_chunks_done(&progress, to - s.from, err);
-  }
+  struct fk_loop loop = {threads, fk_pieces(s.m, PIECE), 1, (double)of->n * PIECE};
+  if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
   fk_scratch_free(&s.scratch);
   free(s.least);
   free(s.precision);

@@ -16,7 +16,6 @@ struct matrix {
   bool own; /* targets are the sources: the lower triangle */
   const struct fk_dense *K;
   struct fk_scratch tiles;
-  int64_t from; /* the strip that is done first */
 };
 
 /* Kernels of a tile of targets at a strip of sources. The tile's rows are the sources, so that a column of the
@@ -41,7 +40,7 @@ static void fill_strips(void *data, int64_t first, int64_t end, int slot) {
   const struct matrix *p = data;
   double *kernel = fk_scratch_at(&p->tiles, slot), *K = p->K->data;
   const int64_t m = p->targets->n, n = p->columns.n, ld = p->K->ld;
-  for (int64_t strip = p->from + first; strip < p->from + end; strip++) {
+  for (int64_t strip = first; strip < end; strip++) {
     const int64_t source = strip * FK_TILE_ROWS, count = fk_smaller(FK_TILE_ROWS, n - source);
     for (int64_t target = p->own ? source / FK_TILE_COLS * FK_TILE_COLS : 0; target < m; target += FK_TILE_COLS) {
       const int64_t last = fk_smaller(m, target + FK_TILE_COLS);
@@ -60,16 +59,10 @@ static enum fk_status run(struct matrix *p, const struct fk_opts *opts, struct f
   const int64_t m = p->targets->n, strips = fk_pieces(p->columns.n, FK_TILE_ROWS);
   const int threads =
       fk_threads_for_work(opts->threads, (double)m * (double)p->columns.n * (double)(p->columns.d + 20));
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)strips, (double)FK_TILE_ROWS * (double)m);
+  const struct fk_loop loop = {threads, strips, 1, (double)FK_TILE_ROWS * (double)m};
   if (!fk_scratch_init(&p->tiles, threads, sizeof(double) * FK_TILE_ROWS * FK_TILE_COLS))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of kernels");
-  for (int64_t to; p->from < strips && !status; p->from = to) {
-    to = fk_smaller(strips, p->from + progress.size);
-    fk_parallel_for(threads, to - p->from, 1, fill_strips, p);
-    status = fk_chunks_done(&progress, to - p->from, err);
-  }
+  enum fk_status status = fk_loop_run(&loop, &opts->poll, fill_strips, p, err);
   fk_scratch_free(&p->tiles);
   return status;
 }

@@ -30,7 +30,6 @@ struct pass {
   int64_t width, pieces, count, fourth; /* columns of a piece; moments, and those of order 4 */
   double *partial;                      /* of each piece: moments, wide moments, order 4 */
   struct fk_scratch scratch;
-  int64_t from; /* the piece that is done first */
 };
 
 /* A piece: sums of each column [FK_TILE_COLS], moments [number][FK_TILE_COLS]. */
@@ -149,7 +148,7 @@ static void finish_piece(const struct pass *s, int64_t piece, const struct piece
 static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct pass *s = data;
   const struct fk_packed *x = &s->points;
-  for (int64_t i = s->from + first; i < s->from + end; i++) {
+  for (int64_t i = first; i < end; i++) {
     struct piece p = piece_at(s, slot);
     int64_t col = i * s->width;
     struct fk_tile tile = {.d = x->d, .kernel = p.kernel};
@@ -181,19 +180,11 @@ static void set_factors(struct pass *s) {
 
 static enum fk_status run(struct pass *s, struct fk_error *err) {
   int64_t numbers = numbers_of(s), room = (FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS;
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
   s->partial = calloc((size_t)(s->pieces * numbers + 1), sizeof(double));
   if (!s->partial || !fk_scratch_init(&s->scratch, s->threads, sizeof(double) * (size_t)room))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for moments of pairs");
-  fk_chunks_start(&progress, &s->opts->poll, s->threads, (double)s->pieces,
-                  (double)s->width * (double)s->points.n);
-  for (int64_t to; s->from < s->pieces && !status; s->from = to) {
-    to = fk_smaller(s->pieces, s->from + progress.size);
-    fk_parallel_for(s->threads, to - s->from, 1, run_pieces, s);
-    status = fk_chunks_done(&progress, to - s->from, err);
-  }
-  return status;
+  struct fk_loop loop = {s->threads, s->pieces, 1, (double)s->width * (double)s->points.n};
+  return fk_loop_run(&loop, &s->opts->poll, run_pieces, s, err);
 }
 
 static void add_pieces(const struct pass *s) {

@@ -22,7 +22,7 @@ enum { BITS = 60, SLACK = 6, ROOM = 1024, PIECE = 8 * FK_NEAR_TARGETS, MANY = 10
 struct tails {
   const struct fk_sweep *sweep;
   const int64_t *rows; /* m */
-  int64_t m, from;     /* pieces from `from` on */
+  int64_t m;
   const struct fk_tile_ops *ops;
   struct fk_panels panels; /* of the sources */
   double *x, *y, log2_total; /* whitened sources and rows, one after the other */
@@ -162,7 +162,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
   double *sums = g.y + FK_NEAR_TARGETS * d;
   struct found f = {.tails = s, .terms = (struct term *)(sums + d)};
-  for (int64_t piece = s->from + first; piece < s->from + end; piece++) do_piece(s, piece, &g, &f, sums);
+  for (int64_t piece = first; piece < end; piece++) do_piece(s, piece, &g, &f, sums);
 }
 
 /* ---- all of them ------------------------------------------------------------------------------ */
@@ -199,17 +199,8 @@ static enum fk_status prepare(struct tails *s, struct fk_error *err) {
 }
 
 static enum fk_status run(struct tails *s, struct fk_error *err) {
-  int64_t pieces = fk_pieces(s->m, PIECE);
-  enum fk_status status = FK_STATUS_OK;
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &s->sweep->opts->poll, s->sweep->threads, (double)pieces,
-                  (double)PIECE * (double)s->panels.n);
-  for (int64_t to; s->from < pieces && !status; s->from = to) {
-    to = fk_smaller(pieces, s->from + progress.size);
-    fk_parallel_for(s->sweep->threads, to - s->from, 1, do_pieces, s);
-    status = fk_chunks_done(&progress, to - s->from, err);
-  }
-  return status;
+  struct fk_loop loop = {s->sweep->threads, fk_pieces(s->m, PIECE), 1, (double)PIECE * (double)s->panels.n};
+  return fk_loop_run(&loop, &s->sweep->opts->poll, do_pieces, s, err);
 }
 
 enum fk_status fk_near_tails(const struct fk_sweep *sweep, int64_t *rows, int64_t *found, struct fk_error *err) {

@@ -24,7 +24,6 @@ struct search {
   int64_t *targets; /* their order */
   struct fk_scratch scratch;
   int64_t room; /* squared distances that a target can keep */
-  int64_t from; /* pieces from `from` on */
   double *out;
 };
 
@@ -130,7 +129,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct search *s = data;
   struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
   struct kept kept = {.search = s, .squares = g.y + FK_NEAR_TARGETS * s->panels.d};
-  for (int64_t i = s->from + first; i < s->from + end; i++) do_piece(s, i, &g, &kept);
+  for (int64_t i = first; i < end; i++) do_piece(s, i, &g, &kept);
 }
 
 static enum fk_status prepare(struct search *s, const struct fk_neighbours *of, int threads,
@@ -152,14 +151,8 @@ enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const stru
   double work = (double)fk_smaller(4 * s.k + 100, of->n) * (double)(of->d + 4); /* of a target */
   int threads = fk_threads_for_work(opts->threads, work * (double)s.m);
   enum fk_status status = prepare(&s, of, threads, err);
-  int64_t pieces = fk_pieces(s.m, PIECE);
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)pieces, work * PIECE);
-  for (int64_t to; s.from < pieces && !status; s.from = to) {
-    to = fk_smaller(pieces, s.from + progress.size);
-    fk_parallel_for(threads, to - s.from, 1, do_pieces, &s);
-    status = fk_chunks_done(&progress, to - s.from, err);
-  }
+  struct fk_loop loop = {threads, fk_pieces(s.m, PIECE), 1, work * PIECE};
+  if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
   fk_scratch_free(&s.scratch);
   if (!s.own) free(s.targets);
   fk_panels_free(&s.panels);

@@ -20,7 +20,6 @@ struct pass {
   double *widest, *mass; /* of each node: the largest f, the weight */
   double *series;        /* of Phi at each of its nodes */
   struct fk_scratch scratch;
-  int64_t from; /* rectangles from `from` on */
   double *out;
 };
 
@@ -218,7 +217,7 @@ static bool is_empty(const struct fk_rectangles *of, const struct search *g) {
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct pass *s = data;
   const struct fk_rectangles *of = s->of;
-  for (int64_t j = s->from + first; j < s->from + end; j++) {
+  for (int64_t j = first; j < end; j++) {
     struct search g = {.lower = of->lower + j * of->d, .upper = of->upper + j * of->d, .reach = 745};
     g.across = fk_scratch_at(&s->scratch, slot);
     if (!is_empty(of, &g)) visit(s, &g, 0, 0, s->panels.count);
@@ -247,13 +246,8 @@ enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk
   double work = 10 * (double)of->n * (double)of->d; /* of a rectangle, at most */
   int threads = fk_threads_for_work(opts->threads, work * (double)of->m);
   enum fk_status status = prepare(&s, threads, err);
-  struct fk_chunks progress;
-  fk_chunks_start(&progress, &opts->poll, threads, (double)of->m, work);
-  for (int64_t to; s.from < of->m && !status; s.from = to) {
-    to = fk_smaller(of->m, s.from + progress.size);
-    fk_parallel_for(threads, to - s.from, fk_step_for_work(work), do_pieces, &s);
-    status = fk_chunks_done(&progress, to - s.from, err);
-  }
+  struct fk_loop loop = {threads, of->m, fk_step_for_work(work), work};
+  if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
   fk_scratch_free(&s.scratch);
   free(s.series);
   free(s.mass);
