@@ -69,7 +69,7 @@ diagnostics.default <- function(object, ...) {
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- fit_record(object)
-  if (is_signed(object) && !is_big(object$x)) {
+  if (is_signed(object) && !is_elsewhere(object$x)) {
     record$negative_mass <- if (is_clipped(object)) object$nonnegative else negative_mass(object)
   }
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
@@ -158,7 +158,7 @@ fit_record <- function(object) {
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows
       )),
-      effective_size = effective_size(object$weights, object$n),
+      effective_size = fit_size(object),
       tail_rows = if (all(is.na(tail_rows))) NA_real_ else sum(tail_rows, na.rm = TRUE)
     )
   )

@@ -30,6 +30,7 @@ new_plan <- function() .Call(ffi_plan)
 # list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative, whether
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
+  if (is_remote(sources$points)) return(log_sum_by_shards(sources, at, factor, loo, control))
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
   if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
@@ -41,6 +42,7 @@ log_sum <- function(sources, at, factor, loo, control) {
 # list(score, stats): the gradient of the same logarithm for the entry `estimator` of ESTIMATORS, with the column names
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
+  if (is_remote(sources$points)) return(score_sum_by_shards(sources, at, estimator, loo, names, control))
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
   if (!is.null(sources$discrete)) return(score_sum_by_cells(sources, at, estimator, loo, names, control))
   if (!is.null(sources$target_factors)) {
@@ -69,6 +71,7 @@ normal_product_of <- function(sources, rows, v, w, weights, control, with_sums =
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
+  if (is_remote(sources$points)) return(sum_kernels_by_shards(sources, at, b, control, out))
   job <- sum_job(sources, at, NCOL(b), chunk_rows)
   out <- check_out(out)
   source <- chunk_source(\() source_chunks(sources, b, job), job$once)

@@ -1,0 +1,82 @@
+# What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of the values
+# of two nodes, the first of which is of the shards before. `shard`: of load_shard(); `args` and `part`: of over_shards().
+
+WORKER_OPERATIONS <- list(
+  describe = list(
+    one = function(shard, args, part, control) {
+      list(
+        rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
+        has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
+        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0)
+      )
+    },
+    merge = function(a, b, control) {
+      if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
+      if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
+      if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
+      a$rows <- c(a$rows, b$rows)
+      for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
+      a
+    }
+  ),
+
+  take = list(one = function(shard, args, part, control) shard$points[part, , drop = FALSE], merge = NULL),
+
+  # A shard as it is, and that it be there.
+  whole = list(
+    one = \(shard, args, part, control) list(x = shard$points, weights = shard$weights, response = shard$response),
+    merge = NULL
+  ),
+  keep = list(one = \(shard, args, part, control) NULL, merge = NULL),
+
+  weights = list(one = function(shard, args, part, control) shard$weights, merge = NULL),
+
+  # Means and sums of squares about them.
+  summary = list(
+    one = function(shard, args, part, control) {
+      x <- shard$points
+      w <- if (is.null(shard$weights)) rep(1, nrow(x)) else shard$weights
+      total <- sum(w)
+      mean <- if (total > 0) colSums(x * w) / total else colMeans(x)
+      list(
+        n = nrow(x), weight = total, mean = mean, squares = colSums((x - rep(mean, each = nrow(x)))^2 * w),
+        least = apply(x, 2, min), most = apply(x, 2, max)
+      )
+    },
+    merge = function(a, b, control) {
+      weight <- a$weight + b$weight
+      if (weight == 0) weight <- 1
+      shift <- b$mean - a$mean
+      list(
+        n = a$n + b$n, weight = a$weight + b$weight, mean = a$mean + shift * (b$weight / weight),
+        squares = a$squares + b$squares + shift^2 * (a$weight * b$weight / weight),
+        least = pmin(a$least, b$least), most = pmax(a$most, b$most)
+      )
+    }
+  ),
+
+  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not NULL.
+  logs = list(
+    one = function(shard, args, part, control) {
+      sources <- shard_sources(shard, args$L, "gaussian", args$weights)
+      if (!is.null(sources$weights) && all(sources$weights == 0)) return(NULL)
+      loo <- args$loo && isTRUE(part)
+      at <- if (!loo) args$at
+      found <- log_sum(sources, at, args$factor, loo, control)
+      if (args$score) found$score <- score_sum(sources, at, args$estimator, loo, NULL, control)$score
+      found
+    },
+    merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+  ),
+
+  # Sums of coefficients: `part`, or ones.
+  sums = list(
+    one = function(shard, args, part, control) {
+      b <- part
+      if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else shard$weights
+      else if (!is.null(shard$weights)) b <- b * shard$weights
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, b, control)
+    },
+    merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
+  )
+)

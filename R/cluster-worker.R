@@ -1,0 +1,63 @@
+# What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has read or
+# was sent, and what the requests of a run have in common, which comes with the first of them.
+#
+# A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`: of
+# merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by number. An answer:
+# list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be sent, `error` and `stopped`.
+# `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back before the answer.
+
+answer_request <- function(request, link) {
+  started <- proc.time()[["elapsed"]]
+  answer <- tryCatch(
+    perform(request, link),
+    flashkernel_missing_shards = \(condition) list(missing = condition$shards),
+    interrupt = \(condition) list(stopped = TRUE),
+    error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
+  )
+  c(list(token = request$token, seconds = proc.time()[["elapsed"]] - started), answer)
+}
+
+# The run and the data that a worker has.
+worker_state <- function() {
+  if (is.null(session$worker)) session$worker <- list2env(list(run = NULL, data = new.env()), parent = emptyenv())
+  session$worker
+}
+
+perform <- function(request, link) {
+  state <- worker_state()
+  if (!is.null(request$setup)) state$run <- c(list(id = request$run), request$setup)
+  run <- state$run
+  if (!identical(run$id, request$run)) stop("a request of a run that this worker has not been told of")
+  known <- known_data(state, run$data)
+  for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
+  absent <- shards_to_send(known, request$nodes)
+  if (length(absent) > 0) return(list(missing = absent))
+  operation <- WORKER_OPERATIONS[[run$op]]
+  control <- worker_control(run$control, link)
+  one <- function(shard) {
+    if (!is.null(link$is_wanted) && link$is_wanted()) stop_worker()
+    operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
+  }
+  list(values = lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control)))
+}
+
+stop_worker <- function() signalCondition(structure(class = c("interrupt", "condition"), list(message = "", call = NULL)))
+
+# The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for an order
+# to stop, and tells it every second that this worker is alive.
+worker_control <- function(control, link) {
+  control <- run_control(control)
+  if (is.null(link$is_wanted)) return(control)
+  last <- proc.time()[["elapsed"]]
+  control$progress <- function(fraction) {
+    if (link$is_wanted()) stop("stopped by the master")
+    now <- proc.time()[["elapsed"]]
+    if (now - last >= SECONDS_OF_A_BEAT) {
+      last <<- now
+      link$say(list(beat = TRUE))
+    }
+  }
+  control
+}
+
+SECONDS_OF_A_BEAT <- 1
