@@ -29,7 +29,8 @@ WORKER_OPERATIONS <- list(
   ),
   keep = list(one = \(shard, args, part, control) NULL, merge = NULL),
 
-  weights = list(one = function(shard, args, part, control) shard$weights, merge = NULL),
+  # A column of numbers: "weights" or "response".
+  column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
 
   # Means and sums of squares about them.
   summary = list(
@@ -67,6 +68,38 @@ WORKER_OPERATIONS <- list(
       found
     },
     merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+  ),
+
+  # Products of the kernels of the shard's rows at `args$centers`, for falkon().
+  multiply = list(
+    one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
+    merge = \(a, b, control) list(sums = rbind(a$sums, b$sums), stats = add_stats(a$stats, b$stats))
+  ),
+  normal = list(
+    one = function(shard, args, part, control) {
+      normal_product_of(
+        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part$w),
+        stored_values(shard, part$weights), control, args$with_sums
+      )
+    },
+    merge = function(a, b, control) {
+      list(
+        product = a$product + b$product, sums = if (!is.null(a$sums)) rbind(a$sums, b$sums),
+        stats = add_part_stats(a$stats, b$stats, control)
+      )
+    }
+  ),
+
+  # Of targets, for sources that all workers have (cluster-spread.R).
+  targets = list(
+    one = \(shard, args, part, control) SPREAD_SUMS[[args$what]](args$sources, part, args, control),
+    merge = function(a, b, control) {
+      join <- function(name) {
+        if (is.null(dim(a[[name]]))) c(a[[name]], b[[name]]) else rbind(a[[name]], b[[name]])
+      }
+      names <- setdiff(names(a), "stats")
+      c(lapply(stats::setNames(nm = names), join), list(stats = add_stats(a$stats, b$stats)))
+    }
   ),
 
   # Sums of coefficients: `part`, or ones.

@@ -5,10 +5,11 @@
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
   pool <- list2env(list(
-    cluster = cluster, transport = open_transport(cluster), about = NULL, owners = new.env(), held = 0, runs = 0
+    cluster = cluster, transport = open_transport(cluster), about = NULL, owners = new.env(), stored = new.env(), held = 0, runs = 0
   ), parent = emptyenv())
   pool$alive <- rep(TRUE, pool$transport$size)
   pool$open <- logical(pool$transport$size)
+  pool$shared <- rep(list(character()), pool$transport$size)
   session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
   pool
 }

@@ -2,7 +2,7 @@
 # others where a worker is idle or lost, and the values are merged in the order of the tree (cluster-tree.R).
 
 # What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a function of
-# the number of a shard, for what goes there alone, or NULL. `shards`: which, NULL for all; with some, values are not merged but
+# the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL for all; with some, values are not merged but
 # returned in a list. `pairs`: of points, for which kernels are to be summed.
 over_shards <- function(data, op, args = list(), control = run_control(settle_control(NULL)), parts = NULL, shards = NULL,
                         pairs = 0) {
@@ -123,7 +123,7 @@ send_nodes <- function(run, i, nodes) {
   token <- paste(run$id, run$pool$tokens)
   request <- list(
     token = token, run = run$id, nodes = run$nodes[nodes], sent = rows,
-    parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts),
+    parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i),
     setup = if (!run$told[i]) worker_setup(run, i)
   )
   run$worker[nodes] <- i
@@ -150,6 +150,12 @@ worker_setup <- function(run, i) {
   about <- run$pool$about[[i]]
   if (is.null(setup$control$threads)) setup$control$threads <- about$threads
   setup$place <- about$place
+  shared <- vapply(setup$args, inherits, NA, "shared_value")
+  for (name in names(setup$args)[shared]) {
+    key <- setup$args[[name]]$key
+    if (key %in% run$pool$shared[[i]]) setup$args[[name]]["value"] <- list(NULL)
+    else run$pool$shared[[i]] <- utils::head(c(key, run$pool$shared[[i]]), MOST_SHARED)
+  }
   setup
 }
 
@@ -162,6 +168,11 @@ take_answer <- function(run, i, answer, control) {
   run$token[i] <- ""
   run$sent[i] <- list(NULL)
   run$status[nodes] <- "waiting"
+  if (!is.null(answer$unknown)) {
+    run$told[i] <- FALSE
+    run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
+    return(invisible())
+  }
   if (!is.null(answer$missing)) return(set_owner(run$pool, run$data, answer$missing, NA))
   if (isTRUE(answer$stopped)) return(drop_worker(run, i, "it was interrupted"))
   if (!is.null(answer$error)) return(take_error(run, i, nodes, answer$error))

@@ -28,6 +28,7 @@ shards_to_send <- function(known, nodes) {
 }
 
 load_shard <- function(known, shard) {
+  if (known$data$recipe$kind == "none") return(NULL)
   name <- as.character(shard)
   if (is.null(known$shards[[name]])) keep_shard(known, shard, read_shard(known$data$recipe, shard))
   known$shards[[name]]

@@ -36,7 +36,7 @@ merge_targets <- function(sources, at, loo, control, args) {
 # `own`: the shard whose rows `at` is, or NULL.
 at_targets <- function(data, at, own, args, control) {
   args$at <- at
-  parts <- if (!is.null(own) && args$loo) \(shard) shard == own
+  parts <- if (!is.null(own) && args$loo) \(shard, worker) shard == own
   over_shards(data, "logs", args, control, parts, pairs = as.double(nrow(at)) * data$n)
 }
 
@@ -50,7 +50,7 @@ sum_kernels_by_shards <- function(sources, at, b, control, out = NULL) {
   control$tol <- control$tol / length(data$rows)
   before <- c(0, cumsum(data$rows))
   parts <- if (!is.null(b)) {
-    \(s) if (is.null(dim(b))) b[before[s] + seq_len(data$rows[s])] else b[before[s] + seq_len(data$rows[s]), , drop = FALSE]
+    \(s, worker) if (is.null(dim(b))) b[before[s] + seq_len(data$rows[s])] else b[before[s] + seq_len(data$rows[s]), , drop = FALSE]
   }
   sums_at <- function(at) {
     args <- list(L = sources$L, kernel = sources$kernel, at = at)

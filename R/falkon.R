@@ -251,7 +251,7 @@ check_penalty <- function(lambda, arg = "lambda") {
 
 # What falkon_rows() takes.
 check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
-  if (is.function(x) || is_big(x)) return(x)
+  if (is.function(x) || is_elsewhere(x)) return(x)
   if (is_sparse(x)) return(if (is.null(d)) x else match_columns(x, arg, d, names))
   check_points(x, arg, d, names, single = TRUE)
 }

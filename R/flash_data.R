@@ -70,9 +70,12 @@ is_elsewhere <- function(x) is_big(x) || is_remote(x)
 
 has_remote_weights <- function(object) is_remote(object$x) && object$x$has[["weights"]]
 
-fetch_weights <- function(data) {
-  check_memory(16 * data$n, "object")
-  unlist(over_shards(data, "weights", shards = seq_along(data$rows)))
+fetch_weights <- function(data) fetch_column(data, "weights")
+
+# n numbers of the shards, a vector or a matrix.
+fetch_column <- function(data, name) {
+  check_memory(16 * data$n, "x")
+  join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
 }
 
 check_named_columns <- function(names, arg) {
@@ -207,7 +210,7 @@ data_rows <- function(data, index) {
   taken <- matrix(0, length(index), d, dimnames = if (!is.null(data$names)) list(NULL, data$names))
   shards <- sort(unique(shard))
   if (length(shards) == 0) return(taken)
-  parts <- over_shards(data, "take", parts = \(s) index[shard == s] - before[s], shards = shards)
+  parts <- over_shards(data, "take", parts = \(s, worker) index[shard == s] - before[s], shards = shards)
   for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
   taken
 }
