@@ -78,8 +78,8 @@ WORKER_OPERATIONS <- list(
   normal = list(
     one = function(shard, args, part, control) {
       normal_product_of(
-        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part$w),
-        stored_values(shard, part$weights), control, args$with_sums
+        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part[["w"]]),
+        stored_values(shard, part[["weights"]]), control, args$with_sums
       )
     },
     merge = function(a, b, control) {

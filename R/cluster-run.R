@@ -170,6 +170,7 @@ take_answer <- function(run, i, answer, control) {
   run$status[nodes] <- "waiting"
   if (!is.null(answer$unknown)) {
     run$told[i] <- FALSE
+    set_owner(run$pool, run$data, unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2])), NA)
     run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
     return(invisible())
   }

@@ -64,8 +64,14 @@ shard_parts <- function(rows, data) {
     check_columns(c(data$columns, data$response, data$weights), colnames(rows))
     weights <- if (!is.null(data$weights)) as.vector(as_points(rows[, data$weights, drop = FALSE], "weights"))
     response <- if (!is.null(data$response)) as_points(rows[, data$response, drop = FALSE], "response")
-    own <- if (is.null(data$columns)) setdiff(colnames(rows), c(data$response, data$weights)) else data$columns
-    points <- if (is.null(own)) rows else rows[, own, drop = FALSE]
+    other <- c(data$response, data$weights)
+    points <- if (!is.null(data$columns)) {
+      rows[, data$columns, drop = FALSE]
+    } else if (length(other) > 0) {
+      rows[, !colnames(rows) %in% other, drop = FALSE]
+    } else {
+      rows
+    }
   }
   if (is.null(points)) stop_argument("x", "must be points, or a list that has them as `x`: found ", describe(rows))
   points <- check_points(points, "x", data$d, data$names, "the other shards")

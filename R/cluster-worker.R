@@ -3,15 +3,14 @@
 #
 # A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`: of
 # merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by number. An answer:
-# list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be sent, `unknown`, keys of shared
-# values that it must be sent, `error` and `stopped`.
+# list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be sent, `unknown`, where it must be
+# sent the setup again, with the shared values of these keys, `error` and `stopped`.
 # `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back before the answer.
 
 answer_request <- function(request, link) {
   started <- proc.time()[["elapsed"]]
   answer <- tryCatch(
     perform(request, link),
-    flashkernel_missing_shards = \(condition) list(missing = condition$shards),
     interrupt = \(condition) list(stopped = TRUE),
     error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
   )
@@ -20,19 +19,20 @@ answer_request <- function(request, link) {
 
 # The run and the data that a worker has.
 worker_state <- function() {
-  if (is.null(session$worker)) session$worker <- list2env(list(run = NULL, data = new.env(), shared = list()), parent = emptyenv())
+  if (is.null(session$worker)) session$worker <- list2env(list(runs = list(), data = new.env(), shared = list()), parent = emptyenv())
   session$worker
 }
 
 perform <- function(request, link) {
   state <- worker_state()
   if (!is.null(request$setup)) {
-    state$run <- c(list(id = request$run), request$setup)
-    unknown <- take_shared(state)
-    if (length(unknown) > 0) return(list(unknown = unknown))
+    setup <- take_shared(state, request$setup)
+    if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
+    # a run may wait for another one, whose result it needs
+    state$runs <- utils::head(c(stats::setNames(list(setup), request$run), state$runs), MOST_RUNS)
   }
-  run <- state$run
-  if (!identical(run$id, request$run)) stop("a request of a run that this worker has not been told of")
+  run <- state$runs[[request$run]]
+  if (is.null(run)) return(list(unknown = character()))
   known <- known_data(state, run$data)
   for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
   absent <- shards_to_send(known, request$nodes)
@@ -46,24 +46,26 @@ perform <- function(request, link) {
   list(values = lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control)))
 }
 
-# Puts shared values (cluster-spread.R) into the arguments of a run, with plans of their own for what C prepares of them.
-# The keys of those that have to be sent once more.
-take_shared <- function(state) {
+MOST_RUNS <- 4
+
+# The setup of a run with shared values (cluster-spread.R) in its arguments, with plans of their own for what C prepares of
+# them, and as `unknown` the keys of those that have to be sent once more.
+take_shared <- function(state, setup) {
   unknown <- character()
-  for (name in names(state$run$args)) {
-    given <- state$run$args[[name]]
+  for (name in names(setup$args)) {
+    given <- setup$args[[name]]
     if (!inherits(given, "shared_value")) next
     if (!is.null(given$value)) {
       value <- replace(given$value, "plan", list(new_plan()))
       state$shared <- utils::head(c(stats::setNames(list(value), given$key), state$shared), MOST_SHARED)
     }
     if (given$key %in% names(state$shared)) {
-      state$run$args[[name]] <- state$shared[[given$key]]
+      setup$args[[name]] <- state$shared[[given$key]]
     } else {
       unknown <- c(unknown, given$key)
     }
   }
-  unknown
+  c(setup, list(unknown = unknown))
 }
 
 stop_worker <- function() signalCondition(structure(class = c("interrupt", "condition"), list(message = "", call = NULL)))

@@ -22,8 +22,7 @@ rows_normal.rows_data <- function(rows, centers, v, w, weights, run, with_sums =
   data <- rows$data
   run$tol <- run$tol / length(data$rows)
   args <- list(
-    centers = shared_value(centers$sources), L = rows$L, kernel = rows$kernel, v = v, with_sums = with_sums,
-    stays = c(w = !is.null(w), weights = !is.null(weights))
+    centers = shared_value(centers$sources), L = rows$L, kernel = rows$kernel, v = v, with_sums = with_sums
   )
   parts <- stored_parts(data, list(w = w, weights = weights))
   over_shards(data, "normal", args, run, parts, pairs = as.double(rows$n) * centers$m)

@@ -253,6 +253,7 @@ fit_classes <- function(object) {
 # default.
 fit_asked <- function(object) {
   asked <- .subset(object, names(CONTROL_DEFAULTS))
+  if (!is.null(asked$cluster) && cluster_has_ended(asked$cluster)) asked["cluster"] <- list(NULL)
   known <- names(asked)
   if (!anyNA(known)) return(asked)
   replace(CONTROL_DEFAULTS, known[!is.na(known)], asked[!is.na(known)])

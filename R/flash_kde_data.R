@@ -57,12 +57,10 @@ data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
 
 # Evenly spread, the same ones each time; those of weight 0 do not count, and others as often as their weights say.
 data_sample <- function(data, most = 20000) {
-  size <- min(most, data$n)
-  index <- if (data$has[["weights"]]) {
-    with_fixed_seed(sample.int(data$n, size, prob = fetch_weights(data)))
-  } else {
-    unique(round(seq(1, data$n, length.out = size)))
+  if (!data$has[["weights"]]) {
+    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
   }
+  index <- with_fixed_seed(sample.int(data$n, min(most, data$positive), prob = fetch_weights(data)))
   data_rows(data, sort(index))
 }
 
