@@ -29,6 +29,29 @@ WORKER_OPERATIONS <- list(
   ),
   keep = list(one = \(shard, args, part, control) NULL, merge = NULL),
 
+  apply = list(
+    one = function(shard, args, part, control) {
+      given <- list(shard$points, part)
+      also <- intersect(c("weights", "response"), names(formals(args$f)))
+      do.call(args$f, c(given, mget(also, envir = shard, ifnotfound = list(NULL))), quote = TRUE)
+    },
+    merge = NULL
+  ),
+
+  # Of a fit at the shard's points; as a shard of other data, `args$to`.
+  predict = list(
+    one = \(shard, args, part, control) values_of_shard(args$fit, shard$points, args$type, args$se.fit, control),
+    merge = NULL
+  ),
+  predict_there = list(
+    one = function(shard, args, part, control) {
+      values <- values_of_shard(args$fit, shard$points, args$type, args$se.fit, control)
+      keep_shard(known_data(worker_state(), args$to), part, list(x = values))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  ),
+
   # A column of numbers: "weights" or "response".
   column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
 

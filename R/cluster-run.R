@@ -8,12 +8,18 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
                         pairs = 0) {
   pool <- pool_of(data$cluster)
   hold_pool(pool)
+  started <- proc.time()[["elapsed"]]
   run <- new_run(pool, data, op, args, control, parts, shards, pairs)
   values <- finish_run(run, control)
   operation <- WORKER_OPERATIONS[[op]]
-  keep_account(pool, run)
   if (!is.null(shards)) return(values)
-  merge_nodes(values, \(a, b) operation$merge(a, b, control))
+  result <- merge_nodes(values, \(a, b) operation$merge(a, b, control))
+  if (!is.null(result$stats)) {
+    # not those of all workers
+    result$stats$seconds <- proc.time()[["elapsed"]] - started
+    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
+  }
+  result
 }
 
 # A run is an environment: `nodes`, and for each its value, its worker, its `status` ("waiting", "sent" or "done") and which
@@ -34,7 +40,7 @@ new_run <- function(pool, data, op, args, control, parts, shards, pairs) {
     setup = list(op = op, args = args, control = shared_control(control), data = told_of(data)),
     # requests take this part of a second, or everything at once
     is_short = pairs < MOST_PAIRS_AT_ONCE * length(living(pool)),
-    account = data.frame(requests = numeric(size), seconds = 0, rows = 0)
+    account = data.frame(requests = numeric(size), rows = 0, seconds = 0, bytes = 0)
   ), parent = emptyenv())
   share_nodes(run)
   run
@@ -128,7 +134,7 @@ send_nodes <- function(run, i, nodes) {
   )
   run$worker[nodes] <- i
   sent <- tryCatch({
-    run$pool$transport$send(i, request)
+    bytes <- run$pool$transport$send(i, request)
     TRUE
   }, error = \(e) {
     drop_worker(run, i, conditionMessage(e))
@@ -142,6 +148,7 @@ send_nodes <- function(run, i, nodes) {
   run$told[i] <- run$pool$transport$keeps
   if (run$pool$transport$keeps) set_owner(run$pool, run$data, shards, i)
   run$account$requests[i] <- run$account$requests[i] + 1
+  if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
 }
 
 # Threads and a GPU of its own, unless the user said which.
@@ -180,7 +187,9 @@ take_answer <- function(run, i, answer, control) {
   run$values[nodes] <- answer$values
   run$status[nodes] <- "done"
   run$account$seconds[i] <- run$account$seconds[i] + answer$seconds
-  run$account$rows[i] <- run$account$rows[i] + sum(vapply(run$nodes[nodes], \(node) sum(run$data$rows[node[1]:node[2]]), 0))
+  shards <- unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2]))
+  run$account$rows[i] <- run$account$rows[i] + sum(run$data$rows[shards])
+  run$account$bytes[i] <- run$account$bytes[i] + as.double(utils::object.size(answer$values))
   if (!is.null(control$progress)) control$progress(mean(run$status == "done"))
 }
 
@@ -214,8 +223,23 @@ drop_worker <- function(run, i, why) {
 
 # ---- accounts -----------------------------------------------------------------------------------
 
-# Of the workers, for diagnostics(): of the last computation.
-keep_account <- function(pool, run) pool$account <- run$account
+# What each worker did, for diagnostics(): a data frame with a row for each.
+run_account <- function(run) {
+  about <- run$pool$about
+  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
+  cbind(
+    data.frame(worker = seq_along(about), host = of("host", ""), pid = of("pid", 0L), threads = of("threads", NA_integer_)),
+    run$account, lost = !run$pool$alive
+  )
+}
+
+# Of two computations by the same workers.
+add_accounts <- function(a, b) {
+  if (is.null(a) || is.null(b)) return(if (is.null(a)) b else a)
+  if (nrow(a) != nrow(b)) return(b)
+  for (name in c("requests", "rows", "seconds", "bytes")) b[[name]] <- a[[name]] + b[[name]]
+  b
+}
 
 # Seconds of silence after which a worker counts as lost.
 worker_timeout <- function(control) {

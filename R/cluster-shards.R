@@ -34,11 +34,18 @@ load_shard <- function(known, shard) {
   known$shards[[name]]
 }
 
+# An error of a reader says which shard it was; its class says what to do about it.
 read_shard <- function(recipe, shard) {
-  switch(recipe$kind,
-    files = recipe$reader(recipe$paths[shard]),
-    `function` = recipe$f(shard),
-    backed = bigmemory::attach.big.matrix(recipe$descriptor)[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
+  tryCatch(
+    switch(recipe$kind,
+      files = recipe$reader(recipe$paths[shard]),
+      `function` = recipe$f(shard),
+      backed = bigmemory::attach.big.matrix(recipe$descriptor)[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
+    ),
+    error = function(error) {
+      error$message <- paste0(shard_place(recipe, shard), " cannot be read: ", conditionMessage(error))
+      stop(error)
+    }
   )
 }
 

@@ -111,7 +111,7 @@ write_message <- function(message, connection) {
     ),
     warning = \(condition) stop(conditionMessage(condition))
   )
-  invisible()
+  invisible(length(bytes))
 }
 
 # writeBin() takes no more.

@@ -139,15 +139,27 @@ told_of <- function(data) {
   )
 }
 
-# Shards that `make()` makes of their numbers, of the shards of other data, one after the other, and sends to where those are.
-made_data <- function(of, make) {
+# Data whose shards `make()` makes of their numbers, of those of other data; they are nowhere yet.
+derived_data <- function(of, make) {
   made <- of
   made$id <- new_data_id()
-  ready <- NULL
-  made$recipe <- list(kind = "sent", make = \(shard) if (is.null(ready)) make(shard) else ready)
+  made$recipe <- list(kind = "sent", make = make)
   made$has["response"] <- FALSE
+  made[c("columns", "response", "weights")] <- list(NULL)
+  made
+}
+
+# The same, made one after the other and sent to where the others are.
+made_data <- function(of, make) {
+  ready <- NULL
+  made <- derived_data(of, \(shard) if (is.null(ready)) make(shard) else ready)
   for (shard in seq_along(of$rows)) {
     ready <- make(shard)
+    if (shard == 1) {
+      made$d <- ncol(ready$x)
+      made["names"] <- list(colnames(ready$x))
+      made$has["weights"] <- !is.null(ready$weights)
+    }
     over_shards(made, "keep", shards = shard)
   }
   ready <- NULL
@@ -164,6 +176,38 @@ shard_rows <- function(data, shard) {
   recipe <- data$recipe
   if (!is.null(recipe$make)) return(recipe$make(shard))
   recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
+}
+
+#' A function of each shard
+#'
+#' Calls a function for every shard of a [flash_data()], on the worker that has it: to write results to files, or for sums of
+#' one's own.
+#'
+#' @param data A [flash_data()].
+#' @param f A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these names, of
+#'   the shard's `weights` and `response`.
+#' @param control A [flash_control()].
+#' @returns A list of what `f` returned, in the order of the shards. Without a cluster `f` runs in this session.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' data <- flash_data(as.matrix(faithful), shard_rows = 100)
+#' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
+#' values <- predict(fit, type = "log_density", collect = FALSE)
+#' values
+#' # one file for each shard, where its worker is
+#' folder <- tempdir()
+#' files <- shard_apply(values, function(x, shard) {
+#'   file <- file.path(folder, paste0("values-", shard, ".rds"))
+#'   saveRDS(x, file)
+#'   file
+#' })
+#' unlist(files)
+shard_apply <- function(data, f, control = NULL) {
+  if (!is_remote(data)) stop_argument("data", "must be a flash_data(): found ", describe(data))
+  if (!is.function(f)) stop_argument("f", "must be a function of x and shard: found ", describe(f))
+  run <- start_run(settle_control(control), "Applying a function")
+  over_shards(data, "apply", list(f = f), run, parts = \(shard, worker) shard, shards = seq_along(data$rows), pairs = Inf)
 }
 
 # ---- what it is -------------------------------------------------------------------------------

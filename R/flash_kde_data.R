@@ -40,7 +40,7 @@ check_data_dots <- function(...) {
   check_fit_dots(...)
 }
 
-# As given, or what a selector makes of a sample of rows, for all of them: optimal widths fall with a power of n.
+# As given, or what a selector makes of a sample of rows, for all of them.
 data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
   if (is.null(bandwidth)) bandwidth <- default_selector()
   if (!is.character(bandwidth)) return(want_bandwidth(bandwidth, data, NULL, arg))
@@ -49,10 +49,19 @@ data_bandwidth <- function(bandwidth, data, estimator, asked, arg) {
   wanted <- check_selector(bandwidth, data$d, NULL, arg)
   points <- list(points = rows, weights = NULL, clean = once(clean_points(rows, NULL, "x")))
   found <- settle_bandwidth(wanted, points, estimator, options, run_control(asked), arg, "x")
-  ratio <- (nrow(rows) / data$n)^(2 / (data$d + ESTIMATORS[[estimator]]$gain))
-  found$H <- ratio * found$H
-  found$L <- sqrt(ratio) * found$L
-  found
+  ratio <- rows_ratio(data, nrow(rows), estimator)
+  replace(found, c("H", "L"), list(ratio * found$H, sqrt(ratio) * found$L))
+}
+
+# Of variances: optimal widths fall with a power of the number of rows.
+rows_ratio <- function(data, rows, estimator) (rows / data$n)^(2 / (data$d + ESTIMATORS[[estimator]]$gain))
+
+# A bandwidth that a selector chose for so many of the rows.
+for_all_rows <- function(bandwidth, data, rows, estimator) {
+  ratio <- rows_ratio(data, rows, estimator)
+  bandwidth[] <- plain_bandwidth(bandwidth) * if (is.matrix(bandwidth)) ratio else sqrt(ratio)
+  if (!is.null(attr(bandwidth, "chosen"))) attr(bandwidth, "chosen") <- as.vector(plain_bandwidth(bandwidth))
+  bandwidth
 }
 
 # Evenly spread, the same ones each time; those of weight 0 do not count, and others as often as their weights say.
@@ -82,4 +91,52 @@ debias_data <- function(data, L, score_L, control) {
   }
   debiased <- made_data(data, moved)
   list(debiased = debiased, stats = Reduce(add_stats, stats), steps = 1L)
+}
+
+# ---- predictions at data ------------------------------------------------------------------------
+
+# At the shards of `newdata` or of the fit's own points, where these are; collected, or a flash_data() of the values.
+predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
+  targets <- if (is.null(newdata)) object$x else newdata
+  if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found FALSE")
+  if (loo) stop_argument("collect", "must be TRUE where points are left out: found FALSE")
+  if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
+  hold_pool(pool_of(targets$cluster))
+  values <- if (is_remote(object$x)) {
+    # the points of the fit stay, those of a shard go there
+    values_at <- \(shard) list(x = values_of_shard(object, rows_of_shard(targets, shard), type, se.fit, control))
+    if (!collect) return(made_data(targets, values_at))
+    lapply(seq_along(targets$rows), \(shard) values_at(shard)$x)
+  } else {
+    object["plan"] <- list(NULL)
+    args <- list(fit = object, type = type, se.fit = se.fit)
+    if (!collect) return(predict_there(targets, args, control))
+    over_shards(targets, "predict", args, control, shards = seq_along(targets$rows), pairs = object$n * targets$n)
+  }
+  values <- do.call(rbind, values)
+  if (type == "score") return(values)
+  if (se.fit) list(fit = unname(values[, 1]), se.fit = unname(values[, 2])) else as.vector(values)
+}
+
+# A matrix: the values, and their standard errors where these are asked for.
+values_of_shard <- function(object, points, type, se.fit, control) {
+  found <- predict_at(object, points, type, se.fit, FALSE, control)
+  if (type == "score") return(found)
+  x <- cbind(if (se.fit) found$fit else found, if (se.fit) found$se.fit)
+  colnames(x) <- c(type, if (se.fit) "se")
+  x
+}
+
+# By a fit that goes to the workers, as shards of new data, which are predicted again where they are lost.
+predict_there <- function(targets, args, control) {
+  made <- derived_data(targets, \(shard) list(x = over_shards(targets, "predict", args, control, shards = shard)[[1]]))
+  columns <- if (args$type == "score") point_names(args$fit) else c(args$type, if (args$se.fit) "se")
+  made["d"] <- length(columns)
+  made["names"] <- list(columns)
+  made$has["weights"] <- FALSE
+  args$to <- told_of(made)
+  over_shards(targets, "predict_there", args, control, parts = \(shard, worker) shard, pairs = args$fit$n * targets$n)
+  pool <- pool_of(targets$cluster)
+  assign(made$id, owners_of(pool, targets), envir = pool$owners)
+  made
 }

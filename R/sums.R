@@ -70,6 +70,7 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
     if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
     return(found)
   }
+  if (is_remote(sources$points) || is_remote(at)) return(kernel_sum_by_shards(sources, at, b, control, as_matrix))
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
@@ -77,6 +78,9 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
 # own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL. `with_sums`: and K v of
 # a v that is given, as `sums`.
 normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  if (is_remote(sources$points) || is_remote(rows$points)) {
+    return(normal_product_by_shards(sources, rows, v, w, weights, control, with_sums))
+  }
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
 
@@ -162,6 +166,7 @@ add_stats <- function(a, b) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
   for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
+  b$workers <- add_accounts(a$workers, b$workers)
   b
 }
 

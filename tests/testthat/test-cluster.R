@@ -82,7 +82,7 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_error(flash_data(files), "reader", class = "flashkernel_error_argument")
   bad <- files
   bad[2] <- tempfile()
-  expect_error(suppressWarnings(flash_data(bad, workers, reader = utils::read.csv)), "worker")
+  expect_error(suppressWarnings(flash_data(bad, workers, reader = utils::read.csv)), "shard 2.*cannot be read.*on worker")
 })
 
 test_that("falkon() on the workers is falkon() of the rows in the same chunks", {
@@ -98,6 +98,35 @@ test_that("falkon() on the workers is falkon() of the rows in the same chunks", 
   set.seed(1)
   known <- falkon(x, truth, weights = w + 1, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200)
   expect_equal(predict(weighted, y), predict(known, y), tolerance = 1e-6)
+  expect_equal(predict(weighted, there), predict(known, x), tolerance = 1e-6)
+  set.seed(1)
+  spread <- falkon(x, truth, weights = w + 1, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200,
+    control = flash_control(cluster = workers))
+  expect_equal(predict(spread, y), predict(known, y), tolerance = 1e-6)
+})
+
+test_that("tune_falkon() chooses on data of the workers as on the rows", {
+  truth <- sin(x[, 1]) + x[, 2]
+  there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
+  tuned <- lapply(list(there, x), \(rows) {
+    set.seed(1)
+    tune_falkon(rows, truth, lambda = c(1e-2, 1e-5), bandwidth = 1, centers = 40)
+  })
+  expect_equal(predict(tuned[[1]], y), predict(tuned[[2]], y), tolerance = 1e-4)
+})
+
+test_that("a big.matrix in a file is read by the workers, one in memory is sent to them", {
+  skip_if_not_installed("bigmemory")
+  folder <- tempfile()
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  backed <- bigmemory::as.big.matrix(x, backingfile = "x", descriptorfile = "x.desc", backingpath = folder)
+  sums <- kernel_matvec(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
+  there <- flash_data(backed, workers, shard_rows = 100)
+  expect_identical(there$recipe$kind, "backed")
+  expect_identical(kernel_matvec(there, y, bandwidth = 0.4, tol = 0), sums)
+  sent <- flash_data(bigmemory::as.big.matrix(x), workers, shard_rows = 100)
+  expect_identical(kernel_matvec(sent, y, bandwidth = 0.4, tol = 0), sums)
 })
 
 test_that("with `cluster` sums of points in memory are those without, and the same on one worker and two", {
@@ -117,6 +146,54 @@ test_that("with `cluster` sums of points in memory are those without, and the sa
   expect_equal(results[[1]], list(
     predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w)
   ), tolerance = 1e-10)
+})
+
+test_that("predictions stay on the workers where they are asked to, at the points of the fit and at others", {
+  there <- flash_data(x, workers, shard_rows = 500)
+  others <- flash_data(y, workers, shard_rows = 3)
+  known <- flash_kde(x, "kde", bandwidth = 0.4)
+  remote <- flash_kde(there, "kde", bandwidth = 0.4)
+  for (fit in list(known, remote)) {
+    expect_equal(predict(fit, others), predict(known, y), tolerance = 1e-12)
+    kept <- predict(fit, others, type = "log_density", se.fit = TRUE, collect = FALSE)
+    expect_identical(colnames(kept), c("log_density", "se"))
+    expected <- predict(known, y, type = "log_density", se.fit = TRUE)
+    expect_equal(kept[1:7, ], cbind(log_density = expected$fit, se = expected$se.fit), tolerance = 1e-12)
+    expect_equal(predict(fit, others, type = "score"), predict(known, y, type = "score"), tolerance = 1e-10)
+  }
+  kept <- predict(remote, collect = FALSE)
+  expect_equal(unlist(shard_apply(kept, \(x, shard) sum(x))), as.vector(rowsum(predict(known), rep(1:3, c(500, 500, 200)))))
+  expect_error(predict(known, y, collect = FALSE), "collect", class = "flashkernel_error_argument")
+})
+
+test_that("operators multiply with data on workers on either side, and normal products are those of the matrix", {
+  there <- flash_data(x, workers, shard_rows = 500)
+  K <- exp(-as.matrix(dist(rbind(y, x)))[1:7, -(1:7)]^2 / (2 * 0.4^2))
+  v <- stats::qnorm(seq_len(1200) / 1201)
+  a <- seq_len(7) - 3
+  columns <- kernel_operator(there, y, bandwidth = 0.4, tol = 0)
+  rows <- kernel_operator(y, there, bandwidth = 0.4, tol = 0)
+  expect_equal(as.vector(columns %*% v), as.vector(K %*% v), tolerance = 1e-12)
+  expect_equal(as.vector(t(columns) %*% a), as.vector(crossprod(K, a)), tolerance = 1e-12)
+  expect_equal(as.vector(rows %*% a), as.vector(crossprod(K, a)), tolerance = 1e-12)
+  expect_equal(as.vector(t(rows) %*% v), as.vector(K %*% v), tolerance = 1e-12)
+  expect_equal(as.vector(normal_product(rows, a, v, w)), as.vector(K %*% (w * (crossprod(K, a) + v))), tolerance = 1e-12)
+  expect_equal(
+    as.vector(normal_product(columns, v, a)), as.vector(crossprod(K, K %*% v + a)), tolerance = 1e-12
+  )
+  expect_equal(rows[3, 5], K[5, 3], tolerance = 1e-12)
+  record <- diagnostics(rows)
+  expect_identical(record$workers$requests > 0, c(TRUE, TRUE))
+  expect_output(print(record), "Workers: 2 on 1 host")
+})
+
+test_that("selectors choose by a sample, for all rows", {
+  there <- flash_data(x, workers, shard_rows = 500)
+  expect_equal(bw_silverman(there, "kde"), bw_silverman(x, "kde"))
+  replace_in_package("data_sample", \(data, most) x[1:300, ])
+  expect_equal(bw_silverman(there, "kde"), bw_silverman(x[1:300, ], "kde") * (300 / 1200)^(1 / 6))
+  some <- bw_auto(x[1:300, ], "kde", structure = "full")
+  expect_equal(as.vector(bw_auto(there, "kde", structure = "full")), as.vector(some) * (1 / 4)^(1 / 3))
 })
 
 test_that("workers are free for other work between computations", {
@@ -139,8 +216,6 @@ test_that("arguments that make no sense are named", {
   expect_error(flash_data(x, workers[2]), "flashkernel 0.2 on all.*0.0.1 on worker 1", class = "flashkernel_error_argument")
 })
 
-parallel::stopCluster(workers)
-
 test_that("a fit whose cluster has ended goes on without", {
   ending <- parallel::makeCluster(1)
   fit <- flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = ending))
@@ -148,3 +223,5 @@ test_that("a fit whose cluster has ended goes on without", {
   expect_equal(predict(fit, y), predict(flash_kde(x, "kde", bandwidth = 0.4), y))
   expect_error(flash_control(cluster = ending), "ended", class = "flashkernel_error_argument")
 })
+
+parallel::stopCluster(workers)
