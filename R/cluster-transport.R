@@ -184,12 +184,13 @@ call_transport <- function(cluster) {
 
 # A blocking probe of MPI cannot be interrupted, and burns a core.
 wait_for_mpi <- function(cluster, busy, seconds) {
+  probe <- asNamespace("Rmpi")$mpi.iprobe # which has made the cluster
   end <- Sys.time() + seconds
   pause <- 1e-5
   repeat {
     for (i in busy) {
       node <- cluster[[i]]
-      if (Rmpi::mpi.iprobe(node$rank, node$RECVTAG, node$comm)) return(i)
+      if (probe(node$rank, node$RECVTAG, node$comm)) return(i)
     }
     if (Sys.time() > end) return(NA)
     Sys.sleep(pause)
@@ -207,13 +208,10 @@ future_transport <- function() {
   list(
     size = size, keeps = FALSE,
     label = \(i) paste("future", i),
-    meet = \(i, f) future::value(future::future(f(), globals = list(f = f), seed = NULL)),
+    meet = \(i, f) future::value(future::futureCall(f, list(), seed = NULL)),
     open = \(i) NULL,
     send = function(i, request) {
-      futures[[i]] <<- future::future(
-        flashkernel_answer(request, list()), globals = list(flashkernel_answer = answer_request, request = request),
-        packages = "flashkernel", seed = NULL
-      )
+      futures[[i]] <<- future::futureCall(answer_request, list(request, list()), packages = "flashkernel", seed = NULL)
     },
     wait = function(busy, seconds) {
       end <- Sys.time() + seconds

@@ -225,3 +225,21 @@ test_that("a fit whose cluster has ended goes on without", {
 })
 
 parallel::stopCluster(workers)
+
+test_that("forked workers, those of snow and the plan of future give the bits of this process", {
+  expected <- kernel_matvec(flash_data(x, shard_rows = 300), y, bandwidth = 0.4, tol = 0)
+  agrees <- function(cluster) {
+    expect_identical(kernel_matvec(flash_data(x, cluster, shard_rows = 300), y, bandwidth = 0.4, tol = 0), expected)
+  }
+  if (.Platform$OS.type == "unix") {
+    forked <- parallel::makeForkCluster(2)
+    on.exit(parallel::stopCluster(forked))
+    agrees(forked)
+    expect_identical(parallel::clusterCall(forked, \(x) x, 7), list(7, 7))
+  }
+  if (requireNamespace("future", quietly = TRUE)) {
+    before <- future::plan("sequential")
+    on.exit(future::plan(before), add = TRUE)
+    agrees("future")
+  }
+})
