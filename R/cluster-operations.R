@@ -1,5 +1,6 @@
-# What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of the values
-# of two nodes, the first of which is of the shards before. `shard`: of load_shard(); `args` and `part`: of over_shards().
+# What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of
+# the values of two nodes, the first of which is of the shards before. `shard`: of load_shard(); `args` and `part`:
+# of over_shards().
 
 WORKER_OPERATIONS <- list(
   describe = list(
@@ -79,7 +80,8 @@ WORKER_OPERATIONS <- list(
     }
   ),
 
-  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not NULL.
+  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not
+  # NULL.
   logs = list(
     one = function(shard, args, part, control) {
       sources <- shard_sources(shard, args$L, "gaussian", args$weights)

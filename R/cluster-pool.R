@@ -1,6 +1,7 @@
-# The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`, what each
-# worker told of itself, `alive`, which of them are, `owners`, for each flash_data() who holds which shard, and `held`, how many
-# computations that are under way have it open. There is one for a cluster in a session.
+# The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
+# what each worker told of itself, `alive`, which of them are, `owners`, for each flash_data() who holds which
+# shard, and `held`, how many computations that are under way have it open. There is one for a cluster in a
+# session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)

@@ -1,9 +1,11 @@
-# Computations over all shards of a flash_data(), wherever they are: requests go to the workers that have the shards, to
-# others where a worker is idle or lost, and the values are merged in the order of the tree (cluster-tree.R).
+# Computations over all shards of a flash_data(), wherever they are: requests go to the workers that have the
+# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree (cluster-
+# tree.R).
 
-# What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a function of
-# the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL for all; with some, values are not merged but
-# returned in a list. `pairs`: of points, for which kernels are to be summed.
+# What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a
+# function of the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL
+# for all; with some, values are not merged but returned in a list. `pairs`: of points, for which kernels are to be
+# summed.
 over_shards <- function(data, op, args = list(), control = run_control(settle_control(NULL)), parts = NULL, shards = NULL,
                         pairs = 0) {
   pool <- pool_of(data$cluster)
@@ -22,9 +24,9 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   result
 }
 
-# A run is an environment: `nodes`, and for each its value, its worker, its `status` ("waiting", "sent" or "done") and which
-# workers `failed`; for each worker the token (or "") and the nodes of its request, since when it has been silent, and whether
-# it was told of the run.
+# A run is an environment: `nodes`, and for each its value, its worker, its `status` ("waiting", "sent" or "done")
+# and which workers `failed`; for each worker the token (or "") and the nodes of its request, since when it has
+# been silent, and whether it was told of the run.
 new_run <- function(pool, data, op, args, control, parts, shards, pairs) {
   pool$runs <- pool$runs + 1
   count <- length(data$rows)

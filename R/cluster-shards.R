@@ -1,8 +1,8 @@
-# The shards of a flash_data() on a worker. A shard is an environment of `points`, and where the data have them `weights` and
-# `response`; with `sources`, what sums made of it last.
+# The shards of a flash_data() on a worker. A shard is an environment of `points`, and where the data have them
+# `weights` and `response`; with `sources`, what sums made of it last.
 #
-# `data`: what a worker is told of them, list(id, d, names, columns, response, weights, recipe), `d` NULL and `names` as they
-# may be before all shards have been described. `recipe`: list(kind, ...), how to come by a shard:
+# `data`: what a worker is told of them, list(id, d, names, columns, response, weights, recipe), `d` NULL and
+# `names` as they may be before all shards have been described. `recipe`: list(kind, ...), how to come by a shard:
 #   "sent"      by what the master sends
 #   "files"     paths, reader        "function"  f, of the number of a shard
 #   "backed"    descriptor, first, last: rows of a big.matrix in a file that every worker sees
@@ -99,8 +99,8 @@ check_columns <- function(wanted, found) {
   if (length(lacking) > 0) stop_argument("x", "must have the columns ", quote_names(wanted), ": found no ", quote_names(lacking))
 }
 
-# What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it. `weights`:
-# "own", "squares" or "none".
+# What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.
+# `weights`: "own", "squares" or "none".
 shard_sources <- function(shard, L, kernel, weights = "own") {
   about <- list(L, kernel, weights)
   if (!identical(shard$about, about)) {

@@ -1,6 +1,6 @@
-# Sums of points in memory, by the workers of a cluster: all of them have the sources, and each takes some of the targets.
-# So whatever the sources are, points with factors, levels or kernels of their own, their sums are those of the door on
-# another machine.
+# Sums of points in memory, by the workers of a cluster: all of them have the sources, and each takes some of the
+# targets. So whatever the sources are, points with factors, levels or kernels of their own, their sums are those
+# of the door on another machine.
 
 # Is it worth it? By the sizes alone, as everything that decides about bits.
 goes_to_cluster <- function(sources, at, control) {
@@ -73,8 +73,8 @@ some_sources <- function(sources, rows) {
 
 # ---- what workers keep ------------------------------------------------------------------------
 
-# Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked again and
-# again. Known by where it is and by its numbers.
+# Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
+# again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
   key <- unlist(lapply(value[c("points", "weights", "factors")], identity_of))
   structure(class = "shared_value", list(key = paste(c(key, format(value$L, digits = 17)), collapse = " "), value = value))

@@ -1,8 +1,8 @@
-# Numbers of the rows of a flash_data(), as a response and weights of falkon(): they go to the shards once and stay there for
-# the products that follow.
+# Numbers of the rows of a flash_data(), as a response and weights of falkon(): they go to the shards once and stay
+# there for the products that follow.
 
-# A function of (shard, worker), for over_shards(): of each of `columns`, n numbers or n x t, or NULL, what is the shard's, with
-# a key; without the numbers where the worker has them from an earlier product.
+# A function of (shard, worker), for over_shards(): of each of `columns`, n numbers or n x t, or NULL, what is the
+# shard's, with a key; without the numbers where the worker has them from an earlier product.
 stored_parts <- function(data, columns) {
   columns <- columns[lengths(columns) > 0]
   if (length(columns) == 0) return(NULL)

@@ -1,5 +1,5 @@
-# Sums over the shards of a flash_data(): the sums of the door (sums.R), as workers have them, merged. Targets are points
-# here, which go to all workers, or the shards themselves, one after the other.
+# Sums over the shards of a flash_data(): the sums of the door (sums.R), as workers have them, merged. Targets are
+# points here, which go to all workers, or the shards themselves, one after the other.
 
 log_sum_by_shards <- function(sources, at, factor, loo, control) {
   merge_targets(sources, at, loo, control, list(factor = factor, score = FALSE))

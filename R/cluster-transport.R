@@ -1,7 +1,6 @@
-# How requests get to the workers of a cluster and their answers back, for each kind of cluster that R has. A transport
-# is a list of its `size`, of `keeps`, do workers know the last request when the next one comes?, of `label`, a function of a
-# worker's number, and of functions that raise an error where a
-# worker is lost:
+# How requests get to the workers of a cluster and their answers back, for each kind of cluster that R has. A
+# transport is a list of its `size`, of `keeps`, do workers know the last request when the next one comes?, of
+# `label`, a function of a worker's number, and of functions that raise an error where a worker is lost:
 #   meet(i, f)        what f() is on worker i, where this package may be missing
 #   open(i)           makes it ready for requests
 #   send(i, request)  does not wait
@@ -60,8 +59,9 @@ local_transport <- function() {
 
 # ---- sockets ----------------------------------------------------------------------------------
 
-# Clusters of sockets, PSOCK and forked ones. While it is open a worker is in serve_requests(), and messages are written at
-# once: in many small pieces, as parallel writes them, each answer waits 40 ms for the next acknowledgement.
+# Clusters of sockets, PSOCK and forked ones. While it is open a worker is in serve_requests(), and messages are
+# written at once: in many small pieces, as parallel writes them, each answer waits 40 ms for the next
+# acknowledgement.
 socket_transport <- function(cluster) {
   connection <- \(i) cluster[[i]]$con
   list(
@@ -117,8 +117,8 @@ write_message <- function(message, connection) {
 # writeBin() takes no more.
 MOST_BYTES_AT_ONCE <- 2^31 - 1
 
-# Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40 ms of
-# waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.
+# Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40
+# ms of waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.
 serve_requests <- function() {
   loop <- master_loop()
   link <- list(
@@ -200,7 +200,8 @@ wait_for_mpi <- function(cluster, busy, seconds) {
 
 # ---- future -----------------------------------------------------------------------------------
 
-# Wherever future::plan() sends them. Nothing is known to stay with a worker: what it has not kept is sent with each request.
+# Wherever future::plan() sends them. Nothing is known to stay with a worker: what it has not kept is sent with
+# each request.
 future_transport <- function() {
   size <- future::nbrOfWorkers()
   if (!is.finite(size)) size <- MOST_FUTURES

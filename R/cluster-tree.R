@@ -1,8 +1,8 @@
-# The order in which the parts of shards are merged: a binary tree over their numbers, whoever has them. So a worker merges
-# what it has of it, and the bits do not depend on who has what.
+# The order in which the parts of shards are merged: a binary tree over their numbers, whoever has them. So a
+# worker merges what it has of it, and the bits do not depend on who has what.
 #
-# A node is c(first, last) of its shards. Of 2^k of them that begin after a multiple of 2^k, the left half is merged with the
-# right one; the last nodes may be short.
+# A node is c(first, last) of its shards. Of 2^k of them that begin after a multiple of 2^k, the left half is
+# merged with the right one; the last nodes may be short.
 
 # f of each shard of a node, merged.
 fold_tree <- function(node, f, merge) {

@@ -1,11 +1,12 @@
-# What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has read or
-# was sent, and what the requests of a run have in common, which comes with the first of them.
+# What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
+# read or was sent, and what the requests of a run have in common, which comes with the first of them.
 #
-# A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`: of
-# merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by number. An answer:
-# list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be sent, `unknown`, where it must be
-# sent the setup again, with the shared values of these keys, `error` and `stopped`.
-# `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back before the answer.
+# A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`:
+# of merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by
+# number. An answer: list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be
+# sent, `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and
+# `stopped`. `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back
+# before the answer.
 
 answer_request <- function(request, link) {
   started <- proc.time()[["elapsed"]]
@@ -48,8 +49,8 @@ perform <- function(request, link) {
 
 MOST_RUNS <- 4
 
-# The setup of a run with shared values (cluster-spread.R) in its arguments, with plans of their own for what C prepares of
-# them, and as `unknown` the keys of those that have to be sent once more.
+# The setup of a run with shared values (cluster-spread.R) in its arguments, with plans of their own for what C
+# prepares of them, and as `unknown` the keys of those that have to be sent once more.
 take_shared <- function(state, setup) {
   unknown <- character()
   for (name in names(setup$args)) {
@@ -70,8 +71,8 @@ take_shared <- function(state, setup) {
 
 stop_worker <- function() signalCondition(structure(class = c("interrupt", "condition"), list(message = "", call = NULL)))
 
-# The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for an order
-# to stop, and tells it every second that this worker is alive.
+# The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for
+# an order to stop, and tells it every second that this worker is alive.
 worker_control <- function(control, link) {
   control <- run_control(control)
   if (is.null(link$is_wanted)) return(control)

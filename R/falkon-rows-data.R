@@ -1,5 +1,6 @@
-# Rows of falkon() that are a flash_data(): they stay on the workers. A normal product is local, m numbers for each output go
-# to a worker and come back. Numbers of the rows, as a response and weights, go to the shards once and stay there.
+# Rows of falkon() that are a flash_data(): they stay on the workers. A normal product is local, m numbers for each
+# output go to a worker and come back. Numbers of the rows, as a response and weights, go to the shards once and
+# stay there.
 
 data_rows_of <- function(x) {
   rows <- list(data = x, n = x$n, d = x$d, names = x$names)

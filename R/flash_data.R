@@ -85,8 +85,8 @@ check_named_columns <- function(names, arg) {
   }
 }
 
-# list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what workers
-# need to read them.
+# list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
+# workers need to read them.
 shard_recipe <- function(x, reader, shards, shard_rows) {
   if (is.character(x)) return(file_recipe(x, reader))
   if (!is.null(reader)) stop_argument("reader", "is for the names of files: found ", describe(x), " as `x`")

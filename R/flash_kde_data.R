@@ -75,8 +75,8 @@ data_sample <- function(data, most = 20000) {
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, stats, steps): a flash_data() of the debiased points, each shard where that of the points is. One that is
-# lost is debiased again.
+# list(debiased, stats, steps): a flash_data() of the debiased points, each shard where that of the points is. One
+# that is lost is debiased again.
 debias_data <- function(data, L, score_L, control) {
   name_stage(control, "Debiasing")
   sources <- sum_sources(data, NULL, score_L)
@@ -95,7 +95,8 @@ debias_data <- function(data, L, score_L, control) {
 
 # ---- predictions at data ------------------------------------------------------------------------
 
-# At the shards of `newdata` or of the fit's own points, where these are; collected, or a flash_data() of the values.
+# At the shards of `newdata` or of the fit's own points, where these are; collected, or a flash_data() of the
+# values.
 predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   targets <- if (is.null(newdata)) object$x else newdata
   if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found FALSE")
