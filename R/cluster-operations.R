@@ -1,6 +1,7 @@
 # What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of
 # the values of two nodes, the first of which is of the shards before. `shard`: of load_shard(); `args` and `part`:
-# of over_shards().
+# of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
+# of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
 
 WORKER_OPERATIONS <- list(
   describe = list(
@@ -124,6 +125,31 @@ WORKER_OPERATIONS <- list(
       }
       names <- setdiff(names(a), "stats")
       c(lapply(stats::setNames(nm = names), join), list(stats = add_stats(a$stats, b$stats)))
+    }
+  ),
+
+  # The same to a tolerance: a grid of each node, packed where it leaves the worker, and values at the shard by all of them.
+  grid = list(
+    one = \(shard, args, part, control) grid_of_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_grids(a, b),
+    finish = function(stream) {
+      on.exit(.Call(ffi_stream_close, stream))
+      .Call(ffi_stream_pack, stream)
+    },
+    resume = function(packed, args, control) {
+      stream <- .Call(ffi_stream_clone, stream_of_run(args, control))
+      .Call(ffi_stream_take, stream, packed)
+    }
+  ),
+  grid_values = list(
+    one = function(shard, args, part, control) {
+      .Call(ffi_stream_evaluate, stream_of_run(args, control), shard$points, args$like, control)
+    },
+    merge = function(a, b, control) {
+      list(
+        sums = if (is.null(dim(a$sums))) c(a$sums, b$sums) else rbind(a$sums, b$sums),
+        stats = add_stats(a$stats, b$stats)
+      )
     }
   ),
 

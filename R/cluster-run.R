@@ -15,13 +15,21 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   values <- finish_run(run, control)
   operation <- WORKER_OPERATIONS[[op]]
   if (!is.null(shards)) return(values)
-  result <- merge_nodes(values, \(a, b) operation$merge(a, b, control))
-  if (!is.null(result$stats)) {
+  result <- merge_values(operation, values, args, control)
+  if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
     result$stats$seconds <- proc.time()[["elapsed"]] - started
     if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
   }
   result
+}
+
+# Of nodes; what was made to be sent is made again what it was.
+merge_values <- function(operation, values, args, control) {
+  merge <- \(a, b) operation$merge(a, b, control)
+  if (is.null(operation$finish) || length(values) == 1) return(merge_nodes(values, merge))
+  args$scratch <- new.env(parent = emptyenv())
+  operation$finish(fold_tree(c(1, length(values)), \(i) operation$resume(values[[i]], args, control), merge))
 }
 
 # A run is an environment: `nodes`, and for each its value, its worker, its `status` ("waiting", "sent" or "done")

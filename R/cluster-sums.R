@@ -2,6 +2,9 @@
 # points here, which go to all workers, or the shards themselves, one after the other.
 
 log_sum_by_shards <- function(sources, at, factor, loo, control) {
+  by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
+    is.null(sources$shard_weights)
+  if (by_grid) return(log_of_sums(sources, at, control))
   merge_targets(sources, at, loo, control, list(factor = factor, score = FALSE))
 }
 
@@ -67,7 +70,6 @@ kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
 sums_of_shards <- function(sources, at, b, control) {
   data <- sources$points
   hold_pool(pool_of(data$cluster))
-  control$tol <- control$tol / length(data$rows)
   before <- c(0, cumsum(data$rows))
   rows <- \(shard) before[shard] + seq_len(data$rows[shard])
   parts <- if (!is.null(b)) \(shard, worker) if (is.null(dim(b))) b[rows(shard)] else b[rows(shard), , drop = FALSE]
@@ -75,6 +77,9 @@ sums_of_shards <- function(sources, at, b, control) {
     args <- list(L = sources$L, kernel = sources$kernel, at = at)
     over_shards(data, "sums", args, control, parts, pairs = as.double(nrow(at)) * data$n)
   }
+  by_grid <- grid_sums_of_shards(sources, at, b, parts, control)
+  if (!is.null(by_grid)) return(by_grid)
+  control$tol <- control$tol / length(data$rows)
   if (is.matrix(at)) return(sums_at(at))
   targets <- if (is.null(at)) data else at
   found <- lapply(seq_along(targets$rows), \(shard) sums_at(rows_of_shard(targets, shard)))

@@ -44,7 +44,8 @@ perform <- function(request, link) {
     if (!is.null(link$is_wanted) && link$is_wanted()) stop_worker()
     operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
   }
-  list(values = lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control)))
+  values <- lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control))
+  list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
 }
 
 MOST_RUNS <- 4
@@ -66,6 +67,7 @@ take_shared <- function(state, setup) {
       unknown <- c(unknown, given$key)
     }
   }
+  setup$args$scratch <- new.env(parent = emptyenv())
   c(setup, list(unknown = unknown))
 }
 

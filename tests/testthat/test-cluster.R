@@ -196,6 +196,29 @@ test_that("selectors choose by a sample, for all rows", {
   expect_equal(as.vector(bw_auto(there, "kde", structure = "full")), as.vector(some) * (1 / 4)^(1 / 3))
 })
 
+test_that("to a tolerance grids of the shards are added: within it, and the same bits on any number of workers", {
+  sides <- 3e4
+  u <- cbind((seq_len(sides) * 0.754877666) %% 1, (seq_len(sides) * 0.569840291) %% 1)
+  b <- cos(seq_len(sides)) * 2^(seq_len(sides) %/% 1000) # chunks of other scales
+  at <- u[seq(1, sides, by = 300), ] + 0.01
+  Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
+  on.exit(Sys.unsetenv("FLASHKERNEL_FAST_METHOD"))
+  found <- lapply(list(NULL, workers[1], workers), \(cluster) {
+    data <- flash_data(u, cluster, shard_rows = 4000)
+    ones <- kernel_matvec(data, at, bandwidth = 0.05, tol = 1e-6)
+    expect_match(diagnostics(ones)$reason_engine, "one grid")
+    fit <- flash_kde(data, "kde", bandwidth = 0.05, tol = 1e-6)
+    list(ones, kernel_matvec(data, at, b, bandwidth = 0.05, tol = 1e-6), predict(fit)[1:100])
+  })
+  expect_identical(found[[2]], found[[1]])
+  expect_identical(found[[3]], found[[1]])
+  exact <- literal(at, u, 0.05)
+  expect_lt(max(abs(found[[1]][[1]] - exact)) / max(exact), 1e-6)
+  expect_lt(max(abs(found[[1]][[2]] - literal(at, u, 0.05, b))) / max(literal(at, u, 0.05, abs(b))), 1e-6)
+  exact <- predict(flash_kde(u, "kde", bandwidth = 0.05))
+  expect_lt(max(abs(found[[1]][[3]] - exact[1:100])) / max(exact), 1e-6)
+})
+
 test_that("workers are free for other work between computations", {
   expect_identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7))
 })
