@@ -49,8 +49,10 @@ values_of_grid <- function(stream, spec, grids, data, at, b, control) {
 # A stream of the spec, without sources, or with those of grids that were packed; opened once in a run.
 stream_of_run <- function(args, control) {
   if (is.null(args$scratch$stream)) {
+    # the master has decided: beside so many chunks a grid is always faster
+    args$spec$size[3] <- 1e12
     stream <- open_spec(args$spec, control)
-    if (is.null(stream)) stop("this worker would sum in another way than its master")
+    if (is.null(stream)) stop("this worker cannot have the grid of its master")
     if (!is.null(args$grids)) .Call(ffi_stream_take, stream, args$grids)
     args$scratch$stream <- stream
   }
