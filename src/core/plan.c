@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../fk_config.h"
 #include "costs.h"
 #include "gpu.h"
+#include "wish.h"
 
 static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cpu,

@@ -4,10 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/costs.h"
 #include "../core/kept.h"
+#include "../core/wish.h"
 #include "columns.h"
 #include "guess.h"
 
