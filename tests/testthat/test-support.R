@@ -221,28 +221,23 @@ test_that("columns of all kinds go together", {
   sds <- c(wait = 0.4, place = 0.5, angle = 30)
   support <- list(angle = circular(360), wait = kde_support(c(0, Inf), "reflect"))
   fit <- flash_kde(x, "kde", sds, support = support)
-  kernel <- function(y) {
-    wait <- image_kernels(y[, 1], list(x[, 1], -x[, 1]), 0.4)
-    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
-    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
+  others <- function(y) {
+    image_kernels(y[, 2], list(x[, 2]), 0.5) * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
   }
-  expect_equal(predict(fit, y), rowMeans(kernel(y)), tolerance = 1e-13)
-  at_points <- kernel(x)
-  expect_equal(predict(fit, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_kernels <- function(fit, of_wait, tolerance) {
+    kernel <- \(y) of_wait(y[, 1]) * others(y)
+    at_points <- kernel(x)
+    expect_equal(predict(fit, y), rowMeans(kernel(y)), tolerance = tolerance)
+    expect_equal(predict(fit, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  }
+  expect_kernels(fit, \(wait) image_kernels(wait, list(x[, 1], -x[, 1]), 0.4), 1e-13)
   expect_score(fit, y)
   by_position <- list(kde_support(c(0, Inf), "reflect"), NULL, circular(360))
   expect_identical(predict(flash_kde(x, "kde", sds, support = by_position), y), predict(fit, y))
 
   # a transformed column beside an angle
   mixed <- flash_kde(x, "kde", sds, support = replace(support, "wait", list(kde_support(c(0, Inf), "transform"))))
-  log_kernel <- function(y) {
-    wait <- image_kernels(log(y[, 1]), list(log(x[, 1])), 0.4) / y[, 1]
-    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
-    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
-  }
-  expect_equal(predict(mixed, y), rowMeans(log_kernel(y)), tolerance = 1e-12)
-  at_points <- log_kernel(x)
-  expect_equal(predict(mixed, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_kernels(mixed, \(wait) image_kernels(log(wait), list(log(x[, 1])), 0.4) / wait, 1e-12)
   expect_score(mixed, y)
 
   # marginals: the estimates of the columns alone
