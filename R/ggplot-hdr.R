@@ -98,7 +98,7 @@ need_ggplot2 <- function() {
 new_stat <- function(name, compute_group, required, default_aes, ...) {
   ggplot2::ggproto(
     name, ggplot2::Stat, compute_group = compute_group, required_aes = required, default_aes = default_aes,
-    dropped_aes = "weight", ...
+    dropped_aes = "weight", non_missing_aes = "weight", ...
   )
 }
 
@@ -130,6 +130,7 @@ hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   names <- percent_label(prob)
   bands <- lapply(seq_along(prob), \(i) {
     rings <- c(sets[[i]], if (!lines && i < length(prob)) sets[[i + 1]])
+    if (length(rings) == 0) return(NULL) # between the nodes
     ring <- rep(seq_along(rings), vapply(rings, \(ring) length(ring$x), 0L))
     data.frame(
       x = unlist(lapply(rings, `[[`, "x")), y = unlist(lapply(rings, `[[`, "y")),

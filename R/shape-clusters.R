@@ -107,8 +107,9 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
 print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   count <- nrow(x$modes)
   cat("Clusters by the mode above each point: ", count, ngettext(count, " cluster", " clusters"), " of ",
-    format(sum(x$modes$points), big.mark = ","), " points\n\n", sep = "")
-  shown <- utils::head(x$modes[c(point_names(x$fit), "density", "points", "share")], 10)
+    format(x$fit$n, big.mark = ","), " points\n\n", sep = "")
+  # the places, density, points and share
+  shown <- utils::head(x$modes[seq_len(x$fit$d + 3)], 10)
   print(shown, digits = check_digits(digits))
   if (count > 10) cat("... and", count - 10, "more\n")
   invisible(x)

@@ -38,6 +38,15 @@ test_that("weights, trimming and the other axis are heeded", {
   expect_true(all(along$flipped_aes))
 })
 
+test_that("values without a weight are left out with a warning, regions between nodes without one", {
+  cars <- transform(mtcars, wt = replace(wt, 3, NA))
+  layer <- stat_flash_density(estimator = "kde", bandwidth = 2, n = 50)
+  expect_warning(data <- drawn(layer, cars, ggplot2::aes(x = mpg, weight = wt)), "Removed 1 row")
+  expect_equal(data, drawn(layer, mtcars[-3, ], ggplot2::aes(x = mpg, weight = wt)))
+  few <- \(prob) drawn(geom_flash_hdr(prob = prob, bandwidth = 0.3, n = 31), iris, petals[1:2])
+  expect_identical(unique(few(c(1e-7, 0.5))$prob), 0.5)
+})
+
 test_that("facets have a fit each, and stacks add up", {
   plot <- ggplot2::ggplot(mtcars, ggplot2::aes(mpg, fill = factor(am))) +
     stat_flash_density(estimator = "kde", bandwidth = 2, position = "stack", n = 40) +

@@ -133,6 +133,11 @@ test_that("clusters print, and plot in one dimension and more", {
     expect_output(print(clusters), "of 150 points")
     expect_identical(plot(clusters), clusters)
   }
+  # columns with the names of ours
+  named <- stats::setNames(iris[1:2], c("points", "density"))
+  clusters <- mean_shift(flash_kde(named, "kde", bandwidth = 0.5))
+  expect_output(print(clusters), "of 150 points.*points density density.1 points.1 +share")
+  expect_argument_error(modes(clusters$fit, start = matrix(0, 0, 2)), "start")
   expect_argument_error(plot(clusters, dims = 5), "dims")
 })
 
