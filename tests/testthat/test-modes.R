@@ -14,7 +14,9 @@ literal_mean_shift <- function(x, h, factors = rep(1, nrow(x)), steps = 1000) {
     q <- 0
     for (k in seq_along(h)) q <- q + outer(y[, k], x[, k], `-`)^2 / h[k]^2
     weight <- exp(-t(t(q) / factors^2) / 2) * rep(factors^-(length(h) + 2), each = nrow(y))
+    before <- y
     y <- weight %*% x / rowSums(weight)
+    if (max(abs(y - before)) < 1e-10) break
   }
   y
 }
