@@ -102,7 +102,7 @@ augment.flash_kde <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, lo
   check_in_memory(x, "x")
   se_fit <- check_flag(se_fit, "se_fit")
   check_combination(x, newdata, "density", se_fit, !is.null(loo) && check_flag(loo, "loo"))
-  levels <- if (!is.null(prob)) hdr_level(x, sort(check_prob(prob, "prob", open = TRUE)))
+  levels <- if (!is.null(prob)) hdr_level(x, sort(unique(check_prob(prob, "prob", open = TRUE))))
   run <- start_run(fit_asked(x), "Predicting")
   if (is.null(newdata)) {
     rows <- rows_to_augment(x, data)

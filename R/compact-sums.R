@@ -45,6 +45,7 @@ window_tail <- function(part, q, kernel, control) {
     x = part$centres, weights = part$weights, reach = kernel$reach * part$h,
     coefficients = integral_polynomial(kernel$value), ties = TRUE
   )
+  # for findInterval(), too, which takes as long as the sums where a million targets are in no order
   by_size <- order(q, method = "radix")
   q <- q[by_size]
   sums <- window_sum(windows, q, control)$sums

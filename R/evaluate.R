@@ -79,8 +79,8 @@ error_estimate <- function(object, at, loo, control, estimate) {
   (log_square + log1p(-share)) / 2 - log_clip(object)
 }
 
-# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
-# go in bands, each at a scale of its own.
+# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than
+# 2^400 leave the range of a double: such weights go in bands, each at a scale of its own.
 log_sum_squares <- function(object, at, L, loo, control) {
   sources <- fit_sources(object)
   square <- estimator_of(object)$square(object$d)

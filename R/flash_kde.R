@@ -30,7 +30,7 @@
 #' bandwidth given as a number or a vector is a standard deviation, as in [stats::density()].
 #'
 #' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
-#' memory); the other two estimators do no work at the fit. A prediction at \eqn{m} points costs
+#' memory); the others do no work at the fit. A prediction at \eqn{m} points costs
 #' \eqn{O(nmd)}. On a grid, which the CPU takes for many points in up to three dimensions where that is several times
 #' faster, both are \eqn{O(n + m)}.
 #'

@@ -15,8 +15,8 @@
 #'
 #' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
 #'
-#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
-#' many and a bandwidth so small that the tiles around them are many, too), the level is the
+#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations
+#' (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a

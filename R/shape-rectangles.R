@@ -140,5 +140,3 @@ limit_rows <- function(object, limits, arg) {
   if (is.null(limits)) stop_argument(arg, "must be given")
   check_points(limits, arg, d = object$d, names = object$names, infinite = TRUE)
 }
-
-# ---- quantiles --------------------------------------------------------------------------------
