@@ -97,6 +97,7 @@ check_vars <- function(vars, object, arg) {
 # The fit of the variables `dims`, still with the call and the record of what was computed for all of them.
 marginal_of <- function(object, dims) {
   check_density(object)
+  check_marginal_kernel(object, dims)
   columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
   block <- \(H) if (!is.null(H)) H[dims, dims, drop = FALSE]
   part <- unclass(object)
