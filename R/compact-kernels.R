@@ -46,6 +46,8 @@ multiply_polynomials <- function(a, b) {
   as.vector(tapply(product, row(product) + col(product), sum))
 }
 
+polynomial_at <- function(a, s) Reduce(\(sum, coefficient) sum * s + coefficient, rev(a), 0)
+
 slope_polynomial <- function(a) if (length(a) == 1) 0 else a[-1] * seq_along(a[-1])
 
 # From 0 on.

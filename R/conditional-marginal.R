@@ -24,6 +24,9 @@
 #' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
+#' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
+#' bandwidth.
+#'
 #' Columns of levels (factors, texts) that `vars` does not name are summed over.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.

@@ -8,8 +8,8 @@
 #' kernel standard deviations, in more dimensions that of each column.
 #'
 #' @details
-#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums take
-#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time.
+#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums in one dimension take
+#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time; rectangles are exact and need a diagonal bandwidth.
 #'
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
