@@ -195,6 +195,17 @@ test_that("an SD-KDE in several dimensions moves its points by the score of the 
   y <- c(3, 70)
   want <- mean(ref_cubes("epanechnikov", unname(fit$debiased), diag(c(0.4, 6)), y)[1, ])
   expect_equal(predict(fit, data.frame(eruptions = 3, waiting = 70)), want, tolerance = 1e-12)
+  # left out of both stages, with bandwidths that do not commute, weights, and a block at a time
+  H <- matrix(c(0.16, 1.2, 1.2, 36), 2)
+  w <- rep(c(1, 0, 3, 2), 68)
+  of <- \(rows) flash_kde(
+    faithful[rows, ], "sdkde", bandwidth = H, score_bandwidth = c(0.5, 4), weights = w[rows], kernel = "triangular"
+  )
+  got <- compact_debiased_loo(unclass(of(1:272)), fit_control(fit), pairs = 3e4)$log_abs
+  expect_identical(got, compact_debiased_loo(unclass(of(1:272)), fit_control(fit))$log_abs)
+  expect_equal(predict(of(1:272), loo = TRUE)[c(2, 5, 60)], vapply(c(2, 5, 60), \(i) {
+    predict(of(-i), faithful[i, ])
+  }, 0), tolerance = 1e-10)
 })
 
 test_that("results have the same bits for any number of threads, and few targets those of many", {

@@ -157,9 +157,22 @@ test_that("an SD-KDE moves its points by the score of the Gaussian, and then has
   expect_identical(adapted$debiased, moved)
   want <- ref_windows(ref_compact$uniform$value, sqrt(3), moved, rep(1, 272), h * factors, y) / 272
   expect_equal(predict(adapted, y), want, tolerance = 1e-12)
-  expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
-  expect_error(logLik(fit), class = "flashkernel_error_unsupported")
-  expect_null(summary(fit)$loglik)
+  # left out of both stages: the fit without the point, at the point
+  for (fit in list(fit, adapted)) {
+    without <- \(i) {
+      adaptive <- if (is.null(fit$adaptive)) FALSE else factors[-i]
+      predict(flash_kde(x[-i], "sdkde", bandwidth = h, adaptive = adaptive, kernel = fit$kernel), x[i])
+    }
+    expect_equal(predict(fit, loo = TRUE)[c(1, 40, 149)], vapply(c(1, 40, 149), without, 0), tolerance = 1e-10)
+  }
+  fit <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight")
+  expect_equal(as.numeric(logLik(fit)), sum(predict(fit, loo = TRUE, type = "log_density")))
+  expect_identical(summary(fit)$loglik, logLik(fit))
+  # a score that is given knows of none
+  given <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight", score = matrix(score))
+  moved <- x[-9] + h^2 / 2 * score[-9]
+  want <- ref_windows(ref_compact$biweight$value, sqrt(7), moved, rep(1, 271), h, x[9]) / 271
+  expect_equal(predict(given, loo = TRUE)[9], want, tolerance = 1e-12)
   set.seed(1)
   expect_true(is.finite(cross_validate(fit, folds = 3, score = "quadratic")$mean))
 })
