@@ -134,6 +134,11 @@ settle_conditional <- function(made, options, na.action, run) {
   for (arg in c("support", "lambda", "discrete_kernel")) {
     if (!is.null(options[[arg]])) stop_argument(arg, "is not for a conditional density")
   }
+  if (kernel_name(options$kernel) != "gaussian") {
+    stop(new_error("unsupported", paste0(
+      "kernel = \"", options$kernel, "\" is not for a conditional density: conditional() of a fit to all columns has it"
+    ), user_call()))
+  }
   if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   check_has_conditional(list(estimator = estimator))

@@ -170,9 +170,10 @@ smooth_in_tiles <- function(marginal, tile, n_side) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# The same of a kernel with edges and kinks, in one dimension, where sums at all midpoints take little time.
+# The same of a kernel with edges and kinks, by sums at all midpoints.
 values_in_tiles <- function(marginal, tile, n_side) {
-  density_in_tiles(marginal, tile, matrix(TILE_SIDE * (seq_len(n_side) - 0.5) / n_side))
+  midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
+  density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))))
 }
 
 # At the same places in each of the tiles.

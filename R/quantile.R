@@ -8,8 +8,8 @@
 #' kernel standard deviations, in more dimensions that of each column.
 #'
 #' @details
-#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums take
-#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time.
+#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums in one dimension take
+#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time; rectangles are exact and need a diagonal bandwidth.
 #'
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
 #' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in `probs`. Not so where it was
@@ -68,6 +68,7 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_distribution(object, "object")
   if (object$d != 1 || !is.null(lower)) {
     lacking <- c(beyond_one_sum(object), "levels alone" = object$d == 0)
+    lacking["another than the Gaussian kernel"] <- FALSE
     check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }

@@ -229,7 +229,8 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
     call = call, type = options$type, n = nrow(x), d = d, x = x, y = y, names = colnames(points),
     outputs = response$outputs, weights = weights, bandwidth = tcrossprod(main$L), factor = main$L,
     selector = main$selector, search = main$search, fitted = unname(rows$fitted), left_out = unname(rows$left_out),
-    leverage = rows$leverage, na.action = data$omitted, control = options$asked
+    leverage = rows$leverage, na.action = data$omitted, control = options$asked,
+    settings = options[c("rows", "seconds")]
   )
   fit <- c(fit, how_well(fit))
   fit$variance <- smoothed(local, noise_squares(fit), NULL, run)

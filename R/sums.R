@@ -34,7 +34,7 @@ log_sum <- function(sources, at, factor, loo, control) {
   if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
-  if (is_compact(sources$kernel)) return(log_window_sum(sources, at, loo, control))
+  if (is_compact(sources$kernel)) return(log_compact_sum(sources, at, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
@@ -47,7 +47,7 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
-  if (is_compact(sources$kernel)) return(window_score(sources, at, loo, names, control))
+  if (is_compact(sources$kernel)) return(compact_score(sources, at, loo, names, control))
   .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
 }
 
@@ -129,6 +129,9 @@ window_sum <- function(windows, y, control) {
   if (!is.null(by_size)) found$sums[by_size, ] <- found$sums
   found
 }
+
+# The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/core/cubes.h.
+cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 
 # ---- records ----------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_polygon_masses, 4),
     ROUTINE(ffi_derivatives, 2),
     ROUTINE(ffi_rectangles, 2),
+    ROUTINE(ffi_cube_sums, 2),
     ROUTINE(ffi_identity, 1),
     ROUTINE(ffi_kernels, 0),
     ROUTINE(ffi_resolve, 5),

@@ -306,6 +306,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #ifndef FK_SINGLE
 #include "tile_loo.h"
 #include "tile_moments.h"
+#include "tile_cubes.h"
 #include "tile_derivatives.h"
 #include "tile_near.h"
 #include "tile_scales.h"
@@ -407,6 +408,7 @@ static const struct fk_tile_ops FN(ops) = {
     .near_points = DOUBLE_ONLY(FN(near_points)),
     .near_box = DOUBLE_ONLY(FN(near_box)),
     .derivatives = DOUBLE_ONLY(FN(derivatives)),
+    .cubes = DOUBLE_ONLY(FN(cubes)),
     .block_solve = DOUBLE_ONLY(FN(block_solve)),
     .block_multiply = DOUBLE_ONLY(FN(block_multiply)),
     .multiply_vector = DOUBLE_ONLY(FN(multiply_vector)),

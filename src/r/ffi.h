@@ -44,6 +44,7 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control);
 SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control);
 SEXP ffi_derivatives(SEXP job, SEXP control);
 SEXP ffi_rectangles(SEXP job, SEXP control);
+SEXP ffi_cube_sums(SEXP job, SEXP control);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
 SEXP ffi_kernels(void);

@@ -214,7 +214,18 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_rectangles", shape_job(weights = 1), control),
       native("ffi_rectangles", shape_job(factors = 1), control),
       native("ffi_rectangles", shape_job(correlation = 1), control),
-      native("ffi_rectangles", shape_job(correlation = NaN), control)
+      native("ffi_rectangles", shape_job(correlation = NaN), control),
+      native("ffi_rectangles", shape_job(below = 1), control),
+      native("ffi_rectangles", shape_job(below = 1, reach = 0), control),
+      native("ffi_rectangles", shape_job(below = numeric(), reach = 1), control),
+      native("ffi_cube_sums", shape_job(), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1)), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 0), value = 1), control),
+      native("ffi_cube_sums", shape_job(reach = 1, value = 1), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1L), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = numeric(40)), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, weights = 1), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, y = matrix(0, 3, 1)), control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }
