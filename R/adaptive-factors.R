@@ -115,7 +115,9 @@ pilot_density <- function(data, L, seconds, run) {
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
   sources$discrete <- data$discrete
-  sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+  cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
+  by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
+  sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }

@@ -130,6 +130,10 @@ window_sum <- function(windows, y, control) {
   found
 }
 
+# list(sums, top, moments, stats) of cells of levels, for the searches of mixed-pairs.R. `job`: the members of
+# struct fk_level_sums (src/core/level_sums.h), points in rows.
+level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

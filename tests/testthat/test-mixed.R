@@ -232,10 +232,53 @@ test_that("moments of cells are the gradient of the likelihood", {
   L <- matrix(c(0.7, 0.2, 0, 0.5), 2)
   E <- criterion$gradient(L, "full")$E
   expect_equal(E, difference_gradient(criterion$value, L, "full", 1e-4), tolerance = 1e-6)
-  # in blocks, too
-  value <- criterion$gradient(L, "full")
-  replace_in_package("MOMENTS_BLOCK", 100)
-  expect_equal(criterion$gradient(L, "full"), value, tolerance = 1e-12)
+  expect_equal(criterion$gradient(L, "diagonal")$E, diag(E), tolerance = 1e-12)
+})
+
+test_that("pair by pair, sums of cells are those of the formula, and of the engines", {
+  set.seed(7)
+  n <- 400
+  data <- list(x = matrix(stats::rnorm(2 * n), n), w = stats::rexp(n), factors = sample(c(0.5, 1, 3), n, TRUE), d = 2)
+  data$x[2, ] <- 1e3 # far from all others
+  data$discrete <- list(codes = cbind(sample(3, n, TRUE), sample(2, n, TRUE)))
+  cells <- cells_of(data$discrete$codes)
+  L <- matrix(c(0.7, 0.2, 0, 0.5), 2)
+  at <- 1:100
+  sums_by <- function(pairs, threads = 1) {
+    replace_in_package("PAIRS_OF_A_CALL", pairs)
+    cell_sums(data, L, cells, at, run_control(replace(CONTROL_DEFAULTS, "threads", threads)))
+  }
+  found <- sums_by(1e9)
+  i <- at[3]
+  u <- forwardsolve(L, t(data$x) - data$x[i, ])
+  terms <- replace(data$w / data$factors^2 * exp(-colSums(u^2) / (2 * data$factors^2)), i, 0)
+  expect_equal(found$sums[3, ] * exp(found$top[3]), vapply(cells$rows, \(rows) sum(terms[rows]), 0), tolerance = 1e-12)
+  expect_lt(found$top[2], -1e4)
+  expect_identical(sums_by(1e9, 2)[1:2], found[1:2])
+  logs <- \(found) log(found$sums) + found$top
+  expect_equal(logs(sums_by(0)), logs(found), tolerance = 1e-11)
+})
+
+test_that("the slope of the lambdas' loss is its change", {
+  data <- rbind(mixed_data(60), transform(mixed_data(30, 5), a = a + 1, kind = factor("none", levels(kind))))
+  discrete <- flash_kde(data, bandwidth = H, lambda = lambda)$discrete
+  data <- judged(clean_points(numbers_of(data), NULL, "x", discrete))
+  losses <- list()
+  replace_in_package("optimise_lambdas", \(loss, discrete, free) {
+    losses <<- c(losses, loss)
+    list(value = 0)
+  })
+  lambda_search(data, c(TRUE, TRUE), run_control(CONTROL_DEFAULTS), new_stats())(diag(2) / 2, lambda)
+  choose_lambdas(replace(data, "points", list(matrix(0, 90, 0))), NULL, c(TRUE, TRUE), CONTROL_DEFAULTS)
+  expect_length(losses, 2)
+  for (loss in losses) {
+    for (k in 1:2) {
+      step <- replace(0 * lambda, k, 1e-5)
+      change <- (loss(lambda + step, c(TRUE, TRUE))$value - loss(lambda - step, c(TRUE, TRUE))$value) / 2e-5
+      expect_equal(loss(lambda, c(TRUE, TRUE))$slope[k], change, tolerance = 1e-7)
+      expect_identical(loss(lambda, k == 1:2)$slope, loss(lambda, c(TRUE, TRUE))$slope[k])
+    }
+  }
 })
 
 test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
