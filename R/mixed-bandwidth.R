@@ -3,10 +3,11 @@
 # a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
 # after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
 
-# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth.
+# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth and
+# second of the budget.
 JUDGES <- 2000
 JUDGED_SUMS <- 4e6
-JUDGED_PAIRS <- 2e8
+JUDGED_PAIRS <- 2e7
 
 # Of a nominal core for a pair of cell_moments(), and for the lambdas between them.
 MOMENTS_SECONDS <- 2e-8
@@ -40,7 +41,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     choose_jointly(data, free, search, estimator, control, arg)
   } else {
     if (is.character(main)) main <- settle_bandwidth(main, data, estimator, search, control, "bandwidth", arg)
-    chosen <- choose_lambdas(data, main$L, free, control)
+    chosen <- choose_lambdas(data, main$L, free, search$seconds, control)
     list(main = main, lambda = chosen$lambda, stats = chosen$stats)
   }
   if (!is.null(options$adaptive)) {
@@ -89,7 +90,7 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
   turn <- replace(search, "rows", Inf)
   batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
-  best_lambdas <- lambda_search(batch, free, run, tally)
+  best_lambdas <- lambda_search(batch, free, search$seconds, run, tally)
   for (i in seq_len(MOST_TURNS)) {
     lambda <- best_lambdas(batch$L, batch$discrete$lambda)$lambda
     if (i > 1 && same_lambdas(lambda, batch$discrete)) break
@@ -101,7 +102,7 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   }
   clean$discrete$lambda <- batch$discrete$lambda
   carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
-  last <- polish_jointly(clean, carry * batch$L, free, run, tally)
+  last <- polish_jointly(clean, carry * batch$L, free, search$seconds, run, tally)
   clean$discrete$lambda <- last$lambda
   if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
   attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
@@ -110,8 +111,8 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
 }
 
 # list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
-polish_jointly <- function(data, L, free, run, tally) {
-  best_lambdas <- lambda_search(data, free, run, tally)
+polish_jointly <- function(data, L, free, seconds, run, tally) {
+  best_lambdas <- lambda_search(data, free, seconds, run, tally)
   lambda <- data$discrete$lambda
   best <- list(value = Inf)
   value <- function(L) {
@@ -193,7 +194,7 @@ new_stats <- function() {
 # ---- lambdas ------------------------------------------------------------------------------------
 
 # list(lambda, stats) for a bandwidth that is known.
-choose_lambdas <- function(data, L, free, control) {
+choose_lambdas <- function(data, L, free, seconds, control) {
   if (!any(free)) return(list(lambda = data$discrete$lambda))
   if (ncol(data$points) == 0) {
     return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
@@ -204,19 +205,19 @@ choose_lambdas <- function(data, L, free, control) {
   judged$discrete <- discrete_rows(data$discrete, judged$source)
   # as H is what it is, any floor will do that a point alone in its cell can feel
   judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
-  best_lambdas <- lambda_search(in_own_order(judged), free, search_run(control, judged$d), tally)
+  best_lambdas <- lambda_search(in_own_order(judged), free, seconds, search_run(control, judged$d), tally)
   list(lambda = best_lambdas(L, data$discrete$lambda)$lambda, stats = tally$stats())
 }
 
 # A function of L and of the lambdas from which to start, with list(lambda, value), the best ones and their loss: minus
 # the mean over the first rows, in an order as good as random, of the log of the density by all other points and the
 # floor.
-lambda_search <- function(data, free, run, tally) {
+lambda_search <- function(data, free, seconds, run, tally) {
   data <- judged(data)
   n <- nrow(data$x)
   cells <- cells_of(data$discrete$codes)
   count <- length(cells$rows) * max(1, length(unique(data$factors)))
-  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS / n)))))
+  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS * seconds / n)))))
   v <- data$v[judges] / sum(data$v[judges])
   log_floor <- data$log_floor[judges]
   blocks <- cell_blocks(cells$codes, cells$of[judges], data$discrete$columns)
