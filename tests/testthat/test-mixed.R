@@ -120,6 +120,9 @@ test_that("points may have bandwidths of their own", {
   spread <- tapply(draws$x, draws$side, stats::mad)
   expect_gt(spread[["wide"]], 10 * spread[["narrow"]])
   expect_false(is.null(flash_kde(data, adaptive = "knn")$adaptive))
+  again <- flash_kde(data, adaptive = TRUE, bandwidth = one$bandwidth, lambda = coef(one)["side"])
+  expect_identical(adaptive_factors(one), again$adaptive$factors)
+  expect_argument_error(adaptive_factors(flash_kde(data["side"])), "object")
 })
 
 test_that("far from the origin an estimate is the same, of an SD-KDE, too", {
@@ -414,6 +417,8 @@ test_that("with one number, probabilities are those of the number", {
   fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, lambda = 0.1)
   number <- flash_kde(iris$Sepal.Length, "kde", bandwidth = 0.3)
   expect_identical(cdf(fit, 5.5), cdf(number, 5.5))
+  both <- flash_kde(iris, bandwidth = 0.3, lambda = 0.1)
+  expect_identical(cdf(both, iris[1:2, 5:1]), cdf(both, iris[1:2, 1:4]))
   expect_identical(quantile(fit, 0.3), quantile(number, 0.3))
 })
 
@@ -436,12 +441,44 @@ test_that("figures draw the marginals of the formula", {
     want <- vapply(line$x, \(y) mean(shares * stats::dnorm(y, data$b, sqrt(H[2, 2]))), 0)
     expect_equal(line$y, want, tolerance = 1e-9)
   }
-  all <- plot(fit, by = NULL, n_grid = 50)$a$all
-  expect_equal(all$y, vapply(all$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9)
+  expect_alone <- \(line) expect_equal(
+    line$y, vapply(line$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9
+  )
+  expect_alone(plot(fit, by = NULL, n_grid = 50)$a$all)
   expect_argument_error(plot(fit, by = "a"), "by")
   expect_argument_error(plot(fit, lwdd = 2), "lwdd")
   expect_message(plot(fit, max_dims = 2), "first 2 of 4")
   plot(flash_kde(data["kind"]))
+  # a line for the sum over the levels, where that is of one or two numbers
+  plot(flash_kde(data$a))
+  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), lambda = 0.3), n_grid = 50))
+  expect_argument_error(lines(flash_kde(iris, bandwidth = 0.5, lambda = 0)), "x")
+  expect_argument_error(lines(flash_kde(data["kind"])), "x")
+})
+
+test_that("ggplot2 draws the same lines and probabilities", {
+  skip_if_not_installed("ggplot2")
+  fit <- mixed_fit()
+  path <- tempfile(fileext = ".pdf")
+  grDevices::pdf(path)
+  on.exit({
+    grDevices::dev.off()
+    unlink(path)
+  })
+  drawn <- plot(fit, by = "grade", n_grid = 50)
+  figure <- ggplot2::autoplot(fit, by = "grade", n_grid = 50, main = "Numbers")
+  for (name in c("a", "b")) {
+    for (level in levels(mixed_data()$grade)) {
+      shown <- figure$data[figure$data$column == name & figure$data$level == level, ]
+      expect_identical(shown[c("x", "y")], data.frame(drawn[[name]][[level]]), ignore_attr = TRUE)
+    }
+  }
+  expect_identical(figure$labels$title, "Numbers")
+  bars <- ggplot2::autoplot(marginal(fit, c("kind", "grade")))
+  expect_identical(bars$data$share, unname(c(drawn$kind, drawn$grade)))
+  for (one in list(figure, bars, ggplot2::autoplot(fit, by = NULL))) print(one)
+  expect_argument_error(ggplot2::autoplot(fit, by = "a"), "by")
+  expect_argument_error(ggplot2::autoplot(fit, prob = 0.5), "prob")
 })
 
 test_that("conditionals weigh by numbers and levels that are given, and keep the others", {
