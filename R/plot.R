@@ -149,6 +149,9 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
 #' @importFrom graphics lines
 #' @export
 lines.flash_kde <- function(x, ...) {
+  if (!x$d %in% 1:2) {
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (marginal() makes one of them)")
+  }
   plot.flash_kde(x, add = TRUE, ...)
 }
 

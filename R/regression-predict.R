@@ -83,9 +83,8 @@ regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
   if (!is.null(fit$terms)) {
     newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
-  } else if (is.data.frame(newdata) && has_names(fit$names) && all(fit$names %in% names(newdata))) {
-    # the response and others may be there, too
-    newdata <- newdata[fit$names]
+  } else {
+    newdata <- own_columns(newdata, "newdata", fit$names)
   }
   points <- check_points(newdata, "newdata", d = fit$d, names = fit$names, infinite = TRUE)
   check_finite(points, "newdata", missing = TRUE)

@@ -133,6 +133,10 @@ window_sum <- function(windows, y, control) {
 # The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/core/cubes.h.
 cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
 
+# list(sums, top, moments, stats) of cells of levels, for the searches of mixed-pairs.R. `job`: the members of
+# struct fk_level_sums (src/core/level_sums.h), points in rows.
+level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

@@ -27,6 +27,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_window_sums, 3),
     ROUTINE(ffi_pair_moments, 3),
     ROUTINE(ffi_pair_scales, 3),
+    ROUTINE(ffi_level_sums, 2),
     ROUTINE(ffi_stream_rows, 2),
     ROUTINE(ffi_stream_open, 7),
     ROUTINE(ffi_stream_expect, 3),

@@ -16,6 +16,7 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);
 SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP control);
 SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control);
 SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control);
+SEXP ffi_level_sums(SEXP job, SEXP control);
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SEXP control);
 SEXP ffi_conditional_cdf(SEXP points, SEXP x, SEXP y, SEXP control);
 SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control);

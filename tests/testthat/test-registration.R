@@ -75,6 +75,10 @@ test_that("the C entry points refuse arguments that do not fit together", {
       )
       utils::modifyList(job, list(...))
     }
+    cells <- function(...) {
+      job <- list(x = x, log_weight = c(0, 0, 0), ends = 3, rows = c(0, 2), diagonal = FALSE)
+      utils::modifyList(job, list(...))
+    }
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -169,6 +173,17 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_pair_scales", pairs(), 1L, control),
       native("ffi_pair_scales", pairs(factor = 1), 1, control),
       native("ffi_pair_scales", pairs(L = diag(3)), 1, control),
+      native("ffi_level_sums", x, control),
+      native("ffi_level_sums", cells(x = single_points(x)), control),
+      native("ffi_level_sums", cells(ends = 2), control),
+      native("ffi_level_sums", cells(ends = c(3, 3)), control),
+      native("ffi_level_sums", cells(ends = numeric()), control),
+      native("ffi_level_sums", cells(rows = 3), control),
+      native("ffi_level_sums", cells(rows = NaN), control),
+      native("ffi_level_sums", cells(log_weight = 0), control),
+      native("ffi_level_sums", cells(factors = 1), control),
+      native("ffi_level_sums", cells(shares = c(1, 1)), control),
+      native("ffi_level_sums", cells(v = c(1, 1), log_floor = c(1, 1)), control),
       native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
       native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
       native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),
