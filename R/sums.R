@@ -130,6 +130,10 @@ window_sum <- function(windows, y, control) {
   found
 }
 
+# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`. `line`:
+# list(x, weights, y, order); x and `at`, NULL for these, in order.
+line_sums <- function(line, at, loo, control) .Call(ffi_line_moments, line, at, loo, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.

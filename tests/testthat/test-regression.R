@@ -56,6 +56,55 @@ test_that("the variance of the noise is the local mean of residuals' products, o
   expect_equal(alone$variance[61], alone$sigma^2)
 })
 
+# At each of `at` the local mean and line of y given x, of all rows but `left_out`: kernels relative to the largest,
+# moments about their own mean.
+literal_line <- function(x, y, w, h, at, left_out = NULL) {
+  t(vapply(seq_along(at), \(j) {
+    keep <- setdiff(which(w > 0), left_out[j])
+    u <- (x[keep] - at[j]) / h
+    near <- which.min(abs(u))
+    k <- w[keep] * exp(-(u - u[near]) * (u + u[near]) / 2)
+    p <- k / sum(k)
+    mean <- sum(p * y[keep])
+    slope <- sum(p * (u - sum(p * u)) * y[keep]) / sum(p * (u - sum(p * u))^2)
+    c(mean, mean - slope * sum(p * u))
+  }, numeric(2)))
+}
+
+test_that("rows in one column are summed to rounding: many and few in a box, far ones, weights of all sizes", {
+  set.seed(11)
+  shapes <- list(
+    rnorm(300), rt(300, 2), round(rnorm(300), 1), rnorm(300, sd = 1e-3), c(rnorm(40), rnorm(9, 30), 60), 2^20 + rnorm(50)
+  )
+  for (x in shapes) for (h in c(0.02, 0.3, 5)) {
+    n <- length(x)
+    y <- cos(x) + rnorm(n)
+    w <- list(rep(1, n), 10^runif(n, -25, 0))[[1 + (h == 0.3)]]
+    constant <- kernel_regression(x, y, "constant", h, weights = w)
+    linear <- kernel_regression(x, y, bandwidth = h, weights = w)
+    rows <- sample(n, 20)
+    at <- sample(x, 20) + rnorm(20, sd = 2 * h)
+    own <- literal_line(x, y, w, h, x[rows])
+    expect_equal(constant$fitted[rows], own[, 1], tolerance = 1e-10)
+    without <- literal_line(x, y, w, h, x[rows], rows)
+    expect_equal(constant$left_out[rows], without[, 1], tolerance = 1e-9)
+    there <- literal_line(x, y, w, h, at)
+    expect_equal(predict(constant, at), there[, 1], tolerance = 1e-9)
+    # lines where slopes are known
+    known <- linear$leverage[rows] < 0.9
+    expect_equal(linear$fitted[rows][known], own[known, 2], tolerance = 1e-7)
+    expect_equal(kernel_regression(x, y, bandwidth = h, control = flash_control(threads = 2))$fitted, kernel_regression(
+      x, y, bandwidth = h, control = flash_control(threads = 1)
+    )$fitted, tolerance = 0)
+  }
+})
+
+test_that("rows of weight 0 that all kernels are far from have leverage 0", {
+  fit <- kernel_regression(mtcars$wt, mtcars$mpg, bandwidth = 0.01, weights = c(1, 1, rep(0, 30)))
+  expect_equal(fit$leverage, c(1, 1, rep(0, 30)))
+  expect_equal(fit$df, 2)
+})
+
 test_that("gradients are the slopes of local lines, or derivatives of the local mean", {
   case <- regression_case(2)
   u <- case$x - rep(case$at[3, ], each = 60)
