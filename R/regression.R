@@ -58,9 +58,9 @@
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
 #'   matrix), `weights`, `bandwidth` (H), `selector` and `search` (how it was chosen, with the criterion's `value`,
-#'   for responses divided by their standard deviations), `fitted`, `left_out` (leave-one-out fits) and `variance`
-#'   (\eqn{s^2}{s^2}), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and
-#'   `r.squared` by response, and what predictions need. Methods: [`predict()`][predict.kernel_regression],
+#'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
+#'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
+#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
 #'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
 #'   `nobs()`, `formula()`, `update()`, and those of [broom][regression-broom].
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
@@ -231,9 +231,7 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
     selector = main$selector, search = main$search, fitted = unname(rows$fitted), left_out = unname(rows$left_out),
     leverage = rows$leverage, na.action = data$omitted, control = options$asked
   )
-  fit <- c(fit, how_well(fit))
-  fit$variance <- smoothed(local, noise_squares(fit), NULL, run)
-  structure(fit, class = "kernel_regression")
+  structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }
 
 # Names of the variables alone, for messages.
@@ -243,6 +241,13 @@ with_columns <- function(points, y) {
   if (is.null(columns)) columns <- if (ncol(points) == 1) "x" else paste0("x", seq_len(ncol(points)))
   dimnames(both) <- list(NULL, c(columns, rep_len("the response", ncol(y))))
   both
+}
+
+# The variance of the noise at the rows, n x t, found when it is first asked for.
+noise_variance <- function(fit, data, run) {
+  later <- fit$later
+  if (is.null(later$variance)) later$variance <- smoothed(data, noise_squares(fit), NULL, run)
+  later$variance
 }
 
 # What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row
