@@ -159,6 +159,20 @@ test_that("bandwidths make the criterion least", {
   }
 })
 
+test_that("a search that begins with a part of the rows ends at a minimum over all", {
+  set.seed(12)
+  x <- matrix(runif(1600), 800, dimnames = list(NULL, c("a", "b")))
+  y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(800, sd = 0.3)
+  for (type in c("local_linear", "constant")) {
+    fit <- kernel_regression(x, y, type)
+    value_at <- \(sds) mean((y - kernel_regression(x, y, type, sds)$left_out)^2) / var(y)
+    sds <- sqrt(diag(fit$bandwidth))
+    expect_equal(fit$search$rows, 800)
+    expect_equal(fit$search$value, value_at(sds))
+    for (k in 1:2) for (by in c(0.8, 1.25)) expect_lte(fit$search$value, value_at(replace(sds, k, by * sds[k])))
+  }
+})
+
 test_that("many rows are searched by some of them, whatever their order", {
   set.seed(6)
   x <- rnorm(400)
