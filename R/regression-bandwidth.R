@@ -38,7 +38,12 @@ regression_bandwidth <- function(x, y, weights, type, criterion, rows, seconds, 
   } else {
     first <- search_widths(value_on(few), rate(few), d)
     carry <- log(rate(length(seen)) / rate(few))
-    found <- descend_widths(value_on(length(seen)), lapply(first$ends, `+`, carry), search_limits(rate(length(seen))))
+    limits <- search_limits(rate(length(seen)))
+    starts <- lapply(first$ends, \(end) pmin(pmax(end + carry, limits[1]), limits[2]))
+    value <- value_on(length(seen))
+    starts <- starts[which.min(vapply(starts, value, 0))]
+    starts <- lapply(starts, \(start) scan_columns(value, start, limits, sweeps = 1))
+    found <- descend_widths(value, starts, limits)
   }
   sds <- unit * found$widths * effective_size(weights, nrow(x))^(-1 / (d + 4)) / rate(length(seen))
   list(
@@ -98,7 +103,6 @@ search_widths <- function(value, rate, d) {
 
 # From each of `starts`, logs of widths, then on from the lowest end.
 descend_widths <- function(value, starts, limits) {
-  starts <- lapply(starts, \(start) pmin(pmax(start, limits[1]), limits[2]))
   runs <- lapply(starts, \(start) stats::nlminb(
     start, value, scale = 1, lower = limits[1], upper = limits[2],
     control = list(

@@ -16,8 +16,8 @@
 #' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
 #' `cv.aic`), which undersmooths less often. H is diagonal then. A column that does not matter gets a very wide
 #' kernel in a local constant fit, and one in which the mean is linear in a local linear one. The search starts
-#' from several places; of many rows it looks at as many as `seconds` allow, and its widths shrink by the power
-#' -1/(d + 4) of the rows from there to all.
+#' from several places, in several columns on a part of the rows first; of many rows it looks at as many as `seconds`
+#' allow, and its widths shrink by the power -1/(d + 4) of the rows from there to all.
 #'
 #' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2
 #' s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same
@@ -31,8 +31,9 @@
 #' under the kernels less than 1e-8 of the kernel's own counts as so much).
 #'
 #' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
-#' means), and half as much again for standard errors; a value of a criterion the same. With `tol` the time is
-#' linear in the rows in few dimensions. Sums are in double precision.
+#' means), and half as much again for the first standard errors; a value of a criterion the same. In one column the
+#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked for
+#' by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one. A formula, for
 #'   the formula method. Factors are for [falkon()].
