@@ -108,11 +108,11 @@ cdf_sum <- function(centres, cumulative, h, q, correction, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
 }
 
-# Of one y given x, at rows of x and y: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s^2).
-# `points`: list(x, log_weights, centres, widths), x whitened, c in units of y's bandwidth, widths NULL where all s are 1.
-conditional_cdf_sum <- function(points, x, y, control) {
-  .Call(ffi_conditional_cdf, points, x, y, control)
-}
+# Of one y given x: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s_i^2), a matrix as `y`,
+# which has a column for each place; or the y where that has the `probabilities`, a matrix of tail, normal quantile
+# and whether it is the upper one, a column for each. `job`: list(x, log_weights, centres, widths, at, y or
+# probabilities), x and `at` whitened, in columns, c in units of y's bandwidth, widths NULL where all s are 1.
+conditional_sums <- function(job, control) .Call(ffi_conditional, job, control)
 
 # ---- sums with their derivatives, and over rectangles -------------------------------------------
 

@@ -23,7 +23,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_debias, 3),
     ROUTINE(ffi_sdkde_loo, 4),
     ROUTINE(ffi_cdf, 6),
-    ROUTINE(ffi_conditional_cdf, 4),
+    ROUTINE(ffi_conditional, 2),
     ROUTINE(ffi_window_sums, 3),
     ROUTINE(ffi_line_moments, 4),
     ROUTINE(ffi_pair_moments, 3),

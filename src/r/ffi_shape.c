@@ -1,5 +1,6 @@
-/* Derivatives of sums of kernels, probabilities of rectangles and polynomial kernels in several dimensions, in the
- * three phases of glue.h. Points have a column each. */
+/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and conditional
+ * distribution functions, in the three phases of glue.h. Points have a column each. */
+#include "../core/conditional.h"
 #include "../core/count.h"
 #include "../core/cubes.h"
 #include "../core/derivatives.h"
@@ -122,4 +123,39 @@ SEXP ffi_cube_sums(SEXP job, SEXP control) {
   SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, &sums);
   UNPROTECT(1);
   return result;
+}
+
+/* job: list(x, log_weights, centres, widths, at), as struct fk_conditional has them; and either `y`, a matrix with
+ * a column for each place, or `probabilities`, a column of tail, normal quantile and whether it is the upper one
+ * for each. */
+SEXP ffi_conditional(SEXP job, SEXP control) {
+  struct fk_matrix x = columns_of(job, "x"), at = columns_of(job, "at");
+  struct fk_conditional of = {.x = x.data, .n = x.d, .d = x.n, .at = at.data, .m = at.d};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  if (at.n != of.d) Rf_error("`at` has another size");
+  of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
+  of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
+  of.widths = numbers_or_null(job, "widths", of.n);
+  bool invert = Rf_isNull(r_element(job, "y"));
+  struct fk_matrix asked = columns_of(job, invert ? "probabilities" : "y");
+  if (invert ? asked.n != 3 : asked.d != of.m) Rf_error("`y` or `probabilities` has another size");
+  int64_t count = invert ? asked.d : asked.n;
+  struct fk_probability *p = invert ? (void *)R_alloc((size_t)count, sizeof *p) : NULL;
+  for (int64_t k = 0; invert && k < count; k++) {
+    const double *one = (const double *)asked.data + 3 * k;
+    p[k] = (struct fk_probability){.tail = one[0], .normal = one[1], .upper = one[2] != 0};
+  }
+  SEXP out = PROTECT(r_matrix(count, of.m, R_NilValue));
+
+  if (invert)
+    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), &err);
+  else
+    fk_conditional_cdf(&of, asked.data, count, &opts, REAL(out), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
 }

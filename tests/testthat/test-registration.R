@@ -79,6 +79,9 @@ test_that("the C entry points refuse arguments that do not fit together", {
       job <- list(x = x, log_weight = c(0, 0, 0), ends = 3, rows = c(0, 2), diagonal = FALSE)
       utils::modifyList(job, list(...))
     }
+    given_job <- \(...) utils::modifyList(
+      list(x = L, at = L, log_weights = c(0, 0), centres = c(0, 1), y = matrix(0, 1, 2)), list(...)
+    )
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -240,7 +243,14 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1L), control),
       native("ffi_cube_sums", shape_job(reach = c(1, 1), value = numeric(40)), control),
       native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, weights = 1), control),
-      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, y = matrix(0, 3, 1)), control)
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, y = matrix(0, 3, 1)), control),
+      native("ffi_conditional", given_job(at = matrix(0, 3, 1)), control),
+      native("ffi_conditional", given_job(log_weights = 0), control),
+      native("ffi_conditional", given_job(centres = 1L), control),
+      native("ffi_conditional", given_job(widths = 1), control),
+      native("ffi_conditional", given_job(y = matrix(0, 1, 3)), control),
+      native("ffi_conditional", given_job(y = NULL), control),
+      native("ffi_conditional", given_job(y = NULL, probabilities = matrix(0.5, 2, 1)), control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }
