@@ -65,5 +65,5 @@ regression_rows <- function(x, data) {
     names <- c(if (ncol(x$y) > 1) output_labels(x) else response_label(x), point_names(x))
     return(stats::setNames(as.data.frame(cbind(x$y, x$x)), names))
   }
-  rows_of_fit(x, data, length(stats::napredict(x$na.action, seq_len(x$n))))
+  augmented_rows(x, data, length(stats::napredict(x$na.action, seq_len(x$n))))
 }
