@@ -5,8 +5,9 @@
 #'
 #' @details
 #' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
-#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of
-#' several `steps`, or a `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again
+#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as the
+#' `"quadratic"` one of an SD-KDE, or would have to be fitted for each, as one of several `steps`, all are judged by 10
+#' folds. With folds they are fitted again
 #' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
 #' difference: a tenth of the points fewer, and the risk of the choice.
 #'

@@ -227,11 +227,12 @@
 #'   sds are then wider by \eqn{0.9 n^{1/(d+8) - 1/(d+12)}}{0.9 n^(1 / (d + 8) - 1 / (d + 12))}, of more than two
 #'   steps by 0.95 times that power. Each at its best bandwidth, two steps had 2 to 30 percent less integrated squared
 #'   error than one on five normal mixtures of 300 and 3,000 points; more than three gain little. At the bandwidth
-#'   that is good for one step they mostly add noise. Leave-one-out values, and [logLik()][logLik.flash_kde], there
-#'   are for one step: [cross_validate()] judges others. `adaptive` goes with one step.
+#'   that is good for one step they mostly add noise. Leave-one-out values, and [logLik()][logLik.flash_kde], take a
+#'   fit without each point, \eqn{O(n^3 d)}, up to some 3,000 points; [cross_validate()] takes folds. `adaptive` goes with one
+#'   step.
 #'
 #'   **Scores.** With a `score` that is known, or estimated elsewhere, points move by half of H along that; further
-#'   steps go by the debiased points. Leave-one-out values then leave a point out of the last sum alone, as a given
+#'   steps go by the debiased points. Leave-one-out values then leave a point out of the other sums alone, as a given
 #'   score knows nothing of it; that of a fit to the same points does, which flatters.
 #'
 #'   **Densities.** With `nonnegative`, p is replaced by \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1 + m)}, m the
