@@ -5,14 +5,12 @@
 # symmetric root of H.
 
 kernel_root <- function(L) {
-  if (is_diagonal(L)) return(L)
+  if (!has_correlation(L)) return(L)
   H <- tcrossprod(L)
   sds <- sqrt(diagonal(H))
   eigen <- eigen(H / tcrossprod(sds), symmetric = TRUE)
   sds * eigen$vectors %*% (sqrt(eigen$values) * t(eigen$vectors))
 }
-
-is_diagonal <- function(A) all(A[row(A) != col(A)] == 0)
 
 # list(columns, reach, from): coordinates in which a kernel is a cube of these half widths; a function that makes of
 # points such columns; the matrix that makes a gradient by points of one by coordinates. Without correlations
@@ -20,7 +18,7 @@ is_diagonal <- function(A) all(A[row(A) != col(A)] == 0)
 cube_frame <- function(sources) {
   reach <- sources$kernel$reach
   L <- sources$L
-  if (is_diagonal(L)) {
+  if (!has_correlation(L)) {
     unit <- 2^-round(log2(reach * diagonal(L)))
     return(list(reach = reach * diagonal(L) * unit, columns = \(x) t(x) * unit, from = diag(unit, length(unit))))
   }

@@ -38,8 +38,8 @@
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
 #'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
 #'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
-#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where
-#'   points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
+#'   `folds`, `NULL` where points were left out. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export

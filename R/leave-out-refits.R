@@ -47,7 +47,9 @@ steps_without <- function(object, control) {
   bandwidths <- bandwidths_of(object)
   data <- list(points = object$x, weights = object$weights)
   score <- if (isTRUE(object$given_score)) {
-    if (is.null(object$settings)) stop_argument("object", "must be a fit by flash_kde() itself, as it has lost its `score`")
+    if (is.null(object$settings)) {
+      stop_argument("object", "must be a fit by flash_kde() itself, as others have lost their `score`")
+    }
     asked <- options_of_rows(object$settings, object, seq_len(object$n))$score
     given_score(asked, data, object$n, "object")
   }
