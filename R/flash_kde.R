@@ -291,8 +291,9 @@
 #'   **The bandwidth is always the kernel's standard deviation**, as in [stats::density()], so that the same one smooths
 #'   alike; it is the reach in scikit-learn and in most formulas. One that is chosen from the data is what is chosen
 #'   for the Gaussian, for `"kde"` times the factor by which the bandwidths of least asymptotic error differ (Marron and
-#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself. The leave-one-out likelihood cannot choose for these kernels: one point that is out of reach of
-#'   all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
+#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself (in several
+#'   dimensions by up to 5,000 of the rows). The leave-one-out likelihood cannot choose for these
+#'   kernels: one point that is out of reach of all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
 #'
 #'   **In several dimensions** the kernel is the product of those of the columns, as in np, where `bandwidth` is diagonal:
 #'   which one that is chosen by a search is then, unless `structure` says otherwise, and for `"kde"` with the factor above to the power \eqn{5d /
@@ -303,10 +304,11 @@
 #'   [cdf()] of rectangles are refused, which without correlations are exact.
 #'
 #'   Sums are exact. In one dimension they take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million
-#'   points at a million places; in several the pairs within reach are found by a tree and summed, 300 million a second of a
-#'   core in two dimensions. Each density has a relative error near 1e-14, however far the origin and however different the weights;
-#'   it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are slopes of the
-#'   density over the density, 0 for `"uniform"`, and at a kink one of the two, a triangle's own tip counting 0.
+#'   points at a million places; in several the pairs within reach are found by a tree and summed, 300 million a
+#'   second of a core in two dimensions. Each density has a relative error near 1e-14, however far the origin and
+#'   however different the weights (with correlations, more where points are thousands of bandwidths from their
+#'   medians); it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are
+#'   slopes of the density over the density, 0 for `"uniform"`, and at a kink one of the two, a triangle's own tip counting 0.
 #'   Distribution functions are integrals, quantiles of 0 and 1 the ends of the estimate, which is 0 beyond.
 #'   `adaptive` works as with the Gaussian. Where no `estimator` is named it is `"kde"`. `"sdkde"` moves points by
 #'   the score of the Gaussian estimate, as a score needs a density that is positive, and the kernels stand there
