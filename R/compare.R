@@ -183,7 +183,7 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   infinite <- colSums(x$scores == -Inf, na.rm = TRUE)
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
-      ngettext(infinite[[name]], " point", " points"), if (x$of_density) "; score = \"quadratic\" judges that, too",
+      ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",
       sep = "")
   }
   if (any(infinite > 0)) cat("\n")

@@ -304,7 +304,7 @@
 #'   [cdf()] of rectangles are refused, which without correlations are exact.
 #'
 #'   Sums are exact. In one dimension they take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million
-#'   points at a million places; in several the pairs within reach are found by a tree and summed, 300 million a
+#'   points at a million places; in several the pairs within reach are found by a tree and summed, 600 million a
 #'   second of a core in two dimensions. Each density has a relative error near 1e-14, however far the origin and
 #'   however different the weights (with correlations, more where points are thousands of bandwidths from their
 #'   medians); it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are
