@@ -28,7 +28,8 @@ judged_density <- function(fit) {
   )
   new_judged(
     fit, fit$estimator, list(fit$x, fit$discrete$codes), point_names(fit), fit_asked(fit), names(PROPER_SCORES),
-    folds_of, has_left_out = \(score) has_left_out(fit, score), left_out = \(score, run) scores_left_out(fit, score, run)
+    folds_of, has_left_out = \(score) has_left_out(fit, score),
+    left_out = \(score, run) scores_left_out(fit, score, run)
   )
 }
 
@@ -140,7 +141,7 @@ refit_conditional <- function(object, rows, run) {
 
 refit_regression <- function(object, rows, run) {
   H <- object$bandwidth
-  given <- if (is_diagonal(H)) sqrt(diagonal(H)) else H
+  given <- if (has_correlation(H)) H else bandwidth_sds(H)
   options <- list(
     type = object$type, bandwidth = if (object$selector == "user") given else object$selector,
     rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control

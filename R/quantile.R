@@ -67,8 +67,8 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_dots_empty(...)
   check_distribution(object, "object")
   if (object$d != 1 || !is.null(lower)) {
-    lacking <- c(beyond_one_sum(object), "levels alone" = object$d == 0)
-    lacking["another than the Gaussian kernel"] <- FALSE
+    other <- setdiff(names(beyond_one_sum(object)), "another than the Gaussian kernel")
+    lacking <- c(beyond_one_sum(object)[other], "levels alone" = object$d == 0)
     check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }

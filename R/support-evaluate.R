@@ -50,7 +50,6 @@ log_left_out_inside <- function(object, control, factor) {
     found <- log_estimate(inner, NULL, TRUE, control, factor)
     return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, inner$x))))
   }
-  check_left_out_inside(object)
   sources <- fit_sources(inner)
   if (has_kernel(domain)) {
     found <- log_boundary(domain, sources, NULL, TRUE, loo_weight(object), control)
@@ -61,19 +60,6 @@ log_left_out_inside <- function(object, control, factor) {
   jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
   found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + jacobian
   found
-}
-
-# Can points be left out of a fit that has a domain?
-leaves_out_inside <- function(object) is.null(object$inner) || only_transforms(object$support) || !is_debiased(object)
-
-check_left_out_inside <- function(object) {
-  if (leaves_out_inside(object)) return(invisible())
-  stop(new_error(
-    "unsupported", paste0(
-      "leave-one-out values of estimator \"sdkde\" are not for a support with images or masses: take \"kde\", or ",
-      "method = \"transform\""
-    ), user_call()
-  ))
 }
 
 # As score_estimate(); NaN outside.

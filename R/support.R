@@ -62,8 +62,8 @@
 #' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
 #'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] and
 #'   [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [hdr_level()] (by draws),
-#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` are for
-#'   `"transform"` alone, as are standard errors of a `"laplace"`. `object$bandwidth` is in the coordinates of the
+#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` take
+#'   a fit for each point, but with `"transform"`; standard errors of a `"laplace"` are for that alone. `object$bandwidth` is in the coordinates of the
 #'   method, and `object$inner` the fit there.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.

@@ -95,8 +95,14 @@ test_that("an SD-KDE moves points and images along the score of both", {
   fit <- flash_kde(x, "sdkde", 0.5, score_bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
   expect_equal(predict(fit, y), rowMeans(image_kernels(y, list(moved, -moved), 0.5)), tolerance = 1e-13)
   expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 2, 6, 30)), 1, tolerance = 1e-10)
-  expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
   expect_null(summary(fit)$loglik)
+  # left out with its image, and of what debiases the others, as by fits without each
+  w <- rep(1:4, 10)
+  for (domain in list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 8), "mass"), circular(8))) {
+    of <- \(rows) flash_kde(x[rows], "sdkde", 0.5, score_bandwidth = 0.4, support = domain, weights = w[rows])
+    want <- vapply(c(1, 17, 40), \(i) predict(of(-i), x[i]), 0)
+    expect_equal(predict(of(1:40), loo = TRUE)[c(1, 17, 40)], want, tolerance = 1e-11)
+  }
 })
 
 test_that("circular columns have images a period away", {
