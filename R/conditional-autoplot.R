@@ -4,7 +4,10 @@ autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n_grid =
                                        ...) {
   check_dots_empty(...)
   colours <- check_conditional_figure(object, prob, n_grid, col)$colours
-  if (length(object$given) > 1) return(autoplot_curves(object, conditional_curves(object, prob, n_grid), colours))
+  if (length(response_levels(object)) > 0) {
+    return(autoplot_probabilities(object, probability_curves(object, n_grid), col))
+  }
+  if (!is_image(object)) return(autoplot_curves(object, conditional_curves(object, prob, n_grid), colours))
   image <- conditional_image(object, prob, n_grid)
   top <- shade_limit(image$z)
   shades <- data.frame(
@@ -29,6 +32,13 @@ autoplot.flash_conditional <- function(object, prob = c(0.1, 0.5, 0.9), n_grid =
 }
 
 autoplot_curves <- function(object, curves, colours) {
+  # of levels where there are no numbers: these have names of their own
+  of_numbers <- vapply(curves, \(curve) is.numeric(curve$at), NA)
+  if (any(of_numbers)) {
+    curves <- curves[of_numbers]
+  } else {
+    colours <- level_colours(length(unique(unlist(lapply(curves, `[[`, "at")))))
+  }
   frame <- do.call(rbind, lapply(names(curves), \(name) {
     curve <- curves[[name]]
     data.frame(
@@ -40,6 +50,6 @@ autoplot_curves <- function(object, curves, colours) {
   ggplot2::ggplot(frame, ggplot2::aes(x = .data$y, y = .data$density, colour = .data$quantile)) +
     ggplot2::geom_line(linewidth = 0.8) +
     ggplot2::facet_wrap(ggplot2::vars(.data$variable)) +
-    ggplot2::scale_colour_manual("Quantile of the variable", values = colours) +
+    ggplot2::scale_colour_manual(if (any(of_numbers)) "Quantile of the variable" else "Level", values = colours) +
     ggplot2::labs(x = object$response, y = "Density", subtitle = conditional_subtitle(object))
 }
