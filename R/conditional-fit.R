@@ -104,7 +104,7 @@ fit_conditional <- function(call, frame, data, options, na.action) {
     class = "flash_conditional",
     list(
       call = stored, joint = joint, response = made$response, given = made$given,
-      selector = if (is.null(settled$search)) joint$selector else "lcv", search = settled$search,
+      selector = if (isTRUE(settled$chose_sds)) "lcv" else joint$selector, search = settled$search,
       terms = made$terms, variables = made$variables, na.action = joint$na.action
     )
   )
@@ -161,7 +161,7 @@ response_points <- function(frame, arg) {
   check_points(name_columns(unclass(y), name), arg, infinite = TRUE)
 }
 
-# list(options, search): what fit_kde() takes for the joint density, its bandwidth found.
+# list(options, search, chose_sds): what fit_kde() takes for the joint density, its bandwidth found.
 settle_conditional <- function(made, options, na.action, run) {
   if (!is.null(options$support)) stop_argument("support", "is not for a conditional density")
   if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
@@ -182,7 +182,7 @@ settle_conditional <- function(made, options, na.action, run) {
   check_spread(data$points, "formula", data$weights, cure = " (give `bandwidth` as numbers)")
   response <- seq_along(made$response)
   found <- conditional_bandwidth(data, response, estimator, search, search_run(run, ncol(data$points)), "formula")
-  list(options = with_sds(options, estimator, found$bandwidth, colnames(data$points)), search = found$search)
+  list(options = with_sds(options, estimator, found$bandwidth, colnames(data$points)), search = found$search, chose_sds = TRUE)
 }
 
 # The options with kernels' sds that were found.

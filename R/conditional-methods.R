@@ -3,6 +3,9 @@
 conditional.flash_conditional <- function(object, given, ...) {
   check_dots_empty(...)
   if (missing(given)) stop_argument("given", "must be given")
+  if (is.character(given) && length(given_dims(object)) > 0) {
+    stop_argument("given", "must be a list, as list(a = 1, b = \"u\"): c() makes texts of numbers beside texts")
+  }
   row <- if (is.data.frame(given)) given else as.data.frame(as.list(given), optional = TRUE)
   if (nrow(row) != 1) stop_argument("given", "must be one row of values: found ", nrow(row))
   x <- conditional_points(object, row, of_x = TRUE)$points
@@ -46,7 +49,7 @@ print_conditional_head <- function(x, digits) {
     if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n", sep = ""
   )
   how <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
-  of <- if (!is.null(x$search)) " of the conditional density" else if (x$selector != "user") " of the joint density"
+  of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
   if (joint$d > 0) {
     cat("Kernel sds, ", how, of, ":\n", sep = "")
     print_sds(coef(x), digits)

@@ -31,7 +31,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
   }
   if (choose_H) options <- with_sds(options, estimator, found$bandwidth, colnames(data$points))
   options$lambda <- stats::setNames(found$lambda, names(columns))
-  list(options = options, search = found$search, free = free)
+  list(options = options, search = found$search, chose_sds = choose_H, free = free)
 }
 
 # list(bandwidth, lambda, search).

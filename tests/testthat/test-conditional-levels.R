@@ -176,6 +176,7 @@ test_that("bandwidths and lambdas are at the maximum, and levels that tell nothi
   half <- flash_kde(y ~ a + kind + size, data, bandwidth = coef(fit))
   expect_equal(half$joint$discrete$lambda, lambda, tolerance = 0.02)
   expect_true(all(half$joint$discrete$chosen))
+  expect_output(print(half), "Kernel sds, given:")
   # of levels alone, one of which tells nothing
   odd <- data.frame(y = rep(c("a", "b"), 20), x = rep(c("u", "u", "v", "v"), 10), z = rep(c("k", "l"), c(20, 20)))
   odd$y[1:8] <- "b"
@@ -234,6 +235,7 @@ test_that("conditional densities with levels have the methods of a model", {
   }
   expect_argument_error(predict(fit, type = "probability"), "type")
   expect_argument_error(predict(fit, replace(data, "kind", "z")), "newdata")
+  expect_argument_error(conditional(fit, c(kind = "u", a = 1, size = "2")), "given")
   expect_argument_error(flash_kde(y ~ kind, data, lambda = 0.9), "lambda")
   expect_argument_error(flash_kde(y ~ kind, data, discrete_kernel = "wangvanryzin"), "discrete_kernel")
   expect_argument_error(flash_kde(y ~ a, data, lambda = 0.1), "lambda")
