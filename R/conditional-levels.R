@@ -61,10 +61,10 @@ level_probabilities <- function(object, x, run) {
   d <- object$joint$d
   numbers <- x[, seq_len(d), drop = FALSE]
   others <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
-  log_p <- vapply(seq_along(levels), \(code) {
-    log_conditional(object, cbind(numbers, rep(code, nrow(x)), others), run)
+  found <- vapply(seq_along(levels), \(code) {
+    signed_density(log_conditional(object, cbind(numbers, rep(code, nrow(x)), others), run))
   }, numeric(nrow(x)))
-  matrix(exp(log_p), nrow(x), dimnames = list(NULL, levels))
+  matrix(found, nrow(x), dimnames = list(NULL, levels))
 }
 
 # Of the type that the column has in the data.

@@ -2,6 +2,7 @@
 #' @export
 conditional.flash_conditional <- function(object, given, ...) {
   check_dots_empty(...)
+  check_has_conditional(object$joint)
   if (missing(given)) stop_argument("given", "must be given")
   if (is.character(given) && length(given_dims(object)) > 0) {
     stop_argument("given", "must be a list, as list(a = 1, b = \"u\"): c() makes texts of numbers beside texts")
@@ -125,8 +126,16 @@ nobs.flash_conditional <- function(object, ...) n_used(object$joint)
 logLik.flash_conditional <- function(object, ...) {
   check_dots_empty(...)
   run <- start_run(fit_asked(object$joint), "Leaving one out")
-  values <- log_conditional(object, NULL, run, loo = TRUE)[used_rows(object$joint)]
-  sum_of_logs(values, object$joint)
+  used <- used_rows(object$joint)
+  estimate <- log_conditional(object, NULL, run, loo = TRUE)
+  negative <- estimate$negative & used
+  if (any(negative)) {
+    warn_negative(
+      "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",
+      sum(used), " points: the log-likelihood is -Inf"
+    )
+  }
+  sum_of_logs(replace(estimate$log_abs, negative, -Inf)[used], object$joint)
 }
 
 #' @rdname flash_conditional

@@ -1,6 +1,7 @@
 #' Plot a conditional density
 #'
-#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. Several: for
+#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles (not of `"laplace"`, of which
+#' what is negative is drawn as 0) and the data. Several: for
 #' each variable a panel with the density of y at three of its quantiles, or with each of its levels, the others being
 #' at their medians and most frequent levels. A y of levels: for each variable a panel with their probabilities.
 #' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
@@ -85,12 +86,14 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
   x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n_grid / 3)))
   y <- seq(min(ylim), max(ylim), length.out = n_grid)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
-  log_p <- log_marginal(figure_marginal(joint, 1:2, to_tol = TRUE), at)$log_abs
-  log_x <- log_marginal(figure_marginal(joint, 2, to_tol = TRUE), cbind(x))$log_abs
+  density <- \(dims, at) signed_density(log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at))
   few <- seq(min(xlim), max(xlim), length.out = 61)
-  lines <- conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
-  colnames(lines) <- percent_label(prob)
-  list(x = x, y = y, z = exp(matrix(log_p, length(x)) - log_x), quantiles = list(x = few, y = lines))
+  lines <- if (!is_signed(joint)) {
+    conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
+  }
+  if (!is.null(lines)) colnames(lines) <- percent_label(prob)
+  z <- matrix(density(1:2, at), length(x)) / density(2, cbind(x))
+  list(x = x, y = y, z = z, quantiles = if (!is.null(lines)) list(x = few, y = lines))
 }
 
 # Peaks of a few x would leave the rest pale.
@@ -105,16 +108,18 @@ draw_conditional_image <- function(image, object, rows, colours, labels, axes = 
     ylab = labels$ylab, ...
   )
   top <- shade_limit(image$z)
-  shades <- colours[1 + round((length(colours) - 1) * pmin(image$z / top, 1))]
+  shades <- colours[1 + round((length(colours) - 1) * pmin(pmax(image$z / top, 0), 1))]
   raster <- t(matrix(shades, length(image$x)))[rev(seq_along(image$y)), ]
   graphics::rasterImage(raster, min(image$x), min(image$y), max(image$x), max(image$y))
   at <- object$joint$x[rows, , drop = FALSE]
   ink <- grDevices::rgb(0, 0, 0, 0.35)
   graphics::points(at[, 2], at[, 1], pch = 16, cex = 0.7 * crowd_size(length(rows)), col = ink)
   quantiles <- image$quantiles
-  types <- quantile_types(colnames(quantiles$y))
-  graphics::matlines(quantiles$x, quantiles$y, lty = types, lwd = 1.6, col = QUANTILE_COLOUR)
-  label_lines(quantiles)
+  if (!is.null(quantiles)) {
+    types <- quantile_types(colnames(quantiles$y))
+    graphics::matlines(quantiles$x, quantiles$y, lty = types, lwd = 1.6, col = QUANTILE_COLOUR)
+    label_lines(quantiles)
+  }
   if (axes) draw_axes(...)
   if (frame.plot) draw_frame(...)
   draw_titles(labels$main, conditional_subtitle(object), ...)
@@ -164,7 +169,7 @@ conditional_curves <- function(object, prob, n_grid) {
     levels <- joint$discrete$columns[[name]]$levels
     at <- if (is.null(levels)) weighted_quantile(joint$x[used, name], joint$weights[used], prob) else seq_along(levels)
     density <- vapply(at, \(value) {
-      exp(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
+      signed_density(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
     }, y)
     at <- if (is.null(levels)) stats::setNames(at, percent_label(prob)) else stats::setNames(nm = levels)
     list(y = y, density = density, at = at)

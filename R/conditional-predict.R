@@ -16,21 +16,24 @@ predict.flash_conditional <- function(object, newdata, type = c(
     if (!type %in% c("density", "log_density")) {
       stop_argument("loo", "must be FALSE for type = \"", type, "\": found TRUE")
     }
-    log_p <- log_conditional(object, NULL, run, loo = TRUE)
-    return(stats::napredict(object$na.action, if (type == "density") exp(log_p) else log_p))
+    estimate <- log_conditional(object, NULL, run, loo = TRUE)
+    result <- if (type == "density") signed_density(estimate) else signed_log(estimate)
+    return(stats::napredict(object$na.action, result))
   }
   if (type == "class") check_one_level(object, "class")
   of_x <- type %in% c("mean", "variance", "probability", "class")
   at <- conditional_points(object, newdata, of_x, na.action)
   x <- if (of_x) at$points else at$points[, given_columns(object), drop = FALSE]
-  result <- at$restore(switch(type,
+  result <- switch(type,
     cdf = conditional_cdf(object, at$points[, 1, drop = FALSE], x, run)[, 1],
     mean = conditional_moments(object, x, run)$mean,
     variance = conditional_moments(object, x, run)$variance,
     probability = , class = level_probabilities(object, x, run),
-    log_conditional(object, if (!is.null(newdata)) at$points, run)
-  ))
-  switch(type, density = exp(result), class = likeliest_level(object, result), result)
+    density = signed_density(log_conditional(object, if (!is.null(newdata)) at$points, run)),
+    log_density = signed_log(log_conditional(object, if (!is.null(newdata)) at$points, run))
+  )
+  result <- at$restore(result)
+  if (type == "class") likeliest_level(object, result) else result
 }
 
 # ---- newdata ----------------------------------------------------------------------------------
@@ -96,21 +99,37 @@ FAR_GIVEN <- -100
 # Which rows have an x far from all points, by the log of p(x) there.
 is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)) > FAR_GIVEN))
 
-# log p(y | x) at the rows of `at`, y and x; NULL: the training points, which `loo` leaves out.
+# list(log_abs, negative), as log_estimate(), of p(y | x) at the rows of `at`, y and x; NULL: the training points, which
+# `loo` leaves out.
 log_conditional <- function(object, at, run, loo = FALSE) {
-  if (!is.null(at) && nrow(at) == 0) return(numeric())
+  if (!is.null(at) && nrow(at) == 0) return(list(log_abs = numeric()))
   if (loo) check_conditional_loo(object)
   side <- given_side(object)
   columns <- given_columns(object)
   x <- at[, columns, drop = FALSE]
-  log_x <- log_estimate(side, x, loo, run)$log_abs
-  log_p <- log_estimate(object$joint, at, loo, run)$log_abs - log_x
-  for (row in if (!is.null(at)) is_far(side, log_x)) {
-    there <- conditional_there(object, x[row, , drop = FALSE])
-    y <- at[row, -columns, drop = FALSE]
-    log_p[row] <- if (is.null(there)) NaN else log_estimate(there, y, FALSE, run)$log_abs
+  below <- log_estimate(side, x, loo, run)
+  above <- log_estimate(object$joint, at, loo, run)
+  found <- list(log_abs = above$log_abs - below$log_abs)
+  if (is_signed(side) || is_signed(object$joint)) {
+    sign_of <- \(estimate) if (is.null(estimate$negative)) logical(length(found$log_abs)) else estimate$negative
+    found$negative <- sign_of(above) != sign_of(below)
   }
-  log_p
+  for (row in if (!is.null(at)) is_far(side, below$log_abs)) {
+    there <- log_conditional_far(object, at[row, -columns, drop = FALSE], x[row, , drop = FALSE], run)
+    for (part in names(found)) found[[part]][row] <- there[[part]]
+  }
+  found
+}
+
+# The same at one row, by what its x leaves of the points.
+log_conditional_far <- function(object, y, x, run) {
+  if (!is_signed(object$joint)) {
+    there <- conditional_there(object, x)
+    return(if (is.null(there)) list(log_abs = NaN) else log_estimate(there, y, FALSE, run))
+  }
+  found <- list(log_abs = NaN, negative = FALSE)
+  each_given_level(object, x, \(there, x, rows) found <<- laplace_far(there, y, x, run))
+  found
 }
 
 check_conditional_loo <- function(object) {
@@ -131,7 +150,13 @@ conditional_moments <- function(object, x, run) {
   found <- matrix(NaN, nrow(x), length(object$response), dimnames = list(NULL, object$response))
   found <- list(mean = found, variance = found)
   each_given_level(object, x, \(there, x, rows) {
-    part <- if (ncol(x) > 0) moments_at(there, x, run) else lapply(moments_of_fit(there$joint), t)
+    part <- if (is_signed(object$joint)) {
+      laplace_moments(there, x)
+    } else if (ncol(x) > 0) {
+      moments_at(there, x, run)
+    } else {
+      lapply(moments_of_fit(there$joint), t)
+    }
     for (name in names(found)) found[[name]][rows, ] <<- rep_len(part[[name]], length(rows) * length(object$response))
   })
   if (length(object$response) == 1) lapply(found, as.vector) else found

@@ -9,6 +9,7 @@ quantile.flash_conditional <- function(x, newdata, probs = c(0.1, 0.25, 0.5, 0.7
   check_dots_empty(...)
   check_one_response(x, "x")
   check_numeric_response(x, "quantiles")
+  check_unsigned(x, "quantiles", "cdf() has its distribution function")
   probs <- check_prob(probs, "probs")
   at <- conditional_points(x, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
   check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")
@@ -46,6 +47,7 @@ cdf.flash_conditional <- function(object, q, newdata, na.action = stats::na.pass
 #' @export
 simulate.flash_conditional <- function(object, nsim = 1, seed = NULL, newdata, na.action = stats::na.pass, ...) {
   check_dots_empty(...)
+  check_unsigned(object, "draws", "fit estimator = \"kde\" or \"sdkde\"")
   nsim <- check_count(nsim, "nsim")
   at <- conditional_points(object, if (!missing(newdata)) newdata, of_x = TRUE, na.action)
   k <- length(object$response)
@@ -73,6 +75,10 @@ conditional_cdf <- function(object, y, x, run) {
   check_numeric_response(object, "distribution functions")
   found <- matrix(NaN, nrow(x), ncol(y))
   each_given_level(object, x, \(there, x, rows) {
+    if (is_signed(object$joint)) {
+      found[rows, ] <<- laplace_cdf(there, y[rows, , drop = FALSE], x)
+      return()
+    }
     job <- conditional_job(there, x)
     job$y <- t(job$inward(y[rows, , drop = FALSE]))
     found[rows, ] <<- t(conditional_at(job, run))
@@ -96,8 +102,12 @@ conditional_quantiles <- function(object, probs, x, run) {
 conditional_at <- function(job, run) {
   if (ncol(job$at) == 0) return(matrix(0, max(nrow(job$y), ncol(job$probabilities)), 0))
   found <- conditional_sums(job, run)
-  if (anyNA(found)) stop_argument("newdata", "is too far from the points for a double to hold the distance")
+  if (anyNA(found)) stop_too_far()
   found
+}
+
+stop_too_far <- function() {
+  stop_argument("newdata", "is too far from the points for a double to hold the distance")
 }
 
 # What conditional_sums() has to know of the points and of rows of x; `inward` makes of the y at these, a row for each

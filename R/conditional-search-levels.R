@@ -16,6 +16,9 @@ settle_levels <- function(made, options, estimator, na.action, run) {
     given = intersect(names(columns), made$given)
   )
   response <- which(colnames(data$points) %in% made$response)
+  if (ESTIMATORS[[estimator]]$signed && length(response) == 0) {
+    stop_argument("estimator", "must be another than \"", estimator, "\" for a left side of levels")
+  }
   choose_H <- ncol(data$points) > 0 && is_own_search(options$bandwidth)
   search <- conditional_options(options)
   wanted <- if (!choose_H) mixed_wanted(options$bandwidth, data, "bandwidth")

@@ -114,7 +114,7 @@ side_moments <- function(data, side, L, v, floor, moments, run) {
   moments_of(x, L, data$weights, v, floor, moments, TRUE, NULL, PLAIN_FACTOR, run)
 }
 
-# Of an SD-KDE, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
+# Of other estimators, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
 widened_for <- function(estimator, L, batch, response, run, tally) {
   rate <- conditional_rate(estimator, L, response)
   fold <- seq_len(nrow(batch$x)) %% min(5, nrow(batch$x))
@@ -124,7 +124,7 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
       train <- sample_of(batch, which(fold != k))
       held <- judged(sample_of(batch, which(fold == k)))
       wider <- L * carried(batch, train, rate)
-      log_p <- debiased_conditional(train, held, wider, response, run)
+      log_p <- held_conditional(estimator, train, held, wider, response, run)
       sum(held$v * log_add(log_p, conditional_floor(held, response)))
     }, 0)) / length(unique(fold))
   }
@@ -132,18 +132,20 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
   scan_factor(list(value = value), near, from = 0.35, to = 3, tol = 0.02)$L
 }
 
-# log p(y | x) at the rows of `held` by the SD-KDE of `train`.
-debiased_conditional <- function(train, held, L, response, run) {
+# log p(y | x) at the rows of `held` by another estimate of `train`, -Inf where a part of it is negative.
+held_conditional <- function(estimator, train, held, L, response, run) {
   sources <- sum_sources(train$x, train$weights, sqrt(SCORE_RATIO) * L)
   sources$discrete <- train$discrete
-  points <- debias_sum(sources, L, run)$debiased
+  points <- if (ESTIMATORS[[estimator]]$debiased) debias_sum(sources, L, run)$debiased else train$x
   log_p <- function(side) {
     own <- L[side$dims, side$dims, drop = FALSE]
     sources <- sum_sources(points[, side$dims, drop = FALSE], train$weights, own)
     if (length(side$levels) > 0) sources$discrete <- some_levels(train$discrete, side$levels)
     at <- cbind(held$x[, side$dims, drop = FALSE], held$discrete$codes[, side$levels, drop = FALSE])
-    log_sum(sources, at, PLAIN_FACTOR, FALSE, run)$log_abs + log_kernel_norm(own)
+    found <- log_sum(sources, at, ESTIMATORS[[estimator]]$factor(length(side$dims)), FALSE, run)
+    replace(found$log_abs, which(as.logical(found$negative)), -Inf) + log_kernel_norm(own)
   }
   sides <- conditional_sides(train, response)
-  log_p(sides$joint) - log_p(sides$x)
+  log_x <- log_p(sides$x)
+  replace(log_p(sides$joint) - log_x, log_x == -Inf, -Inf)
 }
