@@ -104,12 +104,13 @@ fit_conditional <- function(call, frame, data, options, na.action) {
   settled <- settle_conditional(made, options, na.action, run)
   stored <- generic_call(name_options(call))
   joint <- fit_kde(made$points, "formula", stored, settled$options, run)
+  if (isTRUE(settled$chose_sds)) joint$selector <- "lcv"
   if (!is.null(settled$free)) joint$discrete$chosen <- settled$free
   structure(
     class = "flash_conditional",
     list(
       call = stored, joint = joint, response = made$response, given = made$given,
-      selector = if (isTRUE(settled$chose_sds)) "lcv" else joint$selector, search = settled$search,
+      selector = joint$selector, search = settled$search,
       terms = made$terms, variables = made$variables, na.action = joint$na.action
     )
   )
