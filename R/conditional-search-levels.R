@@ -107,7 +107,7 @@ choose_given_lambdas <- function(data, L, response, free, run) {
   # any order will do, so long as it is that of no column
   if (own$d > 0) own <- in_own_order(own)
   own$centre <- apply(own$x, 2, stats::median)
-  own$scale <- rep(if (own$d > 0) diagonal(L) else 1, length.out = own$d)
+  own$scale <- pmax(weighted_sds(own$x, own$weights), diagonal(L))
   found <- best_given_lambdas(own, L, response, free, run)
   search <- list(
     rows = nrow(own$x), batches = 1, evaluations = 0, loglik = -found$value,
