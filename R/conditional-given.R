@@ -138,6 +138,7 @@ given_log_weights <- function(side, values) {
 # list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
 # variance that is left to them.
 split_bandwidth <- function(H, dims) {
+  if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
   rest <- setdiff(seq_len(nrow(H)), dims)
   # H = L L' with the given variables first
   L <- lower_factor(H[c(dims, rest), c(dims, rest)], "bandwidth")
