@@ -139,7 +139,7 @@ autoplot.flash_kda <- function(object, n_grid = NULL, points = TRUE, col = NULL,
   given <- check_kda_plot(object, n_grid, points, col, xlim, ylim)
   cloud <- class_cloud(object, given$most)
   values <- stats::setNames(given$colours, object$classes)
-  layers <- if (object$d == 1) class_curve_layers(given, cloud, object$classes) else region_layers(given, cloud)
+  layers <- if (object$d == 1) class_curve_layers(given, cloud, object$classes) else class_region_layers(given, cloud)
   names <- point_names(object)
   ggplot2::ggplot() +
     layers +
@@ -168,7 +168,7 @@ class_curve_layers <- function(given, cloud, classes) {
   )
 }
 
-region_layers <- function(given, cloud) {
+class_region_layers <- function(given, cloud) {
   shown <- given$shown
   sides <- c(image_sides(shown$x), image_sides(shown$y))
   list(

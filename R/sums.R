@@ -130,9 +130,10 @@ window_sum <- function(windows, y, control) {
   found
 }
 
-# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`. `line`:
-# list(x, weights, y, order); x and `at`, NULL for these, in order.
-line_sums <- function(line, at, loo, control) .Call(ffi_line_moments, line, at, loo, control)
+# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`, without
+# the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL for
+# these, in order.
+line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
 # ---- records ----------------------------------------------------------------------------------
 
