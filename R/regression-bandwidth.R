@@ -29,7 +29,7 @@ regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
   rate <- \(count) effective_size(data$weights[seen[seq_len(count)]], count)^(-1 / (d + 4))
   value_on <- \(count) criterion_of(problem, seen[seq_len(count)])
   few <- if (problem$widths + problem$shares > 1) max(SCAN_ROWS, ceiling(count / FIRST_PART)) else count
-  found <- search_widths(value_on(min(few, count)), rate(min(few, count)), problem)
+  found <- search_widths(value_on(min(few, count)), rate(min(few, count)), problem, if (few < count) 1e-3 else 1e-6)
   if (few < count) found <- search_on(value_on(count), found$ends, rate(count) / rate(few), rate(count), problem)
   n_all <- effective_size(data$weights, nrow(data$x))
   chosen <- chosen_widths(problem, shrunk(found$at, n_all^(-1 / (d + 4)) / rate(count), problem))
@@ -101,7 +101,8 @@ affordable_rows <- function(problem, seconds) {
   codes <- problem$data$discrete$codes
   if (d == 0 || goes_by_line(d, problem$run)) {
     cells <- if (is.null(codes)) 1 else length(cells_of(codes)$rows)
-    return(max(SCAN_ROWS, floor(3e4 * seconds / (t * count * cells))))
+    each <- if (count == 1) 3e4 else 2e4
+    return(max(SCAN_ROWS, floor(each * seconds / (t * count * cells))))
   }
   columns <- regression_layout(d, t, REGRESSION_TYPES[[problem$type]]$order)$width
   evaluations <- if (count == 1) 30 else 90 * count / FIRST_PART^2 + 20 * count
@@ -120,8 +121,9 @@ search_limits <- function(rate, problem) {
 }
 
 # list(at, value, converged, ends): from the lowest valleys of a scan of one factor for all widths, and from there with
-# each column alone so wide that it hardly counts; then by scans of each column, and descents to `ends`.
-search_widths <- function(value, rate, problem) {
+# each column alone so wide that it hardly counts; then by scans of each column, and descents to `ends`, until the
+# value changes by less than the part `tol`.
+search_widths <- function(value, rate, problem, tol) {
   thetas <- if (problem$widths > 0) log(rate) + log(2) * seq(-3, 5, by = 0.5) else 0
   along <- \(theta) c(rep(theta, problem$widths), rep(FIRST_SHARE, problem$shares))
   values <- vapply(thetas, \(theta) value(along(theta)), 0)
@@ -133,7 +135,7 @@ search_widths <- function(value, rate, problem) {
   alone <- lapply(seq_along(lowest), \(k) replace(lowest, k, limits$off[k]))
   starts <- c(lapply(valleys, \(i) along(thetas[i])), alone)
   starts <- starts[utils::head(order(vapply(starts, value, 0)), 2)]
-  descend_widths(value, lapply(starts, \(start) scan_columns(value, start, limits, problem)), limits, problem)
+  descend_widths(value, lapply(starts, \(start) scan_columns(value, start, limits, problem)), limits, problem, tol)
 }
 
 FIRST_SHARE <- 0.2
@@ -149,11 +151,11 @@ search_on <- function(value, ends, by, rate, problem) {
 within_limits <- function(at, limits) pmin(pmax(at, limits$low), limits$high)
 
 # From each of `starts`, then on from the lowest end.
-descend_widths <- function(value, starts, limits, problem) {
+descend_widths <- function(value, starts, limits, problem, tol = 1e-6) {
   runs <- lapply(starts, \(start) stats::nlminb(
     start, value, scale = 1, lower = limits$low, upper = limits$high,
     control = list(
-      rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * length(start), eval.max = 60 * length(start), step.min = 0.2,
+      rel.tol = tol, x.tol = 1e-3, iter.max = 30 + 5 * length(start), eval.max = 60 * length(start), step.min = 0.2,
       step.max = 1
     )
   ))
