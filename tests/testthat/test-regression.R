@@ -179,29 +179,26 @@ test_that("factors have kernels of levels: fits, leave-one-out fits, errors and 
 
 test_that("lambdas are chosen with the bandwidth, and levels that no row has see the nearest", {
   set.seed(14)
-  data <- data.frame(x = runif(200), f = factor(sample(letters[1:3], 200, TRUE)), g = factor(sample(2, 200, TRUE)))
-  data$y <- sin(4 * data$x) + as.integer(data$f) + rnorm(200, sd = 0.3)
-  for (criterion in c("cv", "aicc")) {
-    fit <- kernel_regression(y ~ x + f + g, data, bandwidth = criterion)
-    value_at <- function(h, lambda) {
-      other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, lambda = lambda)
-      if (criterion == "cv") return(mean((data$y - other$left_out)^2) / var(data$y))
-      log(mean(residuals(other)^2) / var(data$y)) + (1 + other$df / 200) / (1 - (other$df + 2) / 200)
-    }
-    h <- sqrt(fit$bandwidth[1])
-    lambda <- fit$discrete$lambda
-    expect_equal(fit$search$value, value_at(h, lambda))
-    for (by in c(0.8, 1.25)) {
-      expect_lte(fit$search$value, value_at(by * h, lambda))
-      for (name in c("f", "g")) {
-        other <- replace(lambda, name, min(by * lambda[[name]], c(f = 2 / 3, g = 1 / 2)[[name]]))
-        expect_lte(fit$search$value, value_at(h, other) + 1e-5)
-      }
-    }
-    # f matters, g does not
-    expect_lt(lambda[["f"]], 0.2)
-    expect_gt(lambda[["g"]], 0.2)
+  data <- data.frame(x = runif(120), f = factor(sample(letters[1:3], 120, TRUE)), g = factor(sample(2, 120, TRUE)))
+  data$y <- sin(4 * data$x) + as.integer(data$f) + rnorm(120, sd = 0.3)
+  fit <- kernel_regression(y ~ x + f + g, data)
+  value_at <- function(h, lambda) {
+    other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, lambda = lambda)
+    mean((data$y - other$left_out)^2) / var(data$y)
   }
+  h <- sqrt(fit$bandwidth[1])
+  lambda <- fit$discrete$lambda
+  expect_equal(fit$search$value, value_at(h, lambda))
+  for (by in c(0.8, 1.25)) {
+    expect_lte(fit$search$value, value_at(by * h, lambda))
+    for (name in c("f", "g")) {
+      other <- replace(lambda, name, min(by * lambda[[name]], c(f = 2 / 3, g = 1 / 2)[[name]]))
+      expect_lte(fit$search$value, value_at(h, other) + 1e-5)
+    }
+  }
+  # f matters, g does not
+  expect_lt(lambda[["f"]], 0.2)
+  expect_gt(lambda[["g"]], 0.2)
   given <- kernel_regression(y ~ x + f + g, data, bandwidth = 0.1, lambda = c(g = 0.5))
   expect_equal(given$discrete$lambda[["g"]], 0.5)
   expect_equal(given$bandwidth[1], 0.01)
@@ -275,16 +272,14 @@ test_that("bandwidths make the criterion least", {
 
 test_that("a search that begins with a part of the rows ends at a minimum over all", {
   set.seed(12)
-  x <- matrix(runif(1600), 800, dimnames = list(NULL, c("a", "b")))
-  y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(800, sd = 0.3)
-  for (type in c("local_linear", "constant")) {
-    fit <- kernel_regression(x, y, type)
-    value_at <- \(sds) mean((y - kernel_regression(x, y, type, sds)$left_out)^2) / var(y)
-    sds <- sqrt(diag(fit$bandwidth))
-    expect_equal(fit$search$rows, 800)
-    expect_equal(fit$search$value, value_at(sds))
-    for (k in 1:2) for (by in c(0.8, 1.25)) expect_lte(fit$search$value, value_at(replace(sds, k, by * sds[k])))
-  }
+  x <- matrix(runif(1400), 700, dimnames = list(NULL, c("a", "b")))
+  y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(700, sd = 0.3)
+  fit <- kernel_regression(x, y, "constant")
+  value_at <- \(sds) mean((y - kernel_regression(x, y, "constant", sds)$left_out)^2) / var(y)
+  sds <- sqrt(diag(fit$bandwidth))
+  expect_equal(fit$search$rows, 700)
+  expect_equal(fit$search$value, value_at(sds))
+  for (k in 1:2) for (by in c(0.8, 1.25)) expect_lte(fit$search$value, value_at(replace(sds, k, by * sds[k])))
 })
 
 test_that("many rows are searched by some of them, whatever their order", {
