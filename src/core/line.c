@@ -277,7 +277,12 @@ static void sum_alone(const struct line *s, double *to, int64_t j, double place,
         *sum++ += column == 0 ? k : k * (of->y[i + r] - of->y[nearest + r]);
       }
   }
-  double away = nearest < 0 ? 0 : of->x[nearest] - place;
+  if (nearest < 0) {
+    sums[0] = 1;
+    write_moments(s, to, j, sums, -INFINITY, 0, NULL);
+    return;
+  }
+  double away = of->x[nearest] - place;
   write_moments(s, to, j, sums, -away * away / 2, away, of->t > 0 ? of->y + nearest : NULL);
 }
 

@@ -21,7 +21,7 @@ static inline int64_t fk_line_width(int64_t t, int order) {
 /* At m places, increasing; NULL: at the n points. all: m x fk_line_width(), column after column: the logarithm of
  * S = sum w k, then under the shares w k / S the means of each y, the mean of u, the covariances of u with each y,
  * and the variance of u. others: NULL, or where places are points the same of all but the point itself. However
- * small S is, moments have their digits. */
+ * small S is, moments have their digits; without any point they are 0. */
 enum fk_status fk_line_moments(const struct fk_line *of, const double *at, int64_t m, const struct fk_opts *opts,
                                double *all, double *others, struct fk_stats *stats, struct fk_error *err);
 

@@ -212,6 +212,13 @@ test_that("lambdas are chosen with the bandwidth, and levels that no row has see
   expect_error(predict(apart, data.frame(f = "z", g = "1")), "levels", class = "flashkernel_error_argument")
 })
 
+test_that("where levels of all other rows differ so much that their weights underflow, the mean of all is left", {
+  far <- as.data.frame(lapply(seq_len(30), \(k) factor(1:6)), col.names = paste0("f", 1:30))
+  alone <- kernel_regression(cbind(far, x = 1:6), (1:6)^2, bandwidth = 1, lambda = 0)
+  expect_equal(alone$left_out[, 1], rep(mean((1:6)^2), 6))
+  expect_equal(alone$fitted[, 1], (1:6)^2)
+})
+
 test_that("methods know levels", {
   data <- transform(iris, wide = Sepal.Width > 3)
   data$Species[2] <- NA
