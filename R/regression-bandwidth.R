@@ -1,5 +1,5 @@
 # Bandwidths of kernel_regression() by cross-validation: standard deviations of each column, in units of the
-# column's, and lambdas of levels, that make a criterion least. Every value of it is exact, of the rows that are looked
+# column's scale, and lambdas of levels, that make a criterion least. Every value of it is exact, of the rows that are looked
 # at.
 
 # Of list(fitted, left_out, leverage) of row_fits(), responses y and weights that add up to 1.
@@ -41,11 +41,12 @@ regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
 
 GIVE_NUMBERS <- " (give `bandwidth` as a number)"
 
-# What is searched: the logs of `widths` widths, in units of the columns' standard deviations, then `shares` lambdas, as
+# What is searched: the logs of `widths` widths, in units of the columns' scales, which tails do not widen, then `shares` lambdas, as
 # parts of the largest.
 regression_problem <- function(data, type, criterion, run) {
+  unit <- column_scales(list(d = ncol(data$x), x = data$x, weights = data$weights))
   list(
-    data = data, type = type, criterion = criterion, run = exactly(run), unit = weighted_sds(data$x, data$weights),
+    data = data, type = type, criterion = criterion, run = exactly(run), unit = unit,
     widths = if (is.null(data$L)) ncol(data$x) else 0, shares = sum(is.na(data$discrete$lambda)), tally = new.env()
   )
 }
@@ -198,7 +199,7 @@ polish_columns <- function(value, at, lowest, limits, problem) {
   list(at = at, value = lowest)
 }
 
-# Columns' standard deviations beyond which kernels are as good as constant.
+# Columns' scales beyond which kernels are as good as constant.
 WIDEST <- 1000
 
 # One column: between the neighbours of each valley.

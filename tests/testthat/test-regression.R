@@ -277,6 +277,18 @@ test_that("bandwidths make the criterion least", {
   }
 })
 
+test_that("heavy tails of a column do not keep the search from narrow bandwidths", {
+  set.seed(15)
+  x <- rt(500, 1)
+  y <- sin(2 * x) + rnorm(500, sd = 0.3)
+  fit <- kernel_regression(x, y)
+  expect_true(fit$search$converged)
+  at <- vapply(sd(x) * c(0.005, 0.01, 0.02, 0.04), \(h) {
+    mean((y - kernel_regression(x, y, bandwidth = h)$left_out)^2) / var(y)
+  }, 0)
+  expect_lte(fit$search$value, min(at))
+})
+
 test_that("a search that begins with a part of the rows ends at a minimum over all", {
   set.seed(12)
   x <- matrix(runif(1400), 700, dimnames = list(NULL, c("a", "b")))
