@@ -102,8 +102,7 @@ affordable_rows <- function(problem, seconds) {
   codes <- problem$data$discrete$codes
   if (d == 0 || goes_by_line(d, problem$run)) {
     cells <- if (is.null(codes)) 1 else length(cells_of(codes)$rows)
-    each <- if (count == 1) 3e4 else 2e4
-    return(max(SCAN_ROWS, floor(each * seconds / (t * count * cells))))
+    return(max(SCAN_ROWS, floor(3e4 * seconds / (t * count * cells))))
   }
   columns <- regression_layout(d, t, REGRESSION_TYPES[[problem$type]]$order)$width
   evaluations <- if (count == 1) 30 else 90 * count / FIRST_PART^2 + 20 * count
@@ -151,15 +150,20 @@ search_on <- function(value, ends, by, rate, problem) {
 
 within_limits <- function(at, limits) pmin(pmax(at, limits$low), limits$high)
 
-# From each of `starts`, then on from the lowest end.
+# From each of `starts`, then on from the lowest end. What a start has at a limit stays until the end.
 descend_widths <- function(value, starts, limits, problem, tol = 1e-6) {
-  runs <- lapply(starts, \(start) stats::nlminb(
-    start, value, scale = 1, lower = limits$low, upper = limits$high,
-    control = list(
-      rel.tol = tol, x.tol = 1e-3, iter.max = 30 + 5 * length(start), eval.max = 60 * length(start), step.min = 0.2,
-      step.max = 1
+  runs <- lapply(unique(starts), \(start) {
+    inside <- which(start > limits$low & start < limits$high)
+    if (length(inside) == 0) return(list(par = start, objective = value(start), message = ""))
+    found <- stats::nlminb(
+      start[inside], \(at) value(replace(start, inside, at)), scale = 1,
+      lower = limits$low[inside], upper = limits$high[inside], control = list(
+        rel.tol = tol, x.tol = 1e-3, iter.max = 20 + 5 * length(start), eval.max = 60 * length(start),
+        step.min = 0.2, step.max = 1
+      )
     )
-  ))
+    replace(found, "par", list(replace(start, inside, found$par)))
+  })
   runs <- runs[order(vapply(runs, `[[`, 0, "objective"))]
   last <- polish_columns(value, runs[[1]]$par, runs[[1]]$objective, limits, problem)
   widths <- seq_len(problem$widths)
