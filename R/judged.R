@@ -36,12 +36,13 @@ judged_density <- function(fit) {
 # The data are y and x together, as those of a regression of y.
 judged_conditional <- function(fit) {
   joint <- unclass(fit$joint)
+  check_judged_levels(joint, "conditional densities")
   of_x <- given_dims(fit)
   folds_of <- list(
     without = \(rows, run) refit_conditional(fit, rows, run),
     at = function(made, rows, score, run) {
       at <- joint$x[rows, , drop = FALSE]
-      if (score == "log") return(log_conditional(made, at, run))
+      if (score == "log") return(judged_logs(log_conditional(made, at, run)))
       minus_square(at[, -of_x, drop = FALSE], conditional_moments(made, at[, of_x, drop = FALSE], run)$mean)
     },
     sds = \(made) bandwidth_sds(made$joint$bandwidth)
@@ -49,11 +50,23 @@ judged_conditional <- function(fit) {
   new_judged(
     joint, joint$estimator, list(unname(joint$x)), point_names(joint), fit_asked(joint), c("log", "squared"), folds_of,
     has_left_out = \(score) score == "log" && can_leave_out(joint) && !is_debiased(joint),
-    left_out = \(score, run) log_conditional(fit, NULL, run, loo = TRUE)
+    left_out = \(score, run) judged_logs(log_conditional(fit, NULL, run, loo = TRUE))
   )
 }
 
+# An estimate below 0 is as bad as can be.
+judged_logs <- function(found) replace(found$log_abs, which(found$negative), -Inf)
+
+check_judged_levels <- function(object, what) {
+  if (is.null(object$discrete)) return(invisible())
+  stop(new_error("unsupported", paste0(
+    what, " of columns with levels are not fitted again to some of their rows: logLik() and the criterion of their ",
+    "bandwidths judge them, each row left out"
+  ), user_call()))
+}
+
 judged_regression <- function(fit) {
+  check_judged_levels(unclass(fit), "regressions")
   folds_of <- list(
     without = \(rows, run) refit_regression(fit, rows, run),
     at = function(made, rows, score, run) {
