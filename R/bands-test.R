@@ -56,7 +56,7 @@
 #'
 #'   Gretton, A., Borgwardt, K. M., Rasch, M. J., Schoelkopf, B. and Smola, A. (2012) A kernel two-sample test.
 #'   *Journal of Machine Learning Research* 13, 723-773.
-#' @seealso [kde_gof()] for one sample and a given distribution.
+#' @seealso [kde_local_test()] for where they differ; [kde_gof()] for one sample and a given distribution.
 #' @export
 #' @examples
 #' set.seed(1)

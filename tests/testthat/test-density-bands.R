@@ -261,6 +261,7 @@ test_that("what makes no sense is refused in words", {
   refused("unsupported", flash_kde(faithful$waiting, adaptive = "balloon"))
   expect_error(plot(flash_kde(faithful), band = TRUE), class = "flashkernel_error_argument")
   expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(flash_kde(faithful, "kde"), n = 5)[1:5, ]), class = "flashkernel_error_argument")
   expect_error(plot(density_bands(flash_kde(faithful), faithful)), class = "flashkernel_error_argument")
 })
 
