@@ -232,7 +232,8 @@ reference_sd <- function(estimator, n, d) {
 # estimate of f, unit f - share f^2 for small bandwidths, as of the share of counts in a cell, and s = (z^2 - 1)
 # kappa_3 / (6 se^2) is what Cornish and Fisher's expansion has for the skewness. For counts that is Wilson's
 # interval with Cai's correction (2005). Where the variance is next to nothing the ratio of cumulants is that of
-# counts, and no more than MOST_SKEWNESS units. What is between p - s and p belongs to the interval, however small V
+# counts, and no more than MOST_SKEWNESS units. Below p the variance falls no faster than in proportion: a density of 0
+# has none. What is between p - s and p belongs to the interval, however small V
 # is, so that a single point far from others does not prove a density; a negative estimate, of a density that is none,
 # counts as 0.
 wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
@@ -241,11 +242,13 @@ wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
   third <- skewness * unit * (variance + share * p^2) - 3 * share * p * variance - share^2 * p^3
   skew <- ifelse(variance > 0, third / variance, skewness * unit)
   shift <- pmax(pmin(skew, MOST_SKEWNESS * unit), -MOST_SKEWNESS * unit) * (z^2 - 1) / 6
-  # a (f - p)^2 - 2 b (f - p) + shift^2 - z^2 se^2 <= 0
-  a <- 1 + z^2 * share
-  b <- z^2 * (unit / 2 - share * p) - shift
-  half <- sqrt(pmax(b^2 - a * (shift^2 - z^2 * variance), 0))
-  lower <- pmin(p + (b - half) / a, p - shift, p)
-  upper <- pmax(p + (b + half) / a, p - shift, p)
-  list(estimate = p, lower = pmax(lower, 0), upper = upper, se = se)
+  # of a (f - p)^2 - 2 b (f - p) + shift^2 - z^2 se^2 <= 0
+  end_of <- function(slope, side) {
+    a <- 1 + z^2 * share
+    b <- z^2 * (slope / 2 - share * p) - shift
+    p + (b + side * sqrt(pmax(b^2 - a * (shift^2 - z^2 * variance), 0))) / a
+  }
+  falling <- ifelse(p > 0, pmin(unit, variance / p + share * p), unit)
+  lower <- pmin(end_of(falling, -1), p - shift, p)
+  list(estimate = p, lower = pmax(lower, 0), upper = pmax(end_of(unit, 1), p - shift, p), se = se)
 }
