@@ -194,6 +194,22 @@ test_that("a bootstrap has the spread of estimates of rows drawn again", {
   }
 })
 
+test_that("a bootstrap may choose bandwidths and factors anew", {
+  x <- faithful$waiting[1:60]
+  y <- c(50, 54, 80) # where all estimates are positive
+  w <- rep(1:3, 20)
+  for (adaptive in list(FALSE, TRUE)) {
+    fit_to <- \(rows) flash_kde(x[rows], "kde", bandwidth = "silverman", weights = w[rows], adaptive = adaptive)
+    set.seed(7)
+    found <- density_bands(fit_to(1:60), y, method = "bootstrap", replicates = 20, refit = TRUE)
+    set.seed(7)
+    draws <- replicate(20, density_bands(fit_to(sample.int(60, replace = TRUE)), y)$estimate)
+    expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(19 / 20), tolerance = 1e-5)
+    expect_equal(found$estimate, density_bands(fit_to(1:60), y)$estimate)
+  }
+  expect_error(density_bands(fit_to(1:60), y, refit = TRUE), class = "flashkernel_error_argument")
+})
+
 test_that("bands are the same in any unit, far from the origin, and of a fit that was saved", {
   x <- faithful$eruptions
   y <- c(2, 3, 4.5)
