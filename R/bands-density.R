@@ -21,7 +21,7 @@
 #' **Interval.** The variance of an estimate p is about \eqn{u f - f^2 / n}{u f - f^2 / n} for the density f, u being
 #' the integral of the squared kernel over the number n of points. The interval has all f with \eqn{|p - f - s| \le z
 #' \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where \eqn{V(f) = se^2 + u (f - p) - (f^2 - p^2) / n} is what the
-#' variance would be if f were the density; s is Cornish and Fisher's correction for the skewness. For the share of
+#' variance would be if f were the density, below p no less than in proportion to f; s is Cornish and Fisher's correction for the skewness. For the share of
 #' points in a cell that is Wilson's interval, shifted as Cai (2005) does. Where points are many it is p plus and minus
 #' z standard errors; where there are none, it goes from 0 to about \eqn{z^2 u / 2}{z^2 u / 2}. It needs no
 #' logarithms, never leaves the positive numbers, and holds its level on either side where points are few: three
@@ -31,13 +31,17 @@
 #' **Simultaneous** bands take for z the quantile of the largest of all \eqn{|p - f| / se} at the points asked for,
 #' but no less than of an interval: of `replicates` draws of a process with the covariance and the skewness of the
 #' estimate, by multipliers of all points (Chernozhukov, Chetverikov and Kato 2014), Poisson counts of mean 1 less 1,
-#' or of the resampled estimates. Steps of half a bandwidth between points are fine enough.
+#' or of the resampled estimates. Steps of half a bandwidth between points are fine enough. In simulation (300 samples a
+#' cell, `inst/bench/inference.R`) bands of level 0.95 held the whole density in 0.93 to 0.97 of samples of 200 normal,
+#' bimodal and t distributed points, also over all of their range, and in 0.99 in two dimensions; intervals in 0.94 to
+#' 0.96 on average over places.
 #'
 #' **Bootstrap**: rows are drawn again with replacement, with their weights, `replicates` times; for `"sdkde"` each
 #' of these samples is debiased anew. Standard errors are the standard deviations of the resampled estimates.
 #'
 #' Bandwidths and factors count as given: the data that chose them are not counted as a source of variance, unless
-#' `refit = TRUE` has each sample of a bootstrap fitted as the fit was, whatever it chose chosen anew. The density is that which the points, with their weights, are independent draws from.
+#' `refit = TRUE` has each sample of a bootstrap fitted as the fit was, whatever it chose chosen anew. The
+#' density is that which the points, with their weights, are independent draws from.
 #'
 #' **Cost**: \eqn{O(nm)} sums for `m` points; a simultaneous band or a bootstrap \eqn{O(nm)} for each replicate,
 #' many of them in one pass; a bootstrap of an SD-KDE \eqn{O(n^2)} for each, with a progress bar; with `refit = TRUE`

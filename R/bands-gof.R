@@ -83,7 +83,8 @@ kde_gof <- function(x, null = "norm", ..., estimate = NULL, bandwidth = "silverm
   p <- (1 + sum(draws >= statistic)) / (replicates + 1)
   new_htest(
     c(T = statistic), list(p = p, parameter = c(replicates = replicates)),
-    paste0("Kernel goodness-of-fit test, ", model$label, if (!is.null(weights)) ", weighted"), names, paste("the density is not", model$other),
+    paste0("Kernel goodness-of-fit test, ", model$label, if (!is.null(weights)) ", weighted"), names,
+    paste("the density is not", model$other),
     unlist(Filter(is.numeric, theta)), chosen
   )
 }
@@ -101,8 +102,8 @@ gof_statistic <- function(points, weights, model, theta, chosen, run) {
 
 # ---- null distributions -----------------------------------------------------------------------
 
-# list(draw(n, theta), estimate(points, weights), a list theta of parameters, smooth(points, L, theta, run), a list of `at`,
-# K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
+# list(draw(n, theta), estimate(points, weights), a list theta of parameters, smooth(points, L, theta, run), a list of
+# `at`, K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
 null_model <- function(null, given, estimate, d) {
   if (length(given) > 0 && (is.null(names(given)) || !all(nzchar(names(given))))) {
     stop_argument("...", "must be parameters by name, such as rate = 2")

@@ -16,13 +16,13 @@
 #'   larger where the bandwidth is not small, so that fewer differences are found.
 #'
 #' P-values are adjusted by [stats::p.adjust()]. `"hochberg"`, which `ks` has, holds the probability of any false
-#' finding for tests that are positively dependent, as those at neighbouring places are; `"holm"` for all; `"BH"` holds the
-#' share of false findings. All of them count places as if they were independent tests, so a fine grid costs power.
+#' finding for tests that are positively dependent, as those at neighbouring places are; `"holm"` for all; `"BH"` holds
+#' the share of false findings. All of them count places as if they were independent tests, so a fine grid costs power.
 #' `"permutation"` knows how they depend: it compares |z| with the largest of all places in `replicates` exchanges of
-#' rows between the samples (Westfall and Young 1993), which is exact if the samples have one density, and does not take z
-#' for normal where few points are near. Of 50 and 60
-#' normal points whose means are half a standard deviation apart it finds a difference in 0.4 of samples, Hochberg's on
-#' 201 places in 0.15, with the leading variance in 0.01.
+#' rows between the samples (Westfall and Young 1993), which is exact if the samples have one density, and does not
+#' take z for normal where few points are near. Of 50 and 60 normal points whose means are half a standard deviation
+#' apart it finds a difference in 0.4 of samples, Hochberg's rule on 201 places in 0.15, and that with the leading
+#' variance in 0.01.
 #'
 #' Cost: \eqn{O(nm)} for `m` places; by permutations for each replicate, many in one pass.
 #'
@@ -94,8 +94,8 @@ local_differences <- function(compared, shares) {
   c(lapply(found, drop), list(p.value = 2 * stats::pnorm(-abs(drop(found$statistic)))))
 }
 
-# A function of two matrices of shares of the rows in x and in y, a column of each for a pair of samples: list(density_x,
-# density_y, difference, se, statistic), matrices with a row for each of `at` and a column for each pair.
+# A function of two matrices of shares of the rows in x and in y, a column of each for a pair of samples:
+# list(density_x, density_y, difference, se, statistic), matrices with a row for each of `at` and a column for each pair.
 local_comparison <- function(points, at, L, variance, run) {
   height <- exp(log_kernel_norm(L))
   sums_of <- \(L, b) unname(kernel_sum_of(sum_sources(points, NULL, L), at, b, run, as_matrix = TRUE)$sums)
@@ -143,8 +143,8 @@ print.kde_local_test <- function(x, level = 0.05, ...) {
     "Local two-sample kernel density test\n\n",
     "data:    ", test$samples[1], " (n = ", test$n[1], ") and ", test$samples[2], " (n = ", test$n[2], ")",
     if (test$weighted) ", weighted", "\n",
-    "places:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust, "): x is denser at ",
-    counts[1], ", y at ", counts[2], "\n\n", sep = ""
+    "places:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
+    "): x is denser at ", counts[1], ", y at ", counts[2], "\n\n", sep = ""
   )
   rows <- if (nrow(x) > 10) utils::head(order(x$p.value), 6) else seq_len(nrow(x))
   if (length(rows) < nrow(x)) cat("the smallest p-values:\n")
@@ -217,8 +217,8 @@ draw_local_map <- function(x, level, col, xlab, ylab, ...) {
   as_map <- \(z) matrix(z, length(axes[[1]]))
   tint <- grDevices::adjustcolor(col, BAND_OPACITY * 2)
   graphics::image(
-    axes[[1]], axes[[2]], as_map(which_is_denser(x, level)), zlim = c(-1, 1), col = c(tint[2], NA, tint[1]), xlab = xlab,
-    ylab = ylab, ...
+    axes[[1]], axes[[2]], as_map(which_is_denser(x, level)), zlim = c(-1, 1), col = c(tint[2], NA, tint[1]),
+    xlab = xlab, ylab = ylab, ...
   )
   graphics::box()
   levels <- pretty(c(0, max(x$density_x, x$density_y)), 6)[-1]

@@ -136,7 +136,8 @@ if ("tests" %in% only) {
   }
   for (d in c(1, 2)) for (shift in c(0, 0.5)) for (variance in c("sums", "leading")) {
     least <- \() min(kde_local_test(normal(50, d), normal(60, d, shift), variance = variance)$p.adjusted)
-    rejects(paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift)), runs, least)
+    label <- paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
+    rejects(label, runs, least)
   }
   weighted <- \(x, y, ...) kde_test(x, y, ..., replicates = 199)$p.value
   rejects("kde_test, permutation, n = 50 + 200, weights of x alone, null", runs,
