@@ -98,7 +98,10 @@ local_differences <- function(compared, shares) {
 # list(density_x, density_y, difference, se, statistic), matrices with a row for each of `at` and a column for each pair.
 local_comparison <- function(points, at, L, variance, run) {
   height <- exp(log_kernel_norm(L))
-  sums_of <- \(L, b) unname(kernel_sum_of(sum_sources(points, NULL, L), at, b, run, as_matrix = TRUE)$sums)
+  sums_of <- function(L, b) {
+    if (nrow(at) == 0) return(matrix(0, 0, ncol(b)))
+    unname(kernel_sum_of(sum_sources(points, NULL, L), at, b, run, as_matrix = TRUE)$sums)
+  }
   variance_of <- function(p, a) {
     own <- rep(colSums(a^2), each = nrow(at))
     if (variance == "leading") return(height * 2^(-ncol(points) / 2) * own * p)
@@ -207,7 +210,7 @@ draw_local_lines <- function(x, level, col, xlab, ylab, ...) {
   denser <- which_is_denser(x, level)
   for (k in 1:2) {
     here <- denser == c(1, -1)[k]
-    graphics::rect(from[here], -0.06 * top, to[here], -0.02 * top, col = col[k], border = NA)
+    if (any(here)) graphics::rect(from[here], -0.06 * top, to[here], -0.02 * top, col = col[k], border = NA)
     graphics::lines(at, x[[c("density_x", "density_y")[k]]], col = col[k], lwd = 2)
   }
 }
