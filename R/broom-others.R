@@ -15,20 +15,20 @@
 #' @returns Data frames (tibbles where package tibble is installed).
 #'
 #'   **Conditional densities**: `tidy()` has `term`, `side` (`"response"` or `"given"`), `type` and `estimate`, as for
-#'   [density estimates][flash_kde-broom]; `glance()` what it has there, of the conditional likelihood, and how many columns
-#'   are `responses` and `given`; `augment()` adds `.fitted`, the mean of the response (with its name where there are
-#'   several), for rows with a response `.density` and `.log_density`, and for the rows of the fit `.resid` and
-#'   `.loo_log_density`.
+#'   [density estimates][flash_kde-broom]; `glance()` what it has there, of the conditional likelihood, and how many
+#'   columns are `responses` and `given`; `augment()` adds `.fitted`, the mean of the response (with its name where
+#'   there are several), for rows with a response `.density` and `.log_density`, and for the rows of the fit `.resid`
+#'   and `.loo_log_density`.
 #'
 #'   **Discriminant analyses**: `tidy()` has `class`, `prior`, `n`, `term`, `type` and `estimate` of its bandwidth;
-#'   `glance()` `nobs`, `d`, `classes`, `shared`, and `error` and `log_score`, each row left out, `NA` where none can be;
-#'   `augment()` adds `.pred_class` and the probabilities, `.pred_` and the name of each class.
+#'   `glance()` `nobs`, `d`, `classes`, `shared`, and `error` and `log_score`, each row left out, `NA` where none can
+#'   be; `augment()` adds `.pred_class` and the probabilities, `.pred_` and the name of each class.
 #'
-#'   **Clusters**: `tidy()` has the modes, with the number of each `cluster`, its `size` and `share`; `glance()` `nobs` and
-#'   `clusters`; `augment()` adds `.cluster`, a factor.
+#'   **Clusters**: `tidy()` has the modes, with the number of each `cluster`, its `size` and `share`; `glance()` `nobs`
+#'   and `clusters`; `augment()` adds `.cluster`, a factor.
 #'
-#'   **Comparisons, validations and bands**: `tidy()` has a row for each fit, fold, pair of classes or point; `glance()` the
-#'   rest.
+#'   **Comparisons, validations and bands**: `tidy()` has a row for each fit, fold, pair of classes or point;
+#'   `glance()` the rest.
 #' @inheritSection flash_kde Errors
 #' @name broom-others
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
