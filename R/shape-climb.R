@@ -45,6 +45,13 @@ slopes_at <- function(field, u, log_scale = NULL) {
     score <- score_sum(sources, at, estimator_of(field$object), FALSE, NULL, field$steps)$score
     return(list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u))))
   }
+  found <- scaled_sums(field, u, log_scale)
+  sums <- found$sums
+  list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = found$log_scale)
+}
+
+# local_sums() at u, with logarithms of the sums by which those at places uphill can be scaled.
+scaled_sums <- function(field, u, log_scale) {
   if (is.null(log_scale) || anyNA(log_scale)) log_scale <- plain_logs(field, u)
   sums <- local_sums(field$local, t(u), log_scale, field$control)
   signed <- is_signed(field$object)
@@ -59,8 +66,7 @@ slopes_at <- function(field, u, log_scale = NULL) {
     }
   }
   # that of a corrected sum is not its plain sum's
-  log_scale <- if (!signed) log_scale + log(sums$mass)
-  list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = log_scale)
+  list(sums = sums, log_scale = if (!signed) log_scale + log(sums$mass))
 }
 
 # The harmonic mean of the squares of the kernels' bandwidths at the places of local_sums().
@@ -73,12 +79,19 @@ plain_logs <- function(field, u) {
   log_sum(fit_sources(field$object), at, PLAIN_FACTOR, FALSE, field$control)$log_abs
 }
 
-# list(score, hessian, width2, mass): the first two of the logarithm, the Hessians m x d^2.
-curvature_at <- function(field, u) {
-  sums <- local_sums(field$local, t(u), plain_logs(field, u), field$control)
+# list(score, hessian, width2, mass, log_scale): the first two of the logarithm, the Hessians m x d^2; `log_scale` as
+# of slopes_at(). A corrected sum may be negative.
+curvature_at <- function(field, u, log_scale = NULL) {
+  found <- if (is_signed(field$object)) {
+    list(sums = local_sums(field$local, t(u), plain_logs(field, u), field$control))
+  } else {
+    scaled_sums(field, u, log_scale)
+  }
+  sums <- found$sums
   score <- sums$gradient / sums$mass
   hessian <- sums$hessian / sums$mass - outer_rows(score)
-  list(score = score, hessian = hessian, width2 = mean_width2(field, sums), mass = sums$mass)
+  width2 <- mean_width2(field, sums)
+  list(score = score, hessian = hessian, width2 = width2, mass = sums$mass, log_scale = found$log_scale)
 }
 
 log_density_at <- function(field, u) log_estimate(field$object, from_field(field, u), FALSE, field$control)
