@@ -107,11 +107,11 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 
 # ---- newdata ----------------------------------------------------------------------------------
 
-new_points <- function(object, newdata) {
+new_points <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$discrete)) return(new_mixed_points(object, newdata))
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
   # newdata_rows() looks for infinite values
-  check_points(newdata, "newdata", d = object$d, names = object$names, infinite = TRUE)
+  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows

@@ -81,8 +81,7 @@ modes <- function(object, start = NULL, control = NULL) {
 
 # newdata without missing values, under the name that the user knows.
 finite_points <- function(object, points, arg) {
-  if (NROW(points) == 0) stop_argument(arg, "must have at least one row: found none")
-  points <- new_points(object, points)
+  points <- new_points(object, points, arg)
   check_finite(points, arg)
   points
 }
