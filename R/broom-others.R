@@ -37,8 +37,8 @@
 #' broom::augment(fit)
 #'
 #' broom::glance(flash_kda(iris[, 1:2], iris$Species, bandwidth = 0.3))
-#' broom::tidy(mean_shift(flash_kde(faithful)))
-#' broom::tidy(density_bands(flash_kde(faithful$waiting), 70:72))
+#' broom::tidy(mean_shift(flash_kde(faithful, bandwidth = c(0.3, 4))))
+#' broom::tidy(density_bands(flash_kde(faithful$waiting, bandwidth = 4), 70:72))
 NULL
 
 # ---- conditional densities --------------------------------------------------------------------
