@@ -98,8 +98,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    lacking <- beyond_one_sum(x)[c("a `support`", "nonnegative = TRUE")]
-    check_none_of(lacking, "quantiles of columns", "fit the one that you want alone")
+    check_none_of(beyond_one_sum(x)[c("a `support`", "nonnegative = TRUE")], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
     result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))

@@ -64,8 +64,7 @@ check_smooth <- function(object) {
   }
   levels <- c("columns of levels" = !is.null(object$discrete))
   check_none_of(levels, "derivatives", "marginal() and conditional() make fits of the numbers alone")
-  cure <- "predict(type = \"score\") has the gradient of its logarithm, where there is one"
-  check_none_of(beyond_one_sum(object), "derivatives", cure)
+  check_none_of(beyond_one_sum(object), "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
 }
 
 # m x d^order. `at`: checked points or NULL.
