@@ -217,10 +217,13 @@ invert_bent <- function(object, probs) {
   h <- sqrt(inner$bandwidth[1, 1])
   all <- bent_of(object, control)
   ends <- range(inner$x[used_rows(inner), ]) + c(-40, 40) * h
-  if (!has_local(domain)) ends <- c(max(domain$lower, ends[1]), min(domain$upper, ends[2]))
-  low <- rep(ends[1], length(probs))
-  high <- rep(ends[2], length(probs))
-  at <- (low + high) / 2
+  # from the piece that holds the root
+  edges <- pmin(pmax(all$edges, ends[1]), ends[2])
+  i <- findInterval(probs * all$total, all$before, all.inside = TRUE)
+  low <- edges[i]
+  high <- edges[i + 1]
+  share <- (probs * all$total - all$before[i]) / (all$before[i + 1] - all$before[i])
+  at <- low + ifelse(share > 0 & share < 1, share, 0.5) * (high - low)
   open <- seq_along(probs)
   for (round in seq_len(200)) {
     excess <- all$below(at[open]) / all$total - probs[open]

@@ -65,16 +65,16 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
     adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
   }
   if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)
-  sources_of <- \(points) {
-    domain_sources(domain, points, data$weights, bandwidths$main$L, adapted$record$factors, run)
-  }
-  sources <- sources_of(work$points)
+  sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
   imaged <- list(points = sources$points, weights = sources$weights)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_inside(domain, imaged, bandwidths, sources$factors, control, arg)
   }
   # kernels have moved, and with them their masses
-  if (!is.null(debias) && has_masses(domain)) imaged$weights <- sources_of(debias$debiased)$weights
+  if (!is.null(debias) && has_masses(domain)) {
+    own <- if (is.null(data$weights)) 1 else if (is.null(sources$row)) data$weights else data$weights[sources$row]
+    imaged$weights <- own / kernel_masses(domain, debias$debiased, bandwidths$main$L, sources$factors, run)
+  }
   record <- adapted$record
   if (!is.null(record)) record$factors <- sources$factors
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
@@ -155,12 +155,13 @@ check_image_count <- function(domain, H) {
   }
 }
 
-# Points and images move alike. A point that has left a polygon stays where it was: outside, its kernel has hardly
-# a mass.
+# Points and images move alike. A point that has left the bounds of masses stays where it was: outside, its kernel
+# has hardly one.
 debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
   debias <- debias_points(imaged, bandwidths, factors, control, arg)
   if (!has_masses(domain)) return(debias)
-  left <- which(!inside_domain(domain, debias$debiased))
+  of_masses <- replace(domain, "kind", list(ifelse(domain$kind == "mass", "mass", "free")))
+  left <- which(!inside_domain(of_masses, debias$debiased))
   debias$debiased[left, ] <- imaged$points[left, ]
   if (!is.null(debias$centred)) {
     debias$centred$points[left, ] <- shift_points(imaged$points, debias$centred$centre, -1)[left, ]

@@ -68,8 +68,8 @@ piece_integrals <- function(f, from, to) {
   (to - from) * as.vector(matrix(f(as.vector(at)), length(from)) %*% rule$weight)
 }
 
-# list(below, total) of an estimate that is not divided by its integral yet: `below` a function of q, `total` its
-# value at the upper bound. `plain`: the distribution function of the plain estimate, by sums over `sources`.
+# list(below, total, edges, before) of an estimate that is not divided by its integral yet: `below` a function of q,
+# `total` its value at the upper bound, `before` those at the edges of the pieces. `plain`: the distribution function of the plain estimate, by sums over `sources`.
 bent_distribution <- function(domain, sources, total, plain, control) {
   density <- \(y) exp(log_bent(domain, sources, y, FALSE, total, control)$log_abs)
   pieces <- bent_pieces(domain, sources)
@@ -82,10 +82,10 @@ bent_distribution <- function(domain, sources, total, plain, control) {
     result[!bent[i]] <- plain(q[!bent[i]]) - plain(from[i[!bent[i]]])
     result
   }
-  before <- cumsum(c(0, integral(seq_along(from), to)))
+  before <- cummax(cumsum(c(0, integral(seq_along(from), to)))) # but for rounding it is so
   below <- function(q) {
     i <- findInterval(q, pieces$edges, all.inside = TRUE)
     before[i] + integral(i, q)
   }
-  list(below = below, total = before[length(before)])
+  list(below = below, total = before[length(before)], edges = pieces$edges, before = before)
 }

@@ -62,13 +62,9 @@ marginal_on_support <- function(object, dims, n_panels, to_tol) {
 }
 
 inner_rows <- function(inner, rows) {
-  inner$x <- inner$x[rows, , drop = FALSE]
-  inner$debiased <- inner$debiased[rows, , drop = FALSE]
   inner$weights <- inner$weights[rows]
-  if (!is.null(inner$adaptive)) inner$adaptive$factors <- inner$adaptive$factors[rows]
   inner$row <- inner$row[rows]
-  inner$n <- length(rows)
-  inner
+  take_points(inner, rows)
 }
 
 # Masses of kernels in these columns alone.

@@ -99,6 +99,25 @@ test_that("an SD-KDE moves points and images along the score of both", {
   expect_null(summary(fit)$loglik)
 })
 
+test_that("an SD-KDE with images in one column and masses in another has each as it should be", {
+  x <- cbind(waits, rep_len(shares, 60))
+  y <- rbind(c(0, 0.1), c(0.6, 0.9))
+  mass <- \(x) pnorm((1 - x[, 2]) / 0.3) - pnorm(-x[, 2] / 0.3)
+  both <- rbind(x, cbind(-x[, 1], x[, 2]))
+  score <- t(apply(x, 1, \(at) {
+    apart <- t(t(both) - at)
+    kernel <- dnorm(apart[, 1], 0, 0.4) * dnorm(apart[, 2], 0, 0.3) / mass(both)
+    colSums(kernel * apart) / sum(kernel) / c(0.4, 0.3)^2
+  }))
+  moved <- x + t(c(0.4, 0.3)^2 / 2 * t(score))
+  left <- moved[, 2] < 0 | moved[, 2] > 1
+  moved[left, ] <- x[left, ]
+  support <- list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 1), "mass"))
+  fit <- flash_kde(x, "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  kernels <- image_kernels(y[, 1], list(moved[, 1], -moved[, 1]), 0.4) * image_kernels(y[, 2], list(moved[, 2]), 0.3)
+  expect_equal(predict(fit, y), rowMeans(t(t(kernels) / mass(moved))), tolerance = 1e-12)
+})
+
 test_that("circular columns have images a period away", {
   y <- c(0, 5, 23.9)
   fit <- flash_kde(hours, "kde", 3, support = circular(24))
