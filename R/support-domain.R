@@ -81,10 +81,16 @@ column_jacobian <- function(z, domain, k) {
 score_from_working <- function(domain, score, work) {
   for (k in which(is_transformed(domain))) {
     z <- work[, k]
-    inner <- if (domain$upper[k] == Inf) -1 else if (domain$lower[k] == -Inf) 1 else z
-    score[, k] <- exp(column_jacobian(z, domain, k)) * (score[, k] + inner)
+    score[, k] <- exp(column_jacobian(z, domain, k)) * (score[, k] + column_bend(z, domain, k)$c)
   }
   score
+}
+
+# list(c, slope): the derivative of column_jacobian() with z, and its own.
+column_bend <- function(z, domain, k) {
+  if (domain$upper[k] == Inf) return(list(c = -1, slope = 0))
+  if (domain$lower[k] == -Inf) return(list(c = 1, slope = 0))
+  list(c = z, slope = 1)
 }
 
 # ---- images -----------------------------------------------------------------------------------

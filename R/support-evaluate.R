@@ -229,9 +229,7 @@ invert_bent <- function(object, probs) {
     excess <- all$below(at[open]) / all$total - probs[open]
     high[open] <- ifelse(excess > 0, at[open], high[open])
     low[open] <- ifelse(excess > 0, low[open], at[open])
-    slope <- exp(log_bent(domain, fit_sources(inner), at[open], FALSE, total_weight(inner), control)$log_abs)
-    slope <- slope / all$total
-    step <- at[open] - excess / slope
+    step <- at[open] - excess * all$total / all$slope(at[open])
     good <- is.finite(step) & step > low[open] & step < high[open] & round %% 4 != 0
     following <- ifelse(good, step, (low[open] + high[open]) / 2)
     done <- abs(following - at[open]) <= 1e-12 * h | high[open] - low[open] <= 1e-12 * h

@@ -60,32 +60,60 @@ bent_pieces <- function(domain, sources) {
   list(edges = c(left, right), bent = seq_len(length(left) + length(right) - 1) != length(left))
 }
 
-# The integrals of f over [from, to], no longer than a piece.
-piece_integrals <- function(f, from, to) {
-  if (length(from) == 0) return(numeric())
-  rule <- PIECE_RULE
-  at <- from + outer(to - from, rule$node)
-  (to - from) * as.vector(matrix(f(as.vector(at)), length(from)) %*% rule$weight)
+# P_0 to P_k, a column each, at numbers x between -1 and 1: Legendre's polynomials, by their recurrence.
+legendre <- function(x, k) {
+  P <- matrix(1, length(x), k + 1)
+  P[, 2] <- x
+  for (j in seq_len(k - 1)) P[, j + 2] <- ((2 * j + 1) * x * P[, j + 1] - j * P[, j]) / (j + 1)
+  P
 }
 
-# list(below, total, edges, before) of an estimate that is not divided by its integral yet: `below` a function of q,
-# `total` its value at the upper bound, `before` those at the edges of the pieces. `plain`: the distribution function of the plain estimate, by sums over `sources`.
+# Of a function with `values` at the nodes of pieces, a row each, the coefficients of Legendre's polynomials.
+legendre_coefficients <- function(values) {
+  k <- length(PIECE_RULE$node)
+  P <- legendre(2 * PIECE_RULE$node - 1, k - 1)
+  values %*% (PIECE_RULE$weight * P) * rep(2 * seq_len(k) - 1, each = nrow(values))
+}
+
+# list(below, slope, total, edges, before) of an estimate that is not divided by its integral yet: `below` and its
+# derivative as functions of q, `total` its value at the upper bound, `before` those at the edges of the pieces. Bent
+# pieces are polynomials through their nodes, so that only what is plain is summed again. `plain`: the distribution
+# function of the plain estimate, by sums over `sources`.
 bent_distribution <- function(domain, sources, total, plain, control) {
   density <- \(y) exp(log_bent(domain, sources, y, FALSE, total, control)$log_abs)
   pieces <- bent_pieces(domain, sources)
   from <- pieces$edges[-length(pieces$edges)]
   to <- pieces$edges[-1]
   bent <- pieces$bent
-  integral <- function(i, q) {
+  width <- to - from
+  nodes <- (from + outer(width, PIECE_RULE$node))[bent, , drop = FALSE]
+  values <- array(density(as.vector(nodes)), dim(nodes))
+  coefficients <- matrix(0, length(from), ncol(nodes))
+  coefficients[bent, ] <- legendre_coefficients(values)
+  mass <- numeric(length(from))
+  mass[bent] <- width[bent] * coefficients[bent, 1]
+  mass[!bent] <- plain(to[!bent]) - plain(from[!bent])
+  before <- cummax(cumsum(c(0, mass))) # but for rounding it is so
+  # `of_bent`: of the pieces and the polynomials there, whose degree is at most that of the nodes
+  at <- function(q, of_bent, of_plain) {
+    i <- findInterval(q, pieces$edges, all.inside = TRUE)
     result <- numeric(length(q))
-    result[bent[i]] <- piece_integrals(density, from[i[bent[i]]], q[bent[i]])
-    result[!bent[i]] <- plain(q[!bent[i]]) - plain(from[i[!bent[i]]])
+    own <- bent[i]
+    P <- legendre(2 * (q[own] - from[i[own]]) / width[i[own]] - 1, ncol(nodes))
+    result[own] <- of_bent(i[own], P)
+    if (!all(own)) result[!own] <- of_plain(i[!own], q[!own])
     result
   }
-  before <- cummax(cumsum(c(0, integral(seq_along(from), to)))) # but for rounding it is so
+  k <- seq_len(ncol(nodes))
   below <- function(q) {
-    i <- findInterval(q, pieces$edges, all.inside = TRUE)
-    before[i] + integral(i, q)
+    at(q, \(i, P) {
+      lower <- cbind(rep(-1, nrow(P)), P[, k[-1] - 1, drop = FALSE])
+      integrals <- (P[, k + 1, drop = FALSE] - lower) / rep(4 * k - 2, each = nrow(P))
+      before[i] + width[i] * rowSums(coefficients[i, , drop = FALSE] * integrals)
+    }, \(i, q) before[i] + plain(q) - plain(from[i]))
   }
-  list(below = below, total = before[length(before)], edges = pieces$edges, before = before)
+  slope <- function(q) {
+    at(q, \(i, P) rowSums(coefficients[i, , drop = FALSE] * P[, k, drop = FALSE]), \(i, q) density(q))
+  }
+  list(below = below, slope = slope, total = before[length(before)], edges = pieces$edges, before = before)
 }

@@ -8,7 +8,7 @@ marginal_inside <- function(object, dims, run) {
   if (is_bent(domain)) return(object) # of one column
   check_apart(object, dims)
   x <- object$x[, dims, drop = FALSE]
-  on_domain(marginal_of(own_kernels(object), dims), domain_columns(domain, dims), x, run)
+  on_domain(marginal_of(plain_kernels(object), dims), domain_columns(domain, dims), x, run)
 }
 
 # As conditional_of().
@@ -18,7 +18,7 @@ conditional_inside <- function(object, dims, values, run) {
   given <- domain_columns(domain, dims)
   check_inside(given, values, "given")
   values <- to_working(given, values)
-  kernels <- own_kernels(object)
+  kernels <- plain_kernels(object)
   L <- fit_factor(kernels)
   if (has_masses(domain)) kernels$weights <- kernel_weights(kernels) / fit_masses(kernels, domain, run)
   others <- setdiff(seq_len(object$d), dims)
@@ -55,7 +55,7 @@ refuse_polygon <- function(what) {
 # ---- fits of kernels --------------------------------------------------------------------------
 
 # The fit of the working points alone, with the weights, names and missing rows of the user's.
-own_kernels <- function(object) {
+plain_kernels <- function(object) {
   inner <- object$inner
   if (inner$n > object$n) inner <- inner_rows(inner, seq_len(object$n))
   own <- c("weights", "names", "terms", "variables", "na.action")

@@ -63,17 +63,18 @@
 #'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
 #'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
 #'   are those of the transformed points, unless these were rounded. With `"local"` it is the mean, in logarithms,
-#'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by a
-#'   point itself: the largest likelihood alone is often that of one far too small. A bandwidth above ten times the
-#'   range of a reflected or circular column is refused: the estimate is flat by then. Adaptive factors are Abramson's, of a pilot on
-#'   the support; `"knn"` is for `"transform"`.
+#'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by
+#'   a point itself: the largest likelihood alone is often that of one far too small. A bandwidth above ten times
+#'   the range of a reflected or circular column is refused: the estimate is flat by then. Adaptive factors are
+#'   Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
 #'
 #' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
-#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] and
-#'   [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [hdr_level()] (by draws),
+#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] (of rectangles, too, but for
+#'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [marginal()] and
+#'   [conditional()] (but of polygons), [density_derivative()], [hdr_level()] (by draws),
 #'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` are for
 #'   `"transform"` alone, as are standard errors of a `"laplace"`. `object$bandwidth` is in the coordinates of the
-#'   method, and `object$inner` the fit there.
+#'   method, and `object$inner` the fit there. Modes, clusters and bands are not known on a support.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
