@@ -12,10 +12,11 @@ log_sum_by_cells <- function(sources, at, factor, loo, control) {
   sum_cells(sources, at, loo, control, if (ncol(sources$points) > 0) log_of_class(factor) else log_mass)
 }
 
-# With the log of the sum, by which it is merged.
+# A score alone where there is nothing to merge it with.
 score_sum_by_cells <- function(sources, at, estimator, loo, names, control) {
   if (ncol(sources$points) == 0) stop_argument("type", "must not be \"score\" without numeric columns")
-  sum_cells(sources, at, loo, control, score_of_class(estimator, names))
+  alone <- \(class, y, loo, control) score_sum(class, y, estimator, loo, names, control)
+  sum_cells(sources, at, loo, control, score_of_class(estimator, names), if (!loo) alone)
 }
 
 # Without numbers all kernels are 1.
@@ -29,20 +30,21 @@ log_mass <- function(class, y, loo, control) {
 nothing_seen <- function(m, d) list(log_abs = rep(-Inf, m), score = matrix(NaN, m, d))
 
 # `sum_class(class, y, loo, control)` of all columns, for each cell of targets by those that are not by_agreement(), put
-# together.
-sum_cells <- function(sources, at, loo, control, sum_class) {
+# together. `alone`: the same where there is nothing to merge, or NULL.
+sum_cells <- function(sources, at, loo, control, sum_class, alone = NULL) {
   d <- ncol(sources$points)
   codes <- sources$discrete$codes
   target_codes <- if (is.null(at)) codes else at[, d + seq_len(ncol(codes)), drop = FALSE]
   tables <- level_tables(sources$discrete)
   if (isTRUE(sources$discrete$squared)) tables <- lapply(tables, `^`, 2)
-  alike <- columns_by_agreement(sources$discrete, tables)
+  alike <- columns_by_agreement(sources$discrete, tables, target_codes)
   if (any(alike)) {
     sum_class <- by_agreement(tables[alike], d, sum_class)
     sources$points <- cbind(sources$points, codes[, alike, drop = FALSE])
     if (!is.null(at)) at <- cbind(at[, seq_len(d), drop = FALSE], target_codes[, alike, drop = FALSE])
-  } else if (!is.null(at)) {
-    at <- at[, seq_len(d), drop = FALSE]
+  } else {
+    if (!is.null(alone)) sum_class <- alone
+    if (!is.null(at)) at <- at[, seq_len(d), drop = FALSE]
   }
   if (all(alike)) return(sum_class(cell_class(sources, rep(1, nrow(codes))), at, loo, control))
   codes <- codes[, !alike, drop = FALSE]
@@ -71,11 +73,14 @@ sum_cells <- function(sources, at, loo, control, sum_class) {
   total
 }
 
-# Sums over points that agree are as many more pairs, at most.
-MOST_AGREEING <- 2
+# So many times as many pairs as all points have are met, at most, where sums are also over points that agree.
+MOST_AGREEING <- 1.9
 
-# Which columns go by_agreement(): without an order, as long as all together meet few more pairs than all points are.
-columns_by_agreement <- function(discrete, tables) {
+# A pass over the points that agree in some columns costs as much as those for so many cells of targets, measured.
+CELLS_OF_A_PASS <- 4
+
+# Which columns go by_agreement(): without an order, as long as all together meet few more pairs, in few passes.
+columns_by_agreement <- function(discrete, tables, target_codes) {
   unordered <- vapply(discrete$columns, \(column) column$kind == "unordered", NA)
   agreeing <- vapply(colnames(discrete$codes), \(name) {
     sum((tabulate(discrete$codes[, name]) / nrow(discrete$codes))^2)
@@ -84,7 +89,8 @@ columns_by_agreement <- function(discrete, tables) {
   pairs <- ifelse(shares$any > 0, 1, 0) + ifelse(shares$more > 0, agreeing, 0)
   pairs[!unordered] <- Inf
   first <- order(pairs)
-  replace(unordered, first, cumprod(pmax(1, pairs[first])) <= MOST_AGREEING)
+  cells <- length(cells_of(target_codes)$rows)
+  replace(unordered, first, cumprod(pmax(1, pairs[first])) <= MOST_AGREEING & CELLS_OF_A_PASS * 2^seq_along(first) <= cells)
 }
 
 # What any level gives to any, and what it gives more to itself, in columns without an order.
