@@ -269,12 +269,13 @@
 #'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
 #'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
 #'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
-#'   are refused. Sums meet as many pairs as without levels, in one sum for each combination of levels that occurs, which
-#'   takes some times longer where these are hundreds; leave-one-out values of an `"sdkde"` take a pass over all pairs for
-#'   each. All methods but [`autoplot()`][autoplot.flash_kde], which draws the numbers alone, know levels:
+#'   are refused. Sums meet up to twice as many pairs as without levels, in sums over all points and over those of equal
+#'   levels, or in one for each combination of ordered levels that occurs, some times longer where these are hundreds;
+#'   leave-one-out values of an `"sdkde"` take a pass over all pairs for each combination. All methods know levels:
 #'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
-#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()]
-#'   and [`quantile()`][quantile.flash_kde] of a fit with one numeric column are those of that column.
+#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] and
+#'   [`autoplot()`][autoplot.flash_kde_mixed] show the numbers by levels. [cdf()], [`quantile()`][quantile.flash_kde] and
+#'   `lines()` are those of the numeric columns alone, whatever the levels.
 #'
 #' @section Other kernels: `kernel` may be another than the Gaussian, as that of [stats::density()], of `fkde()` in
 #'   package FKSUM, of `np::npudens()`, or of scikit-learn's `KernelDensity`. In one dimension, in `u`, the distance in
