@@ -18,20 +18,20 @@
 #' are given, is a quarter too small). With `correct = FALSE` an interval is about the estimate itself, and one for
 #' its mean, which is a smoothed density.
 #'
-#' **Interval.** The variance of an estimate p is about u times the density f, u being the integral of the squared
-#' kernel over the number of points. The interval has all f with \eqn{|p - f| \le z \sqrt{se^2 + u (f - p)}}{|p -
-#' f| <= z sqrt(se^2 + u (f - p))}, which for counts is Wilson's, shifted as Cai (2005) does for their skewness.
-#' Where points are many that is p plus and minus z standard errors; where there are none, it goes from 0 to about
-#' \eqn{z^2 u / 2}{z^2 u / 2}. It needs no logarithms, never leaves the positive numbers, and holds its level where
-#' points are few: three standard deviations from the mean of 100 normal points p plus and minus z standard errors
-#' holds the density in 53% of samples.
+#' **Interval.** The variance of an estimate p is about \eqn{u f - f^2 / n}{u f - f^2 / n} for the density f, u being
+#' the integral of the squared kernel over the number n of points. The interval has all f with \eqn{|p - f - s| \le z
+#' \sqrt{V(f)}}{|p - f - s| <= z sqrt(V(f))}, where \eqn{V(f) = se^2 + u (f - p) - (f^2 - p^2) / n} is what the
+#' variance would be if f were the density; s is Cornish and Fisher's correction for the skewness. For the share of
+#' points in a cell that is Wilson's interval, shifted as Cai (2005) does. Where points are many it is p plus and minus
+#' z standard errors; where there are none, it goes from 0 to about \eqn{z^2 u / 2}{z^2 u / 2}. It needs no
+#' logarithms, never leaves the positive numbers, and holds its level on either side where points are few: three
+#' standard deviations from the mean of 100 normal points p plus and minus z standard errors holds the density in
+#' 53% of samples.
 #'
-#' **Simultaneous** bands take for z the quantile of the largest of all \eqn{|p - f| / se} at the points asked for:
-#' of a normal process with the covariance of the estimate, by `replicates` draws of normal multipliers of all
-#' points (Chernozhukov, Chetverikov and Kato 2014), or of the resampled estimates. Steps of half a bandwidth
-#' between points are fine enough. In simulation such bands of level 0.95 have held the whole density in 0.91 to
-#' 0.93 of samples of 200 normal points, 0.94 of 1,000, and in 0.89 to 0.92 where tails are heavy
-#' (`inst/bench/inference.R`); pointwise ones held it in 0.94 to 0.96 on average over places.
+#' **Simultaneous** bands take for z the quantile of the largest of all \eqn{|p - f| / se} at the points asked for,
+#' but no less than of an interval: of `replicates` draws of a process with the covariance and the skewness of the
+#' estimate, by multipliers of all points (Chernozhukov, Chetverikov and Kato 2014), Poisson counts of mean 1 less 1,
+#' or of the resampled estimates. Steps of half a bandwidth between points are fine enough.
 #'
 #' **Bootstrap**: rows are drawn again with replacement, with their weights, `replicates` times; for `"sdkde"` each
 #' of these samples is debiased anew. Standard errors are the standard deviations of the resampled estimates.
@@ -113,10 +113,10 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
   points <- as.data.frame(apply_na_rows(given, kept, columns$se))
   names(points) <- point_names(object)
   asked$critical <- found$critical
-  result <- cbind(points, columns)
-  names(result) <- make.unique(names(result))
+  # a variable that is called as one of our columns gives way
+  names(points) <- make.unique(c(names(columns), names(points)))[-seq_along(columns)]
   structure(
-    result,
+    cbind(points, columns),
     band = c(asked, list(variables = names(points), labels = variable_names(object), grid = is.null(newdata))),
     class = c("density_bands", "data.frame")
   )
@@ -129,7 +129,7 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   bands <- density_bands(object, if (missing(parm)) object$x else parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
-  colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
+  colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
 }
 
@@ -187,9 +187,12 @@ bands_at <- function(object, at, asked, run) {
   } else if (asked$type == "simultaneous") {
     draws <- multiplied(of, near, asked$replicates, own, errors$mean)
   }
-  if (asked$type == "simultaneous") critical <- largest_quantile(draws, errors, asked$level)
-  unit <- height * errors$unit
-  c(wilson_interval(estimate, height * errors$se, unit, of$skewness * unit, critical), list(critical = critical))
+  # it holds the density at each place, too
+  if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
+  interval <- wilson_interval(
+    estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share
+  )
+  c(interval, list(critical = critical))
 }
 
 # The fit that an interval is about: a bias of order h^4, with the bandwidth that is best for one of order h^2, so
@@ -225,15 +228,24 @@ reference_sd <- function(estimator, n, d) {
   (of$reference(d) / n)^(1 / (d + of$gain))
 }
 
-# All f with |p - f - s| <= z sqrt(V), where s = skew (z^2 - 1) / 6 is what Cornish and Fisher's expansion has for
-# the skewness, V = se^2 + unit (f - p) the variance of an estimate of f. For counts that is Wilson's interval with
-# Cai's correction (2005). A negative estimate, of a density that is none, counts as 0,
-# and an interval holds the estimate, also where both are next to nothing.
-wilson_interval <- function(estimate, se, unit, skew, z) {
-  shift <- skew * (z^2 - 1) / 6
-  centre <- pmax(estimate, 0)
-  middle <- centre - shift + z^2 * unit / 2
-  half <- z * sqrt(pmax(se^2 - unit * shift + z^2 * unit^2 / 4, 0))
-  lower <- pmin(pmax(middle - half, 0), centre)
-  list(estimate = estimate, lower = lower, upper = pmax(middle + half, centre), se = se)
+# All f with |p - f - s| <= z sqrt(V(f)), where V(f) = se^2 + unit (f - p) - share (f^2 - p^2) is the variance of an
+# estimate of f, unit f - share f^2 for small bandwidths, as of the share of counts in a cell, and s = (z^2 - 1)
+# kappa_3 / (6 se^2) is what Cornish and Fisher's expansion has for the skewness. For counts that is Wilson's
+# interval with Cai's correction (2005). Where the variance is next to nothing the ratio of cumulants is that of
+# counts, and no more than MOST_SKEWNESS units. What is between p - s and p belongs to the interval, however small V
+# is, so that a single point far from others does not prove a density; a negative estimate, of a density that is none,
+# counts as 0.
+wilson_interval <- function(estimate, se, unit, z, skewness = 1, share = 0) {
+  p <- pmax(estimate, 0)
+  variance <- se^2
+  third <- skewness * unit * (variance + share * p^2) - 3 * share * p * variance - share^2 * p^3
+  skew <- ifelse(variance > 0, third / variance, skewness * unit)
+  shift <- pmax(pmin(skew, MOST_SKEWNESS * unit), -MOST_SKEWNESS * unit) * (z^2 - 1) / 6
+  # a (f - p)^2 - 2 b (f - p) + shift^2 - z^2 se^2 <= 0
+  a <- 1 + z^2 * share
+  b <- z^2 * (unit / 2 - share * p) - shift
+  half <- sqrt(pmax(b^2 - a * (shift^2 - z^2 * variance), 0))
+  lower <- pmin(p + (b - half) / a, p - shift, p)
+  upper <- pmax(p + (b + half) / a, p - shift, p)
+  list(estimate = p, lower = pmax(lower, 0), upper = upper, se = se)
 }

@@ -14,6 +14,8 @@
 #' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
 #' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
 #'
+#' With another `kernel` than the Gaussian, \eqn{H_{yx}}{Hyx} has to be 0, and points out of reach of x have no weight.
+#'
 #' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
 #' likes; points whose weight is below 1e-308 of the largest are no part of the result.
 #'
@@ -120,6 +122,7 @@ conditional_of <- function(object, dims, values, arg = "given") {
 # n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
 # that all kernels share.
 given_log_weights <- function(side, values) {
+  if (!has_gaussian(side)) return(cube_log_weights(side, values))
   points <- fit_points(side)
   L <- fit_factor(side)
   # differences of what is near keep their digits, also far from the origin
@@ -165,7 +168,12 @@ move_with <- function(object, side, dims, values) {
 # With these weights, the points left away whose share of the largest is below `least`.
 weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
   top <- max(log_w)
-  if (top == -Inf) stop_argument(arg, "is too far from the points for a double to hold the distance")
+  if (top == -Inf) {
+    gaussian <- has_gaussian(object)
+    stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
+      "out of reach of all points"
+    })
+  }
   kept <- which(log_w - top >= log(least))
   if (length(kept) < object$n) object <- take_points(object, kept)
   object$weights <- exp(log_w[kept] - top)

@@ -24,6 +24,9 @@
 #' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
+#' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
+#' bandwidth.
+#'
 #' Columns of levels (factors, texts) that `vars` does not name are summed over.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
@@ -97,6 +100,7 @@ check_vars <- function(vars, object, arg) {
 # The fit of the variables `dims`, still with the call and the record of what was computed for all of them.
 marginal_of <- function(object, dims) {
   check_density(object)
+  check_marginal_kernel(object, dims)
   columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
   block <- \(H) if (!is.null(H)) H[dims, dims, drop = FALSE]
   part <- unclass(object)

@@ -78,10 +78,8 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
   log_p <- log_marginal(figure_marginal(joint, 1:2, to_tol = TRUE), at)$log_abs
   log_x <- log_marginal(figure_marginal(joint, 2, to_tol = TRUE), cbind(x))$log_abs
   few <- seq(min(xlim), max(xlim), length.out = 61)
-  lines <- matrix(0, length(few), length(prob), dimnames = list(NULL, percent_label(prob)))
-  visit_conditionals(
-    object, cbind(few), \(there, row) lines[row, ] <<- invert_cdf(there, prob), min(prob, 1 - prob)
-  )
+  lines <- conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
+  colnames(lines) <- percent_label(prob)
   list(x = x, y = y, z = exp(matrix(log_p, length(x)) - log_x), quantiles = list(x = few, y = lines))
 }
 

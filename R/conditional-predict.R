@@ -20,10 +20,11 @@ predict.flash_conditional <- function(object, newdata, type = c("density", "log_
   }
   of_x <- type %in% c("mean", "variance")
   at <- conditional_points(object, newdata, of_x, na.action)
+  x <- if (of_x) at$points else at$points[, given_dims(object), drop = FALSE]
   result <- switch(type,
-    cdf = conditional_cdf(object, at$points[, 1], at$points[, given_dims(object), drop = FALSE], run),
-    mean = conditional_moments(object, at$points, run)$mean,
-    variance = conditional_moments(object, at$points, run)$variance,
+    cdf = conditional_cdf(object, at$points[, 1, drop = FALSE], x, run)[, 1],
+    mean = conditional_moments(object, x, run)$mean,
+    variance = conditional_moments(object, x, run)$variance,
     log_conditional(object, if (!is.null(newdata)) at$points, run)
   )
   at$restore(if (type == "density") exp(result) else result)

@@ -116,7 +116,7 @@ check_no_steps <- function(object, arg) {
   if (n_steps(object) == 1) return(invisible())
   stop(new_error("unsupported", paste0(
     "`", arg, "` has no leave-one-out values: with ", n_steps(object), " steps each point has a part in where all ",
-    "others end. cross_validate() leaves out folds"
+    "others end. cross_validate() fits again without each of as many `folds` as you like, up to one a point"
   ), user_call()))
 }
 

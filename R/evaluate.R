@@ -25,6 +25,7 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
 
 # By both stages without the point, from the points as they were.
 debiased_loo <- function(object, control) {
+  if (!has_gaussian(object)) return(compact_debiased_loo(object, control))
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
@@ -79,8 +80,8 @@ error_estimate <- function(object, at, loo, control, estimate) {
   (log_square + log1p(-share)) / 2 - log_clip(object)
 }
 
-# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
-# go in bands, each at a scale of its own.
+# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than
+# 2^400 leave the range of a double: such weights go in bands, each at a scale of its own.
 log_sum_squares <- function(object, at, L, loo, control) {
   sources <- fit_sources(object)
   square <- estimator_of(object)$square(object$d)
@@ -150,8 +151,7 @@ leave_out <- function(weights) {
 
 # Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object) &&
-    (has_gaussian(object) || !is_debiased(object))
+  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object)
 }
 
 check_loo <- function(object, arg = "loo") {
@@ -165,12 +165,6 @@ check_loo <- function(object, arg = "loo") {
     }
     stop(new_error("unsupported", paste0(
       "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of marginal()"
-    ), user_call()))
-  }
-  if (is_debiased(object) && !has_gaussian(object)) {
-    stop(new_error("unsupported", paste0(
-      "points of an SD-KDE can be left out where its kernel is the Gaussian, not with kernel = \"", object$kernel,
-      "\": cross_validate() fits again without them"
     ), user_call()))
   }
   if (!can_leave_out(object)) {

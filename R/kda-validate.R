@@ -83,7 +83,10 @@ print.flash_kda_validation <- function(x, digits = max(3L, getOption("digits") -
     how, " cross-validation: ", format(100 * x$error, digits = digits), "% misclassified, mean log score ",
     format(x$log_score, digits = digits), "\n\n", sep = ""
   )
-  print(x$confusion)
+  wrong <- 1 - diagonal(x$confusion) / rowSums(x$confusion)
+  shown <- cbind(format(x$confusion), error = paste0(format(100 * wrong, digits = digits), "%"))
+  names(dimnames(shown)) <- names(dimnames(x$confusion))
+  print(noquote(shown, right = TRUE))
   invisible(x)
 }
 

@@ -22,8 +22,6 @@ with_sign <- function(size, negative) {
   replace(size, at, -size[at])
 }
 
-check_score_name <- function(score) check_choice(score, names(PROPER_SCORES), "score")
-
 # At its own points, each left out.
 scores_left_out <- function(object, score, control) {
   rule <- PROPER_SCORES[[score]]

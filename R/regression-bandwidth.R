@@ -12,23 +12,40 @@ REGRESSION_CRITERIA <- list(
   }
 )
 
-# list(L, selector, search) of checked data.
+# list(L, selector, search) of checked data. Many rows are searched by a part of them first; from where that ends, all
+# that are looked at go on.
 regression_bandwidth <- function(x, y, weights, type, criterion, rows, seconds, run) {
   name_stage(run, "Selecting the bandwidth")
   d <- ncol(x)
   seen <- which(if (is.null(weights)) rep(TRUE, nrow(x)) else weights > 0)
-  if (is.null(rows)) rows <- affordable_rows(d, ncol(y), type, seconds)
   # by the numbers in the rows, so that their order does not matter
-  if (length(seen) > rows) seen <- seen[order(row_keys(cbind(x, y)[seen, , drop = FALSE]))[seq_len(rows)]]
-  part <- list(x = x[seen, , drop = FALSE], y = y[seen, , drop = FALSE], weights = weights[seen])
-  check_spread(part$x, "x", cure = " (give `bandwidth` as a number)")
+  seen <- seen[order(row_keys(cbind(x, y)[seen, , drop = FALSE]))]
+  if (is.null(rows)) rows <- affordable_rows(d, ncol(y), type, seconds, run)
+  seen <- seen[seq_len(min(rows, length(seen)))]
+  rows_of <- \(count) {
+    used <- seen[seq_len(count)]
+    list(x = x[used, , drop = FALSE], y = y[used, , drop = FALSE], weights = weights[used])
+  }
+  check_spread(rows_of(length(seen))$x, "x", cure = " (give `bandwidth` as a number)")
   unit <- weighted_sds(x, weights)
   tally <- new.env()
   tally$count <- 0
-  value <- criterion_of(part, unit, type, criterion, tally, exactly(run))
-  size <- effective_size(part$weights, length(seen))
-  found <- search_widths(value, size^(-1 / (d + 4)), d)
-  sds <- unit * found$widths * (size / effective_size(weights, nrow(x)))^(1 / (d + 4))
+  value_on <- \(count) criterion_of(rows_of(count), unit, type, criterion, tally, exactly(run))
+  rate <- \(count) effective_size(weights[seen[seq_len(count)]], count)^(-1 / (d + 4))
+  few <- if (d > 1) max(SCAN_ROWS, ceiling(length(seen) / FIRST_PART)) else length(seen)
+  if (few >= length(seen)) {
+    found <- search_widths(value_on(length(seen)), rate(length(seen)), d)
+  } else {
+    first <- search_widths(value_on(few), rate(few), d)
+    carry <- log(rate(length(seen)) / rate(few))
+    limits <- search_limits(rate(length(seen)))
+    starts <- lapply(first$ends, \(end) pmin(pmax(end + carry, limits[1]), limits[2]))
+    value <- value_on(length(seen))
+    starts <- starts[which.min(vapply(starts, value, 0))]
+    starts <- lapply(starts, \(start) scan_columns(value, start, limits, sweeps = 1))
+    found <- descend_widths(value, starts, limits)
+  }
+  sds <- unit * found$widths * effective_size(weights, nrow(x))^(-1 / (d + 4)) / rate(length(seen))
   list(
     L = diagonal_matrix(sds, d), selector = criterion,
     search = list(
@@ -37,6 +54,9 @@ regression_bandwidth <- function(x, y, weights, type, criterion, rows, seconds, 
     )
   )
 }
+
+# Of the rows that are looked at, the part that is searched first: seven evaluations of it take as long as one of all.
+FIRST_PART <- 2.7
 
 # Of the logs of the widths. Responses count alike, whatever their units.
 criterion_of <- function(part, unit, type, criterion, tally, run) {
@@ -51,40 +71,52 @@ criterion_of <- function(part, unit, type, criterion, tally, run) {
   }
 }
 
-# So many that the search takes about `seconds` of a nominal core (R/bandwidth-choose.R).
-affordable_rows <- function(d, t, type, seconds) {
+# So many that the search takes about `seconds` of a nominal core (R/bandwidth-choose.R): in time linear in the rows,
+# or in that of all pairs.
+affordable_rows <- function(d, t, type, seconds, run) {
+  if (goes_by_line(d, run)) return(max(SCAN_ROWS, floor(3e4 * seconds / t)))
   columns <- regression_layout(d, t, REGRESSION_TYPES[[type]]$order)$width
-  evaluations <- if (d == 1) 30 else 90 * d
+  evaluations <- if (d == 1) 30 else 90 * d / FIRST_PART^2 + 20 * d
   max(SCAN_ROWS, floor(sqrt(4e8 * seconds / (evaluations * (1 + (d + columns) / 8)))))
 }
 
 # ---- search -----------------------------------------------------------------------------------
 
-# list(widths, value, converged): from the lowest valleys of a scan of one factor for all columns, `rate` the size
-# that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts; then by
-# scans of each column, and descents.
+search_limits <- function(rate) c(log(rate) - 3 * log(2), log(WIDEST))
+
+# list(widths, value, converged, ends): from the lowest valleys of a scan of one factor for all columns, `rate` the
+# size that it has by the rule of thumb, and from there with each column alone so wide that it hardly counts; then by
+# scans of each column, and descents, which end at the logs `ends`.
 search_widths <- function(value, rate, d) {
   thetas <- log(rate) + log(2) * seq(-3, 5, by = 0.5)
   values <- vapply(thetas, \(theta) value(rep(theta, d)), 0)
-  limits <- c(thetas[1], log(WIDEST))
   valleys <- which(values <= c(Inf, values[-length(values)]) & values <= c(values[-1], Inf))
   valleys <- utils::head(valleys[order(values[valleys])], 2)
   if (d == 1) return(narrow_scan(value, thetas, values, valleys))
+  limits <- search_limits(rate)
   lowest <- rep(thetas[valleys[1]], d)
   alone <- lapply(seq_len(d), \(k) replace(lowest, k, log(WIDEST / 30)))
   starts <- c(lapply(valleys, \(i) rep(thetas[i], d)), alone)
   starts <- starts[utils::head(order(vapply(starts, value, 0)), 2)]
-  starts <- lapply(starts, \(start) scan_columns(value, start, limits))
+  descend_widths(value, lapply(starts, \(start) scan_columns(value, start, limits)), limits)
+}
+
+# From each of `starts`, logs of widths, then on from the lowest end.
+descend_widths <- function(value, starts, limits) {
   runs <- lapply(starts, \(start) stats::nlminb(
     start, value, scale = 1, lower = limits[1], upper = limits[2],
     control = list(
-      rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * d, eval.max = 60 * d, step.min = 0.2, step.max = 1
+      rel.tol = 1e-6, x.tol = 1e-3, iter.max = 30 + 5 * length(start), eval.max = 60 * length(start), step.min = 0.2,
+      step.max = 1
     )
   ))
-  best <- runs[[which.min(vapply(runs, `[[`, 0, "objective"))]]
-  last <- polish_columns(value, best$par, best$objective)
-  stuck <- any(last$logs <= limits[1]) || grepl("limit", best$message)
-  list(widths = exp(last$logs), value = last$value, converged = !stuck)
+  runs <- runs[order(vapply(runs, `[[`, 0, "objective"))]
+  last <- polish_columns(value, runs[[1]]$par, runs[[1]]$objective)
+  stuck <- any(last$logs <= limits[1]) || grepl("limit", runs[[1]]$message)
+  list(
+    widths = exp(last$logs), value = last$value, converged = !stuck,
+    ends = c(list(last$logs), lapply(runs[-1], `[[`, "par"))
+  )
 }
 
 # Column after column, the best of widths about the one so far, and of one so wide that it hardly counts: beside

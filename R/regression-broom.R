@@ -56,8 +56,7 @@ augment.kernel_regression <- function(x, data = NULL, newdata = NULL, se_fit = F
   added <- named_columns(x, ".fitted", if (se_fit) found$fit else found)
   if (of_fit) added <- c(added, named_columns(x, ".resid", stats::residuals(x)), list(.hat = stats::hatvalues(x)))
   if (se_fit) added <- c(added, named_columns(x, ".se.fit", found$se.fit))
-  frame[names(added)] <- lapply(added, unname)
-  as_tibble(frame)
+  augmented(frame, added)
 }
 
 # The rows of the fit, or those of `data` that are its rows.
@@ -66,11 +65,5 @@ regression_rows <- function(x, data) {
     names <- c(if (ncol(x$y) > 1) output_labels(x) else response_label(x), point_names(x))
     return(stats::setNames(as.data.frame(cbind(x$y, x$x)), names))
   }
-  omitted <- if (inherits(x$na.action, "omit")) x$na.action
-  if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
-  n <- length(stats::napredict(x$na.action, seq_len(x$n)))
-  if (NROW(data) != n) {
-    stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
-  }
-  data
+  augmented_rows(x, data, length(stats::napredict(x$na.action, seq_len(x$n))))
 }

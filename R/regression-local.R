@@ -91,7 +91,7 @@ row_fits <- function(data, type, run) {
   shift <- rep(data$centre, each = nrow(data$z))
   list(
     fitted = own$fit + shift, left_out = others$fit + shift,
-    leverage = data$w * exp(-moments$all[, 1]) * own$stretch
+    leverage = exp(log(data$w) - moments$all[, 1]) * own$stretch
   )
 }
 

@@ -41,7 +41,7 @@ summary.kernel_regression <- function(object, ...) {
   )
   quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
   dimnames(quantiles) <- list(if (several) output_labels(object) else "", c("Min", "1Q", "Median", "3Q", "Max"))
-  long <- c("x", "y", "weights", "fitted", "left_out", "leverage", "variance", "na.action")
+  long <- c("x", "y", "weights", "fitted", "left_out", "leverage", "later", "na.action")
   structure(
     class = "summary.kernel_regression",
     c(unclass(object)[setdiff(names(object), long)], list(

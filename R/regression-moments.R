@@ -23,6 +23,7 @@ local_moments <- function(data, at, order, run, loo = FALSE) {
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
   targets <- if (is.null(at)) data$z else at
   check_memory(8 * (nrow(data$z) + 2 * nrow(targets)) * layout$width, if (is.null(at)) "x" else "newdata")
+  if (goes_by_line(layout$d, run)) return(line_moments(data, at, order, run, loo))
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL

@@ -3,9 +3,9 @@
 #' @param object A fit from [kernel_regression()].
 #' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
 #'   fit.
-#' @param type `"response"`, the fit; or `"gradient"`, the slopes of the local lines, or for `"constant"` the
-#'   derivatives of the local mean.
-#' @param se.fit Whether to return standard errors, too (not of gradients).
+#' @param type `"response"`, the fit; `"gradient"`, the slopes of the local lines, or for `"constant"` the
+#'   derivatives of the local mean; or `"variance"`, that of the noise, by which standard errors go.
+#' @param se.fit Whether to return standard errors, too (of the response alone).
 #' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
 #'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
@@ -22,26 +22,25 @@
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
-predict.kernel_regression <- function(object, newdata, type = c("response", "gradient"), se.fit = FALSE,
+predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
                                       interval = c("none", "confidence", "prediction"), level = 0.95,
                                       na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)
-  type <- check_choice(type, c("response", "gradient"), "type")
+  type <- check_choice(type, c("response", "gradient", "variance"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   interval <- check_choice(interval, INTERVALS, "interval")
   level <- check_level(level)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
-  if (type == "gradient") {
-    if (se.fit || interval != "none") {
-      stop_argument("type", "must be \"response\" with standard errors or intervals: found \"gradient\"")
-    }
-    return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
-  }
   with_errors <- se.fit || interval != "none"
-  found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
+  if (type != "response" && with_errors) {
+    stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
+  }
+  if (type == "gradient") return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
   t <- ncol(object$y)
   plain <- \(values) if (t == 1) as.vector(values) else named_outputs(object, values)
+  if (type == "variance") return(plain(at$restore(local_noise(object, at$points, run))))
+  found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
   value <- if (interval == "none") plain(at$restore(found$fit)) else {
     width <- stats::qt((1 + level) / 2, residual_df(object)) * sqrt(found$se^2 + found$noise)
     around <- lapply(list(fit = 0, lwr = -width, upr = width), \(by) at$restore(found$fit + by))
@@ -83,9 +82,8 @@ regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
   if (!is.null(fit$terms)) {
     newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
-  } else if (is.data.frame(newdata) && has_names(fit$names) && all(fit$names %in% names(newdata))) {
-    # the response and others may be there, too
-    newdata <- newdata[fit$names]
+  } else {
+    newdata <- own_columns(newdata, "newdata", fit$names)
   }
   points <- check_points(newdata, "newdata", d = fit$d, names = fit$names, infinite = TRUE)
   check_finite(points, "newdata", missing = TRUE)
@@ -112,9 +110,19 @@ local_predictions <- function(fit, at, errors, noise, run) {
   fits <- local_fits(M, layout, fit$type, data$floor)
   list(
     fit = fits$fit + rep(data$centre, each = nrow(M)),
-    se = if (errors) local_errors(data, M, fits, layout, fit$variance, z, run) else 0,
-    noise = if (noise) smoothed(data, noise_squares(fit), z, run) else 0
+    se = if (errors) local_errors(data, M, fits, layout, noise_variance(fit, data, run), z, run) else 0,
+    noise = if (noise) noise_at(fit, data, z, run) else 0
   )
+}
+
+noise_at <- function(fit, data, z, run) {
+  if (is.null(z)) noise_variance(fit, data, run) else smoothed(data, noise_squares(fit), z, run)
+}
+
+local_noise <- function(fit, at, run) {
+  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, ncol(fit$y)))
+  data <- regression_data(fit)
+  noise_at(fit, data, if (!is.null(at)) whitened(at, data), run)
 }
 
 # By the columns of x, m x d t.

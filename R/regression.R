@@ -16,8 +16,8 @@
 #' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
 #' `cv.aic`), which undersmooths less often. H is diagonal then. A column that does not matter gets a very wide
 #' kernel in a local constant fit, and one in which the mean is linear in a local linear one. The search starts
-#' from several places; of many rows it looks at as many as `seconds` allow, and its widths shrink by the power
-#' -1/(d + 4) of the rows from there to all.
+#' from several places, in several columns on a part of the rows first; of many rows it looks at as many as `seconds`
+#' allow, and its widths shrink by the power -1/(d + 4) of the rows from there to all.
 #'
 #' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2
 #' s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same
@@ -31,8 +31,9 @@
 #' under the kernels less than 1e-8 of the kernel's own counts as so much).
 #'
 #' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
-#' means), and half as much again for standard errors; a value of a criterion the same. With `tol` the time is
-#' linear in the rows in few dimensions. Sums are in double precision.
+#' means), and half as much again for the first standard errors; a value of a criterion the same. In one column the
+#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked for
+#' by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
 #'
 #' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one. A formula, for
 #'   the formula method. Factors are for [falkon()].
@@ -58,9 +59,9 @@
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
 #'   matrix), `weights`, `bandwidth` (H), `selector` and `search` (how it was chosen, with the criterion's `value`,
-#'   for responses divided by their standard deviations), `fitted`, `left_out` (leave-one-out fits) and `variance`
-#'   (\eqn{s^2}{s^2}), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and
-#'   `r.squared` by response, and what predictions need. Methods: [`predict()`][predict.kernel_regression],
+#'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
+#'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
+#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
 #'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
 #'   `nobs()`, `formula()`, `update()`, and those of [broom][regression-broom].
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
@@ -229,11 +230,10 @@ fit_regression <- function(points, y, weights, na.action, options, run, call) {
     call = call, type = options$type, n = nrow(x), d = d, x = x, y = y, names = colnames(points),
     outputs = response$outputs, weights = weights, bandwidth = tcrossprod(main$L), factor = main$L,
     selector = main$selector, search = main$search, fitted = unname(rows$fitted), left_out = unname(rows$left_out),
-    leverage = rows$leverage, na.action = data$omitted, control = options$asked
+    leverage = rows$leverage, na.action = data$omitted, control = options$asked,
+    settings = options[c("rows", "seconds")]
   )
-  fit <- c(fit, how_well(fit))
-  fit$variance <- smoothed(local, noise_squares(fit), NULL, run)
-  structure(fit, class = "kernel_regression")
+  structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
 }
 
 # Names of the variables alone, for messages.
@@ -243,6 +243,13 @@ with_columns <- function(points, y) {
   if (is.null(columns)) columns <- if (ncol(points) == 1) "x" else paste0("x", seq_len(ncol(points)))
   dimnames(both) <- list(NULL, c(columns, rep_len("the response", ncol(y))))
   both
+}
+
+# The variance of the noise at the rows, n x t, found when it is first asked for.
+noise_variance <- function(fit, data, run) {
+  later <- fit$later
+  if (is.null(later$variance)) later$variance <- smoothed(data, noise_squares(fit), NULL, run)
+  later$variance
 }
 
 # What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row

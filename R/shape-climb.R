@@ -45,10 +45,14 @@ slopes_at <- function(field, u, log_scale = NULL) {
       if (is.matrix(sums[[name]])) sums[[name]][off, ] <- again[[name]] else sums[[name]][off] <- again[[name]]
     }
   }
-  width2 <- if (is.null(field$local$factors)) rep(1, nrow(u)) else sums$mass / sums$precision
   # that of a corrected sum is not its plain sum's
   log_scale <- if (!signed) log_scale + log(sums$mass)
-  list(score = sums$gradient / sums$mass, width2 = width2, log_scale = log_scale)
+  list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = log_scale)
+}
+
+# The harmonic mean of the squares of the kernels' bandwidths at the places of local_sums().
+mean_width2 <- function(field, sums) {
+  if (is.null(field$local$factors)) rep(1, length(sums$mass)) else sums$mass / sums$precision
 }
 
 plain_logs <- function(field, u) {
@@ -56,12 +60,12 @@ plain_logs <- function(field, u) {
   log_sum(fit_sources(field$object), at, PLAIN_FACTOR, FALSE, field$control)$log_abs
 }
 
-# list(score, hessian, width2) of the logarithm, the Hessians m x d^2.
+# list(score, hessian, width2, mass): the first two of the logarithm, the Hessians m x d^2.
 curvature_at <- function(field, u) {
   sums <- local_sums(field$local, t(u), plain_logs(field, u), field$control)
   score <- sums$gradient / sums$mass
-  width2 <- if (is.null(field$local$factors)) rep(1, nrow(u)) else sums$mass / sums$precision
-  list(score = score, hessian = sums$hessian / sums$mass - outer_rows(score), width2 = width2, mass = sums$mass)
+  hessian <- sums$hessian / sums$mass - outer_rows(score)
+  list(score = score, hessian = hessian, width2 = mean_width2(field, sums), mass = sums$mass)
 }
 
 log_density_at <- function(field, u) log_estimate(field$object, from_field(field, u), FALSE, field$control)
@@ -157,7 +161,12 @@ newton_steps <- function(here) {
     root <- tryCatch(chol(matrix(-here$hessian[i, ], d)), error = \(e) NULL)
     move[i, ] <- if (is.null(root)) 0 else backsolve(root, backsolve(root, here$score[i, ], transpose = TRUE))
   }
-  move * pmin(1, LONGEST_STEP * sqrt(here$width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
+  shortened(move, here$width2)
+}
+
+# No longer than LONGEST_STEP.
+shortened <- function(move, width2) {
+  move * pmin(1, LONGEST_STEP * sqrt(width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
 }
 
 # ---- starts -----------------------------------------------------------------------------------

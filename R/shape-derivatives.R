@@ -64,7 +64,8 @@ check_smooth <- function(object) {
   }
   levels <- c("columns of levels" = !is.null(object$discrete))
   check_none_of(levels, "derivatives", "marginal() and conditional() make fits of the numbers alone")
-  check_none_of(beyond_one_sum(object), "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
+  cure <- "predict(type = \"score\") has the gradient of its logarithm, where there is one"
+  check_none_of(beyond_one_sum(object), "derivatives", cure)
 }
 
 # m x d^order. `at`: checked points or NULL.

@@ -81,14 +81,14 @@ modes <- function(object, start = NULL, control = NULL) {
 
 # newdata without missing values, under the name that the user knows.
 finite_points <- function(object, points, arg) {
-  points <- new_points(object, points)
+  points <- new_points(object, points, arg)
   check_finite(points, arg)
   points
 }
 
 # ---- from endpoints to modes ------------------------------------------------------------------
 
-# list(u, of, curvature, log_density): the different points that `ends` are next to, the highest first, and which
+# list(u, of, curvature, width2, log_abs): the different points that `ends` are next to, the highest first, and which
 # of them each end came to.
 top_points <- function(field, ends) {
   first <- merge_ends(field, ends, 0.05)
@@ -103,7 +103,7 @@ top_points <- function(field, ends) {
   })
   list(
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
-    hessian = here$hessian, width2 = here$width2, log_abs = second$log_abs
+    width2 = here$width2, log_abs = second$log_abs
   )
 }
 
@@ -128,13 +128,10 @@ merge_ends <- function(field, u, radius) {
 
 # A data frame of some of top_points(), with other columns beside.
 mode_table <- function(field, known, ...) {
-  places <- from_field(field, known$u)
-  table <- as.data.frame(places)
-  names(table) <- point_names(field$object)
+  table <- points_frame(field$object, from_field(field, known$u))
   estimate <- log_density_at(field, known$u)
   is_mode <- (known$curvature[, 1] < 0) %in% TRUE # NaN is none
   table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode)
   table$curvature <- known$curvature
-  names(table) <- make.unique(names(table))
-  table
+  stats::setNames(table, make.unique(names(table)))
 }

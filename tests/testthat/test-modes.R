@@ -14,7 +14,9 @@ literal_mean_shift <- function(x, h, factors = rep(1, nrow(x)), steps = 1000) {
     q <- 0
     for (k in seq_along(h)) q <- q + outer(y[, k], x[, k], `-`)^2 / h[k]^2
     weight <- exp(-t(t(q) / factors^2) / 2) * rep(factors^-(length(h) + 2), each = nrow(y))
+    before <- y
     y <- weight %*% x / rowSums(weight)
+    if (max(abs(y - before)) < 1e-10) break
   }
   y
 }
@@ -133,6 +135,11 @@ test_that("clusters print, and plot in one dimension and more", {
     expect_output(print(clusters), "of 150 points")
     expect_identical(plot(clusters), clusters)
   }
+  # columns with the names of ours
+  named <- stats::setNames(iris[1:2], c("points", "density"))
+  clusters <- mean_shift(flash_kde(named, "kde", bandwidth = 0.5))
+  expect_output(print(clusters), "of 150 points.*points density density.1 points.1 +share")
+  expect_argument_error(modes(clusters$fit, start = matrix(0, 0, 2)), "start")
   expect_argument_error(plot(clusters, dims = 5), "dims")
 })
 

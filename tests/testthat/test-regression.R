@@ -36,7 +36,7 @@ test_that("fits, leave-one-out fits, leverages and standard errors are those of 
     l <- smoother(case$x, case$at, case$H, case$w, linear)
     found <- predict(fit, case$at, se.fit = TRUE)
     expect_equal(unname(found$fit), l %*% case$y, tolerance = 1e-10)
-    expect_equal(unname(found$se.fit), sqrt(l^2 %*% fit$variance), tolerance = 1e-8)
+    expect_equal(unname(found$se.fit), unname(sqrt(l^2 %*% predict(fit, type = "variance"))), tolerance = 1e-8)
     expect_equal(fit$df, sum(diag(own)), tolerance = 1e-10)
   }
 })
@@ -49,11 +49,60 @@ test_that("the variance of the noise is the local mean of residuals' products, o
   products <- (case$y[, 1] - m)^2 / (1 - h)
   sigma <- sqrt(sum((case$y[, 1] - m)^2) / (60 - sum(h)))
   mean <- smoother(case$x, case$x, matrix(0.25), linear = FALSE) %*% ((1 - h) * products + h * sigma^2)
-  expect_equal(fit$variance, mean, tolerance = 1e-8)
+  expect_equal(predict(fit, type = "variance"), drop(mean), tolerance = 1e-8)
+  expect_equal(predict(fit, case$x[1:5, ], type = "variance"), mean[1:5], tolerance = 1e-8)
   expect_equal(sigma(fit), sigma, tolerance = 1e-10)
   alone <- kernel_regression(c(case$x, 50), c(case$y[, 1], 1), bandwidth = 0.5)
   expect_equal(alone$leverage[61], 1)
-  expect_equal(alone$variance[61], alone$sigma^2)
+  expect_equal(predict(alone, type = "variance")[61], alone$sigma^2)
+})
+
+# At each of `at` the local mean and line of y given x, of all rows but `left_out`: kernels relative to the largest,
+# moments about their own mean.
+literal_line <- function(x, y, w, h, at, left_out = NULL) {
+  t(vapply(seq_along(at), \(j) {
+    keep <- setdiff(which(w > 0), left_out[j])
+    u <- (x[keep] - at[j]) / h
+    near <- which.min(abs(u))
+    k <- w[keep] * exp(-(u - u[near]) * (u + u[near]) / 2)
+    p <- k / sum(k)
+    mean <- sum(p * y[keep])
+    slope <- sum(p * (u - sum(p * u)) * y[keep]) / sum(p * (u - sum(p * u))^2)
+    c(mean, mean - slope * sum(p * u))
+  }, numeric(2)))
+}
+
+test_that("rows in one column are summed to rounding: many and few in a box, far ones, weights of all sizes", {
+  set.seed(11)
+  shapes <- list(
+    rnorm(300), rt(300, 2), round(rnorm(300), 1), rnorm(300, sd = 1e-3), c(rnorm(40), rnorm(9, 30), 60), 2^20 + rnorm(50)
+  )
+  for (x in shapes) for (h in c(0.02, 0.3, 5)) {
+    n <- length(x)
+    y <- cos(x) + rnorm(n)
+    w <- list(rep(1, n), 10^runif(n, -25, 0))[[1 + (h == 0.3)]]
+    constant <- kernel_regression(x, y, "constant", h, weights = w)
+    linear <- kernel_regression(x, y, bandwidth = h, weights = w)
+    rows <- sample(n, 20)
+    at <- sample(x, 20) + rnorm(20, sd = 2 * h)
+    own <- literal_line(x, y, w, h, x[rows])
+    expect_equal(constant$fitted[rows], own[, 1], tolerance = 1e-10)
+    without <- literal_line(x, y, w, h, x[rows], rows)
+    expect_equal(constant$left_out[rows], without[, 1], tolerance = 1e-9)
+    there <- literal_line(x, y, w, h, at)
+    expect_equal(predict(constant, at), there[, 1], tolerance = 1e-9)
+    # lines where slopes are known
+    known <- linear$leverage[rows] < 0.9
+    expect_equal(linear$fitted[rows][known], own[known, 2], tolerance = 1e-7)
+  }
+  with_threads <- \(threads) kernel_regression(x, y, bandwidth = h, control = flash_control(threads = threads))$fitted
+  expect_identical(with_threads(2), with_threads(1))
+})
+
+test_that("rows of weight 0 that all kernels are far from have leverage 0", {
+  fit <- kernel_regression(mtcars$wt, mtcars$mpg, bandwidth = 0.01, weights = c(1, 1, rep(0, 30)))
+  expect_equal(fit$leverage, c(1, 1, rep(0, 30)))
+  expect_equal(fit$df, 2)
 })
 
 test_that("gradients are the slopes of local lines, or derivatives of the local mean", {
@@ -110,6 +159,20 @@ test_that("bandwidths make the criterion least", {
   }
 })
 
+test_that("a search that begins with a part of the rows ends at a minimum over all", {
+  set.seed(12)
+  x <- matrix(runif(1600), 800, dimnames = list(NULL, c("a", "b")))
+  y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(800, sd = 0.3)
+  for (type in c("local_linear", "constant")) {
+    fit <- kernel_regression(x, y, type)
+    value_at <- \(sds) mean((y - kernel_regression(x, y, type, sds)$left_out)^2) / var(y)
+    sds <- sqrt(diag(fit$bandwidth))
+    expect_equal(fit$search$rows, 800)
+    expect_equal(fit$search$value, value_at(sds))
+    for (k in 1:2) for (by in c(0.8, 1.25)) expect_lte(fit$search$value, value_at(replace(sds, k, by * sds[k])))
+  }
+})
+
 test_that("many rows are searched by some of them, whatever their order", {
   set.seed(6)
   x <- rnorm(400)
@@ -147,7 +210,7 @@ test_that("fits hold far from the rows, far from the origin and in many bandwidt
   expect_true(all(is.finite(unlist(predict(linear, c(-1e4, 1e4), se.fit = TRUE)))))
   # the nearest row's, whose error is that row's, however far
   far <- predict(constant, c(-1e3, -1e9, 20, 1e9), se.fit = TRUE)
-  expect_equal(far$se.fit, sqrt(constant$variance[c(1, 1, 4, 4)]))
+  expect_equal(far$se.fit, sqrt(predict(constant, type = "variance")[c(1, 1, 4, 4)]))
   # a line along which the rows do not vary
   expect_equal(predict(kernel_regression(cbind(x, 1), y, bandwidth = 0.7), cbind(2, 1)), predict(
     kernel_regression(x, y, bandwidth = 0.7), 2
