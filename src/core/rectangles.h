@@ -2,9 +2,8 @@
 #ifndef FK_CORE_RECTANGLES_H
 #define FK_CORE_RECTANGLES_H
 
-#include <math.h>
-
 #include "cubes.h"
+#include "gauss.h"
 
 /* sum_i w_i P(lower < x_i + f_i Z <= upper), Z Gaussian with sds of 1, independent coordinates or, where d is 2,
  * this correlation. laplace: of the corrected kernel, that is less its derivative by s where Z has the variance s.
@@ -25,7 +24,5 @@ enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk
 
 /* P(X > h, Y > k) of two Gaussians of this correlation, |r| < 1, by cpu/bivariate.c: to about 1e-15. */
 double fk_bivariate_upper(double h, double k, double r);
-static inline double fk_normal_below(double z) { return 0.5 * erfc(-0.707106781186547524401 * z); }
-static inline double fk_normal_density(double z) { return 0.398942280401432677940 * exp(-0.5 * z * z); }
 
 #endif
