@@ -265,13 +265,13 @@ optimise_lambdas <- function(loss, discrete, free) {
 # `pairs$from`, what the latter gives, in the first column, and in others its derivatives.
 lambda_loss <- function(discrete, pairs, density, v, floor) {
   columns <- discrete$columns
-  places <- Map(\(column, k) pairs$to[, k] + (pairs$from[, k] - 1) * length(column$levels), columns, seq_along(columns))
+  places <- Map(\(column, k) level_places(column, pairs$to[, k], pairs$from[, k]), columns, seq_along(columns))
   function(lambda, free) {
-    own <- Map(\(column, lambda, at) level_table(column, lambda)[at], columns, lambda, places)
+    own <- Map(\(column, lambda, at) level_values(column, lambda)[at], columns, lambda, places)
     before <- Reduce(`*`, own, 1, accumulate = TRUE)
     after <- Reduce(`*`, own, 1, right = TRUE, accumulate = TRUE)
     slopes <- lapply(which(free), \(k) {
-      before[[k]] * level_slope(columns[[k]], lambda[[k]])[places[[k]]] * after[[k + 1]]
+      before[[k]] * level_slopes(columns[[k]], lambda[[k]])[places[[k]]] * after[[k + 1]]
     })
     f <- density(cbind(after[[1]], do.call(cbind, slopes)))
     all <- pmax(f[, 1], 0) + floor
