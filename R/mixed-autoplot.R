@@ -3,8 +3,8 @@
 #' Plot a density estimate of numbers and levels with ggplot2
 #'
 #' The figure of [plot.flash_kde_mixed()] as a ggplot2 object: for each numeric column a panel with a line for each
-#' level of one column, `by`, and a rug. Where there are no numeric columns, for each column of levels a panel with their
-#' probabilities. Needs the package ggplot2; call `ggplot2::autoplot(fit)`.
+#' level of one column, `by`, and a rug. Where there are no numeric columns, for each column of levels a panel with
+#' their probabilities. Needs the package ggplot2; call `ggplot2::autoplot(fit)`.
 #'
 #' @param object A fit with levels, from [flash_kde()].
 #' @inheritParams plot.flash_kde_mixed

@@ -265,13 +265,15 @@ optimise_lambdas <- function(loss, discrete, free) {
 # `pairs$from`, what the latter gives, in the first column, and in others its derivatives.
 lambda_loss <- function(discrete, pairs, density, v, floor) {
   columns <- discrete$columns
-  places <- Map(\(column, k) pairs$to[, k] + (pairs$from[, k] - 1) * length(column$levels), columns, seq_along(columns))
+  places <- Map(\(column, k) level_places(column, pairs$to[, k], pairs$from[, k]), columns, seq_along(columns))
   function(lambda, free) {
-    own <- Map(\(column, lambda, at) level_table(column, lambda)[at], columns, lambda, places)
+    own <- Map(\(column, lambda, at) level_values(column, lambda)[at], columns, lambda, places)
+    before <- Reduce(`*`, own, 1, accumulate = TRUE)
+    after <- Reduce(`*`, own, 1, right = TRUE, accumulate = TRUE)
     slopes <- lapply(which(free), \(k) {
-      Reduce(`*`, replace(own, k, list(level_slope(columns[[k]], lambda[[k]])[places[[k]]])))
+      before[[k]] * level_slopes(columns[[k]], lambda[[k]])[places[[k]]] * after[[k + 1]]
     })
-    f <- density(cbind(Reduce(`*`, own), do.call(cbind, slopes)))
+    f <- density(cbind(after[[1]], do.call(cbind, slopes)))
     all <- pmax(f[, 1], 0) + floor
     list(value = -sum(v * log(all)), slope = -colSums(v / all * f)[-1])
   }
@@ -281,23 +283,24 @@ lambda_loss <- function(discrete, pairs, density, v, floor) {
 # what it takes for `density`. Columns without an order give by whether levels are equal: to each cell those that are
 # alike in all of them give alike, and are one.
 cell_blocks <- function(codes, own, columns) {
-  count <- nrow(codes)
-  to <- rep(seq_len(count), each = count)
-  from <- rep(seq_len(count), count)
-  seen <- vapply(seq_along(columns), \(k) {
-    if (columns[[k]]$kind == "ordered") codes[from, k] else 0 + (codes[from, k] == codes[to, k])
-  }, numeric(count^2))
-  alike <- cells_of(cbind(to, seen))
-  first <- !duplicated(alike$of)
-  rows <- unname(split(seq_along(own), factor(own, seq_len(count))))
-  groups <- split(alike$of, to)
-  places <- split(alike$of[first], to[first])
+  ordered <- vapply(columns, \(column) column$kind == "ordered", NA)
+  rows <- split(seq_along(own), own)
+  cells <- as.integer(names(rows))
+  alike <- lapply(cells, \(to) {
+    seen <- codes
+    for (k in which(!ordered)) seen[, k] <- codes[, k] == codes[to, k]
+    cells_of(seen)$of
+  })
+  from <- lapply(alike, \(group) which(!duplicated(group)))
+  places <- split(seq_along(unlist(from)), rep(seq_along(from), lengths(from)))
   back <- order(unlist(rows))
   density <- function(sums) {
-    parts <- Map(\(rows, group) t(rowsum(t(sums[rows, , drop = FALSE]), group, reorder = FALSE)), rows, groups)
+    parts <- Map(\(rows, group) t(rowsum(t(sums[rows, , drop = FALSE]), group, reorder = FALSE)), rows, alike)
     \(shares) do.call(rbind, Map(\(part, at) part %*% shares[at, , drop = FALSE], parts, places))[back, , drop = FALSE]
   }
-  list(to = codes[to[first], , drop = FALSE], from = codes[from[first], , drop = FALSE], density = density)
+  list(
+    to = codes[rep(cells, lengths(from)), , drop = FALSE], from = codes[unlist(from), , drop = FALSE], density = density
+  )
 }
 
 # As level_sums(), by pairs or by the engines, whichever takes less time.

@@ -45,6 +45,10 @@ cell_moments <- function(data, L, row_weights, moments, floor, run) {
 
 # What each combination of levels, of the columns, gives to each, of the rows.
 cell_matrix <- function(discrete, codes) {
-  among <- \(table, k) table[codes[, k], codes[, k], drop = FALSE]
-  Reduce(`*`, Map(among, level_tables(discrete), seq_len(ncol(codes))))
+  count <- nrow(codes)
+  among <- function(column, lambda, k) {
+    places <- level_places(column, rep(codes[, k], count), rep(codes[, k], each = count))
+    level_values(column, lambda)[places]
+  }
+  matrix(Reduce(`*`, Map(among, discrete$columns, discrete$lambda, seq_len(ncol(codes)))), count)
 }

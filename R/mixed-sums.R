@@ -90,7 +90,8 @@ columns_by_agreement <- function(discrete, tables, target_codes) {
   pairs[!unordered] <- Inf
   first <- order(pairs)
   cells <- length(cells_of(target_codes)$rows)
-  replace(unordered, first, cumprod(pmax(1, pairs[first])) <= MOST_AGREEING & CELLS_OF_A_PASS * 2^seq_along(first) <= cells)
+  few_pairs <- cumprod(pmax(1, pairs[first])) <= MOST_AGREEING
+  replace(unordered, first, few_pairs & CELLS_OF_A_PASS * 2^seq_along(first) <= cells)
 }
 
 # What any level gives to any, and what it gives more to itself, in columns without an order.
