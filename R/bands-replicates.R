@@ -36,6 +36,19 @@ resampled_debiased <- function(object, of, at, replicates, control, estimate) {
   })
 }
 
+# Each sample is fitted as `given` was, with bandwidths and factors of its own: differences of the density from their
+# mean.
+refitted <- function(given, at, asked, run) {
+  w <- if (is.null(given$weights)) rep(1, given$n) else given$weights
+  name_stage(run, "Refitting")
+  draws <- in_blocks(asked$replicates, length(w), nrow(at), run, at_most = 1, \(columns) {
+    fit <- unclass(refit(given, rep(seq_along(w), drawn_counts(w)), run))
+    if (asked$corrected) fit <- corrected_fit(fit, run)
+    signed_density(log_estimate(fit, at, FALSE, run))
+  })
+  draws - rowMeans(draws)
+}
+
 # How often each row is drawn, of those that have weight, as many as there are. Not without any of them.
 drawn_counts <- function(weights) {
   n <- length(weights)

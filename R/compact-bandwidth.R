@@ -17,9 +17,21 @@ scaled_bandwidth <- function(main, factor) replace(main, c("H", "L"), list(facto
 # of the error of an SD-KDE, which keeps the Gaussian's bandwidth.
 canonical_factor <- function(kernel, d) (roughness(kernel) * 2 * sqrt(pi))^(d / (d + 4))
 
+# In several dimensions sums are of pairs, and a search takes dozens.
+LSCV_ROWS <- 5000
+
 # The multiple of L that is best by the least-squares criterion of the kernel itself, exact as are its sums; 1
-# where it has no minimum near there.
+# where it has no minimum near there. In several dimensions it is that of LSCV_ROWS rows, for which L is as much wider
+# as is best for their number.
 lscv_factor <- function(data, L, kernel, control) {
+  d <- ncol(data$points)
+  used <- if (is.null(data$weights)) seq_len(nrow(data$points)) else which(data$weights > 0)
+  if (d > 1 && length(used) > LSCV_ROWS) {
+    rows <- with_fixed_seed(sample(used, LSCV_ROWS))
+    part <- list(points = data$points[rows, , drop = FALSE], weights = data$weights[rows])
+    ratio <- effective_size(data$weights, length(used)) / effective_size(part$weights, LSCV_ROWS)
+    return(lscv_factor(part, L * ratio^(1 / (d + 4)), kernel, control))
+  }
   from <- c(log(0.5), log(2))
   found <- stats::optimize(\(log_factor) lscv_value(data, exp(log_factor) * L, kernel, control), from, tol = 1e-3)
   if (min(abs(found$minimum - from)) < 0.01) 1 else exp(found$minimum)

@@ -4,15 +4,22 @@
 # neither the units of columns nor their order change the estimate, as they would with Cholesky's factor or with the
 # symmetric root of H.
 
-kernel_root <- function(L) {
-  if (is_diagonal(L)) return(L)
+kernel_root <- function(L) if (has_correlation(L)) symmetric_power(L, 1 / 2) else L
+
+# A^-1.
+inverse_root <- function(L) {
+  if (has_correlation(L)) symmetric_power(L, -1 / 2) else diagonal_matrix(1 / diagonal(L), nrow(L))
+}
+
+# D R^power, or with a negative one R^power D^-1. Rounding may leave no more of a small eigenvalue than its error.
+symmetric_power <- function(L, power) {
   H <- tcrossprod(L)
   sds <- sqrt(diagonal(H))
   eigen <- eigen(H / tcrossprod(sds), symmetric = TRUE)
-  sds * eigen$vectors %*% (sqrt(eigen$values) * t(eigen$vectors))
+  values <- pmax(eigen$values, .Machine$double.eps)
+  R <- eigen$vectors %*% (values^power * t(eigen$vectors))
+  if (power > 0) sds * R else R / rep(sds, each = nrow(R))
 }
-
-is_diagonal <- function(A) all(A[row(A) != col(A)] == 0)
 
 # list(columns, reach, from): coordinates in which a kernel is a cube of these half widths; a function that makes of
 # points such columns; the matrix that makes a gradient by points of one by coordinates. Without correlations
@@ -20,19 +27,21 @@ is_diagonal <- function(A) all(A[row(A) != col(A)] == 0)
 cube_frame <- function(sources) {
   reach <- sources$kernel$reach
   L <- sources$L
-  if (is_diagonal(L)) {
+  if (!has_correlation(L)) {
     unit <- 2^-round(log2(reach * diagonal(L)))
     return(list(reach = reach * diagonal(L) * unit, columns = \(x) t(x) * unit, from = diag(unit, length(unit))))
   }
   used <- if (is.null(sources$weights)) TRUE else sources$weights > 0
   about <- apply(sources$points[used, , drop = FALSE], 2, stats::median)
-  inverse <- solve(kernel_root(L))
+  inverse <- inverse_root(L)
   list(reach = rep(reach, nrow(L)), columns = \(x) inverse %*% (t(x) - about), from = t(inverse))
 }
 
 # As window_sums(), one column for both sides; with the polynomial `slope` and the further columns of struct fk_cubes.
 cube_sums <- function(sources, at, loo, control, tip = NULL, slope = NULL, frame = cube_frame(sources)) {
   check_window_control(control)
+  # both in coordinates, and the points in panels, too
+  check_memory(8 * (3 * length(sources$points) + 2 * length(at)), if (is.null(at)) "object" else "newdata")
   x <- frame$columns(sources$points)
   cube_sum(list(
     x = x, y = if (!is.null(at)) frame$columns(at) else if (!loo) x,

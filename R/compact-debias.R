@@ -47,7 +47,7 @@ sums_without <- function(sources, stage, at, rows, used) {
     moved <- \(k) Reduce(`+`, Map(`*`, toward, stage$turn[, k]))
     away <- Map(\(away, k) away - moved(k), away, seq_len(d))
   }
-  inverse <- solve(kernel_root(sources$L))
+  inverse <- inverse_root(sources$L)
   factors <- if (is.null(sources$factors)) rep(1, nrow(at)) else sources$factors
   weights <- if (is.null(sources$weights)) rep(1, nrow(at)) else sources$weights
   term <- outer(rows, used, "!=") * each(weights * factors^-d)

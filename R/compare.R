@@ -5,8 +5,9 @@
 #'
 #' @details
 #' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
-#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of
-#' several `steps`, or a `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again
+#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as the
+#' `"quadratic"` one of an SD-KDE, or would have to be fitted for each, as one of several `steps`, all are judged by 10
+#' folds. With folds they are fitted again
 #' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
 #' difference: a tenth of the points fewer, and the risk of the choice.
 #'
@@ -37,8 +38,8 @@
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
 #'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
 #'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
-#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where
-#'   points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
+#'   `folds`, `NULL` where points were left out. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export
@@ -182,7 +183,7 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   infinite <- colSums(x$scores == -Inf, na.rm = TRUE)
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
-      ngettext(infinite[[name]], " point", " points"), if (x$of_density) "; score = \"quadratic\" judges that, too",
+      ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",
       sep = "")
   }
   if (any(infinite > 0)) cat("\n")

@@ -27,6 +27,10 @@
 #' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
 #' `flashkernel_error_unsupported`.
 #'
+#' Of an estimate with a `support`, values count in the coordinates of its method, with their images, and the
+#' variables left keep theirs ([kde_support()]). Where H correlates a circular column that is given with others, its
+#' images are points of the result, too. Polygons are refused.
+#'
 #' Cost: O(n d).
 #'
 #' @param object A fit from [flash_kde()] with its points in memory, `"kde"` or `"sdkde"`, or one by a two-sided
@@ -70,24 +74,17 @@ conditional.flash_kde <- function(object, given, ...) {
   at <- check_given(given, object)
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
-  made <- if (is.null(object$discrete)) {
-    conditional_of(object, at$dims, at$values)
-  } else {
+  made <- if (!is.null(object$discrete)) {
     mixed_conditional(object, at)
+  } else if (!is.null(object$support)) {
+    conditional_inside(object, at$dims, at$values, run)
+  } else {
+    conditional_of(object, at$dims, at$values)
   }
   as_new_fit(made, match.call(), "conditional", run)
 }
 
-# On a domain, kernels are those of other coordinates, or of several images.
-check_unbounded <- function(object, what) {
-  if (is.null(object$support)) return(invisible(object))
-  stop(new_error("unsupported", paste0(
-    what, " of an estimate with a `support` are not known: fit the variables that you want alone"
-  ), user_call()))
-}
-
 check_has_conditional <- function(object) {
-  check_unbounded(object, "conditionals")
   if (!is_signed(object)) return(invisible(object))
   stop(new_error("unsupported", paste0(
     "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",
@@ -138,6 +135,7 @@ given_log_weights <- function(side, values) {
 # list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
 # variance that is left to them.
 split_bandwidth <- function(H, dims) {
+  if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
   rest <- setdiff(seq_len(nrow(H)), dims)
   # H = L L' with the given variables first
   L <- lower_factor(H[c(dims, rest), c(dims, rest)], "bandwidth")

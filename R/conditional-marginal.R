@@ -27,6 +27,8 @@
 #' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
 #' bandwidth.
 #'
+#' Of an estimate with a `support`, the columns left keep theirs ([kde_support()]); polygons have no marginals.
+#'
 #' Columns of levels (factors, texts) that `vars` does not name are summed over.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
@@ -63,17 +65,19 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   if (debias && isTRUE(object$given_score)) {
     stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
   }
+  if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
   if (missing(vars)) stop_argument("vars", "must be given")
-  check_unbounded(object, "marginals")
   if (is_clipped(object)) {
     why <- "an estimate that is clipped at 0 has no marginals in closed form: fit it with `nonnegative = FALSE`"
     stop(new_error("unsupported", why, user_call()))
   }
   run <- start_run(fit_asked(object), "Debiasing")
-  part <- if (is.null(object$discrete)) {
-    marginal_of(object, check_vars(vars, object, "vars"))
-  } else {
+  part <- if (!is.null(object$discrete)) {
     mixed_marginal(object, vars)
+  } else if (!is.null(object$support)) {
+    marginal_inside(object, check_vars(vars, object, "vars"), run)
+  } else {
+    marginal_of(object, check_vars(vars, object, "vars"))
   }
   if (debias) part <- debiased_anew(part, run)
   as_new_fit(part, match.call(), "marginal", run)

@@ -5,6 +5,7 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (loo && needs_refits(object)) return(log_by_refits(object, control))
   if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
@@ -149,14 +150,13 @@ leave_out <- function(weights) {
   rest
 }
 
-# Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
+# Points that were debiased in more dimensions were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object)
+  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
 }
 
 check_loo <- function(object, arg = "loo") {
-  check_no_steps(object, arg)
-  check_left_out_inside(object)
+  check_refits(object, arg)
   if (!is.null(object$debiased_in)) {
     among <- if (object$debiased_in > object$d) {
       paste0("in ", object$debiased_in, " dimensions, so none can be left out in ", object$d)

@@ -83,11 +83,11 @@ fit_frame <- function(x, data) {
     rownames(own) <- x$row_names
     return(own)
   }
-  augmented_rows(x, data, length(restore_fitted(x, seq_len(x$n))))
+  rows_as_fitted(x, data, length(restore_fitted(x, seq_len(x$n))))
 }
 
 # Those of `data`, with the rows that the fit left out or not, that are its `n` rows.
-augmented_rows <- function(x, data, n) {
+rows_as_fitted <- function(x, data, n) {
   omitted <- if (inherits(x$na.action, "omit")) x$na.action
   if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
   if (NROW(data) != n) stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))

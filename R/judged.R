@@ -28,19 +28,21 @@ judged_density <- function(fit) {
   )
   new_judged(
     fit, fit$estimator, list(fit$x, fit$discrete$codes), point_names(fit), fit_asked(fit), names(PROPER_SCORES),
-    folds_of, has_left_out = \(score) has_left_out(fit, score), left_out = \(score, run) scores_left_out(fit, score, run)
+    folds_of, has_left_out = \(score) has_left_out(fit, score),
+    left_out = \(score, run) scores_left_out(fit, score, run)
   )
 }
 
 # The data are y and x together, as those of a regression of y.
 judged_conditional <- function(fit) {
   joint <- unclass(fit$joint)
+  check_judged_levels(joint, "conditional densities")
   of_x <- given_dims(fit)
   folds_of <- list(
     without = \(rows, run) refit_conditional(fit, rows, run),
     at = function(made, rows, score, run) {
       at <- joint$x[rows, , drop = FALSE]
-      if (score == "log") return(log_conditional(made, at, run))
+      if (score == "log") return(judged_logs(log_conditional(made, at, run)))
       minus_square(at[, -of_x, drop = FALSE], conditional_moments(made, at[, of_x, drop = FALSE], run)$mean)
     },
     sds = \(made) bandwidth_sds(made$joint$bandwidth)
@@ -48,11 +50,23 @@ judged_conditional <- function(fit) {
   new_judged(
     joint, joint$estimator, list(unname(joint$x)), point_names(joint), fit_asked(joint), c("log", "squared"), folds_of,
     has_left_out = \(score) score == "log" && can_leave_out(joint) && !is_debiased(joint),
-    left_out = \(score, run) log_conditional(fit, NULL, run, loo = TRUE)
+    left_out = \(score, run) judged_logs(log_conditional(fit, NULL, run, loo = TRUE))
   )
 }
 
+# An estimate below 0 is as bad as can be.
+judged_logs <- function(found) replace(found$log_abs, which(found$negative), -Inf)
+
+check_judged_levels <- function(object, what) {
+  if (is.null(object$discrete)) return(invisible())
+  stop(new_error("unsupported", paste0(
+    what, " of columns with levels are not fitted again to some of their rows: logLik() and the criterion of their ",
+    "bandwidths judge them, each row left out"
+  ), user_call()))
+}
+
 judged_regression <- function(fit) {
+  check_judged_levels(unclass(fit), "regressions")
   folds_of <- list(
     without = \(rows, run) refit_regression(fit, rows, run),
     at = function(made, rows, score, run) {
@@ -140,7 +154,7 @@ refit_conditional <- function(object, rows, run) {
 
 refit_regression <- function(object, rows, run) {
   H <- object$bandwidth
-  given <- if (is_diagonal(H)) sqrt(diagonal(H)) else H
+  given <- if (has_correlation(H)) H else bandwidth_sds(H)
   options <- list(
     type = object$type, bandwidth = if (object$selector == "user") given else object$selector,
     rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control

@@ -104,7 +104,8 @@ print.flash_kda <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 #' @export
 summary.flash_kda <- function(object, ...) {
   check_dots_empty(...)
-  can <- all(vapply(object$fits, \(fit) can_leave_out(unclass(fit)), NA))
+  fits <- lapply(object$fits, unclass)
+  can <- all(vapply(fits, can_leave_out, NA)) && !any(vapply(fits, needs_refits, NA))
   structure(class = "summary.flash_kda", list(
     call = object$call, n = object$n, d = object$d, omitted = length(object$na.action), shared = object$shared,
     classes = class_table(object), validation = if (can) cross_validate(object)

@@ -2,14 +2,15 @@
 
 #' Plot a density estimate of numbers and levels with ggplot2
 #'
-#' The figure of [plot.flash_kde_mixed()] as a ggplot2 object: for each numeric column a panel with a line for each level of
-#' one column, `by`, and a rug. Where there are no numeric columns, for each column of levels a panel with their
+#' The figure of [plot.flash_kde_mixed()] as a ggplot2 object: for each numeric column a panel with a line for each
+#' level of one column, `by`, and a rug. Where there are no numeric columns, for each column of levels a panel with their
 #' probabilities. Needs the package ggplot2; call `ggplot2::autoplot(fit)`.
 #'
 #' @param object A fit with levels, from [flash_kde()].
 #' @inheritParams plot.flash_kde_mixed
 #' @param max_dims Number of panels: the first columns that have one.
-#' @param main,sub Title, `NULL` for none, and the line under it, `NULL` for that of [plot.flash_kde_mixed()]; `""`: none.
+#' @param main,sub Title, `NULL` for none, and the line under it, `NULL` for that of [plot.flash_kde_mixed()]; `""` for
+#'   none.
 #' @param ... Not used; anything here is an error.
 #' @return A ggplot object.
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)

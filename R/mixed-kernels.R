@@ -23,11 +23,16 @@ DEFAULT_LEVEL_KERNELS <- c(unordered = "aitchisonaitken", ordered = "liracine")
 
 # The matrix of l(a, b) of a column: list(kind, levels, kernel).
 level_table <- function(column, lambda) {
+  relative <- relative_table(column, lambda)
+  relative / rep(colSums(relative), each = nrow(relative))
+}
+
+# But for its sums.
+relative_table <- function(column, lambda) {
   count <- length(column$levels)
   steps <- abs(outer(seq_len(count), seq_len(count), "-"))
   if (column$kind == "unordered") steps <- pmin(steps, 1)
-  relative <- LEVEL_KERNELS[[column$kernel]]$relative(steps, lambda, count)
-  relative / rep(colSums(relative), each = count)
+  LEVEL_KERNELS[[column$kernel]]$relative(steps, lambda, count)
 }
 
 # Its derivative by lambda, to the digits of doubles: kernels are analytic, and a step of 1e-20 i cancels nothing.

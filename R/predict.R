@@ -14,7 +14,8 @@
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
-#' does not debias the others either; the same as fitting `n` times. With several `steps` there are no such values.
+#' does not debias the others either; the same as fitting `n` times. With several `steps`, or with images or masses
+#' of a `support`, it is done by `n` fits, up to some 3,000 points.
 #'
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
 #' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2

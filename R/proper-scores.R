@@ -38,8 +38,9 @@ scores_at <- function(object, points, score, control) {
   rule$at(estimate$log_abs, estimate$negative, square)
 }
 
-# Has the fit scores of this kind with a point left out? The integral of the square of an SD-KDE without it is that of
-# other points.
+# Has the fit scores of this kind with a point left out, without a fit for each? The integral of the square of an SD-KDE
+# without it is that of other points.
 has_left_out <- function(object, score) {
-  can_leave_out(object) && (!is_debiased(object) || isTRUE(object$given_score) || !PROPER_SCORES[[score]]$of_square)
+  by_sums <- can_leave_out(object) && !needs_refits(object)
+  by_sums && (!is_debiased(object) || isTRUE(object$given_score) || !PROPER_SCORES[[score]]$of_square)
 }

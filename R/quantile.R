@@ -67,8 +67,11 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_dots_empty(...)
   check_distribution(object, "object")
   if (object$d != 1 || !is.null(lower)) {
-    lacking <- c(beyond_one_sum(object), "levels alone" = object$d == 0)
-    lacking["another than the Gaussian kernel"] <- FALSE
+    beyond <- beyond_one_sum(object)
+    lacking <- c(
+      beyond[setdiff(names(beyond), c("a `support`", "another than the Gaussian kernel"))],
+      "a polygon" = !is.null(object$support$polygon), "levels alone" = object$d == 0
+    )
     check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }
@@ -98,10 +101,10 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    lacking <- beyond_one_sum(x)[c("a `support`", "nonnegative = TRUE")]
-    check_none_of(lacking, "quantiles of columns", "fit the one that you want alone")
+    check_none_of(beyond_one_sum(x)["nonnegative = TRUE"], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k), probs), numeric(length(probs)))
+    column <- if (is.null(x$inner)) marginal_of else \(x, k) marginal_inside(x, k, start_run(fit_asked(x)))
+    result <- vapply(seq_len(x$d), \(k) all_quantiles(column(x, k), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)

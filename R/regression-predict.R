@@ -12,7 +12,7 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
-#'   each variable, in units of the response over the variable's, for several responses an array whose third
+#'   each numeric variable, in units of the response over the variable's, for several responses an array whose third
 #'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
 #'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
 #'   them.
@@ -35,6 +35,9 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   with_errors <- se.fit || interval != "none"
   if (type != "response" && with_errors) {
     stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
+  }
+  if (type == "gradient" && object$d == 0) {
+    stop_argument("type", "must be another: without numeric columns there are no slopes")
   }
   if (type == "gradient") return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
   t <- ncol(object$y)
@@ -80,6 +83,11 @@ as_gradient <- function(fit, slopes) {
 # one for all rows.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
+  if (!is.null(fit$discrete)) {
+    points <- regression_places(fit, newdata)
+    kept <- newdata_rows(points, na.action)
+    return(list(points = kept$points, restore = \(result) kept$restore(result, NA)))
+  }
   if (!is.null(fit$terms)) {
     newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
   } else {
@@ -91,9 +99,19 @@ regression_targets <- function(fit, newdata, na.action) {
   list(points = kept$points, restore = \(result) kept$restore(result, NA))
 }
 
+# The points of `newdata` for a fit with levels, without columns that the fit does not have.
+regression_places <- function(fit, newdata) {
+  if (!is.null(fit$terms)) {
+    fit$terms <- stats::delete.response(fit$terms)
+  } else if (is.data.frame(newdata)) {
+    newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
+  }
+  new_mixed_points(fit, newdata)
+}
+
 # ---- at targets -------------------------------------------------------------------------------
 
-regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor)
+regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete)
 
 # list(fit, se, noise), m x t each: `se` and `noise`, the variance of a response there, where they are asked for,
 # else 0.
@@ -106,13 +124,16 @@ local_predictions <- function(fit, at, errors, noise, run) {
   # those of local means need none but the first
   order <- REGRESSION_TYPES[[fit$type]]$order
   layout <- regression_layout(fit$d, ncol(fit$y), order)
-  M <- local_moments(data, z, order, run)$all
-  fits <- local_fits(M, layout, fit$type, data$floor)
-  list(
-    fit = fits$fit + rep(data$centre, each = nrow(M)),
-    se = if (errors) local_errors(data, M, fits, layout, noise_variance(fit, data, run), z, run) else 0,
-    noise = if (noise) noise_at(fit, data, z, run) else 0
-  )
+  variance <- if (errors) noise_variance(fit, data, run)
+  found <- by_cells(data, z, \(data, at, own) {
+    M <- local_moments(data, at, order, run)$all
+    fits <- local_fits(M, layout, fit$type, data$floor)
+    list(
+      fit = fits$fit + rep(data$centre, each = nrow(M)),
+      se = if (errors) local_errors(data, M, fits, layout, variance, at, run)
+    )
+  })
+  list(fit = found$fit, se = if (errors) found$se else 0, noise = if (noise) noise_at(fit, data, z, run) else 0)
 }
 
 noise_at <- function(fit, data, z, run) {
@@ -132,8 +153,10 @@ local_slopes <- function(fit, at, run) {
   data <- regression_data(fit)
   order <- REGRESSION_TYPES[[fit$type]]$order_of_slopes
   layout <- regression_layout(fit$d, t, order)
-  M <- local_moments(data, if (!is.null(at)) whitened(at, data), order, run)$all
-  slope <- local_fits(M, layout, fit$type, data$floor)$slope
+  slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
+    M <- local_moments(data, at, order, run)$all
+    list(slope = local_fits(M, layout, fit$type, data$floor)$slope)
+  })$slope
   # b'L^-1 of each row
   for (r in seq_len(t)) {
     own <- (r - 1) * fit$d + seq_len(fit$d)

@@ -1,14 +1,14 @@
 #' Modes of a density estimate, and the clusters that belong to them
 #'
 #' `modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
-#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions, exactly or to the fit's
-#' tolerance.
+#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions; modes are exact.
 #'
 #' @details Points go up the gradient of the logarithm of the density in coordinates in which H is the identity,
 #'   where the mean shift of Fukunaga and Hostetler (1975) is that gradient. The step is as long as the change of
 #'   the gradient since the last one says (Barzilai and Borwein 1988), at least a mean shift and at most half of a
 #'   bandwidth, unless a mean shift is longer: tens of steps where mean shifts would take hundreds. Newton's method
-#'   finds the last digits.
+#'   finds the last digits. Steps of many points at once go by sums to a millionth of each, or to the tolerance of the
+#'   fit, unless its `engine` is `"exact"`.
 #'
 #' `modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
 #' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius
@@ -20,8 +20,8 @@
 #'
 #' Where a Laplace-corrected estimate is negative, points climb the plain one. A balloon estimate is refused.
 #'
-#' **Cost**: one pass over the points for each step, for those that still climb; with a tolerance and no adaptive
-#' bandwidths time linear in the points.
+#' **Cost**: one pass over the points for each step, for those that still climb; time linear in the points where
+#' there are no adaptive bandwidths and up to three dimensions.
 #'
 #' @param object A fit from [flash_kde()]; for `predict()` and the other methods a result of `mean_shift()`.
 #' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde].

@@ -141,6 +141,7 @@ cdf_of_rectangles <- function(object, q, lower) {
   }
   check_memory(8 * (8 * length(upper) + 4 * length(object$x)), "q")
   control <- start_run(fit_asked(object), "Integrating")
+  if (!is.null(object$inner)) return(rectangles_inside(object, lower, upper, control))
   rectangle_probability(object, lower, upper, control)
 }
 

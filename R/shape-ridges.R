@@ -72,14 +72,16 @@ dense_starts <- function(field, trim) {
 climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   open <- seq_len(nrow(u))
   arrived <- logical(nrow(u))
+  log_scale <- NULL
   for (step in seq_len(MOST_CLIMBING / 5)) {
     if (length(open) == 0) break
-    here <- curvature_at(field, u[open, , drop = FALSE])
+    here <- curvature_at(field, u[open, , drop = FALSE], log_scale)
     across <- steps_across(here, dimension)
     done <- across$slope * sqrt(here$width2) <= tolerance
     arrived[open[which(done)]] <- across$falls[which(done)] & here$mass[which(done)] > 0
     u[open, ] <- u[open, , drop = FALSE] + across$move
     open <- open[which(!done)]
+    log_scale <- here$log_scale[which(!done)]
   }
   u[arrived, , drop = FALSE]
 }

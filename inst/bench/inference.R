@@ -134,6 +134,18 @@ if ("tests" %in% only) {
     p_of <- \() kde_test(normal(50, d), normal(60, d, shift), method = method, replicates = 199)$p.value
     rejects(paste0("kde_test, ", method, ", d = ", d, ", n = 50 + 60, ", truth_of(shift)), runs, p_of)
   }
+  for (d in c(1, 2)) for (shift in c(0, 0.5)) for (variance in c("sums", "leading")) {
+    least <- \() min(kde_local_test(normal(50, d), normal(60, d, shift), variance = variance)$p.adjusted)
+    label <- paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
+    rejects(label, runs, least)
+  }
+  weighted <- \(x, y, ...) kde_test(x, y, ..., replicates = 199)$p.value
+  rejects("kde_test, permutation, n = 50 + 200, weights of x alone, null", runs,
+    \() weighted(stats::rnorm(50), stats::rnorm(200), weights_x = stats::rexp(50)))
+  rejects("kde_test, permutation, n = 60 + 60, importance weights, null", runs, \() {
+    x <- stats::rnorm(60, 0.7)
+    weighted(x, stats::rnorm(60), weights_x = exp(-0.7 * x))
+  })
   if (requireNamespace("ks", quietly = TRUE)) for (d in c(1, 2)) for (shift in c(0, 0.5)) {
     peer <- \() ks::kde.test(drop(normal(50, d)), drop(normal(60, d, shift)))$pvalue
     label <- paste0("ks::kde.test, d = ", d, ", n = 50 + 60, ", truth_of(shift))
@@ -145,6 +157,8 @@ if ("tests" %in% only) {
     rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, t with 3 df"), runs %/% 4,
       \() kde_gof(matrix(stats::rt(50 * d, 3), 50), replicates = 199)$p.value)
   }
+  rejects("kde_gof, normal estimated, d = 1, n = 50, weights, null", runs %/% 2,
+    \() kde_gof(stats::rnorm(50), weights = stats::rexp(50), replicates = 199)$p.value)
   rejects("kde_gof, exponential estimated, n = 50, null", runs %/% 4,
     \() kde_gof(stats::rexp(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
   rejects("kde_gof, exponential estimated, n = 50, gamma with shape 2", runs %/% 8,

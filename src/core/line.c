@@ -1,10 +1,10 @@
-/* Points are in boxes a bandwidth wide, or one that is as wide as all of them, for variances of narrow ones have to
- * have digits, too. The points of a box that has many are replaced by charges at NODES Chebyshev
- * nodes, and sums at many places by those at its nodes: Gaussians and u, u^2 times them are polynomials between these
- * to what doubles hold. By (D / 4)^20 / 20! an interpolated kernel at the distance D is wrong by 1e-15 of itself at
- * D = 6, by 3e-10 at 11. So where S is more than LEAST of the weights within REACH, kernels further away than 6 hardly
- * matter to its digits, and where it is more than LEAST_OF_ALL of all weights, those beyond REACH, 5e-27, neither. Where
- * it is less, the place is alone, and its sums are taken point by point, about the nearest. */
+/* Points are in boxes a bandwidth wide, or one that is as wide as all of them, for variances of narrow ones have
+ * to have digits, too. The points of a box that has many are replaced by charges at NODES Chebyshev nodes, and
+ * sums at many places by those at its nodes: Gaussians and u, u^2 times them are polynomials between these to what
+ * doubles hold. By (D / 4)^20 / 20! an interpolated kernel at the distance D is wrong by 1e-15 of itself at D = 6,
+ * by 3e-10 at 11. So where S is more than LEAST of the weights within REACH, kernels further away than 6 hardly
+ * matter to its digits, and where it is more than LEAST_OF_ALL of all weights, those beyond REACH, 5e-27, neither.
+ * Where it is less, the place is alone, and its sums are taken point by point, about the nearest. */
 #include "line.h"
 
 #include <math.h>
@@ -38,12 +38,13 @@ struct line {
   const struct fk_line *of;
   struct nodes nodes;
   struct boxes sources, targets;
-  int masses, slopes;   /* sums of w k u^j; and of w k u^j y for each y */
-  int64_t numbers;      /* of these together */
-  double **charges;     /* [box], of boxes with many points: [1 + t][NODES] in `memory` */
+  int masses, slopes; /* sums of w k u^j; and of w k u^j y for each y */
+  int64_t numbers;    /* of these together */
+  double **charges;   /* [box], of boxes with many points: [1 + t][NODES] in `memory` */
   double *memory;
   double *box_weights;  /* [box] */
   double weights;       /* of all */
+  bool tabled;          /* are kernels between nodes in a table? */
   double *all, *others; /* m x width */
   int64_t m;
   struct fk_scratch scratch;
@@ -53,6 +54,12 @@ struct line {
 
 static int64_t size_of(const struct boxes *b, int64_t box) { return b->first[box + 1] - b->first[box]; }
 static bool is_many(const struct boxes *b, int64_t box) { return size_of(b, box) > FEW; }
+static int64_t count_many(const struct boxes *b) {
+  int64_t many = 0;
+  for (int64_t box = 0; box < b->count; box++) many += is_many(b, box);
+  return many;
+}
+
 static double number_at(const struct boxes *b, double x) { return floor((x - b->origin) / b->width); }
 static double number_of(const struct boxes *b, int64_t box) { return number_at(b, b->x[b->first[box]]); }
 static double middle_of(const struct boxes *b, int64_t box) {
@@ -105,19 +112,28 @@ static void chebyshev(double a, double *T) {
   for (int k = 2; k < NODES; k++) T[k] = 4 * a * T[k - 1] - T[k - 2];
 }
 
-static void set_nodes(struct nodes *nodes, double width) {
+static void set_nodes(struct nodes *nodes) {
   for (int i = 0; i < NODES; i++) {
     double T[NODES];
     nodes->at[i] = -0.5 * cos(PI * (2 * i + 1) / (2 * NODES));
     chebyshev(nodes->at[i], T);
     for (int k = 0; k < NODES; k++) nodes->series[k][i] = T[k] * (k == 0 ? 1 : 2) / NODES;
   }
+}
+
+static void set_kernels(struct nodes *nodes, double width) {
   for (int o = 0; o < OFFSETS; o++)
     for (int i = 0; i < NODES; i++)
       for (int j = 0; j < NODES; j++) {
         double u = width * (nodes->at[i] - nodes->at[j] + (o - REACH));
         nodes->kernel[o][i][j] = exp(-u * u / 2);
       }
+}
+
+/* Which point place j is, -1 for none. */
+static int64_t point_of(const struct line *s, int64_t j) {
+  if (!s->others) return -1;
+  return s->of->own ? s->of->own[j] - 1 : j;
 }
 
 static double charge_of(const struct fk_line *of, int64_t i, int64_t column) {
@@ -155,8 +171,7 @@ static void charge_boxes(void *data, int64_t first, int64_t end, int slot) {
 }
 
 static bool make_room(struct line *s, int threads) {
-  int64_t count = s->sources.count, many = 0, room = (1 + s->of->t) * NODES;
-  for (int64_t box = 0; box < count; box++) many += is_many(&s->sources, box);
+  int64_t count = s->sources.count, many = count_many(&s->sources), room = (1 + s->of->t) * NODES;
   s->charges = malloc(sizeof *s->charges * (size_t)count);
   s->memory = malloc(sizeof(double) * (size_t)(many * room + 1));
   s->box_weights = malloc(sizeof(double) * (size_t)count);
@@ -193,7 +208,8 @@ static void add_box(const struct line *s, int64_t box, const struct carriers *to
   double apart = from.middle - to->middle, boxes_apart = from.number - to->number, k[NODES], u[NODES];
   int64_t first = s->sources.first[box], t = s->of->t;
   const double(*known)[NODES] = NULL;
-  if (from.nodes && to->nodes && fabs(boxes_apart) <= REACH) known = s->nodes.kernel[(int)boxes_apart + REACH];
+  if (s->tabled && from.nodes && to->nodes && fabs(boxes_apart) <= REACH)
+    known = s->nodes.kernel[(int)boxes_apart + REACH];
   for (int i = 0; i < from.count; i++) {
     for (int j = 0; j < to->count; j++) u[j] = from.at[i] - to->at[j] + apart;
     for (int j = 0; j < to->count; j++) k[j] = known ? known[i][j] : exp(-u[j] * u[j] / 2);
@@ -223,10 +239,10 @@ static void expand(const struct line *s, double *sums) {
 
 /* ---- moments ---------------------------------------------------------------------------------- */
 
-/* Of `sums`: the powers 0, 1, 2 of u, each with a column for w and, but the last, one for each y; times e^log_unit.
- * They are about a point at `place` that has the responses y[r n], or NULL for 0. */
-static void write_moments(const struct line *s, double *to, int64_t j, const double *sums, double log_unit, double place,
-                          const double *y) {
+/* Of `sums`: the powers 0, 1, 2 of u, each with a column for w and, but the last, one for each y; times
+ * e^log_unit. They are about a point at `place` that has the responses y[r n], or NULL for 0. */
+static void write_moments(const struct line *s, double *to, int64_t j, const double *sums, double log_unit,
+                          double place, const double *y) {
   int64_t t = s->of->t, m = s->m;
   double S = sums[0], mean = s->masses > 1 ? sums[1 + t] / S : 0;
   to += j;
@@ -261,7 +277,12 @@ static void sum_alone(const struct line *s, double *to, int64_t j, double place,
         *sum++ += column == 0 ? k : k * (of->y[i + r] - of->y[nearest + r]);
       }
   }
-  double away = nearest < 0 ? 0 : of->x[nearest] - place;
+  if (nearest < 0) {
+    sums[0] = 1;
+    write_moments(s, to, j, sums, -INFINITY, 0, NULL);
+    return;
+  }
+  double away = of->x[nearest] - place;
   write_moments(s, to, j, sums, -away * away / 2, away, of->t > 0 ? of->y + nearest : NULL);
 }
 
@@ -273,17 +294,18 @@ static void finish(const struct line *s, double *to, int64_t j, const double *su
     sum_alone(s, to, j, s->targets.x[j], left_out, room);
 }
 
-/* Of the sums at place j; its own part is among them but where points are left out and the box has few. */
-static void finish_place(const struct line *s, int64_t j, double *sums, double least, bool few, double *room) {
+/* Of the sums at place j; `without`: its own part is not among them. */
+static void finish_place(const struct line *s, int64_t j, double *sums, double least, bool without, double *room) {
   if (!s->others) {
     finish(s, s->all, j, sums, least, -1, room);
     return;
   }
-  double sign = few ? 1 : -1;
-  finish(s, few ? s->others : s->all, j, sums, least, few ? j : -1, room);
-  for (int64_t column = 0; column <= s->of->t; column++) sums[column] += sign * charge_of(s->of, j, column);
-  if (!few) least = fmax(least, LEAST_SHARE * s->of->weights[j]);
-  finish(s, few ? s->all : s->others, j, sums, least, few ? -1 : j, room);
+  double sign = without ? 1 : -1;
+  int64_t i = point_of(s, j);
+  finish(s, without ? s->others : s->all, j, sums, least, without ? i : -1, room);
+  for (int64_t column = 0; column <= s->of->t; column++) sums[column] += sign * charge_of(s->of, i, column);
+  if (!without) least = fmax(least, LEAST_SHARE * s->of->weights[i]);
+  finish(s, without ? s->all : s->others, j, sums, least, without ? -1 : i, room);
 }
 
 static void fill_boxes(void *data, int64_t begin, int64_t end, int slot) {
@@ -292,12 +314,14 @@ static void fill_boxes(void *data, int64_t begin, int64_t end, int slot) {
   double *room = at_place + s->numbers;
   for (int64_t box = begin; box < end; box++) {
     const struct carriers to = carriers_of(s, &s->targets, box);
+    /* with the same boxes on both sides, points of a box of few do not meet themselves */
+    bool without = s->others && !s->of->own && !to.nodes;
     double reach = REACH / s->sources.width, weights = 0;
     memset(sums, 0, sizeof *sums * (size_t)(s->numbers * NODES));
     for (int64_t b = box_from(&s->sources, to.number - reach); b < s->sources.count; b++) {
       if (number_of(&s->sources, b) > to.number + reach) break;
       weights += s->box_weights[b];
-      add_box(s, b, &to, s->others && b == box && !to.nodes, sums);
+      add_box(s, b, &to, without && b == box, sums);
     }
     double least = fmax(LEAST * weights, LEAST_OF_ALL * s->weights);
     if (to.nodes) expand(s, sums);
@@ -309,7 +333,7 @@ static void fill_boxes(void *data, int64_t begin, int64_t end, int slot) {
         at_place[v] = to.nodes ? 0 : of[j - s->targets.first[box]];
         for (int k = 0; to.nodes && k < NODES; k++) at_place[v] += of[k] * T[k];
       }
-      finish_place(s, j, at_place, least, !to.nodes, room);
+      finish_place(s, j, at_place, least, without, room);
     }
   }
 }
@@ -320,7 +344,9 @@ static enum fk_status fill(struct line *s, const struct fk_opts *opts, struct fk
   struct fk_loop loop = {threads, s->targets.count, fk_step_for_work(work), work / 8};
   if (!make_room(s, threads))
     return fk_fail(err, FK_STATUS_ALLOC, "no memory for the moments of %.0f points", (double)s->of->n);
-  set_nodes(&s->nodes, s->sources.width);
+  set_nodes(&s->nodes);
+  s->tabled = (double)count_many(&s->sources) * (double)count_many(&s->targets) > OFFSETS;
+  if (s->tabled) set_kernels(&s->nodes, s->sources.width);
   fk_parallel_for(threads, s->sources.count, fk_step_for_work(work), charge_boxes, s);
   for (int64_t box = 0; box < s->sources.count; box++) s->weights += s->box_weights[box];
   return fk_loop_run(&loop, &opts->poll, fill_boxes, s, err);

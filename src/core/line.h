@@ -10,7 +10,8 @@ struct fk_line {
   const double *weights; /* n, from 0 to 1, one of them positive */
   const double *y;       /* n x t */
   int64_t n, t;
-  int order; /* of the moments, 0 .. 2 */
+  int order;      /* of the moments, 0 .. 2 */
+  const int *own; /* NULL, or from 1 on: which of the points each place is */
 };
 /* A column of moments for each number that there is. */
 static inline int64_t fk_line_width(int64_t t, int order) {
@@ -19,8 +20,8 @@ static inline int64_t fk_line_width(int64_t t, int order) {
 
 /* At m places, increasing; NULL: at the n points. all: m x fk_line_width(), column after column: the logarithm of
  * S = sum w k, then under the shares w k / S the means of each y, the mean of u, the covariances of u with each y,
- * and the variance of u. others: NULL, or at the points the same of all but the point itself; one other point, at
- * least, has a positive weight. However small S is, moments have their digits. */
+ * and the variance of u. others: NULL, or where places are points the same of all but the point itself. However
+ * small S is, moments have their digits; without any point they are 0. */
 enum fk_status fk_line_moments(const struct fk_line *of, const double *at, int64_t m, const struct fk_opts *opts,
                                double *all, double *others, struct fk_stats *stats, struct fk_error *err);
 

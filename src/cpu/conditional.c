@@ -176,8 +176,8 @@ static void fill_cdf(void *data, int64_t first, int64_t end, int slot) {
 
 /* ---- quantiles -------------------------------------------------------------------------------- */
 
-/* In the direction in which the tail grows: y times sign. A kernel has as much in its tail as the mixture at
- * c + s z, so that the first and the last of these enclose the root. */
+/* In the direction in which the tail grows: y times sign. Each kernel alone has its quantile at c + s z: the first
+ * and the last of these enclose that of all. */
 struct bracket {
   double sign, low, high, start;
 };

@@ -3,11 +3,13 @@
 
 #include "ffi.h"
 
-/* line: list(x, weights, y, order) as struct fk_line has them; at: in order, or NULL for the points; loo: others, too? */
-SEXP ffi_line_moments(SEXP line, SEXP at, SEXP loo, SEXP control) {
+/* line: list(x, weights, y, order) as struct fk_line has them; at: in order, or NULL for the points; own: NULL, or
+ * which of the points, from 1 on, each of `at` is; loo: others, too? */
+SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
   SEXP x = r_element(line, "x"), y = r_element(line, "y");
   R_xlen_t n = Rf_xlength(x), m = Rf_isNull(at) ? n : Rf_xlength(at);
-  struct fk_line of = {.n = n, .t = n > 0 ? Rf_xlength(y) / n : 0, .order = Rf_asInteger(r_element(line, "order"))};
+  struct fk_line of = {
+      .n = n, .t = n > 0 ? Rf_xlength(y) / n : 0, .order = Rf_asInteger(r_element(line, "order"))};
   bool with_others = r_flag(loo);
   struct fk_opts opts;
   struct fk_stats stats;
@@ -15,8 +17,14 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP loo, SEXP control) {
   of.x = r_numbers(x, n, "x");
   of.weights = r_numbers(r_element(line, "weights"), n, "weights");
   of.y = r_numbers(y, n * of.t, "y");
-  if (n < 1 || of.order < 0 || of.order > 2 || (with_others && !Rf_isNull(at)))
-    Rf_error("there must be points, an order from 0 to 2, and others only at the points");
+  if (n < 1 || of.order < 0 || of.order > 2 || (with_others && Rf_isNull(at) != Rf_isNull(own)))
+    Rf_error("there must be points, an order from 0 to 2, and for others `own` where there is `at`");
+  if (!Rf_isNull(own)) {
+    if (TYPEOF(own) != INTSXP || Rf_xlength(own) != m) Rf_error("`own` must be %.0f integers", (double)m);
+    of.own = INTEGER_RO(own);
+    for (R_xlen_t j = 0; j < m; j++)
+      if (of.own[j] < 1 || of.own[j] > n) Rf_error("`own` must be numbers of points");
+  }
   const double *places = Rf_isNull(at) ? NULL : r_numbers(at, m, "at");
   r_opts(control, &opts, &stats);
   SEXP moments[2];

@@ -186,6 +186,15 @@ test_that("bandwidths are diagonal, and changed for the kernel as in one dimensi
     lscv_value(list(points = x), factor * fit_factor(chosen), compact_kernel("triangular"), fit_control(fit))
   }
   for (factor in c(0.8, 0.95, 1.05, 1.25)) expect_lt(of(1), of(factor))
+  # of many rows by some, whose best bandwidth is wider
+  data <- list(points = rbind(x, x), weights = rep(c(1, 0), each = 60))
+  replace_in_package("LSCV_ROWS", 45)
+  part <- with_fixed_seed(sample.int(60, 45))
+  wide <- (60 / 45)^(1 / 6)
+  got <- lscv_factor(data, diag(c(0.5, 6)), compact_kernel("epanechnikov"), fit_control(fit))
+  data <- list(points = x[part, ])
+  of <- \(factor) lscv_value(data, factor * wide * diag(c(0.5, 6)), compact_kernel("epanechnikov"), fit_control(fit))
+  for (factor in c(0.9, 1.1)) expect_lt(of(got), of(got * factor))
 })
 
 test_that("an SD-KDE in several dimensions moves its points by the score of the Gaussian", {

@@ -297,6 +297,23 @@ test_that("results have the same bits for any number of threads and hardly depen
   expect_lt(relative_error(predict(fit(1, 5000:1), data$y), predict(fit(1), data$y)), 1e-14)
 })
 
+test_that("classes out of reach of all points are those of the Gaussian kernel", {
+  of <- \(kernel) flash_kda(Species ~ Petal.Length, iris, bandwidth = 0.2, estimator = "kde", kernel = kernel)
+  fit <- of("biweight")
+  gaussian <- of("gaussian")
+  far <- data.frame(Petal.Length = c(2.45, 30, 4.5))
+  p <- predict(fit, far, type = "prob")
+  expect_equal(p[1:2, ], predict(gaussian, far, type = "prob")[1:2, ])
+  own <- vapply(fit$classes, \(class) predict(fit$fits[[class]], 4.5), 0)
+  expect_equal(p[3, ], own / sum(own), tolerance = 1e-12)
+  # alone among its class, and out of reach of others
+  odd <- rbind(iris[c(1:40, 60:90), ], data.frame(
+    Sepal.Length = 5, Sepal.Width = 3, Petal.Length = 2.65, Petal.Width = 1, Species = "setosa"
+  ))
+  fit <- flash_kda(Species ~ Petal.Length, droplevels(odd), bandwidth = 0.1, estimator = "kde", kernel = "biweight")
+  expect_true(all(is.finite(cross_validate(fit)$prob)))
+})
+
 test_that("what goes with the Gaussian kernel alone is refused in words", {
   x <- faithful$eruptions
   refused <- \(...) expect_error(flash_kde(..., bandwidth = 0.3), class = "flashkernel_error_unsupported")

@@ -197,7 +197,8 @@ test_that("far from the origin, and far from the points, nothing is lost", {
 test_that("the Laplace-corrected estimate has no conditional", {
   fit <- flash_kde(faithful, "laplace", bandwidth = c(0.3, 4))
   expect_error(conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
-  expect_error(flash_kde(waiting ~ eruptions, faithful, estimator = "laplace"), class = "flashkernel_error_unsupported")
+  fit <- flash_kde(waiting ~ eruptions, faithful, estimator = "laplace", bandwidth = c(4, 0.3))
+  expect_error(conditional(fit, c(eruptions = 2)), class = "flashkernel_error_unsupported")
 })
 
 # ---- by formula
@@ -234,7 +235,8 @@ test_that("p(y | x) by formula is the ratio of two sums", {
     expect_identical(unname(q[, c(1, 5)]), cbind(rep(-Inf, 3), Inf))
     # without each point
     logs <- vapply(1:60, \(i) {
-      ref_log_conditional(x[-i, ], x[i, 1], x[i, 2:3], diag(sds^2), w = weight[-i], dims = 2:3)
+      k <- weight[-i] * exp(-colSums(((t(x[-i, ]) - x[i, ])[-1, ] / sds[-1])^2) / 2)
+      log(sum(k * stats::dnorm(x[i, 1], x[-i, 1], sds[1])) / sum(k))
     }, 0)
     expect_within(predict(fit, type = "log_density", loo = TRUE), logs, 1e-10)
     expect_within(logLik(fit), sum(weight * logs) / mean(weight), 1e-10)
@@ -444,8 +446,7 @@ test_that("the fit has the methods of a model", {
 test_that("what makes no sense is refused by name", {
   data <- regression_case(50)
   expect_argument_error(flash_kde(y ~ 1, data), "formula")
-  expect_argument_error(flash_kde(factor(b > 0.5) ~ a, data), "formula")
-  expect_argument_error(flash_kde(y ~ factor(b > 0.5), data), "formula")
+  expect_argument_error(flash_kde(list(y) ~ a, data), "formula")
   expect_argument_error(flash_kde(y ~ a * b, data), "formula")
   expect_argument_error(flash_kde(y ~ a, data, structure = "full"), "structure")
   expect_argument_error(flash_kde(y ~ a, data, adaptive = "balloon"), "adaptive")
@@ -468,23 +469,18 @@ test_that("what makes no sense is refused by name", {
 test_that("figures hold the density and its quantiles", {
   data <- regression_case(100)
   fit <- flash_kde(y ~ a, data)
-  drawn <- with_null_device(plot(fit, n_grid = 60))
+  drawn <- with_null_device(plot(fit, n_grid = 45))
   at <- expand.grid(a = drawn$x, y = drawn$y)
   expect_within(drawn$z, predict(fit, at), 1e-12)
   expect_equal(rowSums(drawn$z) * diff(drawn$y[1:2]), rep(1, length(drawn$x)), tolerance = 0.02)
   expect_identical(drawn$quantiles$y, quantile(fit, data.frame(a = drawn$quantiles$x), c(0.1, 0.5, 0.9)))
   two <- flash_kde(y ~ a + b, data)
-  curves <- with_null_device(plot(two))
+  curves <- with_null_device(plot(two, n_grid = 30))
   expect_within(
     curves$a$density[, 2],
     predict(two, data.frame(y = curves$a$y, a = curves$a$at[[2]], b = stats::median(data$b))), 1e-12
   )
   skip_if_not_installed("ggplot2")
-  for (fit in list(fit, two)) expect_s3_class(with_null_device(print(ggplot2::autoplot(fit))), "ggplot")
-})
-
-test_that("factors, ordered ones too, are refused on either side", {
-  data <- data.frame(y = as.numeric(1:9), x = sqrt(1:9), grade = factor(rep(1:3, 3), ordered = TRUE))
-  expect_argument_error(flash_kde(y ~ x + grade, data), "formula")
-  expect_argument_error(flash_kde(grade ~ x, data), "formula")
+  expect_s3_class(with_null_device(print(ggplot2::autoplot(fit, n_grid = 30))), "ggplot")
+  expect_s3_class(ggplot2::autoplot(two, n_grid = 30), "ggplot")
 })

@@ -109,7 +109,10 @@ test_that("intervals are Wilson's with Cai's correction, of counts if the kernel
   skew <- (cubes / squares^2 * u * (variance + p^2 / 272) - 3 * p * variance / 272 - p^3 / 272^2) / variance
   s <- pmax(pmin(skew, 1.5 * u), -1.5 * u) * (z^2 - 1) / 6
   # all f that are not too far from p, by the spread that an estimate of f would have
-  reached <- function(f, j) (p[j] - s[j] - f)^2 - z^2 * (variance[j] + u * (f - p[j]) - (f^2 - p[j]^2) / 272)
+  # (below p one that falls with f, no faster)
+  spread <- \(f, j) variance[j] + ifelse(f > p[j], u, pmin(u, variance[j] / p[j] + p[j] / 272)) * (f - p[j]) -
+    (f^2 - p[j]^2) / 272
+  reached <- \(f, j) (p[j] - s[j] - f)^2 - z^2 * spread(f, j)
   end <- \(j, from, to) stats::uniroot(reached, c(from, to), j, tol = 1e-12)$root
   expect_lt(min(colMeans(psi)), 0)
   expect_true(all(found$upper > u))
@@ -140,7 +143,7 @@ test_that("a point far from all others proves no density, and bands are no narro
   for (type in c("pointwise", "simultaneous")) {
     b <- density_bands(fit, y, type = type, replicates = 200)
     # of one point: next to nothing, also where it counts for a part of itself
-    expect_true(all(b$lower < 0.1 * max(b$estimate)))
+    expect_true(all(b$lower < 0.06 * max(b$estimate)))
     expect_gt(max(b$estimate), 0.01)
   }
   far <- density_bands(fit, 1e6, type = "simultaneous", replicates = 20)
@@ -189,6 +192,22 @@ test_that("a bootstrap has the spread of estimates of rows drawn again", {
     expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(59 / 60), tolerance = 1e-5)
     expect_equal(found$estimate, predict(fit, y))
   }
+})
+
+test_that("a bootstrap may choose bandwidths and factors anew", {
+  x <- faithful$waiting[1:60]
+  y <- c(50, 54, 80) # where all estimates are positive
+  w <- rep(1:3, 20)
+  for (adaptive in list(FALSE, TRUE)) {
+    fit_to <- \(rows) flash_kde(x[rows], "kde", bandwidth = "silverman", weights = w[rows], adaptive = adaptive)
+    set.seed(7)
+    found <- density_bands(fit_to(1:60), y, method = "bootstrap", replicates = 20, refit = TRUE)
+    set.seed(7)
+    draws <- replicate(20, density_bands(fit_to(sample.int(60, replace = TRUE)), y)$estimate)
+    expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(19 / 20), tolerance = 1e-5)
+    expect_equal(found$estimate, density_bands(fit_to(1:60), y)$estimate)
+  }
+  expect_error(density_bands(fit_to(1:60), y, refit = TRUE), class = "flashkernel_error_argument")
 })
 
 test_that("bands are the same in any unit, far from the origin, and of a fit that was saved", {
@@ -256,12 +275,14 @@ test_that("what makes no sense is refused in words", {
   refused("argument", fit, correct = NA)
   refused("argument", fit, newdta = 50)
   refused("argument", 1)
-  refused("argument", flash_kde(iris[, 1:3], "kde"))
+  refused("argument", flash_kde(iris[, 1:3], "kde", bandwidth = 0.3))
   refused("argument", flash_kde(c(1, 2), "kde", bandwidth = 1, weights = c(1, 0)))
-  refused("unsupported", flash_kde(faithful$waiting, adaptive = "balloon"))
-  expect_error(plot(flash_kde(faithful), band = TRUE), class = "flashkernel_error_argument")
+  refused("unsupported", flash_kde(faithful$waiting, bandwidth = 4, adaptive = "balloon"))
+  two <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  expect_error(plot(two, band = TRUE), class = "flashkernel_error_argument")
   expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
-  expect_error(plot(density_bands(flash_kde(faithful), faithful)), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(two, n = 5)[1:5, ]), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(two, faithful)), class = "flashkernel_error_argument")
 })
 
 test_that("figures of bands are drawn, and draw nothing from the generator", {

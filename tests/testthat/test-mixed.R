@@ -296,6 +296,38 @@ test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
   expect_gt(at(1), max(at(0.85), at(1.18)))
 })
 
+test_that("sums over points that agree are those of each cell of targets", {
+  data <- cbind(mixed_data(60), side = rep(c("l", "m", "r"), 20), flag = rep(c(TRUE, FALSE, TRUE, TRUE, NA), 12))
+  data <- stats::na.omit(data)
+  to <- data[30:3, ]
+  to$kind[1:3] <- "none"
+  w <- stats::rexp(nrow(data))
+  replace_in_package("CELLS_OF_A_PASS", 0)
+  all_sums <- function(most, ...) {
+    replace_in_package("MOST_AGREEING", most)
+    unlist(lapply(c("kde", "laplace"), \(estimator) {
+      fit <- flash_kde(data, estimator, bandwidth = H, weights = w, ...)
+      list(
+        predict(fit), predict(fit, to, se.fit = TRUE), predict(fit, loo = TRUE), predict(fit, to, type = "score"),
+        predict(fit, type = "score", loo = TRUE)
+      )
+    }))
+  }
+  some <- c(kind = 0.3, grade = 0.4, side = 0.2, flag = 0.1)
+  for (lambda in list(some, c(kind = 0, side = 2 / 3, flag = 0.5, grade = 0))) {
+    expect_equal(all_sums(1e9, lambda = lambda), all_sums(0, lambda = lambda), tolerance = 1e-10)
+  }
+  # by either, points of widths of their own, and debiased ones
+  lambda <- lambda[names(lambda) != "grade"]
+  sums <- \(most, ...) {
+    replace_in_package("MOST_AGREEING", most)
+    predict(flash_kde(data[names(data) != "grade"], ..., bandwidth = H, lambda = lambda), to)
+  }
+  f <- rep(c(1, 2), 24)
+  expect_equal(sums(1e9, adaptive = f), sums(0, adaptive = f), tolerance = 1e-12)
+  expect_equal(sums(1e9, "sdkde"), sums(0, "sdkde"), tolerance = 1e-11)
+})
+
 # ---- data -----------------------------------------------------------------------------------------
 
 test_that("texts, logical values and formulas make the same fit as factors", {
@@ -363,12 +395,17 @@ test_that("threads do not change a bit, and a tolerance holds", {
   set.seed(9)
   data <- data.frame(x = stats::rnorm(4000), f = sample(letters[1:4], 4000, TRUE))
   fit <- flash_kde(data, bandwidth = 0.2, lambda = 0.3)
-  expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
-  expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
   exact <- predict(fit)
-  fast <- predict(fit, tol = 1e-5, engine = "fast")
-  expect_lt(max(abs(fast - exact)), 1e-5 * max(exact))
-  expect_false(identical(fast, exact))
+  for (passes in c(4, 0)) {
+    replace_in_package("CELLS_OF_A_PASS", passes)
+    expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
+    expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
+    for (type in c("global", "pointwise")) {
+      fast <- predict(fit, tol = 1e-5, tol_type = type, engine = "fast")
+      expect_lt(max(abs(fast - exact) / if (type == "global") max(exact) else exact), 1e-5)
+      expect_false(identical(fast, exact))
+    }
+  }
   expect_identical(coef(flash_kde(data, threads = 1)), coef(flash_kde(data, threads = 2)))
 })
 
