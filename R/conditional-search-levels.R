@@ -123,11 +123,12 @@ best_given_lambdas <- function(data, L, response, free, run) {
   optimise_lambdas(given_loss(judged(data), L, response, run), data$discrete, free)
 }
 
-# The loss as a function of lambda, as judges_loss(): of the joint sums of each cell at the judges, and of those of x.
+# The loss as a function of lambda, as lambda_loss(): of the joint sums of each cell at the judges, and of those of x.
 given_loss <- function(data, L, response, run) {
   cells <- cells_of(data$discrete$codes)
   n <- nrow(data$x)
-  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / length(cells$rows), JUDGED_PAIRS / n)))))
+  most <- min(JUDGES, JUDGED_SUMS / length(cells$rows), GIVEN_PAIRS / n)
+  judges <- seq_len(min(n, max(200, floor(most))))
   sides <- conditional_sides(data, response)
   given <- sides$x$dims
   joint <- side_sums(data, sides$joint$dims, L, cells, judges, run)
@@ -137,29 +138,29 @@ given_loss <- function(data, L, response, run) {
   log_floor <- conditional_floor(data, response)[judges]
   log_unit <- log_kernel_norm(L) - log_kernel_norm(L[given, given, drop = FALSE])
   log_of <- \(sums, near) log(rowSums(sums$shares * near[own, , drop = FALSE])) + sums$top
-  function(lambda) {
+  function(lambda, free) {
     discrete <- replace(data$discrete, "lambda", list(lambda))
     log_x <- log_of(side, level_matrix(discrete, cells$codes, sides$x$levels))
     log_p <- log_of(joint, level_matrix(discrete, cells$codes, sides$joint$levels)) - log_x + log_unit
-    -sum(v * log_add(replace(log_p, log_x == -Inf, -Inf), log_floor))
+    list(value = -sum(v * log_add(replace(log_p, log_x == -Inf, -Inf), log_floor)))
   }
 }
+
+# Of points and judges.
+GIVEN_PAIRS <- 1e8
 
 # list(shares, top): the sums of the kernels of the numbers `dims` of each cell at the judges without their own, a
 # column for each, and the logarithm of a unit in each row.
 side_sums <- function(data, dims, L, cells, judges, run) {
-  sums <- if (length(dims) > 0) {
-    part <- list(x = data$x[, dims, drop = FALSE], w = data$w)
-    cell_sums(part, L[dims, dims, drop = FALSE], cells, judges, run, new_stats())
-  } else {
-    mass <- matrix(rowsum(data$w, cells$of)[, 1], length(judges), length(cells$rows), byrow = TRUE)
-    own <- cbind(judges, cells$of[judges])
-    mass[own] <- pmax(mass[own] - data$w[judges], 0)
-    log(mass)
+  if (length(dims) > 0) {
+    part <- list(x = data$x[, dims, drop = FALSE], w = data$w, d = length(dims))
+    found <- cell_sums(part, L[dims, dims, drop = FALSE], cells, judges, run)
+    return(list(shares = found$sums, top = found$top))
   }
-  top <- apply(sums, 1, max)
-  top[top == -Inf] <- 0
-  list(shares = exp(sums - top), top = top)
+  mass <- matrix(rowsum(data$w, cells$of)[, 1], length(judges), length(cells$rows), byrow = TRUE)
+  own <- cbind(judges, cells$of[judges])
+  mass[own] <- pmax(mass[own] - data$w[judges], 0)
+  list(shares = mass, top = 0)
 }
 
 # What each combination of levels gives to each, by the kernels of these columns.
@@ -182,7 +183,8 @@ some_levels <- function(discrete, columns) {
 level_moments <- function(data, x, levels, L, v, floor, moments, run) {
   part <- some_levels(data$discrete, levels)
   if (ncol(x) == 0) return(list(S = level_mass(part, data$w), M = numeric()))
-  if (is.null(floor)) floor <- .Machine$double.xmin # so that no ratio is 0 / 0
+  # so that no ratio is 0 / 0
+  floor <- rep_len(if (is.null(floor)) .Machine$double.xmin else floor, nrow(x))
   cell_moments(list(x = x, w = data$w, d = ncol(x), discrete = part), L, v, moments, floor, run)
 }
 

@@ -55,7 +55,7 @@ judged_conditional <- function(fit) {
 }
 
 # An estimate below 0 is as bad as can be.
-judged_logs <- function(found) replace(found$log_abs, which(found$negative), -Inf)
+judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)
 
 check_judged_levels <- function(object, what) {
   if (is.null(object$discrete)) return(invisible())

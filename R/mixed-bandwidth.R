@@ -235,8 +235,8 @@ lambda_search <- function(data, free, seconds, run, tally) {
   }
 }
 
-# From where they are; where they have not been looked for yet, from two places, whichever leads to less. `loss`: of
-# lambda_loss().
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less. `loss`: as
+# lambda_loss() makes it, or without slopes.
 optimise_lambdas <- function(loss, discrete, free) {
   lambda <- discrete$lambda
   if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))
@@ -248,9 +248,9 @@ optimise_lambdas <- function(loss, discrete, free) {
       if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
       known
     }
+    slope <- if (!is.null(look(start)$slope)) \(part) look(part)$slope * most
     stats::nlminb(
-      start, \(part) look(part)$value, \(part) look(part)$slope * most,
-      lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5)
+      start, \(part) look(part)$value, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5)
     )
   }
   parts <- lambda[free] / most

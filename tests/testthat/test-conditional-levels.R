@@ -157,7 +157,7 @@ test_that("the criterion with levels is the leave-one-out conditional likelihood
     (at(sds * step)$value - at(sds / step)$value) / 2e-5
   }, 0)
   expect_within(at(sds)$E, slopes, 1e-7)
-  expect_within(given_loss(judged(data), diag(sds), 1, run)(data$discrete$lambda), value, 1e-11)
+  expect_within(given_loss(judged(data), diag(sds), 1, run)(data$discrete$lambda, NULL)$value, value, 1e-11)
 })
 
 test_that("bandwidths and lambdas are at the maximum, and levels that tell nothing drop out", {
