@@ -52,7 +52,8 @@
 #' differ
 #' plot(differ)
 #'
-#' kde_local_test(flowers$versicolor, flowers$virginica, data.frame(Sepal.Length = 5:7, Sepal.Width = 3))
+#' places <- data.frame(Sepal.Length = 5:7, Sepal.Width = 3)
+#' kde_local_test(flowers$versicolor, flowers$virginica, places)
 kde_local_test <- function(x, y, newdata = NULL, bandwidth = "silverman", variance = c("sums", "leading"),
                            adjust = "hochberg", replicates = 999, n = NULL, weights_x = NULL, weights_y = NULL,
                            control = NULL) {
