@@ -33,6 +33,8 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 #' powers of \eqn{\sqrt 2}{sqrt(2)}, at most 19% off, so that sums over points of the same factor serve in every
 #' engine.
 #'
+#' Of a fit with factors or texts p is the density of numbers and levels together, distances are of numbers.
+#'
 #' @param object A fit with one bandwidth, from [flash_kde()] with `estimator` `"kde"` or `"sdkde"`.
 #' @param method `"abramson"` or `"knn"`.
 #' @param alpha The power, above 0 and up to 1. `NULL`: 1/2 in one and two dimensions, 1/d in d.
@@ -54,6 +56,7 @@ PILOT <- c(kde = 2, sdkde = 1.4)
 adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL, k = NULL) {
   if (!inherits(object, "flash_kde")) check_fit(object)
   check_in_memory(object)
+  if (object$d == 0) stop_argument("object", "must have numeric columns: found levels alone")
   if (!is.null(object$inner)) {
     if (!only_transforms(object$support)) stop_argument("object", "must be a fit without images or masses of its `support`")
     return(adaptive_factors(object$inner, method, alpha, k)) # in the coordinates of its kernels
@@ -67,8 +70,9 @@ adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL
   if (!is.null(k)) method$k <- check_count(k, "k", max = object$n - 1)
   check_spread(object$x, "object", object$weights)
   run <- search_run(start_run(fit_asked(object), "Adapting the bandwidth"), object$d)
-  clean <- judged(clean_points(object$x, object$weights))
-  own_factors(point_factors(clean, fit_factor(object) / clean$unit, method, Inf, run)$factors, clean, object$x)
+  data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
+  clean <- judged(clean_mixed(data, "object"))
+  own_factors(point_factors(clean, fit_factor(object) / clean$unit, method, Inf, run)$factors, clean, own_places(object))
 }
 
 ADAPTIVE_METHODS <- c("abramson", "knn")
@@ -115,7 +119,9 @@ pilot_density <- function(data, L, seconds, run) {
 log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sources <- sum_sources(data$x, data$weights, L, factors = factors, target_factors = target_factors)
   sources$discrete <- data$discrete
-  sums <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
+  cells <- if (!is.null(data$discrete)) cells_of(data$discrete$codes)
+  by_pairs <- !is.null(cells) && prefers_pairs(data, cells, nrow(data$x), factors)
+  sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
 }

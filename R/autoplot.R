@@ -32,7 +32,6 @@ autoplot.flash_kde <- function(object, prob = c(0.25, 0.5, 0.75, 0.95), n_grid =
   labels <- list(title = main, subtitle = sub, x = xlab, y = ylab)
   for (arg in c("main", "sub", "xlab", "ylab")) check_text(get(arg), arg)
   check_in_memory(object)
-  if (object$d == 0) stop_argument("object", "must have numeric columns (plot() draws levels alone, too)")
   hold_limits(object)
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)))
   n_grid <- check_grid_size(n_grid, object$d)

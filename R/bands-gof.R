@@ -17,6 +17,10 @@
 #' anew in each of these samples, and a bandwidth that was chosen by name is chosen anew. Where no parameter is
 #' estimated the level is exact.
 #'
+#' **Weights**: only their ratios count. The samples of the null distribution have the same weights, and so the same
+#' effective size: the level is held if weights have nothing to do with where the points are. An estimated normal
+#' distribution has the weighted mean and variance ([stats::cov.wt()]).
+#'
 #' Cost: \eqn{O(n^2)} for each replicate.
 #'
 #' @param x The sample: a matrix or data frame with a row per point, or a vector. Rows with missing values are left
@@ -27,9 +31,10 @@
 #' @param ... Parameters of the null distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and,
 #'   in one dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
 #' @param estimate A function(x) that estimates the parameters from an n x d matrix and returns them as a named
-#'   list.
+#'   list; with `weights` a function(x, weights).
 #' @param bandwidth As for [flash_kde()], or the name of a selector.
 #' @param replicates Number of samples of the null distribution, by R's random numbers ([set.seed()]).
+#' @param weights Weights of the rows, not negative, or `NULL` for equal ones.
 #' @param control A [flash_control()].
 #' @returns A list of class `htest`, as of [kde_test()]: `statistic` (T), `parameter` (`replicates`), `p.value`,
 #'   `estimate` (the parameters, where they are numbers), `alternative`, `method`, `data.name`, and `bandwidth`.
@@ -55,46 +60,50 @@
 #' # exponential, its rate estimated
 #' kde_gof(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
 kde_gof <- function(x, null = "norm", ..., estimate = NULL, bandwidth = "silverman", replicates = 999,
-                    control = NULL) {
+                    weights = NULL, control = NULL) {
   if (missing(x)) stop_argument("x", "must be given")
   names <- shorten(deparse1(substitute(x), width.cutoff = 60), 120)
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), "Drawing samples")
-  points <- unname(test_points(x, "x"))
+  rows <- test_points(x, "x", weights = weights)
+  points <- unname(rows$points)
+  weights <- rows$weights
   model <- null_model(null, list(...), estimate, ncol(points))
-  theta <- model$estimate(points)
-  chosen <- test_bandwidth(bandwidth, points, run, "x")
+  theta <- model$estimate(points, weights)
+  chosen <- test_bandwidth(bandwidth, points, run, "x", weights)
   fixed <- if (!is.character(bandwidth)) chosen
-  statistic <- gof_statistic(points, model, theta, chosen, run)
+  statistic <- gof_statistic(points, weights, model, theta, chosen, run)
   draws <- numeric(replicates)
   for (i in seq_len(replicates)) {
     share_stage(run, i / replicates, 0)
     sample <- check_draws(model$draw(nrow(points), theta), dim(points))
-    own <- if (is.null(fixed)) test_bandwidth(bandwidth, sample, run, "x") else fixed
-    draws[i] <- gof_statistic(sample, model, model$estimate(sample), own, run)
+    own <- if (is.null(fixed)) test_bandwidth(bandwidth, sample, run, "x", weights) else fixed
+    draws[i] <- gof_statistic(sample, weights, model, model$estimate(sample, weights), own, run)
   }
   p <- (1 + sum(draws >= statistic)) / (replicates + 1)
   new_htest(
     c(T = statistic), list(p = p, parameter = c(replicates = replicates)),
-    paste0("Kernel goodness-of-fit test, ", model$label), names, paste("the density is not", model$other),
+    paste0("Kernel goodness-of-fit test, ", model$label, if (!is.null(weights)) ", weighted"), names,
+    paste("the density is not", model$other),
     unlist(Filter(is.numeric, theta)), chosen
   )
 }
 
-# int (p - K_H * p0)^2 = sum_ij K_2H(x_i - x_j) / n^2 - 2 sum_i (K_2H * p0)(x_i) / n + int (K_2H * p0) p0.
-gof_statistic <- function(points, model, theta, chosen, run) {
+# int (p - K_H * p0)^2 = sum_ij a_i a_j K_2H(x_i - x_j) - 2 sum_i a_i (K_2H * p0)(x_i) + int (K_2H * p0) p0, a_i being
+# 1 / n, or the shares of the weights, which are relative to their mean.
+gof_statistic <- function(points, weights, model, theta, chosen, run) {
   n <- nrow(points)
   L <- sqrt(2) * chosen$L
-  ones <- matrix(1, n)
-  pairs <- exp(log_kernel_norm(L)) * kernel_forms(sum_sources(points, NULL, L), ones, ones, run) / n^2
+  share <- matrix((if (is.null(weights)) rep(1, n) else weights) / n)
+  pairs <- exp(log_kernel_norm(L)) * kernel_forms(sum_sources(points, NULL, L), share, share, run)
   smooth <- model$smooth(points, L, theta, run)
-  pairs - 2 * mean(smooth$at) + smooth$own
+  pairs - 2 * sum(share * smooth$at) + smooth$own
 }
 
 # ---- null distributions -----------------------------------------------------------------------
 
-# list(draw(n, theta), estimate(points), a list theta of parameters, smooth(points, L, theta, run), a list of `at`,
-# K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
+# list(draw(n, theta), estimate(points, weights), a list theta of parameters, smooth(points, L, theta, run), a list of
+# `at`, K * p0 at the points for the kernel of variance L L', and `own`, the integral of that times p0; label, other).
 null_model <- function(null, given, estimate, d) {
   if (length(given) > 0 && (is.null(names(given)) || !all(nzchar(names(given))))) {
     stop_argument("...", "must be parameters by name, such as rate = 2")
@@ -105,7 +114,7 @@ null_model <- function(null, given, estimate, d) {
   if (!is.null(estimate) && length(given) > 0) {
     stop_argument(names(given)[1], "must not be given beside `estimate`, which returns all parameters")
   }
-  estimator <- if (is.null(estimate)) \(points) given else \(points) check_parameters(estimate(points))
+  estimator <- if (is.null(estimate)) \(points, weights) given else by_user(estimate)
   parameters <- if (!is.null(estimate)) "parameters estimated" else if (length(given) > 0) "parameters given"
   if (is.function(null)) return(drawn_model(null, estimator, parameters))
   if (!is.character(null) || length(null) != 1 || is.na(null)) {
@@ -113,6 +122,11 @@ null_model <- function(null, given, estimate, d) {
   }
   if (null == "norm") return(normal_model(given, estimate, d))
   named_model(null, estimator, parameters, d)
+}
+
+# The user's function, which is told of weights where there are any.
+by_user <- function(estimate) {
+  \(points, weights) check_parameters(if (is.null(weights)) estimate(points) else estimate(points, weights))
 }
 
 check_parameters <- function(theta) {
@@ -128,13 +142,19 @@ normal_model <- function(given, estimate, d) {
   if (known && !setequal(names(given), c("mean", spread))) {
     stop_argument("...", "must be `mean` and `", spread, "`, or neither: found ", quote_names(names(given)))
   }
-  if (is.null(estimate)) estimate <- \(points) list(mean = colMeans(points), sigma = stats::cov(points))
+  estimator <- if (known) {
+    \(points, weights) given
+  } else if (is.null(estimate)) {
+    normal_estimate
+  } else {
+    by_user(estimate)
+  }
   list(
     draw = function(n, theta) {
       root <- normal_factor(theta, d)
       draw_mixture(matrix(root$mean, 1), NULL, root$L, n)
     },
-    estimate = if (known) \(points) given else \(points) check_parameters(estimate(points)),
+    estimate = estimator,
     smooth = function(points, L, theta, run) {
       root <- normal_factor(theta, d)
       wide <- tcrossprod(root$L) + tcrossprod(L)
@@ -145,6 +165,11 @@ normal_model <- function(given, estimate, d) {
     },
     label = paste0("normal distribution, parameters ", if (known) "given" else "estimated"), other = "normal"
   )
+}
+
+normal_estimate <- function(points, weights) {
+  if (is.null(weights)) return(list(mean = colMeans(points), sigma = stats::cov(points)))
+  stats::setNames(stats::cov.wt(points, weights)[c("center", "cov")], c("mean", "sigma"))
 }
 
 # list(mean, L) of parameters `mean` and `sd` or `sigma`.

@@ -39,7 +39,7 @@ influence_of <- function(object) {
   list(
     parts = parts, factors = object$adaptive$factors, L = fit_factor(object),
     weights = if (is.null(object$weights)) rep(1, object$n) else relative_to_largest(object$weights),
-    roughness = roughness, skewness = min(influence_power(parts, H, 3) / roughness^2, MOST_SKEWNESS)
+    roughness = roughness, skewness = influence_power(parts, H, 3) / roughness^2
   )
 }
 
@@ -106,16 +106,19 @@ gaussian_sums <- function(points, L, factors, height, at, b, control) {
 
 # ---- errors -----------------------------------------------------------------------------------
 
-# list(mean, se, unit) at the rows of `at`, relative to the kernel's height: the estimate as the mean of psi, its
-# standard error by the spread of psi, and what the density must be for it to be as large as the density itself:
-# that of one point, in effect.
+# list(mean, se, unit, share) at the rows of `at`, relative to the kernel's height: the estimate as the mean of psi,
+# its standard error by the spread of psi, and what the density must be for it to be as large as the density itself:
+# that of one point, in effect. `share`: 1 over the effective number of all points.
 influence_errors <- function(of, at, control) {
   w <- of$weights
   total <- sum(w)
   sums <- influence_sums(of, at, cbind(w, w^2), control)
   mean <- sums[, 1] / total
   square <- influence_squares(of, at, w^2, control) - 2 * mean * sums[, 2] + mean^2 * sum(w^2)
-  list(mean = mean, se = sqrt(pmax(square, 0)) / total, unit = density_unit(of, at, control))
+  list(
+    mean = unname(mean), se = unname(sqrt(pmax(square, 0))) / total, unit = density_unit(of, at, control),
+    share = 1 / effective_size(w, length(w))
+  )
 }
 
 # The variance of the estimate over the density, for small bandwidths: the integral of psi^2, over the number of

@@ -93,7 +93,7 @@ drawn_variables <- function(bands) {
   band <- attr(bands, "band")
   d <- length(band$variables)
   whole <- !is.null(band) && all(c(band$variables, "lower", "upper", "se") %in% names(bands))
-  if (!whole || d > 2 || d == 2 && (!band$grid || nrow(bands) != prod(lengths(band_axes(bands))))) {
+  if (!whole || d > 2 || d == 2 && !(band$grid && is_whole_grid(bands))) {
     stop_argument("x", "must be bands of one variable, or of two on the grid of density_bands()")
   }
   d
@@ -102,6 +102,11 @@ drawn_variables <- function(bands) {
 # ---- two variables ----------------------------------------------------------------------------
 
 band_axes <- function(bands) lapply(1:2, \(k) sort(unique(bands[[k]])))
+
+is_whole_grid <- function(bands) {
+  sizes <- lengths(band_axes(bands))
+  all(sizes > 1) && nrow(bands) == prod(sizes)
+}
 
 BAND_MAPS <- c(lower = "Lower limit", estimate = "Estimate", upper = "Upper limit")
 

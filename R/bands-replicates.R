@@ -1,12 +1,13 @@
 # Replicates of an estimate for its bands, relative to the kernel's height: differences from the estimate, m x
 # replicates, of influence_of() at the rows of `at`.
 
-# Normal multipliers of what each point adds: a process with the covariance of the estimate. `mean`: of psi.
+# Multipliers of what each point adds, counts with mean 1 less their mean: a process with the covariance of the
+# estimate and with its skewness, which normal ones lack. `mean`: of psi.
 multiplied <- function(of, at, replicates, control, mean) {
   w <- of$weights
   name_stage(control, "Simulating")
   in_blocks(replicates, length(w), nrow(at), control, \(columns) {
-    b <- w * matrix(stats::rnorm(length(w) * columns), length(w))
+    b <- w * matrix(stats::rpois(length(w) * columns, 1) - 1, length(w))
     (influence_sums(of, at, b, control) - outer(mean, colSums(b))) / sum(w)
   })
 }
@@ -35,6 +36,19 @@ resampled_debiased <- function(object, of, at, replicates, control, estimate) {
   })
 }
 
+# Each sample is fitted as `given` was, with bandwidths and factors of its own: differences of the density from their
+# mean.
+refitted <- function(given, at, asked, run) {
+  w <- if (is.null(given$weights)) rep(1, given$n) else given$weights
+  name_stage(run, "Refitting")
+  draws <- in_blocks(asked$replicates, length(w), nrow(at), run, at_most = 1, \(columns) {
+    fit <- unclass(refit(given, rep(seq_along(w), drawn_counts(w)), run))
+    if (asked$corrected) fit <- corrected_fit(fit, run)
+    signed_density(log_estimate(fit, at, FALSE, run))
+  })
+  draws - rowMeans(draws)
+}
+
 # How often each row is drawn, of those that have weight, as many as there are. Not without any of them.
 drawn_counts <- function(weights) {
   n <- length(weights)
@@ -58,10 +72,11 @@ in_blocks <- function(replicates, n, m, control, some, at_most = 256) {
   found
 }
 
-# The quantile of the largest deviation, in standard errors. Where there is less than about one point, a standard
-# error means little: as much is added to it as wilson_interval() has there, or somewhat less.
+# The quantile of the largest deviation, in standard errors, that as many draws of a process and one more exceed with
+# probability 1 - level. Where there is less than about one point, a standard error means little: as much is added
+# to it as wilson_interval() has there, or somewhat less.
 largest_quantile <- function(draws, errors, level) {
   ratio <- abs(draws) / sqrt(errors$se^2 + errors$unit^2 / 4)
-  largest <- apply(ratio, 2, max)
-  unname(stats::quantile(largest, level, type = 1))
+  largest <- sort(apply(ratio, 2, max))
+  largest[min(ceiling(level * (length(largest) + 1)), length(largest))]
 }

@@ -102,7 +102,7 @@ augment.flash_kde <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, lo
   check_in_memory(x, "x")
   se_fit <- check_flag(se_fit, "se_fit")
   check_combination(x, newdata, "density", se_fit, !is.null(loo) && check_flag(loo, "loo"))
-  levels <- if (!is.null(prob)) hdr_level(x, sort(check_prob(prob, "prob", open = TRUE)))
+  levels <- if (!is.null(prob)) hdr_level(x, sort(unique(check_prob(prob, "prob", open = TRUE))))
   run <- start_run(fit_asked(x), "Predicting")
   if (is.null(newdata)) {
     rows <- rows_to_augment(x, data)
@@ -112,7 +112,7 @@ augment.flash_kde <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, lo
     }
   } else {
     rows <- list(frame = as_frame_of(newdata))
-    kept <- newdata_rows(new_points(x, own_columns(x, newdata)), stats::na.pass)
+    kept <- newdata_rows(new_points(x, newdata), stats::na.pass)
     added <- estimate_columns(x, kept$points, se_fit, run, kept$restore)
   }
   if (!is.null(levels)) added$.hdr <- smallest_region(added$.density, levels)
@@ -133,13 +133,6 @@ rows_to_augment <- function(object, data) {
   }
   if (!inherits(omitted, "exclude")) return(list(frame = data[-omitted, , drop = FALSE], restore = identity))
   list(frame = data, restore = \(values) stats::napredict(omitted, values))
-}
-
-# Of data with more columns than the fit's, these.
-own_columns <- function(object, newdata) {
-  names <- if (is.null(object$discrete)) object$names else object$discrete$names
-  more <- is.null(object$terms) && has_names(names) && all(names %in% colnames(newdata))
-  if (more) newdata[, names, drop = FALSE] else newdata
 }
 
 estimate_columns <- function(object, at, se_fit, run, restore) {

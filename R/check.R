@@ -82,18 +82,31 @@ has_names <- function(names) {
   !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)
 }
 
+# The columns of a fit by their names, where `x`, a matrix or a data frame, has names, too: the response and others may
+# stand beside them.
+own_columns <- function(x, arg, names) {
+  found <- if (is.matrix(x) || is.data.frame(x)) colnames(x)
+  if (is.null(found) || !has_names(names) || identical(found, names)) return(x)
+  if (has_names(found)) check_none_lacking(found, arg, names)
+  if (!all(names %in% found)) return(x)
+  # of a data.table the same columns would be other ones
+  if (is.data.frame(x)) as.data.frame(x)[names] else x[, names, drop = FALSE]
+}
+
+check_none_lacking <- function(found, arg, names, like = "the training points") {
+  lacking <- setdiff(names, found)
+  if (length(lacking) == 0) return(invisible())
+  stop_argument(
+    arg, "must have the columns of ", like, ", ", quote_names(names), ": found no ", quote_names(lacking)
+  )
+}
+
 # Columns are matched by name where both sides have names, by position otherwise.
 match_columns <- function(points, arg, d, names, like = "the training points") {
   if (is.null(dimnames(points)) && ncol(points) == d) return(points)
   found <- colnames(points)
   by_name <- has_names(names) && has_names(found)
-  lacking <- if (by_name) setdiff(names, found)
-  if (length(lacking) > 0) {
-    stop_argument(
-      arg, "must have the columns of ", like, ", ", quote_names(names), ": found no ",
-      quote_names(lacking)
-    )
-  }
+  if (by_name) check_none_lacking(found, arg, names, like)
   surplus <- if (by_name) setdiff(found, names)
   if (length(surplus) > 0) {
     stop_argument(

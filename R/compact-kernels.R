@@ -1,6 +1,7 @@
-# Kernels of bounded reach, for densities in one dimension. Each is a polynomial in s = 1 - |u|, how far a place is
-# within its edge, u the distance in units of the reach: so everything that is summed of it, its square, slope and
-# integral, is one, too, and src/core/windows.c sums such polynomials over sorted points.
+# Kernels of bounded reach. Each is a polynomial in s = 1 - |u|, how far a place is within its edge, u the distance in
+# units of the reach: so everything that is summed of it, its square, slope and integral, is one, too, and
+# src/core/windows.c sums such polynomials over sorted points. In several dimensions they are products
+# (compact-cubes.R).
 
 # Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
 # reach in standard deviations; draws of u.
@@ -45,6 +46,8 @@ multiply_polynomials <- function(a, b) {
   as.vector(tapply(product, row(product) + col(product), sum))
 }
 
+polynomial_at <- function(a, s) Reduce(\(sum, coefficient) sum * s + coefficient, rev(a), 0)
+
 slope_polynomial <- function(a) if (length(a) == 1) 0 else a[-1] * seq_along(a[-1])
 
 # From 0 on.
@@ -66,18 +69,19 @@ roughness <- function(kernel) {
 
 # ---- what a fit may ask for ---------------------------------------------------------------------
 
+# As the user has it; NULL, as other arguments: the default.
+kernel_name <- function(kernel) {
+  if (is.null(kernel)) return("gaussian")
+  name <- check_choice(kernel, c("gaussian", names(compact_kernels()), "rectangular"), "kernel")
+  if (name == "rectangular") "uniform" else name
+}
+
 # `options` of fit_kde() with the kernel checked, and what goes with it for `d` columns; where no estimator is
-# named, it is the plain one.
+# named, it is the plain one, and where no structure is, a bandwidth by a search is diagonal.
 check_fit_kernel <- function(options, d, control) {
-  names <- names(compact_kernels())
-  # NULL, as other arguments: the default
-  kernel <- if (is.null(options$kernel)) "gaussian" else options$kernel
-  kernel <- check_choice(kernel, c("gaussian", names, "rectangular"), "kernel")
-  if (kernel == "rectangular") kernel <- "uniform"
-  options$kernel <- kernel
+  kernel <- options$kernel <- kernel_name(options$kernel)
   if (kernel == "gaussian") return(options)
   refuse <- function(...) stop(new_error("unsupported", paste0("kernel = \"", kernel, "\" ", ...), user_call()))
-  if (d > 1) refuse("is for one variable: found ", d, ". In several, only the Gaussian kernel is there")
   if (length(options$estimator) > 1) options$estimator <- PLAIN_ESTIMATOR
   estimator <- check_estimator(options$estimator)
   if (ESTIMATORS[[estimator]]$signed) {
@@ -90,6 +94,9 @@ check_fit_kernel <- function(options, d, control) {
     refuse("goes with one step of debiasing: what further ones would remove is that of a Gaussian kernel")
   }
   check_window_control(control)
+  searched <- is.null(options$bandwidth) ||
+    is.character(options$bandwidth) && all(options$bandwidth %in% names(FACTOR_CRITERIA))
+  if (d > 1 && searched && identical(options$structure, "auto")) options$structure <- "diagonal"
   options
 }
 

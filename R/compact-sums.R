@@ -1,5 +1,22 @@
-# What a density in one dimension needs of kernels of bounded reach (compact-kernels.R): sums with their
-# logarithms, scores, distribution functions, draws, and the integral of the square.
+# What a density needs of kernels of bounded reach (compact-kernels.R): sums with their logarithms, scores,
+# distribution functions, draws, and the integral of the square. In one dimension the sums are those of windows, in
+# more those of cubes (compact-cubes.R).
+
+# As log_sum() and score_sum().
+log_compact_sum <- function(sources, at, loo, control) {
+  d <- ncol(sources$points)
+  found <- if (d == 1) {
+    window_sums(sources, sources$kernel$value, at, loo, control)
+  } else {
+    cube_sums(sources, at, loo, control)
+  }
+  list(log_abs = log(rowSums(found$sums)) + d * sources$kernel$log_unit, negative = NULL, stats = found$stats)
+}
+
+compact_score <- function(sources, at, loo, names, control) {
+  score <- if (ncol(sources$points) == 1) window_score else cube_score
+  score(sources, at, loo, names, control)
+}
 
 # list(sums, stats): at each target the sums of w (c_0 + c_1 s + ...) over the points on its left and on its right,
 # a matrix of two columns. `ties`: do points at the target itself count, on its left? Of the points themselves
@@ -18,13 +35,7 @@ window_sums <- function(sources, coefficients, at, loo, control, ties = TRUE) {
   found
 }
 
-# As log_sum().
-log_window_sum <- function(sources, at, loo, control) {
-  found <- window_sums(sources, sources$kernel$value, at, loo, control)
-  list(log_abs = log(rowSums(found$sums)) + sources$kernel$log_unit, negative = NULL, stats = found$stats)
-}
-
-# As score_sum(). The slope of a kernel at its own centre is 0, also where it has a kink there.
+# The slope of a kernel at its own centre is 0, also where it has a kink there.
 window_score <- function(sources, at, loo, names, control) {
   value <- window_sums(sources, sources$kernel$value, at, loo, control)
   slope <- window_sums(sources, slope_polynomial(sources$kernel$value), at, loo, control, ties = FALSE)
@@ -45,6 +56,7 @@ window_tail <- function(part, q, kernel, control) {
     x = part$centres, weights = part$weights, reach = kernel$reach * part$h,
     coefficients = integral_polynomial(kernel$value), ties = TRUE
   )
+  # for findInterval(), too, which takes as long as the sums where a million targets are in no order
   by_size <- order(q, method = "radix")
   q <- q[by_size]
   sums <- window_sum(windows, q, control)$sums
@@ -70,7 +82,9 @@ estimate_ends <- function(object) {
 
 # n x d, of the kernel with H = L L', L = `lower`.
 draw_kernel <- function(kernel, n, lower) {
-  if (is_compact(kernel)) return(matrix(kernel$reach * lower[1, 1] * kernel$draw(n)))
+  if (is_compact(kernel)) {
+    return(tcrossprod(matrix(kernel$reach * kernel$draw(n * ncol(lower)), n), kernel_root(lower)))
+  }
   tcrossprod(matrix(stats::rnorm(n * ncol(lower)), n), lower)
 }
 
@@ -91,7 +105,7 @@ overlap_kernels <- function(kernel) {
 }
 
 # As overlap_sums(), in units of the height of the Gaussian of 2H.
-window_overlap_sums <- function(object, w, control) {
+compact_overlap_sums <- function(object, w, control) {
   if (!is.null(object$adaptive)) {
     stop(new_error("unsupported", paste0(
       "the integral of the square, for scores other than \"log\", is known for adaptive fits with the Gaussian ",
@@ -99,13 +113,14 @@ window_overlap_sums <- function(object, w, control) {
     ), user_call()))
   }
   kernel <- fit_kernel(object)
-  unit <- sqrt(4 * pi) / kernel$reach
-  each <- overlap_window_sums(fit_points(object), w, fit_factor(object), kernel, control)
-  list(each = unit * each, own = rep(unit * kernel$reach * roughness(kernel), object$n))
+  unit <- (sqrt(4 * pi) / kernel$reach)^object$d
+  each <- overlap_kernel_sums(fit_points(object), w, fit_factor(object), kernel, control)
+  list(each = unit * each, own = rep(unit * (kernel$reach * roughness(kernel))^object$d, object$n))
 }
 
 # At each of the points the sum over all of them of w times what two kernels have in common, in units of the reach.
-overlap_window_sums <- function(points, w, L, kernel, control) {
+overlap_kernel_sums <- function(points, w, L, kernel, control) {
+  if (ncol(points) > 1) return(overlap_cube_sums(points, w, L, kernel, control))
   parts <- lapply(overlap_kernels(kernel), \(part) {
     rowSums(window_sums(sum_sources(points, w, L, part), part$value, NULL, FALSE, control)$sums)
   })

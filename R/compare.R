@@ -1,12 +1,13 @@
-#' Which of several density estimates is best?
+#' Which of several estimates is best?
 #'
 #' Judges fits to the same points by a proper score at points that they have not seen, and tells the differences of
 #' these scores with their standard errors, which are paired: easy and hard points are so for all fits.
 #'
 #' @details
 #' [cross_validate()] says what the scores are. Without `folds` each point is left out, as in
-#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as an SD-KDE of
-#' several `steps`, or a `"quadratic"` score of any, all are judged by 10 folds. With folds they are fitted again
+#' [logLik()][logLik.flash_kde], the bandwidths staying what they are; where a fit has no such scores, as the
+#' `"quadratic"` one of an SD-KDE, or would have to be fitted for each, as one of several `steps`, all are judged by 10
+#' folds. With folds they are fitted again
 #' without each, and bandwidths that were chosen are chosen again. For one and the same estimate that makes a
 #' difference: a tenth of the points fewer, and the risk of the choice.
 #'
@@ -14,21 +15,31 @@
 #' flatters them where none does, since what is not negative has more than mass 1; `"quadratic"` and `"spherical"`
 #' judge them, and `nonnegative = TRUE` makes them densities.
 #'
+#' **Conditional densities, regressions and classes** are judged alike, by what they have to predict: fits of
+#' `flash_kde(y ~ x)` ([flash_conditional]) by \eqn{\log p(y | x)}{log p(y | x)}, as their
+#' [logLik()] has it, fits of [kernel_regression()] by `"squared"`, minus the squared
+#' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
+#' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the
+#' probability of the class, or by `"class"`, 1 where it is found and else 0, as their
+#' [cross_validate()][cross_validate.flash_kda] has them. Scores that have no values with a row left out, as `"squared"`
+#' of a conditional density or `"log"` of one that was debiased, go by 10 folds.
+#'
 #' A standard error takes the points as independent. It says how much a difference would change with other points to
 #' judge by, hardly what other points to fit to would change. Without `folds`, `"log"` and equal weights the mean
 #' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
 #' across estimators, too.
 #'
-#' @param object,... Fits from [flash_kde()] to the same points with the same weights. Names are those of the table:
-#'   `compare(plain = fit1, debiased = fit2)`.
-#' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details.
+#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or fits of one of the other
+#'   kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
+#' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
+#'   `score` is `"log"` or `"class"`.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
-#'   `estimator`, `score` (the mean), `se`, `difference` to the best, `se_difference` and `rank`; `differences` and
-#'   `errors`, matrices: by how much the fit of the row is better than that of the column, and the standard error of
-#'   this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and `folds`, `NULL` where
-#'   points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
+#'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
+#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
+#'   `folds`, `NULL` where points were left out. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export
@@ -37,6 +48,11 @@
 #' adaptive <- flash_kde(faithful, "kde", adaptive = TRUE)
 #' debiased <- flash_kde(faithful, "sdkde")
 #' compare(plain, adaptive, debiased)
+#'
+#' # a regression beside the mean of a conditional density
+#' lines <- kernel_regression(eruptions ~ waiting, faithful, bandwidth = 3)
+#' curves <- flash_kde(eruptions ~ waiting, faithful, bandwidth = c(0.2, 3))
+#' compare(lines, curves, score = "squared", folds = 5)
 compare <- function(object, ...) UseMethod("compare")
 
 #' @export
@@ -45,20 +61,47 @@ compare.default <- function(object, ...) check_fit(object)
 #' @rdname compare
 #' @export
 compare.flash_kde <- function(object, ..., score = c("log", "quadratic", "spherical"), folds = NULL) {
-  score <- check_score_name(score)
-  # all of them may be named
-  fits <- if (missing(object)) list(...) else list(object, ...)
-  names(fits) <- fit_labels(match.call(expand.dots = FALSE), fits)
-  check_comparable(fits)
-  if (is.null(folds) && !all(vapply(fits, has_left_out, NA, score))) folds <- min(10, fits[[1]]$n)
-  if (!is.null(folds)) folds <- check_folds(folds, fits[[1]])
-  scores <- vapply(fits, \(fit) replace(scores_of(fit, folds, score), !used_rows(fit), NA), numeric(fits[[1]]$n))
-  new_comparison(fits, scores, score, folds)
+  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
-scores_of <- function(fit, folds, score) {
-  if (!is.null(folds)) return(scores_by_fold(fit, folds, score)$scores)
-  scores_left_out(fit, score, start_run(fit_asked(fit), "Leaving one out"))
+#' @rdname compare
+#' @export
+compare.flash_conditional <- function(object, ..., score = c("log", "squared"), folds = NULL) {
+  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+}
+
+#' @rdname compare
+#' @export
+compare.kernel_regression <- function(object, ..., score = "squared", folds = NULL) {
+  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+}
+
+#' @rdname compare
+#' @export
+compare.flash_kda <- function(object, ..., score = c("log", "class"), folds = NULL) {
+  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+}
+
+# `fits`: all of them, of which each may be named in the `call`.
+compare_fits <- function(call, fits, score, folds) {
+  names(fits) <- fit_labels(call, fits)
+  all <- judged_alike(fits)
+  first <- all[[1]]
+  score <- check_choice(score, first$scores, "score")
+  for (name in names(all)) {
+    if (!score %in% all[[name]]$scores) {
+      stop_argument("score", "must be one that all have: ", quote_names(name), " has ", quote_names(all[[name]]$scores))
+    }
+  }
+  if (is.null(folds) && !all(vapply(all, \(made) made$has_left_out(score), NA))) folds <- min(10, first$n)
+  if (!is.null(folds)) folds <- first$draw_folds(folds)
+  scores <- vapply(all, \(made) replace(scores_of(made, folds, score), !used_rows(made), NA), numeric(first$n))
+  new_comparison(all, scores, score, folds)
+}
+
+scores_of <- function(made, folds, score) {
+  if (!is.null(folds)) return(made$by_fold(folds, score, start_run(made$asked, "Cross-validating"))$scores)
+  made$left_out(score, start_run(made$asked, "Leaving one out"))
 }
 
 new_comparison <- function(fits, scores, score, folds) {
@@ -75,13 +118,14 @@ new_comparison <- function(fits, scores, score, folds) {
   best_first <- order(means, decreasing = TRUE)
   best <- best_first[1]
   table <- data.frame(
-    estimator = vapply(fits, \(fit) fit$estimator, ""), score = means, se = own["se", ],
+    estimator = vapply(fits, \(made) made$estimator, ""), score = means, se = own["se", ],
     difference = differences[, best], se_difference = errors[, best], rank = rank(-means, ties.method = "min"),
     row.names = names(fits)
   )
   structure(class = "flash_kde_comparison", list(
     table = table[best_first, ], differences = differences, errors = errors,
-    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds
+    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
+    of_density = "quadratic" %in% fits[[1]]$scores
   ))
 }
 
@@ -96,28 +140,35 @@ fit_labels <- function(call, fits) {
   make.unique(ifelse(nzchar(given), given, mapply(label, written, seq_along(written))))
 }
 
-check_comparable <- function(fits) {
-  first <- fits[[1]]
+# What judge_of() knows of each.
+judged_alike <- function(fits) {
+  all <- list()
   for (name in names(fits)) {
     fit <- fits[[name]]
-    if (!inherits(fit, "flash_kde")) {
-      stop_argument(name, "must be a fit from flash_kde(): found ", describe(fit))
+    if (!inherits(fit, JUDGED_CLASSES)) {
+      stop_argument(name, "must be a fit from flash_kde(), kernel_regression() or flash_kda(): found ", describe(fit))
     }
-    check_scorable(fit, name)
-    same <- identical(dim(fit$x), dim(first$x)) && all(fit$x == first$x) &&
-      identical(fit$discrete$codes, first$discrete$codes) &&
-      isTRUE(all.equal(fit$weights, first$weights, tolerance = 1e-12))
+    if (inherits(fit, "flash_kde")) check_scorable(fit, name)
+    made <- all[[name]] <- judge_of(fit)
+    first <- all[[1]]
+    same <- same_data(made$data, first$data) && isTRUE(all.equal(made$weights, first$weights, tolerance = 1e-12))
     if (!same) {
       stop_argument(name, "must be a fit to the same points, with the same weights, as ", quote_names(names(fits)[1]))
     }
   }
   if (length(fits) < 2) stop_argument("...", "must have at least one other fit")
+  all
+}
+
+same_data <- function(a, b) {
+  same <- \(a, b) identical(dim(a), dim(b)) && length(a) == length(b) && all(a == b)
+  length(a) == length(b) && all(mapply(same, a, b))
 }
 
 # ---- print and plot -----------------------------------------------------------------------------
 
 how_judged <- function(x) {
-  paste0(PROPER_SCORES[[x$score]]$title, " of ", whole(sum(!is.na(x$scores[, 1]))), " points, ",
+  paste0(score_title(x$score), " of ", whole(sum(!is.na(x$scores[, 1]))), " points, ",
     if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
 }
 
@@ -132,7 +183,8 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   infinite <- colSums(x$scores == -Inf, na.rm = TRUE)
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
-      ngettext(infinite[[name]], " point", " points"), "; score = \"quadratic\" judges that, too", sep = "")
+      ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",
+      sep = "")
   }
   if (any(infinite > 0)) cat("\n")
   invisible(x)
@@ -146,7 +198,7 @@ plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the 
   reach <- 2 * ifelse(is.na(table$se_difference), 0, table$se_difference)
   finite <- is.finite(table$difference)
   ends <- range(c(0, (table$difference - reach)[finite], (table$difference + reach)[finite]))
-  title <- if (is.null(main)) sub("^(.)", "\\U\\1", PROPER_SCORES[[x$score]]$title, perl = TRUE) else main
+  title <- if (is.null(main)) sub("^(.)", "\\U\\1", score_title(x$score), perl = TRUE) else main
   graphics::dotchart(rep(NA_real_, nrow(table)), row.names(table), xlim = ends, xlab = xlab, main = title, ...)
   at <- seq_along(table$difference)[finite]
   graphics::points(table$difference[finite], at, pch = 19, col = LINE_COLOUR)

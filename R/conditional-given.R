@@ -14,6 +14,8 @@
 #' \eqn{H_{yy} - H_{yx} H_{xx}^{-1} H_{xy}}{Hyy - Hyx Hxx^-1 Hxy}: nothing is approximated. For `"sdkde"` the
 #' points are the debiased ones. With adaptive factors kernel i has \eqn{f_i^2 H}{f_i^2 H}, on both sides.
 #'
+#' With another `kernel` than the Gaussian, \eqn{H_{yx}}{Hyx} has to be 0, and points out of reach of x have no weight.
+#'
 #' Weights are made by their logarithms, relative to the largest, so that `given` may be as far from the data as it
 #' likes; points whose weight is below 1e-308 of the largest are no part of the result.
 #'
@@ -24,6 +26,10 @@
 #' The conditional of a Laplace-corrected estimate is no estimate of that kind (its kernels are a mixture of
 #' corrected and plain ones with weights of both signs, over a \eqn{p(x)} that may be negative): an error of class
 #' `flashkernel_error_unsupported`.
+#'
+#' Of an estimate with a `support`, values count in the coordinates of its method, with their images, and the
+#' variables left keep theirs ([kde_support()]). Where H correlates a circular column that is given with others, its
+#' images are points of the result, too. Polygons are refused.
 #'
 #' Cost: O(n d).
 #'
@@ -68,24 +74,17 @@ conditional.flash_kde <- function(object, given, ...) {
   at <- check_given(given, object)
   run <- start_run(fit_asked(object))
   check_memory(8 * (4 + 3 * object$d) * object$n, "object")
-  made <- if (is.null(object$discrete)) {
-    conditional_of(object, at$dims, at$values)
-  } else {
+  made <- if (!is.null(object$discrete)) {
     mixed_conditional(object, at)
+  } else if (!is.null(object$support)) {
+    conditional_inside(object, at$dims, at$values, run)
+  } else {
+    conditional_of(object, at$dims, at$values)
   }
   as_new_fit(made, match.call(), "conditional", run)
 }
 
-# On a domain, kernels are those of other coordinates, or of several images.
-check_unbounded <- function(object, what) {
-  if (is.null(object$support)) return(invisible(object))
-  stop(new_error("unsupported", paste0(
-    what, " of an estimate with a `support` are not known: fit the variables that you want alone"
-  ), user_call()))
-}
-
 check_has_conditional <- function(object) {
-  check_unbounded(object, "conditionals")
   if (!is_signed(object)) return(invisible(object))
   stop(new_error("unsupported", paste0(
     "a conditional of the Laplace-corrected estimate is no such estimate, and its p(x) may be negative: ",
@@ -120,6 +119,7 @@ conditional_of <- function(object, dims, values, arg = "given") {
 # n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
 # that all kernels share.
 given_log_weights <- function(side, values) {
+  if (!has_gaussian(side)) return(cube_log_weights(side, values))
   points <- fit_points(side)
   L <- fit_factor(side)
   # differences of what is near keep their digits, also far from the origin
@@ -135,6 +135,7 @@ given_log_weights <- function(side, values) {
 # list(slope, L): by how much the variables beside `dims` move with these, a row for each, and the factor of the
 # variance that is left to them.
 split_bandwidth <- function(H, dims) {
+  if (length(dims) == 0) return(list(slope = matrix(0, nrow(H), 0), L = lower_factor(H, "bandwidth")))
   rest <- setdiff(seq_len(nrow(H)), dims)
   # H = L L' with the given variables first
   L <- lower_factor(H[c(dims, rest), c(dims, rest)], "bandwidth")
@@ -165,7 +166,12 @@ move_with <- function(object, side, dims, values) {
 # With these weights, the points left away whose share of the largest is below `least`.
 weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
   top <- max(log_w)
-  if (top == -Inf) stop_argument(arg, "is too far from the points for a double to hold the distance")
+  if (top == -Inf) {
+    gaussian <- has_gaussian(object)
+    stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
+      "out of reach of all points"
+    })
+  }
   kept <- which(log_w - top >= log(least))
   if (length(kept) < object$n) object <- take_points(object, kept)
   object$weights <- exp(log_w[kept] - top)

@@ -24,6 +24,11 @@
 #' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
+#' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the
+#' bandwidth.
+#'
+#' Of an estimate with a `support`, the columns left keep theirs ([kde_support()]); polygons have no marginals.
+#'
 #' Columns of levels (factors, texts) that `vars` does not name are summed over.
 #'
 #' Cost: O(n d), with `debias = TRUE` that of an SD-KDE fit, \eqn{O(n^2 d)}.
@@ -60,17 +65,19 @@ marginal.flash_kde <- function(object, vars, debias = FALSE, ...) {
   if (debias && isTRUE(object$given_score)) {
     stop_argument("debias", "must be FALSE where the score was given: it is that of all variables")
   }
+  if (debias && !is.null(object$support)) stop_argument("debias", "must be FALSE for an estimate with a `support`")
   if (missing(vars)) stop_argument("vars", "must be given")
-  check_unbounded(object, "marginals")
   if (is_clipped(object)) {
     why <- "an estimate that is clipped at 0 has no marginals in closed form: fit it with `nonnegative = FALSE`"
     stop(new_error("unsupported", why, user_call()))
   }
   run <- start_run(fit_asked(object), "Debiasing")
-  part <- if (is.null(object$discrete)) {
-    marginal_of(object, check_vars(vars, object, "vars"))
-  } else {
+  part <- if (!is.null(object$discrete)) {
     mixed_marginal(object, vars)
+  } else if (!is.null(object$support)) {
+    marginal_inside(object, check_vars(vars, object, "vars"), run)
+  } else {
+    marginal_of(object, check_vars(vars, object, "vars"))
   }
   if (debias) part <- debiased_anew(part, run)
   as_new_fit(part, match.call(), "marginal", run)
@@ -97,6 +104,7 @@ check_vars <- function(vars, object, arg) {
 # The fit of the variables `dims`, still with the call and the record of what was computed for all of them.
 marginal_of <- function(object, dims) {
   check_density(object)
+  check_marginal_kernel(object, dims)
   columns <- \(x) if (!is.null(x)) x[, dims, drop = FALSE]
   block <- \(H) if (!is.null(H)) H[dims, dims, drop = FALSE]
   part <- unclass(object)

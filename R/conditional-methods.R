@@ -2,8 +2,12 @@
 #' @export
 conditional.flash_conditional <- function(object, given, ...) {
   check_dots_empty(...)
+  check_has_conditional(object$joint)
   if (missing(given)) stop_argument("given", "must be given")
-  row <- if (is.data.frame(given)) given else as.data.frame(as.list(given))
+  if (is.character(given) && length(given_dims(object)) > 0) {
+    stop_argument("given", "must be a list, as list(a = 1, b = \"u\"): c() makes texts of numbers beside texts")
+  }
+  row <- if (is.data.frame(given)) given else as.data.frame(as.list(given), optional = TRUE)
   if (nrow(row) != 1) stop_argument("given", "must be one row of values: found ", nrow(row))
   x <- conditional_points(object, row, of_x = TRUE)$points
   if (nrow(x) == 0) stop_argument("given", "must not be missing: found NA")
@@ -46,10 +50,13 @@ print_conditional_head <- function(x, digits) {
     if (omitted > 0) paste0(" (", omitted, " left out: missing values)"), "\n", sep = ""
   )
   how <- if (x$selector == "user") "given" else paste0("by \"", x$selector, "\"")
-  of <- if (!is.null(x$search)) " of the conditional density" else if (x$selector != "user") " of the joint density"
-  cat("Kernel sds, ", how, of, ":\n", sep = "")
-  print_sds(coef(x), digits)
-  print_correlation(joint$bandwidth, joint$names, digits)
+  of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
+  if (joint$d > 0) {
+    cat("Kernel sds, ", how, of, ":\n", sep = "")
+    print_sds(coef(x), digits)
+    print_correlation(joint$bandwidth, joint$names, digits)
+  }
+  if (!is.null(joint$discrete)) print_lambdas(joint$discrete, digits)
   if (length(x$search$wide) > 0) {
     drop <- ngettext(length(x$search$wide), " drops", " drop")
     cat(strwrap(paste0(
@@ -64,16 +71,19 @@ print_conditional_head <- function(x, digits) {
 summary.flash_conditional <- function(object, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
-  used <- used_rows(object$joint)
-  weights <- object$joint$weights[used]
-  residuals <- as.matrix(conditional_residuals(object))[used, , drop = FALSE]
-  columns <- object$joint$x[used, , drop = FALSE]
+  joint <- object$joint
+  used <- used_rows(joint)
+  weights <- joint$weights[used]
+  of_numbers <- length(response_levels(object)) == 0
+  residuals <- if (of_numbers) as.matrix(conditional_residuals(object))[used, , drop = FALSE]
   structure(
     class = "summary.flash_conditional",
     list(
-      fit = object, columns = summarise_columns(columns, weights, object$joint$names),
-      residuals = summarise_columns(residuals, weights, object$response),
-      loglik = if (can_leave_out(object$joint) && !is_debiased(object$joint)) stats::logLik(object), digits = digits
+      fit = object,
+      columns = if (joint$d > 0) summarise_columns(joint$x[used, , drop = FALSE], weights, joint$names),
+      levels = if (!is.null(joint$discrete)) summarise_levels(joint),
+      residuals = if (of_numbers) summarise_columns(residuals, weights, object$response),
+      loglik = if (can_leave_out(joint) && !is_debiased(joint)) stats::logLik(object), digits = digits
     )
   )
 }
@@ -83,10 +93,15 @@ summary.flash_conditional <- function(object, digits = NULL, ...) {
 print.summary.flash_conditional <- function(x, digits = x$digits, ...) {
   digits <- check_digits(digits)
   print_conditional_head(x$fit, digits)
-  cat("\nColumns:\n")
-  print(x$columns, digits = digits)
-  cat("\nResiduals of the conditional mean:\n")
-  print(x$residuals, digits = digits)
+  if (!is.null(x$columns)) {
+    cat("\nColumns:\n")
+    print(x$columns, digits = digits)
+  }
+  print_levels(x$levels, digits)
+  if (!is.null(x$residuals)) {
+    cat("\nResiduals of the conditional mean:\n")
+    print(x$residuals, digits = digits)
+  }
   if (!is.null(x$loglik)) {
     loglik <- as.numeric(x$loglik)
     cat("\nLeave-one-out conditional log-likelihood: ", format(loglik, digits = digits), " (",
@@ -111,15 +126,23 @@ nobs.flash_conditional <- function(object, ...) n_used(object$joint)
 logLik.flash_conditional <- function(object, ...) {
   check_dots_empty(...)
   run <- start_run(fit_asked(object$joint), "Leaving one out")
-  values <- log_conditional(object, NULL, run, loo = TRUE)[used_rows(object$joint)]
-  sum_of_logs(values, object$joint)
+  used <- used_rows(object$joint)
+  estimate <- log_conditional(object, NULL, run, loo = TRUE)
+  negative <- estimate$negative & used
+  if (any(negative)) {
+    warn_negative(
+      "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",
+      sum(used), " points: the log-likelihood is -Inf"
+    )
+  }
+  sum_of_logs(replace(estimate$log_abs, negative, -Inf)[used], object$joint)
 }
 
 #' @rdname flash_conditional
 #' @export
 fitted.flash_conditional <- function(object, ...) {
   check_dots_empty(...)
-  stats::predict(object, type = "mean")
+  stats::predict(object, type = if (length(response_levels(object)) > 0) "probability" else "mean")
 }
 
 #' @rdname flash_conditional
@@ -131,8 +154,9 @@ residuals.flash_conditional <- function(object, ...) {
 
 # At the points that are left.
 conditional_residuals <- function(object) {
+  check_numeric_response(object, "residuals")
   run <- start_run(fit_asked(object$joint), "Predicting")
-  x <- object$joint$x[, given_dims(object), drop = FALSE]
+  x <- own_places(object$joint)[, given_columns(object), drop = FALSE]
   y <- object$joint$x[, seq_along(object$response)]
   unname(y) - conditional_moments(object, x, run)$mean
 }

@@ -1,7 +1,9 @@
 #' Plot a conditional density
 #'
-#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles and the data. Several: for
-#' each variable a panel with the density of y at three of its quantiles, the others being at their medians.
+#' One variable x: p(y | x) as shades over x and y, with lines of conditional quantiles (not of `"laplace"`, of which
+#' what is negative is drawn as 0) and the data. Several: for
+#' each variable a panel with the density of y at three of its quantiles, or with each of its levels, the others being
+#' at their medians and most frequent levels. A y of levels: for each variable a panel with their probabilities.
 #' Several y have no figure here: `plot(conditional(fit, given))` draws them at one x.
 #'
 #' The grid of x spans the middle 99% of the data, that of y the data plus three kernel standard deviations. In
@@ -14,12 +16,14 @@
 #'   (several).
 #' @param n_grid Nodes of the grid of y; for one x that of x has two thirds as many.
 #' @param points Draw the data (one x)? A number is the most that are drawn; `TRUE` stands for 1,000.
-#' @param col Colours of the shades, from low to high density, or of the curves, one for each of `prob`.
+#' @param col Colours of the shades, from low to high density, or of the curves, one for each of `prob`; of a y of
+#'   levels one for each.
 #' @param main,xlab,ylab,xlim,ylim As in [graphics::plot.default()]; `xlab`, `xlim` and `ylim` for one x.
 #' @param ... Graphical parameters, as `las`, `cex.axis`, `bty`; for `autoplot()` nothing.
 #' @returns `plot()`: what was drawn, invisibly. One x: a list of `x`, `y`, the matrix `z` of p(y | x) and
 #'   `quantiles`, a list of `x` and a matrix with a column for each of `prob`. Several: a list with for each
-#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable.
+#'   variable a list of `y`, `density` (a column for each of `prob`) and `at`, the values of the variable. A y of
+#'   levels: a list with for each variable a list of `x` and a matrix `probability`, with a column for each.
 #'   `autoplot()`: a ggplot object.
 #' @examples
 #' plot(flash_kde(waiting ~ eruptions, faithful))
@@ -31,7 +35,11 @@ plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n_grid = 151, poi
   for (text in c("main", "xlab", "ylab")) check_text(get(text), text)
   check_graphical(..., d = 2)
   if (is.null(main)) main <- paste0("Density of ", x$response, " given ", paste(x$given, collapse = ", "))
-  if (length(x$given) > 1) {
+  if (length(response_levels(x)) > 0) {
+    check_unused(list(xlim = xlim, ylim = ylim, xlab = xlab))
+    return(invisible(draw_probability_curves(probability_curves(x, n_grid), x, col, main, ylab, ...)))
+  }
+  if (!is_image(x)) {
     check_unused(list(xlim = xlim, ylim = ylim, xlab = xlab))
     curves <- conditional_curves(x, prob, n_grid)
     return(invisible(draw_conditional_curves(curves, x, shown$colours, main, ylab, ...)))
@@ -44,6 +52,9 @@ plot.flash_conditional <- function(x, prob = c(0.1, 0.5, 0.9), n_grid = 151, poi
   draw_conditional_image(image, x, rows, shown$colours, labels, ...)
   invisible(image)
 }
+
+# Has it one number x, and a number y?
+is_image <- function(object) length(object$given) == 1 && is.null(object$joint$discrete)
 
 # list(colours), all being checked.
 check_conditional_figure <- function(object, prob, n_grid, col, xlim = NULL, ylim = NULL) {
@@ -60,7 +71,7 @@ check_conditional_figure <- function(object, prob, n_grid, col, xlim = NULL, yli
   shades <- if (is.null(col)) c("white", grDevices::hcl.colors(9, "Blues 3", rev = TRUE)[-1]) else col
   k <- length(prob)
   curves <- if (is.null(col)) grDevices::hcl.colors(k + 1, "viridis", rev = TRUE)[-1] else rep_len(col, k)
-  list(colours = if (length(object$given) > 1) curves else grDevices::colorRampPalette(shades)(64))
+  list(colours = if (is_image(object)) grDevices::colorRampPalette(shades)(64) else curves)
 }
 
 # ---- one x ------------------------------------------------------------------------------------
@@ -75,14 +86,14 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
   x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n_grid / 3)))
   y <- seq(min(ylim), max(ylim), length.out = n_grid)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
-  log_p <- log_marginal(figure_marginal(joint, 1:2, to_tol = TRUE), at)$log_abs
-  log_x <- log_marginal(figure_marginal(joint, 2, to_tol = TRUE), cbind(x))$log_abs
+  density <- \(dims, at) signed_density(log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at))
   few <- seq(min(xlim), max(xlim), length.out = 61)
-  lines <- matrix(0, length(few), length(prob), dimnames = list(NULL, percent_label(prob)))
-  visit_conditionals(
-    object, cbind(few), \(there, row) lines[row, ] <<- invert_cdf(there, prob), min(prob, 1 - prob)
-  )
-  list(x = x, y = y, z = exp(matrix(log_p, length(x)) - log_x), quantiles = list(x = few, y = lines))
+  lines <- if (!is_signed(joint)) {
+    conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
+  }
+  if (!is.null(lines)) colnames(lines) <- percent_label(prob)
+  z <- matrix(density(1:2, at), length(x)) / density(2, cbind(x))
+  list(x = x, y = y, z = z, quantiles = if (!is.null(lines)) list(x = few, y = lines))
 }
 
 # Peaks of a few x would leave the rest pale.
@@ -97,16 +108,18 @@ draw_conditional_image <- function(image, object, rows, colours, labels, axes = 
     ylab = labels$ylab, ...
   )
   top <- shade_limit(image$z)
-  shades <- colours[1 + round((length(colours) - 1) * pmin(image$z / top, 1))]
+  shades <- colours[1 + round((length(colours) - 1) * pmin(pmax(image$z / top, 0), 1))]
   raster <- t(matrix(shades, length(image$x)))[rev(seq_along(image$y)), ]
   graphics::rasterImage(raster, min(image$x), min(image$y), max(image$x), max(image$y))
   at <- object$joint$x[rows, , drop = FALSE]
   ink <- grDevices::rgb(0, 0, 0, 0.35)
   graphics::points(at[, 2], at[, 1], pch = 16, cex = 0.7 * crowd_size(length(rows)), col = ink)
   quantiles <- image$quantiles
-  types <- quantile_types(colnames(quantiles$y))
-  graphics::matlines(quantiles$x, quantiles$y, lty = types, lwd = 1.6, col = QUANTILE_COLOUR)
-  label_lines(quantiles)
+  if (!is.null(quantiles)) {
+    types <- quantile_types(colnames(quantiles$y))
+    graphics::matlines(quantiles$x, quantiles$y, lty = types, lwd = 1.6, col = QUANTILE_COLOUR)
+    label_lines(quantiles)
+  }
   if (axes) draw_axes(...)
   if (frame.plot) draw_frame(...)
   draw_titles(labels$main, conditional_subtitle(object), ...)
@@ -137,31 +150,30 @@ conditional_subtitle <- function(object) {
   sds <- short_number(bandwidth_sds(object$joint$bandwidth))
   paste0(
     estimator_of(object$joint)$short, ", n = ", format(object$joint$n, big.mark = ",", scientific = FALSE),
-    ", kernel sds ", paste(sds, collapse = ", ")
+    if (length(sds) > 0) ", kernel sds ", paste(sds, collapse = ", ")
   )
 }
 
 # ---- several x --------------------------------------------------------------------------------
 
-# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob` and the others their medians.
+# For each variable list(y, density, at): p(y | x) where it has its quantiles `prob`, or each of its levels, and the
+# others their medians and most frequent levels.
 conditional_curves <- function(object, prob, n_grid) {
   joint <- object$joint
   used <- used_rows(joint)
   y_range <- grid_range(figure_marginal(joint, 1), 1)
   y <- seq(y_range[1], y_range[2], length.out = n_grid)
-  x <- joint$x[used, given_dims(object), drop = FALSE]
-  weights <- joint$weights[used]
-  middle <- apply(x, 2, weighted_quantile, weights, 0.5)
+  middle <- middle_given(object)
   run <- start_run(fit_asked(joint), "Predicting")
-  curves <- lapply(seq_along(object$given), \(k) {
-    at <- weighted_quantile(x[, k], weights, prob)
+  lapply(stats::setNames(nm = object$given), \(name) {
+    levels <- joint$discrete$columns[[name]]$levels
+    at <- if (is.null(levels)) weighted_quantile(joint$x[used, name], joint$weights[used], prob) else seq_along(levels)
     density <- vapply(at, \(value) {
-      row <- replace(middle, k, value)
-      exp(log_conditional(object, cbind(y, matrix(row, length(y), length(row), byrow = TRUE)), run))
+      signed_density(log_conditional(object, cbind(y, with_values(middle, name, rep(value, length(y)))), run))
     }, y)
-    list(y = y, density = density, at = stats::setNames(at, percent_label(prob)))
+    at <- if (is.null(levels)) stats::setNames(at, percent_label(prob)) else stats::setNames(nm = levels)
+    list(y = y, density = density, at = at)
   })
-  stats::setNames(curves, object$given)
 }
 
 # In the upper right, of at most half of the panel's width and height.
@@ -174,22 +186,28 @@ draw_curve_key <- function(labels, colours) {
   key(0.9 * min(1, (panel[2] - panel[1]) / (2 * size$w), (panel[4] - panel[3]) / (2 * size$h)), TRUE)
 }
 
-draw_conditional_curves <- function(curves, object, colours, main, ylab, ...) {
-  side <- grDevices::n2mfrow(length(curves))
+# Side by side where the device is wide.
+panel_rows <- function(count) {
+  rows <- grDevices::n2mfrow(count)
   room <- graphics::par("din")
-  old <- graphics::par(mfrow = if (room[1] > room[2]) rev(side) else side, mar = c(4, 4, 1, 1), oma = c(0, 0, 2.5, 0))
+  if (room[1] > room[2]) rev(rows) else rows
+}
+
+draw_conditional_curves <- function(curves, object, colours, main, ylab, ...) {
+  old <- graphics::par(mfrow = panel_rows(length(curves)), mar = c(4, 4, 1, 1), oma = c(0, 0, 2.5, 0))
   on.exit(graphics::par(old))
-  top <- max(vapply(curves, \(curve) max(curve$density), 0))
+  top <- max(vapply(curves, \(curve) max(curve$density, na.rm = TRUE), 0))
   for (name in names(curves)) {
     curve <- curves[[name]]
     graphics::plot.default(
       range(curve$y), c(0, top), type = "n", xlab = object$response, ylab = if (is.null(ylab)) "Density" else ylab,
       axes = FALSE, ...
     )
-    graphics::matlines(curve$y, curve$density, lty = 1, lwd = 2, col = colours)
+    own <- if (is.numeric(curve$at)) colours else level_colours(length(curve$at))
+    graphics::matlines(curve$y, curve$density, lty = 1, lwd = 2, col = own)
     draw_axes(...)
     draw_frame(...)
-    draw_curve_key(paste(name, "=", vapply(curve$at, format, "", digits = 3)), colours)
+    draw_curve_key(paste(name, "=", vapply(curve$at, format, "", digits = 3)), own)
   }
   graphics::mtext(main, side = 3, outer = TRUE, line = 1, font = 2)
   graphics::mtext(conditional_subtitle(object), side = 3, outer = TRUE, line = 0, cex = 0.75, col = "grey30")

@@ -3,10 +3,11 @@
 
 #' @rdname flash_conditional
 #' @export
-predict.flash_conditional <- function(object, newdata, type = c("density", "log_density", "cdf", "mean", "variance"),
-                                      loo = FALSE, na.action = stats::na.pass, control = NULL, ...) {
+predict.flash_conditional <- function(object, newdata, type = c(
+                                        "density", "log_density", "cdf", "mean", "variance", "probability", "class"
+                                      ), loo = FALSE, na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)
-  type <- check_choice(type, c("density", "log_density", "cdf", "mean", "variance"), "type")
+  type <- check_choice(type, eval(formals()$type), "type")
   loo <- check_flag(loo, "loo")
   if (missing(newdata)) newdata <- NULL
   run <- start_run(settle_control(control, defaults = fit_asked(object$joint)), "Predicting")
@@ -15,18 +16,24 @@ predict.flash_conditional <- function(object, newdata, type = c("density", "log_
     if (!type %in% c("density", "log_density")) {
       stop_argument("loo", "must be FALSE for type = \"", type, "\": found TRUE")
     }
-    log_p <- log_conditional(object, NULL, run, loo = TRUE)
-    return(stats::napredict(object$na.action, if (type == "density") exp(log_p) else log_p))
+    estimate <- log_conditional(object, NULL, run, loo = TRUE)
+    result <- if (type == "density") signed_density(estimate) else signed_log(estimate)
+    return(stats::napredict(object$na.action, result))
   }
-  of_x <- type %in% c("mean", "variance")
+  if (type == "class") check_one_level(object, "class")
+  of_x <- type %in% c("mean", "variance", "probability", "class")
   at <- conditional_points(object, newdata, of_x, na.action)
+  x <- if (of_x) at$points else at$points[, given_columns(object), drop = FALSE]
   result <- switch(type,
-    cdf = conditional_cdf(object, at$points[, 1], at$points[, given_dims(object), drop = FALSE], run),
-    mean = conditional_moments(object, at$points, run)$mean,
-    variance = conditional_moments(object, at$points, run)$variance,
-    log_conditional(object, if (!is.null(newdata)) at$points, run)
+    cdf = conditional_cdf(object, at$points[, 1, drop = FALSE], x, run)[, 1],
+    mean = conditional_moments(object, x, run)$mean,
+    variance = conditional_moments(object, x, run)$variance,
+    probability = , class = level_probabilities(object, x, run),
+    density = signed_density(log_conditional(object, if (!is.null(newdata)) at$points, run)),
+    log_density = signed_log(log_conditional(object, if (!is.null(newdata)) at$points, run))
   )
-  at$restore(if (type == "density") exp(result) else result)
+  result <- at$restore(result)
+  if (type == "class") likeliest_level(object, result) else result
 }
 
 # ---- newdata ----------------------------------------------------------------------------------
@@ -34,8 +41,8 @@ predict.flash_conditional <- function(object, newdata, type = c("density", "log_
 # list(points, restore): finite rows of y and x, or of x alone, and how a result at them becomes one for all.
 conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass) {
   if (is.null(newdata)) {
-    points <- object$joint$x
-    if (of_x) points <- points[, given_dims(object), drop = FALSE]
+    points <- own_places(object$joint)
+    if (of_x) points <- points[, given_columns(object), drop = FALSE]
     return(list(points = points, restore = \(result) stats::napredict(object$na.action, result)))
   }
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
@@ -52,8 +59,13 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
     stats::model.frame(terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
-  points <- frame_points(frame, terms, "newdata")
-  if (!of_x) points <- cbind(response_points(frame, "newdata"), points)
+  known <- c(if (!of_x) response_levels(object), given_levels(object))
+  points <- if (length(known) > 0) {
+    values <- c(if (!of_x) response_columns(frame, "newdata"), apart(term_columns(frame, terms)))
+    encode(values[setdiff(names(values), known)], values[known], object$joint$discrete$columns[known], "newdata")
+  } else {
+    cbind(if (!of_x) response_points(frame, "newdata"), frame_points(frame, terms, "newdata"))
+  }
   check_finite(points, "newdata", missing = TRUE)
   kept <- newdata_rows(points, na.action)
   list(points = kept$points, restore = \(result) kept$restore(result, NA_real_))
@@ -61,14 +73,24 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
 
 # ---- densities --------------------------------------------------------------------------------
 
-# The columns of x in the joint points; those of y stand before them.
-given_dims <- function(object) length(object$response) + seq_along(object$given)
+# The numbers of x in the joint points; those of y stand before them.
+given_dims <- function(object) which(object$joint$names %in% object$given)
 
 # The fit of x alone.
-given_side <- function(object) marginal_of(object$joint, given_dims(object))
+given_side <- function(object) {
+  if (is.null(object$joint$discrete)) return(marginal_of(object$joint, given_dims(object)))
+  mixed_marginal(object$joint, object$given)
+}
 
-# p(. | x) for x, a matrix of one row.
-conditional_there <- function(object, x, arg = "newdata") conditional_of(object$joint, given_dims(object), x, arg)
+# p(. | x) for x, a matrix of one row; NULL where no point counts.
+conditional_there <- function(object, x, arg = "newdata") {
+  dims <- given_dims(object)
+  if (is.null(object$joint$discrete)) return(conditional_of(object$joint, dims, x, arg))
+  numbers <- x[, seq_along(dims), drop = FALSE]
+  codes <- stats::setNames(x[, length(dims) + seq_along(given_levels(object))], given_levels(object))
+  if (!any(shares_of_given(object$joint$discrete, codes) > 0)) return(NULL)
+  mixed_conditional(object$joint, list(dims = dims, values = numbers, codes = codes), arg)
+}
 
 # Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their
 # difference.
@@ -77,19 +99,37 @@ FAR_GIVEN <- -100
 # Which rows have an x far from all points, by the log of p(x) there.
 is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)) > FAR_GIVEN))
 
-# log p(y | x) at the rows of `at`, y and x; NULL: the training points, which `loo` leaves out.
+# list(log_abs, negative), as log_estimate(), of p(y | x) at the rows of `at`, y and x; NULL: the training points, which
+# `loo` leaves out.
 log_conditional <- function(object, at, run, loo = FALSE) {
-  if (!is.null(at) && nrow(at) == 0) return(numeric())
+  if (!is.null(at) && nrow(at) == 0) return(list(log_abs = numeric()))
   if (loo) check_conditional_loo(object)
   side <- given_side(object)
-  x <- at[, given_dims(object), drop = FALSE]
-  log_x <- log_estimate(side, x, loo, run)$log_abs
-  log_p <- log_estimate(object$joint, at, loo, run)$log_abs - log_x
-  for (row in if (!is.null(at)) is_far(side, log_x)) {
-    y <- at[row, seq_along(object$response), drop = FALSE]
-    log_p[row] <- log_estimate(conditional_there(object, x[row, , drop = FALSE]), y, FALSE, run)$log_abs
+  columns <- given_columns(object)
+  x <- at[, columns, drop = FALSE]
+  below <- log_estimate(side, x, loo, run)
+  above <- log_estimate(object$joint, at, loo, run)
+  found <- list(log_abs = above$log_abs - below$log_abs)
+  if (is_signed(side) || is_signed(object$joint)) {
+    sign_of <- \(estimate) if (is.null(estimate$negative)) logical(length(found$log_abs)) else estimate$negative
+    found$negative <- sign_of(above) != sign_of(below)
   }
-  log_p
+  for (row in if (!is.null(at)) is_far(side, below$log_abs)) {
+    there <- log_conditional_far(object, at[row, -columns, drop = FALSE], x[row, , drop = FALSE], run)
+    for (part in names(found)) found[[part]][row] <- there[[part]]
+  }
+  found
+}
+
+# The same at one row, by what its x leaves of the points.
+log_conditional_far <- function(object, y, x, run) {
+  if (!is_signed(object$joint)) {
+    there <- conditional_there(object, x)
+    return(if (is.null(there)) list(log_abs = NaN) else log_estimate(there, y, FALSE, run))
+  }
+  found <- list(log_abs = NaN, negative = FALSE)
+  each_given_level(object, x, \(there, x, rows) found <<- laplace_far(there, y, x, run))
+  found
 }
 
 check_conditional_loo <- function(object) {
@@ -106,7 +146,24 @@ check_conditional_loo <- function(object) {
 
 # list(mean, variance) of y at the rows of x, vectors for one y.
 conditional_moments <- function(object, x, run) {
-  if (nrow(x) == 0) return(list(mean = numeric(), variance = numeric()))
+  check_numeric_response(object, "means and variances")
+  found <- matrix(NaN, nrow(x), length(object$response), dimnames = list(NULL, object$response))
+  found <- list(mean = found, variance = found)
+  each_given_level(object, x, \(there, x, rows) {
+    part <- if (is_signed(object$joint)) {
+      laplace_moments(there, x)
+    } else if (ncol(x) > 0) {
+      moments_at(there, x, run)
+    } else {
+      lapply(moments_of_fit(there$joint), t)
+    }
+    for (name in names(found)) found[[name]][rows, ] <<- rep_len(part[[name]], length(rows) * length(object$response))
+  })
+  if (length(object$response) == 1) lapply(found, as.vector) else found
+}
+
+# The same of numbers, as matrices.
+moments_at <- function(object, x, run) {
   joint <- object$joint
   side <- given_side(object)
   split <- split_bandwidth(joint$bandwidth, given_dims(object))
@@ -134,7 +191,7 @@ conditional_moments <- function(object, x, run) {
     there <- moments_of_fit(conditional_there(object, x[row, , drop = FALSE]))
     for (part in names(found)) found[[part]][row, ] <- there[[part]]
   }
-  if (length(object$response) == 1) lapply(found, as.vector) else found
+  found
 }
 
 # average(values): the mean of a non-negative number of each point, weighted as the kernels of `side` are at the
@@ -156,7 +213,7 @@ averages_at <- function(side, x, run) {
 # list(mean, variance) of each variable of an estimate of weighted points.
 moments_of_fit <- function(fit) {
   points <- shown_points(fit)
-  weights <- fit$weights / sum(fit$weights)
+  weights <- if (is.null(fit$weights)) rep(1 / fit$n, fit$n) else fit$weights / sum(fit$weights)
   factors <- if (is.null(fit$adaptive)) 1 else fit$adaptive$factors
   mean <- colSums(weights * points)
   around <- (points - rep(mean, each = fit$n))^2

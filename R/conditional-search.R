@@ -60,43 +60,61 @@ search_conditional <- function(batch, response, run, tally) {
 
 # ---- criteria ---------------------------------------------------------------------------------
 
-# An outlier in y must not choose the bandwidth alone: beside p(y | x) there is a little of a Cauchy density of y.
+# What the two sums of p(y | x) are over: numbers `dims` and, where there are some, columns of `levels`.
+conditional_sides <- function(data, response) {
+  all <- seq_len(ncol(data$x))
+  list(
+    joint = list(dims = all, levels = names(data$discrete$columns)),
+    x = list(dims = setdiff(all, response), levels = data$discrete$given)
+  )
+}
+
+# An outlier in y must not choose the bandwidth alone: beside p(y | x) there is a little of a Cauchy density of y, or of
+# even shares of its levels.
 conditional_floor <- function(data, response) {
-  y <- seq_along(response)
-  log_rescue_share(length(y)) + cauchy_log_density(data$x[, response, drop = FALSE], data$centre[y], data$scale[y])
+  levels <- data$discrete$columns[setdiff(names(data$discrete$columns), data$discrete$given)]
+  even <- -sum(log(lengths(lapply(levels, `[[`, "levels"))))
+  share <- log_rescue_share(length(response)) + even
+  if (length(response) == 0) return(rep(share, nrow(data$x)))
+  share + cauchy_log_density(data$x[, response, drop = FALSE], data$centre[response], data$scale[response])
 }
 
 # For minimise_factor(), diagonal L alone: gradient(L, ...), list(value, E), the value being -sum v log(p(y | x) +
 # floor), each row left out.
 conditional_criterion <- function(data, response, run, tally) {
   data <- judged(data)
-  x <- data$x[, -response, drop = FALSE]
+  sides <- conditional_sides(data, response)
+  given <- sides$x$dims
   log_floor <- conditional_floor(data, response)
-  pass <- function(points, L, v, floor, moments) {
-    moments_of(points, L, data$weights, v, floor, moments, TRUE, NULL, PLAIN_FACTOR, run)
-  }
   gradient <- function(L, ...) {
     tally$evaluations <- tally$evaluations + 1
-    L_x <- L[-response, -response, drop = FALSE]
-    S_x <- pass(x, L_x, data$v, NULL, "none")$S
+    L_x <- L[given, given, drop = FALSE]
+    S_x <- side_moments(data, sides$x, L_x, data$v, NULL, "none", run)$S
     log_unit <- log_kernel_norm(L) - log_kernel_norm(L_x)
     # of the joint density, in units of its kernels: so the floor is one of the ratio
     floor <- pmin(exp(log_floor - log_unit) * S_x, .Machine$double.xmax)
-    joint <- pass(data$x, L, data$v, floor, "diagonal")
+    joint <- side_moments(data, sides$joint, L, data$v, floor, "diagonal", run)
     ratio <- (joint$S + floor) / S_x
     share <- joint$S / (joint$S + floor)
     lost <- which(!(S_x > 0 & ratio > 0 & ratio < .Machine$double.xmax))
     share[lost] <- 0
     log_p <- replace(log(ratio) + log_unit, lost, log_floor[lost])
-    along_x <- pass(x, L_x, data$v * share, NULL, "diagonal")$M
+    along_x <- side_moments(data, sides$x, L_x, data$v * share, NULL, "diagonal", run)$M
     E <- sum(data$v * share) - joint$M
-    E[-response] <- along_x - joint$M[-response]
+    E[given] <- along_x - joint$M[given]
     list(value = -sum(data$v * log_p), E = E)
   }
   list(gradient = gradient)
 }
 
-# Of an SD-KDE, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
+# moments_of() of one of the sides, with a ratio; of levels see conditional-search-levels.R.
+side_moments <- function(data, side, L, v, floor, moments, run) {
+  x <- data$x[, side$dims, drop = FALSE]
+  if (length(side$levels) > 0) return(level_moments(data, x, side$levels, L, v, floor, moments, run))
+  moments_of(x, L, data$weights, v, floor, moments, TRUE, NULL, PLAIN_FACTOR, run)
+}
+
+# Of other estimators, whose best bandwidth is larger: the factor that predicts fifths of the rows best from the others.
 widened_for <- function(estimator, L, batch, response, run, tally) {
   rate <- conditional_rate(estimator, L, response)
   fold <- seq_len(nrow(batch$x)) %% min(5, nrow(batch$x))
@@ -106,7 +124,7 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
       train <- sample_of(batch, which(fold != k))
       held <- judged(sample_of(batch, which(fold == k)))
       wider <- L * carried(batch, train, rate)
-      log_p <- debiased_conditional(train, held$x, wider, response, run)
+      log_p <- held_conditional(estimator, train, held, wider, response, run)
       sum(held$v * log_add(log_p, conditional_floor(held, response)))
     }, 0)) / length(unique(fold))
   }
@@ -114,15 +132,20 @@ widened_for <- function(estimator, L, batch, response, run, tally) {
   scan_factor(list(value = value), near, from = 0.35, to = 3, tol = 0.02)$L
 }
 
-# log p(y | x) at the rows of `at` by the SD-KDE of `train`.
-debiased_conditional <- function(train, at, L, response, run) {
+# log p(y | x) at the rows of `held` by another estimate of `train`, -Inf where a part of it is negative.
+held_conditional <- function(estimator, train, held, L, response, run) {
   sources <- sum_sources(train$x, train$weights, sqrt(SCORE_RATIO) * L)
-  points <- debias_sum(sources, L, run)$debiased
-  log_p <- function(columns) {
-    own <- L[columns, columns, drop = FALSE]
-    sources <- sum_sources(points[, columns, drop = FALSE], train$weights, own)
-    log_sum(sources, at[, columns, drop = FALSE], PLAIN_FACTOR, FALSE, run)$log_abs + log_kernel_norm(own)
+  sources$discrete <- train$discrete
+  points <- if (ESTIMATORS[[estimator]]$debiased) debias_sum(sources, L, run)$debiased else train$x
+  log_p <- function(side) {
+    own <- L[side$dims, side$dims, drop = FALSE]
+    sources <- sum_sources(points[, side$dims, drop = FALSE], train$weights, own)
+    if (length(side$levels) > 0) sources$discrete <- some_levels(train$discrete, side$levels)
+    at <- cbind(held$x[, side$dims, drop = FALSE], held$discrete$codes[, side$levels, drop = FALSE])
+    found <- log_sum(sources, at, ESTIMATORS[[estimator]]$factor(length(side$dims)), FALSE, run)
+    replace(found$log_abs, which(as.logical(found$negative)), -Inf) + log_kernel_norm(own)
   }
-  all <- seq_len(ncol(at))
-  log_p(all) - log_p(all[-response])
+  sides <- conditional_sides(train, response)
+  log_x <- log_p(sides$x)
+  replace(log_p(sides$joint) - log_x, log_x == -Inf, -Inf)
 }

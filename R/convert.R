@@ -36,9 +36,10 @@
 #'
 #' same <- as_flash_kde(density(faithful$waiting), faithful$waiting)
 #' predict(same, c(50, 80))
-#' @examplesIf requireNamespace("ks", quietly = TRUE)
-#' plot(as_ks(flash_kde(faithful)))
-#' as_flash_kde(ks::kde(faithful))
+#'
+#' theirs <- as_ks(flash_kde(faithful))
+#' str(theirs, give.attr = FALSE) # library(ks) has plot(theirs)
+#' as_flash_kde(theirs, estimator = "sdkde") # as of ks::kde(faithful)
 #' @export
 as_density <- function(object, n = 512, ...) {
   check_fit(object)

@@ -1,4 +1,4 @@
-#' Scores of a density estimate at points that it has not seen
+#' Scores of an estimate at points that it has not seen
 #'
 #' Fits again without each of some folds of the points, and judges the estimate at the points of the fold by a proper
 #' score. Bandwidth and factors are chosen anew without the fold, where they were chosen.
@@ -18,20 +18,24 @@
 #' whatever that is, and not known for `"laplace6"`. Of an estimate that is clipped (`nonnegative`) the part below 0 is
 #' taken off, as well as the fit knows it.
 #'
+#' Of a conditional density, `flash_kde(y ~ x)`, the score is \eqn{\log p(y | x)}{log p(y | x)}, or `"squared"`, minus
+#' the squared error of the conditional mean, in squared units of y, summed where there are several; of
+#' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
+#'
 #' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
-#' @param object A fit from [flash_kde()], in memory, and no balloon estimate.
+#' @param object A fit from [flash_kde()], in memory, and no balloon estimate, or from [kernel_regression()].
 #' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
 #'   vector of as many values as the fit has points.
-#' @param score `"log"`, `"quadratic"` or `"spherical"`; see Details.
+#' @param score `"log"`, `"quadratic"`, `"spherical"` or `"squared"`; see Details.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
 #' @returns A list of class `flash_kde_validation`: `score`; `scores`, one for each point (`NA` for those of weight 0,
 #'   and for rows that `na.exclude` left out); `mean` (weighted, as the points are) and `se`, its standard error;
 #'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
-#'   `bandwidth`s without the fold, as standard deviations, a matrix.
+#'   `bandwidth`s without the fold, as standard deviations, a matrix (those of y first).
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare()] for several fits on the same folds.
@@ -51,14 +55,32 @@ cross_validate.default <- function(object, ...) check_fit(object)
 cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
   check_dots_empty(...)
   check_scorable(object, "object")
-  score <- check_score_name(score)
-  folds <- check_folds(folds, object)
-  found <- scores_by_fold(object, folds, score)
-  used <- used_rows(object)
+  validate_by_folds(judge_of(object), folds, score, match.call())
+}
+
+#' @rdname cross_validate
+#' @export
+cross_validate.flash_conditional <- function(object, folds = 10, score = c("log", "squared"), ...) {
+  check_dots_empty(...)
+  validate_by_folds(judge_of(object), folds, score, match.call())
+}
+
+#' @rdname cross_validate
+#' @export
+cross_validate.kernel_regression <- function(object, folds = 10, score = "squared", ...) {
+  check_dots_empty(...)
+  validate_by_folds(judge_of(object), folds, score, match.call())
+}
+
+validate_by_folds <- function(made, folds, score, call) {
+  score <- check_choice(score, made$scores, "score")
+  folds <- made$draw_folds(folds)
+  found <- made$by_fold(folds, score, start_run(made$asked, "Cross-validating"))
+  used <- used_rows(made)
   values <- replace(found$scores, !used, NA)
-  average <- weighted_mean(values[used], object$weights[used])
+  average <- weighted_mean(values[used], made$weights[used])
   structure(class = "flash_kde_validation", list(
-    call = match.call(), score = score, scores = stats::naresid(object$na.action, values), mean = average$mean,
+    call = call, score = score, scores = stats::naresid(made$na.action, values), mean = average$mean,
     se = average$se, folds = folds, by_fold = found$by_fold
   ))
 }
@@ -67,7 +89,7 @@ cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadr
 #' @export
 print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
-  cat(length(unique(x$folds)), "-fold cross-validation, ", PROPER_SCORES[[x$score]]$title, " a point: ",
+  cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " a point: ",
     format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n\n", sep = "")
   print(x$by_fold, digits = digits, row.names = FALSE)
   invisible(x)
@@ -98,40 +120,26 @@ check_folds <- function(folds, object) {
   as.vector(folds)
 }
 
-# list(scores, by_fold)
-scores_by_fold <- function(object, folds, score) {
-  scores <- numeric(object$n)
-  parts <- sort(unique(folds))
-  run <- start_run(fit_asked(object), "Cross-validating")
-  sds <- matrix(0, length(parts), object$d, dimnames = list(NULL, point_names(object)))
-  for (i in seq_along(parts)) {
-    out <- folds == parts[i]
-    share_stage(run, (i - 1) / length(parts), 1 / length(parts))
-    fit <- unclass(refit(object, which(!out), run))
-    scores[out] <- scores_at(fit, own_places(object)[out, , drop = FALSE], score, run)
-    sds[i, ] <- bandwidth_sds(fit$bandwidth)
-  }
-  used <- used_rows(object)
-  of_fold <- \(part) weighted_mean(scores[used & folds == part], object$weights[used & folds == part])$mean
-  by_fold <- data.frame(fold = parts, n = as.vector(table(folds)), score = vapply(parts, of_fold, 0, USE.NAMES = FALSE))
-  by_fold$bandwidth <- sds
-  list(scores = scores, by_fold = by_fold)
-}
-
 # The same fit to some of its points.
 refit <- function(object, rows, run) {
   options <- object$settings
   if (is.null(options)) stop_argument("object", "must be a fit by flash_kde() itself, of this version of flashkernel")
-  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
-  if (is_number(options$score) || is.data.frame(options$score)) {
-    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
-  }
+  options <- options_of_rows(options, object, rows)
   options[c("weights", "na.action")] <- list(object$weights[rows], stats::na.fail)
   points <- own_places(object)[rows, , drop = FALSE]
   if (!is.null(object$discrete)) {
     attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]
   }
   fit_kde(points, "object", object$call, options, run)
+}
+
+# Those that are a number for each row, of these alone.
+options_of_rows <- function(options, object, rows) {
+  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
+  if (is_number(options$score) || is.data.frame(options$score)) {
+    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
+  }
+  options
 }
 
 # Of what the user gave for all rows, those that are in the fit.

@@ -112,14 +112,6 @@ moved <- function(points, score, L) points + score %*% tcrossprod(L) / 2
 
 n_steps <- function(object) if (is.null(object$steps)) 1L else object$steps
 
-check_no_steps <- function(object, arg) {
-  if (n_steps(object) == 1) return(invisible())
-  stop(new_error("unsupported", paste0(
-    "`", arg, "` has no leave-one-out values: with ", n_steps(object), " steps each point has a part in where all ",
-    "others end. cross_validate() leaves out folds"
-  ), user_call()))
-}
-
 # As debiased_loo(), of points that moved by a score which knows of none of them: the sums over all others come from
 # those outside of a block and those within.
 given_score_loo <- function(object, control, block = 512) {

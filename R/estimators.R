@@ -65,14 +65,16 @@ PLAIN_ESTIMATOR <- "kde"
 # `lacking`: named by what some fits have, whether this one has; there is no `what` for those.
 check_none_of <- function(lacking, what, cure) {
   if (!any(lacking)) return(invisible())
-  stop(new_error("unsupported", paste0("there are no ", what, " for ", names(which(lacking))[1], ": ", cure), user_call()))
+  stop(new_error(
+    "unsupported", paste0("there are no ", what, " for ", names(which(lacking))[1], ": ", cure), user_call()
+  ))
 }
 
 # What keeps an estimate from being one sum of kernels of the points in their coordinates.
 beyond_one_sum <- function(object) {
   c(
-    "a `support`" = !is.null(object$support), "another than the Gaussian kernel" = !has_gaussian(object), "nonnegative = TRUE" = is_clipped(object),
-    "estimator \"laplace6\"" = object$estimator == "laplace6"
+    "a `support`" = !is.null(object$support), "another than the Gaussian kernel" = !has_gaussian(object),
+    "nonnegative = TRUE" = is_clipped(object), "estimator \"laplace6\"" = object$estimator == "laplace6"
   )
 }
 

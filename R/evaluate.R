@@ -5,6 +5,7 @@
 # list(log_abs, negative, stats): log|estimate| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
 log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (loo && needs_refits(object)) return(log_by_refits(object, control))
   if (!is.null(object$inner)) return(log_inside(object, at, loo, control, factor)) # of a fit with a support
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
   by_stages <- loo && is_debiased(object)
@@ -25,6 +26,7 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
 
 # By both stages without the point, from the points as they were.
 debiased_loo <- function(object, control) {
+  if (!has_gaussian(object)) return(compact_debiased_loo(object, control))
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
@@ -79,8 +81,8 @@ error_estimate <- function(object, at, loo, control, estimate) {
   (log_square + log1p(-share)) / 2 - log_clip(object)
 }
 
-# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than 2^400 leave the range of a double: such weights
-# go in bands, each at a scale of its own.
+# log sum w^2 k^2, of kernels whose squares have the factor L. The squares of weights that are further apart than
+# 2^400 leave the range of a double: such weights go in bands, each at a scale of its own.
 log_sum_squares <- function(object, at, L, loo, control) {
   sources <- fit_sources(object)
   square <- estimator_of(object)$square(object$d)
@@ -153,15 +155,14 @@ leave_out <- function(weights) {
   rest
 }
 
-# Points that were debiased in more dimensions, or in several steps, were so by the ones to leave out, too.
+# Points that were debiased in more dimensions were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && n_steps(object) == 1 && leaves_out_inside(object) &&
-    (has_gaussian(object) && !is_remote(object$x) || !is_debiased(object))
+  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object) &&
+    !(is_remote(object$x) && is_debiased(object))
 }
 
 check_loo <- function(object, arg = "loo") {
-  check_no_steps(object, arg)
-  check_left_out_inside(object)
+  check_refits(object, arg)
   if (!is.null(object$debiased_in)) {
     among <- if (object$debiased_in > object$d) {
       paste0("in ", object$debiased_in, " dimensions, so none can be left out in ", object$d)
@@ -174,12 +175,6 @@ check_loo <- function(object, arg = "loo") {
   }
   if (is_debiased(object) && is_remote(object$x)) {
     stop(new_error("unsupported", "points of an SD-KDE of a flash_data() cannot be left out", user_call()))
-  }
-  if (is_debiased(object) && !has_gaussian(object)) {
-    stop(new_error("unsupported", paste0(
-      "points of an SD-KDE can be left out where its kernel is the Gaussian, not with kernel = \"", object$kernel,
-      "\": cross_validate() fits again without them"
-    ), user_call()))
   }
   if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))

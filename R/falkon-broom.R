@@ -68,8 +68,7 @@ augment.falkon <- function(x, data = NULL, newdata = NULL, se_fit = FALSE, ...) 
   if (se_fit) {
     added <- c(added, named_columns(x, ".se.fit", at("link", se.fit = TRUE)$se.fit))
   }
-  frame[names(added)] <- lapply(added, unname)
-  as_tibble(frame)
+  augmented(frame, added)
 }
 
 # The rows of a fit, or those of `data` that are its rows.
@@ -84,11 +83,20 @@ fit_frame <- function(x, data) {
     rownames(own) <- x$row_names
     return(own)
   }
+  rows_as_fitted(x, data, length(restore_fitted(x, seq_len(x$n))))
+}
+
+# Those of `data`, with the rows that the fit left out or not, that are its `n` rows.
+rows_as_fitted <- function(x, data, n) {
   omitted <- if (inherits(x$na.action, "omit")) x$na.action
   if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
-  n <- length(restore_fitted(x, seq_len(x$n)))
   if (NROW(data) != n) stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
   data
+}
+
+augmented <- function(frame, added) {
+  frame[names(added)] <- lapply(added, unname)
+  as_tibble(frame)
 }
 
 as_frame_of <- function(data) if (is.data.frame(data)) data else as.data.frame(data)

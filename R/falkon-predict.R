@@ -119,9 +119,8 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
     made <- model_newdata(fit, newdata, arg)
     if (is.null(offset)) offset <- made$offset
     newdata <- made$points
-  } else if (is.data.frame(newdata) && has_names(fit$names) && all(fit$names %in% names(newdata))) {
-    # the response and others may be there, too
-    newdata <- newdata[fit$names]
+  } else {
+    newdata <- own_columns(newdata, arg, fit$names)
   }
   kept <- if (length(dim(newdata)) == 2 && nrow(newdata) == 0) no_rows() else {
     points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE)

@@ -93,7 +93,7 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
   options <- list(...)
   check_falkon_options(options)
   x <- check_rows(x)
-  all <- falkon_rows(x)
+  all <- falkon_rows(x, brings_y = missing(y))
   if (missing(y)) y <- all$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- spec_of_options(options, asked, bandwidth, all)

@@ -64,6 +64,24 @@ marginal_density <- function(marginal, at) {
   if (marginal$clipped) pmax(density, 0) / exp(marginal$log_clip) else density
 }
 
+# The same where no more is seen than that values of `least` and above are right to a percent: without the logarithms
+# of tails, which take most of the time.
+shown_density <- function(marginal, at, least) {
+  sources <- marginal$sources
+  control <- marginal$control
+  plain <- !marginal$signed && !marginal$balloon && is.null(marginal$map) && !is_compact(marginal$kernel)
+  if (!plain || control$tol_type != "global") return(marginal_density(marginal, at))
+  on.exit(close_progress(control))
+  sums <- if (is.null(sources$factors)) {
+    log_of_plain_sums(sources, at, FALSE, control)
+  } else {
+    sum_classes(sources, at, FALSE, control, log_of_plain_sums)
+  }
+  density <- exp(sums$log_abs + marginal$log_norm)
+  if (control$tol * max(density) > 0.01 * least) return(marginal_density(marginal, at))
+  density
+}
+
 # The same as list(log_abs, negative); with PLAIN_FACTOR of the plain estimate.
 log_marginal <- function(marginal, at, factor = marginal$factor) {
   on.exit(close_progress(marginal$control))

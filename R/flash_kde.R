@@ -1,6 +1,6 @@
 #' Fast, exact kernel density estimation
 #'
-#' Fits a kernel density estimate, with Gaussian or, in one dimension, other kernels, to points in any number of
+#' Fits a kernel density estimate, with Gaussian or other kernels, to points in any number of
 #' dimensions: the plain estimate, the score-debiased one (SD-KDE) or the Laplace-corrected one. Sums have the digits of doubles: they run over
 #' all pairs of points that can reach a sum's last bit, or, of many points in up to three dimensions, over a grid that is
 #' proven to leave each of them within 1e-12 of itself. With a tolerance `tol` up to 7 dimensions take time linear in the
@@ -30,7 +30,7 @@
 #' bandwidth given as a number or a vector is a standard deviation, as in [stats::density()].
 #'
 #' The debiasing of `"sdkde"` visits all pairs of points once for each of its `steps` (\eqn{O(n^2 d)} time, \eqn{O(nd)}
-#' memory); the other two estimators do no work at the fit. A prediction at \eqn{m} points costs
+#' memory); the others do no work at the fit. A prediction at \eqn{m} points costs
 #' \eqn{O(nmd)}. On a grid, which the CPU takes for many points in up to three dimensions where that is several times
 #' faster, both are \eqn{O(n + m)}.
 #'
@@ -120,9 +120,9 @@
 #'   another fit, whose scores it takes as [predict()][predict.flash_kde] gives them.
 #' @param nonnegative For `"laplace"` and `"laplace6"`: is the estimate to be a density, 0 where it would be negative
 #'   and divided by what mass it then has? See More debiasing.
-#' @param kernel In one dimension: `"gaussian"`, or `"epanechnikov"`, `"biweight"`, `"triweight"`, `"triangular"` or
-#'   `"uniform"` (or `"rectangular"`), whose reach is bounded, for `"kde"` and `"sdkde"`. `bandwidth` is the standard
-#'   deviation of each. See Other kernels.
+#' @param kernel `"gaussian"`, or `"epanechnikov"`, `"biweight"`, `"triweight"`, `"triangular"` or `"uniform"` (or
+#'   `"rectangular"`), whose reach is bounded, for `"kde"` and `"sdkde"`; in several dimensions a product of them.
+#'   `bandwidth` is the standard deviation of each. See Other kernels.
 #' @param ... For the formula method: `estimator` to `engine`, and `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #'
@@ -227,11 +227,12 @@
 #'   sds are then wider by \eqn{0.9 n^{1/(d+8) - 1/(d+12)}}{0.9 n^(1 / (d + 8) - 1 / (d + 12))}, of more than two
 #'   steps by 0.95 times that power. Each at its best bandwidth, two steps had 2 to 30 percent less integrated squared
 #'   error than one on five normal mixtures of 300 and 3,000 points; more than three gain little. At the bandwidth
-#'   that is good for one step they mostly add noise. Leave-one-out values, and [logLik()][logLik.flash_kde], there
-#'   are for one step: [cross_validate()] judges others. `adaptive` goes with one step.
+#'   that is good for one step they mostly add noise. Leave-one-out values, and [logLik()][logLik.flash_kde], take a
+#'   fit without each point, \eqn{O(n^3 d)}, up to some 3,000 points; [cross_validate()] takes folds. `adaptive` goes with one
+#'   step.
 #'
 #'   **Scores.** With a `score` that is known, or estimated elsewhere, points move by half of H along that; further
-#'   steps go by the debiased points. Leave-one-out values then leave a point out of the last sum alone, as a given
+#'   steps go by the debiased points. Leave-one-out values then leave a point out of the other sums alone, as a given
 #'   score knows nothing of it; that of a fit to the same points does, which flatters.
 #'
 #'   **Densities.** With `nonnegative`, p is replaced by \eqn{\max(p, 0) / (1 + m)}{max(p, 0) / (1 + m)}, m the
@@ -268,16 +269,17 @@
 #'   \eqn{\tilde x_i = x_i + (H / 2) \nabla_x \log p_{H_s}(x_i, c_i)}{xd_i = x_i + (H / 2) grad_x log p_Hs(x_i, c_i)}; what
 #'   is left of the bias is of order \eqn{h^4 + \lambda}{h^4 + lambda}. With `"kde"` each point may have a bandwidth of its
 #'   own, as without levels: by default where it gains, by the density of numbers and levels together. Balloon estimates
-#'   are refused. Sums meet as many pairs as without levels, in one sum for each combination of levels that occurs, which
-#'   takes some times longer where these are hundreds; leave-one-out values of an `"sdkde"` take a pass over all pairs for
-#'   each. All methods but [`autoplot()`][autoplot.flash_kde], which draws the numbers alone, know levels:
+#'   are refused. Sums meet up to twice as many pairs as without levels, in sums over all points and over those of equal
+#'   levels, or in one for each combination of ordered levels that occurs, some times longer where these are hundreds;
+#'   leave-one-out values of an `"sdkde"` take a pass over all pairs for each combination. All methods know levels:
 #'   [`predict()`][predict.flash_kde] wants them in `newdata`, where one that the fit does not know is an error;
-#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] shows the numbers by levels. [cdf()]
-#'   and [`quantile()`][quantile.flash_kde] of a fit with one numeric column are those of that column.
+#'   [`simulate()`][simulate.flash_kde] draws them; [`plot()`][plot.flash_kde_mixed] and
+#'   [`autoplot()`][autoplot.flash_kde_mixed] show the numbers by levels. [cdf()], [`quantile()`][quantile.flash_kde] and
+#'   `lines()` are those of the numeric columns alone, whatever the levels.
 #'
-#' @section Other kernels: In one dimension `kernel` may be another than the Gaussian, as that of [stats::density()], of
-#'   `fkde()` in package FKSUM, or of scikit-learn's `KernelDensity`. In `u`, the distance in units of the reach, beyond
-#'   which it is 0:
+#' @section Other kernels: `kernel` may be another than the Gaussian, as that of [stats::density()], of `fkde()` in
+#'   package FKSUM, of `np::npudens()`, or of scikit-learn's `KernelDensity`. In one dimension, in `u`, the distance in
+#'   units of the reach, beyond which it is 0:
 #'
 #'   | `kernel` | | reach, in `bandwidth`s | factor of a chosen `bandwidth` |
 #'   |---|---|---|---|
@@ -290,20 +292,31 @@
 #'   **The bandwidth is always the kernel's standard deviation**, as in [stats::density()], so that the same one smooths
 #'   alike; it is the reach in scikit-learn and in most formulas. One that is chosen from the data is what is chosen
 #'   for the Gaussian, for `"kde"` times the factor by which the bandwidths of least asymptotic error differ (Marron and
-#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself. The leave-one-out likelihood cannot choose for these kernels: one point that is out of reach of
-#'   all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
+#'   Nolan 1988); `"lscv"` then goes on to the minimum of that criterion for the kernel itself (in several
+#'   dimensions by up to 5,000 of the rows). The leave-one-out likelihood cannot choose for these
+#'   kernels: one point that is out of reach of all others makes it `-Inf`. `compare(score = "quadratic")` judges them.
 #'
-#'   Sums are exact and take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million points at a million
-#'   places. Each density has a relative error near 1e-14, however far the origin and however different the weights;
-#'   it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are slopes of the
-#'   density over the density, 0 for `"uniform"`, and at a kink one of the two, a triangle's own tip counting 0.
+#'   **In several dimensions** the kernel is the product of those of the columns, as in np, where `bandwidth` is diagonal:
+#'   which one that is chosen by a search is then, unless `structure` says otherwise, and for `"kde"` with the factor above to the power \eqn{5d /
+#'   (d + 4)}{5 d / (d + 4)}. With correlations it is the product of those of the coordinates of \eqn{A^{-1}(y - x_i)}{A^-1 (y - x_i)}
+#'   for \eqn{H = A A'}{H = A A'}. Each A is another estimate; here it is \eqn{D R^{1/2}}{D R^(1/2)}, D the standard deviations and
+#'   \eqn{R^{1/2}}{R^(1/2)} the symmetric root of the correlations, so that neither units nor the order of the columns matter. (scikit-learn's
+#'   kernels are functions of the distance alone.) Then marginals, conditionals, quantiles of columns and
+#'   [cdf()] of rectangles are refused, which without correlations are exact.
+#'
+#'   Sums are exact. In one dimension they take \eqn{O((n + m) \log n)}{O((n + m) log n)} time, a second for a million
+#'   points at a million places; in several the pairs within reach are found by a tree and summed, 600 million a
+#'   second of a core in two dimensions. Each density has a relative error near 1e-14, however far the origin and
+#'   however different the weights (with correlations, more where points are thousands of bandwidths from their
+#'   medians); it is 0 where no point is in reach, and its logarithm `-Inf`. Scores there are `NaN`; else they are
+#'   slopes of the density over the density, 0 for `"uniform"`, and at a kink one of the two, a triangle's own tip counting 0.
 #'   Distribution functions are integrals, quantiles of 0 and 1 the ends of the estimate, which is 0 beyond.
 #'   `adaptive` works as with the Gaussian. Where no `estimator` is named it is `"kde"`. `"sdkde"` moves points by
 #'   the score of the Gaussian estimate, as a score needs a density that is positive, and the kernels stand there
 #'   then: half of H times the score takes off the bias of order \eqn{h^2}{h^2} of any symmetric kernel of variance H,
-#'   here in one step; its points cannot be left out, only fitted without ([cross_validate()]). `"laplace"` is an
+#'   here in one step. Its points are left out of both stages, in \eqn{O(n^2 d)}{O(n^2 d)} time, 4 s of a core for 4,000 in two dimensions. `"laplace"` is an
 #'   error of class `flashkernel_error_unsupported`, as kernels have no second derivative at their edges, and so
-#'   are several variables, `backend = "cuda"` and `engine = "fast"`; `tol` and `precision` change nothing.
+#'   are `backend = "cuda"` and `engine = "fast"`; `tol` and `precision` change nothing.
 #'
 #' @section Points larger than memory: A `big.matrix` of the package bigmemory, of any type and file-backed or not,
 #'   is not read into memory: the fit keeps the object, and [predict()][predict.flash_kde] (densities, log densities, scores and

@@ -22,7 +22,7 @@
 #' @param mapping,data,position,na.rm,show.legend,inherit.aes As for all layers: see `ggplot2::layer()`.
 #' @param geom What draws: `"polygon"` fills bands, `"path"` draws lines, `"raster"` and `"tile"` draw a grid.
 #' @param prob Probabilities of the regions, above 0 and below 1.
-#' @param estimator,bandwidth,adaptive,control As for [flash_kde()], for each group.
+#' @param estimator,bandwidth,adaptive,control,support As for [flash_kde()], for each group.
 #' @param n Nodes of the grid per axis.
 #' @param ... Fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
 #' @returns A layer, to add to a plot of ggplot2.
@@ -55,18 +55,19 @@ geom_flash_hdr_lines <- function(mapping = NULL, data = NULL, ...) {
 #' @export
 stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", position = "identity", ...,
                            prob = c(0.25, 0.5, 0.75, 0.95), estimator = NULL, bandwidth = NULL, adaptive = "auto",
-                           n = 151, control = NULL, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
+                           n = 151, control = NULL, na.rm = FALSE, show.legend = NA, inherit.aes = TRUE,
+                           support = NULL) {
   need_ggplot2()
   prob <- sort(unique(check_prob(prob, "prob", open = TRUE)), decreasing = TRUE)
   after_stat <- ggplot2::after_stat # aes() looks for it here
   lines <- identical(geom, "path")
   at_probability <- if (lines) {
-    ggplot2::aes(linetype = after_stat(.data$probability))
+    ggplot2::aes(linetype = after_stat(.data$probability), weight = NULL)
   } else {
-    ggplot2::aes(alpha = after_stat(.data$probability))
+    ggplot2::aes(alpha = after_stat(.data$probability), weight = NULL)
   }
   stat <- new_stat("StatFlashHdr", hdr_bands, c("x", "y"), at_probability)
-  options <- fit_options(estimator, bandwidth, adaptive, control)
+  options <- fit_options(estimator, bandwidth, adaptive, control, support = support)
   params <- list(
     prob = prob, n = check_count(n, "n", min = 10), lines = lines, options = options, na.rm = na.rm, ...
   )
@@ -77,11 +78,15 @@ stat_flash_hdr <- function(mapping = NULL, data = NULL, geom = "polygon", positi
 #' @export
 stat_flash_density_2d <- function(mapping = NULL, data = NULL, geom = "raster", position = "identity", ...,
                                   estimator = NULL, bandwidth = NULL, adaptive = "auto", n = 101, control = NULL,
-                                  na.rm = FALSE, show.legend = NA, inherit.aes = TRUE) {
+                                  na.rm = FALSE, show.legend = NA, inherit.aes = TRUE, support = NULL) {
   need_ggplot2()
   after_stat <- ggplot2::after_stat # aes() looks for it here
-  stat <- new_stat("StatFlashDensity2d", density_grid, c("x", "y"), ggplot2::aes(fill = after_stat(.data$density)))
-  options <- fit_options(estimator, bandwidth, adaptive, control)
+  at_density <- ggplot2::aes(fill = after_stat(.data$density), weight = NULL)
+  stat <- new_stat(
+    "StatFlashDensity2d", density_grid, c("x", "y"), at_density,
+    compute_layer = grid_layer, extra_params = c("na.rm", "options")
+  )
+  options <- fit_options(estimator, bandwidth, adaptive, control, support = support)
   params <- list(n = check_count(n, "n", min = 2), options = options, na.rm = na.rm, ...)
   ggplot2::layer(geom, stat, data, mapping, position, params, inherit.aes, show.legend = show.legend)
 }
@@ -98,13 +103,14 @@ need_ggplot2 <- function() {
 new_stat <- function(name, compute_group, required, default_aes, ...) {
   ggplot2::ggproto(
     name, ggplot2::Stat, compute_group = compute_group, required_aes = required, default_aes = default_aes,
-    dropped_aes = "weight", ...
+    dropped_aes = "weight", non_missing_aes = "weight", ...
   )
 }
 
 # Those that were given: flash_kde() has its own defaults.
-fit_options <- function(estimator, bandwidth, adaptive, control) {
-  given <- list(estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, control = control)
+fit_options <- function(estimator, bandwidth, adaptive, control, ...) {
+  if (!is.null(estimator)) check_estimator(estimator)
+  given <- list(estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, control = control, ...)
   given[lengths(given) > 0]
 }
 
@@ -123,13 +129,14 @@ fit_group <- function(points, weights, options) {
 
 # Regions of one group, as rings. In a band, those of the next region within it are holes.
 hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
-  fit <- fit_group(cbind(data$x, data$y), data$weight, options)
+  fit <- fit_group(cbind(x = data$x, y = data$y), data$weight, options)
   if (is.null(fit)) return(data.frame())
   grid <- hdr_grid(figure_marginal(fit, to_tol = TRUE), prob, n)
   sets <- lapply(grid$levels, \(level) upper_set(grid, level))
   names <- percent_label(prob)
   bands <- lapply(seq_along(prob), \(i) {
     rings <- c(sets[[i]], if (!lines && i < length(prob)) sets[[i + 1]])
+    if (length(rings) == 0) return(NULL) # between the nodes
     ring <- rep(seq_along(rings), vapply(rings, \(ring) length(ring$x), 0L))
     data.frame(
       x = unlist(lapply(rings, `[[`, "x")), y = unlist(lapply(rings, `[[`, "y")),
@@ -140,13 +147,38 @@ hdr_bands <- function(data, scales, prob, n, options, lines = FALSE) {
   do.call(rbind, bands)
 }
 
-density_grid <- function(data, scales, n, options) {
-  fit <- fit_group(cbind(data$x, data$y), data$weight, options)
-  if (is.null(fit)) return(data.frame())
-  grid <- estimate_on_grid(fit, n)
+# All groups whose panels have one scale have nodes in common: a raster has pixels of one size. The fits that tell where
+# those are go on to density_grid().
+grid_layer <- function(self, data, params, layout) {
+  finite <- Reduce(`&`, lapply(data[intersect(c("x", "y", "weight"), names(data))], is.finite))
+  groups <- split(data[finite, ], interaction(data$PANEL, data$group, drop = TRUE)[finite], drop = TRUE)
+  if (all(c("x", "y") %in% names(data)) && length(groups) > 0) {
+    fits <- lapply(groups, \(group) fit_group(cbind(x = group$x, y = group$y), group$weight, params$options))
+    params$plans <- Map(list, fit = fits, axes = shared_axes(fits, groups, params$n, layout$layout))
+  }
+  ggplot2::ggproto_parent(ggplot2::Stat, self)$compute_layer(data, params, layout)
+}
+
+# Of each fit (NULL: none) the nodes along both axes.
+shared_axes <- function(fits, groups, n, panels) {
+  there <- which(lengths(fits) > 0)
+  own <- lapply(fits[there], grid_axes, size = 2)
+  panel <- match(vapply(groups[there], \(group) group$PANEL[1], groups[[1]]$PANEL[1]), panels$PANEL)
+  axes <- lapply(1:2, \(k) {
+    ends <- vapply(own, `[[`, numeric(2), k)
+    scale <- panels[[c("SCALE_X", "SCALE_Y")[k]]][panel]
+    lapply(scale, \(s) seq(min(ends[, scale == s]), max(ends[, scale == s]), length.out = n))
+  })
+  replace(vector("list", length(fits)), there, Map(list, axes[[1]], axes[[2]]))
+}
+
+density_grid <- function(data, scales, n, plans) {
+  plan <- plans[[paste(data$PANEL[1], data$group[1], sep = ".")]]
+  if (is.null(plan$fit)) return(data.frame())
+  grid <- estimate_on_grid(plan$fit, n, plan$axes)
   density <- signed_density(grid$estimate)
   data.frame(
     x = grid$at[, 1], y = grid$at[, 2], density = density, ndensity = density / max(density),
-    count = fit$n * density
+    count = plan$fit$n * density
   )
 }

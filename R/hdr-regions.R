@@ -57,7 +57,9 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n_grid = NULL, ..
   n_grid <- check_grid_size(n_grid, object$d)
   marginal <- figure_marginal(object, to_tol = TRUE)
   regions <- if (object$d == 1) hdr_intervals(marginal, prob, n_grid) else {
-    hdr_polygons(hdr_grid(marginal, prob, n_grid), prob, point_names(object))
+    grid <- hdr_grid(marginal, prob, n_grid)
+    check_on_grid(max(grid$z), grid$levels, prob)
+    hdr_polygons(grid, prob, point_names(object))
   }
   structure(regions, class = c("flash_hdr", "data.frame"))
 }
@@ -65,11 +67,22 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n_grid = NULL, ..
 # Of kernels that stand alone, the region of probability p of two variables is as wide as this.
 hdr_margin <- function(prob) max(GRID_MARGIN, 1.01 * sqrt(-2 * log1p(-max(prob))))
 
+# A region without a node in it would look empty. `highest`: of the densities at the nodes.
+check_on_grid <- function(highest, levels, prob) {
+  unseen <- prob[levels >= highest]
+  if (length(unseen) == 0) return(invisible())
+  stop_argument(
+    "prob", "must be larger: the region of ", percent_label(max(unseen)),
+    " lies between the nodes of the grid (see `n_grid`)"
+  )
+}
+
 # ---- intervals --------------------------------------------------------------------------------
 
 hdr_intervals <- function(marginal, prob, size) {
   grid <- grid_1d(marginal, size, grid_range(marginal, 1, hdr_margin(prob)))
   levels <- exp(log_hdr_level(marginal, prob))
+  check_on_grid(max(grid$y), levels, prob)
   frames <- lapply(seq_along(prob), \(i) {
     ends <- level_crossings(marginal, grid, levels[i])
     data.frame(prob = prob[i], level = levels[i], from = ends$from, to = ends$to)
@@ -177,9 +190,9 @@ inside_ring <- function(points, ring) {
 #' @noRd
 st_as_sf.flash_hdr <- function(x, crs = sf::NA_crs_, ...) {
   check_dots_empty(...)
-  if (!"subgroup" %in% names(x)) {
-    stop_argument("x", "must have the regions of two variables: found intervals of one")
-  }
+  if (ncol(x) < 6) stop_argument("x", "must have the regions of two variables: found intervals of one")
+  # the names of the variables may be among these
+  x <- stats::setNames(as.data.frame(x)[1:6], c("x", "y", "prob", "level", "group", "subgroup"))
   prob <- unique(x$prob)
   shapes <- lapply(prob, \(p) {
     own <- x[x$prob == p, ]

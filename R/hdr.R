@@ -15,8 +15,8 @@
 #'
 #' With another `kernel` than the Gaussian the estimate itself is summed at all of the grid.
 #'
-#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations (points so
-#' many and a bandwidth so small that the tiles around them are many, too), the level is the
+#' With more variables, with adaptive bandwidths, and where the tiles would take more than 2e9 kernel evaluations
+#' (points so many and a bandwidth so small that the tiles around them are many, too), the level is the
 #' `1 - prob` quantile of the density at `n_samples` draws from the estimate (Hyndman 1996, section
 #' 3.2). Its probability then has the standard error `sqrt(prob * (1 - prob) / n_samples)`, 0.005
 #' at most with the default. The cost is `n_samples * n` kernel evaluations in d dimensions, for a
@@ -170,9 +170,10 @@ smooth_in_tiles <- function(marginal, tile, n_side) {
   interpolate_tiles(value, node, n_side, k)
 }
 
-# The same of a kernel with edges and kinks, in one dimension, where sums at all midpoints take little time.
+# The same of a kernel with edges and kinks, by sums at all midpoints.
 values_in_tiles <- function(marginal, tile, n_side) {
-  density_in_tiles(marginal, tile, matrix(TILE_SIDE * (seq_len(n_side) - 0.5) / n_side))
+  midpoints <- TILE_SIDE * (seq_len(n_side) - 0.5) / n_side
+  density_in_tiles(marginal, tile, as.matrix(expand.grid(rep(list(midpoints), ncol(tile)))))
 }
 
 # At the same places in each of the tiles.

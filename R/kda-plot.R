@@ -3,16 +3,17 @@
 #' In one variable the densities of the classes times their priors; in two the regions in which each class is the
 #' likeliest, paler where it is less so, with the rows as points.
 #'
-#' @param x A fit from [flash_kda()] in one or two variables.
+#' @param x,object A fit from [flash_kda()] in one or two variables.
 #' @param n_grid Points of the grid, along each variable.
 #' @param points Draw rows? A number is the most that are drawn; `TRUE` stands for 2,000. In one variable they are
 #'   a rug.
 #' @param col Colours of the classes.
 #' @param main Title.
 #' @param xlim,ylim Limits. `NULL`: those of the rows, with a margin.
-#' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`.
-#' @returns What was drawn, invisibly: a list of the grid's `x` (and `y`), and `prob`, of the classes at its
-#'   points, a matrix; in one variable `density`, times priors, too.
+#' @param ... Further graphical parameters, such as `las`, `bty`, `cex.axis`, `pch` and `cex`; for `autoplot()`
+#'   nothing.
+#' @returns `plot()`: what was drawn, invisibly, a list of the grid's `x` (and `y`), and `prob`, of the classes at its
+#'   points, a matrix; in one variable `density`, times priors, too. `autoplot()`: a ggplot object.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -20,80 +21,168 @@
 #' plot(flash_kda(Species ~ Sepal.Length + Sepal.Width, data = iris))
 plot.flash_kda <- function(x, n_grid = NULL, points = TRUE, col = NULL, main = NULL, xlim = NULL, ylim = NULL,
                            ...) {
-  if (x$d > 2) {
+  check_text(main, "main")
+  check_graphical(..., d = 2)
+  given <- check_kda_plot(x, n_grid, points, col, xlim, ylim)
+  draw <- if (x$d == 1) draw_class_curves else draw_class_regions
+  invisible(draw(x, given, if (is.null(main)) KDA_TITLE else main, ...))
+}
+
+KDA_TITLE <- "Kernel discriminant analysis"
+
+# list(shown, colours, most, ylim): what both figures are of, of checked arguments.
+check_kda_plot <- function(fit, n_grid, points, col, xlim, ylim) {
+  if (fit$d > 2) {
     stop(new_error("unsupported", paste0(
-      "figures are of one or two variables: found ", x$d, " (fit two of them to see their classes)"
+      "figures are of one or two variables: found ", fit$d, " (fit two of them to see their classes)"
     ), user_call()))
   }
-  check_text(main, "main")
   check_colours(col, "col")
   if (!is.null(xlim)) check_numbers(xlim, "xlim", 2)
   if (!is.null(ylim)) check_numbers(ylim, "ylim", 2)
-  check_graphical(..., d = 2)
-  colours <- rep_len(if (is.null(col)) GROUP_COLOURS else col, length(x$classes))
-  most <- most_shown(points, "points", 2000L)
-  n_grid <- check_count(if (is.null(n_grid)) c(400, 150)[x$d] else n_grid, "n_grid", min = 2)
-  title <- if (is.null(main)) "Kernel discriminant analysis" else main
-  run <- start_run(fit_asked(unclass(x$fits[[1]])), "Predicting")
-  draw <- if (x$d == 1) draw_class_curves else draw_class_regions
-  invisible(draw(x, n_grid, most, colours, title, list(x = xlim, y = ylim), run, ...))
+  n_grid <- check_count(if (is.null(n_grid)) c(400, 150)[fit$d] else n_grid, "n_grid", min = 2)
+  run <- start_run(fit_asked(unclass(fit$fits[[1]])), "Predicting")
+  list(
+    shown = if (fit$d == 1) class_curves(fit, n_grid, xlim, run) else class_regions(fit, n_grid, xlim, ylim, run),
+    colours = rep_len(if (is.null(col)) GROUP_COLOURS else col, length(fit$classes)),
+    most = most_shown(points, "points", 2000L), ylim = ylim
+  )
 }
 
-draw_class_curves <- function(fit, n_grid, most, colours, title, limits, run, ...) {
-  rows <- kda_points(fit)
+# list(x, density, prob) along one variable.
+class_curves <- function(fit, n_grid, xlim, run) {
   h <- max(vapply(fit$fits, \(one) sqrt(one$bandwidth[1]), 0))
-  xlim <- if (is.null(limits$x)) range(rows) + c(-3, 3) * h else limits$x
-  at <- seq(min(xlim), max(xlim), length.out = n_grid)
-  decision <- as_kda_type(class_logs(fit, matrix(at), run), fit$prior, "decision")
-  density <- exp(decision)
-  labels <- list(main = title, sub = kda_label(fit), x = point_names(fit), y = "density times prior")
-  draw_panel(xlim, if (is.null(limits$y)) c(0, max(density)) else limits$y, labels, NULL, ...)
-  graphics::abline(h = 0, col = "grey75", lwd = 0.8)
-  for (k in seq_along(colours)) {
-    pale <- grDevices::adjustcolor(colours[k], 0.15)
-    graphics::polygon(c(at, rev(at)), c(density[, k], numeric(n_grid)), col = pale, border = NA)
-    graphics::lines(at, density[, k], col = colours[k], lwd = 2)
-    shown <- if (most > 0) fit$fits[[k]]$x[spread_rows(length(fit$rows[[k]]), most), 1]
-    if (length(shown) > 0) graphics::rug(shown, col = grDevices::adjustcolor(colours[k], 0.6), quiet = TRUE)
-  }
-  draw_key(fit$classes, colours, cbind(rep(at, ncol(density)), as.vector(density)))
-  list(x = at, density = density, prob = as_kda_type(decision, rep(1, ncol(decision)), "prob"))
+  if (is.null(xlim)) xlim <- range(kda_points(fit)) + c(-3, 3) * h
+  x <- seq(min(xlim), max(xlim), length.out = n_grid)
+  decision <- as_kda_type(class_logs(fit, matrix(x), run), fit$prior, "decision")
+  list(x = x, density = exp(decision), prob = as_kda_type(decision, rep(1, ncol(decision)), "prob"))
 }
 
-draw_class_regions <- function(fit, n_grid, most, colours, title, limits, run, ...) {
+# list(x, y, prob) on a grid of two.
+class_regions <- function(fit, n_grid, xlim, ylim, run) {
   rows <- kda_points(fit)
-  limits_of <- \(given, own) if (is.null(given)) range(own) + c(-0.04, 0.04) * diff(range(own)) else given
-  xlim <- limits_of(limits$x, rows[, 1])
-  ylim <- limits_of(limits$y, rows[, 2])
-  x <- seq(min(xlim), max(xlim), length.out = n_grid)
-  y <- seq(min(ylim), max(ylim), length.out = n_grid)
+  along <- function(limits, own) {
+    if (is.null(limits)) limits <- range(own) + c(-0.04, 0.04) * diff(range(own))
+    seq(min(limits), max(limits), length.out = n_grid)
+  }
+  x <- along(xlim, rows[, 1])
+  y <- along(ylim, rows[, 2])
   at <- unname(as.matrix(expand.grid(x, y)))
-  p <- as_kda_type(class_logs(fit, at, run), fit$prior, "prob")
-  labels <- list(main = title, sub = kda_label(fit), x = point_names(fit)[1], y = point_names(fit)[2])
-  draw_panel(xlim, ylim, labels, NULL, frame.plot = FALSE, xaxs = "i", yaxs = "i", ...)
+  list(x = x, y = y, prob = as_kda_type(class_logs(fit, at, run), fit$prior, "prob"))
+}
+
+# The regions as an image, its first row at the top: from white, where another class is as likely, to half of the
+# colour.
+region_image <- function(shown, colours) {
+  p <- shown$prob
   best <- max.col(p, "first")
-  # from white, where another class is as likely, to half of the colour
   sure <- p[cbind(seq_along(best), best)]
   share <- 0.12 + 0.33 * (sure - 1 / ncol(p)) / (1 - 1 / ncol(p))
-  rgb <- grDevices::col2rgb(colours)[, best] / 255
-  pale <- 1 - rep(share, each = 3) * (1 - rgb)
-  image <- matrix(grDevices::rgb(pale[1, ], pale[2, ], pale[3, ]), n_grid)
-  half <- c(diff(x[1:2]), diff(y[1:2])) / 2
+  pale <- 1 - rep(share, each = 3) * (1 - grDevices::col2rgb(colours)[, best] / 255)
+  image <- matrix(grDevices::rgb(pale[1, ], pale[2, ], pale[3, ]), length(shown$x))
+  t(image)[rev(seq_along(shown$y)), ]
+}
+
+# Its sides: pixels are about their points.
+image_sides <- function(along) range(along) + c(-0.5, 0.5) * diff(along[1:2])
+
+draw_class_curves <- function(fit, given, title, ...) {
+  shown <- given$shown
+  labels <- list(main = title, sub = kda_label(fit), x = point_names(fit), y = "density times prior")
+  draw_panel(range(shown$x), if (is.null(given$ylim)) c(0, max(shown$density)) else given$ylim, labels, NULL, ...)
+  graphics::abline(h = 0, col = "grey75", lwd = 0.8)
+  for (k in seq_along(given$colours)) {
+    colour <- given$colours[k]
+    around <- c(shown$density[, k], numeric(length(shown$x)))
+    graphics::polygon(c(shown$x, rev(shown$x)), around, col = grDevices::adjustcolor(colour, 0.15), border = NA)
+    graphics::lines(shown$x, shown$density[, k], col = colour, lwd = 2)
+    ticks <- if (given$most > 0) fit$fits[[k]]$x[spread_rows(length(fit$rows[[k]]), given$most), 1]
+    if (length(ticks) > 0) graphics::rug(ticks, col = grDevices::adjustcolor(colour, 0.6), quiet = TRUE)
+  }
+  draw_key(fit$classes, given$colours, cbind(rep(shown$x, ncol(shown$density)), as.vector(shown$density)))
+  shown
+}
+
+draw_class_regions <- function(fit, given, title, ...) {
+  shown <- given$shown
+  names <- point_names(fit)
+  labels <- list(main = title, sub = kda_label(fit), x = names[1], y = names[2])
+  draw_panel(range(shown$x), range(shown$y), labels, NULL, frame.plot = FALSE, xaxs = "i", yaxs = "i", ...)
+  sides <- c(image_sides(shown$x), image_sides(shown$y))
   graphics::rasterImage(
-    t(image)[rev(seq_len(n_grid)), ], x[1] - half[1], y[1] - half[2], x[n_grid] + half[1], y[n_grid] + half[2],
-    interpolate = FALSE
+    region_image(shown, given$colours), sides[1], sides[3], sides[2], sides[4], interpolate = FALSE
   )
-  codes <- kda_codes(fit)
-  shown <- if (most > 0) spread_rows(fit$n, most)
-  draw_class_points(rows[shown, , drop = FALSE], codes[shown], colours, ...)
+  cloud <- class_cloud(fit, given$most)
+  draw_class_points(as.matrix(cloud[1:2]), as.integer(cloud$class), given$colours, ...)
   draw_frame(...)
-  draw_key(fit$classes, colours, rows)
-  list(x = x, y = y, prob = p)
+  draw_key(fit$classes, given$colours, kda_points(fit))
+  shown
+}
+
+# At most so many of the rows, evenly spread, with their class.
+class_cloud <- function(fit, most) {
+  rows <- if (most > 0) spread_rows(fit$n, most)
+  points <- kda_points(fit)[rows, , drop = FALSE]
+  class <- factor(fit$classes[kda_codes(fit)[rows]], levels = fit$classes)
+  data.frame(x = points[, 1], y = points[, fit$d], class = class)
 }
 
 draw_class_points <- function(rows, codes, colours, pch = 21, cex = if (nrow(rows) > 500) 0.6 else 0.9, ...) {
   edge <- if (pch == 21) "white" else colours[codes]
   graphics::points(rows, pch = pch, cex = cex, bg = colours[codes], col = edge, lwd = 0.6)
+}
+
+#' @rdname plot.flash_kda
+#' @exportS3Method ggplot2::autoplot
+autoplot.flash_kda <- function(object, n_grid = NULL, points = TRUE, col = NULL, xlim = NULL, ylim = NULL, ...) {
+  check_dots_empty(...)
+  given <- check_kda_plot(object, n_grid, points, col, xlim, ylim)
+  cloud <- class_cloud(object, given$most)
+  values <- stats::setNames(given$colours, object$classes)
+  layers <- if (object$d == 1) {
+    class_curve_layers(given, cloud, object$classes)
+  } else {
+    class_region_layers(given, cloud)
+  }
+  names <- point_names(object)
+  ggplot2::ggplot() +
+    layers +
+    ggplot2::scale_colour_manual(NULL, values = values, aesthetics = c("colour", "fill"), drop = FALSE) +
+    ggplot2::labs(
+      x = names[1], y = if (object$d == 1) "density times prior" else names[2], title = KDA_TITLE,
+      subtitle = kda_label(object)
+    )
+}
+
+class_curve_layers <- function(given, cloud, classes) {
+  shown <- given$shown
+  curves <- data.frame(
+    x = rep(shown$x, length(classes)), density = as.vector(shown$density),
+    class = factor(rep(classes, each = length(shown$x)), levels = classes)
+  )
+  aes <- ggplot2::aes(x = .data$x, y = .data$density, colour = .data$class, fill = .data$class)
+  list(
+    ggplot2::geom_area(
+      aes, data = curves, stat = "identity", position = "identity", alpha = 0.15, linewidth = 0.9
+    ),
+    if (nrow(cloud) > 0) ggplot2::geom_rug(
+      ggplot2::aes(x = .data$x, colour = .data$class), data = cloud, sides = "b", alpha = 0.6, show.legend = FALSE
+    ),
+    if (!is.null(given$ylim)) ggplot2::coord_cartesian(ylim = given$ylim)
+  )
+}
+
+class_region_layers <- function(given, cloud) {
+  shown <- given$shown
+  sides <- c(image_sides(shown$x), image_sides(shown$y))
+  list(
+    ggplot2::annotation_raster(region_image(shown, given$colours), sides[1], sides[2], sides[3], sides[4]),
+    ggplot2::geom_point(
+      ggplot2::aes(x = .data$x, y = .data$y, fill = .data$class), data = cloud, shape = 21, colour = "white",
+      stroke = 0.3, size = if (nrow(cloud) > 500) 1.2 else 2
+    ),
+    ggplot2::coord_cartesian(xlim = range(shown$x), ylim = range(shown$y), expand = FALSE)
+  )
 }
 
 kda_label <- function(fit) {

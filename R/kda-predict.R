@@ -50,7 +50,7 @@ class_logs <- function(object, at, run) {
     logs[, k] <- positive_log(log_estimate(unclass(object$fits[[k]]), at, FALSE, run))
   }
   by_plain(logs, \(rows) vapply(object$fits, \(fit) {
-    log_estimate(unclass(fit), at[rows, , drop = FALSE], FALSE, run, PLAIN_FACTOR)$log_abs
+    log_estimate(with_gaussian(fit), at[rows, , drop = FALSE], FALSE, run, PLAIN_FACTOR)$log_abs
   }, numeric(length(rows))))
 }
 
@@ -59,7 +59,7 @@ left_out_logs <- function(object, run) {
   at <- kda_points(object)
   logs <- matrix(0, object$n, length(object$classes), dimnames = list(NULL, object$classes))
   at_class <- function(k, factor) {
-    fit <- unclass(object$fits[[k]])
+    fit <- if (is.null(factor)) unclass(object$fits[[k]]) else with_gaussian(object$fits[[k]])
     own <- object$rows[[k]]
     log <- \(points, loo) positive_log(do.call(log_estimate, c(list(fit, points, loo, run), factor)))
     values <- numeric(object$n)
@@ -79,6 +79,9 @@ positive_log <- function(estimate) {
   if (!is.null(estimate$negative)) log[which(estimate$negative)] <- -Inf
   log
 }
+
+# A fit with the kernel that is positive everywhere.
+with_gaussian <- function(fit) replace(unclass(fit), "kernel", "gaussian")
 
 # Where no class has a positive density, those of `plain(rows)`.
 by_plain <- function(logs, plain) {

@@ -83,7 +83,10 @@ print.flash_kda_validation <- function(x, digits = max(3L, getOption("digits") -
     how, " cross-validation: ", format(100 * x$error, digits = digits), "% misclassified, mean log score ",
     format(x$log_score, digits = digits), "\n\n", sep = ""
   )
-  print(x$confusion)
+  wrong <- 1 - diagonal(x$confusion) / rowSums(x$confusion)
+  shown <- cbind(format(x$confusion), error = paste0(format(100 * wrong, digits = digits), "%"))
+  names(dimnames(shown)) <- names(dimnames(x$confusion))
+  print(noquote(shown, right = TRUE))
   invisible(x)
 }
 
@@ -101,7 +104,8 @@ print.flash_kda <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 #' @export
 summary.flash_kda <- function(object, ...) {
   check_dots_empty(...)
-  can <- all(vapply(object$fits, \(fit) can_leave_out(unclass(fit)), NA))
+  fits <- lapply(object$fits, unclass)
+  can <- all(vapply(fits, can_leave_out, NA)) && !any(vapply(fits, needs_refits, NA))
   structure(class = "summary.flash_kda", list(
     call = object$call, n = object$n, d = object$d, omitted = length(object$na.action), shared = object$shared,
     classes = class_table(object), validation = if (can) cross_validate(object)

@@ -9,7 +9,7 @@
 #' p_k(y)}, with the priors \eqn{\pi}{pi} and the estimate \eqn{p_c}{p_c} of the rows of the class. Every
 #' estimator of [flash_kde()] serves, with its own bandwidth in each class. Where the Laplace-corrected estimate
 #' of a class is not positive, its density counts as 0, and where those of all classes are not, the plain
-#' estimates count in their place.
+#' estimates count in their place; so do Gaussian kernels where another `kernel` has no class within its reach.
 #'
 #' **`shared = TRUE`** has one bandwidth for all classes: that of all rows, each less the mean of its class, with
 #' standard deviations \eqn{(n / \bar n)^r}{(n / g)^r} times as wide, \eqn{\bar n}{g} the geometric mean of the
@@ -34,8 +34,8 @@
 #' @returns An object of class `flash_kda`, a plain list that survives [saveRDS()]: `call`, `classes`, `prior`,
 #'   `fits` (a [flash_kde()] for each class), `rows` (which rows these are of), `shared`, `n`, `d` and what methods
 #'   need. Methods: [`predict()`][predict.flash_kda], [`cross_validate()`][cross_validate.flash_kda],
-#'   [`plot()`][plot.flash_kda], `print()`, [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and
-#'   `update()`.
+#'   [`plot()`][plot.flash_kda], [`autoplot()`][plot.flash_kda], `print()`,
+#'   [`summary()`][cross_validate.flash_kda], `nobs()`, `formula()` and `update()`.
 #' @references Hand, D. J. (1982) *Kernel Discriminant Analysis*. Research Studies Press.
 #' @inheritSection flash_kde Errors
 #' @seealso [falkon()] for classes without densities, in many columns.

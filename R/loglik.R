@@ -9,8 +9,8 @@
 #' weight, so the weights sum to \eqn{n} and the scale of `weights` does not matter; points of weight 0
 #' change nothing. A point that the others
 #' give density 0, or a negative one (`"laplace"`, with a warning), makes the sum `-Inf`. For
-#' `"sdkde"` a point is left out of both stages; one of several `steps` has no such value, an error. Cost: \eqn{O(n^2
-#' d)}.
+#' `"sdkde"` a point is left out of both stages. Cost: \eqn{O(n^2 d)}; for an `"sdkde"` of several `steps`, or with
+#' images or masses of a `support`, \eqn{O(n^3 d)}, up to some 3,000 points.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param ... Not used; anything here is an error.

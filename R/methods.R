@@ -75,7 +75,8 @@ summary.flash_kde <- function(object, digits = NULL, ...) {
 
 # Where all else takes linear time.
 is_slow_to_leave_out <- function(object) {
-  is_debiased(object) && isTRUE(object$tol > 0) && object$n > 50000
+  large <- isTRUE(object$tol > 0) && object$n > 50000 || !has_gaussian(object) && object$n > 5000
+  is_debiased(object) && (large || needs_refits(object))
 }
 
 summarise_columns <- function(x, weights, names) {

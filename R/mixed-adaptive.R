@@ -19,9 +19,9 @@ adapt_mixed <- function(data, found, options, free, joint, control, arg) {
   record <- list(method = wanted$method, factors = wanted$own, auto = auto)
   adapted <- c(found$main[c("H", "L")], list(lambda = found$lambda, record = record))
   if (!joint) return(adapted)
-  before <- best_lambdas(clean, L, free, run, tally)$value
+  before <- lambda_search(clean, free, options$seconds, run, tally)(L, found$lambda)$value
   clean$factors <- wanted$factors
-  last <- polish_jointly(clean, USUAL_SCALE * L, free, run, tally)
+  last <- polish_jointly(clean, USUAL_SCALE * L, free, options$seconds, run, tally)
   scale <- last$L[1] / L[1]
   record$factors <- if (is.numeric(options$adaptive)) wanted$own else at_least(wanted$own, least_factor(clean, last$L))
   record[c("scale", "gain")] <- list(scale, before - last$value)

@@ -3,12 +3,13 @@
 # a given H, at next to no cost, as all the likelihood needs of the points is one sum for each row and each cell. One
 # after the other on a sample; then, with all points as sources, the factor of H with the best lambdas of each.
 
-# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth.
+# Rows that judge lambdas, at most; so many sums for them, of cells and widths; so many pairs for each bandwidth and
+# second of the budget.
 JUDGES <- 2000
 JUDGED_SUMS <- 4e6
-JUDGED_PAIRS <- 2e8
+JUDGED_PAIRS <- 2e7
 
-# Of a nominal core for a pair of cell_moments().
+# Of a nominal core for a pair of cell_moments(), and for the lambdas between them.
 MOMENTS_SECONDS <- 2e-8
 
 # Turns between H and the lambdas, and the change of a lambda, of the largest, that ends them.
@@ -40,7 +41,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
     choose_jointly(data, free, search, estimator, control, arg)
   } else {
     if (is.character(main)) main <- settle_bandwidth(main, data, estimator, search, control, "bandwidth", arg)
-    chosen <- choose_lambdas(data, main$L, free, control)
+    chosen <- choose_lambdas(data, main$L, free, search$seconds, control)
     list(main = main, lambda = chosen$lambda, stats = chosen$stats)
   }
   if (!is.null(options$adaptive)) {
@@ -89,8 +90,9 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   batch <- sample_of(clean, seq_len(min(nrow(clean$x), sample_size(clean, search))))
   turn <- replace(search, "rows", Inf)
   batch$L <- rule_factor("silverman", batch$n, clean$d, PLAIN_ESTIMATOR) * diag(clean$d)
+  best_lambdas <- lambda_search(batch, free, search$seconds, run, tally)
   for (i in seq_len(MOST_TURNS)) {
-    lambda <- best_lambdas(batch, batch$L, free, run, tally)$lambda
+    lambda <- best_lambdas(batch$L, batch$discrete$lambda)$lambda
     if (i > 1 && same_lambdas(lambda, batch$discrete)) break
     batch$discrete$lambda <- lambda
     found <- choose_bandwidth(batch, PLAIN_ESTIMATOR, turn, run)
@@ -100,7 +102,7 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
   }
   clean$discrete$lambda <- batch$discrete$lambda
   carry <- carried(batch, clean, bandwidth_rate(PLAIN_ESTIMATOR, clean$d))
-  last <- polish_jointly(clean, carry * batch$L, free, run, tally)
+  last <- polish_jointly(clean, carry * batch$L, free, search$seconds, run, tally)
   clean$discrete$lambda <- last$lambda
   if (estimator != PLAIN_ESTIMATOR) last$L <- for_estimator(last$L, estimator, clean, search, run, tally)
   attr(found$bandwidth, "score") <- if (estimator == "sdkde") SCORE_RATIO
@@ -109,11 +111,13 @@ choose_jointly <- function(data, free, search, estimator, control, arg) {
 }
 
 # list(L, lambda, value): the factor of L that is best with the lambdas that suit it, by all points.
-polish_jointly <- function(data, L, free, run, tally) {
+polish_jointly <- function(data, L, free, seconds, run, tally) {
+  best_lambdas <- lambda_search(data, free, seconds, run, tally)
+  lambda <- data$discrete$lambda
   best <- list(value = Inf)
   value <- function(L) {
-    found <- best_lambdas(data, L, free, run, tally)
-    data$discrete$lambda <<- found$lambda
+    found <- best_lambdas(L, lambda)
+    lambda <<- found$lambda
     if (found$value < best$value) best <<- list(L = L, lambda = found$lambda, value = found$value)
     found$value
   }
@@ -190,7 +194,7 @@ new_stats <- function() {
 # ---- lambdas ------------------------------------------------------------------------------------
 
 # list(lambda, stats) for a bandwidth that is known.
-choose_lambdas <- function(data, L, free, control) {
+choose_lambdas <- function(data, L, free, seconds, control) {
   if (!any(free)) return(list(lambda = data$discrete$lambda))
   if (ncol(data$points) == 0) {
     return(list(lambda = optimise_lambdas(frequency_loss(data), data$discrete, free)$lambda))
@@ -201,24 +205,53 @@ choose_lambdas <- function(data, L, free, control) {
   judged$discrete <- discrete_rows(data$discrete, judged$source)
   # as H is what it is, any floor will do that a point alone in its cell can feel
   judged$log_floor <- rep(log_kernel_norm(L) - 50, nrow(judged$x))
-  found <- best_lambdas(in_own_order(judged), L, free, search_run(control, judged$d), tally)
-  list(lambda = found$lambda, stats = tally$stats())
+  best_lambdas <- lambda_search(in_own_order(judged), free, seconds, search_run(control, judged$d), tally)
+  list(lambda = best_lambdas(L, data$discrete$lambda)$lambda, stats = tally$stats())
 }
 
-# list(lambda, value) at L, of the likelihood's loss.
-best_lambdas <- function(data, L, free, run, tally) {
-  optimise_lambdas(judges_loss(judged(data), L, run, tally), data$discrete, free)
+# A function of L and of the lambdas from which to start, with list(lambda, value), the best ones and their loss: minus
+# the mean over the first rows, in an order as good as random, of the log of the density by all other points and the
+# floor.
+lambda_search <- function(data, free, seconds, run, tally) {
+  data <- judged(data)
+  n <- nrow(data$x)
+  cells <- cells_of(data$discrete$codes)
+  count <- length(cells$rows) * max(1, length(unique(data$factors)))
+  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS * seconds / n)))))
+  v <- data$v[judges] / sum(data$v[judges])
+  log_floor <- data$log_floor[judges]
+  blocks <- cell_blocks(cells$codes, cells$of[judges], data$discrete$columns)
+  function(L, lambda) {
+    found <- cell_sums(data, L, cells, judges, run)
+    tally$add(found$stats)
+    log_unit <- log_kernel_norm(L) - log(data$others[judges]) + found$top
+    floor <- exp(log_floor - log_unit)
+    lost <- floor == Inf
+    density <- blocks$density(found$sums)
+    loss <- lambda_loss(data$discrete, blocks, density, replace(v, lost, 0), replace(floor, lost, 1))
+    best <- optimise_lambdas(loss, replace(data$discrete, "lambda", list(lambda)), free)
+    best$value <- best$value - sum(v * ifelse(lost, log_floor, log_unit))
+    best
+  }
 }
 
-# From where they are; where they have not been looked for yet, from two places, whichever leads to less.
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less. `loss`: as
+# lambda_loss() makes it, or without slopes.
 optimise_lambdas <- function(loss, discrete, free) {
   lambda <- discrete$lambda
-  if (!any(free)) return(list(lambda = lambda, value = loss(lambda)))
+  if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))
   most <- most_lambda(discrete$columns)[free]
   at <- \(part) replace(lambda, free, pmin(part, 1) * most)
   search <- function(start) {
-    close <- list(rel.tol = 1e-8, x.tol = 1e-5)
-    stats::nlminb(start, \(part) loss(at(part)), lower = 0, upper = 1, control = close)
+    known <- NULL
+    look <- function(part) {
+      if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
+      known
+    }
+    slope <- if (!is.null(look(start)$slope)) \(part) look(part)$slope * most
+    stats::nlminb(
+      start, \(part) look(part)$value, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5)
+    )
   }
   parts <- lambda[free] / most
   starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
@@ -227,30 +260,56 @@ optimise_lambdas <- function(loss, discrete, free) {
   list(lambda = at(best$par), value = best$objective)
 }
 
-# The loss as a function of lambda, for judged() data: minus the mean over the first rows, in an order as good as
-# random, of the log of the density by all other points and the floor.
-judges_loss <- function(data, L, run, tally) {
-  cells <- cells_of(data$discrete$codes)
-  count <- length(cells$rows) * max(1, length(unique(data$factors)))
-  n <- nrow(data$x)
-  judges <- seq_len(min(n, max(200, floor(min(JUDGES, JUDGED_SUMS / count, JUDGED_PAIRS / n)))))
-  sums <- cell_sums(data, L, cells, judges, run, tally)
-  top <- apply(sums, 1, max)
-  shares <- exp(sums - top)
-  top <- top + log_kernel_norm(L) - log(data$others[judges])
-  log_floor <- data$log_floor[judges]
-  v <- data$v[judges] / sum(data$v[judges])
-  own <- cells$of[judges]
-  function(lambda) {
-    near <- cell_matrix(replace(data$discrete, "lambda", list(lambda)), cells$codes)
-    log_f <- log(rowSums(shares * near[own, , drop = FALSE])) + top
-    -sum(v * log_add(log_f, log_floor))
+# A function of lambda and of which ones are free, with list(value, slope), by these: -sum v log(f + floor). f, linear
+# in what cells give to cells, is a density(shares): `shares`, for the pairs of the rows of `pairs$to` and
+# `pairs$from`, what the latter gives, in the first column, and in others its derivatives.
+lambda_loss <- function(discrete, pairs, density, v, floor) {
+  columns <- discrete$columns
+  places <- Map(\(column, k) level_places(column, pairs$to[, k], pairs$from[, k]), columns, seq_along(columns))
+  function(lambda, free) {
+    own <- Map(\(column, lambda, at) level_values(column, lambda)[at], columns, lambda, places)
+    before <- Reduce(`*`, own, 1, accumulate = TRUE)
+    after <- Reduce(`*`, own, 1, right = TRUE, accumulate = TRUE)
+    slopes <- lapply(which(free), \(k) {
+      before[[k]] * level_slopes(columns[[k]], lambda[[k]])[places[[k]]] * after[[k + 1]]
+    })
+    f <- density(cbind(after[[1]], do.call(cbind, slopes)))
+    all <- pmax(f[, 1], 0) + floor
+    list(value = -sum(v * log(all)), slope = -colSums(v / all * f)[-1])
   }
 }
 
-# The logs of the sums of the kernels of each cell at the judges, without their own, a column for each.
-cell_sums <- function(data, L, cells, judges, run, tally) {
+# list(to, from, density), the pairs of cells that lambda_loss() needs, and of sums of cells at rows of the cells `own`
+# what it takes for `density`. Columns without an order give by whether levels are equal: to each cell those that are
+# alike in all of them give alike, and are one.
+cell_blocks <- function(codes, own, columns) {
+  ordered <- vapply(columns, \(column) column$kind == "ordered", NA)
+  rows <- split(seq_along(own), own)
+  cells <- as.integer(names(rows))
+  alike <- lapply(cells, \(to) {
+    seen <- codes
+    for (k in which(!ordered)) seen[, k] <- codes[, k] == codes[to, k]
+    cells_of(seen)$of
+  })
+  from <- lapply(alike, \(group) which(!duplicated(group)))
+  places <- split(seq_along(unlist(from)), rep(seq_along(from), lengths(from)))
+  back <- order(unlist(rows))
+  density <- function(sums) {
+    parts <- Map(\(rows, group) t(rowsum(t(sums[rows, , drop = FALSE]), group, reorder = FALSE)), rows, alike)
+    \(shares) do.call(rbind, Map(\(part, at) part %*% shares[at, , drop = FALSE], parts, places))[back, , drop = FALSE]
+  }
+  list(
+    to = codes[rep(cells, lengths(from)), , drop = FALSE], from = codes[unlist(from), , drop = FALSE], density = density
+  )
+}
+
+# As level_sums(), by pairs or by the engines, whichever takes less time.
+cell_sums <- function(data, L, cells, judges, run) {
+  if (prefers_pairs(data, cells, length(judges), data$factors)) {
+    return(level_sums(data, L, cells, judges, run, data$factors))
+  }
   plain <- log_of_class(PLAIN_FACTOR)
+  tally <- new_stats()
   sums <- matrix(0, length(judges), length(cells$rows))
   for (s in seq_along(cells$rows)) {
     rows <- cells$rows[[s]]
@@ -268,26 +327,24 @@ cell_sums <- function(data, L, cells, judges, run, tally) {
       tally$add(part$stats)
     }
   }
-  sums
-}
-
-# What each combination of levels, of the columns, gives to each, of the rows.
-cell_matrix <- function(discrete, codes) {
-  among <- \(table, k) table[codes[, k], codes[, k], drop = FALSE]
-  Reduce(`*`, Map(among, level_tables(discrete), seq_len(ncol(codes))))
+  top <- pmax(apply(sums, 1, max), -.Machine$double.xmax)
+  list(sums = exp(sums - top), top = top, stats = tally$stats())
 }
 
 # Without numbers the sums are weights of cells, and all rows judge.
 frequency_loss <- function(data) {
   cells <- cells_of(data$discrete$codes)
+  count <- length(cells$rows)
   w <- if (is.null(data$weights)) rep(1, length(cells$of)) else data$weights
   totals <- rowsum(w, cells$of)[, 1]
   others <- leave_out(w)
-  used <- w > 0
-  floor <- 1e-6 / prod(lengths(lapply(data$discrete$columns, `[[`, "levels")))
-  function(lambda) {
-    near <- cell_matrix(replace(data$discrete, "lambda", list(lambda)), cells$codes)
-    f <- ((near %*% totals)[cells$of] - w * diagonal(near)[cells$of]) / others
-    -sum((w * log(pmax(f, 0) + floor))[used]) / sum(w)
+  density <- \(shares) {
+    all <- crossprod(matrix(totals * shares, count, count * ncol(shares)), rep(1, count))
+    own <- shares[(seq_len(count) - 1) * count + seq_len(count), , drop = FALSE]
+    (matrix(all, count)[cells$of, , drop = FALSE] - w * own[cells$of, , drop = FALSE]) / others
   }
+  codes <- \(at) cells$codes[at, , drop = FALSE]
+  pairs <- list(to = codes(rep(seq_len(count), each = count)), from = codes(rep(seq_len(count), count)))
+  floor <- 1e-6 / prod(lengths(lapply(data$discrete$columns, `[[`, "levels")))
+  lambda_loss(data$discrete, pairs, density, w / sum(w), floor)
 }

@@ -48,10 +48,10 @@ check_mixed_given <- function(given, object) {
 }
 
 # The fit of what `at`, of check_mixed_given(), leaves.
-mixed_conditional <- function(object, at) {
+mixed_conditional <- function(object, at, arg = "given") {
   log_w <- log(shares_of_given(object$discrete, at$codes))
   if (!any(log_w > -Inf)) {
-    stop_argument("given", "must have levels for which a point counts: here `lambda` lets none that has others")
+    stop_argument(arg, "must have levels for which a point counts: here `lambda` lets none that has others")
   }
   if (length(at$dims) > 0) {
     side <- marginal_of(object, at$dims)
@@ -63,7 +63,7 @@ mixed_conditional <- function(object, at) {
     # points moved by the scores of all levels
     if (is_debiased(object)) moved["debiased_in"] <- list(object$d)
   }
-  weigh_points(with_levels(moved, object, names(at$codes)), log_w, "given")
+  weigh_points(with_levels(moved, object, names(at$codes)), log_w, arg)
 }
 
 # What each point gives to the levels of these numbers, a vector by the names of columns.

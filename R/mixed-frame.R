@@ -60,20 +60,7 @@ new_mixed_points <- function(object, newdata, arg = "newdata") {
     stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }
   names <- object$discrete$names
-  lacking <- setdiff(names, names(values))
-  if (length(lacking) > 0) {
-    stop_argument(
-      arg, "must have the columns of the training points, ", quote_names(names), ": found no ",
-      quote_names(lacking)
-    )
-  }
-  surplus <- setdiff(names(values), names)
-  if (length(surplus) > 0) {
-    stop_argument(
-      arg, "must have no other columns than the training points, ", quote_names(names), ": found also ",
-      quote_names(surplus)
-    )
-  }
+  check_none_lacking(names(values), arg, names)
   encode(as.list(values)[setdiff(names, names(columns))], as.list(values)[names(columns)], columns, arg)
 }
 

@@ -23,12 +23,33 @@ DEFAULT_LEVEL_KERNELS <- c(unordered = "aitchisonaitken", ordered = "liracine")
 
 # The matrix of l(a, b) of a column: list(kind, levels, kernel).
 level_table <- function(column, lambda) {
+  relative <- relative_table(column, lambda)
+  relative / rep(colSums(relative), each = nrow(relative))
+}
+
+# But for its sums.
+relative_table <- function(column, lambda) {
   count <- length(column$levels)
   steps <- abs(outer(seq_len(count), seq_len(count), "-"))
   if (column$kind == "unordered") steps <- pmin(steps, 1)
-  relative <- LEVEL_KERNELS[[column$kernel]]$relative(steps, lambda, count)
-  relative / rep(colSums(relative), each = count)
+  LEVEL_KERNELS[[column$kernel]]$relative(steps, lambda, count)
 }
+
+# All that stands in it: of a column without an order c(l(a, a), l(a, b)), as there may be thousands of levels.
+level_values <- function(column, lambda) {
+  if (column$kind == "ordered") return(level_table(column, lambda))
+  count <- length(column$levels)
+  relative <- LEVEL_KERNELS[[column$kernel]]$relative(c(0, 1), lambda, count)
+  if (count == 1) c(1, 0) else relative / (relative[1] + (count - 1) * relative[2])
+}
+
+# Where in it l(a, b) stands.
+level_places <- function(column, a, b) {
+  if (column$kind == "ordered") a + (b - 1) * length(column$levels) else 2 - (a == b)
+}
+
+# Its derivative by lambda, to the digits of doubles: kernels are analytic, and a step of 1e-20 i cancels nothing.
+level_slopes <- function(column, lambda) Im(level_values(column, complex(real = lambda, imaginary = 1e-20))) / 1e-20
 
 # Of a column with one level it is 0.
 most_lambda <- function(columns) {

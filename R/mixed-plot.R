@@ -38,11 +38,7 @@ plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 
   check_graphical(..., d = 3)
   rug <- most_shown(rug, "rug", 300L)
   hold_limits(x)
-  shown <- x$discrete$names
-  if (length(shown) > max_dims) {
-    message("showing the first ", max_dims, " of ", length(shown), " columns; `max_dims` sets how many")
-    shown <- utils::head(shown, max_dims)
-  }
+  shown <- first_columns(x$discrete$names, max_dims)
   levels <- if (is.null(by)) "all" else columns[[by]]$levels
   count <- length(levels)
   if (is.null(col)) col <- level_colours(count)
@@ -63,6 +59,12 @@ plot.flash_kde_mixed <- function(x, by = names(x$discrete$columns)[1], n_grid = 
   }
   draw_mixed_titles(main, sub, x, by, levels, look)
   invisible(drawn)
+}
+
+first_columns <- function(names, most) {
+  if (length(names) <= most) return(names)
+  message("showing the first ", most, " of ", length(names), " columns; `max_dims` sets how many")
+  utils::head(names, most)
 }
 
 # Okabe and Ito's, which stay apart in every form of colour blindness; of many levels a scale.
@@ -126,18 +128,25 @@ draw_level_lines <- function(lines, name, look) {
 }
 
 draw_level_shares <- function(shares, name, colours) {
-  graphics::barplot(
+  at <- graphics::barplot(
     shares, col = colours, border = NA, xlab = name, ylab = "Probability", ylim = c(0, 1.04 * max(shares)),
-    space = 0.3, cex.names = 0.9
-  )
+    space = 0.3, names.arg = rep("", length(shares))
+  )[, 1]
+  # all of them, as long as they can be read: halves of neighbours have the room of a bar
+  half <- graphics::strwidth(names(shares), "inches", cex = 0.9) / 2
+  needed <- max(half, half[-1] + half[-length(half)])
+  room <- 0.93 * graphics::par("pin")[1] * 1.3 / diff(graphics::par("usr")[1:2])
+  graphics::axis(1, at, names(shares), tick = FALSE, cex.axis = 0.9 * max(0.5, min(1, room / needed)), gap.axis = 0.1)
   draw_frame(fg = "grey40")
+}
+
+mixed_subtitle <- function(fit) {
+  paste0(estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE))
 }
 
 draw_mixed_titles <- function(main, sub, fit, by, levels, look) {
   if (is.null(main)) main <- if (is.null(by)) "Marginal densities" else paste("Marginal densities by", by)
-  if (is.null(sub)) {
-    sub <- paste0(estimator_of(fit)$short, ", n = ", format(fit$n, big.mark = ",", scientific = FALSE))
-  }
+  if (is.null(sub)) sub <- mixed_subtitle(fit)
   graphics::mtext(main, side = 3, outer = TRUE, line = 3.6, font = 2, cex = 1.1)
   graphics::mtext(sub, side = 3, outer = TRUE, line = 2.2, cex = 0.9, col = "grey30")
   if (!is.null(by)) draw_outer_key(levels, look$col)

@@ -1,7 +1,7 @@
 # The density of one variable: a line over a rug.
 
-# `look`: a list of col, lwd, lty, main, sub, xlab, ylab, xlim, ylim and band, as plot() takes them; `...`: its graphical
-# parameters.
+# `look`: a list of col, lwd, lty, main, sub, xlab, ylab, xlim, ylim and band, as plot() takes them; `...`: its
+# graphical parameters.
 plot_1d <- function(fit, n_grid, add, rug, look, axes = TRUE, frame.plot = axes, ...) {
   xlim <- look$xlim
   colour <- if (is.null(look$col)) LINE_COLOUR else look$col

@@ -2,46 +2,23 @@
 
 # `shown`: a list of add, fill, points and labels, as plot() takes them; `look`: see plot_1d().
 plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
-  add <- shown$add
   fill <- shown$fill
-  xlim <- look$xlim
-  ylim <- look$ylim
-  if (add) {
+  if (shown$add) {
     usr <- graphics::par("usr")
-    if (is.null(xlim)) xlim <- usr[1:2]
-    if (is.null(ylim)) ylim <- usr[3:4]
+    if (is.null(look$xlim)) look$xlim <- usr[1:2]
+    if (is.null(look$ylim)) look$ylim <- usr[3:4]
   }
-  grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob, xlim, ylim)
+  grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob, look$xlim, look$ylim)
   rows <- thinned_rows(fit, shown$points)
   dots <- list(...)
-  if (!add) {
-    names <- variable_names(fit)
-    view <- grid_view(grid, fit$x[rows, , drop = FALSE])
-    if (is.null(xlim)) xlim <- view$x
-    if (is.null(ylim)) ylim <- view$y
-    if (is.null(dots$asp)) dots$asp <- map_aspect(fit)
-    # the frame comes last: the regions may cover it
-    frame <- list(
-      xlim, ylim,
-      type = "n", xlim = xlim, ylim = ylim, xaxs = "i", yaxs = "i", main = "", sub = "", xlab = "", ylab = "",
-      frame.plot = FALSE, axes = FALSE
-    )
-    do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
-    draw_axis_titles(
-      if (is.null(look$xlab)) names[1] else look$xlab, if (is.null(look$ylab)) names[2] else look$ylab, ...
-    )
-    if (!isFALSE(dots$axes)) do.call(draw_axes, dots)
-    negative <- fill && shows_negative(grid$z)
-    draw_titles(
-      if (is.null(look$main)) paste("Density of", names[1], "and", names[2]) else look$main,
-      if (is.null(look$sub)) fit_subtitle(fit, negative = negative) else look$sub, ...
-    )
-  }
+  view <- if (!shown$add) open_2d(fit, grid, rows, look, fill && shows_negative(grid$z), ...)
   colours <- region_colours(length(prob), if (fill) look$col)
-  if (fill) draw_regions(grid, colours)
-  if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots$pch, cex = dots$cex)
   line_colour <- if (!fill && !is.null(look$col)) look$col else contour_colour(colours)
-  contours <- draw_contours(grid, line_colour, look$lwd, look$lty)
+  draw_within(view, {
+    if (fill) draw_regions(grid, colours)
+    if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots$pch, cex = dots$cex)
+    contours <- draw_contours(grid, line_colour, look$lwd, look$lty)
+  })
   if (shown$labels) {
     placed <- draw_contour_labels(contours, names(grid$levels), line_colour, all_or_none = fill)
     if (!placed && fill) {
@@ -50,10 +27,39 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
       draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]))
     }
   }
-  if (!add && !isFALSE(dots$axes) && !isFALSE(dots$frame.plot)) {
-    do.call(draw_frame, dots)
-  }
+  # last: the regions may cover it
+  if (!shown$add && !isFALSE(dots$axes) && !isFALSE(dots$frame.plot)) do.call(draw_frame, c(dots, list(view = view)))
   invisible(grid)
+}
+
+# An empty plot with axes and titles, without its frame. Returns its limits, list(x, y), where they are not those of the
+# plot: of a map.
+open_2d <- function(fit, grid, rows, look, negative, ...) {
+  dots <- list(...)
+  names <- variable_names(fit)
+  limits <- grid_view(grid, fit$x[rows, , drop = FALSE])
+  if (!is.null(look$xlim)) limits$x <- look$xlim
+  if (!is.null(look$ylim)) limits$y <- look$ylim
+  aspect <- if (is.null(dots$asp)) map_aspect(fit)
+  dots$asp <- if (is.null(aspect)) dots$asp else aspect
+  frame <- list(
+    limits$x, limits$y,
+    type = "n", xlim = limits$x, ylim = limits$y, xaxs = "i", yaxs = "i", main = "", sub = "", xlab = "", ylab = "",
+    frame.plot = FALSE, axes = FALSE
+  )
+  do.call(graphics::plot.default, c(frame, dots[setdiff(names(dots), names(frame))]))
+  view <- if (!is.null(aspect)) limits
+  gaps <- frame_gaps(view)
+  draw_axis_titles(
+    if (is.null(look$xlab)) names[1] else look$xlab, if (is.null(look$ylab)) names[2] else look$ylab, ...,
+    gaps = gaps
+  )
+  if (!isFALSE(dots$axes)) draw_axes(..., view = view)
+  draw_titles(
+    if (is.null(look$main)) paste("Density of", names[1], "and", names[2]) else look$main,
+    if (is.null(look$sub)) fit_subtitle(fit, negative = negative) else look$sub, ..., gaps = gaps
+  )
+  view
 }
 
 # What is worth showing: the outermost region and the data drawn, with a margin. The grid reaches
@@ -124,14 +130,17 @@ upper_set <- function(grid, level) {
 
 # A border below every level, next to the edge, closes the contours that leave the grid.
 pad_grid <- function(grid) {
-  pad_axis <- function(x) {
-    # far from the origin, that is less than numbers can tell apart
-    edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
-    c(x[1] - edge, x, x[length(x)] + edge)
-  }
-  z <- matrix(min(grid$z) - diff(range(grid$z)), nrow(grid$z) + 2, ncol(grid$z) + 2)
+  z <- matrix(below_all(grid$z), nrow(grid$z) + 2, ncol(grid$z) + 2)
   z[-c(1, nrow(z)), -c(1, ncol(z))] <- grid$z
   list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
+}
+
+below_all <- function(values) min(values) - diff(range(values))
+
+pad_axis <- function(x) {
+  # far from the origin, that is less than numbers can tell apart
+  edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
+  c(x[1] - edge, x, x[length(x)] + edge)
 }
 
 draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL, col = "black") {

@@ -24,7 +24,7 @@ grid_2d <- function(marginal, size, prob, xlim = NULL, ylim = NULL) {
   at <- cbind(rep(x, length(y)), rep(y, each = length(x)))
   levels <- exp(log_hdr_level(marginal, prob))
   names(levels) <- percent_label(prob)
-  list(x = x, y = y, z = matrix(marginal_density(marginal, at), length(x)), levels = levels)
+  list(x = x, y = y, z = matrix(shown_density(marginal, at, min(levels)), length(x)), levels = levels)
 }
 
 # Debiased points may lie beyond the data.

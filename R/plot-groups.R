@@ -71,7 +71,8 @@ draw_groups_1d <- function(fits, colours, prob, n_grid, shown, look, ...) {
 draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
   points <- shown$points %/% length(fits)
   views <- lapply(fits, \(fit) {
-    grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), n_grid, prob)
+    # what is shown need not be known to a pixel
+    grid <- grid_2d(figure_marginal(fit, to_tol = TRUE), min(n_grid, 51L), prob)
     grid_view(grid, fit$x[thinned_rows(fit, points), , drop = FALSE])
   })
   if (is.null(look$xlim)) look$xlim <- range(lapply(views, `[[`, "x"))

@@ -30,7 +30,12 @@ isosurfaces <- function(fit, prob, size) {
   check_memory(BYTES_PER_NODE * prod(lengths(axes)), "n_grid")
   density <- array(marginal_density(marginal, unname(as.matrix(expand.grid(axes)))), lengths(axes))
   levels <- sort(hdr_level(fit, prob))
-  list(axes = axes, levels = levels, triangles = lapply(levels, \(level) level_triangles(axes, density, level)))
+  # closed where a region leaves the grid
+  padded <- array(below_all(density), lengths(axes) + 2)
+  inner <- lapply(lengths(axes), \(n) seq_len(n) + 1)
+  padded[inner[[1]], inner[[2]], inner[[3]]] <- density
+  triangles <- lapply(levels, \(level) level_triangles(lapply(axes, pad_axis), padded, level))
+  list(axes = axes, levels = levels, triangles = triangles)
 }
 
 # ---- triangles --------------------------------------------------------------------------------

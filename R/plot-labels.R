@@ -36,9 +36,9 @@ label_spots <- function(contours, box) {
   extent <- vapply(contours, function(lines) max(0, vapply(lines, line_length, 0)), 0)
   for (i in order(extent)) {
     long <- Filter(\(line) holds_label(line, box), contours[[i]])
-    candidates <- inside_plot(do.call(rbind, long), box)
+    candidates <- few_rows(inside_plot(do.call(rbind, long), box), 300)
     if (length(candidates) == 0) next
-    others <- do.call(rbind, do.call(c, c(list(list()), unname(contours[-i]))))
+    others <- few_rows(do.call(rbind, do.call(c, c(list(list()), unname(contours[-i])))), 3000)
     placed <- spots[!is.na(spots[, 1]), , drop = FALSE]
     # a label may cover a little of other contours, but nothing of other labels: half the distance
     # between two of them is for each
@@ -48,6 +48,10 @@ label_spots <- function(contours, box) {
     if (room[best] > 0.6 && free[best] > 1) spots[i, ] <- candidates[best, ]
   }
   spots
+}
+
+few_rows <- function(points, most) {
+  if (NROW(points) <= most) points else points[round(seq(1, nrow(points), length.out = most)), , drop = FALSE]
 }
 
 # A label covers a small part only of what it names: an island of its own size would be hidden.

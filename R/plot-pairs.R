@@ -215,10 +215,13 @@ draw_pairs_titles <- function(main, sub, prob, colours) {
 # A row of coloured squares with their probabilities, in the outer margin above the panels.
 draw_outer_key <- function(labels, colours, cex = 0.85) {
   # laid out in inches on the device, drawn in the coordinates of the last panel
-  square <- 0.12
-  gap <- c(0.06, 0.18)
   width <- graphics::strwidth(labels, "inches", cex = cex / graphics::par("cex"))
-  total <- sum(square + gap[1] + width) + gap[2] * (length(labels) - 1)
+  total <- sum(0.18 + width) + 0.18 * (length(labels) - 1)
+  fit <- min(1, 0.97 * graphics::par("din")[1] / total)
+  square <- fit * 0.12
+  gap <- fit * c(0.06, 0.18)
+  width <- fit * width
+  total <- fit * total
   left <- graphics::par("din")[1] / 2 - total / 2 +
     c(0, cumsum(square + gap[1] + width + gap[2]))[seq_along(labels)]
   middle <- graphics::par("din")[2] - graphics::par("omi")[3] + 0.17
@@ -232,6 +235,6 @@ draw_outer_key <- function(labels, colours, cex = 0.85) {
   )
   graphics::text(
     x(left + square + gap[1]), y(middle), labels,
-    adj = c(0, 0.5), cex = cex / graphics::par("cex")
+    adj = c(0, 0.5), cex = fit * cex / graphics::par("cex")
   )
 }

@@ -1,10 +1,10 @@
 # Titles and labels of axes, within the room that there is.
 
-# Title and subtitle above the plot. `...`: all other graphical parameters of the plot.
+# Title and subtitle above the plot. `...`: all other graphical parameters of the plot; `gaps`: of frame_gaps().
 draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::par("adj"),
                         cex.main = graphics::par("cex.main"), col.main = graphics::par("col.main"),
                         font.main = graphics::par("font.main"), family = graphics::par("family"),
-                        col.sub = "grey30", ...) {
+                        col.sub = "grey30", gaps = numeric(4), ...) {
   if (!ann) {
     return(invisible())
   }
@@ -12,34 +12,34 @@ draw_titles <- function(main, sub, ann = graphics::par("ann"), adj = graphics::p
   sub <- in_two_lines(sub, 0.95)
   above <- if (is_text(sub)) 1.7 + 0.9 * (count_lines(sub) - 1) else 1.2
   graphics::title(
-    main = main, line = above, adj = adj, col.main = col.main,
+    main = main, line = above - gaps[3], adj = adj, col.main = col.main,
     cex.main = cex.main * fit_width(main, cex.main, font.main), font.main = font.main,
     family = family
   )
   graphics::mtext(
-    sub, side = 3, line = 0.45, adj = adj, col = col.sub, family = family,
+    sub, side = 3, line = 0.45 - gaps[3], adj = adj, col = col.sub, family = family,
     cex = 0.95 * graphics::par("cex") * fit_width(sub, 0.95)
   )
 }
 
-# Labels of the two axes, smaller where they would not fit. `...`: graphical parameters of the plot.
+# Labels of the two axes, smaller where they would not fit. `...`, `gaps`: as above.
 draw_axis_titles <- function(xlab, ylab, ann = graphics::par("ann"), cex.lab = graphics::par("cex.lab"),
                              font.lab = graphics::par("font.lab"), col.lab = graphics::par("col.lab"),
-                             mgp = graphics::par("mgp"), family = graphics::par("family"), ...) {
+                             mgp = graphics::par("mgp"), family = graphics::par("family"), gaps = numeric(4), ...) {
   if (!ann) {
     return(invisible())
   }
-  draw <- function(label, room, ...) {
+  draw <- function(label, room, gap, ...) {
     fit <- min(1, 0.97 * room / max(graphics::strwidth(label, "inches", cex = cex.lab, font = font.lab)))
     graphics::title(
-      ..., cex.lab = cex.lab * fit, font.lab = font.lab, col.lab = col.lab, mgp = mgp, family = family
+      ..., line = mgp[1] - gap, cex.lab = cex.lab * fit, font.lab = font.lab, col.lab = col.lab, family = family
     )
   }
   # centred on the plot, not on the figure
   margins <- graphics::par("mai")
   room <- graphics::par("fin") - abs(margins[2:1] - margins[4:3])
-  draw(xlab, room[1], xlab = xlab)
-  draw(ylab, room[2], ylab = ylab)
+  draw(xlab, room[1], gaps[1], xlab = xlab)
+  draw(ylab, room[2], gaps[2], ylab = ylab)
 }
 
 # A text that would have to shrink to much less than its size, broken near its middle.

@@ -21,7 +21,8 @@
 #'
 #' Two variables that are longitude and latitude, by their names (`lon`, `long`, `lng`, `longitude`, `lat`,
 #' `latitude`, also after a dot or an underscore) and values, are drawn as a map: a degree of longitude is
-#' cos(latitude) times as long as one of latitude, unless `asp` says otherwise.
+#' cos(latitude) times as long as one of latitude, unless `asp` says otherwise. Its frame is that of the map, and may be
+#' narrower than the plot.
 #'
 #' Surfaces are drawn on a grid of 41 nodes per axis, unless `n_grid` says otherwise; the grid is linear between
 #' nodes. They take `prob`, `col`, `main` and `sub`.
@@ -148,6 +149,9 @@ plot.flash_kde <- function(x, prob = c(0.25, 0.5, 0.75, 0.95), n_grid = NULL, ma
 #' @importFrom graphics lines
 #' @export
 lines.flash_kde <- function(x, ...) {
+  if (!x$d %in% 1:2) {
+    stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (marginal() makes one of them)")
+  }
   plot.flash_kde(x, add = TRUE, ...)
 }
 
@@ -375,17 +379,18 @@ fit_subtitle <- function(fit, bandwidth = TRUE, negative = FALSE) {
 # ---- numbers on axes --------------------------------------------------------------------------
 
 # The axes below and on the left, with 100,000 for R's 1e+05. Ticks that the user sets stay R's own.
-# `...`: all graphical parameters of the plot.
+# `...`: all graphical parameters of the plot; `view`: see frame_gaps().
 draw_axes <- function(..., xaxt = graphics::par("xaxt"), yaxt = graphics::par("yaxt"), ann = TRUE,
                       log = "", xaxp = NULL, yaxp = NULL, lab = NULL, xaxs = NULL, yaxs = NULL,
                       asp = NULL, adj = NULL, axes = TRUE, frame.plot = TRUE, panel.first = NULL,
-                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL) {
+                      panel.last = NULL, cex = NULL, pch = NULL, bg = NULL, bty = NULL, view = NULL) {
   draw <- function(side, type, ticks, is_log) {
     if (type == "n") return(invisible())
     at <- if (is.null(ticks) && is.null(lab) && !is_log) graphics::axTicks(side)
+    if (!is.null(view)) at <- map_ticks(view[[side]], at)
     labels <- if (is.null(at)) TRUE else axis_labels(at)
     # `xaxp` and `lab` are read by axis() alone
-    given <- Filter(Negate(is.null), list(xaxp = xaxp, yaxp = yaxp, lab = lab))
+    given <- Filter(Negate(is.null), list(xaxp = xaxp, yaxp = yaxp, lab = lab, pos = view[[3 - side]][1]))
     do.call(graphics::axis, c(list(side, at = at, labels = labels), given, list(...)))
   }
   draw(1, xaxt, xaxp, grepl("x", log))
@@ -393,8 +398,9 @@ draw_axes <- function(..., xaxt = graphics::par("xaxt"), yaxt = graphics::par("y
 }
 
 # `panel.first` among the dots must not be evaluated again.
-draw_frame <- function(bty = graphics::par("bty"), fg = graphics::par("fg"), ...) {
-  graphics::box(bty = bty, col = fg)
+draw_frame <- function(bty = graphics::par("bty"), fg = graphics::par("fg"), view = NULL, ...) {
+  if (is.null(view)) return(graphics::box(bty = bty, col = fg))
+  if (bty != "n") graphics::rect(view$x[1], view$y[1], view$x[2], view$y[2], border = fg)
 }
 
 # Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.

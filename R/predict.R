@@ -14,7 +14,8 @@
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
-#' does not debias the others either; the same as fitting `n` times. With several `steps` there are no such values.
+#' does not debias the others either; the same as fitting `n` times. With several `steps`, or with images or masses
+#' of a `support`, it is done by `n` fits, up to some 3,000 points.
 #'
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,
 #' \deqn{se^2 = \sum_i w_i^2 K_H(y - x_i)^2 / W^2 - p(y)^2 \sum_i w_i^2 / W^2,}{se^2 = sum_i w_i^2
@@ -29,10 +30,10 @@
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points to predict at: a matrix or data frame with the columns of the fit
-#'   (matched by name where both have names, by position otherwise), or a vector in one dimension.
-#'   For a fit by formula, a data frame with the variables of the formula; for one with factors or texts, a data frame,
-#'   whose levels the fit has to know. `NULL` or missing: the
-#'   training points. In one dimension `-Inf` and `Inf` are allowed, as in [cdf()]: the density there is 0, its
+#'   (by name where both have names, whatever other columns there are; by position otherwise), or a vector in one
+#'   dimension. For a fit by formula, a data frame with the variables of the formula; for one with factors or texts, a
+#'   data frame, whose levels the fit has to know: one that it does not is an error, as for [stats::predict.lm()]. `NULL` or
+#'   missing: the training points. In one dimension `-Inf` and `Inf` are allowed, as in [cdf()]: the density there is 0, its
 #'   logarithm `-Inf`, and the score and the standard error of the logarithm are `NaN`. Elsewhere infinite
 #'   values are an error.
 #' @param type `"density"`, `"log_density"` or `"score"`, the gradient of the log density (for
@@ -112,11 +113,12 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
 
 # ---- newdata ----------------------------------------------------------------------------------
 
-new_points <- function(object, newdata) {
+new_points <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$discrete)) return(new_mixed_points(object, newdata))
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
   # newdata_rows() looks for infinite values
-  check_points(newdata, "newdata", d = object$d, names = object$names, infinite = TRUE)
+  newdata <- own_columns(newdata, arg, object$names)
+  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows

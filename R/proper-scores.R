@@ -22,8 +22,6 @@ with_sign <- function(size, negative) {
   replace(size, at, -size[at])
 }
 
-check_score_name <- function(score) check_choice(score, names(PROPER_SCORES), "score")
-
 # At its own points, each left out.
 scores_left_out <- function(object, score, control) {
   rule <- PROPER_SCORES[[score]]
@@ -40,8 +38,9 @@ scores_at <- function(object, points, score, control) {
   rule$at(estimate$log_abs, estimate$negative, square)
 }
 
-# Has the fit scores of this kind with a point left out? The integral of the square of an SD-KDE without it is that of
-# other points.
+# Has the fit scores of this kind with a point left out, without a fit for each? The integral of the square of an SD-KDE
+# without it is that of other points.
 has_left_out <- function(object, score) {
-  can_leave_out(object) && (!is_debiased(object) || isTRUE(object$given_score) || !PROPER_SCORES[[score]]$of_square)
+  by_sums <- can_leave_out(object) && !needs_refits(object)
+  by_sums && (!is_debiased(object) || isTRUE(object$given_score) || !PROPER_SCORES[[score]]$of_square)
 }

@@ -8,13 +8,13 @@
 #' kernel standard deviations, in more dimensions that of each column.
 #'
 #' @details
-#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums take
-#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time.
+#' With another `kernel` than the Gaussian \eqn{\Phi}{Phi} is its distribution function, and sums in one dimension take
+#' \eqn{O((n + m) \log n)}{O((n + m) log n)} time; rectangles are exact and need a diagonal bandwidth.
 #'
 #' The Laplace-corrected estimate may be negative, so its `cdf()` need not be monotone and can
-#' leave \eqn{[0, 1]}, unless it was fitted with `nonnegative`: then what is below 0 adds nothing, between zeros that
-#' are found on a grid of up to 65,536 points; `quantile()` then returns one of the solutions, still increasing in
-#' `probs`.
+#' leave \eqn{[0, 1]}; `quantile()` then returns one of the solutions, still increasing in `probs`. Not so where it was
+#' fitted with `nonnegative`: what is below 0 adds nothing, between zeros that are found on a grid of up to 65,536
+#' points.
 #'
 #' **Rectangles** are exact for a diagonal bandwidth, a product of univariate probabilities for each point, whose
 #' digits small ones keep; and, to an absolute error of about 1e-14, for a correlated one in two dimensions, by the
@@ -67,7 +67,11 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   check_dots_empty(...)
   check_distribution(object, "object")
   if (object$d != 1 || !is.null(lower)) {
-    lacking <- c(beyond_one_sum(object), "levels alone" = object$d == 0)
+    beyond <- beyond_one_sum(object)
+    lacking <- c(
+      beyond[setdiff(names(beyond), c("a `support`", "another than the Gaussian kernel"))],
+      "a polygon" = !is.null(object$support$polygon), "levels alone" = object$d == 0
+    )
     check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }
@@ -97,9 +101,10 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_none_of(beyond_one_sum(x)[c("a `support`", "nonnegative = TRUE")], "quantiles of columns", "fit the one that you want alone")
+    check_none_of(beyond_one_sum(x)["nonnegative = TRUE"], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
-    result <- vapply(seq_len(x$d), \(k) all_quantiles(marginal_of(x, k), probs), numeric(length(probs)))
+    column <- if (is.null(x$inner)) marginal_of else \(x, k) marginal_inside(x, k, start_run(fit_asked(x)))
+    result <- vapply(seq_len(x$d), \(k) all_quantiles(column(x, k), probs), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
   result <- all_quantiles(x, probs)
@@ -131,7 +136,8 @@ tail_function <- function(object, control, upper = FALSE) {
   # of the points `rows`, all of one width h
   tail_of <- function(rows, h) {
     by_size <- rows[order(points[rows], decreasing = upper)]
-    list(centres = sign * points[by_size], weights = weights[by_size], cumulative = cumsum(weights[by_size]), h = h)
+    own <- weights[by_size]
+    list(centres = sign * points[by_size], weights = own, cumulative = cumsum(own), h = h)
   }
   classes <- fit_classes(object)
   parts <- Map(tail_of, classes$rows, sqrt(object$bandwidth[1, 1]) * classes$factors)
@@ -164,7 +170,7 @@ table_nodes <- function(object, h) {
 }
 
 # The tails by which invert_cdf() goes, for each probability the smaller one, which keeps its digits: 1 - p is
-# exact where p is above one half. list(probs, below_at, above_at, at, excess).
+# exact where p is above one half. list(probs, below_at, above_at, at, excess, monotone), the last of F.
 smaller_tails <- function(object, probs, control) {
   below_at <- tail_function(object, control)
   upper_half <- probs > 0.5
@@ -187,7 +193,7 @@ smaller_tails <- function(object, probs, control) {
     if (any(up)) value[up] <- above_at(q[up])
     value
   }
-  list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess)
+  list(probs = tail, below_at = below_at, above_at = above_at, at = tail_at, excess = excess, monotone = monotone)
 }
 
 # Where the roots lie, list(lower, upper, below, above), the last two being the tails at these ends: between the first two
@@ -231,8 +237,8 @@ invert_cdf <- function(object, probs) {
   tails <- smaller_tails(object, probs, control)
   tail <- tails$probs
   excess <- tails$excess
+  monotone <- tails$monotone
   upper_half <- probs > 0.5
-  monotone <- !is_signed(object) || is_clipped(object)
   widths <- sqrt(object$bandwidth[1, 1]) * range(fit_classes(object)$factors)
   h <- widths[1]
   start <- if (monotone && length(probs) < 64) {

@@ -10,8 +10,9 @@
 #' @param newdata Other rows.
 #' @param se_fit Whether to have standard errors.
 #' @param ... Not used; anything here is an error.
-#' @returns Data frames (tibbles where package tibble is installed). `tidy()`: `term`, `estimate`, `bandwidth`, and
-#'   `response` where there are several. `glance()`: `nobs`, `r.squared`, `sigma`, `df`, `criterion` and `value`.
+#' @returns Data frames (tibbles where package tibble is installed). `tidy()`: `term`, `estimate`, `bandwidth`, `lambda`
+#'   where there are levels, and `response` where there are several. `glance()`: `nobs`, `r.squared`, `sigma`, `df`,
+#'   `criterion` and `value`.
 #'   `augment()`: `.fitted`, `.resid`, `.hat` and `.se.fit`.
 #' @name regression-broom
 #' @examplesIf requireNamespace("broom", quietly = TRUE)
@@ -26,21 +27,27 @@ NULL
 tidy.kernel_regression <- function(x, ...) {
   check_dots_empty(...)
   t <- ncol(x$y)
-  slopes <- summary(x)$slopes[, "Mean"]
-  as_tibble(data.frame(
-    response = rep(output_labels(x), each = x$d), term = rep(point_names(x), t), estimate = unname(slopes),
-    bandwidth = rep(sqrt(diagonal(x$bandwidth)), t)
-  )[, if (t > 1) 1:4 else 2:4])
+  lambda <- x$discrete$lambda
+  # of each response the slopes of the numbers; levels have none
+  slopes <- matrix(if (x$d > 0) summary(x)$slopes[, "Mean"] else 0, x$d, t)
+  slopes <- rbind(unname(slopes), matrix(NA_real_, length(lambda), t))
+  terms <- c(point_names(x), names(lambda))
+  frame <- data.frame(
+    response = rep(output_labels(x), each = length(terms)), term = rep(terms, t), estimate = as.vector(slopes),
+    bandwidth = rep(c(sqrt(diagonal(x$bandwidth)), rep(NA_real_, length(lambda))), t)
+  )
+  if (length(lambda) > 0) frame$lambda <- rep(c(rep(NA_real_, x$d), unname(lambda)), t)
+  as_tibble(if (t > 1) frame else frame[-1])
 }
 
 #' @rdname regression-broom
 #' @exportS3Method generics::glance
 glance.kernel_regression <- function(x, ...) {
   check_dots_empty(...)
-  value <- if (is.null(x$search)) NA_real_ else x$search$value
+  search <- if (is.null(x$search)) list(criterion = "user", value = NA_real_) else x$search
   as_tibble(data.frame(
-    nobs = n_used(x), r.squared = mean(x$r.squared), sigma = mean(x$sigma), df = x$df, criterion = x$selector,
-    value = value
+    nobs = n_used(x), r.squared = mean(x$r.squared), sigma = mean(x$sigma), df = x$df, criterion = search$criterion,
+    value = search$value
   ))
 }
 
@@ -56,21 +63,17 @@ augment.kernel_regression <- function(x, data = NULL, newdata = NULL, se_fit = F
   added <- named_columns(x, ".fitted", if (se_fit) found$fit else found)
   if (of_fit) added <- c(added, named_columns(x, ".resid", stats::residuals(x)), list(.hat = stats::hatvalues(x)))
   if (se_fit) added <- c(added, named_columns(x, ".se.fit", found$se.fit))
-  frame[names(added)] <- lapply(added, unname)
-  as_tibble(frame)
+  augmented(frame, added)
 }
 
 # The rows of the fit, or those of `data` that are its rows.
 regression_rows <- function(x, data) {
   if (is.null(data)) {
-    names <- c(if (ncol(x$y) > 1) output_labels(x) else response_label(x), point_names(x))
-    return(stats::setNames(as.data.frame(cbind(x$y, x$x)), names))
+    y <- stats::setNames(as.data.frame(x$y), if (ncol(x$y) > 1) output_labels(x) else response_label(x))
+    own <- if (is.null(x$discrete)) stats::setNames(as.data.frame(x$x), point_names(x)) else {
+      decode(own_places(x), x$discrete)
+    }
+    return(cbind(y, own))
   }
-  omitted <- if (inherits(x$na.action, "omit")) x$na.action
-  if (length(omitted) > 0 && NROW(data) == x$n + length(omitted)) data <- data[-omitted, , drop = FALSE]
-  n <- length(stats::napredict(x$na.action, seq_len(x$n)))
-  if (NROW(data) != n) {
-    stop_argument("data", "must have the rows of the fit, ", whole(n), ": found ", whole(NROW(data)))
-  }
-  data
+  rows_as_fitted(x, data, length(stats::napredict(x$na.action, seq_len(x$n))))
 }

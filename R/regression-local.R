@@ -10,7 +10,7 @@ REGRESSION_TYPES <- list(
 
 # The rows as moments are of them: whitened by H = L L' about their middle, far from which kernels would lose
 # digits. The responses are about their means, weights relative to the largest.
-local_data <- function(x, y, weights, L) {
+local_data <- function(x, y, weights, L, discrete = NULL) {
   n <- nrow(x)
   w <- if (is.null(weights)) rep(1, n) else weights / max(weights)
   middle <- colMeans(x)
@@ -18,10 +18,17 @@ local_data <- function(x, y, weights, L) {
   data <- list(w = w, y = y - rep(centre, each = n), L = L, middle = middle, centre = centre)
   data$z <- whitened(x, data)
   data$floor <- pivot_floor(data$z)
+  data$levels <- regression_levels(discrete)
   data
 }
 
+# Levels, in the last columns, stay.
 whitened <- function(x, data) {
+  d <- length(data$middle)
+  if (ncol(x) > d) {
+    levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
+    return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
+  }
   if (all(data$L[lower.tri(data$L)] == 0)) {
     return(unname((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x))))
   }
@@ -85,20 +92,20 @@ solve_rows <- function(C, b, floor) {
 row_fits <- function(data, type, run) {
   order <- REGRESSION_TYPES[[type]]$order
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
-  moments <- local_moments(data, NULL, order, run, loo = TRUE)
+  moments <- by_cells(data, NULL, \(data, at, own) local_moments(data, at, order, run, own))
   own <- local_fits(moments$all, layout, type, data$floor)
   others <- local_fits(moments$others, layout, type, data$floor)
   shift <- rep(data$centre, each = nrow(data$z))
   list(
     fitted = own$fit + shift, left_out = others$fit + shift,
-    leverage = data$w * exp(-moments$all[, 1]) * own$stretch
+    leverage = exp(log(data$w) - moments$all[, 1]) * own$stretch
   )
 }
 
 # Means of `values`, n x t, about the targets.
 smoothed <- function(data, values, at, run) {
   data$y <- values
-  local_moments(data, at, 0, run)$all[, -1, drop = FALSE]
+  by_cells(data, at, \(data, at, own) list(mean = local_moments(data, at, 0, run)$all[, -1, drop = FALSE]))$mean
 }
 
 # ---- standard errors --------------------------------------------------------------------------

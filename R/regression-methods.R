@@ -30,25 +30,32 @@ print.kernel_regression <- function(x, digits = max(3L, getOption("digits") - 3L
 summary.kernel_regression <- function(object, ...) {
   check_dots_empty(...)
   r <- object$y - object$fitted
-  slopes <- local_slopes(object, NULL, start_run(object$control, "Computing slopes"))
-  p <- if (is.null(object$weights)) rep(1 / object$n, object$n) else object$weights / sum(object$weights)
-  quartiles <- t(apply(slopes, 2, stats::quantile, c(0.25, 0.5, 0.75), names = FALSE))
-  about <- cbind(colSums(p * slopes), quartiles)
   several <- ncol(object$y) > 1
-  outputs <- rep(output_labels(object), each = object$d)
-  dimnames(about) <- list(
-    if (several) paste(outputs, point_names(object)) else point_names(object), c("Mean", "1Q", "Median", "3Q")
-  )
   quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
   dimnames(quantiles) <- list(if (several) output_labels(object) else "", c("Min", "1Q", "Median", "3Q", "Max"))
-  long <- c("x", "y", "weights", "fitted", "left_out", "leverage", "variance", "na.action")
+  slopes <- if (object$d > 0) summarise_slopes(object)
+  object$discrete <- object$discrete["lambda"]
+  long <- c("x", "y", "weights", "fitted", "left_out", "leverage", "later", "na.action")
   structure(
     class = "summary.kernel_regression",
     c(unclass(object)[setdiff(names(object), long)], list(
       weighted = !is.null(object$weights), omitted = length(object$na.action), residuals = quantiles,
-      slopes = about, largest = max(object$leverage)
+      slopes = slopes, largest = max(object$leverage)
     ))
   )
+}
+
+summarise_slopes <- function(fit) {
+  slopes <- local_slopes(fit, NULL, start_run(fit$control, "Computing slopes"))
+  p <- if (is.null(fit$weights)) rep(1 / fit$n, fit$n) else fit$weights / sum(fit$weights)
+  quartiles <- t(apply(slopes, 2, stats::quantile, c(0.25, 0.5, 0.75), names = FALSE))
+  about <- cbind(colSums(p * slopes), quartiles)
+  names <- point_names(fit)
+  dimnames(about) <- list(
+    if (ncol(fit$y) > 1) paste(rep(output_labels(fit), each = fit$d), names) else names,
+    c("Mean", "1Q", "Median", "3Q")
+  )
+  about
 }
 
 #' @rdname summary.kernel_regression
@@ -59,8 +66,10 @@ print.summary.kernel_regression <- function(x, digits = max(3L, getOption("digit
   print_regression(x, digits)
   cat("Leverage:  up to", format(x$largest, digits = digits), "\n\nResiduals:\n")
   print(x$residuals, digits = digits)
-  cat("\nSlopes:\n")
-  print(x$slopes, digits = digits)
+  if (!is.null(x$slopes)) {
+    cat("\nSlopes:\n")
+    print(x$slopes, digits = digits)
+  }
   invisible(x)
 }
 
@@ -72,11 +81,17 @@ print_regression <- function(x, digits) {
   cat("Kernel regression, ", REGRESSION_TYPES[[x$type]]$label, "\n\n", sep = "")
   cat("Call: ", call_lines(x$call), "\n\n", sep = "")
   cat(
-    "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"), if (weighted) ", weighted",
+    "Rows:      ", whole(x$n), " in ", x$d + length(x$discrete$lambda),
+    ngettext(x$d + length(x$discrete$lambda), " column", " columns"), if (weighted) ", weighted",
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
   if (length(x$outputs) > 1) cat("Responses: ", few_of(x$outputs), "\n", sep = "")
-  cat("Bandwidth: ", widths_label(x, digits), chosen_label(x), "\n", sep = "")
+  lambda <- vapply(x$discrete$lambda, format, "", digits = min(digits, 4))
+  alone <- x$selector == "user"
+  if (x$d > 0) cat("Bandwidth: ", widths_label(x, digits), if (!alone) chosen_label(x), "\n", sep = "")
+  if (length(lambda) > 0) {
+    cat("Lambda:    ", few_of(paste(names(lambda), lambda)), if (alone) chosen_label(x), "\n", sep = "")
+  }
   cat(
     "Fit:       R-squared ", number(x$r.squared), ", sigma ", number(x$sigma), ", ", format(x$df, digits = digits),
     " degrees of freedom\n", sep = ""
@@ -95,7 +110,8 @@ widths_label <- function(x, digits) {
 chosen_label <- function(x) {
   if (is.null(x$search)) return(NULL)
   paste0(
-    ", chosen by \"", x$selector, "\"", if (x$search$rows < x$n) paste(" on", whole(x$search$rows), "of the rows"),
+    ", chosen by \"", x$search$criterion, "\"",
+    if (x$search$rows < x$n) paste(" on", whole(x$search$rows), "of the rows"),
     if (!x$search$converged) ", at the end of the search"
   )
 }

@@ -11,24 +11,28 @@
 #   cross covariances of u with y, d columns for each response }
 #   cov   covariances of u, the lower triangle                   of order 2
 regression_layout <- function(d, t, order) {
-  pairs <- which(lower.tri(diag(d), diag = TRUE), arr.ind = TRUE)
+  down <- rev(seq_len(d))
+  pairs <- cbind(sequence(down, seq_len(d)), rep.int(seq_len(d), down))
   sizes <- c(log = 1, y = t, mean = d * (order > 0), cross = d * t * (order > 0), cov = nrow(pairs) * (order > 1))
   columns <- split(seq_len(sum(sizes)), factor(rep(names(sizes), sizes), names(sizes)))
   c(columns, list(d = d, t = t, pairs = pairs, order = order, width = sum(sizes)))
 }
 
-# list(all, others): moments at the targets `at` (NULL: the rows), and where `loo` of all rows but the target's
-# own. In the first of the ways that tells, in the end by logarithms.
-local_moments <- function(data, at, order, run, loo = FALSE) {
+# list(all, others): moments at the targets `at` (NULL: the rows), and where these are the rows `own` of all but the
+# target's own. In the first of the ways that tells, in the end by logarithms.
+local_moments <- function(data, at, order, run, own = NULL) {
   layout <- regression_layout(ncol(data$z), ncol(data$y), order)
   targets <- if (is.null(at)) data$z else at
+  loo <- !is.null(own)
   check_memory(8 * (nrow(data$z) + 2 * nrow(targets)) * layout$width, if (is.null(at)) "x" else "newdata")
+  if (layout$d == 0) return(mass_moments(data, nrow(targets), own))
+  if (goes_by_line(layout$d, run)) return(line_moments(data, at, order, run, own))
   all <- matrix(NA_real_, nrow(targets), layout$width)
   others <- if (loo) all
   lost <- NULL
   for (way in moment_ways(run, data$z, nrow(targets), order, is.null(at))) {
     for (box in regression_boxes(targets, lost, data$z, way)) {
-      found <- box_moments(data, targets, box, is.null(at), layout, way, loo)
+      found <- box_moments(data, targets, box, is.null(at), layout, way, own)
       all[box$targets, ] <- found$all
       if (loo) others[box$targets, ] <- found$others
     }
@@ -38,7 +42,7 @@ local_moments <- function(data, at, order, run, loo = FALSE) {
   far <- lost[is_lost(all[lost, 1])]
   if (length(far) > 0) all[far, ] <- direct_moments(data, targets[far, , drop = FALSE], layout)
   alone <- if (loo) lost[is_lost(others[lost, 1])]
-  if (length(alone) > 0) others[alone, ] <- direct_moments(data, targets[alone, , drop = FALSE], layout, alone)
+  if (length(alone) > 0) others[alone, ] <- direct_moments(data, targets[alone, , drop = FALSE], layout, own[alone])
   list(all = all, others = others)
 }
 
@@ -95,8 +99,8 @@ regression_boxes <- function(targets, rows, z, way) {
   boxes
 }
 
-# The moments at the targets of a box, NA where the sums are too small to tell. `own`: are the targets the rows?
-box_moments <- function(data, targets, box, own, layout, way, loo) {
+# The moments at the targets of a box, NA where the sums are too small to tell. `same`: are the targets the rows?
+box_moments <- function(data, targets, box, same, layout, way, own) {
   near <- box$near
   pick <- \(x, rows) if (is.null(rows)) x else x[rows, , drop = FALSE]
   if (!is.null(near) && length(near) == 0) {
@@ -104,7 +108,7 @@ box_moments <- function(data, targets, box, own, layout, way, loo) {
     return(list(all = none, others = none))
   }
   v <- pick(data$z, near) - rep(box$centre, each = if (is.null(near)) nrow(data$z) else length(near))
-  at <- if (!own || !box$every) {
+  at <- if (!same || !box$every) {
     pick(targets, if (!box$every) box$targets) - rep(box$centre, each = length(box$targets))
   }
   columns <- moment_columns(v, pick(data$y, near), if (is.null(near)) data$w else data$w[near], layout)
@@ -115,9 +119,10 @@ box_moments <- function(data, targets, box, own, layout, way, loo) {
     squares <- if (layout$order == 0) 0 else max(rowSums(tau^2))
     least <- ((1 + squares) * way$run$tol * max(sums[, 1]) + cut) / way$tol
   } else least <- 0
-  if (!loo) return(list(all = as_moments(sums, tau, least, layout)))
+  if (is.null(own)) return(list(all = as_moments(sums, tau, least, layout)))
   # at its own place a row has the kernel 1
-  mine <- columns[if (is.null(near)) box$targets else match(box$targets, near), , drop = FALSE]
+  mine <- own[box$targets]
+  mine <- columns[if (is.null(near)) mine else match(mine, near), , drop = FALSE]
   list(
     all = as_moments(sums, tau, least, layout),
     others = as_moments(sums - mine, tau, pmax(least, LEAST_SHARE * mine[, 1]), layout)

@@ -1,8 +1,8 @@
 #' Plot a kernel regression by local fits
 #'
 #' The fit as a curve with its pointwise confidence band, and in one variable the rows as points. Of several
-#' variables a panel for each: the fit along it while the others stay at their medians, as `np::plot.npregression`
-#' shows it.
+#' variables a panel for each: the fit along it while the others stay at their medians, levels at the one that most rows
+#' have, as `np::plot.npregression` shows it.
 #'
 #' @param x,object A fit from [kernel_regression()].
 #' @param variables Names of the variables shown. `NULL`: the first `max_dims`.
@@ -35,23 +35,28 @@ plot.kernel_regression <- function(x, variables = NULL, interval = c("confidence
     before <- graphics::par(mfrow = panel_grid(length(parts)), mar = c(4, 4.2, 3.2, 1), mgp = c(2.4, 0.8, 0))
     on.exit(graphics::par(before))
   }
-  cloud <- if (x$d == 1) slice_cloud(x, most)
+  cloud <- if (is_curve(x)) slice_cloud(x, most)
   shown <- unlist(lapply(parts, \(part) part[c("estimate", "low", "high")]))
   span <- range(shown, cloud$y, finite = TRUE)
-  for (name in names(parts)) draw_slice(x, parts[[name]], name, cloud, span, colours, main, ...)
+  for (name in names(parts)) {
+    labels <- list(main = slice_title(x, name), sub = slice_label(x), x = name, y = slice_response(x))
+    if (is.null(cloud)) {
+      draw_partial(parts[[name]], name, span, TRUE, labels, colours, main, ...)
+    } else {
+      draw_curve(parts[[name]], cloud, span, labels, colours, main, ...)
+    }
+  }
   invisible(parts)
 }
 
-draw_slice <- function(fit, part, name, cloud, span, colours, main, ...) {
-  labels <- list(main = slice_title(fit, name), sub = slice_label(fit, name), x = name, y = slice_response(fit))
+draw_curve <- function(part, cloud, span, labels, colours, main, ...) {
   draw_panel(range(part$value, cloud$x), span, labels, main, ...)
-  if (!is.null(cloud)) draw_cloud(cloud$x, cloud$y, cloud$group, adjust_grey(colours), ...)
+  draw_cloud(cloud$x, cloud$y, cloud$group, adjust_grey(colours), ...)
   group <- group_of(part)
   for (k in unique(group)) {
     draw_band(part[group == k, ], colours[k])
     graphics::lines(part$value[group == k], part$estimate[group == k], col = colours[k], lwd = 2)
   }
-  if (is.null(cloud)) draw_rug(fit$x[spread_rows(fit$n, 500), match(name, point_names(fit))])
   draw_key(levels(part$group), colours, cbind(part$value, part$estimate))
 }
 
@@ -65,27 +70,31 @@ autoplot.kernel_regression <- function(object, variables = NULL, interval = c("c
   check_dots_empty(...)
   colours <- regression_colours(object, col)
   parts <- regression_slices(object, variables, interval, level, n_grid, max_dims)
-  all <- do.call(rbind, Map(\(part, name) cbind(with_group(part), variable = name), parts, names(parts)))
-  all$variable <- factor(all$variable, levels = names(parts))
-  cloud <- if (object$d == 1) slice_cloud(object, most_shown(points, "points", 2000L))
-  if (!is.null(cloud)) cloud$group <- levels(all$group)[cloud$group]
-  aes <- ggplot2::aes(x = .data$value, y = .data$estimate, colour = .data$group)
+  cloud <- if (is_curve(object)) slice_cloud(object, most_shown(points, "points", 2000L))
   ggplot2::ggplot() +
-    (if (!is.null(cloud)) ggplot2::geom_point(
+    (if (is.null(cloud)) partial_layers(parts, colours) else curve_layers(with_group(parts[[1]]), cloud)) +
+    group_scales(parts, colours) +
+    ggplot2::labs(
+      x = if (!is.null(cloud)) names(parts), y = slice_response(object), title = "Kernel regression",
+      subtitle = slice_label(object)
+    )
+}
+
+curve_layers <- function(part, cloud) {
+  cloud$group <- levels(part$group)[cloud$group]
+  list(
+    ggplot2::geom_point(
       ggplot2::aes(x = .data$x, y = .data$y, colour = .data$group),
       data = cloud, alpha = cloud_opacity(nrow(cloud))
-    )) +
-    (if (!anyNA(all$low)) ggplot2::geom_ribbon(
+    ),
+    if (!anyNA(part$low)) ggplot2::geom_ribbon(
       ggplot2::aes(x = .data$value, ymin = .data$low, ymax = .data$high, fill = .data$group),
-      data = all, alpha = 0.2
-    )) +
-    ggplot2::geom_line(aes, data = all, linewidth = 0.9) +
-    (if (length(parts) > 1) ggplot2::facet_wrap(ggplot2::vars(.data$variable), scales = "free_x")) +
-    group_scales(all, colours) +
-    ggplot2::labs(
-      x = if (length(parts) == 1) names(parts), y = slice_response(object), title = "Kernel regression",
-      subtitle = slice_label(object, names(parts)[1])
+      data = part, alpha = 0.2
+    ),
+    ggplot2::geom_line(
+      ggplot2::aes(x = .data$value, y = .data$estimate, colour = .data$group), data = part, linewidth = 0.9
     )
+  )
 }
 
 cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
@@ -105,16 +114,28 @@ regression_slices <- function(fit, variables, interval, level, n_grid, max_dims)
   level <- check_level(level)
   run <- start_run(fit$control, "Predicting")
   used <- used_rows(fit)
-  middle <- apply(fit$x[used, , drop = FALSE], 2, stats::median)
+  own <- cbind(fit$x, fit$discrete$codes)[used, , drop = FALSE]
+  middle <- c(
+    apply(fit$x[used, , drop = FALSE], 2, stats::median),
+    if (!is.null(fit$discrete)) apply(fit$discrete$codes[used, , drop = FALSE], 2, \(codes) which.max(tabulate(codes)))
+  )
   stats::setNames(lapply(variables, \(name) {
-    k <- match(name, point_names(fit))
-    value <- seq(min(fit$x[used, k]), max(fit$x[used, k]), length.out = n_grid)
-    at <- matrix(middle, n_grid, fit$d, byrow = TRUE)
+    k <- match(name, c(point_names(fit), names(fit$discrete$columns)))
+    levels <- fit$discrete$columns[[name]]$levels
+    value <- if (is.null(levels)) seq(min(own[, k]), max(own[, k]), length.out = n_grid) else seq_along(levels)
+    at <- matrix(middle, length(value), length(middle), byrow = TRUE)
     at[, k] <- value
     found <- local_predictions(fit, at, interval != "none", interval == "prediction", run)
-    slice_frame(fit, value, found, if (interval == "none") NA else stats::qt((1 + level) / 2, residual_df(fit)))
+    if (!is.null(levels)) value <- factor(levels, levels = levels)
+    quantile <- if (interval == "none") NA else stats::qt((1 + level) / 2, residual_df(fit))
+    structure(slice_frame(fit, value, found, quantile), data = own[, k])
   }), variables)
 }
+
+# One number is shown with its rows.
+is_curve <- function(fit) fit$d == 1 && is.null(fit$discrete)
+
+slice_names <- function(fit) if (is.null(fit$discrete)) point_names(fit) else fit$discrete$names
 
 slice_frame <- function(fit, value, found, quantile) {
   width <- as.vector(quantile * sqrt(found$se^2 + found$noise))
@@ -126,7 +147,7 @@ slice_frame <- function(fit, value, found, quantile) {
 }
 
 slice_variables <- function(fit, variables, max_dims) {
-  known <- point_names(fit)
+  known <- slice_names(fit)
   if (is.null(variables)) {
     if (length(known) > max_dims) {
       message(sprintf("showing the first %d of %d variables; `max_dims` sets how many", max_dims, length(known)))
@@ -154,10 +175,13 @@ slice_cloud <- function(fit, most) {
 
 spread_rows <- function(n, most) unique(round(seq(1, n, length.out = min(n, most))))
 
-slice_title <- function(fit, name) if (fit$d == 1) "Kernel regression" else name
+slice_title <- function(fit, name) if (is_curve(fit)) "Kernel regression" else name
 
-slice_label <- function(fit, name) {
-  if (fit$d > 1) return("others at their medians")
+slice_label <- function(fit) {
+  if (!is_curve(fit)) {
+    if (length(slice_names(fit)) == 1) return(NULL)
+    return(if (is.null(fit$discrete)) "others at their medians" else "others at their medians and commonest levels")
+  }
   paste0(
     REGRESSION_TYPES[[fit$type]]$label, ", n = ", whole(fit$n), ", bandwidth ",
     format(sqrt(fit$bandwidth[1]), digits = 3)

@@ -3,16 +3,16 @@
 #' @param object A fit from [kernel_regression()].
 #' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing: the rows of the
 #'   fit.
-#' @param type `"response"`, the fit; or `"gradient"`, the slopes of the local lines, or for `"constant"` the
-#'   derivatives of the local mean.
-#' @param se.fit Whether to return standard errors, too (not of gradients).
+#' @param type `"response"`, the fit; `"gradient"`, the slopes of the local lines, or for `"constant"` the
+#'   derivatives of the local mean; or `"variance"`, that of the noise, by which standard errors go.
+#' @param se.fit Whether to return standard errors, too (of the response alone).
 #' @param interval,level `"confidence"` intervals of the fit's mean, or `"prediction"` intervals of a response
 #'   there, of probability `level`, by Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #' @returns A vector, for several responses a matrix with a column for each. Gradients: a matrix with a column for
-#'   each variable, in units of the response over the variable's, for several responses an array whose third
+#'   each numeric variable, in units of the response over the variable's, for several responses an array whose third
 #'   dimension they are. With `interval` a matrix with columns `fit`, `lwr` and `upr` (an array for several
 #'   responses), with `se.fit` a list of `fit`, `se.fit`, `df` and `residual.scale`, as [stats::predict.lm()] has
 #'   them.
@@ -22,26 +22,28 @@
 #' fit <- kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = c(0.8, 60))
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
-predict.kernel_regression <- function(object, newdata, type = c("response", "gradient"), se.fit = FALSE,
+predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
                                       interval = c("none", "confidence", "prediction"), level = 0.95,
                                       na.action = stats::na.pass, control = NULL, ...) {
   check_dots_empty(...)
-  type <- check_choice(type, c("response", "gradient"), "type")
+  type <- check_choice(type, c("response", "gradient", "variance"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   interval <- check_choice(interval, INTERVALS, "interval")
   level <- check_level(level)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
-  if (type == "gradient") {
-    if (se.fit || interval != "none") {
-      stop_argument("type", "must be \"response\" with standard errors or intervals: found \"gradient\"")
-    }
-    return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
-  }
   with_errors <- se.fit || interval != "none"
-  found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
+  if (type != "response" && with_errors) {
+    stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
+  }
+  if (type == "gradient" && object$d == 0) {
+    stop_argument("type", "must be another: without numeric columns there are no slopes")
+  }
+  if (type == "gradient") return(as_gradient(object, at$restore(local_slopes(object, at$points, run))))
   t <- ncol(object$y)
   plain <- \(values) if (t == 1) as.vector(values) else named_outputs(object, values)
+  if (type == "variance") return(plain(at$restore(local_noise(object, at$points, run))))
+  found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
   value <- if (interval == "none") plain(at$restore(found$fit)) else {
     width <- stats::qt((1 + level) / 2, residual_df(object)) * sqrt(found$se^2 + found$noise)
     around <- lapply(list(fit = 0, lwr = -width, upr = width), \(by) at$restore(found$fit + by))
@@ -81,11 +83,15 @@ as_gradient <- function(fit, slopes) {
 # one for all rows.
 regression_targets <- function(fit, newdata, na.action) {
   if (is.null(newdata)) return(list(points = NULL, restore = \(result) stats::napredict(fit$na.action, result)))
+  if (!is.null(fit$discrete)) {
+    points <- regression_places(fit, newdata)
+    kept <- newdata_rows(points, na.action)
+    return(list(points = kept$points, restore = \(result) kept$restore(result, NA)))
+  }
   if (!is.null(fit$terms)) {
     newdata <- formula_newdata(list(variables = fit$variables, terms = stats::delete.response(fit$terms)), newdata)
-  } else if (is.data.frame(newdata) && has_names(fit$names) && all(fit$names %in% names(newdata))) {
-    # the response and others may be there, too
-    newdata <- newdata[fit$names]
+  } else {
+    newdata <- own_columns(newdata, "newdata", fit$names)
   }
   points <- check_points(newdata, "newdata", d = fit$d, names = fit$names, infinite = TRUE)
   check_finite(points, "newdata", missing = TRUE)
@@ -93,9 +99,19 @@ regression_targets <- function(fit, newdata, na.action) {
   list(points = kept$points, restore = \(result) kept$restore(result, NA))
 }
 
+# The points of `newdata` for a fit with levels, without columns that the fit does not have.
+regression_places <- function(fit, newdata) {
+  if (!is.null(fit$terms)) {
+    fit$terms <- stats::delete.response(fit$terms)
+  } else if (is.data.frame(newdata)) {
+    newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
+  }
+  new_mixed_points(fit, newdata)
+}
+
 # ---- at targets -------------------------------------------------------------------------------
 
-regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor)
+regression_data <- function(fit) local_data(fit$x, fit$y, fit$weights, fit$factor, fit$discrete)
 
 # list(fit, se, noise), m x t each: `se` and `noise`, the variance of a response there, where they are asked for,
 # else 0.
@@ -108,13 +124,26 @@ local_predictions <- function(fit, at, errors, noise, run) {
   # those of local means need none but the first
   order <- REGRESSION_TYPES[[fit$type]]$order
   layout <- regression_layout(fit$d, ncol(fit$y), order)
-  M <- local_moments(data, z, order, run)$all
-  fits <- local_fits(M, layout, fit$type, data$floor)
-  list(
-    fit = fits$fit + rep(data$centre, each = nrow(M)),
-    se = if (errors) local_errors(data, M, fits, layout, fit$variance, z, run) else 0,
-    noise = if (noise) smoothed(data, noise_squares(fit), z, run) else 0
-  )
+  variance <- if (errors) noise_variance(fit, data, run)
+  found <- by_cells(data, z, \(data, at, own) {
+    M <- local_moments(data, at, order, run)$all
+    fits <- local_fits(M, layout, fit$type, data$floor)
+    list(
+      fit = fits$fit + rep(data$centre, each = nrow(M)),
+      se = if (errors) local_errors(data, M, fits, layout, variance, at, run)
+    )
+  })
+  list(fit = found$fit, se = if (errors) found$se else 0, noise = if (noise) noise_at(fit, data, z, run) else 0)
+}
+
+noise_at <- function(fit, data, z, run) {
+  if (is.null(z)) noise_variance(fit, data, run) else smoothed(data, noise_squares(fit), z, run)
+}
+
+local_noise <- function(fit, at, run) {
+  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, ncol(fit$y)))
+  data <- regression_data(fit)
+  noise_at(fit, data, if (!is.null(at)) whitened(at, data), run)
 }
 
 # By the columns of x, m x d t.
@@ -124,8 +153,10 @@ local_slopes <- function(fit, at, run) {
   data <- regression_data(fit)
   order <- REGRESSION_TYPES[[fit$type]]$order_of_slopes
   layout <- regression_layout(fit$d, t, order)
-  M <- local_moments(data, if (!is.null(at)) whitened(at, data), order, run)$all
-  slope <- local_fits(M, layout, fit$type, data$floor)$slope
+  slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {
+    M <- local_moments(data, at, order, run)$all
+    list(slope = local_fits(M, layout, fit$type, data$floor)$slope)
+  })$slope
   # b'L^-1 of each row
   for (r in seq_len(t)) {
     own <- (r - 1) * fit$d + seq_len(fit$d)

@@ -1,7 +1,7 @@
 #' Kernel regression
 #'
-#' The mean of a response given numeric variables, by local fits with Gaussian kernels: local linear ones or local
-#' means (Nadaraya-Watson). Sums run over all rows for every fit; bandwidths are chosen by cross-validation in
+#' The mean of a response given numeric variables and factors, by local fits with Gaussian kernels: local linear ones
+#' or local means (Nadaraya-Watson). Sums run over all rows for every fit; bandwidths are chosen by cross-validation in
 #' closed form; standard errors allow for noise that varies from place to place. As `np::npreg`,
 #' `KernSmooth::locpoly` and `locfit::locfit`.
 #'
@@ -12,12 +12,18 @@
 #' y_i}{sum_i l_i(x) y_i} of the responses with weights \eqn{l_i}{l_i}, those of a row in its own fit being its
 #' leverage.
 #'
+#' **Factors**, ordered ones, texts and logical values among the variables have kernels of levels, as in [flash_kde()]: a
+#' row counts by how its levels differ from those of x, too, by the l(a, b) that stand there over l(a, a), with \eqn{\lambda
+#' = 0}{lambda = 0} only where they are the same and at the largest \eqn{\lambda}{lambda} as if they were (the mixed kernels
+#' of Li and Racine, as np has them). Slopes are those of the numbers; without numbers fits are local means. A combination
+#' of levels that no row has, or for its own leave-one-out fit one row alone, has the fit of those that differ least.
+#'
 #' **Bandwidths.** `"cv"` makes \eqn{\sum_i w_i (y_i - m_{-i}(x_i))^2}{sum_i w_i (y_i - m_-i(x_i))^2} least, row i
 #' left out of its own fit (np's `cv.ls`); `"aicc"` the corrected AIC of Hurvich, Simonoff and Tsai (np's
-#' `cv.aic`), which undersmooths less often. H is diagonal then. A column that does not matter gets a very wide
+#' `cv.aic`), which undersmooths less often. H is diagonal then, and `lambda` is chosen together with it. A column that does not matter gets a very wide
 #' kernel in a local constant fit, and one in which the mean is linear in a local linear one. The search starts
-#' from several places; of many rows it looks at as many as `seconds` allow, and its widths shrink by the power
-#' -1/(d + 4) of the rows from there to all.
+#' from several places, in several columns on a part of the rows first; of many rows it looks at as many as `seconds`
+#' allow, and its widths shrink by the power -1/(d + 4) of the rows from there to all.
 #'
 #' **Standard errors** are those of a mean with weights \eqn{l_i}{l_i}, the root of \eqn{\sum_i l_i(x)^2
 #' s^2(x_i)}{sum_i l_i(x)^2 s^2(x_i)}. The variance \eqn{s^2}{s^2} of the noise is a local mean, by the same
@@ -31,11 +37,12 @@
 #' under the kernels less than 1e-8 of the kernel's own counts as so much).
 #'
 #' **Cost**: all pairs of rows, for sums of 1 + d + d(d + 1)/2 + t(1 + d) columns of t responses (1 + t for local
-#' means), and half as much again for standard errors; a value of a criterion the same. With `tol` the time is
-#' linear in the rows in few dimensions. Sums are in double precision.
+#' means), and half as much again for the first standard errors; a value of a criterion the same. In one column the
+#' time is linear in the rows, without a tolerance: a second for 10^6 (an `engine = "fast"` or a `backend` that is asked for
+#' by name has other ways). With `tol` it is linear in few dimensions. Sums are in double precision.
 #'
-#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector of one. A formula, for
-#'   the formula method. Factors are for [falkon()].
+#' @param x The variables: a numeric matrix, a data frame, whose columns may be factors, texts and logical values, too,
+#'   or a vector of one. A formula, for the formula method.
 #' @param y The response: a numeric vector, or a matrix with a column for each of several. Classes are for
 #'   [flash_kda()] and [falkon()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
@@ -53,14 +60,17 @@
 #'   but rounding. See [kernel_matvec()].
 #' @param na.action What to do about rows with missing values, in the variables, the response or the weights; as
 #'   for [flash_kde()].
+#' @param lambda For factors: how far their levels are smoothed, one number for all such columns or numbers named by
+#'   them. `NULL`: chosen, by `"cv"` where `bandwidth` is a number; so are those of columns that are not named.
+#' @param discrete_kernel For factors, as for [flash_kde()].
 #' @param control A [flash_control()], which says where sums are computed and how.
 #' @param ... For the formula method and that of data frames: `type` to `control`, as for the default method. Else
 #'   nothing: an argument that is not known is an error.
 #' @returns An object of class `kernel_regression`, a plain list: `call`, `type`, `n`, `d`, `x`, `y` (an `n` x `t`
-#'   matrix), `weights`, `bandwidth` (H), `selector` and `search` (how it was chosen, with the criterion's `value`,
-#'   for responses divided by their standard deviations), `fitted`, `left_out` (leave-one-out fits) and `variance`
-#'   (\eqn{s^2}{s^2}), `n` x `t` matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and
-#'   `r.squared` by response, and what predictions need. Methods: [`predict()`][predict.kernel_regression],
+#'   matrix), `weights`, `bandwidth` (H), `discrete` (of factors, as in [flash_kde()], with `lambda`), `selector` and `search` (how it was chosen, with the criterion's `value`,
+#'   for responses divided by their standard deviations), `fitted` and `left_out` (leave-one-out fits), `n` x `t`
+#'   matrices, `leverage`, `df` (its sum, the trace of the hat matrix), `sigma` and `r.squared` by response, and what
+#'   predictions need: `later`, an environment, has the variance \eqn{s^2}{s^2} at the rows once it was asked for. Methods: [`predict()`][predict.kernel_regression],
 #'   [`plot()`][plot.kernel_regression], [`summary()`][summary.kernel_regression], `fitted()`, `residuals()`,
 #'   `nobs()`, `formula()`, `update()`, and those of [broom][regression-broom].
 #' @references Fan, J. and Gijbels, I. (1996) *Local Polynomial Modelling and Its Applications*. Chapman & Hall.
@@ -68,10 +78,13 @@
 #' Hurvich, C. M., Simonoff, J. S. and Tsai, C.-L. (1998) Smoothing parameter selection in nonparametric regression
 #' using an improved Akaike information criterion. *Journal of the Royal Statistical Society B* 60, 271-293.
 #'
+#' Racine, J. and Li, Q. (2004) Nonparametric estimation of regression functions with both categorical and continuous
+#' data. *Journal of Econometrics* 119, 99-130.
+#'
 #' Seifert, B. and Gasser, T. (2000) Data adaptive ridging in local polynomial regression. *Journal of
 #' Computational and Graphical Statistics* 9, 338-360, for other ways where rows are few.
 #' @inheritSection flash_kde Errors
-#' @seealso [falkon()] for regression by ridge, with classes, factors and many columns.
+#' @seealso [falkon()] for regression by ridge, with classes and many columns.
 #' @export
 #' @examples
 #' fit <- kernel_regression(waiting ~ eruptions, data = faithful)
@@ -81,6 +94,9 @@
 #'
 #' # two variables, by the corrected AIC
 #' kernel_regression(mpg ~ wt + hp, data = mtcars, bandwidth = "aicc")
+#'
+#' # a number and a factor
+#' kernel_regression(Sepal.Width ~ Sepal.Length + Species, data = iris)
 kernel_regression <- function(x, ...) {
   # data |> kernel_regression(formula = y ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
@@ -93,14 +109,14 @@ kernel_regression <- function(x, ...) {
 #' @export
 kernel_regression.default <- function(x, y, type = c("local_linear", "constant"), bandwidth = NULL, weights = NULL,
                                       rows = NULL, seconds = 5, tol = 0, na.action = getOption("na.action"),
-                                      control = NULL, ...) {
+                                      lambda = NULL, discrete_kernel = NULL, control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given")
   options <- check_regression(type, bandwidth, rows, seconds, if (!missing(tol)) tol, control)
+  options[c("lambda", "discrete_kernel")] <- list(lambda, discrete_kernel)
   run <- start_run(options$asked, "Fitting")
-  refuse_factors(x)
-  points <- check_points(x, "x", infinite = TRUE)
+  points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
 }
 
@@ -111,8 +127,7 @@ kernel_regression.data.frame <- function(x, y, ...) {
   if (!missing(y) && inherits(y, "formula")) {
     return(eval(formula_call(match.call(), kernel_regression.formula), parent.frame()))
   }
-  refuse_factors(x)
-  fit <- kernel_regression.default(as_points(x, "x"), y, ...)
+  fit <- kernel_regression.default(if (has_levels(x)) x else as_points(x, "x"), y, ...)
   fit$call <- regression_call(match.call())
   fit
 }
@@ -122,7 +137,7 @@ kernel_regression.data.frame <- function(x, y, ...) {
 kernel_regression.formula <- function(formula, data = NULL, ..., subset, weights,
                                       na.action = getOption("na.action")) {
   call <- match.call()
-  made <- regression_frame(call, data, parent.frame())
+  made <- regression_frame(call, data, parent.frame(), levels = TRUE)
   fit <- kernel_regression.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
   with_formula(fit, made, regression_call(call))
 }
@@ -152,19 +167,8 @@ check_regression <- function(type, bandwidth, rows, seconds, tol, control) {
   )
 }
 
-refuse_factors <- function(x) {
-  if (!is.data.frame(x)) return(invisible())
-  bad <- which(!vapply(x, is_number, NA))
-  if (length(bad) > 0) {
-    stop_argument(
-      "x", "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])), " is ",
-      shorten(class(x[[bad[1]]])[1]), " (falkon() takes factors)"
-    )
-  }
-}
-
 # list(points, y, weights, terms, variables, response), rows with missing values among them.
-regression_frame <- function(call, data, frame) {
+regression_frame <- function(call, data, frame, levels = FALSE) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
@@ -175,7 +179,7 @@ regression_frame <- function(call, data, frame) {
   if (attr(terms, "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
   check_terms(terms)
   list(
-    points = frame_points(made, terms, "formula"), y = stats::model.response(made),
+    points = frame_points(made, terms, "formula", levels = levels), y = stats::model.response(made),
     weights = stats::model.weights(made), terms = terms,
     variables = data_variables(stats::delete.response(terms), data), response = deparse1(terms[[2]])
   )
@@ -203,37 +207,73 @@ numeric_response <- function(y, n) {
 # ---- fit --------------------------------------------------------------------------------------
 
 fit_regression <- function(points, y, weights, na.action, options, run, call) {
-  d <- ncol(points)
+  columns <- attr(points, "columns")
+  d <- ncol(points) - length(columns)
+  names <- colnames(points)[seq_len(d)]
   response <- numeric_response(y, nrow(points))
-  given <- if (is.numeric(options$bandwidth)) as_bandwidth(options$bandwidth, d, names = colnames(points))
+  given <- given_widths(options, d, names)
   # an engine that cannot be had is an error here
-  resolve_control(run, nrow(points), nrow(points), d)
+  resolve_control(run, nrow(points), nrow(points), max(d, 1))
   weights <- check_weights(weights, nrow(points), missing = TRUE)
   # rows go where any of their numbers is missing
   data <- handle_missing(with_columns(points, response$y), weights, na.action, "x")
-  y <- data$points[, -seq_len(d), drop = FALSE]
-  x <- data$points[, seq_len(d), drop = FALSE]
-  dimnames(y) <- if (!is.null(response$outputs)) list(NULL, response$outputs)
-  dimnames(x) <- if (!is.null(colnames(points))) list(NULL, colnames(points))
+  part <- \(which, names) {
+    values <- data$points[, which, drop = FALSE]
+    dimnames(values) <- if (!is.null(names)) list(NULL, names)
+    values
+  }
+  x <- part(seq_len(d), names)
+  y <- part(ncol(points) + seq_len(ncol(response$y)), response$outputs)
+  discrete <- if (!is.null(columns)) {
+    columns <- choose_level_kernels(columns, options$discrete_kernel)
+    list(
+      columns = columns, lambda = free_lambda(options$lambda, columns),
+      codes = part(d + seq_along(columns), names(columns)), names = attr(points, "names_in_order")
+    )
+  } else check_unused_levels(options)
   weights <- if (!is.null(weights)) check_weights(data$weights, nrow(x))
   if ((if (is.null(weights)) nrow(x) else sum(weights > 0)) < 2) {
     stop_argument("x", "must have at least two rows of positive weight: found fewer")
   }
-  main <- if (!is.null(given)) list(L = given$L, selector = "user") else {
-    regression_bandwidth(x, y, weights, options$type, options$bandwidth, options$rows, options$seconds, run)
+  type <- if (d == 0) "constant" else options$type
+  chosen <- list(L = given, lambda = discrete$lambda, selector = "user")
+  if (is.null(given) || anyNA(discrete$lambda)) {
+    search <- list(x = x, y = y, weights = weights, discrete = discrete, L = given)
+    criterion <- if (is.character(options$bandwidth)) options$bandwidth else "cv"
+    chosen <- regression_bandwidth(search, type, criterion, options$rows, options$seconds, run)
   }
+  discrete$lambda <- chosen$lambda
   name_stage(run, "Fitting")
-  local <- local_data(x, y, weights, main$L)
-  rows <- row_fits(local, options$type, run)
+  rows <- row_fits(local_data(x, y, weights, chosen$L, discrete), type, run)
   fit <- list(
-    call = call, type = options$type, n = nrow(x), d = d, x = x, y = y, names = colnames(points),
-    outputs = response$outputs, weights = weights, bandwidth = tcrossprod(main$L), factor = main$L,
-    selector = main$selector, search = main$search, fitted = unname(rows$fitted), left_out = unname(rows$left_out),
-    leverage = rows$leverage, na.action = data$omitted, control = options$asked
+    call = call, type = type, n = nrow(x), d = d, x = x, y = y, names = if (length(names) > 0) names,
+    outputs = response$outputs, weights = weights, bandwidth = tcrossprod(chosen$L), factor = chosen$L,
+    selector = chosen$selector, search = chosen$search, discrete = discrete, fitted = unname(rows$fitted),
+    left_out = unname(rows$left_out), leverage = rows$leverage, na.action = data$omitted, control = options$asked,
+    settings = options[c("rows", "seconds")]
   )
-  fit <- c(fit, how_well(fit))
-  fit$variance <- smoothed(local, noise_squares(fit), NULL, run)
-  structure(fit, class = "kernel_regression")
+  structure(c(fit, how_well(fit), later = new.env(parent = emptyenv())), class = "kernel_regression")
+}
+
+# The factor of a bandwidth that is given, NULL where it is to be chosen; without numbers there is none.
+given_widths <- function(options, d, names) {
+  if (d == 0) {
+    if (is.numeric(options$bandwidth)) stop_argument("bandwidth", "must be NULL without numeric columns: found numbers")
+    return(matrix(0, 0, 0))
+  }
+  if (is.numeric(options$bandwidth)) as_bandwidth(options$bandwidth, d, names = names)$L
+}
+
+# NA where it is to be chosen; that of a column with one level does not matter.
+free_lambda <- function(lambda, columns) {
+  lambda <- check_lambda(lambda, columns)
+  replace(lambda, is.na(lambda) & most_lambda(columns) == 0, 0)
+}
+
+check_unused_levels <- function(options) {
+  for (arg in c("lambda", "discrete_kernel")) {
+    if (!is.null(options[[arg]])) stop_argument(arg, "must be NULL: `x` has no columns of levels")
+  }
 }
 
 # Names of the variables alone, for messages.
@@ -243,6 +283,13 @@ with_columns <- function(points, y) {
   if (is.null(columns)) columns <- if (ncol(points) == 1) "x" else paste0("x", seq_len(ncol(points)))
   dimnames(both) <- list(NULL, c(columns, rep_len("the response", ncol(y))))
   both
+}
+
+# The variance of the noise at the rows, n x t, found when it is first asked for.
+noise_variance <- function(fit, data, run) {
+  later <- fit$later
+  if (is.null(later$variance)) later$variance <- smoothed(data, noise_squares(fit), NULL, run)
+  later$variance
 }
 
 # What local means are of for the variance of the noise: products of residuals and leave-one-out residuals. A row

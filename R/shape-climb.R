@@ -9,30 +9,50 @@ MOST_CLIMBING <- 1000
 
 # ---- the estimate, and its slopes -------------------------------------------------------------
 
-# What climbs go by: `local` of local_sources(), and whether slopes are the engines', as where they have a
-# tolerance or a GPU, or sums about the points.
+# So few targets, in few dimensions, have their slopes from sums about the points, which leave out what is far from
+# each; more of them the engines', which may take a grid. Paths need no more than STEP_TOL of each sum: where they
+# end, Newton's method goes on exactly.
+FEW_CLIMBING <- 500
+STEP_TOL <- 1e-6
+
+# What climbs go by: `local` of local_sources(); whether engines can have the slopes, by the run `steps`, and whether
+# few targets are better off without; and the slope at which climbs end, times the bandwidth: a tolerance may be
+# relative to the largest sum, or in single precision.
 shape_field <- function(object, control) {
   if (control$precision == "fast") control$precision <- "single"
   resolved <- resolve_control(control, object$n, object$n, object$d)
-  engines <- is.null(object$adaptive) && !is_signed(object) &&
-    (resolved$engine == "fast" || resolved$backend == "cuda")
-  list(object = object, local = local_sources(object), control = control, engines = engines)
+  on_cpu <- resolved$backend == "cpu"
+  exact <- on_cpu && control$tol == 0 && control$engine == "auto"
+  of_steps <- list(tol = STEP_TOL, tol_type = "pointwise", precision = "double")
+  steps <- if (exact) replace(control, names(of_steps), of_steps) else control
+  list(
+    object = object, local = local_sources(object), control = control, steps = steps,
+    engines = is.null(object$adaptive) && !is_signed(object), few = on_cpu && object$d <= 3,
+    flat = if (on_cpu && (exact || resolved$engine == "exact")) 1e-6 else 1e-4
+  )
 }
 
 to_field <- function(field, points) t(whitened_columns(from_local(field$local, points), field$local$L))
 from_field <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
 
 # list(score, width2, log_scale): the gradients at u, and squares of the bandwidth there, the harmonic mean of the
-# kernels'. `log_scale`: that of an earlier place from which u lies uphill, or NULL. Where a Laplace-corrected
-# estimate is negative the plain one's.
+# kernels'. `log_scale`: that of an earlier place from which u lies uphill, or NULL; NA where engines had none. Where a
+# Laplace-corrected estimate is negative the plain one's.
 slopes_at <- function(field, u, log_scale = NULL) {
-  if (field$engines) {
+  if (field$engines && (nrow(u) > FEW_CLIMBING || !field$few)) {
     at <- from_centre(field$object, from_field(field, u))
     sources <- fit_sources(field$object)
-    score <- score_sum(sources, at, estimator_of(field$object), FALSE, NULL, field$control)$score
-    return(list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = numeric(nrow(u))))
+    score <- score_sum(sources, at, estimator_of(field$object), FALSE, NULL, field$steps)$score
+    return(list(score = score %*% field$local$L, width2 = rep(1, nrow(u)), log_scale = rep(NA_real_, nrow(u))))
   }
-  if (is.null(log_scale)) log_scale <- plain_logs(field, u)
+  found <- scaled_sums(field, u, log_scale)
+  sums <- found$sums
+  list(score = sums$gradient / sums$mass, width2 = mean_width2(field, sums), log_scale = found$log_scale)
+}
+
+# local_sums() at u, with logarithms of the sums by which those at places uphill can be scaled.
+scaled_sums <- function(field, u, log_scale) {
+  if (is.null(log_scale) || anyNA(log_scale)) log_scale <- plain_logs(field, u)
   sums <- local_sums(field$local, t(u), log_scale, field$control)
   signed <- is_signed(field$object)
   # too far from the scale, after a long step, or negative
@@ -45,10 +65,13 @@ slopes_at <- function(field, u, log_scale = NULL) {
       if (is.matrix(sums[[name]])) sums[[name]][off, ] <- again[[name]] else sums[[name]][off] <- again[[name]]
     }
   }
-  width2 <- if (is.null(field$local$factors)) rep(1, nrow(u)) else sums$mass / sums$precision
   # that of a corrected sum is not its plain sum's
-  log_scale <- if (!signed) log_scale + log(sums$mass)
-  list(score = sums$gradient / sums$mass, width2 = width2, log_scale = log_scale)
+  list(sums = sums, log_scale = if (!signed) log_scale + log(sums$mass))
+}
+
+# The harmonic mean of the squares of the kernels' bandwidths at the places of local_sums().
+mean_width2 <- function(field, sums) {
+  if (is.null(field$local$factors)) rep(1, length(sums$mass)) else sums$mass / sums$precision
 }
 
 plain_logs <- function(field, u) {
@@ -56,12 +79,19 @@ plain_logs <- function(field, u) {
   log_sum(fit_sources(field$object), at, PLAIN_FACTOR, FALSE, field$control)$log_abs
 }
 
-# list(score, hessian, width2) of the logarithm, the Hessians m x d^2.
-curvature_at <- function(field, u) {
-  sums <- local_sums(field$local, t(u), plain_logs(field, u), field$control)
+# list(score, hessian, width2, mass, log_scale): the first two of the logarithm, the Hessians m x d^2; `log_scale` as
+# of slopes_at(). A corrected sum may be negative.
+curvature_at <- function(field, u, log_scale = NULL) {
+  found <- if (is_signed(field$object)) {
+    list(sums = local_sums(field$local, t(u), plain_logs(field, u), field$control))
+  } else {
+    scaled_sums(field, u, log_scale)
+  }
+  sums <- found$sums
   score <- sums$gradient / sums$mass
-  width2 <- if (is.null(field$local$factors)) rep(1, nrow(u)) else sums$mass / sums$precision
-  list(score = score, hessian = sums$hessian / sums$mass - outer_rows(score), width2 = width2, mass = sums$mass)
+  hessian <- sums$hessian / sums$mass - outer_rows(score)
+  width2 <- mean_width2(field, sums)
+  list(score = score, hessian = hessian, width2 = width2, mass = sums$mass, log_scale = found$log_scale)
 }
 
 log_density_at <- function(field, u) log_estimate(field$object, from_field(field, u), FALSE, field$control)
@@ -71,8 +101,8 @@ log_density_at <- function(field, u) log_estimate(field$object, from_field(field
 # list(u, home): where the rows of u arrive, and at which of `homes`, list(u, radius), they stopped, 0 for none.
 # Steps are along the gradient, as long as the change of the gradient over the last one says (Barzilai and Borwein
 # 1988), but no shorter than a mean shift, which never overshoots, and no longer than LONGEST_STEP, if that is
-# longer. They end where the slope times the bandwidth is below `tolerance`: engines may have single precision.
-climb <- function(field, u, homes = NULL, tolerance = if (field$engines) 1e-4 else 1e-6) {
+# longer.
+climb <- function(field, u, homes = NULL) {
   home <- integer(nrow(u))
   open <- seq_len(nrow(u))
   before <- NULL
@@ -87,7 +117,7 @@ climb <- function(field, u, homes = NULL, tolerance = if (field$engines) 1e-4 el
     if (length(open) == 0) break
     here <- slopes_at(field, u[open, , drop = FALSE], before$log_scale)
     length2 <- rowSums(here$score^2)
-    going <- which(sqrt(length2 * here$width2) > tolerance & is.finite(length2))
+    going <- which(sqrt(length2 * here$width2) > field$flat & is.finite(length2))
     open <- open[going]
     if (length(open) == 0) break
     here <- lapply(here, keep_rows, going)
@@ -157,7 +187,12 @@ newton_steps <- function(here) {
     root <- tryCatch(chol(matrix(-here$hessian[i, ], d)), error = \(e) NULL)
     move[i, ] <- if (is.null(root)) 0 else backsolve(root, backsolve(root, here$score[i, ], transpose = TRUE))
   }
-  move * pmin(1, LONGEST_STEP * sqrt(here$width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
+  shortened(move, here$width2)
+}
+
+# No longer than LONGEST_STEP.
+shortened <- function(move, width2) {
+  move * pmin(1, LONGEST_STEP * sqrt(width2) / pmax(sqrt(rowSums(move^2)), 1e-300))
 }
 
 # ---- starts -----------------------------------------------------------------------------------

@@ -107,8 +107,9 @@ predict.flash_clusters <- function(object, newdata, control = NULL, ...) {
 print.flash_clusters <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   count <- nrow(x$modes)
   cat("Clusters by the mode above each point: ", count, ngettext(count, " cluster", " clusters"), " of ",
-    format(sum(x$modes$points), big.mark = ","), " points\n\n", sep = "")
-  shown <- utils::head(x$modes[c(point_names(x$fit), "density", "points", "share")], 10)
+    format(x$fit$n, big.mark = ","), " points\n\n", sep = "")
+  # the places, density, points and share
+  shown <- utils::head(x$modes[seq_len(x$fit$d + 3)], 10)
   print(shown, digits = check_digits(digits))
   if (count > 10) cat("... and", count - 10, "more\n")
   invisible(x)
@@ -128,15 +129,21 @@ plot.flash_clusters <- function(x, dims = NULL, ...) {
   if (is.null(x$newdata) && length(cluster) > nrow(points)) cluster <- cluster[-fit$na.action]
   rows <- sort(with_fixed_seed(sample.int(nrow(points), min(nrow(points), 10000))))
   shown <- points[rows, dims, drop = FALSE]
-  colnames(shown) <- point_names(fit)[dims]
-  colours <- cluster_colours(cluster[rows])
-  look <- utils::modifyList(list(pch = 16, cex = 0.8, col = colours), list(...))
+  colnames(shown) <- variable_names(fit)[dims]
+  count <- nrow(x$modes)
+  look <- list(
+    pch = 16, cex = 0.8, col = cluster_colours(cluster[rows]),
+    main = paste(count, if (count == 1) "cluster" else "clusters", "by the modes above")
+  )
+  look <- utils::modifyList(look, list(...))
   if (length(dims) > 2) {
     do.call(graphics::pairs, c(list(shown, gap = 0.4), look))
+  } else if (length(dims) == 2) {
+    do.call(graphics::plot, c(list(shown), look))
+    graphics::points(x$modes[, dims], pch = 3, cex = 1.4, lwd = 2)
   } else {
-    drawn <- if (length(dims) == 2) shown else cbind(shown, density = predict(fit, points[rows, , drop = FALSE]))
-    do.call(graphics::plot, c(list(drawn), look))
-    if (length(dims) == 2) graphics::points(x$modes[, dims], pch = 3, cex = 1.4, lwd = 2)
+    Density <- predict(fit, points[rows, , drop = FALSE])
+    do.call(graphics::plot, c(list(cbind(shown, Density)), look))
   }
   invisible(x)
 }

@@ -10,6 +10,9 @@
 #'   `"sdkde"`, with \eqn{f_i^2 H}{f_i^2 H} for adaptive fits, and of the whole corrected kernel for `"laplace"`;
 #'   logarithms are those of its absolute value.
 #'
+#' Of an estimate with a `support` ([kde_support()]) densities have derivatives 0 outside, their logarithms `NaN`;
+#' boundary kernels and local likelihood have first ones alone.
+#'
 #' **Cost**: \eqn{O(nmd^2)}{O(n m d^2)} at most, on the CPU, in double: points that cannot reach the last bit of a
 #' sum are left out by a tree. The gradient of the logarithm goes by `control` and its tolerance, as
 #' [`predict()`][predict.flash_kde] with `type = "score"`, and so does that of the density, but for `"laplace"`.
@@ -35,7 +38,7 @@
 #' density_derivative(fit, at, order = 2, log = TRUE)[1, , ]
 density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo = FALSE,
                                na.action = stats::na.pass, control = NULL) {
-  check_smooth(object)
+  check_smooth(object, inside = TRUE)
   order <- check_count(order, "order", max = 2)
   log <- check_flag(log, "log")
   loo <- check_flag(loo, "loo")
@@ -55,8 +58,8 @@ density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, l
   array(found, c(nrow(found), object$d, object$d), list(rownames(found), names, names))
 }
 
-# For what is made of derivatives.
-check_smooth <- function(object) {
+# For what is made of derivatives. `inside`: does it know of a `support`?
+check_smooth <- function(object, inside = FALSE) {
   check_fit(object)
   check_in_memory(object)
   if (is_balloon(object)) {
@@ -64,11 +67,14 @@ check_smooth <- function(object) {
   }
   levels <- c("columns of levels" = !is.null(object$discrete))
   check_none_of(levels, "derivatives", "marginal() and conditional() make fits of the numbers alone")
-  check_none_of(beyond_one_sum(object), "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
+  beyond <- beyond_one_sum(object)
+  if (inside) beyond <- beyond[names(beyond) != "a `support`"]
+  check_none_of(beyond, "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
 }
 
 # m x d^order. `at`: checked points or NULL.
 derivative_at <- function(object, at, order, log, loo, control) {
+  if (!is.null(object$inner)) return(derivative_inside(object, at, order, log, loo, control))
   if (order == 1 && (log || !is_signed(object))) {
     score <- score_estimate(object, at, loo, control)
     if (log) return(score)

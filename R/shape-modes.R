@@ -1,14 +1,14 @@
 #' Modes of a density estimate, and the clusters that belong to them
 #'
 #' `modes()` finds the local maxima of an estimate; `mean_shift()` puts every point into the cluster of the mode
-#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions, exactly or to the fit's
-#' tolerance.
+#' that it climbs to (modal clustering, as `ks::kms()`). In any number of dimensions; modes are exact.
 #'
 #' @details Points go up the gradient of the logarithm of the density in coordinates in which H is the identity,
 #'   where the mean shift of Fukunaga and Hostetler (1975) is that gradient. The step is as long as the change of
 #'   the gradient since the last one says (Barzilai and Borwein 1988), at least a mean shift and at most half of a
 #'   bandwidth, unless a mean shift is longer: tens of steps where mean shifts would take hundreds. Newton's method
-#'   finds the last digits.
+#'   finds the last digits. Steps of many points at once go by sums to a millionth of each, or to the tolerance of the
+#'   fit, unless its `engine` is `"exact"`.
 #'
 #' `modes()` starts from one point of each occupied cell, one bandwidth wide, or from `start`. A mode that no start
 #' climbs to is missed. `mean_shift()` begins with these, and lets all points climb until they are within a radius
@@ -20,8 +20,8 @@
 #'
 #' Where a Laplace-corrected estimate is negative, points climb the plain one. A balloon estimate is refused.
 #'
-#' **Cost**: one pass over the points for each step, for those that still climb; with a tolerance and no adaptive
-#' bandwidths time linear in the points.
+#' **Cost**: one pass over the points for each step, for those that still climb; time linear in the points where
+#' there are no adaptive bandwidths and up to three dimensions.
 #'
 #' @param object A fit from [flash_kde()]; for `predict()` and the other methods a result of `mean_shift()`.
 #' @param start `NULL`, or points from which to climb, as `newdata` of [`predict()`][predict.flash_kde].
@@ -81,14 +81,14 @@ modes <- function(object, start = NULL, control = NULL) {
 
 # newdata without missing values, under the name that the user knows.
 finite_points <- function(object, points, arg) {
-  points <- new_points(object, points)
+  points <- new_points(object, points, arg)
   check_finite(points, arg)
   points
 }
 
 # ---- from endpoints to modes ------------------------------------------------------------------
 
-# list(u, of, curvature, log_density): the different points that `ends` are next to, the highest first, and which
+# list(u, of, curvature, width2, log_abs): the different points that `ends` are next to, the highest first, and which
 # of them each end came to.
 top_points <- function(field, ends) {
   first <- merge_ends(field, ends, 0.05)
@@ -103,7 +103,7 @@ top_points <- function(field, ends) {
   })
   list(
     u = second$u, of = second$of[first$of], curvature = matrix(unlist(values), ncol = d, byrow = TRUE),
-    hessian = here$hessian, width2 = here$width2, log_abs = second$log_abs
+    width2 = here$width2, log_abs = second$log_abs
   )
 }
 
@@ -128,13 +128,10 @@ merge_ends <- function(field, u, radius) {
 
 # A data frame of some of top_points(), with other columns beside.
 mode_table <- function(field, known, ...) {
-  places <- from_field(field, known$u)
-  table <- as.data.frame(places)
-  names(table) <- point_names(field$object)
+  table <- points_frame(field$object, from_field(field, known$u))
   estimate <- log_density_at(field, known$u)
   is_mode <- (known$curvature[, 1] < 0) %in% TRUE # NaN is none
   table <- cbind(table, density = signed_density(estimate), data.frame(...), mode = is_mode)
   table$curvature <- known$curvature
-  names(table) <- make.unique(names(table))
-  table
+  stats::setNames(table, make.unique(names(table)))
 }

@@ -22,10 +22,12 @@ scaled_kernels <- function(object) {
   about <- apply(points, 2, stats::median)
   weights <- if (is.null(object$weights)) rep(1, nrow(points)) else object$weights[used]
   sds <- bandwidth_sds(object$bandwidth)
+  kernel <- if (has_gaussian(object)) list() else fit_kernel(object)
   list(
     x = (t(points) - about) / sds, about = about, sds = sds,
     weights = weights / sum(weights), factors = object$adaptive$factors[used], laplace = is_signed(object),
-    R = stats::cov2cor(object$bandwidth)
+    R = stats::cov2cor(object$bandwidth), below = if (is_compact(kernel)) integral_polynomial(kernel$value),
+    reach = kernel$reach
   )
 }
 
@@ -33,6 +35,12 @@ scaled_kernels <- function(object) {
 rectangles_of <- function(kernels, lower, upper, control) {
   between <- kernels$R[lower.tri(kernels$R)]
   if (all(abs(between) < 1e-14)) return(list(p = exact_rectangles(kernels, lower, upper, 0, control)))
+  if (!is.null(kernels$below)) {
+    stop(new_error("unsupported", paste0(
+      "probabilities of rectangles under kernels of bounded reach need a diagonal `bandwidth`: found correlations. ",
+      "simulate() draws from the estimate"
+    ), user_call()))
+  }
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))
   if (kernels$laplace) {
     stop(new_error(
@@ -133,12 +141,12 @@ cdf_of_rectangles <- function(object, q, lower) {
   }
   check_memory(8 * (8 * length(upper) + 4 * length(object$x)), "q")
   control <- start_run(fit_asked(object), "Integrating")
+  if (!is.null(object$inner)) return(rectangles_inside(object, lower, upper, control))
   rectangle_probability(object, lower, upper, control)
 }
 
 limit_rows <- function(object, limits, arg) {
   if (is.null(limits)) stop_argument(arg, "must be given")
+  limits <- own_columns(limits, arg, object$names)
   check_points(limits, arg, d = object$d, names = object$names, infinite = TRUE)
 }
-
-# ---- quantiles --------------------------------------------------------------------------------

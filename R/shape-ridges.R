@@ -51,12 +51,9 @@ ridges <- function(object, dimension = 1, start = NULL, trim = 0.05, control = N
     to_field(field, finite_points(object, start, "start"))
   }
   u <- climb_ridge(field, u, dimension)
-  places <- from_field(field, u)
-  table <- as.data.frame(places)
-  names(table) <- point_names(object)
+  table <- points_frame(object, from_field(field, u))
   table <- cbind(table, density = if (nrow(u) > 0) signed_density(log_density_at(field, u)) else numeric())
-  names(table) <- make.unique(names(table))
-  table
+  stats::setNames(table, make.unique(names(table)))
 }
 
 MOST_RIDGE_STARTS <- 2000
@@ -75,20 +72,22 @@ dense_starts <- function(field, trim) {
 climb_ridge <- function(field, u, dimension, tolerance = 1e-6) {
   open <- seq_len(nrow(u))
   arrived <- logical(nrow(u))
+  log_scale <- NULL
   for (step in seq_len(MOST_CLIMBING / 5)) {
     if (length(open) == 0) break
-    here <- curvature_at(field, u[open, , drop = FALSE])
+    here <- curvature_at(field, u[open, , drop = FALSE], log_scale)
     across <- steps_across(here, dimension)
     done <- across$slope * sqrt(here$width2) <= tolerance
     arrived[open[which(done)]] <- across$falls[which(done)] & here$mass[which(done)] > 0
     u[open, ] <- u[open, , drop = FALSE] + across$move
     open <- open[which(!done)]
+    log_scale <- here$log_scale[which(!done)]
   }
   u[arrived, , drop = FALSE]
 }
 
 # For each row the step in the span of the eigenvectors across the ridge, the gradient's length there, and whether
-# the density falls across.
+# the density falls across. The length is NaN so far out that squares overflow.
 steps_across <- function(here, dimension) {
   d <- ncol(here$score)
   across <- seq(dimension + 1, d)
@@ -96,6 +95,10 @@ steps_across <- function(here, dimension) {
   slope <- numeric(nrow(move))
   falls <- logical(nrow(move))
   for (i in seq_len(nrow(move))) {
+    if (!all(is.finite(here$hessian[i, ]))) {
+      slope[i] <- NaN
+      next
+    }
     eigen <- eigen(matrix(here$hessian[i, ], d), symmetric = TRUE)
     values <- eigen$values[across]
     vectors <- eigen$vectors[, across, drop = FALSE]
@@ -104,6 +107,5 @@ steps_across <- function(here, dimension) {
     falls[i] <- all(values < 0)
     move[i, ] <- vectors %*% (along * ifelse(values < 0, -1 / values, here$width2[i]))
   }
-  longest <- LONGEST_STEP * sqrt(here$width2)
-  list(move = move * pmin(1, longest / pmax(sqrt(rowSums(move^2)), 1e-300)), slope = slope, falls = falls)
+  list(move = shortened(move, here$width2), slope = slope, falls = falls)
 }

@@ -38,7 +38,7 @@ log_positive_part <- function(object, log_square) {
 
 # list(each, own): A_i and K_ii, in units of the height of the kernel of 2H.
 overlap_sums <- function(object, w, control) {
-  if (!has_gaussian(object)) return(window_overlap_sums(object, w, control))
+  if (!has_gaussian(object)) return(compact_overlap_sums(object, w, control))
   points <- fit_points(object)
   L <- fit_factor(object)
   overlap <- estimator_of(object)$overlap(object$d)

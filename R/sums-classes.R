@@ -35,11 +35,7 @@ width_classes <- function(factors) {
 # As log_of_sums(), with the sums of all classes as one: what is far from the points of one class alone needs no
 # logarithm. It is summed again where the tolerance is more than a hundredth of the sum.
 log_of_class_sums <- function(sources, at, control) {
-  found <- sum_classes(sources, at, FALSE, control, \(class, y, loo, control) {
-    b <- if (is.null(class$weights)) rep(1, nrow(class$points)) else class$weights
-    part <- kernel_sum_of(sum_sources(class$points, NULL, class$L, plan = class$plan), y, b, control)
-    list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
-  })
+  found <- sum_classes(sources, at, FALSE, control, log_of_plain_sums)
   low <- which(!(found$log_abs > max(found$log_abs) + log(100 * control$tol)))
   if (length(low) > 0) {
     rows <- (if (is.null(at)) sources$points else at)[low, , drop = FALSE]
@@ -47,6 +43,13 @@ log_of_class_sums <- function(sources, at, control) {
     found$log_abs[low] <- again$log_abs
   }
   found
+}
+
+# Of what a global tolerance, or a double, does not tell from 0, the logarithm is no more than noise, or -Inf.
+log_of_plain_sums <- function(sources, at, loo, control) {
+  b <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
+  part <- kernel_sum_of(sum_sources(sources$points, NULL, sources$L, plan = sources$plan), at, b, control)
+  list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
 }
 
 # `sum_class(class, y, loo, control)` for the sources of each class at all targets, merged.

@@ -38,7 +38,7 @@ log_sum <- function(sources, at, factor, loo, control) {
   if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
   if (!is.null(sources$factors)) return(log_sum_by_classes(sources, at, factor, loo, control))
-  if (is_compact(sources$kernel)) return(log_window_sum(sources, at, loo, control))
+  if (is_compact(sources$kernel)) return(log_compact_sum(sources, at, loo, control))
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
 
@@ -56,7 +56,7 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
     return(score_sum_by_targets(sources, at, estimator, loo, names, control))
   }
   if (!is.null(sources$factors)) return(score_sum_by_classes(sources, at, estimator, loo, names, control))
-  if (is_compact(sources$kernel)) return(window_score(sources, at, loo, names, control))
+  if (is_compact(sources$kernel)) return(compact_score(sources, at, loo, names, control))
   .Call(ffi_score, sources, at, estimator$factor(dim(sources$points)[2]), loo, names, control)
 }
 
@@ -131,11 +131,11 @@ cdf_sum <- function(centres, cumulative, h, q, correction, control) {
   .Call(ffi_cdf, centres, cumulative, h, q, correction, control)
 }
 
-# Of one y given x, at rows of x and y: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s^2).
-# `points`: list(x, log_weights, centres, widths), x whitened, c in units of y's bandwidth, widths NULL where all s are 1.
-conditional_cdf_sum <- function(points, x, y, control) {
-  .Call(ffi_conditional_cdf, points, x, y, control)
-}
+# Of one y given x: sum a Phi((y - c) / s) / sum a, log a = log_weights - |x - x_i|^2 / (2 s_i^2), a matrix as `y`,
+# which has a column for each place; or the y where that has the `probabilities`, a matrix of tail, normal quantile
+# and whether it is the upper one, a column for each. `job`: list(x, log_weights, centres, widths, at, y or
+# probabilities), x and `at` whitened, in columns, c in units of y's bandwidth, widths NULL where all s are 1.
+conditional_sums <- function(job, control) .Call(ffi_conditional, job, control)
 
 # ---- sums with their derivatives, and over rectangles -------------------------------------------
 
@@ -152,6 +152,18 @@ window_sum <- function(windows, y, control) {
   if (!is.null(by_size)) found$sums[by_size, ] <- found$sums
   found
 }
+
+# The same of products of them in several dimensions. `cubes`: the members of struct fk_cubes in src/core/cubes.h.
+cube_sum <- function(cubes, control) .Call(ffi_cube_sums, cubes, control)
+
+# list(sums, top, moments, stats) of cells of levels, for the searches of mixed-pairs.R. `job`: the members of
+# struct fk_level_sums (src/core/level_sums.h), points in rows.
+level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
+
+# list(all, others, stats): moments of points on a line about targets (src/core/line.h), `others` where `loo`, without
+# the points that the targets are, by their numbers `own`. `line`: list(x, weights, y, order); x and `at`, NULL for
+# these, in order.
+line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
 # ---- records ----------------------------------------------------------------------------------
 

@@ -24,47 +24,42 @@ domain_data <- function(domain, points, weights, arg) {
   bounded <- is.finite(domain$lower) | is.finite(domain$upper)
   data$x <- folded(replace(domain, "kind", list(ifelse(bounded, "reflect", "free"))), data$x)
   # transformed columns are the same in any units, and not rounded
-  transformed <- domain$kind == "transform"
+  transformed <- is_transformed(domain)
   data$columns$width[transformed] <- NA
   list(data = judged(data), domain = domain, points = points, unit = ifelse(transformed, 1, data$unit))
 }
 
-# list(log_density, stats): of each row by the others, in the user's coordinates but for the units, with the floor
-# of the likelihood.
-left_out_on <- function(domain, data, L, factors, run) {
+# The log density of each row by the others (without `loo` by all), in the user's coordinates but for the units,
+# with the floor of the likelihood.
+log_density_on <- function(domain, data, L, factors, run, loo = TRUE) {
   work <- to_working(domain, data$x)
-  found <- if (has_kernel(domain)) {
-    left_out_boundary(domain, sum_sources(work, data$weights, L), data$others, data$total, run)
+  others <- if (loo) data$others else data$total
+  log_abs <- if (is_bent(domain)) {
+    sources <- sum_sources(work, data$weights, L)
+    log_bent(domain, sources, if (!loo) work[, 1], loo, others, run)$log_abs -
+      log(bent_total(domain, sources, data$total, run))
   } else {
     sources <- domain_sources(domain, work, data$weights, L, factors, run)
     sources$L <- L
-    sums <- left_out_sum(sources, nrow(work), PLAIN_FACTOR, run)
-    list(log_abs = sums$log_abs + log_kernel_norm(L) - log(data$others), stats = sums$stats)
+    sums <- if (loo) {
+      left_out_sum(sources, nrow(work), PLAIN_FACTOR, run)
+    } else {
+      log_sum(rows_of(sources, TRUE), work, PLAIN_FACTOR, FALSE, run)
+    }
+    sums$log_abs + log_kernel_norm(L) - log(others)
   }
-  list(log_density = log_add(found$log_abs + log_jacobian(domain, work), log_floor_of(data)), stats = found$stats)
+  log_add(log_abs + log_jacobian(domain, work), log_floor_of(data))
 }
 
-# As log_boundary(), divided by the integral of the estimate by all points. `others`, `total`: the sums of weights
-# without each point, and of all.
-left_out_boundary <- function(domain, sources, others, total, run) {
-  found <- log_boundary(domain, sources, NULL, TRUE, others, run)
-  object <- list(
-    estimator = PLAIN_ESTIMATOR, x = sources$points, n = nrow(sources$points), weights = sources$weights,
-    bandwidth = tcrossprod(sources$L)
-  )
-  all <- boundary_distribution(domain, sources, total, finite_tail(object, run), run)
-  list(log_abs = found$log_abs - log(all$total), stats = found$stats)
-}
-
-# A function of q, infinite ones, too.
-finite_tail <- function(object, control) {
-  below <- tail_function(object, control)
-  \(q) replace(as.double(q == Inf), is.finite(q), below(q[is.finite(q)]))
+# By the others, less `penalty` times what the estimate gains by the row itself.
+penalised_on <- function(domain, data, L, penalty, run) {
+  left_out <- log_density_on(domain, data, L, NULL, run)
+  left_out - penalty * (log_density_on(domain, data, L, NULL, run, loo = FALSE) - left_out)
 }
 
 # As a criterion of bandwidth-search.R.
 domain_criterion <- function(domain, data, run, factors = \(L) NULL) {
-  list(rows = nrow(data$x), value = \(L) -sum(data$v * left_out_on(domain, data, L, factors(L), run)$log_density))
+  list(rows = nrow(data$x), value = \(L) -sum(data$v * log_density_on(domain, data, L, factors(L), run)))
 }
 
 # So many of the likelihood's values a search takes.
@@ -83,7 +78,9 @@ rows_to_judge <- function(problem, rows, seconds, run) {
 search_on_domain <- function(domain, batch, structures, run) {
   criterion <- domain_criterion(domain, batch, run)
   spread <- replace(batch, "x", list(to_working(domain, batch$x)))
-  base <- reference_factor(batch) * diagonal_matrix(column_scales(spread), batch$d)
+  spread <- diagonal_matrix(column_scales(spread), batch$d)
+  if (has_local(domain)) return(search_local(domain, batch, spread, run))
+  base <- reference_factor(batch) * spread
   scaled <- scan_factor(criterion, base)
   found <- lapply(stats::setNames(nm = structures), \(name) {
     switch(name,
@@ -123,10 +120,15 @@ domain_structures <- function(domain, structure) {
 
 # ---- method -----------------------------------------------------------------------------------
 
-# The domain with its methods, where the user left them to us: a transformation where the likelihood is larger by
-# more than half a standard error, else of the others that of the larger one. What a transformation does next to a
-# bound costs little likelihood and much squared error, so it has to be clear (inst/bench/support.R).
-choose_kind <- function(domain, points, weights, run, arg) {
+# How much what an estimate gains by a point itself counts against its method, beside the leave-one-out
+# likelihood: without it, too small a bandwidth would choose (inst/bench/NOTES.md).
+KIND_PENALTY <- 1
+
+# The domain with its methods, where the user left them to us: other coordinates where the likelihood, so
+# penalised, is larger by more than a quarter of a standard error, else of the others that of the larger one. What
+# other coordinates do next to a bound costs little likelihood and much squared error, so it has to be clear.
+# `plain`: may it be a bent estimate, which is for "kde" with one bandwidth?
+choose_kind <- function(domain, points, weights, plain, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)
   with_kind <- \(domain, kind) replace(domain, "kind", list(ifelse(open, kind, domain$kind)))
@@ -135,17 +137,18 @@ choose_kind <- function(domain, points, weights, run, arg) {
   on_edge <- \(points, domain) any(vapply(which(open), \(k) any(on_bounds(points[, k], domain, k)), NA))
   problem <- domain_data(domain, points, weights, arg)
   batch <- judged(sample_of(problem$data, seq_len(min(nrow(problem$data$x), GAIN_ROWS))))
-  left_out <- function(kind) {
+  likelihood <- function(kind) {
     there <- with_kind(problem$domain, kind)
-    left_out_on(there, batch, search_on_domain(there, batch, "scaled", run)$L, NULL, run)$log_density
+    penalised_on(there, batch, search_on_domain(there, batch, "scaled", run)$L, KIND_PENALTY, run)
   }
-  kinds <- c(if (length(open) == 1) "boundary", "reflect")
-  tried <- lapply(kinds, left_out)
+  kinds <- c(if (length(open) == 1 && plain) "boundary", "reflect")
+  tried <- lapply(kinds, likelihood)
   best <- which.max(vapply(tried, \(one) sum(batch$v * one), 0))
   if (!on_edge(points, domain) && !on_edge(batch$x, problem$domain)) {
-    difference <- left_out("transform") - tried[[best]]
+    moved <- if (length(open) == 1 && plain) "local" else "transform"
+    difference <- likelihood(moved) - tried[[best]]
     gain <- sum(batch$v * difference)
-    if (2 * gain > sqrt(sum((batch$v * (difference - gain))^2))) return(with_kind(domain, "transform"))
+    if (4 * gain > sqrt(sum((batch$v * (difference - gain))^2))) return(with_kind(domain, moved))
   }
   with_kind(domain, kinds[best])
 }
@@ -159,7 +162,8 @@ domain_bandwidth <- function(problem, estimator, options, run) {
   data <- problem$data
   batch <- rows_to_judge(problem, search$rows, search$seconds, run)
   found <- search_on_domain(problem$domain, batch, domain_structures(problem$domain, search$structure), run)
-  L <- found$L * carried(batch, data, bandwidth_rate(PLAIN_ESTIMATOR, data$d))
+  rate <- if (has_local(problem$domain)) "laplace" else PLAIN_ESTIMATOR # by the order of the bias
+  L <- found$L * carried(batch, data, bandwidth_rate(rate, data$d))
   L <- L * rule_factor("silverman", data$n, data$d, estimator) / reference_factor(data)
   H <- tcrossprod(problem$unit * L)
   width <- data$columns$width
@@ -193,12 +197,12 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
   scale <- 1
   gain <- NULL
   if (chosen) {
-    one <- left_out_on(domain, batch, near, NULL, run)
+    one <- log_density_on(domain, batch, near, NULL, run)
     criterion <- domain_criterion(domain, batch, run, \(L) at_least(factors, least_factor(batch, L)))
     found <- polish_factor(criterion, USUAL_SCALE * near, step = 0.35, tol = 0.1)
     scale <- if (found$converged) found$L[1] / near[1] else 1
-    own_widths <- left_out_on(domain, batch, scale * near, factors, run)
-    difference <- own_widths$log_density - one$log_density
+    own_widths <- log_density_on(domain, batch, scale * near, factors, run)
+    difference <- own_widths - one
     gain <- sum(batch$v * difference)
     se <- sqrt(sum((batch$v * (difference - gain))^2))
     if (auto && !isTRUE(gain > max(GAIN, GAIN_ERRORS * se))) return(NULL)
@@ -215,7 +219,7 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, run) {
 # Abramson's, of all rows by the pilot of those of `batch`, else of these.
 pilot_factors <- function(domain, batch, L, run, all = NULL) {
   L <- PILOT[[PLAIN_ESTIMATOR]] * L
-  log_density <- left_out_on(domain, batch, L, NULL, run)$log_density
+  log_density <- log_density_on(domain, batch, L, NULL, run)
   if (!is.null(all)) {
     sources <- domain_sources(domain, to_working(domain, batch$x), batch$weights, L, NULL, run)
     sources <- sum_sources(sources$points, sources$weights, L)

@@ -40,8 +40,7 @@ boundary_slope <- function(domain, y, h, m, second) {
   (top_slope * below - top * below_slope) / below^2 - b0 / a$a0
 }
 
-# The estimate before it is divided by its integral: its logarithm at points y, of sums over `sources`; `loo`: at
-# these themselves.
+# As log_bent().
 log_boundary <- function(domain, sources, y, loo, total, control) {
   h <- sources$L[1]
   if (loo) y <- sources$points[, 1]
@@ -52,63 +51,12 @@ log_boundary <- function(domain, sources, y, loo, total, control) {
   list(log_abs = ifelse(log_abs == -Inf, -Inf, bent), stats = sums$stats)
 }
 
-# Gauss' formula on [0, 1], from the eigenvalues of Jacobi's matrix (Golub and Welsch 1969).
-gauss_rule <- function(n) {
-  off <- seq_len(n - 1) / sqrt(4 * seq_len(n - 1)^2 - 1)
-  jacobi <- matrix(0, n, n)
-  jacobi[cbind(seq_len(n - 1), seq_len(n - 1) + 1)] <- off
-  found <- eigen(jacobi + t(jacobi), symmetric = TRUE)
-  list(node = (1 + found$values) / 2, weight = found$vectors[1, ]^2)
-}
-
-# For pieces of half a sd.
-PIECE_RULE <- gauss_rule(14)
-
-# Beyond so many sds a Gaussian has less than 1e-16 of its mass.
-MASS_REACH <- 8.5
-
-# ---- integrals --------------------------------------------------------------------------------
-
-# Where the domain is cut: list(edges, bent), between which edges the estimate is bent, pieces of h / 2, and where
-# it is the plain one.
-boundary_pieces <- function(domain, h) {
-  a <- domain$lower
-  b <- domain$upper
-  reach <- MASS_REACH * h
-  cut <- \(from, to) seq(from, to, length.out = ceiling((to - from) / (h / 2)) + 1)
-  if (b - a <= 2 * reach) return(list(edges = cut(a, b), bent = rep(TRUE, length(cut(a, b)) - 1)))
-  left <- if (a > -Inf) cut(a, a + reach) else -Inf
-  right <- if (b < Inf) cut(b - reach, b) else Inf
-  list(edges = c(left, right), bent = seq_len(length(left) + length(right) - 1) != length(left))
-}
-
-# The integrals of f over [from, to], no longer than a piece.
-piece_integrals <- function(f, from, to) {
-  if (length(from) == 0) return(numeric())
-  rule <- PIECE_RULE
-  at <- from + outer(to - from, rule$node)
-  (to - from) * as.vector(matrix(f(as.vector(at)), length(from)) %*% rule$weight)
-}
-
-# list(below, total) of an estimate that is not divided by its integral yet: `below` a function of q, `total` its
-# value at the upper bound. `plain`: the distribution function of the plain estimate, by sums over `sources`.
-boundary_distribution <- function(domain, sources, total, plain, control) {
+# The derivative of the logarithm with y.
+boundary_score <- function(domain, sources, y, control) {
   h <- sources$L[1]
-  density <- \(y) exp(log_boundary(domain, sources, y, FALSE, total, control)$log_abs)
-  pieces <- boundary_pieces(domain, h)
-  from <- pieces$edges[-length(pieces$edges)]
-  to <- pieces$edges[-1]
-  bent <- pieces$bent
-  integral <- function(i, q) {
-    result <- numeric(length(q))
-    result[bent[i]] <- piece_integrals(density, from[i[bent[i]]], q[bent[i]])
-    result[!bent[i]] <- plain(q[!bent[i]]) - plain(from[i[!bent[i]]])
-    result
-  }
-  before <- cumsum(c(0, integral(seq_along(from), to)))
-  below <- function(q) {
-    i <- findInterval(q, pieces$edges, all.inside = TRUE)
-    before[i] + integral(i, q)
-  }
-  list(below = below, total = before[length(before)])
+  at <- matrix(y)
+  score <- score_sum(sources, at, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, "x", control)$score[, 1]
+  log_with <- \(factor) log_sum(sources, at, factor, FALSE, control)$log_abs
+  mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
+  score + boundary_slope(domain, y, h, -h * score, mean_square)
 }

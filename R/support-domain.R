@@ -9,10 +9,16 @@ domain_columns <- function(domain, dims) {
 
 has_images <- function(domain) any(domain$kind %in% c("reflect", "circular"))
 has_masses <- function(domain) any(domain$kind == "mass")
-has_kernel <- function(domain) any(domain$kind == "boundary")
+has_local <- function(domain) any(domain$kind == "local")
+
+# Is the estimate bent from a sum of kernels (support-integral.R)?
+is_bent <- function(domain) has_local(domain) || any(domain$kind == "boundary")
+
+# Which columns have coordinates of their own.
+is_transformed <- function(domain) domain$kind %in% c("transform", "local")
 
 # Where kernels are those of flash_kde() itself, in other coordinates.
-only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) && !has_kernel(domain)
+only_transforms <- function(domain) !has_images(domain) && !has_masses(domain) && !is_bent(domain)
 
 inside_domain <- function(domain, points) {
   inside <- rep(TRUE, nrow(points))
@@ -28,7 +34,7 @@ to_working <- function(domain, points) map_columns(domain, points, into_column)
 from_working <- function(domain, points) map_columns(domain, points, out_of_column)
 
 map_columns <- function(domain, points, map) {
-  for (k in which(domain$kind %in% c("transform", "circular"))) points[, k] <- map(points[, k], domain, k)
+  for (k in which(is_transformed(domain) | domain$kind == "circular")) points[, k] <- map(points[, k], domain, k)
   points
 }
 
@@ -61,7 +67,7 @@ turned <- function(x, start, period) {
 # coordinate what scores need: list(log, slope, score), m x d but for the first.
 log_jacobian <- function(domain, work) {
   log <- numeric(nrow(work))
-  for (k in which(domain$kind == "transform")) log <- log + column_jacobian(work[, k], domain, k)
+  for (k in which(is_transformed(domain))) log <- log + column_jacobian(work[, k], domain, k)
   log
 }
 
@@ -73,12 +79,18 @@ column_jacobian <- function(z, domain, k) {
 
 # Of log p_z(z(x)) + log z'(x), with the score s of p_z: z' (s + d log z' / dz).
 score_from_working <- function(domain, score, work) {
-  for (k in which(domain$kind == "transform")) {
+  for (k in which(is_transformed(domain))) {
     z <- work[, k]
-    inner <- if (domain$upper[k] == Inf) -1 else if (domain$lower[k] == -Inf) 1 else z
-    score[, k] <- exp(column_jacobian(z, domain, k)) * (score[, k] + inner)
+    score[, k] <- exp(column_jacobian(z, domain, k)) * (score[, k] + column_bend(z, domain, k)$c)
   }
   score
+}
+
+# list(c, slope): the derivative of column_jacobian() with z, and its own.
+column_bend <- function(z, domain, k) {
+  if (domain$upper[k] == Inf) return(list(c = -1, slope = 0))
+  if (domain$lower[k] == -Inf) return(list(c = 1, slope = 0))
+  list(c = z, slope = 1)
 }
 
 # ---- images -----------------------------------------------------------------------------------

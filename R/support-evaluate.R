@@ -28,13 +28,14 @@ log_inside <- function(object, at, loo, control, factor) {
 log_at_working <- function(object, work, control, factor) {
   inner <- object$inner
   domain <- object$support
-  if (has_kernel(domain)) {
-    found <- log_boundary(domain, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
-    return(replace(found, "log_abs", list(found$log_abs - domain$log_total)))
-  }
-  found <- log_estimate(inner, work, FALSE, control, factor)
   jacobian <- log_jacobian(domain, work)
-  found$log_abs <- found$log_abs + log_share(object) + jacobian
+  if (is_bent(domain)) {
+    found <- log_bent(domain, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
+    found$log_abs <- found$log_abs - domain$log_total + jacobian
+  } else {
+    found <- log_estimate(inner, work, FALSE, control, factor)
+    found$log_abs <- found$log_abs + log_share(object) + jacobian
+  }
   # on the bound itself the kernels of the transformed column are 0
   found$log_abs[is.infinite(jacobian)] <- -Inf
   found
@@ -50,30 +51,16 @@ log_left_out_inside <- function(object, control, factor) {
     found <- log_estimate(inner, NULL, TRUE, control, factor)
     return(replace(found, "log_abs", list(found$log_abs + log_jacobian(domain, inner$x))))
   }
-  check_left_out_inside(object)
   sources <- fit_sources(inner)
-  if (has_kernel(domain)) {
-    found <- log_boundary(domain, sources, NULL, TRUE, loo_weight(object), control)
-    return(replace(found, "log_abs", list(found$log_abs - domain$log_total)))
+  jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
+  if (is_bent(domain)) {
+    found <- log_bent(domain, sources, NULL, TRUE, loo_weight(object), control)
+    return(replace(found, "log_abs", list(found$log_abs - domain$log_total + jacobian)))
   }
   sources$row <- inner$row
   found <- left_out_sum(sources, object$n, factor, control)
-  jacobian <- log_jacobian(domain, inner$x[seq_len(object$n), , drop = FALSE])
   found$log_abs <- found$log_abs + log_kernel_norm(sources$L) - log(loo_weight(object)) + jacobian
   found
-}
-
-# Can points be left out of a fit that has a domain?
-leaves_out_inside <- function(object) is.null(object$inner) || only_transforms(object$support) || !is_debiased(object)
-
-check_left_out_inside <- function(object) {
-  if (leaves_out_inside(object)) return(invisible())
-  stop(new_error(
-    "unsupported", paste0(
-      "leave-one-out values of estimator \"sdkde\" are not for a support with images or masses: take \"kde\", or ",
-      "method = \"transform\""
-    ), user_call()
-  ))
 }
 
 # As score_estimate(); NaN outside.
@@ -88,12 +75,10 @@ score_inside <- function(object, at, loo, control) {
   score <- matrix(NaN, nrow(at), object$d, dimnames = list(NULL, point_names(object)))
   if (!any(inside)) return(score)
   work <- to_working(domain, at[inside, , drop = FALSE])
-  found <- score_estimate(inner, if (loo) NULL else work, loo, control)
-  if (has_kernel(domain)) {
-    h <- sqrt(inner$bandwidth[1, 1])
-    log_with <- \(factor) log_sum(fit_sources(inner), work, factor, FALSE, control)$log_abs
-    mean_square <- 2 * exp(log_with(c(0, 1, 0)) - log_with(PLAIN_FACTOR))
-    found <- found + boundary_slope(domain, work[, 1], h, -h * found[, 1], mean_square)
+  found <- if (is_bent(domain)) {
+    matrix(bent_score(domain, fit_sources(inner), work[, 1], control))
+  } else {
+    score_estimate(inner, if (loo) NULL else work, loo, control)
   }
   score[inside, ] <- score_from_working(domain, found, work)
   score
@@ -105,7 +90,7 @@ error_inside <- function(object, at, loo, control, log_abs) {
   domain <- object$support
   inner <- object$inner
   refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
-  if (has_kernel(domain)) refuse("are not for method = \"boundary\": take \"reflect\" or \"transform\"")
+  if (is_bent(domain)) refuse("are not for method = \"", domain$kind, "\": take \"reflect\" or \"transform\"")
   if (only_transforms(domain)) {
     jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
     at <- if (!is.null(at)) to_working(domain, at)
@@ -156,7 +141,7 @@ with_middles <- function(inner) {
 
 # n draws from the plain estimate in the user's coordinates, with sds `inflate` times those of H.
 draw_inside <- function(object, n, inflate = 1) {
-  if (has_kernel(object$support)) return(matrix(quantile_inside(object, stats::runif(n))))
+  if (is_bent(object$support)) return(matrix(quantile_inside(object, stats::runif(n))))
   inner <- object$inner
   own <- seq_len(object$n)
   centres <- fit_points(inner)[own, , drop = FALSE]
@@ -179,9 +164,9 @@ draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
 cdf_inside <- function(object, q, control) {
   domain <- object$support
   q <- pmin(pmax(q, domain$lower), domain$upper)
-  if (has_kernel(domain)) {
-    all <- boundary_of(object, control)
-    return(pmin(all$below(q) / all$total, 1))
+  if (is_bent(domain)) {
+    all <- bent_of(object, control)
+    return(pmin(all$below(to_working(domain, matrix(q))[, 1]) / all$total, 1))
   }
   below <- inner_below(object, control)
   if (!only_transforms(domain)) return((below(q) - below(domain$lower)) * exp(log_share(object)))
@@ -194,40 +179,43 @@ inner_below <- function(object, control) {
   \(q) below(from_centre(object$inner, q))
 }
 
-boundary_of <- function(object, control) {
+bent_of <- function(object, control) {
   inner <- object$inner
   plain <- finite_tail(inner, control)
-  boundary_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
+  bent_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
 }
 
 # The quantiles of probabilities between 0 and 1.
 quantile_inside <- function(object, probs) {
   domain <- object$support
-  if (has_kernel(domain)) return(invert_boundary(object, probs))
+  if (is_bent(domain)) return(from_working(domain, matrix(invert_bent(object, probs)))[, 1])
   if (only_transforms(domain)) return(from_working(domain, matrix(invert_cdf(object$inner, probs)))[, 1])
   below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
   of_all <- pmin(pmax(below + probs * exp(-log_share(object)), .Machine$double.xmin), 1 - 2^-53)
   pmin(pmax(invert_cdf(object$inner, of_all), domain$lower), domain$upper)
 }
 
-# By Newton's steps, or bisection where these leave what is known to hold the root.
-invert_boundary <- function(object, probs) {
+# Working coordinates, by Newton's steps, or bisection where these leave what is known to hold the root.
+invert_bent <- function(object, probs) {
   control <- start_run(fit_asked(object), "Finding quantiles")
   domain <- object$support
   inner <- object$inner
   h <- sqrt(inner$bandwidth[1, 1])
-  all <- boundary_of(object, control)
+  all <- bent_of(object, control)
   ends <- range(inner$x[used_rows(inner), ]) + c(-40, 40) * h
-  low <- rep(max(domain$lower, ends[1]), length(probs))
-  high <- rep(min(domain$upper, ends[2]), length(probs))
-  at <- (low + high) / 2
+  # from the piece that holds the root
+  edges <- pmin(pmax(all$edges, ends[1]), ends[2])
+  i <- findInterval(probs * all$total, all$before, all.inside = TRUE)
+  low <- edges[i]
+  high <- edges[i + 1]
+  share <- (probs * all$total - all$before[i]) / (all$before[i + 1] - all$before[i])
+  at <- low + ifelse(share > 0 & share < 1, share, 0.5) * (high - low)
   open <- seq_along(probs)
   for (round in seq_len(200)) {
     excess <- all$below(at[open]) / all$total - probs[open]
     high[open] <- ifelse(excess > 0, at[open], high[open])
     low[open] <- ifelse(excess > 0, low[open], at[open])
-    slope <- exp(log_at_working(object, matrix(at[open]), control, PLAIN_FACTOR)$log_abs)
-    step <- at[open] - excess / slope
+    step <- at[open] - excess * all$total / all$slope(at[open])
     good <- is.finite(step) & step > low[open] & step < high[open] & round %% 4 != 0
     following <- ifelse(good, step, (low[open] + high[open]) / 2)
     done <- abs(following - at[open]) <= 1e-12 * h | high[open] - low[open] <= 1e-12 * h

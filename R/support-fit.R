@@ -23,7 +23,8 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   check_inside(domain, data$points, arg)
   for (k in which(domain$kind == "circular")) data$points[, k] <- into_column(data$points[, k], domain, k)
   check_fit_memory(data$points, TRUE, arg)
-  domain <- choose_kind(domain, data$points, data$weights, search_run(control, ncol(points)), arg)
+  plain <- may_be_plain(options, adaptive)
+  domain <- choose_kind(domain, data$points, data$weights, plain, search_run(control, ncol(points)), arg)
   inner <- if (only_transforms(domain) && !is_rounded(domain, data$points, options)) {
     fit_kde(to_working(domain, data$points), arg, call, options, control)
   } else {
@@ -32,6 +33,12 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   object <- fit_around(inner, domain, data, call, formula)
   object$settings <- settings
   object
+}
+
+# Nothing was asked for that needs one sum of kernels: an estimator, factors, or a bandwidth of the score.
+may_be_plain <- function(options, adaptive) {
+  of_estimator <- length(options$estimator) > 1 || check_estimator(options$estimator) == PLAIN_ESTIMATOR
+  of_estimator && (is.null(adaptive) || identical(adaptive, "auto")) && is.null(options$score_bandwidth)
 }
 
 # A transformed column that was rounded has no lattice: there a bandwidth is chosen by the points as they were.
@@ -46,27 +53,28 @@ is_rounded <- function(domain, points, options) {
 fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
   check_domain_options(domain, estimator, adaptive, options)
-  if (has_kernel(domain) || identical(adaptive, "auto") && !may_adapt(options, nrow(data$points))) adaptive <- NULL
+  if (is_bent(domain) || identical(adaptive, "auto") && !may_adapt(options, nrow(data$points))) adaptive <- NULL
   resolved <- resolve_control(control, nrow(data$points), nrow(data$points), ncol(data$points))
   run <- search_run(control, ncol(data$points))
   problem <- once(domain_data(domain, data$points, data$weights, arg))
   work <- replace(data, "points", list(to_working(domain, data$points)))
   bandwidths <- inner_bandwidths(problem, work, estimator, options, control, run, arg)
   check_mirrored(domain, bandwidths$main$H)
+  if (!is_chosen(options$bandwidth)) check_image_count(domain, bandwidths$main$H)
   adapted <- if (!is.null(adaptive)) {
     adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
   }
   if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)
-  sources_of <- \(points) {
-    domain_sources(domain, points, data$weights, bandwidths$main$L, adapted$record$factors, run)
-  }
-  sources <- sources_of(work$points)
+  sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
   imaged <- list(points = sources$points, weights = sources$weights)
   debias <- if (ESTIMATORS[[estimator]]$debiased) {
     debias_inside(domain, imaged, bandwidths, sources$factors, control, arg)
   }
   # kernels have moved, and with them their masses
-  if (!is.null(debias) && has_masses(domain)) imaged$weights <- sources_of(debias$debiased)$weights
+  if (!is.null(debias) && has_masses(domain)) {
+    own <- if (is.null(data$weights)) 1 else if (is.null(sources$row)) data$weights else data$weights[sources$row]
+    imaged$weights <- own / kernel_masses(domain, debias$debiased, bandwidths$main$L, sources$factors, run)
+  }
   record <- adapted$record
   if (!is.null(record)) record$factors <- sources$factors
   stages <- list(bandwidth = bandwidths$main$stats, debias = debias$stats)
@@ -114,8 +122,8 @@ check_domain_options <- function(domain, estimator, adaptive, options) {
     able <- quote_choices(estimators_that("adaptive"))
     stop_argument("adaptive", "is for estimator = ", able, ": found \"", estimator, "\"")
   }
-  if (has_kernel(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
-    refuse("method = \"boundary\" is for \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
+  if (is_bent(domain) && (named || estimator != PLAIN_ESTIMATOR)) {
+    refuse("method = \"", domain$kind, "\" is for \"kde\" with one bandwidth: take \"reflect\" or \"transform\"")
   }
   if (has_masses(domain) && ESTIMATORS[[estimator]]$signed) {
     refuse("method = \"mass\" is for estimators that are densities, not \"", estimator, "\"")
@@ -135,12 +143,25 @@ check_mirrored <- function(domain, H) {
   }
 }
 
-# Points and images move alike. A point that has left a polygon stays where it was: outside, its kernel has hardly
-# a mass.
+# Images are as many as kernels are wide, and where these are wider than the domain nothing is left to see.
+check_image_count <- function(domain, H) {
+  range <- domain$upper - domain$lower
+  wide <- which(domain$kind %in% c("reflect", "circular") & sqrt(diagonal(H)) > 10 * range)
+  if (length(wide) > 0) {
+    stop_argument(
+      "bandwidth", "must be at most ten times the range of a column with images, ", quote_names(domain$names[wide[1]]),
+      ": found an sd of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
+    )
+  }
+}
+
+# Points and images move alike. A point that has left the bounds of masses stays where it was: outside, its kernel
+# has hardly one.
 debias_inside <- function(domain, imaged, bandwidths, factors, control, arg) {
   debias <- debias_points(imaged, bandwidths, factors, control, arg)
   if (!has_masses(domain)) return(debias)
-  left <- which(!inside_domain(domain, debias$debiased))
+  of_masses <- replace(domain, "kind", list(ifelse(domain$kind == "mass", "mass", "free")))
+  left <- which(!inside_domain(of_masses, debias$debiased))
   debias$debiased[left, ] <- imaged$points[left, ]
   if (!is.null(debias$centred)) {
     debias$centred$points[left, ] <- shift_points(imaged$points, debias$centred$centre, -1)[left, ]
@@ -163,7 +184,7 @@ fit_around <- function(inner, domain, data, call, formula) {
   if (!is.null(inner$adaptive)) object$adaptive$factors <- inner$adaptive$factors[seq_len(n)]
   object$support <- domain
   object$inner <- inner
-  if (has_kernel(domain)) object$support$log_total <- log(boundary_of(object, fit_control(inner))$total)
+  if (is_bent(domain)) object$support$log_total <- log(bent_of(object, fit_control(inner))$total)
   class(object) <- "flash_kde"
   object
 }

@@ -10,13 +10,13 @@ print_support <- function(domain) {
   range <- \(k) c(domain$lower[k], domain$upper[k])
   ranges <- vapply(bounded, \(k) describe_range(domain$kind[k], range(k), domain$polygon), "")
   text <- paste0("Support: ", paste0(of, ranges, collapse = "; "))
-  if (any(domain$kind == "transform")) text <- paste0(text, ". Bandwidths are those of ", working_labels(domain))
+  if (any(is_transformed(domain))) text <- paste0(text, ". Bandwidths are those of ", working_labels(domain))
   cat(strwrap(text, exdent = 2), sep = "\n")
 }
 
 # "log(income)".
 working_labels <- function(domain) {
-  k <- which(domain$kind == "transform")
+  k <- which(is_transformed(domain))
   name <- domain$names[k]
   low <- domain$lower[k]
   high <- domain$upper[k]
@@ -33,7 +33,7 @@ working_labels <- function(domain) {
 
 # For the line under a title: of what the sd is, where that is not the column itself.
 working_note <- function(domain) {
-  if (!is.null(domain) && identical(domain$kind, "transform")) paste(" of", working_labels(domain))
+  if (!is.null(domain) && identical(is_transformed(domain), TRUE)) paste(" of", working_labels(domain))
 }
 
 # ---- marginals --------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ marginal_on_support <- function(object, dims, n_panels, to_tol) {
   own <- seq_len(object$n)[used_rows(object)]
   out$map <- list(
     domain = domain, log_share = log(total_weight(inner)) - log(total_weight(object)),
-    exact = if (has_kernel(domain)) object,
+    exact = if (is_bent(domain)) object,
     centres = unname(shown_points(inner)[own, dims, drop = FALSE]), weights = inner$weights[own],
     factors = inner$adaptive$factors[own]
   )
@@ -62,13 +62,9 @@ marginal_on_support <- function(object, dims, n_panels, to_tol) {
 }
 
 inner_rows <- function(inner, rows) {
-  inner$x <- inner$x[rows, , drop = FALSE]
-  inner$debiased <- inner$debiased[rows, , drop = FALSE]
   inner$weights <- inner$weights[rows]
-  if (!is.null(inner$adaptive)) inner$adaptive$factors <- inner$adaptive$factors[rows]
   inner$row <- inner$row[rows]
-  inner$n <- length(rows)
-  inner
+  take_points(inner, rows)
 }
 
 # Masses of kernels in these columns alone.
@@ -118,10 +114,10 @@ grid_range_inside <- function(marginal, axis) {
   if (domain$kind == "circular") return(c(domain$lower, domain$upper))
   centres <- marginal$map$centres[, axis]
   # three sds of a logarithm would be far away
-  margin <- if (domain$kind == "transform") 1 else GRID_MARGIN
+  margin <- if (is_transformed(domain)) 1 else GRID_MARGIN
   reach <- margin * marginal$sds[axis] * if (is.null(marginal$map$factors)) 1 else marginal$map$factors
   work <- c(min(centres - reach), max(centres + reach))
-  shown <- if (domain$kind == "transform") out_of_column(work, domain, 1) else work
+  shown <- if (is_transformed(domain)) out_of_column(work, domain, 1) else work
   pmin(pmax(range(shown, marginal$data[, axis]), domain$lower), domain$upper)
 }
 
@@ -129,7 +125,7 @@ grid_range_inside <- function(marginal, axis) {
 nodes_inside <- function(marginal, axis, lim, size, step) {
   domain <- domain_columns(marginal$map$domain, axis)
   marginal$map <- NULL
-  if (domain$kind != "transform") return(marginal_nodes(marginal, axis, lim, size, step))
+  if (!is_transformed(domain)) return(marginal_nodes(marginal, axis, lim, size, step))
   work <- into_column(pmin(pmax(lim, domain$lower), domain$upper), domain, 1)
   reach <- range(marginal$x[, axis]) + c(-1, 1) * GRID_MARGIN * marginal$sds[axis] * max(marginal$factors, 1)
   nodes <- marginal_nodes(marginal, axis, pmin(pmax(work, reach[1]), reach[2]), size, step)
@@ -141,7 +137,7 @@ nodes_inside <- function(marginal, axis, lim, size, step) {
 # bound, up to half as much again as 90% of the points have.
 density_limits <- function(fit, grid, dim = 1) {
   all <- range(0, grid$y)
-  if (is.null(fit$support) || fit$support$kind[dim] != "transform") return(all)
+  if (is.null(fit$support) || !is_transformed(fit$support)[dim]) return(all)
   x <- fit$x[thinned_rows(fit, 1000L), dim]
   usual <- stats::quantile(stats::approx(grid$x, grid$y, x, rule = 2)$y, 0.9, names = FALSE)
   c(all[1], min(all[2], 1.5 * usual))

@@ -1,8 +1,8 @@
 # Where an estimate may be positive: the argument `support` of flash_kde(), and the domain that is made of it.
 #
 # A domain is a list of
-# - kind: of each column "free", "reflect", "transform", "mass", "boundary" or "circular"; "auto" where it
-#   is to be chosen
+# - kind: of each column "free", "reflect", "transform", "local", "mass", "boundary" or "circular"; "auto"
+#   where it is to be chosen
 # - lower, upper: of each column; those of a circular one are a period apart
 # - polygon: NULL, or a list of rings (support-polygon.R), of two columns of the kind "mass"
 # - names: of the columns, as messages call them
@@ -28,6 +28,11 @@
 #'     leave-one-out values and standard errors are those of [flash_kde()] in these coordinates, in which
 #'     `bandwidth` is given, too. For densities that vanish at the bound, or grow without limit there; no point may
 #'     lie on a bound.}
+#'   \item{`"local"`}{One column: in the coordinates of `"transform"`, the parabola of the log density whose local
+#'     likelihood is largest at each place (Loader 1996; Geenens and Wang 2018), as package kde1d has it, divided by
+#'     its integral. Its bias is of order \eqn{h^4}. For densities that vanish at the bound, or grow without limit
+#'     there. It is for `"kde"` with one bandwidth, about twice that of `"transform"`, and has no standard errors.
+#'     Where few points are in reach, one more at the place itself keeps the estimate finite.}
 #'   \item{`"reflect"`}{Points within 12 kernel sds of a bound have images behind it, so that all mass stays inside
 #'     (between two bounds also images of images), as in package evmix. The slope at a bound is 0, and where that
 #'     of the density is not there is a bias of order h. For `"sdkde"` the score is that of points and images, and
@@ -40,9 +45,10 @@
 #'   \item{`"mass"`}{Each kernel is divided by its own mass inside, as Diggle's (1985) edge correction and
 #'     `spatstat.explore::density.ppp(diggle = TRUE)` do: for polygons, the only method there, and for intervals.
 #'     Any H in two columns, else a diagonal one; not for `"laplace"`.}
-#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows:
-#'     `"transform"` where its is larger by more than half the standard error of the difference, else `"reflect"`
-#'     or, for one column, the larger of that and `"boundary"`.}
+#'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows, less what
+#'     each gains by a point itself: for one column and `"kde"`, `"local"` where its is larger by more than a
+#'     quarter of the standard error of the difference, else the larger of `"boundary"` and `"reflect"`; for several
+#'     columns, other estimators and named `adaptive`, `"transform"` and `"reflect"` in the same way.}
 #' }
 #' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may
 #' be a full matrix. Data in them are taken modulo the period.
@@ -56,18 +62,23 @@
 #'   by `structure`, one for each column (`"diagonal"`), or of the covariance matrix (`"sphered"`; for polygons).
 #'   It goes by the plain estimate; bandwidths of `"sdkde"` and `"laplace"` are larger by the ratio of [Silverman's
 #'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
-#'   are those of the transformed points, unless these were rounded. Adaptive factors are Abramson's, of a pilot on
-#'   the support; `"knn"` is for `"transform"`.
+#'   are those of the transformed points, unless these were rounded. With `"local"` it is the mean, in logarithms,
+#'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by
+#'   a point itself: the largest likelihood alone is often that of one far too small. A bandwidth above ten times
+#'   the range of a reflected or circular column is refused: the estimate is flat by then. Adaptive factors are
+#'   Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
 #'
 #' @section What else knows the support: [predict()][predict.flash_kde] (0 outside, logarithm `-Inf`, score `NaN`;
-#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] and
-#'   [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [hdr_level()] (by draws),
-#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` are for
-#'   `"transform"` alone, as are standard errors of a `"laplace"`. `object$bandwidth` is in the coordinates of the
-#'   method, and `object$inner` the fit there.
+#'   circular columns take any number), [simulate()][simulate.flash_kde], [cdf()] (of rectangles, too, but for
+#'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [marginal()] and
+#'   [conditional()] (but of polygons), [density_derivative()], [hdr_level()] (by draws),
+#'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` take a fit for
+#'   each point, but with `"transform"`; standard errors of a `"laplace"` are for that alone. `object$bandwidth` is in
+#'   the coordinates of the method, and `object$inner` the fit there. Modes, clusters and bands are not known on a
+#'   support.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.
-#' @param method `"auto"`, `"transform"`, `"reflect"`, `"boundary"` or `"mass"`.
+#' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.
 #' @param period The length of a turn: 360 for degrees, 24 for hours.
 #' @param start Where [cdf()] and figures begin.
 #' @returns An object of class `kde_support`, for `support`.
@@ -77,6 +88,11 @@
 #'
 #' Jones, M. C. and Foster, P. J. (1996) A simple nonnegative boundary correction method for kernel density
 #' estimation. *Statistica Sinica* 6, 1005-1013.
+#'
+#' Loader, C. R. (1996) Local likelihood density estimation. *Annals of Statistics* 24, 1602-1618.
+#'
+#' Geenens, G. and Wang, C. (2018) Local-likelihood transformation kernel density estimation for positive random
+#' variables. *Journal of Computational and Graphical Statistics* 27, 822-835.
 #'
 #' Diggle, P. J. (1985) A kernel method for smoothing point process data. *Applied Statistics* 34, 138-147.
 #' @seealso [flash_kde()]
@@ -98,7 +114,7 @@
 #' points <- matrix(runif(100), ncol = 2)
 #' fit <- flash_kde(points[rowSums(points) < 1, ], "kde", 0.2, support = corners)
 #' predict(fit, rbind(c(0.1, 0.1), c(0.9, 0.9)))
-kde_support <- function(range = c(-Inf, Inf), method = c("auto", "transform", "reflect", "boundary", "mass")) {
+kde_support <- function(range = c(-Inf, Inf), method = c("auto", "transform", "local", "reflect", "boundary", "mass")) {
   method <- check_choice(method, SUPPORT_METHODS, "method")
   if (is_polygon(range)) {
     fits <- method %in% c("auto", "mass")
@@ -108,7 +124,7 @@ kde_support <- function(range = c(-Inf, Inf), method = c("auto", "transform", "r
   new_support(method, check_bounds(range, "range"))
 }
 
-SUPPORT_METHODS <- c("auto", "transform", "reflect", "boundary", "mass")
+SUPPORT_METHODS <- c("auto", "transform", "local", "reflect", "boundary", "mass")
 
 #' @rdname kde_support
 #' @export
@@ -139,7 +155,7 @@ print.kde_support <- function(x, ...) {
 # Of one column, as print() has it.
 describe_range <- function(method, range, polygon = NULL) {
   by <- c(
-    auto = "", free = "", transform = ", by transformation", reflect = ", by reflection",
+    auto = "", free = "", transform = ", by transformation", local = ", by local likelihood", reflect = ", by reflection",
     boundary = ", by a boundary kernel", mass = ", each kernel by its mass inside"
   )
   if (!is.null(polygon)) {
@@ -163,8 +179,9 @@ check_support <- function(support, d, names) {
   range <- vapply(columns, `[[`, c(0, 0), "range")
   kind[is.infinite(range[1, ]) & is.infinite(range[2, ]) & is.null(polygon)] <- "free"
   if (all(kind == "free")) return(NULL)
-  if (any(kind == "boundary") && d > 1) {
-    stop_argument("support", "must have method = \"boundary\" for one column only: found ", d)
+  alone <- kind %in% c("boundary", "local")
+  if (any(alone) && d > 1) {
+    stop_argument("support", "must have method = \"", kind[alone][1], "\" for one column only: found ", d)
   }
   list(kind = kind, lower = range[1, ], upper = range[2, ], polygon = polygon, names = names)
 }
@@ -222,10 +239,10 @@ check_inside <- function(domain, points, arg) {
         quote_names(domain$names[k]), ": found ", format(points[outside[1], k]), " in row ", outside[1]
       )
     }
-    on_edge <- domain$kind[k] == "transform" && any(on_bounds(points[, k], domain, k))
+    on_edge <- is_transformed(domain)[k] && any(on_bounds(points[, k], domain, k))
     if (on_edge) {
       stop_argument(
-        arg, "must lie inside of its bounds for method = \"transform\": column ", quote_names(domain$names[k]),
+        arg, "must lie inside of its bounds for method = \"", domain$kind[k], "\": column ", quote_names(domain$names[k]),
         " has a point on one (reflect it)"
       )
     }

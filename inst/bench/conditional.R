@@ -16,12 +16,14 @@ set.seed(1)
 data <- data.frame(x = rnorm(n))
 data$y <- sin(2 * data$x) + 0.3 * rnorm(n)
 at <- data.frame(x = seq(-2, 2, length.out = 100))
+data$k <- factor(sample(letters[1:4], n, TRUE))
 sds <- c(0.12, 0.08)
 fit <- flash_kde(y ~ x, data, bandwidth = sds)
 peer <- if (with_np) {
   list(
     density = np::npcdensbw(y ~ x, data = data, bws = sds, bandwidth.compute = FALSE),
-    distribution = np::npcdistbw(y ~ x, data = data, bws = sds, bandwidth.compute = FALSE)
+    distribution = np::npcdistbw(y ~ x, data = data, bws = sds, bandwidth.compute = FALSE),
+    levels = np::npcdensbw(y ~ x + k, data = data, bws = c(sds, 0.1), bandwidth.compute = FALSE)
   )
 }
 
@@ -51,9 +53,15 @@ compare("conditional mean at all points", \() fitted(fit), \() {
 compare("distribution function at all points", \() predict(fit, data, type = "cdf"),
   \() fitted(np::npcdist(peer$distribution)))
 compare("median at 100 x", \() quantile(fit, at, 0.5), \() np::npqreg(bws = peer$distribution, newdata = at, tau = 0.5))
+compare("medians at all points", \() quantile(fit, data, 0.5))
+with_levels <- flash_kde(y ~ x + k, data, bandwidth = sds, lambda = 0.1)
+compare("density at all points, with a factor", \() predict(with_levels), \() fitted(np::npcdens(peer$levels)))
 part <- data[seq_len(few), ]
 compare(sprintf("bandwidths of %d rows", few), \() flash_kde(y ~ x, part), \() {
   np::npcdensbw(y ~ x, data = part, nmulti = 1)
+})
+compare(sprintf("bandwidths and lambda of %d rows", few), \() flash_kde(y ~ x + k, part), \() {
+  np::npcdensbw(y ~ x + k, data = part, nmulti = 1)
 })
 compare(sprintf("bandwidths of %d rows", n), \() flash_kde(y ~ x, data))
 

@@ -56,25 +56,29 @@ band_cell <- function(family, n, fit) {
     pointwise <- density_bands(object, of$at)
     plain <- density_bands(object, of$at, correct = FALSE)
     all <- density_bands(object, of$at, type = "simultaneous", replicates = 200)
+    grid <- density_bands(object, type = "simultaneous", replicates = 200)
+    true_there <- of$density(drop(as.matrix(grid[seq_len(object$d)])))
     c(
       uncorrected = mean(covered(plain)), simultaneous = all(covered(all)),
+      grid = all(grid$lower <= true_there & grid$upper >= true_there),
       length = mean(pointwise$upper - pointwise$lower), covered(pointwise)
     )
   }
   found <- rowMeans(simulated(runs, one))
-  places <- found[-(1:3)]
+  places <- found[-(1:4)]
   data.frame(
     density = family, n = n, fit = fit, runs = runs, pointwise = mean(places), worst_place = min(places),
-    t(found[1:3])
+    t(found[1:4])
   )
 }
 
 if ("bands" %in% only) {
   cat("Bands, level 0.95, bandwidth by default: share of runs that hold the density. Pointwise: on average over\n",
-    "places, at the worst one, and without the correction; simultaneous at all places (200 replicates)\n\n",
+    "places, at the worst one, and without the correction; simultaneous at all places, and on the default grid\n",
+    "over the range of the data (200 replicates)\n\n",
     sep = "")
-  heads <- c("density", "n", "fit", "runs", "pointwise", "worst", "uncorrected", "simultaneous", "length")
-  cat(do.call(sprintf, c("%-14s %5s %-9s %5s %9s %6s %11s %12s %8s\n", as.list(heads))))
+  heads <- c("density", "n", "fit", "runs", "pointwise", "worst", "uncorrected", "simultaneous", "grid", "length")
+  cat(do.call(sprintf, c("%-14s %5s %-9s %5s %9s %6s %11s %12s %5s %8s\n", as.list(heads))))
   cells <- rbind(
     expand.grid(fit = names(fits), n = 200, family = c("normal", "t5"), stringsAsFactors = FALSE),
     expand.grid(fit = names(fits), n = 1000, family = "normal", stringsAsFactors = FALSE),
@@ -83,8 +87,8 @@ if ("bands" %in% only) {
   )
   for (i in seq_len(nrow(cells))) {
     row <- band_cell(cells$family[i], cells$n[i], cells$fit[i])
-    cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
-      row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$length))
+    cat(sprintf("%-14s %5d %-9s %5d %9.3f %6.3f %11.3f %12.3f %5.3f %8.4f\n", row$density, row$n, row$fit, row$runs,
+      row$pointwise, row$worst_place, row$uncorrected, row$simultaneous, row$grid, row$length))
   }
   cat("\n")
 }
@@ -130,6 +134,18 @@ if ("tests" %in% only) {
     p_of <- \() kde_test(normal(50, d), normal(60, d, shift), method = method, replicates = 199)$p.value
     rejects(paste0("kde_test, ", method, ", d = ", d, ", n = 50 + 60, ", truth_of(shift)), runs, p_of)
   }
+  for (d in c(1, 2)) for (shift in c(0, 0.5)) for (variance in c("sums", "leading")) {
+    least <- \() min(kde_local_test(normal(50, d), normal(60, d, shift), variance = variance)$p.adjusted)
+    label <- paste0("kde_local_test, ", variance, ", d = ", d, ", n = 50 + 60, anywhere, ", truth_of(shift))
+    rejects(label, runs, least)
+  }
+  weighted <- \(x, y, ...) kde_test(x, y, ..., replicates = 199)$p.value
+  rejects("kde_test, permutation, n = 50 + 200, weights of x alone, null", runs,
+    \() weighted(stats::rnorm(50), stats::rnorm(200), weights_x = stats::rexp(50)))
+  rejects("kde_test, permutation, n = 60 + 60, importance weights, null", runs, \() {
+    x <- stats::rnorm(60, 0.7)
+    weighted(x, stats::rnorm(60), weights_x = exp(-0.7 * x))
+  })
   if (requireNamespace("ks", quietly = TRUE)) for (d in c(1, 2)) for (shift in c(0, 0.5)) {
     peer <- \() ks::kde.test(drop(normal(50, d)), drop(normal(60, d, shift)))$pvalue
     label <- paste0("ks::kde.test, d = ", d, ", n = 50 + 60, ", truth_of(shift))
@@ -141,6 +157,8 @@ if ("tests" %in% only) {
     rejects(paste0("kde_gof, normal estimated, d = ", d, ", n = 50, t with 3 df"), runs %/% 4,
       \() kde_gof(matrix(stats::rt(50 * d, 3), 50), replicates = 199)$p.value)
   }
+  rejects("kde_gof, normal estimated, d = 1, n = 50, weights, null", runs %/% 2,
+    \() kde_gof(stats::rnorm(50), weights = stats::rexp(50), replicates = 199)$p.value)
   rejects("kde_gof, exponential estimated, n = 50, null", runs %/% 4,
     \() kde_gof(stats::rexp(50, 2), "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)$p.value)
   rejects("kde_gof, exponential estimated, n = 50, gamma with shape 2", runs %/% 8,

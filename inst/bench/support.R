@@ -39,7 +39,7 @@ of_ks <- function(...) \(x, entry) {
 estimates <- list(
   auto = of_fit(), transform = of_method("transform"),
   `transform kde` = of_method("transform", "kde", adaptive = FALSE),
-  reflect = of_method("reflect"), `reflect sdkde` = of_method("reflect", "sdkde"),
+  local = of_method("local"), reflect = of_method("reflect"), `reflect sdkde` = of_method("reflect", "sdkde"),
   boundary = of_method("boundary"), mass = of_method("mass", "kde", adaptive = FALSE),
   unbounded = \(x, entry) of_fit()(x, replace(entry, "support", list(NULL)))
 )

@@ -1,6 +1,7 @@
 /* Distribution function of a one-dimensional estimate. */
 #include <math.h>
 
+#include "gauss.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -23,13 +24,12 @@ static double cdf_at(const struct fk_cdf_spec *spec, double y) {
   const int64_t n = spec->n;
   const double h = spec->h, *corrected = spec->corrected;
   const bool is_corrected = corrected[0] != 0 || corrected[1] != 0;
-  const double sqrt_half = 0.707106781186547524401, phi0 = 0.398942280401432677940;
   int64_t first = lower_bound(x, n, y - 9 * h), last = lower_bound(x, n, y + 39 * h);
   double sum = first > 0 ? cumulative_weights[first - 1] : 0;
   for (int64_t i = first; i < last; i++) {
     double w = cumulative_weights[i] - (i > 0 ? cumulative_weights[i - 1] : 0), z = (y - x[i]) / h;
-    double p = 0.5 * erfc(-z * sqrt_half);
-    if (is_corrected) p += z * (corrected[0] + corrected[1] * z * z) * phi0 * exp(-0.5 * z * z);
+    double p = fk_normal_below(z);
+    if (is_corrected) p += z * (corrected[0] + corrected[1] * z * z) * fk_normal_density(z);
     sum += w * p;
   }
   return sum;

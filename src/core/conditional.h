@@ -1,20 +1,35 @@
-/* Distribution functions of conditional densities, one y given x; by no engine. */
+/* Distribution functions of conditional densities, one y given x, and their inverses: by cpu/conditional.c, in
+ * double, exactly. */
 #ifndef FK_CORE_CONDITIONAL_H
 #define FK_CORE_CONDITIONAL_H
 
 #include "../fk.h"
 
-/* sum_i a_i Phi((y - c_i) / s_i) / sum_i a_i, log a_i = log_weights_i - |x - x_i|^2 / (2 s_i^2): points x_i,
- * whitened, and their centres c_i of y, in units of its bandwidth. */
+/* F(y) = sum_i a_i Phi((y - c_i) / s_i) / sum_i a_i, log a_i = log_weights_i - |x - x_i|^2 / (2 s_i^2), at m
+ * places x. Both points and places are whitened, one after the other; centres are in units of y's bandwidth.
+ * However far x is, the nearest points count; where a double cannot hold the distance, what comes back is NaN. */
 struct fk_conditional {
-  const double *x;           /* n x d, by columns */
+  const double *x;           /* n x d */
   const double *log_weights; /* n */
-  const double *centres;     /* n */
+  const double *centres;     /* n: c */
   const double *widths;      /* n: s, NULL: ones */
   int64_t n, d;
+  const double *at; /* m x d */
+  int64_t m;
 };
-/* At m rows of x (m x d, by columns) and y. However far x is, the nearest points count. */
-enum fk_status fk_conditional_cdf(const struct fk_conditional *of, const double *x, const double *y, int64_t m,
+/* F at `count` values of y for each place, those of a place next to each other, as in `out`. Both tails keep their
+ * digits: below 1/2 they are relative to F itself. */
+enum fk_status fk_conditional_cdf(const struct fk_conditional *of, const double *y, int64_t count,
                                   const struct fk_opts *opts, double *out, struct fk_error *err);
+
+/* A probability by its smaller tail, below or (`upper`) above; normal: the quantile of that, z <= 0. */
+struct fk_probability {
+  double tail, normal;
+  bool upper;
+};
+/* Where F has these `count` probabilities, in the same layout: to 1e-12 of the least s, or 4 units of a double. */
+enum fk_status fk_conditional_quantiles(const struct fk_conditional *of, const struct fk_probability *p,
+                                        int64_t count, const struct fk_opts *opts, double *out,
+                                        struct fk_error *err);
 
 #endif

@@ -4,12 +4,12 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../fk_config.h"
 #include "costs.h"
 #include "gpu.h"
+#include "wish.h"
 
 static const struct fk_engine *const engines[] = {
     &fk_engine_exact_cpu,
@@ -198,11 +198,6 @@ static double seconds_of(const struct fk_engine *engine, const struct fk_work *w
 #define STAND_IN_FOR (FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES))
 
 /* Tests have it with few points, too: FLASHKERNEL_AS_EXACT is "always". */
-static bool is_wished(void) {
-  const char *wish = getenv("FLASHKERNEL_AS_EXACT");
-  return wish && strcmp(wish, "always") == 0;
-}
-
 static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work) {
   const struct fk_as_exact_costs *c = &fk_costs.as_exact;
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
@@ -210,7 +205,7 @@ static bool may_stand_in(const struct fk_opts *opts, const struct fk_work *work)
   alone.threads = 1;
   return opts->engine == FK_ENGINE_AUTO && opts->tol == 0 && is_double && fk_kernel_is_gaussian(&work->kernel) &&
          work->d <= c->dimensions && (STAND_IN_FOR & FK_CAN(work->operation)) &&
-         (is_wished() || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
+         (fk_is_wish("FLASHKERNEL_AS_EXACT", "always") || fk_engine_exact_cpu.seconds(work, &alone) >= c->exact);
 }
 
 /* By the points it decides whether it does. */

@@ -1,14 +1,14 @@
-/* Probabilities of rectangles under sums of Gaussian kernels; they are in cpu/rectangles.c, in double. */
+/* Probabilities of rectangles under sums of kernels; they are in cpu/rectangles.c, in double. */
 #ifndef FK_CORE_RECTANGLES_H
 #define FK_CORE_RECTANGLES_H
 
-#include <math.h>
-
-#include "../fk.h"
+#include "cubes.h"
+#include "gauss.h"
 
 /* sum_i w_i P(lower < x_i + f_i Z <= upper), Z Gaussian with sds of 1, independent coordinates or, where d is 2,
  * this correlation. laplace: of the corrected kernel, that is less its derivative by s where Z has the variance s.
- * Points lie one after the other, d numbers each; limits alike, and may be infinite. */
+ * Points lie one after the other, d numbers each; limits alike, and may be infinite. With `below` the coordinates
+ * of Z are independent and at most `reach`: that polynomial of 1 + z / reach is P(Z_k < z) for z < 0. */
 struct fk_rectangles {
   const double *x, *lower, *upper;
   int64_t n, m, d;
@@ -16,13 +16,13 @@ struct fk_rectangles {
   const double *factors; /* n: f; NULL: ones */
   double correlation;
   bool laplace;
+  struct fk_polynomial below;
+  double reach;
 };
 enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk_opts *opts, double *out,
                                  struct fk_error *err);
 
 /* P(X > h, Y > k) of two Gaussians of this correlation, |r| < 1, by cpu/bivariate.c: to about 1e-15. */
 double fk_bivariate_upper(double h, double k, double r);
-static inline double fk_normal_below(double z) { return 0.5 * erfc(-0.707106781186547524401 * z); }
-static inline double fk_normal_density(double z) { return 0.398942280401432677940 * exp(-0.5 * z * z); }
 
 #endif

@@ -13,8 +13,8 @@
 #include "../core/threads.h"
 #include "panels.h"
 
-/* Targets of a piece of the loop. Fewer targets than FEW are not worth an order of the points. */
-enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
+/* Targets of a piece of the loop. FEW targets and less are done before the points would be in order. */
+enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 64 };
 /* In base 2: of the padding, whose kernels are 0. */
 #define NO_WEIGHT -1e300
 

@@ -19,6 +19,7 @@ struct pass {
   struct fk_panels panels;
   double *widest, *mass; /* of each node: the largest f, the weight */
   double *series;        /* of Phi at each of its nodes */
+  double inside;         /* sds from which on a kernel is inside */
   struct fk_scratch scratch;
   double *out;
 };
@@ -81,8 +82,20 @@ static void fill_series(double *series) {
 /* z phi(z), also at infinity. */
 static double slope(double z) { return fabs(z) < 40 ? z * fk_normal_density(z) : 0; }
 
+/* For z <= 0 what a kernel of bounded reach has below z. */
+static double compact_below(const struct fk_rectangles *of, double z) {
+  double within = fmax((of->reach + z) / of->reach, 0), sum = 0;
+  for (int i = of->below.count - 1; i >= 0; i--) sum = sum * within + of->below.c[i];
+  return sum;
+}
+
 /* To the digits of the smaller tail. */
 static double between(const struct pass *s, double a, double b) {
+  const struct fk_rectangles *of = s->of;
+  if (of->below.count > 0) {
+    if (a > 0) return compact_below(of, -a) - compact_below(of, -b);
+    return (b > 0 ? 1 - compact_below(of, -b) : compact_below(of, b)) - compact_below(of, a);
+  }
   if (a > 0) return normal_below(s, -a) - normal_below(s, -b);
   return normal_below(s, b) - (a > -40 ? normal_below(s, a) : 0);
 }
@@ -127,15 +140,16 @@ static enum place place_of(const struct pass *s, struct search *g, int64_t node)
   bool any = false;
   for (int64_t k = 0; k < d; k++) {
     away = fmax(away, fmax(g->lower[k] - box[d + k], box[k] - g->upper[k]));
-    g->across[k] = !(box[k] - g->lower[k] >= WELL_INSIDE * f && g->upper[k] - box[d + k] >= WELL_INSIDE * f);
+    g->across[k] = !(box[k] - g->lower[k] >= s->inside * f && g->upper[k] - box[d + k] >= s->inside * f);
     any |= g->across[k];
   }
   if (!any) return INSIDE;
   return away / f * (away / f) / 2 > g->reach ? OUTSIDE : ACROSS;
 }
 
-/* A tail is below exp(-z^2 / 2) / 2; the correction's below a few z times that. */
+/* A tail is below exp(-z^2 / 2) / 2; the correction's below a few z times that. Kernels of bounded reach end. */
 static double reach_of(const struct pass *s, const struct search *g) {
+  if (s->of->below.count > 0) return s->of->reach * s->of->reach / 2;
   double reach = g->plain > 0 ? log(s->mass[0] / g->plain) + 54 * FK_LN2 : 745;
   return fmin(reach + 2 * log1p(reach), 745);
 }
@@ -218,7 +232,8 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct pass *s = data;
   const struct fk_rectangles *of = s->of;
   for (int64_t j = first; j < end; j++) {
-    struct search g = {.lower = of->lower + j * of->d, .upper = of->upper + j * of->d, .reach = 745};
+    struct search g = {.lower = of->lower + j * of->d, .upper = of->upper + j * of->d};
+    g.reach = reach_of(s, &g);
     g.across = fk_scratch_at(&s->scratch, slot);
     if (!is_empty(of, &g)) visit(s, &g, 0, 0, s->panels.count);
     s->out[j] = g.plain + g.correction;
@@ -242,7 +257,7 @@ static enum fk_status prepare(struct pass *s, int threads, struct fk_error *err)
 
 enum fk_status fk_rectangle_sums(const struct fk_rectangles *of, const struct fk_opts *opts, double *out,
                                  struct fk_error *err) {
-  struct pass s = {.of = of, .out = out};
+  struct pass s = {.of = of, .out = out, .inside = of->below.count > 0 ? of->reach : WELL_INSIDE};
   double work = 10 * (double)of->n * (double)of->d; /* of a rectangle, at most */
   int threads = fk_threads_for_work(opts->threads, work * (double)of->m);
   enum fk_status status = prepare(&s, threads, err);

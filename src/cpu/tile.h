@@ -6,6 +6,7 @@
 #ifndef FK_CPU_TILE_H
 #define FK_CPU_TILE_H
 
+#include "../core/cubes.h"
 #include "../fk.h"
 
 /* A kernel tile of 48 x 192 stays in the second-level cache (73 kB in double). Both sizes are
@@ -122,6 +123,25 @@ struct fk_tile_derivatives {
   double *sums; /* [sum][FK_NEAR_TARGETS], added to */
 };
 
+/* A panel of points at one target; see core/cubes.h. */
+enum { FK_CUBE_LANES = 8, FK_CUBE_POINTS = 32 };
+struct fk_tile_cubes {
+  const struct fk_cubes *of;
+  const double *points, *weights; /* 0 of the padding, and of the target itself */
+  const double *target, *narrow;  /* d: 1 / reach */
+  double *sums;                   /* [sum][FK_CUBE_LANES], added to */
+  double *work;                   /* with a slope 2 d FK_CUBE_POINTS */
+};
+
+/* Sums over a list of points, a multiple of FK_NEAR_POINTS of them: of weight Phi(z), and of its derivative by
+ * sign y, z = sign (y - centre) / s. */
+struct fk_tile_normal {
+  const double *weight, *centre, *narrow; /* narrow: 1 / s, NULL: ones */
+  int64_t count;
+  double y, sign;
+  double below, density;
+};
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
@@ -136,6 +156,13 @@ struct fk_tile_ops {
   int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);
   void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);
   void (*derivatives)(const struct fk_tile_derivatives *tile);
+  void (*cubes)(const struct fk_tile_cubes *tile);
+  /* log_weight - precision |x - target|^2 of a panel's points, to out[]; returns the least. 2^(t - shift) of a
+   * list t, in place; returns their sum. See fk_tile_normal. */
+  double (*point_exponents)(const double *points, int64_t d, const double *target, const double *log_weight,
+                            const double *precision, double *out);
+  double (*powers_of_two)(double *t, int64_t n, double shift);
+  void (*normal_sums)(struct fk_tile_normal *list);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);
   void (*multiply_vector)(const struct fk_tile_vector *a);

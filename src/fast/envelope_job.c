@@ -4,10 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../core/costs.h"
 #include "../core/kept.h"
+#include "../core/wish.h"
 #include "columns.h"
 #include "guess.h"
 
@@ -23,10 +23,9 @@ static double most_nodes(const struct fk_fast_job *job, double grid_seconds) {
 
 /* Few points are sooner done here; tests ask for a GPU with any number: FLASHKERNEL_CUDA_ENVELOPE=always. */
 static bool is_on_device(const struct fk_fast_job *job) {
-  const char *wish = getenv("FLASHKERNEL_CUDA_ENVELOPE");
   if (!job->grid->cells) return false;
   double points = (double)job->n + (job->same ? 0 : (double)job->m);
-  return points > fk_costs.choice.device_points || (wish && strcmp(wish, "always") == 0);
+  return points > fk_costs.choice.device_points || fk_is_wish("FLASHKERNEL_CUDA_ENVELOPE", "always");
 }
 
 static enum fk_status take_cells(const struct fk_fast_job *job, const struct fk_envelope_spec *spec,

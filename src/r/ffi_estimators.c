@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../core/conditional.h"
 #include "../core/hash.h"
 #include "../core/loo.h"
 #include "../core/neighbours.h"
@@ -215,30 +214,6 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SE
   SEXP out = PROTECT(r_vector(m));
 
   fk_cdf(&spec, at, m, &opts, REAL(out), &err);
-
-  r_finish(&err);
-  UNPROTECT(1);
-  return out;
-}
-
-/* points: list(x, log_weights, centres, widths) as struct fk_conditional has them; x, y: of the rows asked for. */
-SEXP ffi_conditional_cdf(SEXP points, SEXP x, SEXP y, SEXP control) {
-  struct fk_matrix own = r_points(r_element(points, "x"), "x"), at = r_points(x, "x");
-  struct fk_conditional of = {.x = own.data, .n = own.n, .d = own.d};
-  SEXP widths = r_element(points, "widths");
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_error err = {FK_STATUS_OK, ""};
-  if (own.type != FK_DOUBLE || at.type != FK_DOUBLE || at.d != own.d)
-    Rf_error("the points and `x` must be doubles, with as many columns");
-  of.log_weights = r_numbers(r_element(points, "log_weights"), (R_xlen_t)own.n, "log_weights");
-  of.centres = r_numbers(r_element(points, "centres"), (R_xlen_t)own.n, "centres");
-  if (!Rf_isNull(widths)) of.widths = r_numbers(widths, (R_xlen_t)own.n, "widths");
-  const double *values = r_numbers(y, (R_xlen_t)at.n, "y");
-  r_opts(control, &opts, &stats);
-  SEXP out = PROTECT(r_vector(at.n));
-
-  fk_conditional_cdf(&of, at.data, values, at.n, &opts, REAL(out), &err);
 
   r_finish(&err);
   UNPROTECT(1);

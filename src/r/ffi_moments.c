@@ -1,4 +1,5 @@
 /* Sums over pairs of points for criteria of bandwidths, in the three phases of glue.h. */
+#include "../core/level_sums.h"
 #include "../core/moments.h"
 #include "../core/scales.h"
 
@@ -75,5 +76,48 @@ SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control) {
   r_finish(&err);
   SEXP result = r_result(&stats, 1, (const char *const[]){"S"}, &sums);
   UNPROTECT(1);
+  return result;
+}
+
+/* job: list(x, log_weight, factors, ends, rows, shares, v, log_floor, diagonal) as struct fk_level_sums has them,
+ * x with a row for each point. */
+SEXP ffi_level_sums(SEXP job, SEXP control) {
+  struct fk_matrix x = r_points(r_element(job, "x"), "x");
+  if (x.type != FK_DOUBLE || x.ld != x.n) Rf_error("`x` must be a matrix of doubles");
+  struct fk_level_sums of = {.x = x.data, .n = x.n, .d = x.d};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  SEXP rows = r_element(job, "rows"), ends = r_element(job, "ends");
+  of.m = Rf_xlength(rows);
+  of.cells = Rf_xlength(ends);
+  of.rows = r_numbers(rows, (R_xlen_t)of.m, "rows");
+  of.ends = r_numbers(ends, (R_xlen_t)of.cells, "ends");
+  for (int64_t i = 0; i < of.m; i++)
+    if (!(of.rows[i] >= 0 && of.rows[i] < (double)of.n)) Rf_error("`rows` must be numbers of points");
+  for (int64_t c = 0; c < of.cells; c++)
+    if (!(of.ends[c] > (c > 0 ? of.ends[c - 1] : 0))) Rf_error("`ends` must increase");
+  if (of.cells < 1 || of.ends[of.cells - 1] != (double)of.n) Rf_error("`ends` must end with the last point");
+  of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
+  of.factors = numbers_or_null(job, "factors", of.n);
+  of.shares = numbers_or_null(job, "shares", of.cells * of.cells);
+  of.v = numbers_or_null(job, "v", of.m);
+  of.log_floor = numbers_or_null(job, "log_floor", of.m);
+  of.diagonal = r_flag(r_element(job, "diagonal"));
+  if (of.v && (of.factors || !of.shares || !of.log_floor))
+    Rf_error("moments want `shares` and `log_floor`, and no `factors`");
+  int64_t count = !of.v ? 0 : of.diagonal ? of.d : of.d * (of.d + 1) / 2;
+  SEXP sums = PROTECT(of.shares ? r_vector(of.m) : r_matrix(of.m, of.cells, R_NilValue));
+  SEXP values[] = {sums, PROTECT(r_vector(of.m)), PROTECT(r_vector(count))};
+  of.sums = REAL(values[0]);
+  of.top = REAL(values[1]);
+  of.moments = REAL(values[2]);
+
+  fk_level_sums(&of, &opts, &stats, &err);
+
+  r_finish(&err);
+  SEXP result = r_result(&stats, 3, (const char *const[]){"sums", "top", "moments"}, values);
+  UNPROTECT(3);
   return result;
 }

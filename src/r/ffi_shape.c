@@ -1,5 +1,8 @@
-/* Derivatives of sums of kernels and probabilities of rectangles, in the three phases of glue.h. Points have a
- * column each. */
+/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and conditional
+ * distribution functions, in the three phases of glue.h. Points have a column each. */
+#include "../core/conditional.h"
+#include "../core/count.h"
+#include "../core/cubes.h"
 #include "../core/derivatives.h"
 #include "../core/rectangles.h"
 #include "ffi.h"
@@ -20,6 +23,18 @@ static const double *matching(SEXP list, const char *name, int64_t d, int64_t m)
 static const double *numbers_or_null(SEXP list, const char *name, int64_t n) {
   SEXP x = r_element(list, name);
   return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)n, name);
+}
+
+/* Coefficients; NULL: there are none. */
+static struct fk_polynomial polynomial_of(SEXP list, const char *name) {
+  enum { MOST = 32 };
+  SEXP c = r_element(list, name);
+  struct fk_polynomial of = {NULL, 0};
+  if (Rf_isNull(c)) return of;
+  of.count = (int)fk_smaller(Rf_xlength(c), MOST);
+  if (of.count < 1) Rf_error("`%s` must have coefficients", name);
+  of.c = r_numbers(c, of.count, name);
+  return of;
 }
 
 /* job: list(x, y, log_weight, factors, log_scale, factor); y NULL: the points, without themselves. */
@@ -49,7 +64,7 @@ SEXP ffi_derivatives(SEXP job, SEXP control) {
   return sums;
 }
 
-/* job: list(x, lower, upper, weights, factors, correlation, laplace). */
+/* job: list(x, lower, upper, weights, factors, correlation, laplace, below, reach). */
 SEXP ffi_rectangles(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
   struct fk_rectangles of = {.x = x.data, .n = x.d, .d = x.n};
@@ -64,11 +79,81 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
   of.factors = numbers_or_null(job, "factors", of.n);
   of.correlation = Rf_asReal(r_element(job, "correlation"));
   of.laplace = r_flag(r_element(job, "laplace"));
+  of.below = polynomial_of(job, "below");
+  if (of.below.count > 0) of.reach = *r_numbers(r_element(job, "reach"), 1, "reach");
+  if (of.below.count > 0 && (of.correlation != 0 || of.laplace || !(of.reach > 0)))
+    Rf_error("`below` goes with a `reach` above 0, independent coordinates and no correction");
   if (of.correlation != 0 && (of.d != 2 || !(fabs(of.correlation) < 1)))
     Rf_error("`correlation` must be 0, or between -1 and 1 of two coordinates");
   SEXP out = PROTECT(r_vector(of.m));
 
   fk_rectangle_sums(&of, &opts, REAL(out), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return out;
+}
+
+/* job: list(x, y, weights, reach, value, tip, slope); y NULL: the points, without themselves. */
+SEXP ffi_cube_sums(SEXP job, SEXP control) {
+  struct fk_matrix x = columns_of(job, "x");
+  struct fk_cubes of = {.x = x.data, .n = x.d, .m = x.d, .d = x.n};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  if (!Rf_isNull(r_element(job, "y"))) {
+    of.y = matching(job, "y", of.d, 0);
+    of.m = columns_of(job, "y").d;
+  }
+  of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
+  of.reach = r_numbers(r_element(job, "reach"), (R_xlen_t)of.d, "reach");
+  for (int64_t k = 0; k < of.d; k++)
+    if (!(of.reach[k] > 0)) Rf_error("`reach` must be above 0");
+  of.value = polynomial_of(job, "value");
+  of.tip = polynomial_of(job, "tip");
+  of.slope = polynomial_of(job, "slope");
+  if (of.value.count == 0) Rf_error("there must be a `value`");
+  SEXP sums = PROTECT(r_matrix(of.m, of.slope.count > 0 ? 1 + of.d : 1, R_NilValue));
+  of.sums = REAL(sums);
+
+  fk_cube_sums(&of, &opts, &stats, &err);
+
+  r_finish(&err);
+  SEXP result = r_result(&stats, 1, (const char *const[]){"sums"}, &sums);
+  UNPROTECT(1);
+  return result;
+}
+
+/* job: list(x, log_weights, centres, widths, at), as struct fk_conditional has them; and either `y`, a matrix with
+ * a column for each place, or `probabilities`, a column of tail, normal quantile and whether it is the upper one
+ * for each. */
+SEXP ffi_conditional(SEXP job, SEXP control) {
+  struct fk_matrix x = columns_of(job, "x"), at = columns_of(job, "at");
+  struct fk_conditional of = {.x = x.data, .n = x.d, .d = x.n, .at = at.data, .m = at.d};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  r_opts(control, &opts, &stats);
+  if (at.n != of.d) Rf_error("`at` has another size");
+  of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
+  of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
+  of.widths = numbers_or_null(job, "widths", of.n);
+  bool invert = Rf_isNull(r_element(job, "y"));
+  struct fk_matrix asked = columns_of(job, invert ? "probabilities" : "y");
+  if (invert ? asked.n != 3 : asked.d != of.m) Rf_error("`y` or `probabilities` has another size");
+  int64_t count = invert ? asked.d : asked.n;
+  struct fk_probability *p = invert ? (void *)R_alloc((size_t)count, sizeof *p) : NULL;
+  for (int64_t k = 0; invert && k < count; k++) {
+    const double *one = (const double *)asked.data + 3 * k;
+    p[k] = (struct fk_probability){.tail = one[0], .normal = one[1], .upper = one[2] != 0};
+  }
+  SEXP out = PROTECT(r_matrix(count, of.m, R_NilValue));
+
+  if (invert)
+    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), &err);
+  else
+    fk_conditional_cdf(&of, asked.data, count, &opts, REAL(out), &err);
 
   r_finish(&err);
   UNPROTECT(1);

@@ -84,7 +84,10 @@ chunks_of <- function(x, b = NULL, sizes) {
 
 big_matrix <- function(x, type = "double") {
   testthat::skip_if_not_installed("bigmemory")
-  bigmemory::as.big.matrix(as.matrix(x), type = type)
+  x <- as.matrix(x)
+  big <- bigmemory::big.matrix(nrow(x), ncol(x), type, dimnames = dimnames(x))
+  big[, ] <- x # as.big.matrix() collects garbage, which takes longer than most tests of it
+  big
 }
 
 # The fast engine's largest error relative to the largest sum of absolute terms, or to each sum's own, and

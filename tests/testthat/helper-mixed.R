@@ -11,23 +11,20 @@ ref_level <- function(kernel, ordered, to, from, lambda, count) {
   relative(to) / sum(vapply(seq_len(count), relative, 0))
 }
 
-# Of a row of `to` and one of `from`, data frames whose factors have kernels in the list `kernels`, by name.
-ref_share <- function(to, from, kernels, lambda) {
-  share <- 1
-  for (name in names(kernels)) {
-    column <- from[[name]]
-    share <- share * ref_level(
-      kernels[[name]], is.ordered(column), as.integer(to[[name]]), as.integer(column), lambda[[name]], nlevels(column)
-    )
-  }
-  share
-}
-
-# The matrix of w_i l(c, c_i) for the rows c of `to` and i of `from`.
+# The matrix of w_i l(c, c_i) for the rows c of `to` and i of `from`, data frames whose factors have kernels in the list
+# `kernels`, by name.
 ref_shares <- function(to, from, kernels, lambda, w = rep(1, nrow(from))) {
-  shares <- matrix(0, nrow(to), nrow(from))
-  for (j in seq_len(nrow(to))) {
-    for (i in seq_len(nrow(from))) shares[j, i] <- w[i] * ref_share(to[j, ], from[i, ], kernels, lambda)
+  shares <- matrix(w, nrow(to), nrow(from), byrow = TRUE)
+  for (name in names(kernels)) {
+    there <- as.integer(to[[name]])
+    own <- as.integer(from[[name]])
+    ordered <- is.ordered(from[[name]])
+    count <- nlevels(from[[name]])
+    for (j in seq_along(there)) {
+      for (i in seq_along(own)) {
+        shares[j, i] <- shares[j, i] * ref_level(kernels[[name]], ordered, there[j], own[i], lambda[[name]], count)
+      }
+    }
   }
   shares
 }
@@ -35,10 +32,11 @@ ref_shares <- function(to, from, kernels, lambda, w = rep(1, nrow(from))) {
 # The matrix of K_H(y - x) for the rows of two matrices, times the Laplace correction where that is asked for.
 ref_gauss <- function(y, x, H, laplace = FALSE) {
   K <- matrix(0, nrow(y), nrow(x))
+  P <- solve(H)
   for (j in seq_len(nrow(y))) {
     for (i in seq_len(nrow(x))) {
       u <- y[j, ] - x[i, ]
-      q <- sum(u * solve(H, u))
+      q <- sum(u * P %*% u)
       K[j, i] <- exp(-q / 2) / sqrt(det(2 * pi * H)) * if (laplace) 1 + ncol(x) / 2 - q / 2 else 1
     }
   }

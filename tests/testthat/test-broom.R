@@ -47,7 +47,7 @@ test_that("glance() is one row, with leave-one-out likelihoods where the fit has
   expect_identical(generics::glance(fit, loo = FALSE)$logLik, NA_real_)
   steps <- flash_kde(case$x, steps = 2, bandwidth = 0.5)
   expect_identical(generics::glance(steps)$logLik, NA_real_)
-  expect_error(generics::glance(steps, loo = TRUE), class = "flashkernel_error")
+  expect_identical(generics::glance(steps, loo = TRUE)$logLik, as.numeric(logLik(steps)))
 })
 
 test_that("augment() adds the estimate to the rows of the fit and to others", {
@@ -63,6 +63,7 @@ test_that("augment() adds the estimate to the rows of the fit and to others", {
   want <- ifelse(own$.density >= levels[[1]], "50%", ifelse(own$.density >= levels[[2]], "90%", ">90%"))
   expect_identical(as.character(own$.hdr), want)
   expect_identical(levels(own$.hdr), c("50%", "90%", ">90%"))
+  expect_identical(generics::augment(fit, prob = c(0.9, 0.5, 0.9))$.hdr, own$.hdr)
 
   new <- data.frame(id = c("p", "q", "r"), b = c(1, NA, 1e3), a = 0)
   added <- generics::augment(fit, newdata = new)
@@ -176,6 +177,9 @@ test_that("what has no regions is refused in words", {
   expect_error(hdr_regions(three), "marginal", class = "flashkernel_error_unsupported")
   expect_argument_error(hdr_regions(flash_kde(faithful, "kde", adaptive = "balloon")), "adaptive")
   expect_argument_error(hdr_regions(flash_kde(faithful, bandwidth = 1), prob = 1), "prob")
+  # between the nodes
+  expect_argument_error(hdr_regions(flash_kde(faithful, bandwidth = 1), c(1e-6, 0.5)), "prob")
+  expect_argument_error(hdr_regions(flash_kde(faithful$waiting, bandwidth = 1), 1e-9), "prob")
   expect_argument_error(hdr_regions(faithful), "object")
 })
 
@@ -193,6 +197,8 @@ test_that("regions become simple features", {
   }, 0)
   expect_equal(as.numeric(sf::st_area(sf::st_set_crs(shapes, NA)))[2], sum(areas))
   expect_argument_error(sf::st_as_sf(hdr_regions(flash_kde(faithful$waiting))), "x")
+  fit <- flash_kde(stats::setNames(faithful, c("prob", "subgroup")), bandwidth = c(0.2, 3))
+  expect_identical(sf::st_as_sf(hdr_regions(fit, c(0.3, 0.95)), crs = 4326), shapes)
 })
 
 # ---- conversions

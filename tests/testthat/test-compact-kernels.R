@@ -1,43 +1,11 @@
 # Kernels of bounded reach, against their formulas written out, in loops over all points.
 
-# Of u, the distance in units of the reach, in [-1, 1].
-ref_compact <- list(
-  epanechnikov = list(
-    sds = sqrt(5), value = \(u) 3 / 4 * (1 - u^2), slope = \(u) -3 / 2 * u, below = \(u) (2 + 3 * u - u^3) / 4
-  ),
-  biweight = list(
-    sds = sqrt(7), value = \(u) 15 / 16 * (1 - u^2)^2, slope = \(u) -15 / 4 * u * (1 - u^2),
-    below = \(u) 1 / 2 + 15 / 16 * (u - 2 * u^3 / 3 + u^5 / 5)
-  ),
-  triweight = list(
-    sds = 3, value = \(u) 35 / 32 * (1 - u^2)^3, slope = \(u) -105 / 16 * u * (1 - u^2)^2,
-    below = \(u) 1 / 2 + 35 / 32 * (u - u^3 + 3 * u^5 / 5 - u^7 / 7)
-  ),
-  triangular = list(
-    sds = sqrt(6), value = \(u) 1 - abs(u), slope = \(u) -sign(u), below = \(u) 1 / 2 + u - sign(u) * u^2 / 2
-  ),
-  uniform = list(
-    sds = sqrt(3), value = \(u) rep(1 / 2, length(u)), slope = \(u) numeric(length(u)), below = \(u) (1 + u) / 2
-  )
-)
-
-# The sum of w f(u) over the points within reach of each y, by its terms alone; `h`: one sd or one for each point.
-ref_windows <- function(f, sds, x, w, h, y) {
-  b <- rep_len(sds * h, length(x))
-  vapply(y, \(at) {
-    near <- abs(at - x) <= b
-    sum((w * f((at - x) / b) / b)[near])
-  }, 0)
-}
-
 # Heavy tails, so that windows have from none to most of the points; weights over eleven decades; ties.
 some_windows <- function(n, origin = 0) {
   set.seed(n)
   x <- origin + c(stats::rcauchy(n - 2), 0.25, 0.25)
   list(x = x, w = 10^stats::runif(n, -8, 3), y = c(origin + stats::runif(60, -8, 8), x[c(1:20, n)], origin + 1e6))
 }
-
-relative_error <- function(got, want) max(abs(got / want - 1)[want != 0])
 
 test_that("densities are sums of the kernels, to the last digits, and 0 beyond their reach", {
   for (kernel in names(ref_compact)) for (origin in c(0, 1e8)) {
@@ -189,9 +157,22 @@ test_that("an SD-KDE moves its points by the score of the Gaussian, and then has
   expect_identical(adapted$debiased, moved)
   want <- ref_windows(ref_compact$uniform$value, sqrt(3), moved, rep(1, 272), h * factors, y) / 272
   expect_equal(predict(adapted, y), want, tolerance = 1e-12)
-  expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
-  expect_error(logLik(fit), class = "flashkernel_error_unsupported")
-  expect_null(summary(fit)$loglik)
+  # left out of both stages: the fit without the point, at the point
+  for (fit in list(fit, adapted)) {
+    without <- \(i) {
+      adaptive <- if (is.null(fit$adaptive)) FALSE else factors[-i]
+      predict(flash_kde(x[-i], "sdkde", bandwidth = h, adaptive = adaptive, kernel = fit$kernel), x[i])
+    }
+    expect_equal(predict(fit, loo = TRUE)[c(1, 40, 149)], vapply(c(1, 40, 149), without, 0), tolerance = 1e-10)
+  }
+  fit <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight")
+  expect_equal(as.numeric(logLik(fit)), sum(predict(fit, loo = TRUE, type = "log_density")))
+  expect_identical(summary(fit)$loglik, logLik(fit))
+  # a score that is given knows of none
+  given <- flash_kde(x, "sdkde", bandwidth = h, kernel = "biweight", score = matrix(score))
+  moved <- x[-9] + h^2 / 2 * score[-9]
+  want <- ref_windows(ref_compact$biweight$value, sqrt(7), moved, rep(1, 271), h, x[9]) / 271
+  expect_equal(predict(given, loo = TRUE)[9], want, tolerance = 1e-12)
   set.seed(1)
   expect_true(is.finite(cross_validate(fit, folds = 3, score = "quadratic")$mean))
 })
@@ -316,10 +297,26 @@ test_that("results have the same bits for any number of threads and hardly depen
   expect_lt(relative_error(predict(fit(1, 5000:1), data$y), predict(fit(1), data$y)), 1e-14)
 })
 
+test_that("classes out of reach of all points are those of the Gaussian kernel", {
+  of <- \(kernel) flash_kda(Species ~ Petal.Length, iris, bandwidth = 0.2, estimator = "kde", kernel = kernel)
+  fit <- of("biweight")
+  gaussian <- of("gaussian")
+  far <- data.frame(Petal.Length = c(2.45, 30, 4.5))
+  p <- predict(fit, far, type = "prob")
+  expect_equal(p[1:2, ], predict(gaussian, far, type = "prob")[1:2, ])
+  own <- vapply(fit$classes, \(class) predict(fit$fits[[class]], 4.5), 0)
+  expect_equal(p[3, ], own / sum(own), tolerance = 1e-12)
+  # alone among its class, and out of reach of others
+  odd <- rbind(iris[c(1:40, 60:90), ], data.frame(
+    Sepal.Length = 5, Sepal.Width = 3, Petal.Length = 2.65, Petal.Width = 1, Species = "setosa"
+  ))
+  fit <- flash_kda(Species ~ Petal.Length, droplevels(odd), bandwidth = 0.1, estimator = "kde", kernel = "biweight")
+  expect_true(all(is.finite(cross_validate(fit)$prob)))
+})
+
 test_that("what goes with the Gaussian kernel alone is refused in words", {
   x <- faithful$eruptions
   refused <- \(...) expect_error(flash_kde(..., bandwidth = 0.3), class = "flashkernel_error_unsupported")
-  refused(faithful, kernel = "biweight")
   refused(eruptions ~ waiting, faithful, kernel = "biweight")
   refused(x, "laplace", kernel = "biweight")
   refused(x, nonnegative = TRUE, kernel = "biweight")

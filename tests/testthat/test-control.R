@@ -130,8 +130,7 @@ test_that("limits of memory hold for the call, and leave the options as they wer
 })
 
 test_that("the chunks of a control are those of the option", {
-  skip_if_not_installed("bigmemory")
-  big <- bigmemory::as.big.matrix(x)
+  big <- big_matrix(x)
   fit <- flash_kde(big, bandwidth = 1, control = flash_control(chunk_bytes = 400, backend = "cpu"))
   expect_identical(fit$chunk_bytes, 400)
   want <- predict(flash_kde(x, "kde", bandwidth = 1, backend = "cpu"), y)

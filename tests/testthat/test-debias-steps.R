@@ -115,13 +115,40 @@ test_that("a given score knows of no point, so leaving one out is exact, in bloc
   expect_equal(as.numeric(logLik(small)), sum(want))
 })
 
+test_that("points are left out of all steps, as by fits without each", {
+  x <- example_points(25, 2)
+  w <- rep(c(1, 0, 3, 2, 1), 5)
+  fits <- list(
+    \(rows) flash_kde(x[rows, ], bandwidth = 0.5, steps = 2),
+    \(rows) flash_kde(1e7 + x[rows, ], bandwidth = 0.5, score_bandwidth = 0.7, steps = 3, weights = w[rows]),
+    \(rows) flash_kde(x[rows, ], bandwidth = 0.5, steps = 2, score = -x[rows, ] / 2, weights = w[rows]),
+    \(rows) flash_kde(x[rows, ], bandwidth = 0.5, steps = 2, tol = 1e-2, engine = "fast", score = \(p) -p)
+  )
+  for (fit in fits) {
+    all <- fit(1:25)
+    found <- predict(all, loo = TRUE, type = "log_density")
+    without <- vapply(c(1, 2, 25), \(i) {
+      predict(fit(-i), all$x[i, , drop = FALSE], type = "log_density", tol = 0, engine = "exact")
+    }, 0)
+    tolerance <- if (all$tol > 0) 1e-2 else 1e-8
+    expect_equal(found[c(1, 2, 25)], without, tolerance = tolerance)
+  }
+  two <- fits[[1]](1:25)
+  expect_equal(as.numeric(logLik(two)), sum(predict(two, loo = TRUE, type = "log_density")))
+  # a column's own scores are lost where columns are put in another order
+  turned <- marginal(fits[[3]](1:25), 2:1)
+  expect_argument_error(predict(turned, loo = TRUE), "object")
+})
+
 test_that("what steps cannot be is refused in words", {
   x <- example_points(20, 2)
   two <- flash_kde(x, bandwidth = 0.5, steps = 2)
-  for (asks in list(\() logLik(two), \() predict(two, loo = TRUE))) {
+  expect_null(summary(two)$loglik)
+  # of many points that would take too long
+  many <- flash_kde(matrix(seq(0, 1, length.out = 3000)), bandwidth = 0.01, steps = 2)
+  for (asks in list(\() logLik(many), \() predict(many, loo = TRUE))) {
     expect_error(asks(), "cross_validate", class = "flashkernel_error_unsupported")
   }
-  expect_null(summary(two)$loglik)
   expect_error(flash_kde(x, bandwidth = 0.5, steps = 2, adaptive = TRUE), class = "flashkernel_error_unsupported")
   expect_argument_error(flash_kde(x, "kde", bandwidth = 0.5, steps = 2), "steps")
   expect_argument_error(flash_kde(x, "laplace", bandwidth = 0.5, score = -x), "score")

@@ -103,37 +103,72 @@ test_that("intervals are Wilson's with Cai's correction, of counts if the kernel
   z <- stats::qnorm(0.95)
   psi <- k(outer(x, y, "-") / 0.3) / 0.3
   u <- squares / 272 / 0.3
-  s <- min(cubes / squares^2, 1.5) * u * (z^2 - 1) / 6
-  # (p - s - f)^2 = z^2 (se^2 + u (f - p)), solved for f
   p <- pmax(colMeans(psi), 0) # a negative one counts as 0
-  b <- p - s + z^2 * u / 2
-  root <- sqrt(b^2 - (p - s)^2 + z^2 * (ref_se(psi, rep(1, 272))^2 - u * p))
+  variance <- ref_se(psi, rep(1, 272))^2
+  # third cumulant, of psi^3 by psi^2, over the variance
+  skew <- (cubes / squares^2 * u * (variance + p^2 / 272) - 3 * p * variance / 272 - p^3 / 272^2) / variance
+  s <- pmax(pmin(skew, 1.5 * u), -1.5 * u) * (z^2 - 1) / 6
+  # all f that are not too far from p, by the spread that an estimate of f would have
+  # (below p one that falls with f, no faster)
+  spread <- \(f, j) variance[j] + ifelse(f > p[j], u, pmin(u, variance[j] / p[j] + p[j] / 272)) * (f - p[j]) -
+    (f^2 - p[j]^2) / 272
+  reached <- \(f, j) (p[j] - s[j] - f)^2 - z^2 * spread(f, j)
+  end <- \(j, from, to) stats::uniroot(reached, c(from, to), j, tol = 1e-12)$root
   expect_lt(min(colMeans(psi)), 0)
   expect_true(all(found$upper > u))
-  expect_equal(found$lower, pmin(pmax(b - root, 0), p), tolerance = 1e-4)
-  expect_equal(found$lower[1], 0)
-  expect_equal(found$upper, b + root, tolerance = 1e-4)
+  inside <- which(p > s & reached(0, seq_along(p)) > 0)
+  expect_gte(length(inside), 2)
+  lower <- vapply(inside, \(j) end(j, 0, (p - s)[j]), 0)
+  expect_equal(found$lower[inside], lower, tolerance = 1e-4)
+  expect_true(all(found$lower[-inside] == 0))
+  middle <- p + (z^2 * (u / 2 - p / 272) - s) / (1 + z^2 / 272)
+  expect_equal(found$upper, vapply(seq_along(p), \(j) end(j, middle[j], 2), 0), tolerance = 1e-4)
   # of 7 points, z = 2: the roots of Cai (2005), with the sum of the squares for the variance
-  counts <- wilson_interval(7, sqrt(7), 1, 1, 2)
+  counts <- wilson_interval(7, sqrt(7), 1, 2)
   expect_equal(unlist(counts[2:3]), c(7 + 1.5 - 2 * sqrt(7.5), 7 + 1.5 + 2 * sqrt(7.5)), ignore_attr = TRUE)
+  # and of 7 out of 20, the skewness of which is 1 - 2 p: Wilson's with the variance q - q^2
+  share <- wilson_interval(7 / 20, sqrt(7 * 13 / 20) / 20, 1 / 20, 2, share = 1 / 20)
+  s <- (1 - 2 * 7 / 20) / 20 / 2
+  limits <- vapply(list(c(0, 7 / 20), c(7 / 20, 1)), \(range) {
+    stats::uniroot(\(q) (7 / 20 - s - q)^2 - 4 * q * (1 - q) / 20, range, tol = 1e-12)$root
+  }, 0)
+  expect_equal(unlist(share[2:3]), limits, ignore_attr = TRUE)
 })
 
-test_that("simultaneous bands take the quantile of the largest of a normal process", {
+test_that("a point far from all others proves no density, and bands are no narrower than intervals", {
+  x <- c(stats::qnorm(stats::ppoints(100)), 6)
+  fit <- flash_kde(x, "kde", bandwidth = 0.4)
+  y <- seq(4.5, 7.5, by = 0.1)
+  set.seed(1)
+  for (type in c("pointwise", "simultaneous")) {
+    b <- density_bands(fit, y, type = type, replicates = 200)
+    # of one point: next to nothing, also where it counts for a part of itself
+    expect_true(all(b$lower < 0.06 * max(b$estimate)))
+    expect_gt(max(b$estimate), 0.01)
+  }
+  far <- density_bands(fit, 1e6, type = "simultaneous", replicates = 20)
+  expect_equal(as.list(far), as.list(density_bands(fit, 1e6)), ignore_attr = TRUE)
+})
+
+test_that("simultaneous bands take the quantile of the largest of a process by counts as multipliers", {
   x <- faithful$waiting
   fit <- flash_kde(x, "kde", bandwidth = 4)
   y <- seq(45, 95, by = 5)
   set.seed(5)
   band <- density_bands(fit, y, type = "simultaneous", replicates = 4000)
-  # the process itself, by its covariance
+  # the process itself: its covariance, and its skewness
   psi <- ref_psi("laplace", matrix(x), NULL, matrix(y), matrix(16))
-  cross <- stats::cov(psi) * (271 / 272) / 272
+  psi <- psi - rep(colMeans(psi), each = 272)
+  cross <- crossprod(psi) / 272^2
   # what little is added to the variances: that of one point
   squares <- stats::integrate(\(u) (stats::dnorm(u) * (3 - u^2) / 2)^2, -10, 10)$value
   sd <- sqrt(diag(cross) + (squares / 272 / 4)^2 / 4)
-  draws <- t(chol(cross + diag(1e-14 * max(cross), 11))) %*% matrix(stats::rnorm(11 * 20000), 11)
+  draws <- crossprod(psi, matrix(stats::rpois(272 * 4000, 1) - 1, 272)) / 272
   want <- stats::quantile(apply(abs(draws) / sd, 2, max), 0.95)
   expect_lt(abs(attr(band, "band")$critical - want), 0.08)
   expect_gt(want, 2.5)
+  # 190 of 200 draws would be exceeded in 10.5 of 201 cases
+  expect_equal(largest_quantile(matrix(sqrt(1:200), 1), list(se = 1, unit = 0), 0.95), sqrt(191))
   pointwise <- density_bands(fit, y)
   expect_true(all(band$lower <= pointwise$lower & band$upper >= pointwise$upper))
   # from the generator's state
@@ -157,6 +192,22 @@ test_that("a bootstrap has the spread of estimates of rows drawn again", {
     expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(59 / 60), tolerance = 1e-5)
     expect_equal(found$estimate, predict(fit, y))
   }
+})
+
+test_that("a bootstrap may choose bandwidths and factors anew", {
+  x <- faithful$waiting[1:60]
+  y <- c(50, 54, 80) # where all estimates are positive
+  w <- rep(1:3, 20)
+  for (adaptive in list(FALSE, TRUE)) {
+    fit_to <- \(rows) flash_kde(x[rows], "kde", bandwidth = "silverman", weights = w[rows], adaptive = adaptive)
+    set.seed(7)
+    found <- density_bands(fit_to(1:60), y, method = "bootstrap", replicates = 20, refit = TRUE)
+    set.seed(7)
+    draws <- replicate(20, density_bands(fit_to(sample.int(60, replace = TRUE)), y)$estimate)
+    expect_equal(found$se, apply(draws, 1, stats::sd) * sqrt(19 / 20), tolerance = 1e-5)
+    expect_equal(found$estimate, density_bands(fit_to(1:60), y)$estimate)
+  }
+  expect_error(density_bands(fit_to(1:60), y, refit = TRUE), class = "flashkernel_error_argument")
 })
 
 test_that("bands are the same in any unit, far from the origin, and of a fit that was saved", {
@@ -205,8 +256,13 @@ test_that("rows with missing values, names and formulas are as predict() has the
   expect_identical(colnames(ci), c("5 %", "95 %"))
   expect_equal(ci[, 1], density_bands(fit, at, 0.9)$lower)
   expect_equal(nrow(confint(fit)), 272)
+  expect_identical(colnames(confint(fit, at[1, ], 0.999)), c("0.05 %", "99.95 %"))
   one <- density_bands(flash_kde(faithful$waiting, "kde", bandwidth = 4), c(50, Inf))
   expect_equal(one$upper[2], 0)
+  # a variable that is called as one of the columns
+  named <- flash_kde(data.frame(upper = faithful$waiting), "kde", bandwidth = 4)
+  expect_named(density_bands(named, 50), c("upper.1", "estimate", "lower", "upper", "se"))
+  expect_equal(confint(named, 50)[2], one$upper[1])
 })
 
 test_that("what makes no sense is refused in words", {
@@ -219,12 +275,14 @@ test_that("what makes no sense is refused in words", {
   refused("argument", fit, correct = NA)
   refused("argument", fit, newdta = 50)
   refused("argument", 1)
-  refused("argument", flash_kde(iris[, 1:3], "kde"))
+  refused("argument", flash_kde(iris[, 1:3], "kde", bandwidth = 0.3))
   refused("argument", flash_kde(c(1, 2), "kde", bandwidth = 1, weights = c(1, 0)))
-  refused("unsupported", flash_kde(faithful$waiting, adaptive = "balloon"))
-  expect_error(plot(flash_kde(faithful), band = TRUE), class = "flashkernel_error_argument")
+  refused("unsupported", flash_kde(faithful$waiting, bandwidth = 4, adaptive = "balloon"))
+  two <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  expect_error(plot(two, band = TRUE), class = "flashkernel_error_argument")
   expect_error(plot(fit, band = "both"), class = "flashkernel_error_argument")
-  expect_error(plot(density_bands(flash_kde(faithful), faithful)), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(two, n = 5)[1:5, ]), class = "flashkernel_error_argument")
+  expect_error(plot(density_bands(two, faithful)), class = "flashkernel_error_argument")
 })
 
 test_that("figures of bands are drawn, and draw nothing from the generator", {

@@ -108,7 +108,7 @@ test_that("what a tree leaves out matters to no digit, and threads not at all", 
   set.seed(4)
   x <- matrix(stats::rnorm(6000), ncol = 2)
   fit <- flash_kde(x, "kde", bandwidth = 0.02)
-  got <- density_derivative(fit, x[1:40, ], order = 2, log = FALSE)
+  got <- density_derivative(fit, x[1:100, ], order = 2, log = FALSE)
   for (j in 1:3) {
     want <- literal_hessian(x, x[j, ], diag(0.02^2, 2), rep(1, 3000))
     expect_within(got[j, , ], want, 1e-12 * max(abs(want)))

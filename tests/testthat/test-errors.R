@@ -65,9 +65,17 @@ test_that("zero rows and zero columns are refused", {
   }
 })
 
-test_that("newdata with other columns are refused", {
+test_that("newdata has the columns of the fit, by name among others; a lacking one is named", {
   named <- flash_kde(faithful, estimator = "kde", bandwidth = 1)
-  expect_argument_error(predict(named, cbind(faithful, extra = 1)), "newdata")
+  more <- cbind(extra = "text", faithful[2:1], last = 1)
+  known <- predict(named, faithful)
+  expect_identical(predict(named, more), known)
+  expect_identical(predict(named, as.matrix(more[2:4])), known)
+  p_values <- \(data) density_pvalue(named, data[1:3, ], calibration = data)
+  expect_identical(p_values(more), p_values(faithful))
+  expect_error(predict(named, more[-2]), "found no `waiting`")
+  expect_error(predict(named, more[c(1, 4)]), "found no `eruptions`, `waiting`")
+  expect_argument_error(predict(named, cbind(more, last = 2)[c(1, 4, 5)]), "newdata")
   expect_argument_error(predict(named, faithful["waiting"]), "newdata")
   expect_argument_error(predict(named, setNames(faithful, c("a", "b"))), "newdata")
   expect_argument_error(predict(named, matrix(0, 3, 3)), "newdata")

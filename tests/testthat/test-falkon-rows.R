@@ -140,6 +140,7 @@ test_that("rows that cannot be read again, or are others then, are told", {
   }
   refused(falkon_rows(\() NULL), "at least one chunk")
   refused(falkon_rows(\() list(y = 1)), "`x`")
+  refused(tune_falkon(\() case$y), "`y` must.*chunk 1") # at once: more would come
   refused(falkon_rows(\() list(x = case$y, y = 1:99)), "`y`.*found 99.*chunk 1")
   refused(falkon_rows(yields(replace(case$y, 170, NA), sizes = c(60, 40))), "row 10.*chunk 2")
   count <- 0

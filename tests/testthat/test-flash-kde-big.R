@@ -10,7 +10,7 @@ big_case <- function(n = 730, d = 2, seed = 1) {
   set.seed(seed)
   x <- matrix(stats::rnorm(n * d), n, dimnames = list(NULL, paste0("v", seq_len(d))))
   list(
-    x = x, big = bigmemory::as.big.matrix(x), w = stats::runif(n),
+    x = x, big = big_matrix(x), w = stats::runif(n),
     y = rbind(matrix(stats::rnorm(60 * d), 60), rep(30, d), rep(-300, d))
   )
 }

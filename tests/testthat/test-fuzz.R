@@ -37,13 +37,13 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     # text
     "a", "cuda", "cpu", "fast", "single", "double", "sdkde", "laplace", "silverman", "lcv",
     "full", "nrd0", c("kde", "kde"), strrep("a", 1e5), "\u00e9\u4e2d", "a\\`%s%d%n", letters,
-    # other types
+    # other types; no function that, as sum(), yields chunks without end
     list(1, 1:2, 1:3), list(a = 1, b = "x"), nested, factor(1:12), Sys.time(),
     as.Date("2026-01-01"), as.POSIXlt("2026-01-01"), data.frame(a = 1:12, b = letters[1:12]),
     data.frame(a = 1:12, b = I(as.list(1:12))), data.frame(a = 1:12, b = I(matrix(1, 12, 3))),
     data.frame(a = factor(1:12)), data.frame(a = NA_real_, b = 1:12), faithful,
     structure(list(1:3, 1:2), class = "data.frame", row.names = 1:3),
-    sum, function(x) stop("no"), function(...) NULL, globalenv(), looped, quote(x), quote(f(x)),
+    max, function(x) stop("no"), function(...) NULL, globalenv(), looped, quote(x), quote(f(x)),
     expression(a, b), ~a, ~ a + b, y ~ x, ~., ~0, as.name("x"), pairlist(1, 2), set_class(v = 1),
     methods::getGeneric("show"), numeric_version("1.0"), stats::lm(dist ~ speed, cars),
     structure(list(), class = "flash_kde"), structure(1:4, class = "nonsense"),
@@ -136,8 +136,9 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
   # each is thousands of the others' work; or they are generics of R, whose own methods hostile objects reach
   slow <- c(
     crossprod = 0.1, diag = 0.1, show = 0.1, tcrossprod = 0.1, falkon = 0.2, falkon_svm_rbf = 0.02, tune_falkon = 0.01,
-    marginal_effects = 0.2, kde_gof = 0.04, kde_test = 0.1, density_bands = 0.1, kernel_regression = 0.2, flash_kda = 0.2,
-    compare = 0.1, cross_validate = 0.1, modes = 0.2, mean_shift = 0.2, ridges = 0.1
+    marginal_effects = 0.2, kde_gof = 0.04, kde_test = 0.1, kde_local_test = 0.1, density_bands = 0.1, kernel_regression = 0.2,
+    flash_kda = 0.2, compare = 0.1, cross_validate = 0.1, modes = 0.2, mean_shift = 0.2, ridges = 0.1, hdr_regions = 0.2,
+    geom_flash_hdr = 0.1, geom_flash_hdr_lines = 0.1, stat_flash_density = 0.2, stat_flash_density_2d = 0.2, stat_flash_hdr = 0.2
   )
   calls[names(slow)] <- pmax(10, ceiling(slow * calls[names(slow)])) # of fewer, none may be an error
   report <- list()

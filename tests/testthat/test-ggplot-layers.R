@@ -38,6 +38,15 @@ test_that("weights, trimming and the other axis are heeded", {
   expect_true(all(along$flipped_aes))
 })
 
+test_that("values without a weight are left out with a warning, regions between nodes without one", {
+  cars <- transform(mtcars, wt = replace(wt, 3, NA))
+  layer <- stat_flash_density(estimator = "kde", bandwidth = 2, n = 50)
+  expect_warning(data <- drawn(layer, cars, ggplot2::aes(x = mpg, weight = wt)), "Removed 1 row")
+  expect_equal(data, drawn(layer, mtcars[-3, ], ggplot2::aes(x = mpg, weight = wt)))
+  few <- \(prob) drawn(geom_flash_hdr(prob = prob, bandwidth = 0.3, n = 31), iris, petals[1:2])
+  expect_identical(unique(few(c(1e-7, 0.5))$prob), 0.5)
+})
+
 test_that("facets have a fit each, and stacks add up", {
   plot <- ggplot2::ggplot(mtcars, ggplot2::aes(mpg, fill = factor(am))) +
     stat_flash_density(estimator = "kde", bandwidth = 2, position = "stack", n = 40) +
@@ -86,6 +95,50 @@ test_that("lines have a group for each ring, and grids the density", {
   expect_equal(data$density, predict(fit, cbind(data$x, data$y)))
   expect_identical(nrow(data), 400L)
   expect_equal(data$count, 150 * data$density)
+})
+
+test_that("rasters of groups and panels have pixels of one size, with the fit of each", {
+  layer <- stat_flash_density_2d(estimator = "kde", bandwidth = 0.3, n = 20)
+  plot <- ggplot2::ggplot(iris, petals[1:2]) + layer + ggplot2::facet_wrap(~Species)
+  expect_silent(built <- ggplot2::ggplot_build(plot))
+  data <- built$data[[1]]
+  for (axis in c("x", "y")) {
+    nodes <- sort(unique(data[[axis]]))
+    expect_length(nodes, 20)
+    expect_equal(diff(nodes), rep(diff(nodes)[1], 19))
+  }
+  for (panel in 1:3) {
+    own <- data[data$PANEL == panel, ]
+    x <- as.matrix(iris[iris$Species == levels(iris$Species)[panel], 3:4])
+    expect_equal(own$density, predict(flash_kde(x, "kde", bandwidth = 0.3, adaptive = FALSE), cbind(own$x, own$y)))
+  }
+  # panels with scales of their own have nodes of their own
+  free <- ggplot2::ggplot(iris, petals[1:2]) + layer + ggplot2::facet_wrap(~Species, scales = "free_x")
+  data <- suppressWarnings(ggplot2::layer_data(free))
+  expect_identical(as.vector(tapply(data$x, data$PANEL, \(x) length(unique(x)))), rep(20L, 3))
+  expect_gt(length(unique(data$x)), 40)
+  expect_length(unique(data$y), 20)
+})
+
+test_that("kernels and supports are those of flash_kde(), and layers have weights of their own", {
+  for (options in list(list(kernel = "epanechnikov"), list(support = c(10, Inf)))) {
+    given <- c(list(estimator = "kde", bandwidth = 2), options)
+    data <- drawn(do.call(stat_flash_density, given), mtcars, ggplot2::aes(mpg))
+    fit <- do.call(flash_kde, c(list(mtcars$mpg), given))
+    expect_equal(data$density, predict(fit, data$x))
+  }
+  expect_gte(min(data$x), 10)
+  layers <- list(
+    \(...) geom_flash_hdr(bandwidth = 1, n = 21, ...), \(...) geom_flash_hdr_lines(bandwidth = 1, n = 21, ...),
+    \(...) stat_flash_density_2d(bandwidth = 1, n = 21, support = list(y = c(0, Inf)), ...)
+  )
+  for (of in layers) {
+    expect_silent(layer <- of(ggplot2::aes(weight = hp)))
+    one <- drawn(layer, mtcars, ggplot2::aes(wt, mpg))
+    expect_equal(one, drawn(of(), mtcars, ggplot2::aes(wt, mpg, weight = hp)))
+    expect_false(identical(one, drawn(of(), mtcars, ggplot2::aes(wt, mpg))))
+  }
+  expect_argument_error(geom_flash_hdr(estimator = "kdes"), "estimator")
 })
 
 test_that("figures have a legend, and build", {

@@ -135,12 +135,26 @@ test_that("methods and figures work", {
   expect_equal(regions$prob[21, ], predict(fit, at, type = "prob")[1, ])
   curves <- plot(flash_kda(iris$Petal.Length, iris$Species, estimator = "kde", bandwidth = 0.2))
   expect_equal(rowSums(curves$prob), rep(1, 400))
+  expect_output(print(cross_validate(fit)), "versicolor +0 +[0-9]+ +[0-9]+ +[0-9]+%")
   three <- flash_kda(iris[, 1:3], iris$Species, bandwidth = 0.4)
   expect_error(plot(three), class = "flashkernel_error_unsupported")
   file <- tempfile()
   on.exit(unlink(file), add = TRUE)
   saveRDS(fit, file)
   expect_identical(predict(readRDS(file), type = "prob"), predict(fit, type = "prob"))
+})
+
+test_that("figures of ggplot2 show the same", {
+  skip_if_not_installed("ggplot2")
+  one <- flash_kda(iris$Petal.Length, iris$Species, estimator = "kde", bandwidth = 0.2)
+  built <- ggplot2::ggplot_build(ggplot2::autoplot(one, n_grid = 50))
+  at <- built$data[[1]]$x[1:50]
+  expect_equal(built$data[[1]]$y, as.vector(exp(predict(one, matrix(at), type = "decision"))), tolerance = 1e-10)
+  two <- flash_kda(Species ~ Petal.Length + Petal.Width, iris, estimator = "kde", bandwidth = 0.2)
+  cloud <- ggplot2::ggplot_build(ggplot2::autoplot(two, n_grid = 20, col = c("red", "green", "blue")))$data[[2]]
+  expect_equal(cloud$x, iris$Petal.Length)
+  expect_equal(cloud$fill, rep(c("red", "green", "blue"), each = 50))
+  expect_error(ggplot2::autoplot(flash_kda(iris[, 1:3], iris$Species, bandwidth = 0.4)), "two variables")
 })
 
 test_that("what cannot be is refused in words", {
@@ -154,7 +168,8 @@ test_that("what cannot be is refused in words", {
   refused(flash_kda(1:4, c(1, 1, 2, 2), h = 1), "did you mean")
   refused(flash_kda(iris_points, iris$Species, estimator = "kde", adaptive = "balloon"), "adaptive")
   refused(flash_kda(1:4, c(1, 1, 2, 2), score = identity), "`score`")
-  steps <- flash_kda(iris_points, iris$Species, steps = 2, bandwidth = 0.4)
-  expect_error(cross_validate(steps), "folds", class = "flashkernel_error_unsupported")
+  # as many fits as rows, which take their time
+  steps <- flash_kda(iris_points[c(1:9, 51:59, 101:109), ], rep(1:3, each = 9), steps = 2, bandwidth = 0.4)
+  expect_equal(cross_validate(steps)$prob, cross_validate(steps, folds = 1:27)$prob, tolerance = 1e-9)
   expect_null(summary(steps)$validation)
 })

@@ -64,6 +64,72 @@ test_that("permutations give the share of exchanges that differ as much", {
   expect_lt(abs(sqrt(variance) / stats::sd(many) - 1), 0.15)
 })
 
+test_that("rows are exchanged with their weights", {
+  x <- example_points(12, 2)
+  y <- example_points(9, 2, seed = 2) + 0.6
+  H <- example_bandwidth(2)
+  w <- c(seq(0.5, 2, length.out = 12), rep(c(3, 9, 6), 3))
+  set.seed(6)
+  found <- kde_test(x, y, bandwidth = H, replicates = 99, weights_x = w[1:12], weights_y = w[13:21])
+  both <- rbind(x, y)
+  K <- normal_matrix(all_differences(both, both), 2 * H)
+  first <- rep(c(TRUE, FALSE), c(12, 9))
+  w <- w / rep(c(mean(w[1:12]), mean(w[13:21])), c(12, 9))
+  parts <- function(first) {
+    one <- ifelse(first, w, 0) / sum(w[first])
+    two <- ifelse(first, 0, w) / sum(w[!first])
+    T <- sum((one - two) * (K %*% (one - two)))
+    # sum of a_i^2 |phi(z_i) - mean|^2
+    own <- \(a) sum(a^2 * (diag(K) - 2 * drop(K %*% a) + sum(a * (K %*% a))))
+    c(T, T / (own(one) + own(two)))
+  }
+  set.seed(6)
+  draws <- replicate(99, parts(sample(first))[2])
+  expect_equal(found$statistic, c(T = parts(first)[1]))
+  expect_equal(found$p.value, (1 + sum(draws >= parts(first)[2])) / 100)
+  moments <- kde_test(x, y, bandwidth = H, method = "asymptotic", weights_x = w[1:12], weights_y = 5 * w[13:21])
+  q <- w / sum(w)
+  mean_of <- drop(K %*% q)
+  centred <- K - outer(mean_of, mean_of, `+`) + sum(q * mean_of)
+  v <- (w / rep(c(12, 9), c(12, 9)))^2
+  mean <- sum(v * diag(centred)) / (1 - sum(q^2))
+  variance <- 2 * (sum(outer(v, v) * centred^2) - sum((v * diag(centred))^2))
+  expect_equal(moments$parameter, c(df = 2 * mean^2 / variance))
+  expect_equal(moments$p.value, stats::pchisq(2 * mean / variance * parts(first)[1], 2 * mean^2 / variance,
+    lower.tail = FALSE))
+})
+
+test_that("weights are as rows repeated, and rows without weight are none", {
+  x <- faithful$eruptions[1:30]
+  y <- faithful$eruptions[31:70]
+  w <- rep(1:3, 10)
+  few <- \(...) kde_test(..., bandwidth = 0.3, replicates = 19)
+  many <- rep(x, w)
+  expect_equal(few(x, y, weights_x = w)$statistic, few(many, y)$statistic)
+  fit_of <- \(...) kde_gof(..., bandwidth = 0.3, replicates = 19)
+  expect_equal(fit_of(x, weights = w, mean = 3, sd = 1)$statistic, fit_of(many, mean = 3, sd = 1)$statistic)
+  expect_equal(fit_of(x, "exp", rate = 1, weights = w)$statistic, fit_of(many, "exp", rate = 1)$statistic)
+  fitted <- fit_of(x, weights = w)$estimate
+  expect_equal(unname(fitted), c(mean(many), sum(w * (x - mean(many))^2) / (60 - sum(w^2) / 60)))
+  rate <- fit_of(x, "exp", weights = w, estimate = \(x, w) list(rate = sum(w) / sum(w * x)))$estimate
+  expect_equal(rate, c(rate = 1 / mean(many)))
+  parts <- c("statistic", "p.value", "bandwidth")
+  same <- function(a, b) expect_equal(a[parts], b[parts])
+  seeded <- function(value) {
+    set.seed(2)
+    force(value)
+  }
+  by_name <- \(...) kde_test(..., replicates = 19)
+  same(seeded(by_name(c(x, 9, 1), y, weights_x = c(w, 0, NA))), seeded(by_name(x, y, weights_x = 10 * w)))
+  same(seeded(fit_of(c(x, 9, 1), weights = c(w, 0, NA))), seeded(fit_of(x, weights = 10 * w)))
+})
+
+test_that("samples that are all the same point do not differ", {
+  for (method in c("permutation", "asymptotic")) {
+    expect_identical(kde_test(rep(1, 10), rep(1, 8), 1, method, replicates = 99)$p.value, 1)
+  }
+})
+
 test_that("the level is held, the power is there, and the methods agree", {
   skip_on_cran()
   set.seed(3)
@@ -125,9 +191,10 @@ test_that("tests of fit hold their level, with parameters estimated, too", {
   expect_lt(mean(null <= 0.1), 0.22) # 0.1 and four standard errors
   expect_gt(mean(null <= 0.5), 0.3)
   rate <- \(x) list(rate = 1 / mean(x))
-  rates <- replicate(60, kde_gof(stats::rexp(25, 3), "exp", estimate = rate, replicates = 19)$p.value)
+  rate_test <- \() kde_gof(stats::rexp(25, 3), "exp", estimate = rate, bandwidth = 0.15, replicates = 19)
+  rates <- replicate(60, rate_test()$p.value)
   expect_lt(mean(rates <= 0.1), 0.26)
-  power <- replicate(40, kde_gof(stats::rexp(40), replicates = 19)$p.value)
+  power <- replicate(40, kde_gof(stats::rexp(40), bandwidth = 0.4, replicates = 19)$p.value)
   expect_gt(mean(power <= 0.05), 0.8)
 })
 
@@ -149,6 +216,9 @@ test_that("what makes no sense is refused in words", {
   expect_argument_error(kde_test(x, x, method = "normal"), "method")
   expect_argument_error(kde_test(x, x, replicates = 0), "replicates")
   expect_argument_error(kde_test(x, x, bandwidth = -1), "bandwidth")
+  expect_argument_error(kde_test(x, x, weights_x = -1), "weights_x")
+  expect_argument_error(kde_test(x, x, weights_y = rep(-1, 272)), "weights_y")
+  expect_argument_error(kde_gof(x, weights = c(1, rep(0, 271))), "x")
   expect_argument_error(kde_gof("a"), "x")
   expect_argument_error(kde_gof(x, "nosuch"), "null")
   expect_argument_error(kde_gof(faithful, "exp", rate = 1), "null")

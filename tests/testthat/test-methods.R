@@ -74,7 +74,7 @@ test_that("newdata must have what came from the data, whatever the workspace hol
 
 test_that("a formula with an interaction, a date or no variable is refused", {
   expect_argument_error(flash_kde(eruptions ~ 1, data = faithful), "formula")
-  expect_argument_error(flash_kde(Species ~ Sepal.Width, data = iris), "formula")
+  expect_argument_error(flash_kde(as.Date(waiting) ~ eruptions, data = faithful), "formula")
   expect_argument_error(flash_kde(~ eruptions * waiting, data = faithful), "formula")
   expect_argument_error(flash_kde(~1, data = faithful), "formula")
   expect_argument_error(flash_kde(~as.Date(waiting), data = faithful), "formula")

@@ -120,6 +120,9 @@ test_that("points may have bandwidths of their own", {
   spread <- tapply(draws$x, draws$side, stats::mad)
   expect_gt(spread[["wide"]], 10 * spread[["narrow"]])
   expect_false(is.null(flash_kde(data, adaptive = "knn")$adaptive))
+  again <- flash_kde(data, adaptive = TRUE, bandwidth = one$bandwidth, lambda = coef(one)["side"])
+  expect_identical(adaptive_factors(one), again$adaptive$factors)
+  expect_argument_error(adaptive_factors(flash_kde(data["side"])), "object")
 })
 
 test_that("far from the origin an estimate is the same, of an SD-KDE, too", {
@@ -232,10 +235,53 @@ test_that("moments of cells are the gradient of the likelihood", {
   L <- matrix(c(0.7, 0.2, 0, 0.5), 2)
   E <- criterion$gradient(L, "full")$E
   expect_equal(E, difference_gradient(criterion$value, L, "full", 1e-4), tolerance = 1e-6)
-  # in blocks, too
-  value <- criterion$gradient(L, "full")
-  replace_in_package("MOMENTS_BLOCK", 100)
-  expect_equal(criterion$gradient(L, "full"), value, tolerance = 1e-12)
+  expect_equal(criterion$gradient(L, "diagonal")$E, diag(E), tolerance = 1e-12)
+})
+
+test_that("pair by pair, sums of cells are those of the formula, and of the engines", {
+  set.seed(7)
+  n <- 400
+  data <- list(x = matrix(stats::rnorm(2 * n), n), w = stats::rexp(n), factors = sample(c(0.5, 1, 3), n, TRUE), d = 2)
+  data$x[2, ] <- 1e3 # far from all others
+  data$discrete <- list(codes = cbind(sample(3, n, TRUE), sample(2, n, TRUE)))
+  cells <- cells_of(data$discrete$codes)
+  L <- matrix(c(0.7, 0.2, 0, 0.5), 2)
+  at <- 1:100
+  sums_by <- function(pairs, threads = 1) {
+    replace_in_package("PAIRS_OF_A_CALL", pairs)
+    cell_sums(data, L, cells, at, run_control(replace(CONTROL_DEFAULTS, "threads", threads)))
+  }
+  found <- sums_by(1e9)
+  i <- at[3]
+  u <- forwardsolve(L, t(data$x) - data$x[i, ])
+  terms <- replace(data$w / data$factors^2 * exp(-colSums(u^2) / (2 * data$factors^2)), i, 0)
+  expect_equal(found$sums[3, ] * exp(found$top[3]), vapply(cells$rows, \(rows) sum(terms[rows]), 0), tolerance = 1e-12)
+  expect_lt(found$top[2], -1e4)
+  expect_identical(sums_by(1e9, 2)[1:2], found[1:2])
+  logs <- \(found) log(found$sums) + found$top
+  expect_equal(logs(sums_by(0)), logs(found), tolerance = 1e-11)
+})
+
+test_that("the slope of the lambdas' loss is its change", {
+  data <- rbind(mixed_data(60), transform(mixed_data(30, 5), a = a + 1, kind = factor("none", levels(kind))))
+  discrete <- flash_kde(data, bandwidth = H, lambda = lambda)$discrete
+  data <- judged(clean_points(numbers_of(data), NULL, "x", discrete))
+  losses <- list()
+  replace_in_package("optimise_lambdas", \(loss, discrete, free) {
+    losses <<- c(losses, loss)
+    list(value = 0)
+  })
+  lambda_search(data, c(TRUE, TRUE), 5, run_control(CONTROL_DEFAULTS), new_stats())(diag(2) / 2, lambda)
+  choose_lambdas(replace(data, "points", list(matrix(0, 90, 0))), NULL, c(TRUE, TRUE), 5, CONTROL_DEFAULTS)
+  expect_length(losses, 2)
+  for (loss in losses) {
+    for (k in 1:2) {
+      step <- replace(0 * lambda, k, 1e-5)
+      change <- (loss(lambda + step, c(TRUE, TRUE))$value - loss(lambda - step, c(TRUE, TRUE))$value) / 2e-5
+      expect_equal(loss(lambda, c(TRUE, TRUE))$slope[k], change, tolerance = 1e-7)
+      expect_identical(loss(lambda, k == 1:2)$slope, loss(lambda, c(TRUE, TRUE))$slope[k])
+    }
+  }
 })
 
 test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
@@ -248,6 +294,38 @@ test_that("the bandwidth of an SD-KDE is chosen by its own likelihood", {
   )))
   expect_equal(fit$score_bandwidth, fit$bandwidth / 2, tolerance = 1e-12)
   expect_gt(at(1), max(at(0.85), at(1.18)))
+})
+
+test_that("sums over points that agree are those of each cell of targets", {
+  data <- cbind(mixed_data(60), side = rep(c("l", "m", "r"), 20), flag = rep(c(TRUE, FALSE, TRUE, TRUE, NA), 12))
+  data <- stats::na.omit(data)
+  to <- data[30:3, ]
+  to$kind[1:3] <- "none"
+  w <- stats::rexp(nrow(data))
+  replace_in_package("CELLS_OF_A_PASS", 0)
+  all_sums <- function(most, ...) {
+    replace_in_package("MOST_AGREEING", most)
+    unlist(lapply(c("kde", "laplace"), \(estimator) {
+      fit <- flash_kde(data, estimator, bandwidth = H, weights = w, ...)
+      list(
+        predict(fit), predict(fit, to, se.fit = TRUE), predict(fit, loo = TRUE), predict(fit, to, type = "score"),
+        predict(fit, type = "score", loo = TRUE)
+      )
+    }))
+  }
+  some <- c(kind = 0.3, grade = 0.4, side = 0.2, flag = 0.1)
+  for (lambda in list(some, c(kind = 0, side = 2 / 3, flag = 0.5, grade = 0))) {
+    expect_equal(all_sums(1e9, lambda = lambda), all_sums(0, lambda = lambda), tolerance = 1e-10)
+  }
+  # by either, points of widths of their own, and debiased ones
+  lambda <- lambda[names(lambda) != "grade"]
+  sums <- \(most, ...) {
+    replace_in_package("MOST_AGREEING", most)
+    predict(flash_kde(data[names(data) != "grade"], ..., bandwidth = H, lambda = lambda), to)
+  }
+  f <- rep(c(1, 2), 24)
+  expect_equal(sums(1e9, adaptive = f), sums(0, adaptive = f), tolerance = 1e-12)
+  expect_equal(sums(1e9, "sdkde"), sums(0, "sdkde"), tolerance = 1e-11)
 })
 
 # ---- data -----------------------------------------------------------------------------------------
@@ -287,7 +365,7 @@ test_that("levels and columns that the fit does not know are errors that name th
   data <- mixed_data(3)
   expect_error(predict(fit, transform(data, kind = "other")), "\"other\" in column `kind`")
   expect_error(predict(fit, data[-2]), "found no `kind`")
-  expect_error(predict(fit, cbind(data, more = 1)), "found also `more`")
+  expect_identical(predict(fit, cbind(more = data, data)), predict(fit, data)) # others do not matter
   expect_argument_error(predict(fit, as.matrix(data[c(1, 3)])), "newdata")
   expect_argument_error(predict(fit, transform(data, a = Inf)), "newdata")
 })
@@ -317,12 +395,17 @@ test_that("threads do not change a bit, and a tolerance holds", {
   set.seed(9)
   data <- data.frame(x = stats::rnorm(4000), f = sample(letters[1:4], 4000, TRUE))
   fit <- flash_kde(data, bandwidth = 0.2, lambda = 0.3)
-  expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
-  expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
   exact <- predict(fit)
-  fast <- predict(fit, tol = 1e-5, engine = "fast")
-  expect_lt(max(abs(fast - exact)), 1e-5 * max(exact))
-  expect_false(identical(fast, exact))
+  for (passes in c(4, 0)) {
+    replace_in_package("CELLS_OF_A_PASS", passes)
+    expect_identical(predict(fit, threads = 1), predict(fit, threads = 2))
+    expect_identical(predict(fit, loo = TRUE, threads = 1), predict(fit, loo = TRUE, threads = 2))
+    for (type in c("global", "pointwise")) {
+      fast <- predict(fit, tol = 1e-5, tol_type = type, engine = "fast")
+      expect_lt(max(abs(fast - exact) / if (type == "global") max(exact) else exact), 1e-5)
+      expect_false(identical(fast, exact))
+    }
+  }
   expect_identical(coef(flash_kde(data, threads = 1)), coef(flash_kde(data, threads = 2)))
 })
 
@@ -371,6 +454,8 @@ test_that("with one number, probabilities are those of the number", {
   fit <- flash_kde(~ Sepal.Length + Species, iris, bandwidth = 0.3, lambda = 0.1)
   number <- flash_kde(iris$Sepal.Length, "kde", bandwidth = 0.3)
   expect_identical(cdf(fit, 5.5), cdf(number, 5.5))
+  both <- flash_kde(iris, bandwidth = 0.3, lambda = 0.1)
+  expect_identical(cdf(both, iris[1:2, 5:1]), cdf(both, iris[1:2, 1:4]))
   expect_identical(quantile(fit, 0.3), quantile(number, 0.3))
 })
 
@@ -393,12 +478,44 @@ test_that("figures draw the marginals of the formula", {
     want <- vapply(line$x, \(y) mean(shares * stats::dnorm(y, data$b, sqrt(H[2, 2]))), 0)
     expect_equal(line$y, want, tolerance = 1e-9)
   }
-  all <- plot(fit, by = NULL, n_grid = 50)$a$all
-  expect_equal(all$y, vapply(all$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9)
+  expect_alone <- \(line) expect_equal(
+    line$y, vapply(line$x, \(y) mean(stats::dnorm(y, data$a, sqrt(H[1, 1]))), 0), tolerance = 1e-9
+  )
+  expect_alone(plot(fit, by = NULL, n_grid = 50)$a$all)
   expect_argument_error(plot(fit, by = "a"), "by")
   expect_argument_error(plot(fit, lwdd = 2), "lwdd")
   expect_message(plot(fit, max_dims = 2), "first 2 of 4")
   plot(flash_kde(data["kind"]))
+  # a line for the sum over the levels, where that is of one or two numbers
+  plot(flash_kde(data$a))
+  expect_alone(lines(flash_kde(data[c("a", "kind")], bandwidth = sqrt(H[1, 1]), lambda = 0.3), n_grid = 50))
+  expect_argument_error(lines(flash_kde(iris, bandwidth = 0.5, lambda = 0)), "x")
+  expect_argument_error(lines(flash_kde(data["kind"])), "x")
+})
+
+test_that("ggplot2 draws the same lines and probabilities", {
+  skip_if_not_installed("ggplot2")
+  fit <- mixed_fit()
+  path <- tempfile(fileext = ".pdf")
+  grDevices::pdf(path)
+  on.exit({
+    grDevices::dev.off()
+    unlink(path)
+  })
+  drawn <- plot(fit, by = "grade", n_grid = 50)
+  figure <- ggplot2::autoplot(fit, by = "grade", n_grid = 50, main = "Numbers")
+  for (name in c("a", "b")) {
+    for (level in levels(mixed_data()$grade)) {
+      shown <- figure$data[figure$data$column == name & figure$data$level == level, ]
+      expect_identical(shown[c("x", "y")], data.frame(drawn[[name]][[level]]), ignore_attr = TRUE)
+    }
+  }
+  expect_identical(figure$labels$title, "Numbers")
+  bars <- ggplot2::autoplot(marginal(fit, c("kind", "grade")))
+  expect_identical(bars$data$share, unname(c(drawn$kind, drawn$grade)))
+  for (one in list(figure, bars, ggplot2::autoplot(fit, by = NULL))) print(one)
+  expect_argument_error(ggplot2::autoplot(fit, by = "a"), "by")
+  expect_argument_error(ggplot2::autoplot(fit, prob = 0.5), "prob")
 })
 
 test_that("conditionals weigh by numbers and levels that are given, and keep the others", {

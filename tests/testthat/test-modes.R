@@ -14,7 +14,9 @@ literal_mean_shift <- function(x, h, factors = rep(1, nrow(x)), steps = 1000) {
     q <- 0
     for (k in seq_along(h)) q <- q + outer(y[, k], x[, k], `-`)^2 / h[k]^2
     weight <- exp(-t(t(q) / factors^2) / 2) * rep(factors^-(length(h) + 2), each = nrow(y))
+    before <- y
     y <- weight %*% x / rowSums(weight)
+    if (max(abs(y - before)) < 1e-10) break
   }
   y
 }
@@ -105,6 +107,25 @@ test_that("a tolerance leads to the same clusters", {
   expect_within(as.matrix(exact$modes[1:2]), as.matrix(fast$modes[1:2]), 1e-8)
 })
 
+test_that("slopes of many points at once are those of few, and explicit engines are heeded", {
+  x <- three_groups(1200)$x
+  for (estimator in c("kde", "sdkde")) {
+    fit <- flash_kde(x, estimator, bandwidth = 0.5, weights = rep(1:2, 600))
+    field <- shape_field(fit, start_run(fit_asked(fit)))
+    u <- to_field(field, x)
+    all <- slopes_at(field, u)
+    few <- slopes_at(field, u[1:100, ])
+    expect_within(all$score[1:100, ], few$score, 1e-5)
+    expect_within(few$score, 0.5 * density_derivative(fit, x[1:100, ], log = TRUE), 1e-10)
+    # from engines, which have no scale, to sums about the points
+    expect_equal(slopes_at(field, u[1:100, ], all$log_scale[1:100]), few)
+  }
+  exact <- mean_shift(flash_kde(x, "kde", bandwidth = 0.5, engine = "exact"))
+  expect_identical(mean_shift(flash_kde(x, "kde", bandwidth = 0.5))$cluster, exact$cluster)
+  asked <- start_run(fit_asked(flash_kde(x, "kde", bandwidth = 0.5, engine = "exact")))
+  expect_identical(shape_field(exact$fit, asked)$steps$tol, 0)
+})
+
 test_that("weights count, missing rows are NA, and other points find their clusters", {
   groups <- three_groups()
   w <- c(10, 1, 1)[groups$own]
@@ -133,6 +154,11 @@ test_that("clusters print, and plot in one dimension and more", {
     expect_output(print(clusters), "of 150 points")
     expect_identical(plot(clusters), clusters)
   }
+  # columns with the names of ours
+  named <- stats::setNames(iris[1:2], c("points", "density"))
+  clusters <- mean_shift(flash_kde(named, "kde", bandwidth = 0.5))
+  expect_output(print(clusters), "of 150 points.*points density density.1 points.1 +share")
+  expect_argument_error(modes(clusters$fit, start = matrix(0, 0, 2)), "start")
   expect_argument_error(plot(clusters, dims = 5), "dims")
 })
 

@@ -34,6 +34,18 @@ test_that("groups are of the rows that na.action leaves, and are checked", {
   expect_argument_error(plot(fit, groups = airquality$Month, col = "no colour"), "col")
 })
 
+# Every edge is of two triangles.
+expect_closed <- function(triangles) {
+  key <- apply(signif(triangles, 9), 1, paste, collapse = " ")
+  first <- seq(1, length(key), by = 3)
+  edges <- rbind(
+    cbind(key[first], key[first + 1]), cbind(key[first + 1], key[first + 2]), cbind(key[first + 2], key[first])
+  )
+  flat <- edges[, 1] == edges[, 2]
+  pairs <- table(paste(pmin(edges[, 1], edges[, 2]), pmax(edges[, 1], edges[, 2]))[!flat])
+  expect_true(all(pairs %% 2 == 0))
+}
+
 test_that("triangles lie on the surface of a ball, and close it", {
   to <- \(low, high, n) seq(low, high, length.out = n)
   nodes <- list(a = to(-1.5, 1.5, 25), b = to(-1.4, 1.6, 28), c = to(-1.6, 1.5, 23))
@@ -54,15 +66,7 @@ test_that("triangles lie on the surface of a ball, and close it", {
   expect_equal(sum(sqrt(rowSums(normal^2))) / 2, 4 * pi, tolerance = 0.01)
   # the volume of the cones from the centre to the triangles
   expect_equal(sum(abs(rowSums(normal * a))) / 6, 4 / 3 * pi, tolerance = 0.01)
-  # every edge is of two triangles
-  key <- apply(signif(triangles, 9), 1, paste, collapse = " ")
-  first <- seq(1, length(key), by = 3)
-  edges <- rbind(
-    cbind(key[first], key[first + 1]), cbind(key[first + 1], key[first + 2]), cbind(key[first + 2], key[first])
-  )
-  flat <- edges[, 1] == edges[, 2]
-  pairs <- table(paste(pmin(edges[, 1], edges[, 2]), pmax(edges[, 1], edges[, 2]))[!flat])
-  expect_true(all(pairs %% 2 == 0))
+  expect_closed(triangles)
 })
 
 test_that("isosurfaces are where the density is at the levels", {
@@ -73,6 +77,12 @@ test_that("isosurfaces are where the density is at the levels", {
     points <- drawn$triangles[[k]][seq(1, nrow(drawn$triangles[[k]]), by = 50), ]
     expect_equal(predict(fit, unname(points)), rep(drawn$levels[[k]], nrow(points)), tolerance = 0.03)
   }
+  # closed where the region is larger than the grid: of one kernel a ball of radius 4, cut by a cube of side 6
+  one <- flash_kde(rbind(c(1, 2, 3)), "kde", bandwidth = 1)
+  drawn <- with_null_device(plot(one, type = "isosurface", prob = 0.9988, n_grid = 13))
+  expect_closed(drawn$triangles[[1]])
+  extent <- unname(apply(drawn$triangles[[1]], 2, range))
+  expect_equal(extent, rbind(c(-2, -1, 0), c(4, 5, 6)), tolerance = 1e-5)
   expect_argument_error(plot(flash_kde(faithful, bandwidth = 1), type = "isosurface"), "type")
   expect_argument_error(plot(fit, type = "banana"), "type")
   before <- with_null_device({
@@ -119,6 +129,26 @@ test_that("longitude and latitude are drawn as a map", {
   expect_equal(unit()[2] / unit()[1], 1 / cos(middle))
   plot(fit, n_grid = 21, asp = 1)
   expect_equal(unit()[2] / unit()[1], 1)
+  # the frame is that of the map, whose sides are as far from those of the plot as the device is wide
+  limits <- \(fit, width) {
+    grDevices::pdf(NULL, width, 5)
+    on.exit(grDevices::dev.off())
+    grid <- plot(fit, n_grid = 21, points = FALSE)
+    view <- grid_view(grid, matrix(0, 0, 2))
+    list(
+      gaps = frame_gaps(view), pin = graphics::par("pin"),
+      line = graphics::par("mai")[1] / graphics::par("mar")[1], ratio = diff(view$x) / diff(view$y) * cos(middle)
+    )
+  }
+  for (width in c(4, 12)) {
+    found <- limits(fit, width)
+    room <- c(found$pin[2] - found$pin[1] / found$ratio, found$pin[1] - found$pin[2] * found$ratio) / 2
+    expect_equal(found$gaps, rep(pmax(room, 0) / found$line, 2))
+    expect_gt(max(found$gaps), 1)
+  }
+  expect_identical(frame_gaps(NULL), numeric(4))
+  expect_identical(map_ticks(c(3, 1), c(0, 1.5, 2, 2.5, 4)), c(1.5, 2, 2.5))
+  expect_identical(map_ticks(c(3, 1), c(0, 2, 4)), c(1, 1.5, 2, 2.5, 3))
   named <- function(names, data = quakes[c("long", "lat")]) {
     map_aspect(flash_kde(stats::setNames(data, names), bandwidth = 1))
   }

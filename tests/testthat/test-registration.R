@@ -75,6 +75,13 @@ test_that("the C entry points refuse arguments that do not fit together", {
       )
       utils::modifyList(job, list(...))
     }
+    cells <- function(...) {
+      job <- list(x = x, log_weight = c(0, 0, 0), ends = 3, rows = c(0, 2), diagonal = FALSE)
+      utils::modifyList(job, list(...))
+    }
+    given_job <- \(...) utils::modifyList(
+      list(x = L, at = L, log_weights = c(0, 0), centres = c(0, 1), y = matrix(0, 1, 2)), list(...)
+    )
     entries <- list(start = 0:1, index = 0L, values = 1)
     ones <- list(scale = 1, norms = 1)
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
@@ -169,6 +176,17 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_pair_scales", pairs(), 1L, control),
       native("ffi_pair_scales", pairs(factor = 1), 1, control),
       native("ffi_pair_scales", pairs(L = diag(3)), 1, control),
+      native("ffi_level_sums", x, control),
+      native("ffi_level_sums", cells(x = single_points(x)), control),
+      native("ffi_level_sums", cells(ends = 2), control),
+      native("ffi_level_sums", cells(ends = c(3, 3)), control),
+      native("ffi_level_sums", cells(ends = numeric()), control),
+      native("ffi_level_sums", cells(rows = 3), control),
+      native("ffi_level_sums", cells(rows = NaN), control),
+      native("ffi_level_sums", cells(log_weight = 0), control),
+      native("ffi_level_sums", cells(factors = 1), control),
+      native("ffi_level_sums", cells(shares = c(1, 1)), control),
+      native("ffi_level_sums", cells(v = c(1, 1), log_floor = c(1, 1)), control),
       native("ffi_kernel_matrix", of(x, NULL, L), matrix(0, 3, 1), control),
       native("ffi_kernel_matrix", of(x, NULL, L), "x", control),
       native("ffi_kernel_matrix", of(x, NULL, L, "sinc"), NULL, control),
@@ -214,7 +232,25 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_rectangles", shape_job(weights = 1), control),
       native("ffi_rectangles", shape_job(factors = 1), control),
       native("ffi_rectangles", shape_job(correlation = 1), control),
-      native("ffi_rectangles", shape_job(correlation = NaN), control)
+      native("ffi_rectangles", shape_job(correlation = NaN), control),
+      native("ffi_rectangles", shape_job(below = 1), control),
+      native("ffi_rectangles", shape_job(below = 1, reach = 0), control),
+      native("ffi_rectangles", shape_job(below = numeric(), reach = 1), control),
+      native("ffi_cube_sums", shape_job(), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1)), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 0), value = 1), control),
+      native("ffi_cube_sums", shape_job(reach = 1, value = 1), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1L), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = numeric(40)), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, weights = 1), control),
+      native("ffi_cube_sums", shape_job(reach = c(1, 1), value = 1, y = matrix(0, 3, 1)), control),
+      native("ffi_conditional", given_job(at = matrix(0, 3, 1)), control),
+      native("ffi_conditional", given_job(log_weights = 0), control),
+      native("ffi_conditional", given_job(centres = 1L), control),
+      native("ffi_conditional", given_job(widths = 1), control),
+      native("ffi_conditional", given_job(y = matrix(0, 1, 3)), control),
+      native("ffi_conditional", given_job(y = NULL), control),
+      native("ffi_conditional", given_job(y = NULL, probabilities = matrix(0.5, 2, 1)), control)
     )
     vapply(calls, \(call) class(tryCatch(eval(call), error = identity))[1], "")
   }

@@ -36,7 +36,7 @@ test_that("fits, leave-one-out fits, leverages and standard errors are those of 
     l <- smoother(case$x, case$at, case$H, case$w, linear)
     found <- predict(fit, case$at, se.fit = TRUE)
     expect_equal(unname(found$fit), l %*% case$y, tolerance = 1e-10)
-    expect_equal(unname(found$se.fit), sqrt(l^2 %*% fit$variance), tolerance = 1e-8)
+    expect_equal(unname(found$se.fit), unname(sqrt(l^2 %*% predict(fit, type = "variance"))), tolerance = 1e-8)
     expect_equal(fit$df, sum(diag(own)), tolerance = 1e-10)
   }
 })
@@ -49,11 +49,61 @@ test_that("the variance of the noise is the local mean of residuals' products, o
   products <- (case$y[, 1] - m)^2 / (1 - h)
   sigma <- sqrt(sum((case$y[, 1] - m)^2) / (60 - sum(h)))
   mean <- smoother(case$x, case$x, matrix(0.25), linear = FALSE) %*% ((1 - h) * products + h * sigma^2)
-  expect_equal(fit$variance, mean, tolerance = 1e-8)
+  expect_equal(predict(fit, type = "variance"), drop(mean), tolerance = 1e-8)
+  expect_equal(predict(fit, case$x[1:5, ], type = "variance"), mean[1:5], tolerance = 1e-8)
   expect_equal(sigma(fit), sigma, tolerance = 1e-10)
   alone <- kernel_regression(c(case$x, 50), c(case$y[, 1], 1), bandwidth = 0.5)
   expect_equal(alone$leverage[61], 1)
-  expect_equal(alone$variance[61], alone$sigma^2)
+  expect_equal(predict(alone, type = "variance")[61], alone$sigma^2)
+})
+
+# At each of `at` the local mean and line of y given x, of all rows but `left_out`: kernels relative to the largest,
+# moments about their own mean.
+literal_line <- function(x, y, w, h, at, left_out = NULL) {
+  t(vapply(seq_along(at), \(j) {
+    keep <- setdiff(which(w > 0), left_out[j])
+    u <- (x[keep] - at[j]) / h
+    near <- which.min(abs(u))
+    k <- w[keep] * exp(-(u - u[near]) * (u + u[near]) / 2)
+    p <- k / sum(k)
+    mean <- sum(p * y[keep])
+    slope <- sum(p * (u - sum(p * u)) * y[keep]) / sum(p * (u - sum(p * u))^2)
+    c(mean, mean - slope * sum(p * u))
+  }, numeric(2)))
+}
+
+test_that("rows in one column are summed to rounding: many and few in a box, far ones, weights of all sizes", {
+  set.seed(11)
+  shapes <- list(
+    rnorm(300), rt(300, 2), round(rnorm(300), 1), rnorm(300, sd = 1e-3), c(rnorm(40), rnorm(9, 30), 60),
+    2^20 + rnorm(50)
+  )
+  for (x in shapes) for (h in c(0.02, 0.3, 5)) {
+    n <- length(x)
+    y <- cos(x) + rnorm(n)
+    w <- list(rep(1, n), 10^runif(n, -25, 0))[[1 + (h == 0.3)]]
+    constant <- kernel_regression(x, y, "constant", h, weights = w)
+    linear <- kernel_regression(x, y, bandwidth = h, weights = w)
+    rows <- sample(n, 20)
+    at <- sample(x, 20) + rnorm(20, sd = 2 * h)
+    own <- literal_line(x, y, w, h, x[rows])
+    expect_equal(constant$fitted[rows], own[, 1], tolerance = 1e-10)
+    without <- literal_line(x, y, w, h, x[rows], rows)
+    expect_equal(constant$left_out[rows], without[, 1], tolerance = 1e-9)
+    there <- literal_line(x, y, w, h, at)
+    expect_equal(predict(constant, at), there[, 1], tolerance = 1e-9)
+    # lines where slopes are known
+    known <- linear$leverage[rows] < 0.9
+    expect_equal(linear$fitted[rows][known], own[known, 2], tolerance = 1e-7)
+  }
+  with_threads <- \(threads) kernel_regression(x, y, bandwidth = h, control = flash_control(threads = threads))$fitted
+  expect_identical(with_threads(2), with_threads(1))
+})
+
+test_that("rows of weight 0 that all kernels are far from have leverage 0", {
+  fit <- kernel_regression(mtcars$wt, mtcars$mpg, bandwidth = 0.01, weights = c(1, 1, rep(0, 30)))
+  expect_equal(fit$leverage, c(1, 1, rep(0, 30)))
+  expect_equal(fit$df, 2)
 })
 
 test_that("gradients are the slopes of local lines, or derivatives of the local mean", {
@@ -73,6 +123,123 @@ test_that("gradients are the slopes of local lines, or derivatives of the local 
   }, numeric(6))
   constant <- kernel_regression(case$x, case$y[, 1], "constant", case$H)
   expect_equal(unname(predict(constant, case$at, type = "gradient")), slope, tolerance = 1e-6)
+})
+
+# The weights of the responses in the fit at each row of `at`, of numbers and factors.
+mixed_smoother <- function(x, levels, at, at_levels, h, lambda, w, linear) {
+  t(vapply(seq_len(nrow(at)), \(j) {
+    u <- x - rep(at[j, ], each = nrow(x))
+    k <- w * exp(-rowSums((u / rep(h, each = nrow(x)))^2) / 2)
+    for (name in names(lambda)) {
+      f <- levels[[name]]
+      steps <- abs(as.integer(f) - as.integer(at_levels[[name]][j]))
+      count <- nlevels(f)
+      l <- lambda[[name]]
+      k <- k * if (is.ordered(f)) l^steps else ifelse(steps == 0, 1 - l, l / (count - 1))
+    }
+    X <- if (linear) cbind(1, u) else matrix(1, nrow(x))
+    (solve(crossprod(X, k * X)) %*% t(k * X))[1, ]
+  }, numeric(nrow(x))))
+}
+
+test_that("factors have kernels of levels: fits, leave-one-out fits, errors and slopes beside literal ones", {
+  set.seed(13)
+  n <- 150
+  f <- data.frame(f = factor(sample(letters[1:3], n, TRUE)), o = factor(sample(4, n, TRUE), ordered = TRUE))
+  w <- runif(n, 0.5, 1)
+  lambda <- c(f = 0.1, o = 0.3)
+  for (d in 0:2) for (linear in unique(c(FALSE, d > 0))) {
+    x <- matrix(rnorm(n * d), n, dimnames = list(NULL, c("a", "b")[seq_len(d)]))
+    data <- cbind(as.data.frame(x), f)
+    h <- c(a = 0.4, b = 0.8)[seq_len(d)]
+    y <- rowSums(sin(x)) + as.integer(f$f) + rnorm(n)
+    fit <- kernel_regression(
+      data, y, if (linear) "local_linear" else "constant", if (d > 0) h, weights = w, lambda = lambda
+    )
+    own <- mixed_smoother(x, f, x, f, h, lambda, w, linear)
+    expect_equal(fitted(fit), drop(own %*% y), tolerance = 1e-10)
+    expect_equal(hatvalues(fit), diag(own), tolerance = 1e-9)
+    left_out <- vapply(1:8, \(i) {
+      here <- x[i, , drop = FALSE]
+      sum(mixed_smoother(x[-i, , drop = FALSE], f[-i, ], here, f[i, ], h, lambda, w[-i], linear) * y[-i])
+    }, 0)
+    expect_equal(fit$left_out[1:8], left_out, tolerance = 1e-10)
+    l <- mixed_smoother(x, f, x[5:9, , drop = FALSE] + 0.1, f[1:5, ], h, lambda, w, linear)
+    at <- cbind(as.data.frame(x[5:9, , drop = FALSE] + 0.1), f[1:5, ])
+    found <- predict(fit, at[rev(names(at))], se.fit = TRUE)
+    expect_equal(found$fit, drop(l %*% y), tolerance = 1e-10)
+    expect_equal(found$se.fit, drop(sqrt(l^2 %*% predict(fit, type = "variance"))), tolerance = 1e-8)
+    if (!linear || d != 1) next
+    slope <- kernel_regression(x[f$f == "b", 1], y[f$f == "b"], bandwidth = 0.4, weights = w[f$f == "b"])
+    alone <- kernel_regression(y ~ a + f, cbind(data, y), bandwidth = 0.4, weights = w, lambda = 0)
+    slopes <- predict(alone, type = "gradient")[f$f == "b", 1]
+    expect_equal(slopes, drop(predict(slope, type = "gradient")), tolerance = 1e-8)
+  }
+})
+
+test_that("lambdas are chosen with the bandwidth, and levels that no row has see the nearest", {
+  set.seed(14)
+  data <- data.frame(x = runif(120), f = factor(sample(letters[1:3], 120, TRUE)), g = factor(sample(2, 120, TRUE)))
+  data$y <- sin(4 * data$x) + as.integer(data$f) + rnorm(120, sd = 0.3)
+  fit <- kernel_regression(y ~ x + f + g, data)
+  value_at <- function(h, lambda) {
+    other <- kernel_regression(y ~ x + f + g, data, bandwidth = h, lambda = lambda)
+    mean((data$y - other$left_out)^2) / var(data$y)
+  }
+  h <- sqrt(fit$bandwidth[1])
+  lambda <- fit$discrete$lambda
+  expect_equal(fit$search$value, value_at(h, lambda))
+  for (by in c(0.8, 1.25)) {
+    expect_lte(fit$search$value, value_at(by * h, lambda))
+    for (name in c("f", "g")) {
+      other <- replace(lambda, name, min(by * lambda[[name]], c(f = 2 / 3, g = 1 / 2)[[name]]))
+      expect_lte(fit$search$value, value_at(h, other) + 1e-5)
+    }
+  }
+  # f matters, g does not
+  expect_lt(lambda[["f"]], 0.2)
+  expect_gt(lambda[["g"]], 0.2)
+  given <- kernel_regression(y ~ x + f + g, data, bandwidth = 0.1, lambda = c(g = 0.5))
+  expect_equal(given$discrete$lambda[["g"]], 0.5)
+  expect_equal(given$bandwidth[1], 0.01)
+  apart <- kernel_regression(y ~ f + g, subset(data, !(f == "a" & g == "2")), lambda = c(f = 0, g = 0))
+  means <- tapply(data$y, data[c("f", "g")], mean)
+  # rows that differ in g count half as much again as those in f, of three levels, as lambdas go to 0
+  counts <- c(sum(data$f == "a" & data$g == "1"), table(data$f, data$g)[2:3, "2"])
+  near <- weighted.mean(c(means["a", "1"], means["b", "2"], means["c", "2"]), c(3, 2, 2) * counts)
+  expect_equal(predict(apart, data.frame(f = "a", g = "2")), near, tolerance = 1e-6)
+  expect_equal(predict(apart, data.frame(f = "b", g = "1")), means["b", "1"], tolerance = 1e-6)
+  expect_error(predict(apart, data.frame(f = "z", g = "1")), "levels", class = "flashkernel_error_argument")
+})
+
+test_that("where levels of all other rows differ so much that their weights underflow, the mean of all is left", {
+  far <- as.data.frame(lapply(seq_len(30), \(k) factor(1:6)), col.names = paste0("f", 1:30))
+  alone <- kernel_regression(cbind(far, x = 1:6), (1:6)^2, bandwidth = 1, lambda = 0)
+  expect_equal(alone$left_out[, 1], rep(mean((1:6)^2), 6))
+  expect_equal(alone$fitted[, 1], (1:6)^2)
+})
+
+test_that("methods know levels", {
+  data <- transform(iris, wide = Sepal.Width > 3)
+  data$Species[2] <- NA
+  fit <- kernel_regression(
+    Petal.Width ~ Sepal.Length + Species + wide, data, bandwidth = 0.5, lambda = 0.1, na.action = na.exclude
+  )
+  expect_equal(which(is.na(fitted(fit))), 2)
+  expect_equal(predict(fit, data), fitted(fit), tolerance = 1e-10)
+  expect_equal(colnames(predict(fit, type = "gradient")), "Sepal.Length")
+  expect_output(print(summary(fit)), "Lambda: +Species 0.1, wide 0.1")
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  shown <- plot(fit, n_grid = 5)
+  expect_equal(levels(shown$Species$value), levels(iris$Species))
+  at <- data.frame(Sepal.Length = median(data$Sepal.Length[-2]), Species = levels(iris$Species), wide = FALSE)
+  expect_equal(shown$Species$estimate, predict(fit, at))
+  skip_if_not_installed("ggplot2")
+  expect_no_error(ggplot2::ggplot_build(ggplot2::autoplot(fit, n_grid = 5)))
+  skip_if_not_installed("broom")
+  expect_equal(broom::tidy(fit)$lambda, c(NA, 0.1, 0.1))
+  expect_equal(broom::augment(fit)$wide, data$wide[-2])
 })
 
 test_that("a very wide kernel gives the straight line, or the mean", {
@@ -108,6 +275,30 @@ test_that("bandwidths make the criterion least", {
     # the second column does not matter
     if (type == "constant" && criterion == "cv") expect_gt(sds[2], 3 * sds[1])
   }
+})
+
+test_that("heavy tails of a column do not keep the search from narrow bandwidths", {
+  set.seed(15)
+  x <- rt(500, 1)
+  y <- sin(2 * x) + rnorm(500, sd = 0.3)
+  fit <- kernel_regression(x, y)
+  expect_true(fit$search$converged)
+  at <- vapply(sd(x) * c(0.005, 0.01, 0.02, 0.04), \(h) {
+    mean((y - kernel_regression(x, y, bandwidth = h)$left_out)^2) / var(y)
+  }, 0)
+  expect_lte(fit$search$value, min(at))
+})
+
+test_that("a search that begins with a part of the rows ends at a minimum over all", {
+  set.seed(12)
+  x <- matrix(runif(1400), 700, dimnames = list(NULL, c("a", "b")))
+  y <- sin(9 * x[, 1]) + x[, 2]^2 + rnorm(700, sd = 0.3)
+  fit <- kernel_regression(x, y, "constant")
+  value_at <- \(sds) mean((y - kernel_regression(x, y, "constant", sds)$left_out)^2) / var(y)
+  sds <- sqrt(diag(fit$bandwidth))
+  expect_equal(fit$search$rows, 700)
+  expect_equal(fit$search$value, value_at(sds))
+  for (k in 1:2) for (by in c(0.8, 1.25)) expect_lte(fit$search$value, value_at(replace(sds, k, by * sds[k])))
 })
 
 test_that("many rows are searched by some of them, whatever their order", {
@@ -147,7 +338,7 @@ test_that("fits hold far from the rows, far from the origin and in many bandwidt
   expect_true(all(is.finite(unlist(predict(linear, c(-1e4, 1e4), se.fit = TRUE)))))
   # the nearest row's, whose error is that row's, however far
   far <- predict(constant, c(-1e3, -1e9, 20, 1e9), se.fit = TRUE)
-  expect_equal(far$se.fit, sqrt(constant$variance[c(1, 1, 4, 4)]))
+  expect_equal(far$se.fit, sqrt(predict(constant, type = "variance")[c(1, 1, 4, 4)]))
   # a line along which the rows do not vary
   expect_equal(predict(kernel_regression(cbind(x, 1), y, bandwidth = 0.7), cbind(2, 1)), predict(
     kernel_regression(x, y, bandwidth = 0.7), 2
@@ -272,8 +463,9 @@ test_that("broom's functions have rows for slopes, fits and rows", {
 test_that("what cannot be is refused in words", {
   refused <- \(expr, text) expect_error(expr, text, class = "flashkernel_error_argument")
   refused(kernel_regression(iris[, 1:2], iris$Species), "flash_kda")
-  refused(kernel_regression(Sepal.Width ~ Species, iris), "numeric")
-  refused(kernel_regression(iris, iris$Sepal.Length), "falkon")
+  refused(kernel_regression(Sepal.Width ~ Sepal.Length, iris, lambda = 0.1), "`lambda`")
+  refused(kernel_regression(Sepal.Width ~ Species, iris, bandwidth = 1), "`bandwidth`")
+  refused(kernel_regression(iris[5], iris$Sepal.Width, lambda = 0.7), "Aitchison-Aitken")
   refused(kernel_regression(1:3, 1:2), "one value per row")
   refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
   refused(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`")

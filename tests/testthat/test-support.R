@@ -95,8 +95,33 @@ test_that("an SD-KDE moves points and images along the score of both", {
   fit <- flash_kde(x, "sdkde", 0.5, score_bandwidth = 0.4, support = kde_support(c(0, Inf), "reflect"))
   expect_equal(predict(fit, y), rowMeans(image_kernels(y, list(moved, -moved), 0.5)), tolerance = 1e-13)
   expect_equal(integral(\(y) predict(fit, y), c(0, 0.5, 2, 6, 30)), 1, tolerance = 1e-10)
-  expect_error(predict(fit, loo = TRUE), class = "flashkernel_error_unsupported")
   expect_null(summary(fit)$loglik)
+  # left out with its image, and of what debiases the others, as by fits without each
+  w <- rep(1:4, 10)
+  for (domain in list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 8), "mass"), circular(8))) {
+    of <- \(rows) flash_kde(x[rows], "sdkde", 0.5, score_bandwidth = 0.4, support = domain, weights = w[rows])
+    want <- vapply(c(1, 17, 40), \(i) predict(of(-i), x[i]), 0)
+    expect_equal(predict(of(1:40), loo = TRUE)[c(1, 17, 40)], want, tolerance = 1e-11)
+  }
+})
+
+test_that("an SD-KDE with images in one column and masses in another has each as it should be", {
+  x <- cbind(waits, rep_len(shares, 60))
+  y <- rbind(c(0, 0.1), c(0.6, 0.9))
+  mass <- \(x) pnorm((1 - x[, 2]) / 0.3) - pnorm(-x[, 2] / 0.3)
+  both <- rbind(x, cbind(-x[, 1], x[, 2]))
+  score <- t(apply(x, 1, \(at) {
+    apart <- t(t(both) - at)
+    kernel <- dnorm(apart[, 1], 0, 0.4) * dnorm(apart[, 2], 0, 0.3) / mass(both)
+    colSums(kernel * apart) / sum(kernel) / c(0.4, 0.3)^2
+  }))
+  moved <- x + t(c(0.4, 0.3)^2 / 2 * t(score))
+  left <- moved[, 2] < 0 | moved[, 2] > 1
+  moved[left, ] <- x[left, ]
+  support <- list(kde_support(c(0, Inf), "reflect"), kde_support(c(0, 1), "mass"))
+  fit <- flash_kde(x, "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  kernels <- image_kernels(y[, 1], list(moved[, 1], -moved[, 1]), 0.4) * image_kernels(y[, 2], list(moved[, 2]), 0.3)
+  expect_equal(predict(fit, y), rowMeans(t(t(kernels) / mass(moved))), tolerance = 1e-12)
 })
 
 test_that("circular columns have images a period away", {
@@ -168,6 +193,42 @@ test_that("a boundary kernel is Jones and Foster's, of integral 1", {
   expect_equal(predict(fit, loo = TRUE)[3], one_out / total, tolerance = 1e-9)
 })
 
+# Literally, with `range` the bounds and z the map to the whole line: not divided by its integral.
+local_quadratic <- function(y, x, w, h, z, one = dnorm(0) * sum(w^2) / sum(w)) {
+  vapply(z(y), \(y) {
+    u <- (z(x) - y) / h
+    k <- w * dnorm(u)
+    m <- sum(k * u) / sum(k)
+    v <- (sum(k * (u - m)^2) + one) / (sum(k) + one)
+    sum(k) / h / sum(w) * exp(-m^2 / (2 * v)) / sqrt(v)
+  }, 0)
+}
+
+test_that("a local likelihood estimate fits a parabola to the log density of the transformed points", {
+  supports <- list(c(0, Inf), c(-Inf, 9), c(-1, 9))
+  maps <- list(log, \(x) -log(9 - x), \(x) qnorm((x + 1) / 10))
+  backs <- list(exp, \(z) 9 - exp(-z), \(z) 10 * pnorm(z) - 1)
+  y <- c(0.01, 0.3, 2, 7)
+  for (i in seq_along(supports)) {
+    z <- maps[[i]]
+    slope <- \(y) (z(y + 1e-6) - z(y - 1e-6)) / 2e-6
+    fit <- flash_kde(waits, "kde", 0.8, weights = heavy, support = kde_support(supports[[i]], "local"))
+    of <- \(y) local_quadratic(y, waits, heavy, 0.8, z)
+    total <- integral(\(z) of(backs[[i]](z)), seq(min(z(waits)) - 6, max(z(waits)) + 6, by = 0.5))
+    expect_equal(predict(fit, y), of(y) * slope(y) / total, tolerance = 1e-7)
+    edges <- unique(backs[[i]](c(-30:8)))
+    expect_equal(integral(\(y) predict(fit, y), edges), 1, tolerance = 1e-8)
+    expect_score(fit, y[-1])
+    expect_equal(cdf(fit, 0.7), integral(\(y) predict(fit, y), c(edges[edges < 0.7], 0.7)), tolerance = 1e-8)
+    expect_equal(cdf(fit, quantile(fit, c(0.001, 0.5, 0.99))), c(0.001, 0.5, 0.99), tolerance = 1e-10)
+    expect_equal(predict(fit, supports[[i]]), c(0, 0))
+    one <- dnorm(0) * sum(heavy^2) / sum(heavy)
+    without <- local_quadratic(waits[3], waits[-3], heavy[-3], 0.8, z, one)
+    expect_equal(predict(fit, loo = TRUE)[3], without * slope(waits[3]) / total, tolerance = 1e-7)
+    expect_equal(quantile(fit, c(0, 1), names = FALSE), supports[[i]])
+  }
+})
+
 test_that("each kernel is divided by its mass inside", {
   y <- c(0, 0.4, 1)
   fit <- flash_kde(shares, "kde", 0.3, support = kde_support(c(0, 1), "mass"))
@@ -221,28 +282,23 @@ test_that("columns of all kinds go together", {
   sds <- c(wait = 0.4, place = 0.5, angle = 30)
   support <- list(angle = circular(360), wait = kde_support(c(0, Inf), "reflect"))
   fit <- flash_kde(x, "kde", sds, support = support)
-  kernel <- function(y) {
-    wait <- image_kernels(y[, 1], list(x[, 1], -x[, 1]), 0.4)
-    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
-    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
+  others <- function(y) {
+    image_kernels(y[, 2], list(x[, 2]), 0.5) * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
   }
-  expect_equal(predict(fit, y), rowMeans(kernel(y)), tolerance = 1e-13)
-  at_points <- kernel(x)
-  expect_equal(predict(fit, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_kernels <- function(fit, of_wait, tolerance) {
+    kernel <- \(y) of_wait(y[, 1]) * others(y)
+    at_points <- kernel(x)
+    expect_equal(predict(fit, y), rowMeans(kernel(y)), tolerance = tolerance)
+    expect_equal(predict(fit, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  }
+  expect_kernels(fit, \(wait) image_kernels(wait, list(x[, 1], -x[, 1]), 0.4), 1e-13)
   expect_score(fit, y)
   by_position <- list(kde_support(c(0, Inf), "reflect"), NULL, circular(360))
   expect_identical(predict(flash_kde(x, "kde", sds, support = by_position), y), predict(fit, y))
 
   # a transformed column beside an angle
   mixed <- flash_kde(x, "kde", sds, support = replace(support, "wait", list(kde_support(c(0, Inf), "transform"))))
-  log_kernel <- function(y) {
-    wait <- image_kernels(log(y[, 1]), list(log(x[, 1])), 0.4) / y[, 1]
-    place <- image_kernels(y[, 2], list(x[, 2]), 0.5)
-    wait * place * image_kernels(y[, 3], lapply(-3:3, \(k) x[, 3] + 360 * k), 30)
-  }
-  expect_equal(predict(mixed, y), rowMeans(log_kernel(y)), tolerance = 1e-12)
-  at_points <- log_kernel(x)
-  expect_equal(predict(mixed, loo = TRUE), (rowSums(at_points) - diag(at_points)) / 79, tolerance = 1e-10)
+  expect_kernels(mixed, \(wait) image_kernels(log(wait), list(log(x[, 1])), 0.4) / wait, 1e-12)
   expect_score(mixed, y)
 
   # marginals: the estimates of the columns alone
@@ -253,7 +309,7 @@ test_that("columns of all kinds go together", {
 })
 
 test_that("figures end at the bounds", {
-  for (method in c("transform", "reflect", "boundary", "mass")) {
+  for (method in c("transform", "local", "reflect", "boundary", "mass")) {
     fit <- flash_kde(waits, "kde", 0.5, support = kde_support(c(0, Inf), method))
     grid <- plot_quietly(fit)
     expect_gte(min(grid$x), 0)
@@ -273,6 +329,7 @@ test_that("draws are from the estimate", {
     flash_kde(waits, "kde", 0.4, support = kde_support(c(0, Inf), "reflect"), weights = heavy),
     flash_kde(waits, support = kde_support(c(0, Inf), "transform")),
     flash_kde(waits, "kde", 0.4, support = kde_support(c(0, Inf), "boundary")),
+    flash_kde(waits, "kde", 0.8, support = kde_support(c(0, Inf), "local")),
     flash_kde(shares, "kde", 0.3, support = kde_support(c(0, 1), "mass")),
     flash_kde(hours, "sdkde", 3, support = circular(24))
   )
@@ -332,9 +389,15 @@ test_that("transformed columns beside circular ones, and rounded ones, have band
 test_that("the method that is chosen suits the density at the bound", {
   set.seed(1)
   chosen <- \(x, support) flash_kde(x, support = support)$support$kind
-  expect_equal(chosen(rbeta(500, 0.4, 0.4), c(0, 1)), "transform")
-  expect_false(chosen(runif(500), c(0, 1)) == "transform")
-  expect_false(chosen(c(0, rexp(300)), c(0, Inf)) == "transform") # a point on the bound
+  expect_equal(chosen(rbeta(500, 0.4, 0.4), c(0, 1)), "local")
+  expect_true(chosen(runif(500), c(0, 1)) %in% c("reflect", "boundary"))
+  expect_true(chosen(c(0, rexp(300)), c(0, Inf)) %in% c("reflect", "boundary")) # a point on the bound
+  # what is for one bandwidth of "kde" alone is not taken for others
+  x <- rexp(200)
+  for (estimator in c("sdkde", "laplace")) {
+    expect_true(flash_kde(x, estimator, support = c(0, Inf))$support$kind %in% c("reflect", "transform"))
+  }
+  expect_true(flash_kde(x, adaptive = TRUE, support = c(0, Inf))$support$kind %in% c("reflect", "transform"))
   # beside the unbounded estimate
   x <- rexp(500)
   y <- seq(0.005, 6, 0.01)
@@ -409,6 +472,11 @@ test_that("what does not go is refused in words", {
   boundary <- kde_support(c(0, Inf), "boundary")
   refuses(flash_kde(waits, "sdkde", support = boundary), "take \"reflect\"", "unsupported")
   refuses(flash_kde(waits, "laplace", support = kde_support(c(0, Inf), "mass")), "not \"laplace\"", "unsupported")
+  refuses(flash_kde(shares, "kde", 20, support = kde_support(c(0, 1), "reflect")), "at most ten times")
+  refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "local")), "one column only")
+  local <- kde_support(c(0, Inf), "local")
+  refuses(flash_kde(waits, "sdkde", support = local), "take \"reflect\"", "unsupported")
+  refuses(predict(flash_kde(waits, "kde", 0.5, support = local), 1, se.fit = TRUE), "\"local\"", "unsupported")
   refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
   full <- matrix(c(1, 0.5, 0.5, 1), 2)

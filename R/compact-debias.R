@@ -1,0 +1,62 @@
+# Points of an SD-KDE left out where its kernel is one of bounded reach: as src/core/loo.h has it for the Gaussian, but
+# for the last kernel, pair by pair, a block of points at a time.
+
+# As debiased_loo(): at every point i the log of the sum over the other j, debiased without it.
+compact_debiased_loo <- function(object, control, pairs = 2e5) {
+  sources <- fit_sources(object)
+  stage <- if (!isTRUE(object$given_score)) score_stage(object, control)
+  used <- which(used_rows(object))
+  at <- targets(object, NULL)
+  blocks <- split(seq_len(object$n), ceiling(seq_len(object$n) * length(used) / pairs))
+  sums <- numeric(object$n)
+  for (i in seq_along(blocks)) {
+    share_stage(control, 0.5 + (i - 1) / length(blocks) / 2, 0.5 / length(blocks))
+    sums[blocks[[i]]] <- sums_without(sources, stage, at, blocks[[i]], used)
+  }
+  list(log_abs = log(sums) + object$d * sources$kernel$log_unit, stats = stage$stats)
+}
+
+# What tells where a point ends without another: list(u, log_v, log_mass, toward, turn, factors, stats). The score at
+# x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves by toward %*% turn.
+score_stage <- function(object, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  L <- score_factor(object)
+  factors <- if (is.null(object$adaptive$factors)) rep(1, object$n) else object$adaptive$factors
+  points <- from_centre(object, object$x)
+  sources <- sum_sources(points, object$weights, L, factors = factors)
+  share_stage(control, 0, 0.5)
+  found <- scores_by_classes(sources, control, masses = TRUE)
+  list(
+    u = whiten(points, L), log_v = log(score_sources(sources)$weights), log_mass = found$log_mass,
+    toward = factors^2 * (found$score %*% tcrossprod(L)), turn = solve(tcrossprod(L), object$bandwidth) / 2,
+    factors = factors, stats = found$stats
+  )
+}
+
+# Of the terms `used`, at the points `rows` of `at`.
+sums_without <- function(sources, stage, at, rows, used) {
+  d <- ncol(at)
+  each <- \(x) rep(x[used], each = length(rows))
+  points <- if (is.null(stage)) sources$points else at
+  away <- lapply(seq_len(d), \(k) outer(at[rows, k], points[used, k], "-"))
+  if (!is.null(stage)) {
+    q <- Reduce(`+`, lapply(seq_len(d), \(k) outer(stage$u[rows, k], stage$u[used, k], "-")^2))
+    share <- exp(stage$log_v[rows] - q / (2 * each(stage$factors)^2) - each(stage$log_mass))
+    # a_j - x_j without point i
+    toward <- lapply(seq_len(d), \(k) (each(stage$toward[, k]) - share * away[[k]]) / (1 - share))
+    moved <- \(k) Reduce(`+`, Map(`*`, toward, stage$turn[, k]))
+    away <- Map(\(away, k) away - moved(k), away, seq_len(d))
+  }
+  inverse <- inverse_root(sources$L)
+  factors <- if (is.null(sources$factors)) rep(1, nrow(at)) else sources$factors
+  weights <- if (is.null(sources$weights)) rep(1, nrow(at)) else sources$weights
+  term <- outer(rows, used, "!=") * each(weights * factors^-d)
+  for (k in seq_len(d)) {
+    z <- Reduce(`+`, Map(`*`, away, inverse[k, ]))
+    s <- 1 - abs(z) / (sources$kernel$reach * each(factors))
+    value <- polynomial_at(sources$kernel$value, s)
+    value[!(s >= 0)] <- 0
+    term <- term * value
+  }
+  rowSums(term)
+}

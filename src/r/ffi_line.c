@@ -1,0 +1,40 @@
+/* Moments of points on a line; R/regression-line.R. */
+#include "../core/line.h"
+
+#include "ffi.h"
+
+/* line: list(x, weights, y, order) as struct fk_line has them; at: in order, or NULL for the points; own: NULL, or
+ * which of the points, from 1 on, each of `at` is; loo: others, too? */
+SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
+  SEXP x = r_element(line, "x"), y = r_element(line, "y");
+  R_xlen_t n = Rf_xlength(x), m = Rf_isNull(at) ? n : Rf_xlength(at);
+  struct fk_line of = {
+      .n = n, .t = n > 0 ? Rf_xlength(y) / n : 0, .order = Rf_asInteger(r_element(line, "order"))};
+  bool with_others = r_flag(loo);
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  of.x = r_numbers(x, n, "x");
+  of.weights = r_numbers(r_element(line, "weights"), n, "weights");
+  of.y = r_numbers(y, n * of.t, "y");
+  if (n < 1 || of.order < 0 || of.order > 2 || (with_others && Rf_isNull(at) != Rf_isNull(own)))
+    Rf_error("there must be points, an order from 0 to 2, and for others `own` where there is `at`");
+  if (!Rf_isNull(own)) {
+    if (TYPEOF(own) != INTSXP || Rf_xlength(own) != m) Rf_error("`own` must be %.0f integers", (double)m);
+    of.own = INTEGER_RO(own);
+    for (R_xlen_t j = 0; j < m; j++)
+      if (of.own[j] < 1 || of.own[j] > n) Rf_error("`own` must be numbers of points");
+  }
+  const double *places = Rf_isNull(at) ? NULL : r_numbers(at, m, "at");
+  r_opts(control, &opts, &stats);
+  SEXP moments[2];
+  moments[0] = PROTECT(r_matrix(m, fk_line_width(of.t, of.order), R_NilValue));
+  moments[1] = PROTECT(with_others ? r_matrix(m, fk_line_width(of.t, of.order), R_NilValue) : R_NilValue);
+
+  fk_line_moments(&of, places, m, &opts, REAL(moments[0]), with_others ? REAL(moments[1]) : NULL, &stats, &err);
+
+  r_finish(&err);
+  SEXP result = r_result(&stats, 2, (const char *const[]){"all", "others"}, moments);
+  UNPROTECT(2);
+  return result;
+}

@@ -1,0 +1,101 @@
+# compare() and cross_validate() of conditional densities, regressions and discriminant analyses, against predictions of
+# fits to the other rows.
+
+some_rows <- function(n = 60) {
+  set.seed(8)
+  x <- stats::runif(n, 0, 6)
+  data.frame(x = x, z = stats::rnorm(n), y = sin(x) + stats::rnorm(n, sd = 0.3), w = rep(1:3, length.out = n))
+}
+
+test_that("conditional densities are judged by log p(y | x), left out as their likelihood, and by folds", {
+  rows <- some_rows()
+  narrow <- flash_kde(y ~ x, rows, bandwidth = c(0.3, 0.5), weights = w)
+  wide <- flash_kde(y ~ x, rows, bandwidth = c(1, 1), weights = w)
+  found <- compare(narrow, wide)
+  expect_null(found$folds)
+  of_row <- \(i) predict(update(narrow, data = rows[-i, ]), rows[i, ], type = "log_density")
+  expect_equal(found$scores[c(1, 30), "narrow"], c(of_row(1), of_row(30)), tolerance = 1e-10)
+  equal <- flash_kde(y ~ x, rows, bandwidth = c(0.3, 0.5))
+  expect_equal(compare(equal, equal)$table$score[1], as.numeric(logLik(equal)) / 60, tolerance = 1e-12)
+  expect_identical(row.names(found$table)[1], "narrow")
+  folds <- rep(c("a", "b", "c"), 20)
+  out <- folds == "b"
+  without <- flash_kde(y ~ x, rows[!out, ], bandwidth = c(0.3, 0.5), weights = w)
+  judged <- cross_validate(narrow, folds)
+  expect_equal(judged$scores[out], predict(without, rows[out, ], type = "log_density"), tolerance = 1e-12)
+  expect_equal(judged$mean, stats::weighted.mean(judged$scores, rows$w))
+  squared <- cross_validate(narrow, folds, score = "squared")
+  expect_equal(squared$scores[out], -(rows$y[out] - predict(without, rows[out, ], type = "mean"))^2, tolerance = 1e-12)
+  expect_output(print(squared), "3-fold cross-validation, minus the squared error")
+  # no values left out: by folds
+  debiased <- flash_kde(y ~ x, rows, "sdkde", bandwidth = c(0.3, 0.5), weights = w)
+  expect_length(unique(compare(narrow, debiased)$folds), 10)
+})
+
+test_that("a bandwidth that was searched for is searched for again, and with it that of the score", {
+  rows <- some_rows(40)
+  folds <- rep(1:2, 20)
+  out <- folds == 2
+  fit <- flash_kde(y ~ x, rows, estimator = "sdkde")
+  without <- flash_kde(y ~ x, rows[!out, ], estimator = "sdkde")
+  judged <- cross_validate(fit, folds)
+  expect_equal(judged$by_fold$bandwidth[2, ], coef(without))
+  expect_equal(judged$scores[out], predict(without, rows[out, ], type = "log_density"))
+  rows$y[3] <- NA
+  fit <- kernel_regression(y ~ x, rows, rows = 30, na.action = na.exclude)
+  without <- kernel_regression(y ~ x, rows[-3, ][folds[-3] == 2, ], rows = 30)
+  judged <- cross_validate(fit, folds[-3])
+  expect_equal(judged$by_fold$bandwidth[1, ], sqrt(without$bandwidth[1, 1]), ignore_attr = TRUE)
+  expect_identical(which(is.na(judged$scores)), 3L)
+  expect_equal(judged$scores[1], -(rows$y[1] - predict(without, rows[1, ]))^2)
+})
+
+test_that("regressions are judged by squared errors, as their criterion, and beside conditional means", {
+  rows <- some_rows()
+  line <- kernel_regression(y ~ x + z, rows, bandwidth = c(0.5, 2), weights = w)
+  mean <- kernel_regression(y ~ x + z, rows, bandwidth = matrix(c(0.3, 0.1, 0.1, 4), 2), type = "constant", weights = w)
+  curve <- flash_kde(y ~ x + z, rows, bandwidth = c(0.3, 0.5, 2), weights = w)
+  found <- compare(line, mean)
+  expect_null(found$folds)
+  p <- rows$w / sum(rows$w)
+  expect_equal(found$table["line", "score"], -REGRESSION_CRITERIA$cv(line, line$y, p))
+  expect_setequal(found$table$estimator, c("constant", "local_linear"))
+  folds <- rep(1:3, 20)
+  out <- folds == 2
+  found <- compare(curve, line, mean, score = "squared", folds = folds)
+  for (name in c("line", "mean", "curve")) {
+    fit <- list(line = line, mean = mean, curve = curve)[[name]]
+    without <- update(fit, data = rows[!out, ])
+    at <- if (name == "curve") predict(without, rows[out, ], type = "mean") else predict(without, rows[out, ])
+    expect_equal(found$scores[out, name], -(rows$y[out] - at)^2, tolerance = 1e-10, info = name)
+  }
+  expect_error(compare(curve, line), "`score`", class = "flashkernel_error_argument")
+  expect_error(compare(line, curve, score = "log"), "`score`", class = "flashkernel_error_argument")
+  expect_error(compare(line, kernel_regression(y ~ x, rows)), "same points", class = "flashkernel_error_argument")
+  expect_error(compare(line), "...", class = "flashkernel_error_argument")
+  # several responses: the sum
+  both <- kernel_regression(cbind(y, z) ~ x, rows, bandwidth = 0.5)
+  expect_equal(compare(both, both)$scores[, 1], -rowSums((both$y - both$left_out)^2), ignore_attr = TRUE)
+})
+
+test_that("discriminant analyses are judged by their classes, as their own validation has it", {
+  set.seed(2)
+  some <- iris[sort(sample(150, 75)), ]
+  narrow <- flash_kda(Species ~ Petal.Length, some, estimator = "kde", bandwidth = 0.1)
+  wide <- flash_kda(Species ~ Petal.Length, some, estimator = "kde", bandwidth = 1, prior = c(1, 1, 2) / 4)
+  by_log <- compare(narrow, wide)
+  by_class <- compare(narrow, wide, score = "class")
+  for (name in c("narrow", "wide")) {
+    own <- cross_validate(list(narrow = narrow, wide = wide)[[name]])
+    expect_equal(by_log$table[name, "score"], own$log_score)
+    expect_equal(1 - by_class$table[name, "score"], own$error)
+  }
+  expect_output(print(by_class), "share in the right class of 75 points, each left out", fixed = TRUE)
+  folds <- rep(1:5, 15)
+  own <- cross_validate(narrow, folds)
+  expect_equal(compare(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)
+  expect_error(
+    compare(narrow, flash_kda(Species ~ Petal.Width, some, bandwidth = 1)), "same points",
+    class = "flashkernel_error_argument"
+  )
+})

@@ -1,0 +1,195 @@
+# Marginals and conditionals of estimates on a support, against integrals and ratios of the estimate itself, which
+# test-support.R has against literal formulas.
+
+set.seed(12)
+x <- cbind(wait = rexp(40), share = rbeta(40, 1, 2), angle = (350 + 60 * rnorm(40)) %% 360, place = rnorm(40))
+x <- cbind(x, size = exp(x[, "place"] + rnorm(40)))
+heavy <- runif(40, 0.5, 2)
+widths <- rep(c(0.7, 1, 1.5, 1), 10)
+sds <- c(wait = 0.4, share = 0.3, angle = 50, place = 0.5, size = 0.6)
+support <- list(
+  wait = kde_support(c(0, Inf), "reflect"), share = kde_support(c(0, 1), "mass"), angle = circular(360),
+  size = kde_support(c(0, Inf), "transform")
+)
+
+fit_of <- function(columns, ..., estimator = "kde", bandwidth = sds[columns]) {
+  bounds <- support[names(support) %in% columns]
+  flash_kde(x[, columns, drop = FALSE], estimator, bandwidth, weights = heavy, support = bounds, ...)
+}
+
+# of f, a function of numbers, between two bounds
+mean_rule <- function(from, to, pieces = 30) {
+  nodes <- c(-0.906179845938664, -0.538469310105683, 0, 0.538469310105683, 0.906179845938664)
+  shares <- c(0.236926885056189, 0.478628670499366, 0.568888888888889, 0.478628670499366, 0.236926885056189) / 2
+  width <- (to - from) / pieces
+  middles <- from + (seq_len(pieces) - 0.5) * width
+  list(at = as.vector(outer(middles, nodes * width / 2, "+")), weight = width * rep(shares, each = pieces))
+}
+RULES <- list(
+  wait = mean_rule(0, 12), share = mean_rule(0, 1), angle = mean_rule(0, 360), place = mean_rule(-8, 8, 60),
+  size = local({
+    of_log <- mean_rule(-9, 9, 60)
+    list(at = exp(of_log$at), weight = of_log$weight * exp(of_log$at))
+  })
+)
+
+# the integral of an estimate of the columns `kept` and one more over this
+integrated <- function(fit, at, over) {
+  rule <- RULES[[over]]
+  vapply(seq_len(nrow(at)), \(i) {
+    places <- matrix(0, length(rule$at), fit$d, dimnames = list(NULL, fit$names))
+    places[, over] <- rule$at
+    for (name in colnames(at)) places[, name] <- at[i, name]
+    sum(rule$weight * predict(fit, places))
+  }, 0)
+}
+
+places <- cbind(wait = c(0, 0.5, 3), share = c(0.1, 0.6, 1), angle = c(2, 200, 359), place = c(0, -1, 1), size = 1:3)
+
+test_that("marginals are integrals, also of moved points and with factors", {
+  pairs <- list(c("wait", "share"), c("share", "angle"), c("angle", "size"), c("size", "place"))
+  for (pair in pairs) for (estimator in c("kde", if (!"place" %in% pair) "sdkde")) {
+    fit <- fit_of(pair, estimator = estimator, adaptive = if (estimator == "kde") widths)
+    for (name in pair) {
+      part <- marginal(fit, name)
+      at <- places[, name, drop = FALSE]
+      expect_equal(predict(part, at), integrated(fit, at, setdiff(pair, name)), tolerance = 1e-7)
+      expect_equal(part$n, 40)
+      if (estimator == "kde") {
+        alone <- fit_of(name, adaptive = widths)
+        expect_equal(predict(part, at), predict(alone, at), tolerance = 1e-12)
+        expect_equal(predict(part, loo = TRUE), predict(alone, loo = TRUE), tolerance = 1e-10)
+        expect_equal(cdf(part, at[, 1]), cdf(alone, at[, 1]), tolerance = 1e-12)
+        expect_equal(simulate(part, 3, seed = 1), simulate(alone, 3, seed = 1), tolerance = 1e-10)
+      }
+    }
+  }
+  all <- fit_of(colnames(x), adaptive = widths)
+  two <- marginal(all, c("size", "share"))
+  expect_equal(two$support$kind, c("transform", "mass"))
+  same <- fit_of(c("share", "size"), adaptive = widths)
+  expect_equal(predict(two, places[, c("size", "share")]), predict(same, places[, c("share", "size")]))
+  expect_null(marginal(all, "place")$support)
+  bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "local"))
+  expect_equal(predict(marginal(bent, 1), 1:3), predict(bent, 1:3))
+})
+
+test_that("conditionals are ratios of the estimates, with bounds of their own", {
+  for (estimator in c("kde", "sdkde")) {
+    fit <- fit_of(colnames(x), estimator = estimator, adaptive = if (estimator == "kde") widths)
+    for (given in list(c("wait", "angle"), c("share", "place"), c("size", "wait", "share"))) {
+      part <- conditional(fit, places[1, given] + 0.1)
+      at <- places
+      at[, given] <- rep(places[1, given] + 0.1, each = 3)
+      expected <- predict(fit, at) / predict(marginal(fit, given), at[, given])
+      expect_equal(predict(part, at[, setdiff(colnames(x), given)]), expected, tolerance = 1e-9)
+    }
+  }
+  # kernels that correlate an angle with another column, and sizes with places
+  H <- matrix(c(2500, 15, 15, 0.4), 2)
+  for (pair in list(c("angle", "size"), c("angle", "place"))) {
+    fit <- fit_of(pair, bandwidth = H)
+    at <- places[, pair[2], drop = FALSE]
+    expect_equal(predict(marginal(fit, 2), at), integrated(fit, at, "angle"), tolerance = 1e-7)
+    for (k in 1:2) {
+      value <- places[2, pair[k]]
+      part <- conditional(fit, value)
+      at <- places[, pair]
+      at[, k] <- value
+      expected <- predict(fit, at) / predict(marginal(fit, k), value)
+      expect_equal(predict(part, at[, -k, drop = FALSE]), expected, tolerance = 1e-9)
+    }
+  }
+  # a rectangle of correlated kernels
+  H <- matrix(c(0.16, 0.06, 0.06, 0.09), 2)
+  masses <- list(wait = kde_support(c(0, Inf), "mass"), share = support$share)
+  fit <- flash_kde(x[, c("wait", "share")], "kde", H, support = masses)
+  at <- cbind(wait = 0.5, share = c(0.1, 0.6, 1))
+  expected <- predict(fit, at) / integrated(fit, at[1, 1, drop = FALSE], "share")
+  expect_equal(predict(conditional(fit, c(wait = 0.5)), at[, 2, drop = FALSE]), expected, tolerance = 1e-7)
+  expect_error(marginal(fit, 1), "correlate", class = "flashkernel_error_unsupported")
+})
+
+test_that("rectangles count what of them is inside, and columns have quantiles of their own", {
+  fit <- fit_of(c("wait", "share", "angle", "size"), adaptive = widths)
+  q <- rbind(c(0.7, 0.4, 200, 1), c(Inf, Inf, 360, Inf), c(2, 0.2, Inf, Inf), c(NA, 1, 1, 1), c(1, 1, 1, -1))
+  # the product of what each kernel has below, with its images or by its mass
+  kernel <- function(q) {
+    h <- outer(widths, sds[c("wait", "share", "angle", "size")])
+    wait <- pnorm(q[1], x[, "wait"], h[, 1]) - pnorm(-q[1], x[, "wait"], h[, 1])
+    inside <- \(q) pnorm(q, x[, "share"], h[, 2]) - pnorm(0, x[, "share"], h[, 2])
+    angle <- rowSums(vapply(-4:4, \(turn) {
+      pnorm(min(q[3], 360) + 360 * turn, x[, "angle"], h[, 3]) - pnorm(360 * turn, x[, "angle"], h[, 3])
+    }, widths))
+    wait * inside(min(q[2], 1)) / inside(1) * angle * pnorm(log(q[4]), log(x[, "size"]), h[, 4])
+  }
+  expected <- c(vapply(1:3, \(i) sum(heavy * kernel(q[i, ])) / sum(heavy), 0), NA, 0)
+  expect_equal(cdf(fit, q), expected, tolerance = 1e-12)
+  lower <- rbind(c(0.2, 0.1, 100, 0.5))
+  corners <- as.matrix(expand.grid(0:1, 0:1, 0:1, 0:1))
+  below <- apply(corners, 1, \(up) sum(heavy * kernel(ifelse(up == 1, q[1, ], lower))) / sum(heavy))
+  signed <- (-1)^rowSums(1 - corners) * below
+  expect_equal(cdf(fit, q[1, , drop = FALSE], lower = lower), sum(signed), tolerance = 1e-9)
+  bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "boundary"))
+  expect_equal(cdf(bent, c(1, -1), lower = 0.2), c(cdf(bent, 1) - cdf(bent, 0.2), 0), tolerance = 1e-12)
+
+  quantiles <- quantile(fit, c(0, 0.2, 0.9))
+  expect_equal(quantiles[1, ], c(wait = 0, share = 0, angle = 0, size = 0))
+  for (name in colnames(quantiles)) {
+    expect_equal(cdf(marginal(fit, name), quantiles[, name]), c(0, 0.2, 0.9), tolerance = 1e-10)
+  }
+})
+
+test_that("derivatives are those of the estimate, inside", {
+  at <- rbind(c(0.5, 0.4, 200, 1), c(1, 0.9, 10, 3))
+  colnames(at) <- c("wait", "share", "angle", "size")
+  step <- c(1e-4, 1e-4, 1e-2, 1e-4)
+  slopes <- function(f) {
+    vapply(1:4, \(k) {
+      by <- replace(at * 0, cbind(1:2, k), step[k])
+      (f(at + by) - f(at - by)) / (2 * step[k])
+    }, f(at))
+  }
+  for (estimator in c("kde", "sdkde")) {
+    share <- if (estimator == "kde") support$share else kde_support(c(0, 1), "transform")
+    bounds <- replace(support, "share", list(share))
+    fit <- flash_kde(x[, colnames(at)], estimator, sds[colnames(at)], support = bounds)
+    for (log in c(FALSE, TRUE)) {
+      type <- if (log) "log_density" else "density"
+      gradient <- density_derivative(fit, at, log = log)
+      expect_equal(unname(gradient), unname(slopes(\(y) predict(fit, y, type = type))), tolerance = 1e-5)
+      hessian <- density_derivative(fit, at, order = 2, log = log)
+      expect_equal(unname(hessian), unname(slopes(\(y) density_derivative(fit, y, log = log))), tolerance = 1e-5)
+    }
+  }
+  outside <- replace(at, 1, -1)
+  expect_true(all(density_derivative(fit, outside, order = 2)[1, , ] == 0))
+  expect_true(all(is.nan(density_derivative(fit, outside, log = TRUE)[1, ])))
+  expect_false(anyNA(density_derivative(fit, outside, log = TRUE)[2, ]))
+  third <- density_derivative(fit, x[3, colnames(at), drop = FALSE], order = 2)
+  expect_equal(density_derivative(fit, order = 2)[3, , ], third[1, , ])
+  left <- flash_kde(x[, "size"], "kde", 0.5, support = support$size)
+  y <- x[1:3, "size"]
+  of_others <- \(i) flash_kde(x[-i, "size"], "kde", 0.5, support = support$size)
+  without <- \(i, order) density_derivative(of_others(i), y[i], order = order)
+  for (order in 1:2) {
+    found <- as.vector(density_derivative(left, order = order, loo = TRUE))[1:3]
+    expect_equal(found, vapply(1:3, \(i) as.vector(without(i, order)), 0), tolerance = 1e-9)
+  }
+  bent <- flash_kde(x[, "wait"], "kde", 0.5, support = kde_support(c(0, Inf), "local"))
+  expect_error(density_derivative(bent, 1, order = 2), "second", class = "flashkernel_error_unsupported")
+  expect_equal(as.vector(density_derivative(bent, 1:2, log = TRUE)), as.vector(predict(bent, 1:2, type = "score")))
+  expect_error(modes(bent), "support", class = "flashkernel_error_unsupported")
+})
+
+test_that("what of this has no closed form, or no place, is refused in words", {
+  corners <- rbind(c(0, 0), c(1, 0), c(0, 1))
+  fit <- flash_kde(matrix(c(0.2, 0.5, 0.1, 0.3, 0.2, 0.7), 3), "kde", 0.2, support = corners)
+  expect_error(marginal(fit, 1), "polygon", class = "flashkernel_error_unsupported")
+  expect_error(conditional(fit, c(x1 = 0.2)), "polygon", class = "flashkernel_error_unsupported")
+  expect_error(cdf(fit, t(c(1, 1))), "polygon", class = "flashkernel_error_unsupported")
+  fit <- fit_of(c("wait", "place"))
+  expect_argument_error(conditional(fit, c(wait = -1)), "given")
+  debiased <- fit_of(c("wait", "place"), estimator = "sdkde")
+  expect_argument_error(marginal(debiased, 1, debias = TRUE), "debias")
+})
