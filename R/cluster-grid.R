@@ -10,14 +10,14 @@ grid_sums_of_shards <- function(sources, at, b, parts, control) {
   spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
   stream <- open_spec(spec, control)
   if (is.null(stream)) return(NULL)
-  on.exit(.Call(ffi_stream_close, stream))
+  on.exit(stream_close(stream))
   grids <- over_shards(data, "grid", list(spec = spec), control, parts, pairs = data$n)
-  .Call(ffi_stream_take, stream, grids)
+  stream_take(stream, grids)
   tryCatch(values_of_grid(stream, spec, grids, data, at, b, control), flashkernel_error_unsupported = \(error) NULL)
 }
 
 # What it takes to open streams that are alike: samples of both sides, by which a window is chosen, the targets that are
-# checked, and sizes, of ffi_stream_open().
+# checked, and sizes, of stream_open().
 grid_spec <- function(sources, at, columns, control) {
   data <- sources$points
   targets <- if (is.null(at)) data else at
@@ -26,19 +26,19 @@ grid_spec <- function(sources, at, columns, control) {
   x <- some(data)
   list(
     x = x, y = if (is.null(at)) x else some(targets),
-    checked = targets[.Call(ffi_stream_rows, data$n, m), , drop = FALSE],
+    checked = targets[stream_rows(data$n, m), , drop = FALSE],
     size = c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2),
     columns = columns, L = sources$L
   )
 }
 
 open_spec <- function(spec, control) {
-  .Call(ffi_stream_open, spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)
+  stream_open(spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)
 }
 
 values_of_grid <- function(stream, spec, grids, data, at, b, control) {
   like <- if (is.matrix(b)) b[0, , drop = FALSE]
-  if (is.matrix(at)) return(.Call(ffi_stream_evaluate, stream, at, like, control))
+  if (is.matrix(at)) return(stream_evaluate(stream, at, like, control))
   targets <- if (is.null(at)) data else at
   args <- list(spec = spec, grids = grids, like = like)
   over_shards(targets, "grid_values", args, control, pairs = targets$n)
@@ -53,7 +53,7 @@ stream_of_run <- function(args, control) {
     args$spec$size[3] <- 1e12
     stream <- open_spec(args$spec, control)
     if (is.null(stream)) stop("this worker cannot have the grid of its master")
-    if (!is.null(args$grids)) .Call(ffi_stream_take, stream, args$grids)
+    if (!is.null(args$grids)) stream_take(stream, args$grids)
     args$scratch$stream <- stream
   }
   args$scratch$stream
@@ -61,14 +61,14 @@ stream_of_run <- function(args, control) {
 
 grid_of_shard <- function(shard, args, b, control) {
   if (!is.null(shard$weights)) b <- if (is.null(b)) shard$weights else b * shard$weights
-  stream <- .Call(ffi_stream_clone, stream_of_run(args, control))
-  .Call(ffi_stream_add, stream, shard$points, b, control)
+  stream <- stream_clone(stream_of_run(args, control))
+  stream_add(stream, shard$points, b, control)
   stream
 }
 
 # Of two nodes, on a worker as they are, on the master packed.
 merge_grids <- function(a, b) {
-  .Call(ffi_stream_take, a, b)
-  .Call(ffi_stream_close, b)
+  stream_take(a, b)
+  stream_close(b)
   a
 }

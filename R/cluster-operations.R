@@ -133,17 +133,17 @@ WORKER_OPERATIONS <- list(
     one = \(shard, args, part, control) grid_of_shard(shard, args, part, control),
     merge = \(a, b, control) merge_grids(a, b),
     finish = function(stream) {
-      on.exit(.Call(ffi_stream_close, stream))
-      .Call(ffi_stream_pack, stream)
+      on.exit(stream_close(stream))
+      stream_pack(stream)
     },
     resume = function(packed, args, control) {
-      stream <- .Call(ffi_stream_clone, stream_of_run(args, control))
-      .Call(ffi_stream_take, stream, packed)
+      stream <- stream_clone(stream_of_run(args, control))
+      stream_take(stream, packed)
     }
   ),
   grid_values = list(
     one = function(shard, args, part, control) {
-      .Call(ffi_stream_evaluate, stream_of_run(args, control), shard$points, args$like, control)
+      stream_evaluate(stream_of_run(args, control), shard$points, args$like, control)
     },
     merge = function(a, b, control) {
       list(
