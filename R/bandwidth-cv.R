@@ -239,6 +239,11 @@ search_options <- function(criterion, structure, rows, seconds, start = NULL) {
 # What the functions above do; `call`: the environment of one's arguments.
 search_as_asked <- function(criterion, estimator, call) {
   force(estimator)
+  if (is_remote(call$x)) {
+    all <- call$x
+    call$x <- data_sample(all)
+    return(for_all_rows(search_as_asked(criterion, estimator, call), all, nrow(call$x), estimator))
+  }
   options <- search_options(criterion, call$structure, call$rows, call$seconds, call$start)
   given <- mget(c("backend", "precision", "threads", "devices"), envir = call)
   if (!eval(quote(missing(tol)), call)) given$tol <- check_tol(call$tol)

@@ -93,6 +93,10 @@ bw_rule <- function(rule, x, estimator, structure, weights, rate) {
   if (rate == "debiased" && estimator == PLAIN_ESTIMATOR) {
     stop_argument("rate", "must be \"kde\" or \"auto\" for estimator \"kde\": found \"debiased\"")
   }
+  if (is_remote(x)) {
+    rows <- data_sample(x)
+    return(for_all_rows(bw_rule(rule, rows, estimator, structure, NULL, rate), x, nrow(rows), estimator))
+  }
   # the plain rate is the plain estimate's rule, constant included
   rule_bandwidth(
     selector_data(x, weights), rule, if (rate == "kde") PLAIN_ESTIMATOR else estimator, structure

@@ -12,6 +12,7 @@ chunk_bytes <- function() {
 is_big <- function(x) is.object(x) && inherits(x, "big.matrix")
 
 check_table <- function(x, arg, d = NULL, names = NULL) {
+  if (is_remote(x)) return(x)
   if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names, single = TRUE)
 }
 

@@ -25,6 +25,14 @@
 #'   libraries take for themselves (about 1 GB): points, what is kept of them, and the factors of a fit with centres,
 #'   which go through the GPUs in tiles from the machine's memory where they are larger. `NULL`: what is free there, less a
 #'   tenth. `memory_peak` of [gpu_info()] tells how much it has been. (The `max_gpu_mem` of Falkon's options.)
+#' @param cluster A cluster whose workers compute: of [parallel::makeCluster()], of sockets, forks or MPI; or `"future"`, for
+#'   the plan of package future. Sums of more than 2e7 pairs of points in memory go there, a part of the targets to each
+#'   worker, to which the points go once; those of a [flash_data()] always do, to the cluster that has it. They have the same
+#'   bits for any number of workers, and differ by rounding from those without a cluster. Each worker uses its share of the
+#'   cores and GPUs of its host, unless `threads` and `devices` say otherwise. A fit keeps its `cluster`, and its
+#'   methods go there as long as that has not ended.
+#' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so every
+#'   second, but not while a reader of yours runs. `NULL`: 300.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -36,7 +44,7 @@
 #' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
-                          host_memory = NULL, gpu_memory_limit = NULL) {
+                          host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {
   control <- mget(names(CONTROL_DEFAULTS))
   for (name in said_in(control)) control[[name]] <- check_setting(name, control[[name]])
   structure(control, class = "flash_control")
@@ -58,6 +66,7 @@ print.flash_control <- function(x, ...) {
 }
 
 setting_label <- function(name, value) {
+  if (name == "cluster") return(if (is.character(value)) "the plan of future" else paste(length(value), "workers"))
   if (grepl("memory|bytes", name)) return(format_bytes(value))
   paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
 }
@@ -70,7 +79,7 @@ said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 CONTROL_DEFAULTS <- list(
   backend = "auto", precision = "auto", threads = NULL, devices = NULL, engine = "auto", tol = 0,
   tol_type = "global", memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
-  host_memory = NULL, gpu_memory_limit = NULL
+  host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL
 )
 
 # The same of functions that go by a tolerance unless they are told not to.
@@ -122,7 +131,7 @@ checked_run <- function(asked) {
     backend = asked$backend, precision = asked$precision, threads = check_threads(asked$threads),
     devices = check_devices(asked$devices), engine = asked$engine, tol = asked$tol, tol_type = asked$tol_type,
     device_memory = asked$device_memory, host_memory = asked$host_memory,
-    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, asked = asked
+    gpu_memory_limit = asked$gpu_memory_limit, progress = NULL, cluster = asked$cluster, asked = asked
   )
 }
 
@@ -169,6 +178,8 @@ check_setting <- function(name, value) {
     device_memory = return(check_bytes(value, name, min = 0)),
     host_memory = return(check_bytes(value, name, min = 0)),
     gpu_memory_limit = return(check_bytes(value, name)),
+    cluster = return(check_cluster(value)),
+    worker_timeout = return(check_seconds(value, name)),
     return(check_choice(value, CONTROL_CHOICES[[name]], name))
   )
   value
@@ -182,6 +193,13 @@ check_tol <- function(tol, engine = "auto") {
     stop_argument("tol", "must be positive for the fast engine: found 0")
   }
   as.double(tol)
+}
+
+check_seconds <- function(seconds, arg) {
+  if (!is_number(seconds) || length(seconds) != 1 || is.na(seconds) || seconds <= 0) {
+    stop_argument(arg, "must be one positive number of seconds: found ", describe(seconds))
+  }
+  as.double(seconds)
 }
 
 check_bytes <- function(bytes, arg, min = 1) {

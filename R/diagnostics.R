@@ -69,7 +69,7 @@ diagnostics.default <- function(object, ...) {
 diagnostics.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   record <- fit_record(object)
-  if (is_signed(object) && !is_big(object$x)) {
+  if (is_signed(object) && !is_elsewhere(object$x)) {
     record$negative_mass <- if (is_clipped(object)) object$nonnegative else negative_mass(object)
   }
   if (isTRUE(object$tol > 0)) record$tolerance <- tolerance_record(object)
@@ -81,6 +81,7 @@ diagnostics.flash_kde <- function(object, ...) {
 print.flash_kde_diagnostics <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   print_where(x)
+  print_workers(x$workers)
   if (nrow(x$stages) > 0) print(shown_stages(x$stages), digits = digits, row.names = FALSE)
   size <- format(x$effective_size, digits = digits, scientific = FALSE, big.mark = ",")
   cat("Effective sample size: ", size, " of ", whole(x$n), "\n", sep = "")
@@ -102,6 +103,7 @@ print.kernel_matvec_diagnostics <- function(x, ...) {
     ngettext(x$d, " dimension", " dimensions"), kept, " in ", seconds, " s", device_share(x), " on ",
     where_label(x), "\n", sep = "")
   print_why(x)
+  print_workers(x$workers)
   if (!is.na(x$tol_achieved)) print_tolerance(x$tol_achieved, x$tol_bound, x)
   invisible(x)
 }
@@ -158,7 +160,7 @@ fit_record <- function(object) {
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows
       )),
-      effective_size = effective_size(object$weights, object$n),
+      workers = estimate$workers, effective_size = fit_size(object),
       tail_rows = if (all(is.na(tail_rows))) NA_real_ else sum(tail_rows, na.rm = TRUE)
     )
   )
@@ -188,6 +190,14 @@ print_why <- function(record) {
   if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
   why <- record$reason_engine
   if (!is.null(why) && nzchar(why)) cat("Engine: ", record$engine, ", ", why, "\n", sep = "")
+}
+
+# Of a cluster, where there was one.
+print_workers <- function(workers) {
+  if (is.null(workers)) return(invisible())
+  lost <- sum(workers$lost)
+  cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
+    ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }
 
 device_share <- function(stages) {

@@ -70,7 +70,7 @@ error_estimate <- function(object, at, loo, control, estimate) {
   L <- fit_factor(object)
   squares <- log_sum_squares(object, at, if (has_gaussian(object)) L / sqrt(2) else L, loo, control)
   weight <- if (loo) loo_weight(object) else total_weight(object)
-  log_weight2 <- if (loo) log_loo_square(object) else log_square_sum(object$weights, object$n)
+  log_weight2 <- if (loo) log_loo_square(object) else log_square_weight(object)
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(weight)
   # A sum of squares of non-negative terms is at most the square of the sum: this keeps far tails
   # sane, where the two logarithms, huge and nearly equal, have no digits left for their difference.
@@ -91,6 +91,7 @@ log_sum_squares <- function(object, at, L, loo, control) {
       sources$points, squares, L, squared_kernel(sources$kernel), factors = sources$factors, height = 2,
       target_factors = sources$target_factors
     )
+    of_squares$shard_weights <- "squares"
     if (!is.null(sources$discrete)) of_squares$discrete <- c(sources$discrete, squared = TRUE)
     log_sum(of_squares, targets(object, at), square, loo, control)$log_abs
   }
@@ -103,6 +104,10 @@ log_sum_squares <- function(object, at, L, loo, control) {
     root <- 2^(-exponent / 2) # in two steps, for 2^1074 is no number
     sum_of(ifelse(band == own, weights * root * root, 0)^2) + 2 * log(2) * exponent
   }))
+}
+
+log_square_weight <- function(object) {
+  if (has_remote_weights(object)) log(object$x$square_weight) else log_square_sum(object$weights, object$n)
 }
 
 # log sum w^2, NULL being n ones.
@@ -127,13 +132,13 @@ targets <- function(object, at) {
 # The sum of all other weights. A weight above half of the total is left out by summing again, since
 # the difference would lose digits.
 loo_weight <- function(object) {
-  if (is.null(object$weights)) return(object$n - 1)
-  leave_out(object$weights)
+  weights <- own_weights(object)
+  if (is.null(weights)) object$n - 1 else leave_out(weights)
 }
 
 # log sum of the squares of all other weights.
 log_loo_square <- function(object) {
-  weights <- object$weights
+  weights <- own_weights(object)
   if (is.null(weights)) return(log(object$n - 1))
   largest <- which.max(weights)
   top <- weights[largest]
@@ -152,7 +157,8 @@ leave_out <- function(weights) {
 
 # Points that were debiased in more dimensions were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
+  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object) &&
+    !(is_remote(object$x) && is_debiased(object))
 }
 
 check_loo <- function(object, arg = "loo") {
@@ -166,6 +172,9 @@ check_loo <- function(object, arg = "loo") {
     stop(new_error("unsupported", paste0(
       "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of marginal()"
     ), user_call()))
+  }
+  if (is_debiased(object) && is_remote(object$x)) {
+    stop(new_error("unsupported", "points of an SD-KDE of a flash_data() cannot be left out", user_call()))
   }
   if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))

@@ -110,7 +110,7 @@ own_rows <- function(fit) {
 # rows, number `index` of newdata, one for all: NA where values are missing, named as the rows are. Where there is no
 # row, the first centre stands in, and no result is of it.
 new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, arg = "newdata") {
-  if (is.function(newdata) || is_big(newdata) || inherits(newdata, "sparseMatrix")) {
+  if (is.function(newdata) || is_elsewhere(newdata) || inherits(newdata, "sparseMatrix")) {
     rows <- rows_of_fit(newdata, arg, fit$d, fit$names)
     return(list(rows = rows, offset = new_offset(fit, offset, rows$n), restore = identity, own = FALSE))
   }

@@ -1,5 +1,5 @@
 # The rows of x of falkon(), wherever they are: in memory (here), in chunks (falkon-rows-chunks.R), sparse
-# (falkon-rows-sparse.R). K_nm, the kernels of the n rows at the m centres, is never held.
+# (falkon-rows-sparse.R), on the workers of a cluster (falkon-rows-data.R). K_nm, the kernels of the n rows at the m centres, is never held.
 #
 # Rows have fields `n`, `d` and `names` (of the columns, or NULL), and `y` and `weights` where chunks bring these along.
 # Centres have fields `points` and `m`. Results are deterministic, and the same for any number of threads. Those of one
@@ -9,7 +9,15 @@
 # of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
 # read once here; `brings_y`: with the response, or else it is an error.
 falkon_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE) {
-  rows <- if (is_big(x) || is.function(x)) chunk_rows(x, brings_y) else if (is_sparse(x)) sparse_rows(x) else dense_rows(x)
+  rows <- if (is_big(x) || is.function(x)) {
+    chunk_rows(x, brings_y)
+  } else if (is_remote(x)) {
+    data_rows_of(x)
+  } else if (is_sparse(x)) {
+    sparse_rows(x)
+  } else {
+    dense_rows(x)
+  }
   if (is.null(L)) rows else rows_under(rows, L, kernel)
 }
 

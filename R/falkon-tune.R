@@ -86,7 +86,7 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
   asked <- list(
     criterion = criterion, structure = if (!missing(structure)) check_choice(structure, STRUCTURES, "structure"),
     kernels = check_kernels(kernel), lambdas = check_penalties(lambda), centers = check_counts(centers),
-    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds)
+    rows = check_count(rows, "rows"), inducing = check_count(inducing, "inducing"), seconds = check_seconds(seconds, "seconds")
   )
   refit <- check_flag(refit, "refit")
   plan <- check_flag(plan, "plan")
@@ -193,12 +193,6 @@ check_counts <- function(centers) {
   several <- is_number(centers) && is.null(dim(centers)) && length(centers) > 1
   if (!several) return(centers)
   sort(unique(vapply(centers, check_count, 0, "centers")))
-}
-
-check_seconds <- function(seconds) {
-  good <- is_number(seconds) && length(seconds) == 1 && !is.na(seconds) && seconds > 0
-  if (!good) stop_argument("seconds", "must be one positive number: found ", describe(seconds))
-  seconds
 }
 
 # Further arguments of falkon(), each by name.

@@ -133,7 +133,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
-  rows <- falkon_rows(check_rows(x), brings_y = missing(y))
+  x <- check_rows(x)
+  if (is.matrix(x) && !is.null(asked$cluster)) x <- flash_data(x, asked$cluster)
+  rows <- falkon_rows(x, brings_y = missing(y))
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(mget(falkon_options()))
@@ -251,7 +253,7 @@ check_penalty <- function(lambda, arg = "lambda") {
 
 # What falkon_rows() takes.
 check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
-  if (is.function(x) || is_big(x)) return(x)
+  if (is.function(x) || is_elsewhere(x)) return(x)
   if (is_sparse(x)) return(if (is.null(d)) x else match_columns(x, arg, d, names))
   check_points(x, arg, d, names, single = TRUE)
 }

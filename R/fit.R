@@ -209,6 +209,7 @@ settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg
 # The centres of the kernels, relative to fit_centre(). Those of a file may have been detached since.
 fit_points <- function(object) {
   if (is_big(object$x)) check_big(object$x, "object")
+  if (is_remote(object$x)) return(if (is_debiased(object)) object$debiased else object$x)
   if (!is_debiased(object)) return(object$x)
   if (is.null(object$centred)) object$debiased else object$centred$points
 }
@@ -252,6 +253,7 @@ fit_classes <- function(object) {
 # default.
 fit_asked <- function(object) {
   asked <- .subset(object, names(CONTROL_DEFAULTS))
+  if (!is.null(asked$cluster) && cluster_has_ended(asked$cluster)) asked["cluster"] <- list(NULL)
   known <- names(asked)
   if (!anyNA(known)) return(asked)
   replace(CONTROL_DEFAULTS, known[!is.na(known)], asked[!is.na(known)])
@@ -260,21 +262,36 @@ fit_asked <- function(object) {
 # The list for C by it, for those who close its progress bar themselves.
 fit_control <- function(object) run_control(fit_asked(object))
 
-total_weight <- function(object) if (is.null(object$weights)) object$n else sum(object$weights)
+total_weight <- function(object) {
+  if (has_remote_weights(object)) return(object$x$total_weight)
+  if (is.null(object$weights)) object$n else sum(object$weights)
+}
 
 # Which rows are part of the estimate: those of positive weight, all of them without weights.
 used_rows <- function(object) {
-  if (is.null(object$weights)) rep(TRUE, object$n) else object$weights > 0
+  weights <- own_weights(object)
+  if (is.null(weights)) rep(TRUE, object$n) else weights > 0
 }
 
 # How many, without a vector of them where all are.
-n_used <- function(object) if (is.null(object$weights)) object$n else sum(object$weights > 0)
+n_used <- function(object) {
+  if (has_remote_weights(object)) return(object$x$positive)
+  if (is.null(object$weights)) object$n else sum(object$weights > 0)
+}
+
+# The weights, wherever they are: those of a flash_data() are fetched.
+own_weights <- function(object) if (has_remote_weights(object)) fetch_weights(object$x) else object$weights
 
 # Kish's effective sample size: n with equal weights.
 effective_size <- function(weights, n) {
   if (is.null(weights)) return(as.double(n))
   weights <- relative_to_largest(weights)
   sum(weights)^2 / sum(weights^2)
+}
+
+fit_size <- function(object) {
+  if (has_remote_weights(object)) return(object$x$total_weight^2 / object$x$square_weight)
+  effective_size(object$weights, object$n)
 }
 
 # log of the kernel's height, for H = L L'.

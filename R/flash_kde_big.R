@@ -43,10 +43,10 @@ check_estimator_in_pieces <- function(estimator) {
 }
 
 check_in_memory <- function(object, arg = "object") {
-  if (is_big(object$x)) {
+  if (is_elsewhere(object$x)) {
     stop_argument(
-      arg, "has its points in a big.matrix, which only predict(), logLik(), simulate() and diagnostics() read a ",
-      "piece at a time"
+      arg, "has its points in ", if (is_big(object$x)) "a big.matrix" else "a flash_data()",
+      ", which only predict(), logLik(), simulate() and diagnostics() read a piece at a time"
     )
   }
   invisible(object)
@@ -55,5 +55,6 @@ check_in_memory <- function(object, arg = "object") {
 # Numbers of the points that are in memory at a time.
 numbers_held <- function(object) {
   # not dim(): bigmemory looks there where a detached matrix has nothing
+  if (is_remote(object$x)) return(2 * max(object$x$rows) * object$d)
   if (is_big(object$x)) min(as.double(object$n) * object$d, 2 * chunk_bytes() / 8) else length(object$x)
 }

@@ -112,10 +112,9 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
   if (is_big(x) || is.function(x)) {
     stop_argument("x", "must be in memory: kernel_matvec() takes a big.matrix or a function, for one product")
   }
-  points <- check_points(x, "x", single = TRUE)
-  at <- if (!missing(y) && !is.null(y)) {
-    check_points(y, "y", ncol(points), colnames(points), like = "`x`", single = TRUE)
-  }
+  check <- \(x, ...) if (is_remote(x)) x else check_points(x, ..., single = TRUE)
+  points <- check(x, "x")
+  at <- if (!missing(y) && !is.null(y)) check(y, "y", ncol(points), colnames(points), like = "`x`")
   weights <- check_weights(weights, nrow(points))
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   # an engine that cannot be had is an error here

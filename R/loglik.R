@@ -50,8 +50,8 @@ logLik.flash_kde <- function(object, ...) {
 # Of the logarithms at the points of positive weight.
 sum_of_logs <- function(values, object) {
   n <- length(values)
-  weights <- object$weights[used_rows(object)] / sum(object$weights) * n
-  total <- if (is.null(object$weights)) sum(values) else sum(weights * values)
+  weights <- own_weights(object)
+  total <- if (is.null(weights)) sum(values) else sum(weights[used_rows(object)] / sum(weights) * n * values)
   structure(total, df = 0L, nobs = n, class = "logLik")
 }
 

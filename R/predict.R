@@ -48,6 +48,9 @@
 #' @param backend,threads,devices,tol,tol_type,engine As for [flash_kde()], for this prediction; `NULL`: those of
 #'   `control`, else those of the fit.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
+#'   they stay on its workers, as a [flash_data()] of the columns `density`, `log_density` or those of a score, and `se`;
+#'   see [shard_apply()].
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric
@@ -65,7 +68,7 @@
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
                               backend = NULL, threads = NULL, devices = NULL, tol = NULL,
-                              tol_type = NULL, engine = NULL, control = NULL, ...) {
+                              tol_type = NULL, engine = NULL, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   # `$` of what has a class looks for a method first, each time
   object <- unclass(object)
@@ -79,6 +82,8 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   run <- start_run(settle_control(control, given, fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
+  collect <- check_flag(collect, "collect")
+  if (is_remote(newdata) || !collect) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
   if (is.null(newdata)) {
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, run, restore))

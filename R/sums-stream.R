@@ -1,6 +1,6 @@
 # Sums of Gaussian kernels by one grid, which C keeps between calls (src/fast/stream.h): all chunks of sources go
 # onto it, and then it gives the sums of one piece of targets after the other. `job`, `source` and `sink` are
-# those of sum_kernels(). The .Call()s of streams stand here, once each.
+# those of sum_kernels().
 
 # By the arguments; C decides by the points.
 may_stream <- function(job, control) {
@@ -18,7 +18,7 @@ sum_by_stream <- function(job, source, sink, control) {
   share(0)
   stream <- open_stream(job, chunk, memory_limit() - bytes, control)
   if (is.null(stream)) return(NULL)
-  on.exit(.Call(ffi_stream_close, stream))
+  on.exit(stream_close(stream))
   # FALSE where the points are not for a grid
   try_grid <- function(expression) {
     tryCatch(expression, flashkernel_error_unsupported = function(error) {
@@ -28,7 +28,7 @@ sum_by_stream <- function(job, source, sink, control) {
   }
   read_targets <- \(piece) read_rows(job$targets, piece, "y", job$d, job$names)
   # the grid must reach these targets; FALSE where it cannot
-  announce <- \(targets) !isFALSE(try_grid(.Call(ffi_stream_expect, stream, targets, control)))
+  announce <- \(targets) !isFALSE(try_grid(stream_expect(stream, targets, control)))
 
   # targets in memory cost nothing to announce, others are read for it where the grid would be far larger
   with_own <- job$own && job$d > 3
@@ -41,13 +41,13 @@ sum_by_stream <- function(job, source, sink, control) {
   while (!is.null(chunk <- source$peek())) {
     share(nrow(chunk$points))
     if (with_own && !announce(chunk$points)) return(NULL)
-    if (isFALSE(try_grid(.Call(ffi_stream_add, stream, chunk$points, chunk$columns, control)))) return(NULL)
+    if (isFALSE(try_grid(stream_add(stream, chunk$points, chunk$columns, control)))) return(NULL)
     n <- n + nrow(chunk$points)
     source$drop()
   }
   for (piece in job$pieces) {
     share(diff(piece) + 1)
-    part <- try_grid(.Call(ffi_stream_evaluate, stream, read_targets(piece), like, control))
+    part <- try_grid(stream_evaluate(stream, read_targets(piece), like, control))
     if (isFALSE(part)) return(NULL)
     sink$take(piece, part$sums)
   }
@@ -62,9 +62,9 @@ open_stream <- function(job, chunk, bytes, control) {
   if (nrow(x) == 0 || nrow(y) == 0) return(NULL) # reading them all will say why
   n <- if (job$once) max(nrow(chunk$points), job$m) else job$n
   chunks <- if (job$once) ceiling(n / nrow(chunk$points)) else job$chunks
-  checked <- pick_rows(job$targets, .Call(ffi_stream_rows, n, job$m), "y", job)
+  checked <- pick_rows(job$targets, stream_rows(n, job$m), "y", job)
   size <- c(n, job$m, chunks, length(job$pieces), control$tol / tol_share(job), bytes)
-  .Call(ffi_stream_open, x, y, checked, size, NCOL(chunk$columns), job$L, control)
+  stream_open(x, y, checked, size, NCOL(chunk$columns), job$L, control)
 }
 
 # What sampled rows are good for takes a few percent of the time of the sums. Those of a big.matrix come in runs,
@@ -92,3 +92,22 @@ stop_unread <- function(error) {
   )
   stop(error)
 }
+
+# ---- streams themselves -------------------------------------------------------------------------
+
+# A handle, or NULL where other engines are to sum. `size`: n, m, parts of the sources and of the targets, their
+# tolerance, and the most bytes that the grid may take; `checked`: the targets of the numbers stream_rows().
+stream_open <- function(x, y, checked, size, columns, L, control) {
+  .Call(ffi_stream_open, x, y, checked, size, columns, L, control)
+}
+stream_rows <- function(n, m) .Call(ffi_stream_rows, n, m)
+stream_expect <- function(stream, y, control) .Call(ffi_stream_expect, stream, y, control)
+stream_add <- function(stream, x, b, control) .Call(ffi_stream_add, stream, x, b, control)
+stream_evaluate <- function(stream, y, like, control) .Call(ffi_stream_evaluate, stream, y, like, control)
+stream_close <- function(stream) .Call(ffi_stream_close, stream)
+
+# Another of the same window without sources; a raw vector of what sources have left in one; and that, or what they have
+# left in another stream, added.
+stream_clone <- function(stream) .Call(ffi_stream_clone, stream)
+stream_pack <- function(stream) .Call(ffi_stream_pack, stream)
+stream_take <- function(stream, other) .Call(ffi_stream_take, stream, other)

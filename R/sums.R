@@ -30,6 +30,10 @@ new_plan <- function() .Call(ffi_plan)
 # list(log_abs, negative, stats): log |sum w f(q / 2) k| and, where the polynomial `factor` may make it negative, whether
 # it is. `loo`: without each point's own term, where the points are their own targets.
 log_sum <- function(sources, at, factor, loo, control) {
+  if (goes_to_cluster(sources, at, control)) {
+    return(spread_targets("log", sources, at, control, factor = factor, loo = loo))
+  }
+  if (is_remote(sources$points)) return(log_sum_by_shards(sources, at, factor, loo, control))
   if (is_big(sources$points)) return(log_sum_by_pieces(sources, at, factor, loo, control))
   if (!is.null(sources$discrete)) return(log_sum_by_cells(sources, at, factor, loo, control))
   if (!is.null(sources$target_factors)) return(log_sum_by_targets(sources, at, factor, loo, control))
@@ -41,6 +45,11 @@ log_sum <- function(sources, at, factor, loo, control) {
 # list(score, stats): the gradient of the same logarithm for the entry `estimator` of ESTIMATORS, with the column names
 # `names`.
 score_sum <- function(sources, at, estimator, loo, names, control) {
+  if (goes_to_cluster(sources, at, control)) {
+    name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
+    return(spread_targets("score", sources, at, control, estimator = name, names = names, loo = loo))
+  }
+  if (is_remote(sources$points)) return(score_sum_by_shards(sources, at, estimator, loo, names, control))
   if (is_big(sources$points)) return(score_sum_by_pieces(sources, at, estimator, loo, names, control))
   if (!is.null(sources$discrete)) return(score_sum_by_cells(sources, at, estimator, loo, names, control))
   if (!is.null(sources$target_factors)) {
@@ -56,6 +65,12 @@ score_sum <- function(sources, at, estimator, loo, names, control) {
 # list(sums, stats) of points in memory: sum b k, one column for each of `b`, whose coefficients hold the weights. The
 # sums are a vector where b is one, unless they are to be a matrix.
 kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
+  if (goes_to_cluster(sources, at, control)) {
+    found <- spread_targets("sums", sources, at, control, b = b)
+    if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
+    return(found)
+  }
+  if (is_remote(sources$points) || is_remote(at)) return(kernel_sum_by_shards(sources, at, b, control, as_matrix))
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
 
@@ -63,12 +78,16 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
 # own), both in memory, of matrices v and w and a vector of weights, each of which may be NULL. `with_sums`: and K v of
 # a v that is given, as `sums`.
 normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
+  if (is_remote(sources$points) || is_remote(rows$points)) {
+    return(normal_product_by_shards(sources, rows, v, w, weights, control, with_sums))
+  }
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
 
 # list(sums, stats, n, m, d) of points anywhere: `sums` are NULL where they went to `out`; `n`, `m` and `d` say how
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
+  if (is_remote(sources$points)) return(sum_kernels_by_shards(sources, at, b, control, out))
   job <- sum_job(sources, at, NCOL(b), chunk_rows)
   out <- check_out(out)
   source <- chunk_source(\() source_chunks(sources, b, job), job$once)
@@ -89,6 +108,10 @@ sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) 
 debias_sum <- function(sources, L, control) {
   if (!is.null(sources$discrete)) return(debias_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debias_by_classes(sources, L, control))
+  if (goes_to_cluster(sources, NULL, control)) {
+    found <- score_sum(sources, NULL, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+    return(list(debiased = sources$points + found$score %*% tcrossprod(L) / 2, stats = found$stats))
+  }
   .Call(ffi_debias, sources, L, control)
 }
 
@@ -155,6 +178,7 @@ add_stats <- function(a, b) {
     b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
   }
   for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
+  b$workers <- add_accounts(a$workers, b$workers)
   b
 }
 

@@ -10,39 +10,10 @@
 #include "../core/pool.h"
 #include "../core/scan.h"
 #include "../core/threads.h"
-#include "../cpu/direct/check.h"
 #include "../cpu/direct/direct.h"
-#include "../cpu/grid/envelope.h"
 #include "check_rows.h"
 #include "guess.h"
-
-struct fk_stream {
-  struct fk_opts opts;
-  struct fk_stats stats;
-  struct fk_grid *grid;
-  struct fk_envelope *envelope; /* of its error */
-  struct fk_window window;
-  int *exponent; /* columns come times 2^-exponent[column], by the first that are not all 0 */
-  bool *scaled;
-  double *b; /* those of a step, and their masses */
-  int64_t b_numbers;
-  struct fk_whitening whitening;
-  double *chol;
-  int64_t d, columns, m;
-  double n; /* sources so far */
-  bool filtered, failed, single;
-  double *u; /* points whitened at a time, d x FK_GRID_CHUNK */
-  int64_t u_rows;
-
-  struct fk_check check;
-  double *got;     /* [column][row]: the grid's sums at the check's targets, NAN of those to come */
-  double *largest; /* of each column's sums so far, where they are relative to themselves */
-  int64_t evaluated;
-
-  const struct fk_poll *poll; /* of the call that is running */
-  double done, share;         /* what of it is done, and what the grid's next step is */
-  double furthest;            /* that it was told */
-};
+#include "stream_state.h"
 
 static const double plain[3] = {1, 0, 0};
 
@@ -179,12 +150,19 @@ static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *
   return fk_whitening_init(&s->whitening, s->chol, &spec->sources, NULL, s->opts.threads, err);
 }
 
+enum fk_status fk_stream_start(struct fk_stream *s, double points, struct fk_error *err) {
+  s->expected = points;
+  s->spec.poll = (struct fk_poll){poll_call, s};
+  enum fk_status status = fk_grid_create(&s->spec, &s->grid, err);
+  return status ? status : envelope_of(s, points, &s->envelope, err);
+}
+
 static enum fk_status start(struct fk_stream *s, const struct fk_stream_spec *spec,
                             const struct fk_grid_spec *grid, struct fk_error *err) {
   s->window = grid->window;
   s->single = grid->single;
-  enum fk_status status = fk_grid_create(grid, &s->grid, err);
-  if (!status) status = envelope_of(s, spec->n, &s->envelope, err);
+  s->spec = *grid;
+  enum fk_status status = fk_stream_start(s, spec->n, err);
   if (!status) status = fk_check_init(&s->check, &s->whitening, &spec->checked, s->columns, s->opts.threads, err);
   fk_engine_exact_cpu.describe(&s->opts, &s->stats);
   s->stats.engine = "fast";

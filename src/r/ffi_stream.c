@@ -75,6 +75,55 @@ SEXP ffi_stream_close(SEXP stream) {
   return R_NilValue;
 }
 
+/* ---- parts ------------------------------------------------------------------------------------- */
+
+SEXP ffi_stream_clone(SEXP stream) {
+  struct fk_stream *clone;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  const struct fk_stream *of = stream_of(stream);
+  SEXP handle = PROTECT(R_MakeExternalPtr(NULL, tag(), R_NilValue));
+  R_RegisterCFinalizerEx(handle, finalize, FALSE);
+  r_count_handle(1);
+
+  fk_stream_clone(of, &clone, &err);
+  R_SetExternalPtrAddr(handle, clone);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return handle;
+}
+
+/* A raw vector. */
+SEXP ffi_stream_pack(SEXP stream) {
+  struct fk_stream *s = stream_of(stream);
+  struct fk_error err = {FK_STATUS_OK, ""};
+  size_t size = 0;
+
+  fk_stream_pack(s, NULL, &size, &err);
+
+  r_finish(&err);
+  SEXP part = PROTECT(Rf_allocVector(RAWSXP, (R_xlen_t)size));
+
+  fk_stream_pack(s, RAW(part), &size, &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return part;
+}
+
+/* other: what was packed, or another stream. */
+SEXP ffi_stream_take(SEXP stream, SEXP other) {
+  struct fk_stream *s = stream_of(stream);
+  struct fk_error err = {FK_STATUS_OK, ""};
+  if (TYPEOF(other) == RAWSXP)
+    fk_stream_take(s, RAW(other), (size_t)Rf_xlength(other), &err);
+  else
+    fk_stream_merge(s, stream_of(other), &err);
+
+  r_finish(&err);
+  return stream;
+}
+
 /* ---- points ----------------------------------------------------------------------------------- */
 
 struct call {

@@ -27,7 +27,7 @@ test_that("every part of a control is checked when it is made", {
   wrong <- list(
     backend = "gpu", precision = "half", threads = 0, devices = -1, engine = "all", tol = 2, tol_type = "local",
     memory_limit = "1 GB", chunk_bytes = 1, device_memory = -1, host_memory = -1,
-    gpu_memory_limit = 0
+    gpu_memory_limit = 0, cluster = 2, worker_timeout = 0
   )
   expect_setequal(names(wrong), names(formals(flash_control)))
   for (name in names(wrong)) expect_argument_error(do.call(flash_control, wrong[name]), name)

@@ -108,6 +108,44 @@ void fk_check_free(struct fk_check *check) {
   check->targets = NULL;
 }
 
+enum fk_status fk_check_clone(const struct fk_check *of, struct fk_check *check, struct fk_error *err) {
+  size_t targets = (size_t)of->d * FK_DIRECT_GROUP, sums = (size_t)of->columns * FK_DIRECT_GROUP;
+  *check = *of;
+  check->apart = false;
+  check->targets = calloc(targets + 2 * sums, sizeof(double));
+  if (!check->targets) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for a sample of rows");
+  memcpy(check->targets, of->targets, sizeof(double) * targets);
+  check->sums = check->targets + targets;
+  check->absolute = check->sums + sums;
+  return FK_STATUS_OK;
+}
+
+/* Sums of |b|, which are those of b until one is negative. */
+static const double *absolute_of(const struct fk_check *check) {
+  return check->apart ? check->absolute : check->sums;
+}
+
+void fk_check_put(const struct fk_check *check, struct fk_bytes *to) {
+  size_t bytes = sizeof(double) * (size_t)check->columns * FK_DIRECT_GROUP;
+  fk_bytes_put(to, &check->apart, sizeof check->apart);
+  fk_bytes_put(to, check->sums, bytes);
+  fk_bytes_put(to, absolute_of(check), bytes);
+}
+
+enum fk_status fk_check_take(struct fk_check *check, struct fk_bytes *from, struct fk_error *err) {
+  int64_t numbers = check->columns * FK_DIRECT_GROUP;
+  bool apart;
+  double number;
+  if (!fk_bytes_get(from, &apart, sizeof apart) || from->size - from->at < 2 * sizeof number * (size_t)numbers)
+    return fk_fail(err, FK_STATUS_INVALID, "a part of a sample ends early");
+  if (apart && !check->apart) memcpy(check->absolute, check->sums, (size_t)numbers * sizeof(double));
+  check->apart = check->apart || apart;
+  for (int64_t i = 0; i < numbers && fk_bytes_get(from, &number, sizeof number); i++) check->sums[i] += number;
+  for (int64_t i = 0; i < numbers && fk_bytes_get(from, &number, sizeof number); i++)
+    if (check->apart) check->absolute[i] += number;
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
                             const struct fk_matrix *points, const double *b, int threads, struct fk_error *err) {
   int64_t numbers = check->columns * FK_DIRECT_GROUP;

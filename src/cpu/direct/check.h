@@ -3,6 +3,7 @@
 #ifndef FK_CPU_DIRECT_CHECK_H
 #define FK_CPU_DIRECT_CHECK_H
 
+#include "../../core/bytes.h"
 #include "../../fk.h"
 
 enum { FK_CHECK_ROWS = 64 };
@@ -19,6 +20,10 @@ struct fk_check {
 enum fk_status fk_check_init(struct fk_check *check, const struct fk_whitening *w, const struct fk_matrix *rows,
                              int64_t columns, int threads, struct fk_error *err);
 void fk_check_free(struct fk_check *check);
+/* Another of the same targets, without sources; and what these have left, written, and taken. */
+enum fk_status fk_check_clone(const struct fk_check *of, struct fk_check *check, struct fk_error *err);
+void fk_check_put(const struct fk_check *check, struct fk_bytes *to);
+enum fk_status fk_check_take(struct fk_check *check, struct fk_bytes *from, struct fk_error *err);
 /* Sources with b, n x columns; NULL: one column of ones. */
 enum fk_status fk_check_add(struct fk_check *check, const struct fk_whitening *w, const double factor[3],
                             const struct fk_matrix *points, const double *b, int threads, struct fk_error *err);

@@ -132,8 +132,7 @@ void fk_envelope_free(struct fk_envelope *e) {
 
 /* ---- nodes ------------------------------------------------------------------------------------ */
 
-/* All pieces' cells in one table, in the order of the pieces. */
-static bool merge(struct fk_envelope *e) {
+bool fk_envelope_gather(struct fk_envelope *e) {
   int corners = (1 + e->spec.counted) << e->spec.d;
   for (int i = 0; i < FK_ENVELOPE_PIECES; i++) {
     for (int64_t j = 0; j < e->found[i].n; j++) {
@@ -284,7 +283,7 @@ static bool list_bounds(struct fk_envelope *e) {
 
 enum fk_status fk_envelope_prepare(struct fk_envelope *e, struct fk_error *err) {
   if (e->merged) return FK_STATUS_OK;
-  if (!merge(e)) return no_memory(err);
+  if (!fk_envelope_gather(e)) return no_memory(err);
   bool fits = fill_nodes(e);
   if (!fits && e->nodes.most && e->nodes.n >= e->nodes.most)
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points are too thin for a grid");

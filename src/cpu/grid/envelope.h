@@ -56,6 +56,11 @@ enum fk_status fk_envelope_add(struct fk_envelope *envelope, const struct fk_env
 enum fk_status fk_envelope_expect(struct fk_envelope *envelope, const struct fk_envelope_points *targets,
                                   struct fk_error *err);
 
+/* What sources have left, for another of the same spec, without counts: written, and joined, |b| times a scale. */
+enum fk_status fk_envelope_put(struct fk_envelope *envelope, struct fk_bytes *to, struct fk_error *err);
+enum fk_status fk_envelope_join(struct fk_envelope *envelope, struct fk_bytes *from, double scale,
+                                struct fk_error *err);
+
 /* In place of all these, a box of cells whose sums are there. */
 enum fk_status fk_envelope_take(struct fk_envelope *envelope, const struct fk_grid_cells *box,
                                 struct fk_error *err);

@@ -17,6 +17,7 @@
 #ifndef FK_CPU_GRID_GRID_H
 #define FK_CPU_GRID_GRID_H
 
+#include "../../core/bytes.h"
 #include "../../grid/points.h"
 #include "../../grid/work.h"
 
@@ -51,6 +52,10 @@ enum fk_status fk_grid_add(struct fk_grid *grid, const struct fk_grid_points *po
                            int64_t ld_b, struct fk_error *err);
 enum fk_status fk_grid_add_sorted(struct fk_grid *grid, const struct fk_sorted *points, const double *b,
                                   int64_t ld_b, struct fk_error *err);
+
+/* What sources have left in a grid, for another of the same spec: written, and taken, columns times 2^shift. */
+void fk_grid_put(const struct fk_grid *grid, struct fk_bytes *to);
+enum fk_status fk_grid_take(struct fk_grid *grid, struct fk_bytes *from, const int *shift, struct fk_error *err);
 
 /* Targets that will come. Optional: without it every block that sources reach is computed, with it only those
  * asked for, and targets elsewhere are refused (FK_STATUS_INVALID). */

@@ -1,0 +1,166 @@
+# What workers do with a shard: for each operation `one(shard, args, part, control)`, and `merge(a, b, control)` of
+# the values of two nodes, the first of which is of the shards before. `shard`: of load_shard(); `args` and `part`:
+# of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
+# of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
+
+WORKER_OPERATIONS <- list(
+  describe = list(
+    one = function(shard, args, part, control) {
+      list(
+        rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
+        has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
+        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0)
+      )
+    },
+    merge = function(a, b, control) {
+      if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
+      if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
+      if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
+      a$rows <- c(a$rows, b$rows)
+      for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
+      a
+    }
+  ),
+
+  take = list(one = function(shard, args, part, control) shard$points[part, , drop = FALSE], merge = NULL),
+
+  # A shard as it is, and that it be there.
+  whole = list(
+    one = \(shard, args, part, control) list(x = shard$points, weights = shard$weights, response = shard$response),
+    merge = NULL
+  ),
+  keep = list(one = \(shard, args, part, control) NULL, merge = NULL),
+
+  apply = list(
+    one = function(shard, args, part, control) {
+      given <- list(shard$points, part)
+      also <- intersect(c("weights", "response"), names(formals(args$f)))
+      do.call(args$f, c(given, mget(also, envir = shard, ifnotfound = list(NULL))), quote = TRUE)
+    },
+    merge = NULL
+  ),
+
+  # Of a fit at the shard's points; as a shard of other data, `args$to`.
+  predict = list(
+    one = \(shard, args, part, control) values_of_shard(args$fit, shard$points, args$type, args$se.fit, control),
+    merge = NULL
+  ),
+  predict_there = list(
+    one = function(shard, args, part, control) {
+      values <- values_of_shard(args$fit, shard$points, args$type, args$se.fit, control)
+      keep_shard(known_data(worker_state(), args$to), part, list(x = values))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  ),
+
+  # A column of numbers: "weights" or "response".
+  column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
+
+  # Means and sums of squares about them.
+  summary = list(
+    one = function(shard, args, part, control) {
+      x <- shard$points
+      w <- if (is.null(shard$weights)) rep(1, nrow(x)) else shard$weights
+      total <- sum(w)
+      mean <- if (total > 0) colSums(x * w) / total else colMeans(x)
+      list(
+        n = nrow(x), weight = total, mean = mean, squares = colSums((x - rep(mean, each = nrow(x)))^2 * w),
+        least = apply(x, 2, min), most = apply(x, 2, max)
+      )
+    },
+    merge = function(a, b, control) {
+      weight <- a$weight + b$weight
+      if (weight == 0) weight <- 1
+      shift <- b$mean - a$mean
+      list(
+        n = a$n + b$n, weight = a$weight + b$weight, mean = a$mean + shift * (b$weight / weight),
+        squares = a$squares + b$squares + shift^2 * (a$weight * b$weight / weight),
+        least = pmin(a$least, b$least), most = pmax(a$most, b$most)
+      )
+    }
+  ),
+
+  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not
+  # NULL.
+  logs = list(
+    one = function(shard, args, part, control) {
+      sources <- shard_sources(shard, args$L, "gaussian", args$weights)
+      if (!is.null(sources$weights) && all(sources$weights == 0)) return(NULL)
+      loo <- args$loo && isTRUE(part)
+      at <- if (!loo) args$at
+      found <- log_sum(sources, at, args$factor, loo, control)
+      if (args$score) found$score <- score_sum(sources, at, args$estimator, loo, NULL, control)$score
+      found
+    },
+    merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+  ),
+
+  # Products of the kernels of the shard's rows at `args$centers`, for falkon().
+  multiply = list(
+    one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
+    merge = \(a, b, control) list(sums = rbind(a$sums, b$sums), stats = add_stats(a$stats, b$stats))
+  ),
+  normal = list(
+    one = function(shard, args, part, control) {
+      normal_product_of(
+        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part[["w"]]),
+        stored_values(shard, part[["weights"]]), control, args$with_sums
+      )
+    },
+    merge = function(a, b, control) {
+      list(
+        product = a$product + b$product, sums = if (!is.null(a$sums)) rbind(a$sums, b$sums),
+        stats = add_part_stats(a$stats, b$stats, control)
+      )
+    }
+  ),
+
+  # Of targets, for sources that all workers have (cluster-spread.R).
+  targets = list(
+    one = \(shard, args, part, control) SPREAD_SUMS[[args$what]](args$sources, part, args, control),
+    merge = function(a, b, control) {
+      join <- function(name) {
+        if (is.null(dim(a[[name]]))) c(a[[name]], b[[name]]) else rbind(a[[name]], b[[name]])
+      }
+      names <- setdiff(names(a), "stats")
+      c(lapply(stats::setNames(nm = names), join), list(stats = add_stats(a$stats, b$stats)))
+    }
+  ),
+
+  # The same to a tolerance: a grid of each node, packed where it leaves the worker, and values at the shard by all of them.
+  grid = list(
+    one = \(shard, args, part, control) grid_of_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_grids(a, b),
+    finish = function(stream) {
+      on.exit(stream_close(stream))
+      stream_pack(stream)
+    },
+    resume = function(packed, args, control) {
+      stream <- stream_clone(stream_of_run(args, control))
+      stream_take(stream, packed)
+    }
+  ),
+  grid_values = list(
+    one = function(shard, args, part, control) {
+      stream_evaluate(stream_of_run(args, control), shard$points, args$like, control)
+    },
+    merge = function(a, b, control) {
+      list(
+        sums = if (is.null(dim(a$sums))) c(a$sums, b$sums) else rbind(a$sums, b$sums),
+        stats = add_stats(a$stats, b$stats)
+      )
+    }
+  ),
+
+  # Sums of coefficients: `part`, or ones.
+  sums = list(
+    one = function(shard, args, part, control) {
+      b <- part
+      if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else shard$weights
+      else if (!is.null(shard$weights)) b <- b * shard$weights
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, b, control)
+    },
+    merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
+  )
+)

@@ -1,0 +1,114 @@
+# The shards of a flash_data() on a worker. A shard is an environment of `points`, and where the data have them
+# `weights` and `response`; with `sources`, what sums made of it last.
+#
+# `data`: what a worker is told of them, list(id, d, names, columns, response, weights, recipe), `d` NULL and
+# `names` as they may be before all shards have been described. `recipe`: list(kind, ...), how to come by a shard:
+#   "sent"      by what the master sends
+#   "files"     paths, reader        "function"  f, of the number of a shard
+#   "backed"    descriptor, first, last: rows of a big.matrix in a file that every worker sees
+
+known_data <- function(state, data) {
+  known <- state$data[[data$id]]
+  if (is.null(known)) {
+    known <- new.env(parent = emptyenv())
+    known$shards <- list()
+    assign(data$id, known, envir = state$data)
+  }
+  known$data <- data
+  known
+}
+
+forget_data <- function(state, ids) rm(list = intersect(ids, names(state$data)), envir = state$data)
+
+# Those of the nodes that can neither be read here nor have been sent.
+shards_to_send <- function(known, nodes) {
+  if (known$data$recipe$kind != "sent") return(integer())
+  wanted <- unlist(lapply(nodes, \(node) node[1]:node[2]))
+  wanted[!as.character(wanted) %in% names(known$shards)]
+}
+
+load_shard <- function(known, shard) {
+  if (known$data$recipe$kind == "none") return(NULL)
+  name <- as.character(shard)
+  if (is.null(known$shards[[name]])) keep_shard(known, shard, read_shard(known$data$recipe, shard))
+  known$shards[[name]]
+}
+
+# An error of a reader says which shard it was; its class says what to do about it.
+read_shard <- function(recipe, shard) {
+  tryCatch(
+    switch(recipe$kind,
+      files = recipe$reader(recipe$paths[shard]),
+      `function` = recipe$f(shard),
+      backed = bigmemory::attach.big.matrix(recipe$descriptor)[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
+    ),
+    error = function(error) {
+      error$message <- paste0(shard_place(recipe, shard), " cannot be read: ", conditionMessage(error))
+      stop(error)
+    }
+  )
+}
+
+# `rows`: as a reader gives them, a matrix or data frame, or list(x, weights, response).
+keep_shard <- function(known, shard, rows) {
+  data <- known$data
+  made <- in_place(shard_place(data$recipe, shard), shard_parts(rows, data))
+  known$shards[[as.character(shard)]] <- list2env(made, parent = emptyenv())
+}
+
+shard_place <- function(recipe, shard) {
+  paste0("shard ", shard, if (recipe$kind == "files") paste0(", ", quote_text(recipe$paths[shard])))
+}
+
+# list(points, weights, response), checked.
+shard_parts <- function(rows, data) {
+  if (is.list(rows) && !is.data.frame(rows)) {
+    points <- rows$x
+    weights <- rows$weights
+    response <- rows$response
+  } else {
+    if (is.null(dim(rows))) rows <- as_points(rows, "x")
+    check_columns(c(data$columns, data$response, data$weights), colnames(rows))
+    weights <- if (!is.null(data$weights)) as.vector(as_points(rows[, data$weights, drop = FALSE], "weights"))
+    response <- if (!is.null(data$response)) as_points(rows[, data$response, drop = FALSE], "response")
+    other <- c(data$response, data$weights)
+    points <- if (!is.null(data$columns)) {
+      rows[, data$columns, drop = FALSE]
+    } else if (length(other) > 0) {
+      rows[, !colnames(rows) %in% other, drop = FALSE]
+    } else {
+      rows
+    }
+  }
+  if (is.null(points)) stop_argument("x", "must be points, or a list that has them as `x`: found ", describe(rows))
+  points <- check_points(points, "x", data$d, data$names, "the other shards")
+  n <- nrow(points)
+  if (!is.null(response)) response <- as_points(check_coefficients(response, n, "response"), "response")
+  if (!is.null(weights)) weights <- check_shard_weights(weights, n)
+  list(points = points, weights = weights, response = response)
+}
+
+# As check_weights(), but all may be 0 in a shard.
+check_shard_weights <- function(weights, n) {
+  if (length(weights) == n && is_number(weights) && all(weights == 0)) return(as.double(weights))
+  check_weights(weights, n)
+}
+
+check_columns <- function(wanted, found) {
+  lacking <- setdiff(wanted, found)
+  if (length(lacking) > 0) stop_argument("x", "must have the columns ", quote_names(wanted), ": found no ", quote_names(lacking))
+}
+
+# What sums of a shard go over, the same object for the same bandwidth and kernel, for what C has prepared of it.
+# `weights`: "own", "squares" or "none".
+shard_sources <- function(shard, L, kernel, weights = "own") {
+  about <- list(L, kernel, weights)
+  if (!identical(shard$about, about)) {
+    w <- if (weights != "none") shard$weights
+    shard$sources <- sum_sources(shard$points, if (weights == "squares") squared(w) else w, L, kernel, new_plan())
+    shard$about <- about
+  }
+  shard$sources
+}
+
+squared <- function(w) if (!is.null(w)) w^2

@@ -1,0 +1,83 @@
+# Sums of points in memory, by the workers of a cluster: all of them have the sources, and each takes some of the
+# targets. So whatever the sources are, points with factors, levels or kernels of their own, their sums are those
+# of the door on another machine.
+
+# Is it worth it? By the sizes alone, as everything that decides about bits.
+goes_to_cluster <- function(sources, at, control) {
+  if (is.null(control$cluster) || is_elsewhere(sources$points) || is.function(sources$points)) return(FALSE)
+  m <- if (is.null(at)) nrow(sources$points) else nrow(at)
+  is.matrix(sources$points) && (is.null(at) || is.matrix(at)) &&
+    as.double(nrow(sources$points)) * m >= LEAST_PAIRS_FOR_CLUSTER
+}
+
+LEAST_PAIRS_FOR_CLUSTER <- 2e7
+
+# What `what`, an entry of SPREAD_SUMS, makes of the targets `at` (NULL: the sources themselves), piece by piece.
+spread_targets <- function(what, sources, at, control, ...) {
+  points <- sources$points
+  m <- if (is.null(at)) nrow(points) else nrow(at)
+  pieces <- pieces_of(m, max(256, ceiling(m / 64)))
+  data <- list(
+    id = "targets", cluster = control$cluster, recipe = list(kind = "none"), rows = vapply(pieces, diff, 0) + 1
+  )
+  sources["plan"] <- list(NULL)
+  args <- list(what = what, sources = shared_value(sources), ...)
+  parts <- function(shard, worker) {
+    rows <- pieces[[shard]]
+    list(rows = rows, at = if (!is.null(at)) at[rows[1]:rows[2], , drop = FALSE])
+  }
+  over_shards(data, "targets", args, control, parts, pairs = as.double(nrow(points)) * m)
+}
+
+# Of a piece of the targets on a worker.
+SPREAD_SUMS <- list(
+  log = function(sources, part, args, control) {
+    if (!is.null(part$at) || !args$loo) return(log_sum(sources, targets_of(sources, part), args$factor, FALSE, control))
+    left_out_of_piece(sources, part$rows, control, \(of, at, loo) log_sum(of, at, args$factor, loo, control))
+  },
+  score = function(sources, part, args, control) {
+    estimator <- ESTIMATORS[[args$estimator]]
+    at <- targets_of(sources, part)
+    if (!is.null(part$at) || !args$loo) return(score_sum(sources, at, estimator, FALSE, args$names, control))
+    factor <- estimator$factor(ncol(sources$points))
+    left_out_of_piece(sources, part$rows, control, \(of, at, loo) {
+      found <- log_sum(of, at, factor, loo, control)
+      found$score <- score_sum(of, at, estimator, loo, args$names, control)$score
+      found
+    })[c("score", "stats")]
+  },
+  sums = function(sources, part, args, control) {
+    kernel_sum_of(sources, targets_of(sources, part), args$b, control, as_matrix = TRUE)
+  }
+)
+
+targets_of <- function(sources, part) {
+  if (is.null(part$at)) sources$points[part$rows[1]:part$rows[2], , drop = FALSE] else part$at
+}
+
+# At the sources `rows`, each left out of its own sum: those among themselves, and all others.
+left_out_of_piece <- function(sources, rows, control, sum_at) {
+  rows <- rows[1]:rows[2]
+  own <- sum_at(some_sources(sources, rows), NULL, TRUE)
+  if (length(rows) == nrow(sources$points)) return(own)
+  merge_parts(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE), control)
+}
+
+some_sources <- function(sources, rows) {
+  sources$points <- sources$points[rows, , drop = FALSE]
+  for (name in c("weights", "factors")) if (!is.null(sources[[name]])) sources[[name]] <- sources[[name]][rows]
+  if (!is.null(sources$discrete$codes)) sources$discrete$codes <- sources$discrete$codes[rows, , drop = FALSE]
+  sources["plan"] <- list(NULL)
+  sources
+}
+
+# ---- what workers keep ------------------------------------------------------------------------
+
+# Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
+# again and again. Known by where it is and by its numbers.
+shared_value <- function(value) {
+  key <- unlist(lapply(value[c("points", "weights", "factors")], identity_of))
+  structure(class = "shared_value", list(key = paste(c(key, format(value$L, digits = 17)), collapse = " "), value = value))
+}
+
+MOST_SHARED <- 4

@@ -1,0 +1,93 @@
+# What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
+# read or was sent, and what the requests of a run have in common, which comes with the first of them.
+#
+# A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`:
+# of merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by
+# number. An answer: list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be
+# sent, `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and
+# `stopped`. `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back
+# before the answer.
+
+answer_request <- function(request, link) {
+  started <- proc.time()[["elapsed"]]
+  answer <- tryCatch(
+    perform(request, link),
+    interrupt = \(condition) list(stopped = TRUE),
+    error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
+  )
+  c(list(token = request$token, seconds = proc.time()[["elapsed"]] - started), answer)
+}
+
+# The run and the data that a worker has.
+worker_state <- function() {
+  if (is.null(session$worker)) session$worker <- list2env(list(runs = list(), data = new.env(), shared = list()), parent = emptyenv())
+  session$worker
+}
+
+perform <- function(request, link) {
+  state <- worker_state()
+  if (!is.null(request$setup)) {
+    setup <- take_shared(state, request$setup)
+    if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
+    # a run may wait for another one, whose result it needs
+    state$runs <- utils::head(c(stats::setNames(list(setup), request$run), state$runs), MOST_RUNS)
+  }
+  run <- state$runs[[request$run]]
+  if (is.null(run)) return(list(unknown = character()))
+  known <- known_data(state, run$data)
+  for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
+  absent <- shards_to_send(known, request$nodes)
+  if (length(absent) > 0) return(list(missing = absent))
+  operation <- WORKER_OPERATIONS[[run$op]]
+  control <- worker_control(run$control, link)
+  one <- function(shard) {
+    if (!is.null(link$is_wanted) && link$is_wanted()) stop_worker()
+    operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
+  }
+  values <- lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control))
+  list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
+}
+
+MOST_RUNS <- 4
+
+# The setup of a run with shared values (cluster-spread.R) in its arguments, with plans of their own for what C
+# prepares of them, and as `unknown` the keys of those that have to be sent once more.
+take_shared <- function(state, setup) {
+  unknown <- character()
+  for (name in names(setup$args)) {
+    given <- setup$args[[name]]
+    if (!inherits(given, "shared_value")) next
+    if (!is.null(given$value)) {
+      value <- replace(given$value, "plan", list(new_plan()))
+      state$shared <- utils::head(c(stats::setNames(list(value), given$key), state$shared), MOST_SHARED)
+    }
+    if (given$key %in% names(state$shared)) {
+      setup$args[[name]] <- state$shared[[given$key]]
+    } else {
+      unknown <- c(unknown, given$key)
+    }
+  }
+  setup$args$scratch <- new.env(parent = emptyenv())
+  c(setup, list(unknown = unknown))
+}
+
+stop_worker <- function() signalCondition(structure(class = c("interrupt", "condition"), list(message = "", call = NULL)))
+
+# The control of a run on this worker: C asks its progress now and then, which takes what the master has to say for
+# an order to stop, and tells it every second that this worker is alive.
+worker_control <- function(control, link) {
+  control <- run_control(control)
+  if (is.null(link$is_wanted)) return(control)
+  last <- proc.time()[["elapsed"]]
+  control$progress <- function(fraction) {
+    if (link$is_wanted()) stop("stopped by the master")
+    now <- proc.time()[["elapsed"]]
+    if (now - last >= SECONDS_OF_A_BEAT) {
+      last <<- now
+      link$say(list(beat = TRUE))
+    }
+  }
+  control
+}
+
+SECONDS_OF_A_BEAT <- 1

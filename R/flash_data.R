@@ -1,0 +1,270 @@
+#' Points on the workers of a cluster
+#'
+#' Points in shards, which stay where they are: on the workers of a cluster, or in files that these read. Sums over them go
+#' to the workers and come back as sums; the points do not.
+#'
+#' @details
+#' A flash_data() takes the place of `x` in [flash_kde()], [kernel_matvec()] and [falkon()], and can be asked for `dim()`,
+#' [summary()], some of its rows (`data[rows, ]`, `sample(data, size)`) and what the bandwidth selectors make of a sample.
+#'
+#' **The results have the same bits for any number of workers**, and without a cluster: they depend on the shards alone, whose
+#' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors
+#' than each other, whose vector instructions differ, so do the last bits.
+#'
+#' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost, which a
+#' warning of class `flashkernel_warning_worker` tells: its shards are read, or sent, again elsewhere, and the result has the
+#' same bits. So are those of a worker whose memory or GPU fails, while it stays. A matrix stays in this session for that, as
+#' its owner has it; files have to be there for all workers.
+#'
+#' **Nothing is secret, and nothing listens**: requests go through the connections that the cluster has. Files are read by
+#' the `reader` that you give, and no code in them is run by this package.
+#'
+#' @param x A matrix, data frame or vector, which is sent to the workers in shards; the names of files, one for each shard; a
+#'   function that makes a shard of its number; or a `big.matrix`: of one in a file that the workers see, too, they read their
+#'   rows themselves.
+#' @param cluster Of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package future. `NULL`: in
+#'   this session.
+#' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It and
+#'   a function `x` run on the workers, and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
+#'   where there are some.
+#' @param shards For a function: how many shards.
+#' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
+#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit, and one of
+#'   weights.
+#' @param control A [flash_control()].
+#' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster
+#'   that has ended it is of no use.
+#' @inheritSection flash_kde Errors
+#' @seealso `cluster` of [flash_control()], which spreads computations of points in memory.
+#' @export
+#' @examples
+#' # in this session, as a cluster would have it
+#' data <- flash_data(as.matrix(faithful), shard_rows = 100)
+#' data
+#' summary(data)
+#' kernel_matvec(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' \donttest{
+#' workers <- parallel::makeCluster(2)
+#' there <- flash_data(as.matrix(faithful), workers, shard_rows = 100)
+#' kernel_matvec(there, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' parallel::stopCluster(workers)
+#' }
+flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_rows = NULL, columns = NULL,
+                       response = NULL, weights = NULL, control = NULL) {
+  if (missing(x)) stop_argument("x", "must be given")
+  cluster <- check_cluster(cluster)
+  for (arg in c("columns", "response", "weights")) check_named_columns(get(arg), arg)
+  if (length(weights) > 1) stop_argument("weights", "must be the name of one column: found ", length(weights))
+  run <- start_run(settle_control(control), "Reading shards")
+  recipe <- shard_recipe(x, reader, shards, shard_rows)
+  data <- structure(class = "flash_data", list(
+    id = new_data_id(), cluster = cluster, recipe = recipe,
+    columns = columns, response = response, weights = weights, rows = recipe$rows, d = NULL, names = NULL
+  ))
+  describe_data(data, run)
+}
+
+is_remote <- function(x) inherits(x, "flash_data")
+
+is_elsewhere <- function(x) is_big(x) || is_remote(x)
+
+has_remote_weights <- function(object) is_remote(object$x) && object$x$has[["weights"]]
+
+fetch_weights <- function(data) fetch_column(data, "weights")
+
+# n numbers of the shards, a vector or a matrix.
+fetch_column <- function(data, name) {
+  check_memory(16 * data$n, "x")
+  join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
+}
+
+check_named_columns <- function(names, arg) {
+  if (is.null(names)) return(invisible())
+  if (!is.character(names) || anyNA(names) || length(names) == 0) {
+    stop_argument(arg, "must be NULL or names of columns: found ", describe(names))
+  }
+}
+
+# list(kind, rows, ...), `rows` NA where they are not known yet. What the master needs to send shards, and what
+# workers need to read them.
+shard_recipe <- function(x, reader, shards, shard_rows) {
+  if (is.character(x)) return(file_recipe(x, reader))
+  if (!is.null(reader)) stop_argument("reader", "is for the names of files: found ", describe(x), " as `x`")
+  if (is.function(x)) {
+    if (is.null(shards)) stop_argument("shards", "must be given where `x` is a function")
+    return(list(kind = "function", f = x, rows = rep(NA_real_, check_count(shards, "shards"))))
+  }
+  if (!is.null(shards)) stop_argument("shards", "is for a function: found ", describe(x), " as `x`")
+  if (is_big(x)) check_big(x, "x") else if (!is.data.frame(x)) x <- as_points(x, "x")
+  n <- nrow(x)
+  if (n == 0) stop_argument("x", "must have at least one row: found none")
+  size <- if (is.null(shard_rows)) max(min(n, 4096), ceiling(n / 64)) else check_count(shard_rows, "shard_rows")
+  pieces <- pieces_of(n, size)
+  first <- vapply(pieces, `[`, 0, 1)
+  last <- vapply(pieces, `[`, 0, 2)
+  recipe <- list(kind = "sent", rows = last - first + 1, first = first, last = last, x = x)
+  if (!is_big(x) || !bigmemory::is.filebacked(x)) return(recipe)
+  replace(recipe, c("kind", "descriptor"), list("backed", bigmemory::describe(x)))
+}
+
+file_recipe <- function(paths, reader) {
+  if (length(paths) == 0 || anyNA(paths)) stop_argument("x", "must be the names of files: found ", describe(paths))
+  if (!is.function(reader)) {
+    stop_argument("reader", "must be a function that reads a file, such as utils::read.csv: found ", describe(reader))
+  }
+  # a relative path is relative to where the user is
+  list(kind = "files", paths = normalizePath(paths, mustWork = FALSE), reader = reader, rows = rep(NA_real_, length(paths)))
+}
+
+# All shards are read, or sent, once.
+describe_data <- function(data, run) {
+  found <- over_shards(data, "describe", control = run)
+  data$rows <- found$rows
+  data$n <- sum(found$rows)
+  data$d <- found$d
+  data["names"] <- list(found$names)
+  for (name in c("has", "total_weight", "square_weight", "positive")) data[[name]] <- found[[name]]
+  if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
+  data
+}
+
+# What a worker is told of it.
+told_of <- function(data) {
+  recipe <- data$recipe
+  if (recipe$kind == "sent") recipe <- list(kind = "sent")
+  if (recipe$kind == "backed") recipe$x <- NULL
+  list(
+    id = data$id, d = data$d, names = data$names, columns = data$columns, response = data$response,
+    weights = data$weights, recipe = recipe
+  )
+}
+
+# Data whose shards `make()` makes of their numbers, of those of other data; they are nowhere yet.
+derived_data <- function(of, make) {
+  made <- of
+  made$id <- new_data_id()
+  made$recipe <- list(kind = "sent", make = make)
+  made$has["response"] <- FALSE
+  made[c("columns", "response", "weights")] <- list(NULL)
+  made
+}
+
+# The same, made one after the other and sent to where the others are.
+made_data <- function(of, make) {
+  ready <- NULL
+  made <- derived_data(of, \(shard) if (is.null(ready)) make(shard) else ready)
+  for (shard in seq_along(of$rows)) {
+    ready <- make(shard)
+    if (shard == 1) {
+      made$d <- ncol(ready$x)
+      made["names"] <- list(colnames(ready$x))
+      made$has["weights"] <- !is.null(ready$weights)
+    }
+    over_shards(made, "keep", shards = shard)
+  }
+  ready <- NULL
+  made
+}
+
+new_data_id <- function() {
+  session$data_made <- sum(session$data_made, 1)
+  paste("data", Sys.getpid(), session$data_made)
+}
+
+# The rows of a shard that is to be sent.
+shard_rows <- function(data, shard) {
+  recipe <- data$recipe
+  if (!is.null(recipe$make)) return(recipe$make(shard))
+  recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
+}
+
+#' A function of each shard
+#'
+#' Calls a function for every shard of a [flash_data()], on the worker that has it: to write results to files, or for sums of
+#' one's own.
+#'
+#' @param data A [flash_data()].
+#' @param f A function of `x`, the shard's points, a matrix, and `shard`, its number; and if it has arguments of these names, of
+#'   the shard's `weights` and `response`.
+#' @param control A [flash_control()].
+#' @returns A list of what `f` returned, in the order of the shards. Without a cluster `f` runs in this session.
+#' @inheritSection flash_kde Errors
+#' @export
+#' @examples
+#' data <- flash_data(as.matrix(faithful), shard_rows = 100)
+#' fit <- flash_kde(data, "kde", bandwidth = c(0.3, 4))
+#' values <- predict(fit, type = "log_density", collect = FALSE)
+#' values
+#' # one file for each shard, where its worker is
+#' folder <- tempdir()
+#' files <- shard_apply(values, function(x, shard) {
+#'   file <- file.path(folder, paste0("values-", shard, ".rds"))
+#'   saveRDS(x, file)
+#'   file
+#' })
+#' unlist(files)
+shard_apply <- function(data, f, control = NULL) {
+  if (!is_remote(data)) stop_argument("data", "must be a flash_data(): found ", describe(data))
+  if (!is.function(f)) stop_argument("f", "must be a function of x and shard: found ", describe(f))
+  run <- start_run(settle_control(control), "Applying a function")
+  over_shards(data, "apply", list(f = f), run, parts = \(shard, worker) shard, shards = seq_along(data$rows), pairs = Inf)
+}
+
+# ---- what it is -------------------------------------------------------------------------------
+
+#' @export
+dim.flash_data <- function(x) c(x$n, x$d)
+
+# sample() draws of these.
+#' @export
+length.flash_data <- function(x) .subset2(x, "n")
+
+#' @export
+dimnames.flash_data <- function(x) if (!is.null(x$names)) list(NULL, x$names)
+
+#' @rdname flash_data
+#' @param object,data,... What is made.
+#' @export
+print.flash_data <- function(x, ...) {
+  x <- unclass(x)
+  where <- if (is.null(x$cluster)) "in this session" else paste("on", pool_of(x$cluster)$transport$size, "workers")
+  shards <- length(x$rows)
+  cat("Points in ", whole(shards), ngettext(shards, " shard ", " shards "), where, ": ", whole(x$n), " rows, ", x$d,
+    ngettext(x$d, " column", " columns"), "\n", sep = "")
+  if (!is.null(x$names)) cat("Columns: ", quote_names(x$names, 10), "\n", sep = "")
+  also <- names(which(x$has))
+  if (length(also) > 0) cat("And ", paste(also, collapse = " and "), "\n", sep = "")
+  invisible(x)
+}
+
+#' @export
+`[.flash_data` <- function(x, i, j, drop = FALSE) {
+  index <- if (missing(i)) stop_argument("i", "must say which rows") else pick(i, x$n, "i")
+  rows <- data_rows(x, index)
+  if (!missing(j)) rows <- rows[, j, drop = drop]
+  rows
+}
+
+# The rows `index`, in this order, as a matrix.
+data_rows <- function(data, index) {
+  d <- data$d
+  check_memory(16 * length(index) * d, "i")
+  before <- c(0, cumsum(data$rows))
+  shard <- findInterval(index - 0.5, before)
+  taken <- matrix(0, length(index), d, dimnames = if (!is.null(data$names)) list(NULL, data$names))
+  shards <- sort(unique(shard))
+  if (length(shards) == 0) return(taken)
+  parts <- over_shards(data, "take", parts = \(s, worker) index[shard == s] - before[s], shards = shards)
+  for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
+  taken
+}
+
+#' @rdname flash_data
+#' @export
+summary.flash_data <- function(object, ...) {
+  found <- over_shards(object, "summary")
+  sd <- sqrt(found$squares / max(1, found$weight - 1))
+  table <- rbind(min = found$least, mean = found$mean, sd = if (found$n > 1) sd else NA, max = found$most)
+  colnames(table) <- if (is.null(object$names)) paste0("x", seq_len(object$d)) else object$names
+  table
+}
