@@ -156,7 +156,7 @@ send_nodes <- function(run, i, nodes) {
   run$status[nodes] <- "sent"
   run$since[i] <- Sys.time()
   run$told[i] <- run$pool$transport$keeps
-  if (run$pool$transport$keeps) set_owner(run$pool, run$data, shards, i)
+  if (run$pool$transport$keeps && run$data$recipe$kind != "none") set_owner(run$pool, run$data, shards, i)
   run$account$requests[i] <- run$account$requests[i] + 1
   if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
 }
@@ -167,6 +167,8 @@ worker_setup <- function(run, i) {
   about <- run$pool$about[[i]]
   if (is.null(setup$control$threads)) setup$control$threads <- about$threads
   setup$place <- about$place
+  setup$forget <- setdiff(session$forgotten, run$pool$forgotten[[i]])
+  run$pool$forgotten[[i]] <- c(run$pool$forgotten[[i]], setup$forget)
   shared <- vapply(setup$args, inherits, NA, "shared_value")
   for (name in names(setup$args)[shared]) {
     key <- setup$args[[name]]$key

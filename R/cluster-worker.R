@@ -27,6 +27,7 @@ worker_state <- function() {
 perform <- function(request, link) {
   state <- worker_state()
   if (!is.null(request$setup)) {
+    forget_data(state, request$setup$forget)
     setup <- take_shared(state, request$setup)
     if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
     # a run may wait for another one, whose result it needs
