@@ -1,6 +1,6 @@
 # Computations over all shards of a flash_data(), wherever they are: requests go to the workers that have the
-# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree (cluster-
-# tree.R).
+# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree
+# (cluster-tree.R).
 
 # What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a
 # function of the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL
