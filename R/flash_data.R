@@ -227,7 +227,7 @@ length.flash_data <- function(x) .subset2(x, "n")
 dimnames.flash_data <- function(x) if (!is.null(x$names)) list(NULL, x$names)
 
 #' @rdname flash_data
-#' @param object,data,... What is made.
+#' @param object,... What is made; not used.
 #' @export
 print.flash_data <- function(x, ...) {
   x <- unclass(x)
