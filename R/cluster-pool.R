@@ -10,6 +10,7 @@ pool_of <- function(cluster) {
   ), parent = emptyenv())
   pool$alive <- rep(TRUE, pool$transport$size)
   pool$open <- logical(pool$transport$size)
+  pool$forgotten <- rep(list(character()), pool$transport$size)
   pool$shared <- rep(list(character()), pool$transport$size)
   session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
   pool

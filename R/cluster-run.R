@@ -1,6 +1,6 @@
 # Computations over all shards of a flash_data(), wherever they are: requests go to the workers that have the
-# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree (cluster-
-# tree.R).
+# shards, to others where a worker is idle or lost, and the values are merged in the order of the tree
+# (cluster-tree.R).
 
 # What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a
 # function of the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL
@@ -156,7 +156,7 @@ send_nodes <- function(run, i, nodes) {
   run$status[nodes] <- "sent"
   run$since[i] <- Sys.time()
   run$told[i] <- run$pool$transport$keeps
-  if (run$pool$transport$keeps) set_owner(run$pool, run$data, shards, i)
+  if (run$pool$transport$keeps && run$data$recipe$kind != "none") set_owner(run$pool, run$data, shards, i)
   run$account$requests[i] <- run$account$requests[i] + 1
   if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
 }
@@ -167,6 +167,8 @@ worker_setup <- function(run, i) {
   about <- run$pool$about[[i]]
   if (is.null(setup$control$threads)) setup$control$threads <- about$threads
   setup$place <- about$place
+  setup$forget <- setdiff(session$forgotten, run$pool$forgotten[[i]])
+  run$pool$forgotten[[i]] <- c(run$pool$forgotten[[i]], setup$forget)
   shared <- vapply(setup$args, inherits, NA, "shared_value")
   for (name in names(setup$args)[shared]) {
     key <- setup$args[[name]]$key

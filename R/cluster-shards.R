@@ -18,7 +18,10 @@ known_data <- function(state, data) {
   known
 }
 
-forget_data <- function(state, ids) rm(list = intersect(ids, names(state$data)), envir = state$data)
+forget_data <- function(state, ids) {
+  ids <- intersect(ids, names(state$data))
+  if (length(ids) > 0) rm(list = ids, envir = state$data)
+}
 
 # Those of the nodes that can neither be read here nor have been sent.
 shards_to_send <- function(known, nodes) {

@@ -27,6 +27,7 @@ worker_state <- function() {
 perform <- function(request, link) {
   state <- worker_state()
   if (!is.null(request$setup)) {
+    forget_data(state, request$setup$forget)
     setup <- take_shared(state, request$setup)
     if (length(setup$unknown) > 0) return(list(unknown = setup$unknown))
     # a run may wait for another one, whose result it needs
@@ -39,7 +40,7 @@ perform <- function(request, link) {
   absent <- shards_to_send(known, request$nodes)
   if (length(absent) > 0) return(list(missing = absent))
   operation <- WORKER_OPERATIONS[[run$op]]
-  control <- worker_control(run$control, link)
+  control <- worker_control(with_own_device(run$control, run$place), link)
   one <- function(shard) {
     if (!is.null(link$is_wanted) && link$is_wanted()) stop_worker()
     operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
@@ -91,3 +92,11 @@ worker_control <- function(control, link) {
 }
 
 SECONDS_OF_A_BEAT <- 1
+
+# Workers of one host, of which this is the one after `place` others, share its GPUs.
+with_own_device <- function(asked, place) {
+  if (is.null(place) || place == 0 || asked$backend == "cpu" || !is.null(asked$devices)) return(asked)
+  if (is.null(session$devices)) session$devices <- length(gpu_info()$index)
+  if (session$devices > 1) asked$devices <- place %% session$devices
+  asked
+}

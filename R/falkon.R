@@ -133,9 +133,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   if (missing(x)) stop_argument("x", "must be given")
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
-  x <- check_rows(x)
-  if (is.matrix(x) && !is.null(asked$cluster)) x <- flash_data(x, asked$cluster)
-  rows <- falkon_rows(x, brings_y = missing(y))
+  points <- check_rows(x)
+  if (is.matrix(points) && !is.null(asked$cluster)) points <- flash_data(points, asked$cluster)
+  rows <- falkon_rows(points, brings_y = missing(y))
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(mget(falkon_options()))

@@ -58,10 +58,10 @@ flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_ro
   run <- start_run(settle_control(control), "Reading shards")
   recipe <- shard_recipe(x, reader, shards, shard_rows)
   data <- structure(class = "flash_data", list(
-    id = new_data_id(), cluster = cluster, recipe = recipe,
+    id = NULL, handle = NULL, cluster = cluster, recipe = recipe,
     columns = columns, response = response, weights = weights, rows = recipe$rows, d = NULL, names = NULL
   ))
-  describe_data(data, run)
+  describe_data(named_data(data), run)
 }
 
 is_remote <- function(x) inherits(x, "flash_data")
@@ -141,8 +141,7 @@ told_of <- function(data) {
 
 # Data whose shards `make()` makes of their numbers, of those of other data; they are nowhere yet.
 derived_data <- function(of, make) {
-  made <- of
-  made$id <- new_data_id()
+  made <- named_data(of)
   made$recipe <- list(kind = "sent", make = make)
   made$has["response"] <- FALSE
   made[c("columns", "response", "weights")] <- list(NULL)
@@ -166,9 +165,14 @@ made_data <- function(of, make) {
   made
 }
 
-new_data_id <- function() {
+# The data with a name of their own, and a handle: when nobody has it any more, workers are told to forget them.
+named_data <- function(data) {
   session$data_made <- sum(session$data_made, 1)
-  paste("data", Sys.getpid(), session$data_made)
+  id <- paste("data", Sys.getpid(), session$data_made)
+  handle <- new.env(parent = emptyenv())
+  handle$id <- id
+  reg.finalizer(handle, \(gone) session$forgotten <- c(session$forgotten, gone$id))
+  replace(data, c("id", "handle"), list(id, handle))
 }
 
 # The rows of a shard that is to be sent.
@@ -223,7 +227,7 @@ length.flash_data <- function(x) .subset2(x, "n")
 dimnames.flash_data <- function(x) if (!is.null(x$names)) list(NULL, x$names)
 
 #' @rdname flash_data
-#' @param object,data,... What is made.
+#' @param object,... What is made; not used.
 #' @export
 print.flash_data <- function(x, ...) {
   x <- unclass(x)

@@ -219,6 +219,20 @@ test_that("to a tolerance grids of the shards are added: within it, and the same
   expect_lt(max(abs(found[[1]][[3]] - exact[1:100])) / max(exact), 1e-6)
 })
 
+test_that("workers forget data that nobody has any more", {
+  held <- \() parallel::clusterCall(workers[1], \() {
+    ls(utils::getFromNamespace("session", "flashkernel")$worker$data)
+  })[[1]]
+  kept <- flash_data(x, workers[1])
+  gone <- flash_data(x, workers[1])
+  ids <- c(kept$id, gone$id)
+  expect_true(all(ids %in% held()))
+  rm(gone)
+  gc()
+  kept[1, ]
+  expect_identical(ids %in% held(), c(TRUE, FALSE))
+})
+
 test_that("workers are free for other work between computations", {
   expect_identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7))
 })
