@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "count.h"
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -157,11 +158,7 @@ enum fk_status fk_level_sums(const struct fk_level_sums *of, const struct fk_opt
   fk_scratch_free(&s.scratch);
   free(s.narrow);
   free(s.partial);
-  fk_engine_exact_cpu.describe(opts, stats);
-  stats->method = "levels";
-  stats->precision = "double";
+  fk_plan_describe(opts, "levels", (double)of->n * (double)of->m, started, stats);
   stats->threads = threads;
-  stats->pairs = (double)of->n * (double)of->m;
-  stats->seconds = fk_seconds() - started;
   return status;
 }

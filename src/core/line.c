@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -379,10 +380,6 @@ enum fk_status fk_line_moments(const struct fk_line *of, const double *at, int64
     free(s->box_weights);
   }
   free(s);
-  fk_engine_exact_cpu.describe(opts, stats);
-  stats->method = "boxes";
-  stats->precision = "double";
-  stats->pairs = (double)of->n * (double)m;
-  stats->seconds = fk_seconds() - started;
+  fk_plan_describe(opts, "boxes", (double)of->n * (double)m, started, stats);
   return status;
 }

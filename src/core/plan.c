@@ -113,6 +113,15 @@ void fk_plan_say(struct fk_stats *stats, const char *format, ...) {
   va_end(arguments);
 }
 
+void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
+                      struct fk_stats *stats) {
+  fk_engine_exact_cpu.describe(opts, stats);
+  stats->method = method;
+  stats->precision = "double";
+  stats->pairs = pairs;
+  stats->seconds = fk_seconds() - started;
+}
+
 void fk_plan_say_seconds(struct fk_stats *stats, int chosen, int n, const char *const *names,
                          const double *seconds) {
   char *text = stats->reason_engine;

@@ -37,6 +37,10 @@ bool fk_engine_can(const struct fk_engine *engine, enum fk_operation operation);
  * the sources. share: of the pairs, that they compute. */
 double fk_plan_hint(const struct fk_opts *opts, const struct fk_work *work, bool own, double share);
 
+/* What sums by no engine tell of themselves: in double, on the CPU, since `started` (fk_seconds()). */
+void fk_plan_describe(const struct fk_opts *opts, const char *method, double pairs, double started,
+                      struct fk_stats *stats);
+
 /* Why this engine and method: in words, or by what each of `names` would take. The one that was chosen comes
  * first, without its name where that is NULL; those of infinite seconds are left out. */
 void fk_plan_say(struct fk_stats *stats, const char *format, ...);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "count.h"
+#include "plan.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -219,10 +220,6 @@ enum fk_status fk_window_sums(const struct fk_windows *of, const double *y, int6
   enum fk_status status = plant(&tree, threads, err);
   if (!status) status = fk_loop_run(&loop, &opts->poll, fill, &values, err);
   free(tree.moments);
-  fk_engine_exact_cpu.describe(opts, stats);
-  stats->method = "windows";
-  stats->precision = "double";
-  stats->pairs = (double)of->n * (double)m;
-  stats->seconds = fk_seconds() - started;
+  fk_plan_describe(opts, "windows", (double)of->n * (double)m, started, stats);
   return status;
 }

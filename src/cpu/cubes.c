@@ -3,6 +3,7 @@
  * Points lie in the tree of panels.h, and each target goes through it alone: a node whose box its cube does not
  * meet is left out. Of other nodes every panel is summed, so that results go by the points and the target. */
 #include "../core/cubes.h"
+#include "../core/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,12 +127,8 @@ enum fk_status fk_cube_sums(const struct fk_cubes *of, const struct fk_opts *opt
   enum fk_status status = prepare(&s, err);
   struct fk_loop loop = {s.threads, fk_pieces(s.m, PIECE), 1, (double)of->n * PIECE};
   if (!status) status = fk_loop_run(&loop, &opts->poll, do_pieces, &s, err);
-  fk_engine_exact_cpu.describe(opts, stats);
-  stats->method = "cubes";
-  stats->precision = "double";
-  stats->pairs = (double)of->n * (double)s.m;
+  fk_plan_describe(opts, "cubes", (double)of->n * (double)s.m, started, stats);
   if (!status) stats->skipped = fmax(stats->pairs - pairs_looked_at(&s), 0);
-  stats->seconds = fk_seconds() - started;
   fk_scratch_free(&s.scratch);
   free(s.narrow);
   free(s.weights);

@@ -25,6 +25,13 @@ static const double *numbers_or_null(SEXP list, const char *name, int64_t n) {
   return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)n, name);
 }
 
+/* How many there are: those of `y`, as long as the points are, or where that is NULL the points, and *y stays. */
+static int64_t targets_of(SEXP job, struct fk_matrix x, const double **y) {
+  if (Rf_isNull(r_element(job, "y"))) return x.d;
+  *y = matching(job, "y", x.n, 0);
+  return columns_of(job, "y").d;
+}
+
 /* Coefficients; NULL: there are none. */
 static struct fk_polynomial polynomial_of(SEXP list, const char *name) {
   enum { MOST = 32 };
@@ -40,15 +47,12 @@ static struct fk_polynomial polynomial_of(SEXP list, const char *name) {
 /* job: list(x, y, log_weight, factors, log_scale, factor); y NULL: the points, without themselves. */
 SEXP ffi_derivatives(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
-  struct fk_derivatives of = {.x = x.data, .n = x.d, .m = x.d, .d = x.n};
+  struct fk_derivatives of = {.x = x.data, .n = x.d, .d = x.n};
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
-  if (!Rf_isNull(r_element(job, "y"))) {
-    of.y = matching(job, "y", of.d, 0);
-    of.m = columns_of(job, "y").d;
-  }
+  of.m = targets_of(job, x, &of.y);
   of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
   of.factors = numbers_or_null(job, "factors", of.n);
   of.log_scale = r_numbers(r_element(job, "log_scale"), (R_xlen_t)of.m, "log_scale");
@@ -97,15 +101,12 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
 /* job: list(x, y, weights, reach, value, tip, slope); y NULL: the points, without themselves. */
 SEXP ffi_cube_sums(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x");
-  struct fk_cubes of = {.x = x.data, .n = x.d, .m = x.d, .d = x.n};
+  struct fk_cubes of = {.x = x.data, .n = x.d, .d = x.n};
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
-  if (!Rf_isNull(r_element(job, "y"))) {
-    of.y = matching(job, "y", of.d, 0);
-    of.m = columns_of(job, "y").d;
-  }
+  of.m = targets_of(job, x, &of.y);
   of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
   of.reach = r_numbers(r_element(job, "reach"), (R_xlen_t)of.d, "reach");
   for (int64_t k = 0; k < of.d; k++)
