@@ -99,7 +99,7 @@ WORKER_OPERATIONS <- list(
   # Products of the kernels of the shard's rows at `args$centers`, for falkon().
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
-    merge = \(a, b, control) list(sums = rbind(a$sums, b$sums), stats = add_stats(a$stats, b$stats))
+    merge = \(a, b, control) merge_rows(a, b)
   ),
   normal = list(
     one = function(shard, args, part, control) {
@@ -119,13 +119,7 @@ WORKER_OPERATIONS <- list(
   # Of targets, for sources that all workers have (cluster-spread.R).
   targets = list(
     one = \(shard, args, part, control) SPREAD_SUMS[[args$what]](args$sources, part, args, control),
-    merge = function(a, b, control) {
-      join <- function(name) {
-        if (is.null(dim(a[[name]]))) c(a[[name]], b[[name]]) else rbind(a[[name]], b[[name]])
-      }
-      names <- setdiff(names(a), "stats")
-      c(lapply(stats::setNames(nm = names), join), list(stats = add_stats(a$stats, b$stats)))
-    }
+    merge = \(a, b, control) merge_rows(a, b)
   ),
 
   # The same to a tolerance: a grid of each node, packed where it leaves the worker, and values at the shard by all of them.
@@ -145,12 +139,7 @@ WORKER_OPERATIONS <- list(
     one = function(shard, args, part, control) {
       stream_evaluate(stream_of_run(args, control), shard$points, args$like, control)
     },
-    merge = function(a, b, control) {
-      list(
-        sums = if (is.null(dim(a$sums))) c(a$sums, b$sums) else rbind(a$sums, b$sums),
-        stats = add_stats(a$stats, b$stats)
-      )
-    }
+    merge = \(a, b, control) merge_rows(a, b)
   ),
 
   # Sums of coefficients: `part`, or ones.
@@ -164,3 +153,9 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
 )
+
+# Values at the rows of one node and then at those of the next: vectors and matrices, and the stats of both.
+merge_rows <- function(a, b) {
+  parts <- setdiff(names(a), "stats")
+  c(Map(\(a, b) join_brought(list(a, b)), a[parts], b[parts]), list(stats = add_stats(a$stats, b$stats)))
+}
