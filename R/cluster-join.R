@@ -210,7 +210,9 @@ ask_for <- function(known, data, shards) {
   if (length(lacking) == 0) return(invisible())
   signalCondition(structure(
     class = c("lacking_shards", "condition"),
-    list(message = "", call = NULL, lacking = list(id = data$id, shards = as.integer(lacking), block = shards))
+    list(message = "", call = NULL, lacking = list(
+      id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data)
+    ))
   ))
 }
 
@@ -232,6 +234,7 @@ shard_of <- function(data, shard) {
 can_read <- function(recipe) recipe$kind != "sent"
 
 take_lent <- function(state, lent) {
+  for (one in lent) assign("lent", list(), envir = known_data(state, one$data))
   for (one in lent) {
     known <- known_data(state, one$data)
     for (name in names(one$rows)) known$lent[[name]] <- checked_shard(one$data, as.integer(name), one$rows[[name]])
@@ -240,7 +243,7 @@ take_lent <- function(state, lent) {
 
 # ---- what workers ask for -----------------------------------------------------------------------
 
-# list(id, shards, block), what a worker lacks of the shards of a block. One that forgets is sent all that it has asked for, each
+# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has asked for, each
 # time.
 add_lacking <- function(run, i, lacking) {
   before <- if (!run$pool$transport$keeps) run$lacking[[i]]
@@ -250,16 +253,29 @@ add_lacking <- function(run, i, lacking) {
 # Are rows to be fetched that the master has not?
 must_fetch <- function(run, i) {
   any(vapply(run$lacking[[i]], \(one) {
-    !is.null(lent_data(run, one$id)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
+    !is.null(lent_data(run, one)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
   }, NA))
 }
 
-lent_data <- function(run, id) Find(\(data) data$id == id, run$lend)
+lent_data <- function(run, one) {
+  if (is.function(run$lend)) run$lend(one) else Find(\(data) data$id == one$id, run$lend)
+}
+
+# On a worker that is a master itself (cluster-nested.R): what it was lent. It asks for all of a block at once.
+lent_below <- function(one) {
+  known <- known_data(worker_state(), one$told)
+  ask_for(known, one$told, one$block)
+  rows <- function(shard) {
+    here <- known$lent[[as.character(shard)]]
+    list(x = here$points, weights = here$weights, response = here$response)
+  }
+  replace(one$told, "recipe", list(list(kind = "sent", passed = rows)))
+}
 
 # For the request that follows. What only workers have is fetched, a block at once for all who will ask for some of it.
 lend_rows <- function(run, i) {
   lent <- lapply(run$lacking[[i]], function(one) {
-    data <- lent_data(run, one$id)
+    data <- lent_data(run, one)
     names <- as.character(one$shards)
     if (is.null(data$recipe$make)) {
       rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))

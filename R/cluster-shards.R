@@ -7,14 +7,16 @@
 #   "files"     paths, reader        "function"  f, of the number of a shard
 #   "backed"    descriptor, first, last: rows of a big.matrix in a file that every worker sees
 
+# NULL: no more is said of them than their name, and they are not known.
 known_data <- function(state, data) {
   known <- state$data[[data$id]]
+  if (is.null(data$recipe)) return(known)
   if (is.null(known)) {
     known <- new.env(parent = emptyenv())
     known$shards <- list()
     assign(data$id, known, envir = state$data)
   }
-  known$data <- data
+  known$data <- if (is_joined(data)) told_of(data) else data
   known
 }
 

@@ -20,7 +20,7 @@ stored_parts <- function(data, columns) {
 # Has the worker these numbers already? From now on it has. Of each data, the columns of late.
 is_stored <- function(data, key, shard, worker) {
   pool <- pool_of(data$cluster)
-  if (!pool$transport$keeps) return(FALSE)
+  if (!pool$transport$keeps || !is.null(pool$below)) return(FALSE)
   known <- pool$stored[[data$id]]
   holders <- known[[key]]
   if (is.null(holders)) holders <- rep(NA_integer_, length(data$rows))

@@ -198,7 +198,7 @@ print_workers <- function(workers) {
   if (is.null(workers)) return(invisible())
   lost <- sum(workers$lost)
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
-    ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
+    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }
 
 device_share <- function(stages) {

@@ -194,6 +194,7 @@ named_data <- function(data) {
 shard_rows <- function(data, shard) {
   recipe <- data$recipe
   if (!is.null(recipe$make)) return(recipe$make(shard))
+  if (!is.null(recipe$passed)) return(recipe$passed(shard))
   recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
 }
 

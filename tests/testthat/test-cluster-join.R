@@ -170,3 +170,14 @@ test_that("workers that keep nothing are lent it with each request", {
   there <- flash_data(x, "future", shard_rows = 300)
   expect_identical(predict(flash_kde(there, "sdkde", bandwidth = 0.3)), known)
 })
+
+test_that("clusters below others are lent what they lack, too", {
+  skip_on_os("windows")
+  masters <- parallel::makeForkCluster(2)
+  nested <- nested_cluster(masters, \(i) parallel::makeCluster(2, port = 11100 + i))
+  on.exit(parallel::stopCluster(nested))
+  known <- flash_data(x, shard_rows = 100)
+  there <- flash_data(x, nested, shard_rows = 100)
+  fits <- lapply(list(known, there), flash_kde, "sdkde", bandwidth = 0.3)
+  expect_identical(predict(fits[[2]]), predict(fits[[1]]))
+})
