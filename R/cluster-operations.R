@@ -3,12 +3,13 @@
 # of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
 # of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
 
-WORKER_OPERATIONS <- list(
+WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   describe = list(
     one = function(shard, args, part, control) {
       list(
         rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
         has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
+        response_is = kind_of_response(shard$response),
         total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0)
       )
     },
@@ -16,6 +17,7 @@ WORKER_OPERATIONS <- list(
       if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
       if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
       if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
+      a["response_is"] <- list(merge_kinds(a$response_is, b$response_is))
       a$rows <- c(a$rows, b$rows)
       for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
       a
@@ -54,8 +56,18 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) NULL
   ),
 
-  # A column of numbers: "weights" or "response".
+  # "weights" or "response".
   column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
+
+  # A part of the rows, as a shard of other data, `args$to`.
+  part_there = list(
+    one = function(shard, args, part, control) {
+      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
+      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  ),
 
   # Means and sums of squares about them.
   summary = list(
@@ -96,24 +108,10 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
   ),
 
-  # Products of the kernels of the shard's rows at `args$centers`, for falkon().
+  # Sums at the shard's rows of the kernels of `args$centers`.
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
     merge = \(a, b, control) merge_rows(a, b)
-  ),
-  normal = list(
-    one = function(shard, args, part, control) {
-      normal_product_of(
-        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part[["w"]]),
-        stored_values(shard, part[["weights"]]), control, args$with_sums
-      )
-    },
-    merge = function(a, b, control) {
-      list(
-        product = a$product + b$product, sums = if (!is.null(a$sums)) rbind(a$sums, b$sums),
-        stats = add_part_stats(a$stats, b$stats, control)
-      )
-    }
   ),
 
   # Of targets, for sources that all workers have (cluster-spread.R).
@@ -152,7 +150,7 @@ WORKER_OPERATIONS <- list(
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
-)
+))
 
 # Values at the rows of one node and then at those of the next: vectors and matrices, and the stats of both.
 merge_rows <- function(a, b) {

@@ -91,9 +91,31 @@ fitted_link <- function(fit, run) {
   if (is.null(fit$state$fitted)) {
     data <- kept_data(fit)
     link <- link_at(fit, data$rows, run)
-    fit$state$fitted <- if (is.null(data$offset)) link else link + data$offset
+    fit$state$fitted <- if (is.null(data$offset)) link else link + collected(data$offset)
   }
   fit$state$fitted
+}
+
+# The same for further computations: where the rows are on workers it stays with these.
+link_of_rows <- function(fit, run) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fitted_link(fit, run))
+  link <- shift_columns(rows_link(data$rows, fit_columns(fit), fit$coefficients, run), -fit$intercept)
+  if (is.null(data$offset)) link else link + data$offset
+}
+
+# A fit to rows on workers with some of them for its rows, in this session.
+fit_to_show <- function(fit, most = 20000) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fit)
+  rows <- evenly(fit$n, min(fit$n, most))
+  fit$data <- list(
+    rows = falkon_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
+    weights = if (!is.null(data$weights)) data$weights[rows], offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
+  )
+  fit$n <- length(rows)
+  fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())
+  fit
 }
 
 kept_data <- function(fit) {

@@ -123,7 +123,9 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive")) data[[name]] <- found[[name]]
+  for (name in c("has", "total_weight", "square_weight", "positive", "response_is")) {
+    data[[name]] <- found[[name]]
+  }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }

@@ -69,7 +69,7 @@ data_sample <- function(data, most = 20000) {
   if (!data$has[["weights"]]) {
     return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
   }
-  index <- with_fixed_seed(sample.int(data$n, min(most, data$positive), prob = fetch_weights(data)))
+  index <- with_fixed_seed(draw_from_column(weights_column(data), min(most, data$positive)))
   data_rows(data, sort(index))
 }
 
