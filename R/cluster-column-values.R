@@ -88,6 +88,15 @@ COLUMN_OPERATIONS <- list(
     }),
     merge = NULL
   ),
+  # As a shard of other data, `args$to`.
+  column_there = list(
+    one = of_columns(\(columns, own, at) {
+      to <- at$args$to
+      keep_shard(known_data(worker_state(), to), own, list(x = named_columns_of(as.matrix(columns$x), to$names)))
+      NULL
+    }),
+    merge = \(a, b, control) NULL
+  ),
   column_sums = list(one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b),
   column_counts = list(
     one = of_columns(\(columns, own, at) {

@@ -174,6 +174,23 @@ collected <- function(x) {
   rbind_all(over_columns("column_rows", list(x = x), shards = seq_along(x$data$rows)))
 }
 
+# Its values as data of their own, which stay where the rows are.
+column_as_data <- function(x, names, control) {
+  made <- derived_data(x$data, \(shard) list(x = named_columns_of(over_columns("column_rows", list(x = x), shards = shard)[[1]], names)))
+  made$d <- x$t
+  made["names"] <- list(names)
+  made$has[] <- FALSE
+  over_columns("column_there", list(x = x), list(to = told_of(made)), control, own = \(shard, worker) shard)
+  pool <- pool_of(x$data$cluster)
+  assign(made$id, owners_of(pool, x$data), envir = pool$owners)
+  made
+}
+
+named_columns_of <- function(x, names) {
+  colnames(x) <- names
+  x
+}
+
 rbind_all <- function(parts) do.call(rbind, parts)
 
 # `number` rows with probabilities that go by the weights, one after the other: the first of exponential waiting times.

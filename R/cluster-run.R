@@ -13,6 +13,7 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   started <- proc.time()[["elapsed"]]
   run <- new_run(pool, data, op, args, control, parts, shards, pairs)
   values <- finish_run(run, control)
+  if (!is.null(data$cluster)) add_account(pool, run)
   operation <- WORKER_OPERATIONS[[op]]
   if (!is.null(shards)) return(values)
   result <- merge_values(operation, values, args, control)

@@ -93,7 +93,8 @@ problem_where_computed <- function(problem, m, run) {
   if (inherits(rows, "rows_dense") && is.matrix(rows$points) && !is.null(run$cluster) &&
       as.double(rows$n) * m >= LEAST_PAIRS_FOR_CLUSTER) {
     under <- rows$sources
-    rows <- falkon_rows(flash_data(rows$points, run$cluster), under$L, under$kernel)
+    pieces <- max(256, ceiling(rows$n / 64))
+    rows <- falkon_rows(flash_data(rows$points, run$cluster, shard_rows = pieces), under$L, under$kernel)
   }
   problem$rows <- rows
   for (name in c("y", "weights", "offset")) problem[name] <- list(rows_column(rows, problem[[name]]))

@@ -136,6 +136,7 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   points <- check_rows(x)
   rows <- falkon_rows(points, brings_y = missing(y))
   hold_rows(rows)
+  done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(mget(falkon_options()))
@@ -143,7 +144,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
   fit <- fit_rows(rows, y, spec, run)
-  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  if (!inherits(fit, "falkon")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$workers <- done()
   fit
 }
 
