@@ -74,14 +74,13 @@ share_of_room <- function(data) {
   if (all > 0) mean(rooms) / all else 1
 }
 
-# list(packed, workers): the grids of all shards as one, and the account of those who made them; NULL where they turn out
-# not to be possible.
+# The grids of all shards as one, packed; NULL where they turn out not to be possible.
 add_grids <- function(sources, b, grid, control) {
-  data <- sources$points
-  tryCatch({
-    packed <- over_shards(data, "grid", list(spec = grid$spec), control, b_of_shards(data, b))
-    list(packed = packed, workers = if (!is.null(data$cluster)) pool_of(data$cluster)$account)
-  }, flashkernel_error_unsupported = \(error) NULL)
+  parts <- b_of_shards(sources$points, b)
+  tryCatch(
+    over_shards(sources$points, "grid", list(spec = grid$spec), control, parts),
+    flashkernel_error_unsupported = \(error) NULL
+  )
 }
 
 # ---- on a worker --------------------------------------------------------------------------------

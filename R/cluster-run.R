@@ -16,14 +16,14 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   run <- new_run(pool, data, setup, parts, nodes)
   run$lend <- lend
   finish_run(run, control)
-  if (!is.null(data$cluster)) pool$account <- run_account(run)
+  if (!is.null(data$cluster)) add_account(pool, run)
   values <- lapply(nodes, node_value, run, args, control)
   if (!is.null(shards)) return(values)
   result <- values[[1]]
   if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
     result$stats$seconds <- seconds_now() - started
-    if (!is.null(data$cluster)) result$stats$workers <- pool$account
+    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
   }
   result
 }

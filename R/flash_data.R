@@ -124,7 +124,11 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights", "shard_positive", "box")) {
+  about <- c(
+    "has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights",
+    "shard_positive", "box", "response_is"
+  )
+  for (name in about) {
     data[[name]] <- found[[name]]
   }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
