@@ -81,6 +81,11 @@ at_shard <- function(data, shard, scratch) {
 # ---- sums of blocks -----------------------------------------------------------------------------
 
 log_sum_of_blocks <- function(sources, at, factor, loo, control) {
+  data <- sources$points
+  if (!is.null(data$grid) || !is.null(data$near)) {
+    found <- sums_of_blocks(sources, at, NULL, control)
+    return(list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats))
+  }
   sum_of_blocks(sources, at, loo, control, \(block, y, loo, control, alone) log_sum(block, y, factor, loo, control))
 }
 

@@ -74,7 +74,8 @@ test_that("to a tolerance shards meet those near them where that moves less, and
     kernel_matvec(u, bandwidth = 0.005, tol = 0), kernel_matvec(u, u[1:2000, ] + 0.01, b, bandwidth = 0.005, tol = 0),
     kernel_matvec(u, bandwidth = 0.001, kernel = "matern52", tol = 0), predict(flash_kde(u, "sdkde", bandwidth = 0.005))
   )
-  scale <- c(max(exact[[1]]), max(kernel_matvec(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)), 1, max(exact[[4]]))
+  exact[[5]] <- exact[[4]]
+  scale <- c(max(exact[[1]]), max(kernel_matvec(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)), 1, max(exact[[4]]), max(exact[[4]]))
   found <- lapply(list(NULL, workers[1], workers), \(cluster) {
     data <- flash_data(u, cluster, shard_rows = 400)
     others <- flash_data(u[1:2000, ] + 0.01, cluster, shard_rows = 500)
@@ -83,7 +84,8 @@ test_that("to a tolerance shards meet those near them where that moves less, and
     matern <- kernel_matvec(data, bandwidth = 0.001, kernel = "matern52", tol = 1e-6)
     expect_match(diagnostics(matern)$plan, "^shards near.*; no grid")
     fit <- flash_kde(data, "sdkde", bandwidth = 0.005)
-    list(own, kernel_matvec(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6))
+    kept <- predict(fit, tol = 1e-6, collect = FALSE)
+    list(own, kernel_matvec(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6), kept[seq_len(n), 1])
   })
   expect_identical(found[[2]], found[[1]])
   expect_identical(found[[3]], found[[1]])
