@@ -66,7 +66,8 @@ plan_grid <- function(sources, at, b, control) {
 share_of_room <- function(data) {
   if (is.null(data$box)) return(1)
   d <- data$d
-  room_of <- \(box) prod(pmax(0, apply(box[, d + seq_len(d), drop = FALSE], 2, max) - apply(box[, seq_len(d), drop = FALSE], 2, min)))
+  corner <- \(box, first, which) apply(box[, first + seq_len(d), drop = FALSE], 2, which)
+  room_of <- \(box) prod(pmax(0, corner(box, d, max) - corner(box, 0, min)))
   count <- length(data$rows)
   runs <- split(seq_len(count), ceiling(seq_len(count) * NOMINAL_WORKERS / count))
   rooms <- vapply(runs, \(run) room_of(data$box[run, , drop = FALSE]), 0)

@@ -248,8 +248,8 @@ take_lent <- function(state, lent) {
 
 # ---- what workers ask for -----------------------------------------------------------------------
 
-# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has asked for, each
-# time.
+# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has
+# asked for, each time.
 add_lacking <- function(run, i, lacking) {
   before <- if (!run$pool$transport$keeps) run$lacking[[i]]
   run$lacking[[i]] <- c(before, list(lacking))

@@ -11,6 +11,14 @@
 #' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors
 #' than each other, whose vector instructions differ, so do the last bits.
 #'
+#' **Where shards meet shards**, in debiasing, leave-one-out values, and sums at the points themselves or at other data, the
+#' targets stay where they are, and the sources come there in blocks of up to 256 MB. Workers read these themselves, from
+#' files, by a function, or in a `big.matrix` in a file; rows of matrices are sent to each of them once, and what workers have
+#' made, as debiased points, goes through this session, a block at a time. A quarter of a worker's memory keeps blocks for the
+#' next sum. To a global tolerance a shard meets those alone that are near enough to matter, by the boxes around them, or
+#' each worker puts its points on a grid and grids are added: what is reckoned to take less time for eight workers, whatever
+#' their number is, so that the bits are the same. `plan` of [diagnostics()] says which, and what both move.
+#'
 #' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost, which a
 #' warning of class `flashkernel_warning_worker` tells: its shards are read, or sent, again elsewhere, and the result has the
 #' same bits. So are those of a worker whose memory or GPU fails, while it stays. A matrix stays in this session for that, as

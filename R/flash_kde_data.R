@@ -89,7 +89,9 @@ debias_shard <- function(shard, args, part, control) {
 predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   folder <- if (is.character(collect)) own_folder(collect)
   targets <- if (is.null(newdata)) object$x else newdata
-  if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+  if (!is_remote(targets)) {
+    stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+  }
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
   if (isTRUE(collect) && is_remote(object$x)) return(predict_at(object, newdata, type, se.fit, loo, control))
   lend <- Filter(is_remote, list(object$x, object$debiased))
@@ -138,7 +140,8 @@ write_shard <- function(x, file) {
   dir.create(dirname(file), FALSE, recursive = TRUE)
   part <- paste0(file, ".", Sys.getpid())
   saveRDS(x, part)
-  if (!file.rename(part, file)) stop_argument("collect", "must be a folder that workers can write to: found ", quote_text(dirname(file)))
+  if (file.rename(part, file)) return(invisible())
+  stop_argument("collect", "must be a folder that workers can write to: found ", quote_text(dirname(file)))
 }
 
 collected_values <- function(values, type, se.fit) {
