@@ -23,17 +23,25 @@ may_have_grid <- function(sources, control) {
 # checked, and sizes, of stream_open().
 grid_spec <- function(sources, at, columns, control) {
   data <- sources$points
+  m <- if (is.null(at)) data$n else nrow(at)
+  size <- c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2)
+  c(grid_samples(data, at, m), list(size = size, columns = columns, L = sources$L))
+}
+
+# Those of the last data that were asked are kept: a product after the other goes by the same.
+grid_samples <- function(data, at, m) {
+  key <- paste(c(data$id, if (is_remote(at)) at$id else if (!is.null(at)) identity_of(at)), collapse = " ")
+  found <- session$grid_samples[[key]]
+  if (!is.null(found)) return(found)
   targets <- if (is.null(at)) data else at
-  m <- nrow(targets)
   some <- \(table) table[unique(round(seq(1, nrow(table), length.out = min(nrow(table), 8192)))), , drop = FALSE]
   x <- some(data)
-  list(
-    x = x, y = if (is.null(at)) x else some(targets),
-    checked = targets[stream_rows(data$n, m), , drop = FALSE],
-    size = c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2),
-    columns = columns, L = sources$L
-  )
+  found <- list(x = x, y = if (is.null(at)) x else some(targets), checked = targets[stream_rows(data$n, m), , drop = FALSE])
+  session$grid_samples <- utils::head(c(stats::setNames(list(found), key), session$grid_samples), MOST_SAMPLES)
+  found
 }
+
+MOST_SAMPLES <- 4
 
 open_spec <- function(spec, control) {
   stream_open(spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)

@@ -9,7 +9,7 @@
 
 # What workers are told of data to sum over. `plan`: of plan_join().
 joined_data <- function(data, plan = NULL) {
-  sizes <- c("n", "rows", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
+  sizes <- c("n", "rows", "box", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
   structure(class = "flash_data", c(
     told_of(data), unclass(data)[sizes], list(blocks = data_blocks(data), near = plan$near, grid = plan$grid)
   ))
@@ -233,7 +233,18 @@ shard_of <- function(data, shard) {
   here <- kept_block(data, shard)
   if (is.null(here)) here <- known_data(worker_state(), data)$lent[[as.character(shard)]]
   if (!is.null(here)) return(here)
-  checked_shard(data, shard, read_shard(data$recipe, shard))
+  same_shard(checked_shard(data, shard, read_shard(data$recipe, shard)), data, shard)
+}
+
+# What is read by several workers has to be what was described.
+same_shard <- function(found, data, shard) {
+  if (is.null(data$box)) return(found)
+  same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
+  if (same && nrow(found$points) == data$rows[shard]) return(found)
+  stop_argument(
+    "x", "must give the same points of a shard each time: found others in ", shard_place(data$recipe, shard),
+    if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  )
 }
 
 can_read <- function(recipe) recipe$kind != "sent"

@@ -153,7 +153,7 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   # Sums of coefficients: `part`, or ones.
   sums = list(
     one = function(shard, args, part, control) {
-      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, weighted(part, shard), control)
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )

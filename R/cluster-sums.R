@@ -69,8 +69,11 @@ sums_of_shards <- function(sources, at, b, control) {
   by_grid <- grid_sums_of_shards(sources, at, b, control)
   if (!is.null(by_grid)) return(by_grid)
   control$tol <- control$tol / length(data$rows)
+  m <- as.double(nrow(at))
+  # what is multiplied again and again goes to the workers once
+  at <- if (is.null(sources$plan)) list(points = at) else shared_value(list(points = at))
   args <- list(L = sources$L, kernel = sources$kernel, at = at)
-  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = as.double(nrow(at)) * data$n)
+  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = m * data$n)
 }
 
 # What of the coefficients is a shard's, for over_shards().

@@ -33,7 +33,8 @@
 #' @param cluster Of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package future. `NULL`: in
 #'   this session.
 #' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It and
-#'   a function `x` run on the workers, and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
+#'   a function `x` run on the workers, on several of them for the same shard, give the same each time (random numbers need a
+#'   seed that the shard's number gives), and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
 #'   where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.

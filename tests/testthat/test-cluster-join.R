@@ -63,6 +63,13 @@ test_that("points that workers can read do not pass the master, and an operator 
   })
   expect_gt(sent[[1]] - sent[[2]], 1.95 * 64000)
   expect_equal(sent[[3]], sent[[2]], tolerance = 0.01)
+  # nor targets of this session
+  op <- kernel_operator(data, wide(1), bandwidth = 1, tol = 0)
+  sent <- lapply(1:2, \(i) {
+    op %*% rep(1, data$n)
+    bytes_of(diagnostics(op))
+  })
+  expect_gt(sent[[1]] - sent[[2]], 2.9 * 64000)
 })
 
 test_that("to a tolerance shards meet those near them where that moves less, and a plan says so", {
@@ -98,6 +105,11 @@ test_that("to a tolerance shards meet those near them where that moves less, and
   expect_match(diagnostics(wide)$plan, "most shards are within reach|all meet")
   exact <- kernel_matvec(u, bandwidth = 0.1, tol = 0)
   expect_lt(max(abs(wide - exact)), 1e-6 * max(exact))
+})
+
+test_that("a function that gives other points each time is told so", {
+  made <- flash_data(\(shard) matrix(stats::runif(20), 10), workers, shards = 6)
+  expect_error(kernel_matvec(made, bandwidth = 1, tol = 0), "same points.*shard.*seed", class = "flashkernel_error_argument")
 })
 
 test_that("what is far is told by boxes", {
