@@ -74,34 +74,42 @@ stopCluster.nested_cluster <- function(cl = NULL) {
 
 # ---- on a worker that is a master -----------------------------------------------------------------
 
-# As perform(), by the workers below: values of the nodes, or shards of which neither this worker nor those have rows.
-# It keeps none itself.
+# As perform(), by the workers below, of whom the answer tells.
 perform_below <- function(run, known, request, link) {
   pool <- pool_of(session$below[[run$below]])
-  hold_below(pool, link)
-  session$forgotten <- union(session$forgotten, run$forget)
-  data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe_below(known$data$recipe, request$sent), rows = run$rows)
-  # what it was sent anew is where it has gone no more
-  if (length(request$sent) > 0) set_owner(pool, data, as.integer(names(request$sent)), NA)
-  shards <- unlist(lapply(request$nodes, node_shards))
-  share <- length(shards) / length(run$rows)
-  setup <- list(op = run$op, args = run$given, control = run$control, data = known$data, pairs = run$pairs * share)
-  parts <- if (!is.null(request$parts)) \(shard, worker) request$parts[[as.character(shard)]]
   lost <- character()
-  tryCatch(withCallingHandlers({
-    control <- worker_control(run$control, link)
-    below <- new_run(pool, data, setup, parts, request$nodes)
-    below$lend <- lent_below
-    finish_run(below, control)
-    if (!is.null(run$args$to)) assign(run$args$to$id, owners_of(pool, data), envir = pool$owners)
-    list(
-      values = lapply(request$nodes, node_value, below, run$args, control),
-      below = list(workers = length(living(pool)), lost = lost)
-    )
+  answer <- withCallingHandlers({
+    hold_below(pool, link)
+    session$forgotten <- union(session$forgotten, run$forget)
+    answer_below(pool, run, known, request, worker_control(run$control, link))
   }, flashkernel_warning_worker = function(condition) {
     lost <<- c(lost, conditionMessage(condition))
     invokeRestart("muffleWarning")
-  }), missing_shard = \(condition) list(missing = condition$shard, below = list(workers = length(living(pool)), lost = lost)))
+  })
+  c(answer, list(below = list(workers = length(living(pool)), lost = lost)))
+}
+
+# Values of the nodes, or those of their shards whose rows nobody below has: this worker keeps none itself.
+answer_below <- function(pool, run, known, request, control) {
+  data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe_below(known$data$recipe, request$sent), rows = run$rows)
+  shards <- unlist(lapply(request$nodes, node_shards))
+  sent <- as.integer(names(request$sent))
+  if (length(sent) > 0) set_owner(pool, data, sent, NA)
+  nowhere <- \() if (data$recipe$kind == "sent") shards[is.na(owners_of(pool, data)[shards])]
+  if (!all(nowhere() %in% sent)) return(list(missing = nowhere()))
+  pairs <- run$pairs * length(shards) / length(run$rows)
+  setup <- list(op = run$op, args = run$given, control = run$control, data = known$data, pairs = pairs)
+  parts <- if (!is.null(request$parts)) \(shard, worker) request$parts[[as.character(shard)]]
+  tryCatch({
+    below <- new_run(pool, data, setup, parts, request$nodes, run$range)
+    below$lend <- lent_below
+    finish_run(below, control)
+    if (!is.null(run$args$to)) assign(run$args$to$id, owners_of(pool, data), envir = pool$owners)
+    list(values = lapply(request$nodes, node_value, below, run$args, control))
+  },
+  missing_shard = \(condition) list(missing = nowhere()),
+  lacking_shards = \(condition) list(lacking = condition$lacking)
+  )
 }
 
 # Its workers stay ready for requests as long as it is itself.
@@ -117,7 +125,7 @@ recipe_below <- function(recipe, sent) {
   if (recipe$kind != "sent") return(recipe)
   list(kind = "sent", passed = function(shard) {
     rows <- sent[[as.character(shard)]]
-    if (is.null(rows)) stop(structure(class = c("missing_shard", "condition"), list(message = "", call = NULL, shard = shard)))
+    if (is.null(rows)) stop(structure(class = c("missing_shard", "condition"), list(message = "", call = NULL)))
     rows
   })
 }

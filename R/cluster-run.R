@@ -34,7 +34,7 @@ seconds_now <- function() proc.time()[["elapsed"]]
 # (`worker`), in which of the nodes it is (`within`), and which workers `failed`; for the first shard of each node that
 # is there its value, and its `last` shard, else 0. For each worker a queue of requests, list(token, nodes, shards), that
 # it has not answered, since when it has been silent, and whether it was told of the run.
-new_run <- function(pool, data, setup, parts, nodes) {
+new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$rows))) {
   count <- length(data$rows)
   size <- pool$transport$size
   run <- list2env(list(
@@ -49,7 +49,7 @@ new_run <- function(pool, data, setup, parts, nodes) {
   for (k in seq_along(nodes)) run$within[nodes[[k]][1]:nodes[[k]][2]] <- k
   run$waiting[unlist(lapply(nodes, node_shards))] <- TRUE
   run$wanted <- sum(run$waiting)
-  share_shards(run)
+  share_shards(run, range)
   run
 }
 
@@ -65,14 +65,19 @@ shared_control <- function(control) {
 
 MOST_PAIRS_AT_ONCE <- 5e7
 
-# What nobody has goes in runs of neighbours.
-share_shards <- function(run) {
+# What nobody has goes in runs of neighbours: those of the `range` that these workers have, others as if it began anew.
+share_shards <- function(run, range) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
   free <- which(is.na(run$worker))
+  if (length(free) == 0) return(invisible())
   # by number, so that shards of the same place in several data are together
-  if (length(free) > 0) run$worker[free] <- alive[ceiling(free * length(alive) / length(run$worker))]
+  size <- range[2] - range[1] + 1
+  run$worker[free] <- alive[ceiling(((free - range[1]) %% size + 1) * length(alive) / size)]
 }
+
+# Of all shards, those of one of so many workers.
+range_of <- function(i, size, count) c(floor((i - 1) * count / size) + 1, max(1, floor(i * count / size)))
 
 owners_of <- function(pool, data) {
   owners <- pool$owners[[data$id]]
@@ -193,7 +198,8 @@ worker_setup <- function(run, i) {
   if (is.null(pool$below)) {
     if (is.null(setup$control$threads)) setup$control$threads <- about$threads
   } else {
-    setup[c("below", "rows")] <- list(pool$below, run$data$rows)
+    range <- range_of(i, pool$transport$size, length(run$data$rows))
+    setup[c("below", "rows", "range")] <- list(pool$below, run$data$rows, range)
   }
   setup$place <- about$place
   setup$forget <- setdiff(session$forgotten, pool$forgotten[[i]])
@@ -245,8 +251,8 @@ take_answer <- function(run, i, request, answer) {
     run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
     return(invisible())
   }
-  if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))
   take_news(run, i, answer$below)
+  if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))
   if (!is.null(answer$missing)) return(set_owner(run$pool, run$data, answer$missing, NA))
   if (isTRUE(answer$stopped)) return(drop_worker(run, i, "it was interrupted"))
   take_error(run, i, shards, answer$error)

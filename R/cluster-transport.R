@@ -163,9 +163,10 @@ new_link <- function(connection) {
   )
 }
 
-# The connection of the loop that has called the function, and whether the loop goes on after an interrupt.
+# The connection of the loop that has called the function, and whether the loop goes on after an interrupt. A fork of a
+# worker has the frames of that worker's loop below its own.
 master_loop <- function() {
-  for (i in seq_len(sys.nframe())) {
+  for (i in rev(seq_len(sys.nframe()))) {
     frame <- sys.frame(i)
     if (!exists("master", frame, inherits = FALSE) || !has_socket(frame$master)) next
     loop <- body(sys.function(i))
