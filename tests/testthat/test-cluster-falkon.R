@@ -73,6 +73,19 @@ test_that("an iteration is one request to each worker", {
   expect_equal(requests(9) - requests(4), 5 * 3)
 })
 
+test_that("products that are known to be short are one request, however many pairs they have", {
+  replace_in_package("MOST_PAIRS_AT_ONCE", 1)
+  there <- flash_data(x, workers[2:3], shard_rows = 20)
+  op <- kernel_operator(at, there, bandwidth = 1, tol = 0)
+  requests <- \() {
+    normal_product(op, 1:9)
+    diagnostics(op)$workers$requests
+  }
+  first <- requests()
+  expect_gt(min(first), 1)
+  expect_identical(requests(), c(1, 1))
+})
+
 test_that("a worker that is killed in the middle of a logistic fit changes no bit", {
   known <- fit_to(shards_of(three))
   own <- parallel::makeCluster(2)
