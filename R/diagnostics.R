@@ -44,9 +44,9 @@
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
 #'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
 #'   tolerance the largest.
-#'   For a fit from [falkon()] a list of class `falkon_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to `devices` as above,
-#'   `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each worker did (requests, rows, seconds,
-#'   bytes sent and received), else `NULL`.
+#'   For a fit from [falkon()] a list of class `falkon_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
+#'   `devices` as above, `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each
+#'   worker did (requests, rows, seconds, bytes sent and received), else `NULL`.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

@@ -34,12 +34,13 @@
 #' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
 #' clusters; on rows like those of training the error was that of `"uniform"`. Exact duplicates are merged.
 #'
-#' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and all that is
-#' computed for each row, stay on the workers, and `m` numbers for each output travel in an iteration. The result has the same
-#' bits for any number of workers. It is that for rows in memory up to rounding; steps of logistic loss take half a
-#' sweep over the rows more. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and `residuals()` do; errors of
-#' fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for `validation` is drawn from each shard. With
-#' `flash_control(cluster = )` rows in memory are sent to the workers, where there is enough to do.
+#' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and
+#' all that is computed for each row, stay on the workers; `m` numbers for each output travel in an iteration. The result
+#' has the same bits for any number of workers, and is that for rows in memory up to rounding; steps of logistic loss take
+#' half a sweep over the rows more. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
+#' `residuals()` do; errors of fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for
+#' `validation` is drawn from each shard. With `flash_control(cluster = )` rows in memory are sent to the workers, where
+#' there is enough to do.
 #'
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
