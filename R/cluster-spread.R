@@ -79,7 +79,9 @@ some_sources <- function(sources, rows) {
 # again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
   key <- unlist(lapply(value[c("points", "weights", "factors")], identity_of))
-  structure(class = "shared_value", list(key = paste(c(key, format(value$L, digits = 17)), collapse = " "), value = value))
+  known_by(paste(c(key, format(value$L, digits = 17)), collapse = " "), value)
 }
+
+known_by <- function(key, value) structure(class = "shared_value", list(key = key, value = value))
 
 MOST_SHARED <- 4
