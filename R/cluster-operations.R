@@ -3,23 +3,42 @@
 # of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
 # of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
 
-WORKER_OPERATIONS <- list(
+WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   describe = list(
     one = function(shard, args, part, control) {
       list(
         rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
         has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
-        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0)
+        response_is = kind_of_response(shard$response),
+        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0),
+        largest_weight = max(shard$weights, 0), rest_weight = sum_but_largest(shard$weights),
+        rest_square = sum_but_largest(shard$weights^2), shard_weights = sum(shard$weights),
+        shard_positive = sum(shard$weights > 0), box = box_of(shard$points)
       )
     },
     merge = function(a, b, control) {
       if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
       if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
       if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
-      a$rows <- c(a$rows, b$rows)
+      a["response_is"] <- list(merge_kinds(a$response_is, b$response_is))
+      for (name in c("rows", "shard_weights", "shard_positive")) a[[name]] <- c(a[[name]], b[[name]])
+      a$box <- rbind(a$box, b$box)
+      for (rest in c("rest_weight", "rest_square")) {
+        less <- min(a$largest_weight, b$largest_weight)
+        a[[rest]] <- a[[rest]] + b[[rest]] + if (rest == "rest_weight") less else less^2
+      }
+      a$largest_weight <- max(a$largest_weight, b$largest_weight)
       for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
       a
     }
+  ),
+
+  draw = list(
+    one = function(shard, args, part, control) {
+      rows <- with_fixed_seed(sample.int(nrow(shard$points), part$count, args$replace, shard$weights), part$seed)
+      shard$points[rows, , drop = FALSE]
+    },
+    merge = NULL
   ),
 
   take = list(one = function(shard, args, part, control) shard$points[part, , drop = FALSE], merge = NULL),
@@ -40,22 +59,24 @@ WORKER_OPERATIONS <- list(
     merge = NULL
   ),
 
-  # Of a fit at the shard's points; as a shard of other data, `args$to`.
+  # Of a fit at the shard's points.
   predict = list(
-    one = \(shard, args, part, control) values_of_shard(args$fit, shard$points, args$type, args$se.fit, control),
-    merge = NULL
+    one = \(shard, args, part, control) predict_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
   ),
-  predict_there = list(
+
+  # "weights" or "response".
+  column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
+
+  # A part of the rows, as a shard of other data, `args$to`.
+  part_there = list(
     one = function(shard, args, part, control) {
-      values <- values_of_shard(args$fit, shard$points, args$type, args$se.fit, control)
-      keep_shard(known_data(worker_state(), args$to), part, list(x = values))
+      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
+      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
       NULL
     },
     merge = \(a, b, control) NULL
   ),
-
-  # A column of numbers: "weights" or "response".
-  column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
 
   # Means and sums of squares about them.
   summary = list(
@@ -81,39 +102,32 @@ WORKER_OPERATIONS <- list(
     }
   ),
 
-  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not
-  # NULL.
+  # Sums with their logarithms at `args$at`.
   logs = list(
     one = function(shard, args, part, control) {
       sources <- shard_sources(shard, args$L, "gaussian", args$weights)
       if (!is.null(sources$weights) && all(sources$weights == 0)) return(NULL)
-      loo <- args$loo && isTRUE(part)
-      at <- if (!loo) args$at
-      found <- log_sum(sources, at, args$factor, loo, control)
-      if (args$score) found$score <- score_sum(sources, at, args$estimator, loo, NULL, control)$score
+      found <- log_sum(sources, args$at, args$factor, FALSE, control)
+      if (args$score) found$score <- score_sum(sources, args$at, args$estimator, FALSE, NULL, control)$score
       found
     },
     merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
   ),
 
-  # Products of the kernels of the shard's rows at `args$centers`, for falkon().
+  # Sums at the shard over other data, or its own, which come to it (cluster-join.R).
+  join = list(
+    one = \(shard, args, part, control) sum_joined(shard, args, part, control),
+    merge = \(a, b, control) merge_rows(a, b)
+  ),
+  debias = list(
+    one = \(shard, args, part, control) debias_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
+  ),
+
+  # Sums at the shard's rows of the kernels of `args$centers`.
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
     merge = \(a, b, control) merge_rows(a, b)
-  ),
-  normal = list(
-    one = function(shard, args, part, control) {
-      normal_product_of(
-        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part[["w"]]),
-        stored_values(shard, part[["weights"]]), control, args$with_sums
-      )
-    },
-    merge = function(a, b, control) {
-      list(
-        product = a$product + b$product, sums = if (!is.null(a$sums)) rbind(a$sums, b$sums),
-        stats = add_part_stats(a$stats, b$stats, control)
-      )
-    }
   ),
 
   # Of targets, for sources that all workers have (cluster-spread.R).
@@ -122,7 +136,7 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_rows(a, b)
   ),
 
-  # The same to a tolerance: a grid of each node, packed where it leaves the worker, and values at the shard by all of them.
+  # The same to a tolerance: a grid of each node, packed where it leaves the worker.
   grid = list(
     one = \(shard, args, part, control) grid_of_shard(shard, args, part, control),
     merge = \(a, b, control) merge_grids(a, b),
@@ -131,28 +145,27 @@ WORKER_OPERATIONS <- list(
       stream_pack(stream)
     },
     resume = function(packed, args, control) {
-      stream <- stream_clone(stream_of_run(args, control))
+      stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
       stream_take(stream, packed)
     }
-  ),
-  grid_values = list(
-    one = function(shard, args, part, control) {
-      stream_evaluate(stream_of_run(args, control), shard$points, args$like, control)
-    },
-    merge = \(a, b, control) merge_rows(a, b)
   ),
 
   # Sums of coefficients: `part`, or ones.
   sums = list(
     one = function(shard, args, part, control) {
-      b <- part
-      if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else shard$weights
-      else if (!is.null(shard$weights)) b <- b * shard$weights
-      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, b, control)
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
-)
+))
+
+# Least and largest of each column, as one row.
+box_of <- function(points) {
+  if (nrow(points) == 0) return(matrix(rep(c(Inf, -Inf), each = ncol(points)), 1))
+  matrix(c(apply(points, 2, min), apply(points, 2, max)), 1)
+}
+
+sum_but_largest <- function(w) if (length(w) > 0) sum(w[-which.max(w)]) else 0
 
 # Values at the rows of one node and then at those of the next: vectors and matrices, and the stats of both.
 merge_rows <- function(a, b) {

@@ -18,7 +18,7 @@
 #' without effect on R's random numbers). The estimate's positive part then has mass 1 + this
 #' value. Grids of more than 1e8 pairs go by the fast engine where that is quicker, to 1e-6 of the largest density.
 #'
-#' @param object A fit from [flash_kde()], or sums from [kernel_matvec()].
+#' @param object A fit from [flash_kde()] or [falkon()], or sums from [kernel_matvec()].
 #' @param x The result of `diagnostics()`.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
@@ -35,15 +35,19 @@
 #'   integral of the square of the negative part; for a fit
 #'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
 #'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
-#'   of that prediction.
+#'   of that prediction. Of points in a [flash_data()] `workers`, a data frame of what each worker did, and `plan`, how
+#'   shards have met, and why.
 #'
 #'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
 #'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
-#'   as above and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
+#'   as above, `workers` and `plan`, and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
 #'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
 #'   tolerance the largest.
+#'   For a fit from [falkon()] a list of class `falkon_diagnostics`: `n`, `d`, `m` (centres), `outputs`, `backend` to
+#'   `devices` as above, `iterations`, `converged`, `seconds` by stages, and `workers`, for a fit on a cluster what each
+#'   worker did (requests, rows, seconds, bytes sent and received), else `NULL`.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -160,7 +164,7 @@ fit_record <- function(object) {
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows
       )),
-      workers = estimate$workers, effective_size = fit_size(object),
+      workers = estimate$workers, plan = estimate$plan, effective_size = fit_size(object),
       tail_rows = if (all(is.na(tail_rows))) NA_real_ else sum(tail_rows, na.rm = TRUE)
     )
   )
@@ -190,6 +194,7 @@ print_why <- function(record) {
   if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
   why <- record$reason_engine
   if (!is.null(why) && nzchar(why)) cat("Engine: ", record$engine, ", ", why, "\n", sep = "")
+  if (!is.null(record$plan)) cat("Shards: ", record$plan, "\n", sep = "")
 }
 
 # Of a cluster, where there was one.
@@ -197,7 +202,7 @@ print_workers <- function(workers) {
   if (is.null(workers)) return(invisible())
   lost <- sum(workers$lost)
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
-    ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
+    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }
 
 device_share <- function(stages) {

@@ -39,7 +39,11 @@ slope_of <- function(fit) {
   ))
 }
 
-shift_columns <- function(x, by) x - rep(by, each = nrow(x))
+shift_columns <- function(x, by) {
+  if (!is_column(x)) return(x - rep(by, each = nrow(x)))
+  x$with$shift <- x$with$shift - by
+  x
+}
 
 # ---- sums of slopes ---------------------------------------------------------------------------
 

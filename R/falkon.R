@@ -34,6 +34,14 @@
 #' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
 #' clusters; on rows like those of training the error was that of `"uniform"`. Exact duplicates are merged.
 #'
+#' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and
+#' all that is computed for each row, stay on the workers; `m` numbers for each output travel in an iteration. The result
+#' has the same bits for any number of workers, and is that for rows in memory up to rounding; steps of logistic loss take
+#' half a sweep over the rows more. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
+#' `residuals()` do; errors of fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for
+#' `validation` is drawn from each shard. With `flash_control(cluster = )` rows in memory are sent to the workers, where
+#' there is enough to do.
+#'
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
 #' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
@@ -83,7 +91,7 @@
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.
 #' @param validation A fraction of the rows to hold out (drawn at random; not of rows in chunks), or `list(x = , y = )` of
-#'   others, at which the error is measured in each iteration. `NULL`: none.
+#'   others or a [flash_data()] with a response, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
 #'   after a crash or an interrupt does so, to the same bits. It is deleted at the end. A fit by one Cholesky
@@ -134,8 +142,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
   points <- check_rows(x)
-  if (is.matrix(points) && !is.null(asked$cluster)) points <- flash_data(points, asked$cluster)
   rows <- falkon_rows(points, brings_y = missing(y))
+  hold_rows(rows)
+  done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(mget(falkon_options()))
@@ -143,7 +152,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
   fit <- fit_rows(rows, y, spec, run)
-  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  if (!inherits(fit, "falkon")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$workers <- done()
   fit
 }
 
@@ -289,6 +300,7 @@ hold_out <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
+  if (inherits(rows, "rows_data")) return(hold_out_data(rows, response, spec))
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
     index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
@@ -350,7 +362,7 @@ settle_solver <- function(spec) {
 
 default_loss <- function(loss, y) {
   if (!is.null(loss)) return(loss)
-  if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  if (is_classes(y)) "logistic" else "squared"
 }
 
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))

@@ -11,6 +11,14 @@
 #' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors
 #' than each other, whose vector instructions differ, so do the last bits.
 #'
+#' **Where shards meet shards**, in debiasing, leave-one-out values, and sums at the points themselves or at other data, the
+#' targets stay where they are, and the sources come there in blocks of up to 256 MB. Workers read these themselves, from
+#' files, by a function, or in a `big.matrix` in a file; rows of matrices are sent to each of them once, and what workers have
+#' made, as debiased points, goes through this session, a block at a time. A quarter of a worker's memory keeps blocks for the
+#' next sum. To a global tolerance a shard meets those alone that are near enough to matter, by the boxes around them, or
+#' each worker puts its points on a grid and grids are added: what is reckoned to take less time for eight workers, whatever
+#' their number is, so that the bits are the same. `plan` of [diagnostics()] says which, and what both move.
+#'
 #' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost, which a
 #' warning of class `flashkernel_warning_worker` tells: its shards are read, or sent, again elsewhere, and the result has the
 #' same bits. So are those of a worker whose memory or GPU fails, while it stays. A matrix stays in this session for that, as
@@ -25,12 +33,13 @@
 #' @param cluster Of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package future. `NULL`: in
 #'   this session.
 #' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It and
-#'   a function `x` run on the workers, and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
+#'   a function `x` run on the workers, on several of them for the same shard, give the same each time (random numbers need a
+#'   seed that the shard's number gives), and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
 #'   where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
-#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit, and one of
-#'   weights.
+#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit (numbers, or
+#'   a factor, text or logical values), and one of weights.
 #' @param control A [flash_control()].
 #' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster
 #'   that has ended it is of no use.
@@ -72,8 +81,9 @@ has_remote_weights <- function(object) is_remote(object$x) && object$x$has[["wei
 
 fetch_weights <- function(data) fetch_column(data, "weights")
 
-# n numbers of the shards, a vector or a matrix.
+# n numbers of the shards, a vector or a matrix; on a worker those of the shard at which it sums.
 fetch_column <- function(data, name) {
+  if (is_joined(data)) return(shard_of(data, data$own)[[name]])
   check_memory(16 * data$n, "x")
   join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
 }
@@ -123,7 +133,13 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive")) data[[name]] <- found[[name]]
+  about <- c(
+    "has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights",
+    "shard_positive", "box", "response_is"
+  )
+  for (name in about) {
+    data[[name]] <- found[[name]]
+  }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }
@@ -148,21 +164,33 @@ derived_data <- function(of, make) {
   made
 }
 
-# The same, made one after the other and sent to where the others are.
-made_data <- function(of, make) {
-  ready <- NULL
-  made <- derived_data(of, \(shard) if (is.null(ready)) make(shard) else ready)
-  for (shard in seq_along(of$rows)) {
-    ready <- make(shard)
-    if (shard == 1) {
-      made$d <- ncol(ready$x)
-      made["names"] <- list(colnames(ready$x))
-      made$has["weights"] <- !is.null(ready$weights)
-    }
-    over_shards(made, "keep", shards = shard)
+# The same, made by the operation `op` of the workers, each shard where that of the others is; one that is lost is made
+# again. list(data, stats). `about`: what is other than with `of`.
+made_data <- function(of, op, args, control, pairs, lend = list(), about = list()) {
+  again <- \(shard) over_shards(of, op, args, control, shard_number, shard, pairs, lend)[[1]]$made[[1]]
+  made <- replace(derived_data(of, again), names(about), about)
+  pool <- pool_of(of$cluster)
+  keeps <- pool$transport$keeps
+  found <- over_shards(of, op, c(args, if (keeps) list(to = told_of(made))), control, shard_number, pairs = pairs, lend = lend)
+  made["box"] <- list(found$box)
+  if (keeps) {
+    assign(made$id, owners_of(pool, of), envir = pool$owners)
+  } else {
+    shards <- found$made # no worker would have it again
+    made$recipe$make <- \(shard) shards[[shard]]
   }
-  ready <- NULL
-  made
+  list(data = made, stats = found$stats)
+}
+
+# On a worker: a shard that was made, which stays there where that is wanted.
+made_shard <- function(made, args, shard, stats) {
+  keep <- !is.null(args$to)
+  if (keep) keep_shard(known_data(worker_state(), args$to), shard, made)
+  list(made = if (!keep) list(made), box = box_of(made$x), stats = stats)
+}
+
+merge_made <- function(a, b) {
+  list(made = c(a$made, b$made), box = rbind(a$box, b$box), stats = if (!is.null(a$stats)) add_stats(a$stats, b$stats))
 }
 
 # The data with a name of their own, and a handle: when nobody has it any more, workers are told to forget them.
@@ -179,6 +207,7 @@ named_data <- function(data) {
 shard_rows <- function(data, shard) {
   recipe <- data$recipe
   if (!is.null(recipe$make)) return(recipe$make(shard))
+  if (!is.null(recipe$passed)) return(recipe$passed(shard))
   recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
 }
 
@@ -261,6 +290,32 @@ data_rows <- function(data, index) {
   parts <- over_shards(data, "take", parts = \(s, worker) index[shard == s] - before[s], shards = shards)
   for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
   taken
+}
+
+# Rows for those who choose by a sample: evenly spread, the same ones each time. Where they have weights, as many of each
+# shard as its weight says, drawn there; they come back without weights.
+data_sample <- function(data, most = 20000) {
+  if (!data$has[["weights"]]) {
+    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
+  }
+  share <- min(most, data$positive) * data$shard_weights / data$total_weight
+  counts <- pmin(diff(c(0, round(cumsum(share)))), data$shard_positive)
+  draw_shards(data, counts, seq_along(counts), replace = FALSE)
+}
+
+# `n` rows by their weights, in any order.
+draw_data <- function(data, n) {
+  if (!data$has[["weights"]]) return(data_rows(data, sample.int(data$n, n, replace = TRUE)))
+  counts <- stats::rmultinom(1, n, data$shard_weights)[, 1]
+  seeds <- sample.int(.Machine$integer.max, length(counts))
+  draw_shards(data, counts, seeds, replace = TRUE)[sample.int(n), , drop = FALSE]
+}
+
+# So many rows of each shard, one shard after the other.
+draw_shards <- function(data, counts, seeds, replace) {
+  part <- \(shard, worker) list(count = counts[shard], seed = seeds[shard])
+  check_memory(16 * sum(counts) * data$d, "x")
+  do.call(rbind, over_shards(data, "draw", list(replace = replace), parts = part, shards = which(counts > 0)))
 }
 
 #' @rdname flash_data
