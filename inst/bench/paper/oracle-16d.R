@@ -15,7 +15,7 @@ source(file.path(bench_folder, "paper", "oracle.R"))
 
 sizes <- if (full) c(3e3, 1e4, 3e4, 1e5, 5e5, 1e6) else c(1e3, 3e3, 1e4, 3e4)
 targets <- if (full) 10000 else 4000
-samples_at <- \(n) if (!full) 4 else if (n <= 1e5) 8 else 3
+samples_at <- \(n) if (!full) 4 else if (n <= 1e5) 8 else 2
 mixtures <- lapply(0:2, paper_16d)
 
 one_mixture <- function(mixture, n, seed) {
@@ -25,10 +25,11 @@ one_mixture <- function(mixture, n, seed) {
   scale <- apply(x, 2, stats::sd)
   x <- sweep(sweep(x, 2, shift), 2, scale, "/")
   mixture <- standardised(mixture, shift, scale)
+  score <- mixture_score(x, mixture)
   h <- paper_silverman(x)
   both <- drawn_points(mixture, targets, h, seed + 1e6)
   alone <- drawn_points(mixture, targets, 0, seed + 2e6)
-  values <- lapply(ESTIMATORS, \(estimate) estimate(x, rbind(both$at, alone$at), h, mixture))
+  values <- lapply(ESTIMATORS, \(estimate) estimate(x, rbind(both$at, alone$at), h, score))
   values[["laplace, cut at 0"]] <- pmax(values$laplace, 0)
   found <- lapply(names(values), \(name) {
     value <- values[[name]]

@@ -77,13 +77,14 @@ laplace_two_passes <- function(x, at, h) {
   ((1 + d / 2) * plain - square / 2) / (nrow(x) * (2 * pi)^(d / 2) * h^d)
 }
 
+# `score`: the true one at the points x.
 ESTIMATORS <- list(
-  "kde" = \(x, at, h, truth) by_package(x, at, h, "kde"),
-  "sdkde" = \(x, at, h, truth) by_package(x, at, h, "sdkde"),
-  "sdkde, score h/sqrt 2" = \(x, at, h, truth) by_package(x, at, h, "sdkde", score_bandwidth = h / sqrt(2)),
-  "sdkde, true score" = \(x, at, h, truth) by_package(x, at, h, "sdkde", score = \(z) mixture_score(z, truth)),
-  "laplace" = \(x, at, h, truth) by_package(x, at, h, "laplace"),
-  "laplace, two passes" = \(x, at, h, truth) laplace_two_passes(x, at, h)
+  "kde" = \(x, at, h, score) by_package(x, at, h, "kde"),
+  "sdkde" = \(x, at, h, score) by_package(x, at, h, "sdkde"),
+  "sdkde, score h/sqrt 2" = \(x, at, h, score) by_package(x, at, h, "sdkde", score_bandwidth = h / sqrt(2)),
+  "sdkde, true score" = \(x, at, h, score) by_package(x, at, h, "sdkde", score = score),
+  "laplace" = \(x, at, h, score) by_package(x, at, h, "laplace"),
+  "laplace, two passes" = \(x, at, h, score) laplace_two_passes(x, at, h)
 )
 
 # ---- errors ---------------------------------------------------------------------------------------------
