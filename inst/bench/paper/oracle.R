@@ -1,7 +1,9 @@
 # Estimates of densities that are known: the mixtures, the estimators, their errors by simulation and, for the two
 # whose mean is linear in the density, exactly. Sourced by oracle-1d.R, oracle-16d.R and rates.R.
 
-for (part in c("mixtures", "densities")) source(file.path(bench_folder, "bandwidths", paste0(part, ".R")))
+for (part in c("mixtures", "densities")) {
+  source(file.path(bench_folder, "bandwidths", paste0(part, ".R")), local = TRUE)
+}
 
 # Of Flash-SD-KDE's figure of one dimension, and of the SD-KDE code's list of mixtures.
 PAPER_1D <- line_mixture(c(0.3, 0.4, 0.3), c(-2, 0, 2), c(0.4, 0.7, 0.3))
