@@ -27,35 +27,32 @@ estimators <- ESTIMATORS[setdiff(names(ESTIMATORS), "laplace, two passes")]
 
 # ---- measured -------------------------------------------------------------------------------------------
 
-bandwidths_for <- function(name, mixture, n) {
-  linear <- name %in% c("kde", "laplace")
-  exact_best(mixture, n, if (linear) name else "laplace")[["h"]] * (if (linear) 1 else factors)
-}
-
-# Errors of one sample, of each estimator at each of its bandwidths; the same points for all.
-one_sample <- function(mixture, n, seed) {
+# Errors of one sample, of each estimator at each of its bandwidths `h`, a list; the same points for all.
+one_sample <- function(mixture, n, h, seed) {
   set.seed(seed)
   x <- draw_mixture(n, mixture)
   score <- mixture_score(x, mixture)
-  rows <- lapply(names(estimators), \(name) {
-    h <- bandwidths_for(name, mixture, n)
-    at <- if (mixture$d == 1) line_grid(mixture, min(h)) else drawn_points(mixture, targets, max(h), seed + 1e6)
+  line <- mixture$d == 1
+  at <- if (line) line_grid(mixture, min(unlist(h))) else drawn_points(mixture, targets, h$laplace, seed + 1e6)
+  rows <- Map(\(name, h) {
     found <- lapply(h, \(h) losses(estimators[[name]](x, at$at, h, score), at$truth, at$weight))
     edge <- h %in% range(h) & length(h) > 1
     data.frame(estimator = name, n = n, h = h, at_edge = edge, do.call(rbind, found), seed = seed)
-  })
-  do.call(rbind, rows)
+  }, names(h), h)
+  do.call(rbind, unname(rows))
 }
 
 one_size <- function(mixture, n) {
+  exact <- lapply(c(kde = "kde", laplace = "laplace"), \(name) exact_best(mixture, n, name))
+  h <- lapply(estimators, \(estimate) exact$laplace[["h"]] * factors)
+  h[names(exact)] <- lapply(exact, `[[`, "h")
   seeds <- 1000 * seq_len(samples_at(n, mixture$d)) + round(log2(n))
-  samples <- lapply(seeds, \(seed) one_sample(mixture, n, seed))
+  samples <- lapply(seeds, \(seed) one_sample(mixture, n, h, seed))
   means <- means_over_samples(do.call(rbind, samples), c("estimator", "n", "h"), "at_edge")
   of_each <- split(means, factor(means$estimator, names(estimators)))
   best <- do.call(rbind, lapply(of_each, \(of) of[which.min(of$mise), ]))
-  best$exact <- vapply(best$estimator, \(name) {
-    if (name %in% c("kde", "laplace")) exact_best(mixture, n, name)[["mise"]] else NA
-  }, 0)
+  best$exact <- NA_real_
+  best$exact[match(names(exact), best$estimator)] <- vapply(exact, `[[`, 0, "mise")
   best
 }
 
