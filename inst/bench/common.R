@@ -6,9 +6,11 @@
 suppressPackageStartupMessages(library(flashkernel))
 options(width = 120)
 
+# This folder, also for scripts in a folder of it.
 bench_folder <- local({
   file <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
-  if (length(file) == 1) dirname(normalizePath(file)) else getwd()
+  folder <- if (length(file) == 1) dirname(normalizePath(file)) else getwd()
+  if (file.exists(file.path(folder, "options.R"))) folder else dirname(folder)
 })
 source(file.path(bench_folder, "options.R"))
 

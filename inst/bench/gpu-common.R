@@ -1,6 +1,8 @@
 # Helpers of the benchmarks that need a GPU (gpu*.R, naive.R), on top of common.R.
 
-source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
+if (!exists("bench_folder")) {
+  source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
+}
 options(width = 130, flashkernel.progress = FALSE)
 
 # What one H200 does at best, a second, each unit alone: measured by a kernel that does nothing else.
