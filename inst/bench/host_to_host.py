@@ -7,8 +7,8 @@ x.bin and y.bin, doubles in R's order, D columns. Prints "about TEXT", and for e
 ESTIMATOR HOST DEVICE QUERIES": the wall clock around everything (the arrays to the device as float32, the call with its
 defaults, the result to the host as doubles), and by events what the device takes with points and result there; medians.
 Densities go to FOLDER/PROGRAM-ESTIMATOR.bin. What cannot run says "none FOLDER ESTIMATOR WHY". sklearn computes in doubles
-one query after the other, KDE alone: some of the queries are measured, QUERIES of them. An estimator is given up when
-its next size would take more than S seconds, going by the pairs of the one before.
+one query after the other, KDE alone: some of the queries are measured, QUERIES of them. Of the others an estimator is
+given up when its next size would take more than S seconds, going by the pairs of the one before.
 """
 import argparse
 import os
@@ -63,7 +63,7 @@ def on_tensors(function, device):
     return measure
 
 
-def in_sklearn(x, y, h, pairs=2e7):
+def in_sklearn(x, y, h, pairs=5e6):
     from sklearn.neighbors import KernelDensity
 
     y = y[: max(16, min(len(y), int(pairs / len(x))))]
@@ -108,7 +108,7 @@ def measure_case(case, program, names, measures, slowest, limit):
             first = (str(error).strip().splitlines() or [""])[0]
             print("none", folder, name, f"{type(error).__name__}: {first[:200]}", flush=True)
             continue
-        if len(y) == queries:
+        if program != "sklearn":
             slowest[name] = host / pairs
         numpy.ravel(density).tofile(os.path.join(folder, f"{program}-{name}.bin"))
         print("seconds", folder, name, host, there, queries, flush=True)

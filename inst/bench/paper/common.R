@@ -130,12 +130,13 @@ guide <- function(x, y, power, label = NULL) {
   }
 }
 
-# Names and their colours below the panels; `lty`, `pch` as for curves().
-legend_below <- function(names, lty = 1, pch = 19, ncol = length(names)) {
+# Names and their colours below the panels; `lty`, `pch` as for curves(). `colour_names`: those that curves() had, where
+# they are more.
+legend_below <- function(names, lty = 1, pch = 19, ncol = length(names), colour_names = names) {
   old <- graphics::par(fig = c(0, 1, 0, 1), oma = c(0, 0, 0, 0), mar = c(0, 0, 0, 0), new = TRUE)
   on.exit(graphics::par(old))
   plot.new()
-  graphics::legend("bottom", names, col = colours_of(names), lty = unlist(lty), pch = unlist(pch), ncol = ncol, bty = "n",
+  graphics::legend("bottom", names, col = colours_of(colour_names)[names], lty = unlist(lty), pch = unlist(pch), ncol = ncol, bty = "n",
                    lwd = 1.6, inset = c(0, 0.01))
 }
 
