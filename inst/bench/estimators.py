@@ -33,25 +33,35 @@ def laplace_rows(y, x, h):
     return (torch.exp(-0.5 * q) * (1 + x.shape[1] / 2 - q / 2)).sum(1) / norm(x, h)
 
 
+def correction_rows(y, x, h):
+    """What the Laplace correction takes from (1 + d / 2) times the density."""
+    q = ((y * y).sum(1)[:, None] + (x * x).sum(1)[None, :] - 2 * y @ x.T).clamp_min(0) / h**2
+    return (torch.exp(-0.5 * q) * q / 2).sum(1) / norm(x, h)
+
+
 def by_rows(function, y, x, h, limit=8 << 30):
     """In chunks whose n x chunk matrix stays under `limit` bytes: PyTorch holds a few of these at a time."""
-    rows = max(1, limit // (x.shape[0] * x.element_size()))
+    rows = max(1, int(min(limit, 1 << 60)) // (x.shape[0] * x.element_size()))
     return torch.cat([function(part, x, h) for part in y.split(rows)])
 
 
-def sdkde(x, y, h, debias=debias_rows, density=density_rows):
-    return by_rows(density, y, by_rows(debias, x, x, h), h)
+def laplace_in_two(x, y, h):
+    return (1 + x.shape[1] / 2) * by_rows(density_rows, y, x, h) - by_rows(correction_rows, y, x, h)
 
 
-def in_torch(compiled=False):
+def in_torch(compiled=False, limit=8 << 30):
     """Functions (x, y, h) of the three estimators, eager or compiled."""
     debias, density, laplace = debias_rows, density_rows, laplace_rows
     if compiled:
         debias, density, laplace = (torch.compile(f) for f in (debias, density, laplace))
+
+    def rows(function, y, x, h):
+        return by_rows(function, y, x, h, limit)
+
     return {
-        "kde": lambda x, y, h: by_rows(density, y, x, h),
-        "sdkde": lambda x, y, h: sdkde(x, y, h, debias, density),
-        "laplace": lambda x, y, h: by_rows(laplace, y, x, h),
+        "kde": lambda x, y, h: rows(density, y, x, h),
+        "sdkde": lambda x, y, h: rows(density, y, rows(debias, x, x, h), h),
+        "laplace": lambda x, y, h: rows(laplace, y, x, h),
     }
 
 
@@ -89,12 +99,24 @@ def commit_of(path):
     return open(file).read().strip() if os.path.exists(file) else "commit not told"
 
 
-def in_triton(path):
+def in_triton(path, variant=""):
+    """With its defaults (one TF32 product), in plain FP32 ("fp32"), or its correction in a pass of its own ("two-passes")."""
     kde = load_triton(path)
+
+    def shaped(points):  # in one dimension it has vectors
+        return points.flatten() if points.shape[1] == 1 else points
+
+    def calls(function, **options):
+        return lambda x, y, h: function(shaped(x), shaped(y), h, **options)
+
+    if variant == "two-passes":
+        return {"laplace": calls(kde.kde_eval_linearized_nonfused)}
+    plain = {"precision_mode": "fp32_ieee"} if variant == "fp32" else {}
+    score = {"emp_score_backend": "ordered_splitk", **plain} if plain else {}
     return {
-        "kde": lambda x, y, h: kde.kde_eval(x, y, h),
-        "sdkde": lambda x, y, h: kde.kde_eval(kde.emp_sd_kde_fit_transform(x, h), y, h),
-        "laplace": lambda x, y, h: kde.kde_eval_linearized(x, y, h),
+        "kde": calls(kde.kde_eval, **plain),
+        "sdkde": lambda x, y, h: kde.kde_eval(kde.emp_sd_kde_fit_transform(x, h, **score), y, h, **plain),
+        "laplace": calls(kde.kde_eval_linearized, **plain),
     }
 
 

@@ -43,7 +43,7 @@ other_program <- function(program, folders, d, h, estimators, device = "cuda", l
   list(
     about = if (length(about) > 0) about[1], why = utils::tail(c("Python said nothing", said), 1),
     rows = data.frame(
-      folder = part(2), estimator = part(3), host = number(4), device = number(5), queries = number(6),
+      folder = part(2), estimator = part(3), host = number(4), device = number(5), queries = number(6), peak = number(7),
       why = vapply(lines, \(line) if (line[1] == "none") paste(line[-(1:3)], collapse = " ") else "", "")
     )
   )

@@ -2,11 +2,12 @@
 
     python3 host_to_host.py [--device cpu] [--limit S] [--estimators kde,sdkde] PROGRAM[=PATH] FOLDER,D,H ...
 
-PROGRAM: eager, compiled (PyTorch), keops, triton=PATH (a checkout as gpu-baselines.py takes it), sklearn. Each FOLDER has
+PROGRAM: eager, eager-tf32, compiled, two-passes, materialised (PyTorch), keops, triton=PATH (a checkout as gpu-baselines.py takes it), also
+triton-fp32 and triton-two-passes, sklearn. Each FOLDER has
 x.bin and y.bin, doubles in R's order, D columns. Prints "about TEXT", and for each folder and estimator "seconds FOLDER
-ESTIMATOR HOST DEVICE QUERIES": the wall clock around everything (the arrays to the device as float32, the call with its
+ESTIMATOR HOST DEVICE QUERIES PEAK": the wall clock around everything (the arrays to the device as float32, the call with its
 defaults, the result to the host as doubles), and by events what the device takes with points and result there; medians.
-Densities go to FOLDER/PROGRAM-ESTIMATOR.bin. What cannot run says "none FOLDER ESTIMATOR WHY". sklearn computes in doubles
+PEAK: MiB of the device's memory over points and result. Densities go to FOLDER/PROGRAM-ESTIMATOR.bin. What cannot run says "none FOLDER ESTIMATOR WHY". sklearn computes in doubles
 one query after the other, KDE alone: some of the queries are measured, QUERIES of them. Of the others an estimator is
 given up when its next size would take more than S seconds, going by the pairs of the one before.
 """
@@ -40,7 +41,7 @@ def read(folder, d):
 
 
 def on_tensors(function, device):
-    """measure(x, y, h): density, seconds from host to host, seconds on the device, queries."""
+    """measure(x, y, h): density, seconds from host to host, seconds on the device, queries, MiB of the device."""
     import torch
 
     from estimators import events_milliseconds
@@ -53,12 +54,16 @@ def on_tensors(function, device):
             return function(to_device(x), to_device(y), h).cpu().numpy().astype(numpy.float64)
 
         density = whole()
-        host, there = median(lambda: wall_seconds(whole)), float("nan")
+        host, there, peak = median(lambda: wall_seconds(whole)), float("nan"), float("nan")
         if device == "cuda":
             at, queries = to_device(x), to_device(y)
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            function(at, queries, h)
+            peak = (torch.cuda.max_memory_allocated() - before) / 2**20
             there = 1e-3 * median(lambda: events_milliseconds(lambda: function(at, queries, h)))
             torch.cuda.empty_cache()
-        return density, host, there, len(y)
+        return density, host, there, len(y), peak
 
     return measure
 
@@ -73,7 +78,7 @@ def in_sklearn(x, y, h, pairs=5e6):
         return numpy.exp(fitted.fit(x).score_samples(y))
 
     density = whole()
-    return density, median(lambda: wall_seconds(whole), least=3), float("nan"), len(y)
+    return density, median(lambda: wall_seconds(whole), least=3), float("nan"), len(y), float("nan")
 
 
 def load(program, path, device):
@@ -85,10 +90,16 @@ def load(program, path, device):
     import torch
     import estimators
 
-    if program == "triton":
-        about, functions = f"{path} {estimators.commit_of(path)}", estimators.in_triton(path)
+    torch.backends.cuda.matmul.allow_tf32 = program == "eager-tf32"
+    if program.startswith("triton"):
+        about = f"{path} {estimators.commit_of(path)}"
+        functions = estimators.in_triton(path, program.removeprefix("triton").removeprefix("-"))
     elif program == "keops":
         about, functions = f"KeOps {estimators.version('pykeops')}", estimators.in_keops()
+    elif program == "materialised":
+        about, functions = f"PyTorch {torch.__version__}", estimators.in_torch(limit=float("inf"))
+    elif program == "two-passes":
+        about, functions = f"PyTorch {torch.__version__}", {"laplace": estimators.laplace_in_two}
     else:
         about, functions = f"PyTorch {torch.__version__}", estimators.in_torch(compiled=program == "compiled")
     return about, {name: on_tensors(function, device) for name, function in functions.items()}
@@ -103,7 +114,7 @@ def measure_case(case, program, names, measures, slowest, limit):
             print("none", folder, name, f"more than {limit:g} s, by the size before", flush=True)
             continue
         try:
-            density, host, there, queries = measures[name](x, y, float(h))
+            density, host, there, queries, peak = measures[name](x, y, float(h))
         except Exception as error:  # whatever it is, the other sizes are still to be measured
             first = (str(error).strip().splitlines() or [""])[0]
             print("none", folder, name, f"{type(error).__name__}: {first[:200]}", flush=True)
@@ -111,7 +122,7 @@ def measure_case(case, program, names, measures, slowest, limit):
         if program != "sklearn":
             slowest[name] = host / pairs
         numpy.ravel(density).tofile(os.path.join(folder, f"{program}-{name}.bin"))
-        print("seconds", folder, name, host, there, queries, flush=True)
+        print("seconds", folder, name, host, there, queries, peak, flush=True)
 
 
 def main():

@@ -11,9 +11,10 @@ usual <- if (on_gpu) "single" else "double"
 ESTIMATORS <- c("kde", "sdkde", "laplace")
 
 # Who is asked by host_to_host.py, by the names in tables. Where a path is needed and not given it is NULL.
+triton <- function(variant = "") if (!is.null(option("--triton"))) paste0("triton", variant, "=", option("--triton"))
 OTHERS <- list(
   "PyTorch" = "eager", "torch.compile" = "compiled", "KeOps" = "keops", "scikit-learn" = "sklearn",
-  "published Triton" = if (!is.null(option("--triton"))) paste0("triton=", option("--triton"))
+  "published Triton" = triton()
 )
 
 # One case: n, m, d and h, the points, a folder of them for the others, and what the density is, by estimator.
@@ -57,9 +58,9 @@ ours <- function(case, estimator, backend = where, precision = usual, program = 
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# All cases by another program; one that computes some queries only is taken to need as much for each of the rest.
-theirs <- function(name, cases, estimators) {
-  program <- OTHERS[[name]]
+# All cases by another program of `others`; one that computes some queries only is taken to need as much for each of the rest.
+theirs <- function(name, cases, estimators, others = OTHERS) {
+  program <- others[[name]]
   if (is.null(program)) return(left_out(name, "no path given"))
   folders <- vapply(cases, `[[`, "", "folder")
   found <- other_program(
