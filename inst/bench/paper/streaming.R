@@ -38,7 +38,7 @@ if ("--child" %in% arguments) {
   forget_peak()
   before <- peak_mib()
   on_device <- \() if (on_gpu) gpu_info()$memory_peak[1] / 2^20 else NA
-  seconds <- wall_seconds(\() density <- task(points))
+  seconds <- wall_seconds(\() density <<- task(points))
   cat("result", peak_mib() - before, on_device(), seconds, sqrt(sum(density^2)), "\n")
   quit()
 }
