@@ -100,7 +100,7 @@ curves <- function(rows, names, x, y, error = NULL, by = "estimator", xlab = "n"
     top <- (rows[[y]] + margin)[its]
     bars <- its[top > low[its]]
     graphics::segments(rows[[x]][bars], low[bars], rows[[x]][bars], (rows[[y]] + margin)[bars], col = colour[[name]])
-    graphics::lines(rows[[x]][its], rows[[y]][its], type = "b", lty = look(lty, name), pch = look(pch, name),
+    graphics::lines(rows[[x]][its], rows[[y]][its], type = "o", lty = look(lty, name), pch = look(pch, name),
                     col = colour[[name]], lwd = 1.6, cex = 0.9)
   }
 }
@@ -130,14 +130,17 @@ guide <- function(x, y, power, label = NULL) {
   }
 }
 
-# Names and their colours below the panels; `lty`, `pch` as for curves(). `colour_names`: those that curves() had, where
-# they are more.
-legend_below <- function(names, lty = 1, pch = 19, ncol = length(names), colour_names = names) {
+# Names and their colours below the panels; `lty`, `pch` as for curves(). crosses: what the crosses are, if there are.
+# among: the names that curves() had, where they were more.
+legend_below <- function(names, lty = 1, pch = 19, crosses = NULL, ncol = length(names) + length(crosses),
+                         among = names) {
   old <- graphics::par(fig = c(0, 1, 0, 1), oma = c(0, 0, 0, 0), mar = c(0, 0, 0, 0), new = TRUE)
   on.exit(graphics::par(old))
   plot.new()
-  graphics::legend("bottom", names, col = colours_of(colour_names)[names], lty = unlist(lty), pch = unlist(pch), ncol = ncol, bty = "n",
-                   lwd = 1.6, inset = c(0, 0.01))
+  own <- \(look) rep_len(unlist(look), length(names))
+  graphics::legend("bottom", c(names, crosses), col = c(colours_of(among)[names], if (!is.null(crosses)) "black"),
+                   lty = c(own(lty), if (!is.null(crosses)) NA), pch = c(own(pch), if (!is.null(crosses)) 4), lwd = 1.6,
+                   text.width = 1.1 * max(graphics::strwidth(c(names, crosses))), ncol = ncol, bty = "n", inset = c(0, 0.01))
 }
 
 # ---- fits ---------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ paper_plot("fast-sums", height = 1150, draw = \() {
   of_tol$shown <- "flashkernel"
   curves(of_tol, "flashkernel", "device", "error", by = "shown", xlab = "seconds, engine", ylab = "error, sum |e| / sum |v|",
          main = paste0("normal, n = ", format_count(of_ev$n[1]), ", tol 1e-2 to 1e-10"))
-  legend_below(c(names[1:2], if (any(rows$program == "F3M")) names[3], names[4:5]), colour_names = names, ncol = 3)
+  legend_below(c(names[1:2], if (any(rows$program == "F3M")) names[3], names[4:5]), among = names, ncol = 3)
 })
 
 show_table(data.frame(

@@ -72,7 +72,7 @@ paper_plot("laplace-fused", height = 650, draw = \() {
          log = "x", ylim = c(0, max(both$ratio)))
   graphics::abline(h = 1, lty = 3)
   graphics::legend("bottomright", c("d = 1", "d = 16"), col = colours_of(c("d = 1", "d = 16")), pch = 19, lty = 1, bty = "n")
-  legend_below(PROGRAMS[PROGRAMS %in% rows$program], colour_names = PROGRAMS, ncol = 3)
+  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, ncol = 3)
 })
 
 show_table(data.frame(

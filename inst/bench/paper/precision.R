@@ -78,7 +78,7 @@ paper_plot("precision", height = 700, draw = \() {
     curves(shown, PROGRAMS, "pairs_per_second", "error", by = "program", xlab = "pairs of points a second", ylab = "relative L2 error",
            main = paste0(TITLES[[estimator]], ", n = ", format_count(shown$n[1])))
   }
-  legend_below(present, colour_names = PROGRAMS, ncol = 4)
+  legend_below(present, among = PROGRAMS, ncol = 4)
 })
 
 if (any(rows$program == "flashkernel, plain FP32")) paper_plot("tensor-cores", height = 650, draw = \() {
@@ -96,7 +96,7 @@ if (any(rows$program == "flashkernel, plain FP32")) paper_plot("tensor-cores", h
   both <- rbind(gain(four[1], four[2]), gain(four[3], four[4]))
   curves(both, four, "n", "gain", by = "program", xlab = "points", ylab = "times faster by tensor cores", main = "Gain",
          log = "x", ylim = c(0, max(both$gain, na.rm = TRUE)))
-  legend_below(four[four %in% of$program], colour_names = four, ncol = 2)
+  legend_below(four[four %in% of$program], among = four, ncol = 2)
 })
 
 show_table(data.frame(

@@ -97,7 +97,7 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
       graphics::lines(its$n, its$device, lty = 2, col = colour[[name]])
     }
   }
-  legend_below(PROGRAMS[PROGRAMS %in% rows$program], colour_names = PROGRAMS, ncol = 4)
+  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, ncol = 4)
 })
 
 paper_plot("runtime-utilisation", height = 650, draw = \() {
@@ -115,7 +115,7 @@ paper_plot("runtime-utilisation", height = 650, draw = \() {
            main = paste0("SD-KDE, d = ", d), log = "x", ylim = c(0, most))
   }
   shown <- names[names %in% c("flashkernel, by its units", rows$program)]
-  legend_below(shown, colour_names = names, ncol = 3)
+  legend_below(shown, among = names, ncol = 3)
 })
 
 show_table(data.frame(

@@ -38,8 +38,8 @@ if ("--child" %in% arguments) {
   forget_peak()
   before <- peak_mib()
   on_device <- \() if (on_gpu) gpu_info()$memory_peak[1] / 2^20 else NA
-  seconds <- wall_seconds(\() density <<- task(points))
-  cat("result", peak_mib() - before, on_device(), seconds, sqrt(sum(density^2)), "\n")
+  seconds <- wall_seconds(\() task(points))
+  cat("result", peak_mib() - before, on_device(), seconds, "\n")
   quit()
 }
 
@@ -49,7 +49,7 @@ in_process <- function(way, n) {
   said <- system2(file.path(R.home("bin"), "Rscript"), c(shQuote(script), given), stdout = TRUE)
   line <- grep("^result", said, value = TRUE)
   if (length(line) == 0) stop("the process of ", way, ", n = ", n, ", did not end well")
-  as.numeric(strsplit(line, " ")[[1]][2:5])
+  as.numeric(strsplit(line, " ")[[1]][2:4])
 }
 
 row <- function(program, way, n, memory, seconds) {
