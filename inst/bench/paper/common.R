@@ -111,7 +111,7 @@ log_axis <- function(side) {
   powers <- ceiling(range[1]):floor(range[2])
   if (length(powers) >= 2 && range[2] > range[1] && ceiling(range[1]) < floor(range[2])) {
     at <- 10^powers
-    labels <- ifelse(powers %in% -1:2, format(at, drop0trailing = TRUE, trim = TRUE), parse(text = paste0("10^", powers)))
+    labels <- ifelse(powers %in% -1:2, vapply(at, format, ""), parse(text = paste0("10^", powers)))
     labels <- as.expression(labels)
   } else {
     at <- graphics::axTicks(side)
