@@ -23,6 +23,14 @@ sizes <- function() {
   cases
 }
 
+# What the paper prints, of SD-KDEs on an RTX A6000: seconds of other programs over those of its own.
+printed <- utils::read.csv(file.path(bench_folder, "paper", "printed-runtime.csv"))
+printed <- printed[printed$table == "baseline sweep", ]
+over_triton <- function(of) {
+  own <- of[of$program == "published Triton", ]
+  of$ms / own$ms[match(of$n, own$n)]
+}
+
 # ---- utilisation --------------------------------------------------------------------------------------
 
 pairs_of <- function(rows) {
@@ -87,9 +95,13 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
     shown$host <- 1e3 * shown$host
     shown$device <- 1e3 * shown$device
     present <- intersect(PROGRAMS, shown$program)
-    limits <- range(shown$host, if (on_gpu) shown$device, na.rm = TRUE)
+    limits <- range(shown$host, if (on_gpu) shown$device, if (d == 16 && estimator == "sdkde") printed$ms[printed$program == "published Triton"], na.rm = TRUE)
     curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylab = "milliseconds", ylim = limits,
            main = paste0(TITLES[[estimator]], ", d = ", d))
+    if (d == 16 && estimator == "sdkde") {
+      own <- printed[printed$program == "published Triton", ]
+      graphics::points(own$n, own$ms, pch = 4)
+    }
     colour <- colours_of(PROGRAMS)
     for (name in if (any(is.finite(shown$device[shown$program != "flashkernel"])) || on_gpu) present) {
       its <- shown[shown$program == name, ]
@@ -97,7 +109,7 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
       graphics::lines(its$n, its$device, lty = 2, col = colour[[name]])
     }
   }
-  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, ncol = 4)
+  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, crosses = "Flash-SD-KDE, RTX A6000 (paper)", ncol = 4)
 })
 
 paper_plot("runtime-utilisation", height = 650, draw = \() {
@@ -123,3 +135,13 @@ show_table(data.frame(
   `device ms` = format_ms(rows$device), error = format_error(rows$error), `paper's share` = sprintf("%.3f", rows$paper_share),
   `our share` = ifelse(is.na(rows$our_share), "-", sprintf("%.2f", rows$our_share)), check.names = FALSE
 ))
+
+# Times the published code takes, here on the device and printed.
+here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device), ]
+here$ms <- 1e3 * here$device
+if (any(here$program == "published Triton")) {
+  here$times <- over_triton(here)
+  here$printed <- over_triton(printed)[match(paste(here$program, here$n), paste(printed$program, printed$n))]
+  cat("SD-KDE, d = 16: device time over that of the published code, here and as printed for an RTX A6000\n")
+  show_table(data.frame(program = here$program, n = format_count(here$n), here = signif(here$times, 3), printed = signif(here$printed, 3)))
+}

@@ -6,7 +6,8 @@
 # noise of a tenth of its spread; l = 1 / sqrt(2 EV). Ways: conjugate gradients with products of kernel_operator(), to a
 # tolerance and exact, and falkon(exact = TRUE), which preconditions. process: prices of houses in California by longitude, latitude
 # and income (FOLDER has california_housing.csv.gz; default ../shared/data), 9 in 10 rows for training: means at the others,
-# and standard deviations at 200 of them, by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, by 4,000 rows.
+# and standard deviations at 200 of them (small: 20), by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some
+# of the rows.
 #
 # Columns: seconds of all, of a product, iterations to a residual of 1e-4; r2 of what is held out, without its noise in
 # ridge; nlpd: the mean negative log density of held-out rows.
@@ -76,9 +77,9 @@ california <- function() {
   list(x = unname(x[train, ]), y = y[train], new = unname(x[-train, ]), truth = y[-train])
 }
 
-# Means at all new rows, and standard deviations at the first 200: signal and noise of variances `signal` and `noise`.
+# Means at all new rows, and standard deviations at the first of them: signal and noise of variances `signal` and `noise`.
 process_row <- function(way, p, h, signal, noise, solve_for, n = nrow(p$x)) {
-  some <- seq_len(200)
+  some <- seq_len(if (full) 200 else 20)
   scaled <- sweep(p$x, 2, h, "/")
   cross <- kernel_operator(scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0, backend = where, precision = "double")
   seconds <- wall_seconds(\() {
@@ -101,20 +102,21 @@ process_rows <- function() {
   h <- rep_len(chosen$bandwidth, 3)
   # the likelihood's scale of the signal, at that ratio to the noise, on some of the rows
   ratio <- chosen$lambda * nrow(p$x)
-  some <- sample.int(nrow(p$x), 1500)
-  K <- exp(-as.matrix(stats::dist(sweep(p$x[some, ], 2, h, "/")))^2 / 2) + diag(ratio, 1500)
+  some <- sample.int(nrow(p$x), 1000)
+  K <- exp(-as.matrix(stats::dist(sweep(p$x[some, ], 2, h, "/")))^2 / 2) + diag(ratio, 1000)
   signal <- mean(p$y[some] * solve(K, p$y[some]))
   noise <- signal * ratio
   by_products <- \(tol, engine) \(b) solve_fast(sweep(p$x, 2, h, "/"), b / signal, 1, ratio, tol, engine)
   rows <- process_row("CG, fast products", p, h, signal, noise, by_products(1e-8, "auto"))
   if (on_gpu) rows <- rbind(rows, process_row("CG, exact products", p, h, signal, noise, by_products(0, "exact")))
-  few <- sort(sample.int(nrow(p$x), 4000))
+  held <- if (full) 4000 else 1500
+  few <- sort(sample.int(nrow(p$x), held))
   part <- list(x = p$x[few, ], y = p$y[few], new = p$new, truth = p$truth)
   cholesky <- \(b) {
-    K <- signal * exp(-as.matrix(stats::dist(sweep(part$x, 2, h, "/")))^2 / 2) + diag(noise, 4000)
+    K <- signal * exp(-as.matrix(stats::dist(sweep(part$x, 2, h, "/")))^2 / 2) + diag(noise, held)
     list(a = chol2inv(chol(K)) %*% as.matrix(b), each = NA, iterations = NA)
   }
-  rbind(rows, process_row("Cholesky, 4,000 rows", part, h, signal, noise, cholesky, 4000))
+  rbind(rows, process_row("Cholesky, some rows", part, h, signal, noise, cholesky, held))
 }
 
 # ---- all ----------------------------------------------------------------------------------------------

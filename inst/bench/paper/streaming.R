@@ -33,7 +33,7 @@ if ("--child" %in% arguments) {
   task <- list(
     streamed = \(p) density_of(p, "sdkde", h(n), where, usual), materialised = \(p) materialised(p, h(n))
   )[[option("--way")]]
-  invisible(task(mixture_points(64, 8, d)))
+  invisible(task(mixture_points(512, 64, d)))
   invisible(gc())
   forget_peak()
   before <- peak_mib()
