@@ -3,8 +3,8 @@
 #   Rscript inst/bench/paper/NAME.R [--size small|full] [--backend auto|cpu|cuda] [--out FOLDER] [--draw]
 #
 # small: minutes on two cores; full: for a machine with a GPU. Writes NAME-SIZE.csv and NAME-SIZE.png to
-# inst/bench/results/paper/ or FOLDER. --draw: only the figures and tables of what is there, as on a machine where R
-# has no graphics none are drawn.
+# inst/bench/results/paper/ or FOLDER. --draw: only the figures and tables of what is there, since where R has no
+# graphics none are drawn.
 #
 # A script sources this file, which sources common.R and gpu-common.R of the folder above, and ends with
 #
@@ -45,7 +45,8 @@ save_rows <- function(rows, file) {
   info <- backend_info()
   rows$date <- format(Sys.Date())
   rows$machine <- machine_name()
-  rows$version <- paste0("flashkernel ", utils::packageVersion("flashkernel"), ", R ", getRversion(), ", ", info$isa)
+  package <- paste("flashkernel", utils::packageVersion("flashkernel"))
+  rows$version <- paste(c(package, paste("R", getRversion()), info$isa), collapse = ", ")
   utils::write.csv(rows, file, row.names = FALSE)
 }
 
@@ -61,7 +62,7 @@ left_out <- function(what, why) cat("left out:", what, "-", why, "\n")
 
 # ---- figures ------------------------------------------------------------------------------------------
 
-# Colours that the colour blind tell apart, by name, so that an estimator or program has one in all figures of a script.
+# Colours that the colour blind tell apart, by name: what has a name has one colour in all panels of a script.
 colours_of <- function(names) {
   palette <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8d99a6")
   stats::setNames(rep_len(palette, length(names)), names)
@@ -77,14 +78,15 @@ paper_plot <- function(name, draw, width = 1500, height = 700, ending = "png") {
   cat("drawn:", file, "\n")
 }
 
-# One panel: for each of `names` a line of y against x with error bars (columns of rows; NA: none), on two log scales.
-# `lty`, `pch`: by name, where not the same for all.
-curves <- function(rows, names, x, y, error = NULL, by = "estimator", xlab = "n", ylab = y, main = "", lty = 1, pch = 19,
-                   ylim = NULL, log = "xy") {
+# One panel: for each of `names` a line of y against x with error bars (columns of rows; NA: none), on two log
+# scales. `lty`, `pch`: by name, where not the same for all.
+curves <- function(rows, names, x, y, error = NULL, by = "estimator", xlab = "n", ylab = y, main = "", lty = 1,
+                   pch = 19, ylim = NULL, log = "xy") {
   rows <- rows[rows[[by]] %in% names & is.finite(rows[[y]]), ]
   margin <- if (is.null(error)) 0 else ifelse(is.na(rows[[error]]), 0, rows[[error]])
-  low <- pmax(rows[[y]] - margin, rows[[y]] / 3)
-  if (is.null(ylim)) ylim <- range(low, rows[[y]] + margin)
+  high <- rows[[y]] + margin
+  low <- pmax(rows[[y]] - margin, rows[[y]] / 3) # above 0, for the log
+  if (is.null(ylim)) ylim <- range(low, high)
   plot(NULL, xlim = range(rows[[x]]), ylim = ylim, log = log, xlab = xlab, ylab = "", main = main, axes = FALSE)
   graphics::title(ylab = ylab, line = 3.3)
   ticks <- \(side) if (grepl(c("x", "y")[side], log)) log_axis(side) else graphics::axis(side)
@@ -97,9 +99,8 @@ curves <- function(rows, names, x, y, error = NULL, by = "estimator", xlab = "n"
     its <- which(rows[[by]] == name)
     its <- its[order(rows[[x]][its])]
     if (length(its) == 0) next
-    top <- (rows[[y]] + margin)[its]
-    bars <- its[top > low[its]]
-    graphics::segments(rows[[x]][bars], low[bars], rows[[x]][bars], (rows[[y]] + margin)[bars], col = colour[[name]])
+    bars <- its[high[its] > low[its]]
+    graphics::segments(rows[[x]][bars], low[bars], rows[[x]][bars], high[bars], col = colour[[name]])
     graphics::lines(rows[[x]][its], rows[[y]][its], type = "o", lty = look(lty, name), pch = look(pch, name),
                     col = colour[[name]], lwd = 1.6, cex = 0.9)
   }
@@ -109,10 +110,9 @@ curves <- function(rows, names, x, y, error = NULL, by = "estimator", xlab = "n"
 log_axis <- function(side) {
   range <- graphics::par("usr")[if (side == 1) 1:2 else 3:4]
   powers <- ceiling(range[1]):floor(range[2])
-  if (length(powers) >= 2 && range[2] > range[1] && ceiling(range[1]) < floor(range[2])) {
+  if (ceiling(range[1]) < floor(range[2])) {
     at <- 10^powers
-    labels <- ifelse(powers %in% -1:2, vapply(at, format, ""), parse(text = paste0("10^", powers)))
-    labels <- as.expression(labels)
+    labels <- parse(text = ifelse(powers %in% -1:2, format(at, drop0trailing = TRUE), paste0("10^", powers)))
   } else {
     at <- graphics::axTicks(side)
     labels <- format(at, big.mark = ",", trim = TRUE, drop0trailing = TRUE)
@@ -130,17 +130,18 @@ guide <- function(x, y, power, label = NULL) {
   }
 }
 
-# Names and their colours below the panels; `lty`, `pch` as for curves(). crosses: what the crosses are, if there are.
-# among: the names that curves() had, where they were more.
+# Names and their colours below the panels; `lty`, `pch` as for curves(). crosses: what crosses are, if there are
+# any. among: the names that curves() had, where they were more.
 legend_below <- function(names, lty = 1, pch = 19, crosses = NULL, ncol = length(names) + length(crosses),
                          among = names) {
   old <- graphics::par(fig = c(0, 1, 0, 1), oma = c(0, 0, 0, 0), mar = c(0, 0, 0, 0), new = TRUE)
   on.exit(graphics::par(old))
   plot.new()
   own <- \(look) rep_len(unlist(look), length(names))
-  graphics::legend("bottom", c(names, crosses), col = c(colours_of(among)[names], if (!is.null(crosses)) "black"),
-                   lty = c(own(lty), if (!is.null(crosses)) NA), pch = c(own(pch), if (!is.null(crosses)) 4), lwd = 1.6,
-                   text.width = 1.1 * max(graphics::strwidth(c(names, crosses))), ncol = ncol, bty = "n", inset = c(0, 0.01))
+  also <- \(look) if (!is.null(crosses)) look
+  graphics::legend("bottom", c(names, crosses), col = c(colours_of(among)[names], also("black")), ncol = ncol, lwd = 1.6,
+                   lty = c(own(lty), also(NA)), pch = c(own(pch), also(4)), bty = "n", inset = c(0, 0.01),
+                   text.width = 1.1 * max(graphics::strwidth(c(names, crosses))))
 }
 
 # ---- fits ---------------------------------------------------------------------------------------------

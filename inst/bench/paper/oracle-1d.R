@@ -1,18 +1,18 @@
-# Flash-SD-KDE's figure of the oracle error in one dimension: MISE and MIAE against n of four estimators, here with the
-# score known and with score bandwidth h / sqrt(2), too, standard errors over samples, and the negative mass.
+# Flash-SD-KDE's figure of the oracle error in one dimension: MISE and MIAE against n of four estimators, here with
+# the score known and with score bandwidth h / sqrt(2), too, standard errors over samples, and the negative mass.
 #
 #   Rscript inst/bench/paper/oracle-1d.R [--size small|full] [--backend cuda] [--draw]
 #
-# The paper's mixture of three normals, its rule of thumb for h, and its grid: 2,048 points of [-6, 6]. It has three
-# samples; small has 100 up to n = 4,096, full 400, up to 262,144. exact: of the best constant h, from the formula of
-# Marron and Wand (1992), for n to compare. What the paper prints stands in printed-oracle.csv.
+# The paper's mixture of three normals, its rule of thumb for h, and its grid: 2,048 points of [-6, 6]. It has
+# three samples; small has 100 up to n = 4,096, full 200, up to 262,144. exact: of the best constant h, from the
+# formula of Marron and Wand (1992), for n to compare. What the paper prints stands in printed-oracle.csv.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "oracle.R"))
 
 sizes <- 2^(7:12)
 if (full) sizes <- 2^(7:18)
-samples <- if (full) 400 else 100
+samples <- if (full) 200 else 100
 at <- seq(-6, 6, length.out = 2048)
 truth <- exp(log_density_mixture(matrix(at), PAPER_1D))
 weight <- rep(at[2] - at[1], length(at))
@@ -28,8 +28,9 @@ measure <- function() {
     for (n in sizes[vapply(sizes, samples_at, 0) >= seed]) {
       x <- all[seq_len(n), ]
       h <- paper_silverman(x)
+      score <- mixture_score(x, PAPER_1D)
       for (name in names(ESTIMATORS)) {
-        found <- losses(ESTIMATORS[[name]](x, at, h, PAPER_1D), truth, weight)
+        found <- losses(ESTIMATORS[[name]](x, at, h, score), truth, weight)
         rows[[length(rows) + 1]] <- data.frame(estimator = name, n = n, seed = seed, h = h, t(found))
       }
     }
@@ -53,6 +54,7 @@ paper_plot("oracle-1d", \() {
     curves(rows, shown, "n", loss, paste0(loss, "_se"), ylab = toupper(loss))
     printed_points(1, loss, shown)
   }
-  curves(rows[rows$estimator == "laplace", ], shown, "n", "negative", "negative_se", ylab = "negative mass, laplace")
+  of_laplace <- rows[rows$estimator == "laplace", ]
+  curves(of_laplace, shown, "n", "negative", "negative_se", ylab = "negative mass, laplace")
   legend_below(shown, crosses = "printed")
 })

@@ -1,17 +1,20 @@
 # Estimates of densities that are known: the mixtures, the estimators, their errors by simulation and, for the two
 # whose mean is linear in the density, exactly. Sourced by oracle-1d.R, oracle-16d.R and rates.R.
 
-for (part in c("mixtures", "densities")) source(file.path(bench_folder, "bandwidths", paste0(part, ".R")))
+for (part in c("mixtures", "densities")) {
+  source(file.path(bench_folder, "bandwidths", paste0(part, ".R")), local = TRUE)
+}
 
 # Of Flash-SD-KDE's figure of one dimension, and of the SD-KDE code's list of mixtures.
 PAPER_1D <- line_mixture(c(0.3, 0.4, 0.3), c(-2, 0, 2), c(0.4, 0.7, 0.3))
 SDKDE_1D <- list(
-  "SD-KDE 1" = line_mixture(c(0.4, 0.6), c(-2, 2), c(0.5, 1)), "SD-KDE 2" = line_mixture(c(0.3, 0.7), c(-2, 4), c(0.4, 1.5)),
+  "SD-KDE 1" = line_mixture(c(0.4, 0.6), c(-2, 2), c(0.5, 1)),
+  "SD-KDE 2" = line_mixture(c(0.3, 0.7), c(-2, 4), c(0.4, 1.5)),
   "SD-KDE 3" = line_mixture(c(0.5, 0.5), c(0, 1.5), c(0.4, 1.5))
 )
 
-# Flash-SD-KDE's in 16 dimensions: eight normals of sd 1 about means 2 N(0, I), those that NumPy draws for the paper's
-# seeds 0, 1 and 2.
+# Flash-SD-KDE's in 16 dimensions: eight normals of sd 1 about means 2 N(0, I), those that NumPy draws for the
+# paper's seeds 0, 1 and 2.
 paper_16d <- function(seed) {
   table <- utils::read.csv(file.path(bench_folder, "paper", "mixtures-16d.csv"))
   mean <- unname(as.matrix(table[table$seed == seed, -(1:2)]))
@@ -71,17 +74,19 @@ laplace_two_passes <- function(x, at, h) {
   d <- ncol(x)
   plain <- kernel_sum(x, at, bandwidth = h, backend = backend, precision = "double")
   moments <- kernel_sum(x, at, cbind(x, rowSums(x^2)), h, backend = backend, precision = "double")
-  square <- (rowSums(at^2) * plain - 2 * rowSums(at * moments[, seq_len(d), drop = FALSE]) + moments[, d + 1]) / h^2
+  mixed <- rowSums(at * moments[, seq_len(d), drop = FALSE])
+  square <- (rowSums(at^2) * plain - 2 * mixed + moments[, d + 1]) / h^2
   ((1 + d / 2) * plain - square / 2) / (nrow(x) * (2 * pi)^(d / 2) * h^d)
 }
 
+# `score`: the true one at the points x.
 ESTIMATORS <- list(
-  "kde" = \(x, at, h, truth) by_package(x, at, h, "kde"),
-  "sdkde" = \(x, at, h, truth) by_package(x, at, h, "sdkde"),
-  "sdkde, score h/sqrt 2" = \(x, at, h, truth) by_package(x, at, h, "sdkde", score_bandwidth = h / sqrt(2)),
-  "sdkde, true score" = \(x, at, h, truth) by_package(x, at, h, "sdkde", score = \(z) mixture_score(z, truth)),
-  "laplace" = \(x, at, h, truth) by_package(x, at, h, "laplace"),
-  "laplace, two passes" = \(x, at, h, truth) laplace_two_passes(x, at, h)
+  "kde" = \(x, at, h, score) by_package(x, at, h, "kde"),
+  "sdkde" = \(x, at, h, score) by_package(x, at, h, "sdkde"),
+  "sdkde, score h/sqrt 2" = \(x, at, h, score) by_package(x, at, h, "sdkde", score_bandwidth = h / sqrt(2)),
+  "sdkde, true score" = \(x, at, h, score) by_package(x, at, h, "sdkde", score = score),
+  "laplace" = \(x, at, h, score) by_package(x, at, h, "laplace"),
+  "laplace, two passes" = \(x, at, h, score) laplace_two_passes(x, at, h)
 )
 
 # ---- errors ---------------------------------------------------------------------------------------------
@@ -110,8 +115,8 @@ drawn_points <- function(mixture, m, h, seed) with_seed(seed, \() {
   list(at = at, weight = 2 / (truth + exp(log_density_mixture(at, wide))) / m, truth = truth)
 })
 
-# The exact mean integrated squared error of "kde" or "laplace" for n points. With P_t, the convolution with the normal
-# of variance t I, and G(t) the integral of f P_t f, the mean is P_t f and P_t f - t dP_t/dt f.
+# The exact mean integrated squared error of "kde" or "laplace" for n points. With P_t, the convolution with the
+# normal of variance t I, and G(t) the integral of f P_t f, the mean is P_t f and P_t f - t dP_t/dt f.
 exact_mise <- function(mixture, h, n, estimator) {
   t <- h^2
   d <- mixture$d
@@ -155,8 +160,8 @@ exact_best <- function(mixture, n, estimator) {
 
 # ---- means over samples -----------------------------------------------------------------------------------
 
-# Rows of one sample each to means of their numbers, with standard errors (NAME_se), by the columns `by`. The bandwidth
-# and what else is named in `plain` has none.
+# Rows of one sample each to means of their numbers, with standard errors (NAME_se), by the columns `by`. The
+# bandwidth and what else is named in `plain` has none.
 means_over_samples <- function(samples, by, plain = "h") {
   key <- do.call(paste, c(samples[by], sep = "\r"))
   numbers <- setdiff(names(samples), c(by, "seed"))
@@ -190,9 +195,11 @@ show_printed <- function(rows, d, of = 3) {
   ours <- rows[at[!is.na(at)], ]
   pick <- \(what) ifelse(printed$loss == "mise", ours[[paste0("mise", what)]], ours[[paste0("miae", what)]])
   se <- pick("_se") * sqrt(1 + ours$samples / of)
-  table <- data.frame(printed[c("loss", "n", "estimator")], printed = printed$value, here = signif(pick(""), 4),
-                      ratio = round(printed$value / pick(""), 3), `standard errors` = round((printed$value - pick("")) / se, 1),
-                      check.names = FALSE)
+  table <- data.frame(
+    printed[c("loss", "n", "estimator")], printed = printed$value, here = signif(pick(""), 4),
+    ratio = round(printed$value / pick(""), 3), `standard errors` = round((printed$value - pick("")) / se, 1),
+    check.names = FALSE
+  )
   show_table(table[table$estimator != "laplace, two passes", ])
   invisible(table)
 }
@@ -201,5 +208,6 @@ show_printed <- function(rows, d, of = 3) {
 printed_points <- function(d, loss, names) {
   printed <- printed_rows(d)
   printed <- printed[printed$loss == loss & printed$estimator %in% names, ]
-  graphics::points(printed$n, printed$value, pch = 4, cex = 1.4, lwd = 2.2, col = colours_of(names)[printed$estimator])
+  colour <- colours_of(names)[printed$estimator]
+  graphics::points(printed$n, printed$value, pch = 4, cex = 1.4, lwd = 2.2, col = colour)
 }

@@ -1,14 +1,15 @@
-# The rates at which errors fall with n: theory says n^(-4/(d+4)) for the MISE of a KDE and n^(-8/(d+8)) for that of an
-# SD-KDE and of the Laplace-corrected estimate, half of these exponents for the MIAE, each at its best bandwidth.
+# The rates at which errors fall with n: theory says n^(-4/(d+4)) for the MISE of a KDE and n^(-8/(d+8)) for that
+# of an SD-KDE and of the Laplace-corrected estimate, half of these exponents for the MIAE, each at its best
+# bandwidth.
 #
 #   Rscript inst/bench/paper/rates.R [--size small|full] [--backend cuda] [--draw]
 #
-# One dimension: the mixture of Flash-SD-KDE's figure, the first of the SD-KDE code, and two of Marron and Wand (1992).
-# 16 dimensions: Flash-SD-KDE's first mixture. KDE and Laplace have the constant bandwidth whose exact MISE is least;
-# the others, whose MISE has no formula, the best of the mean over samples of seven, about Laplace's. `exact`: MISE by
-# formula, which also goes on to n that nobody has, by its slope to where the theory begins to hold. Integrals are by a
-# grid in one dimension, in 16 by points from the truth and from the mean of a KDE, as in oracle-16d.R.
-# The exponents that are fitted, over all n and by the last two, go to rates-slopes-SIZE.csv.
+# One dimension: the mixture of Flash-SD-KDE's figure, the first of the SD-KDE code, and two of Marron and Wand
+# (1992). 16 dimensions: Flash-SD-KDE's first mixture. KDE and Laplace have the constant bandwidth whose exact MISE
+# is least; the others, whose MISE has no formula, the best of the mean over samples of seven, about Laplace's.
+# `exact`: MISE by formula, which also goes on to n that nobody has, by its slope to where the theory begins to
+# hold. Integrals are by a grid in one dimension, in 16 by points from the truth and from the mean of a KDE, as in
+# oracle-16d.R. The exponents that are fitted, over all n and by the last two, go to rates-slopes-SIZE.csv.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "oracle.R"))
@@ -19,7 +20,7 @@ sets <- list(
 )
 if (!full) sets <- sets[c("paper, d = 1", "normal, d = 1", "paper, d = 16")]
 sizes_of <- \(d) if (d == 1) 400 * 4^(0:(if (full) 5 else 3)) else 1000 * 4^(0:(if (full) 5 else 2))
-samples_at <- \(n, d) if (d > 1) 3 else if (n > 3e4) 8 else if (full) 30 else 20
+samples_at <- \(n, d) if (d > 1) 3 else if (n > 3e4) 8 else 20
 targets <- 4000
 factors <- c(0.6, 0.7, 0.85, 1, 1.2, 1.45, 1.7)
 estimators <- ESTIMATORS[setdiff(names(ESTIMATORS), "laplace, two passes")]
@@ -35,19 +36,23 @@ bandwidths_for <- function(name, mixture, n) {
 one_sample <- function(mixture, n, seed) {
   set.seed(seed)
   x <- draw_mixture(n, mixture)
+  score <- mixture_score(x, mixture)
   rows <- lapply(names(estimators), \(name) {
     h <- bandwidths_for(name, mixture, n)
     at <- if (mixture$d == 1) line_grid(mixture, min(h)) else drawn_points(mixture, targets, max(h), seed + 1e6)
-    found <- lapply(h, \(h) losses(estimators[[name]](x, at$at, h, mixture), at$truth, at$weight))
-    data.frame(estimator = name, n = n, h = h, at_edge = h %in% range(h) & length(h) > 1, do.call(rbind, found), seed = seed)
+    found <- lapply(h, \(h) losses(estimators[[name]](x, at$at, h, score), at$truth, at$weight))
+    edge <- h %in% range(h) & length(h) > 1
+    data.frame(estimator = name, n = n, h = h, at_edge = edge, do.call(rbind, found), seed = seed)
   })
   do.call(rbind, rows)
 }
 
 one_size <- function(mixture, n) {
-  samples <- lapply(seq_len(samples_at(n, mixture$d)), \(seed) one_sample(mixture, n, 1000 * seed + round(log2(n))))
+  seeds <- 1000 * seq_len(samples_at(n, mixture$d)) + round(log2(n))
+  samples <- lapply(seeds, \(seed) one_sample(mixture, n, seed))
   means <- means_over_samples(do.call(rbind, samples), c("estimator", "n", "h"), "at_edge")
-  best <- do.call(rbind, lapply(split(means, factor(means$estimator, names(estimators))), \(of) of[which.min(of$mise), ]))
+  of_each <- split(means, factor(means$estimator, names(estimators)))
+  best <- do.call(rbind, lapply(of_each, \(of) of[which.min(of$mise), ]))
   best$exact <- vapply(best$estimator, \(name) {
     if (name %in% c("kde", "laplace")) exact_best(mixture, n, name)[["mise"]] else NA
   }, 0)
@@ -69,25 +74,29 @@ rows <- paper_rows("rates", "Rates at the best bandwidth", measure)
 
 theory <- \(name, d, loss) -(if (name == "kde") 4 / (d + 4) else 8 / (d + 8)) / (if (loss == "miae") 2 else 1)
 
-slopes <- do.call(rbind, lapply(split(rows, factor(paste(rows$set, rows$estimator), unique(paste(rows$set, rows$estimator)))), \(of) {
-  do.call(rbind, lapply(c("mise", "miae"), \(loss) {
-    line <- fitted_power(of$n, of[[loss]])
-    last <- utils::tail(order(of$n), 2)
-    step <- log(of$n[last[2]] / of$n[last[1]])
-    by_exact <- loss == "mise" && !anyNA(of$exact)
-    data.frame(
-      of[1, c("set", "d", "estimator")], loss = loss, theory = theory(of$estimator[1], of$d[1], loss),
-      fitted = line[["power"]], se = line[["se"]], last_two = diff(log(of[[loss]][last])) / step,
-      last_se = sqrt(sum((of[[paste0(loss, "_se")]] / of[[loss]])[last]^2)) / step,
-      last_exact = if (by_exact) diff(log(of$exact[last])) / step else NA
-    )
-  }))
+slope_of <- function(of, loss) {
+  line <- fitted_power(of$n, of[[loss]])
+  last <- utils::tail(order(of$n), 2)
+  step <- log(of$n[last[2]] / of$n[last[1]])
+  by_exact <- loss == "mise" && !anyNA(of$exact)
+  data.frame(
+    of[1, c("set", "d", "estimator")], loss = loss, theory = theory(of$estimator[1], of$d[1], loss),
+    fitted = line[["power"]], se = line[["se"]], last_two = diff(log(of[[loss]][last])) / step,
+    last_se = sqrt(sum((of[[paste0(loss, "_se")]] / of[[loss]])[last]^2)) / step,
+    last_exact = if (by_exact) diff(log(of$exact[last])) / step else NA
+  )
+}
+curve_key <- paste(rows$set, rows$estimator)
+slopes <- do.call(rbind, lapply(split(rows, factor(curve_key, unique(curve_key))), \(of) {
+  rbind(slope_of(of, "mise"), slope_of(of, "miae"))
 }))
-if (!"--draw" %in% arguments) save_rows(slopes, paper_file("rates-slopes", "csv"))
-shown <- slopes
-shown[vapply(shown, is.double, NA)] <- round(shown[vapply(shown, is.double, NA)], 3)
+slopes <- data.frame(slopes, rows[1, c("date", "machine", "version")], row.names = NULL)
+utils::write.csv(slopes, paper_file("rates-slopes", "csv"), row.names = FALSE)
+shown <- slopes[setdiff(names(slopes), c("date", "machine", "version"))]
+numbers <- vapply(shown, is.double, NA)
+shown[numbers] <- round(shown[numbers], 3)
 show_table(shown)
-if (any(rows$at_edge > 0)) cat("best at an end of the seven bandwidths:", sum(rows$at_edge > 0), "of", nrow(rows), "\n\n")
+cat("best at an end of the seven bandwidths:", sum(rows$at_edge > 0), "of", nrow(rows), "\n\n")
 
 # How the exact exponents come near the theory's: local slopes far beyond any sample.
 far <- 10^c(3, 4, 6, 8, 12, 16, 24, 32)
@@ -109,7 +118,8 @@ panel <- function(set, loss) {
     line <- of[of$estimator == name, ]
     last <- which.max(line$n)
     power <- theory(name, of$d[1], loss)
-    graphics::lines(n, line[[loss]][last] * (n / line$n[last])^power, lty = 3, lwd = 1.5, col = colours_of(names_shown)[[name]])
+    y <- line[[loss]][last] * (n / line$n[last])^power
+    graphics::lines(n, y, lty = 3, lwd = 1.5, col = colours_of(names_shown)[[name]])
   }
 }
 paper_plot("rates", \() {
