@@ -39,7 +39,8 @@ fit_size <- function(size, x, y, loss = "squared", control = NULL) {
   list(fit = fit, seconds = seconds, peak = peak_mib() / 1024)
 }
 
-# The reference library's seconds of a fit and of its preconditioner, with --falkon PATH; NA where it is not to be had.
+# The reference library's seconds of a fit and of its preconditioner, with --falkon PATH; NA where it is not to be
+# had.
 library_seconds <- function(name, size) {
   path <- option("--falkon")
   if (is.null(path)) return(c(NA, NA))

@@ -1,5 +1,5 @@
-# Real sets by their names, split and standardised: for falkon-peers.R and inst/bench/paper; on top of common.R. `folder` is
-# where the files are.
+# Real sets by their names, split and standardised: for falkon-peers.R and inst/bench/paper; on top of common.R.
+# `folder` is where the files are.
 
 read <- function(file, ...) utils::read.csv(file.path(folder, file), ...)
 

@@ -1,12 +1,15 @@
-# Falkon's table of times: fits at the shapes of its sets (n, d, m, responses, iterations and penalties of its paper), from
-# R's matrices to the fitted object, beside the seconds that the paper prints for one and two Titan Xp.
+# Falkon's table of times: fits at the shapes of its sets (n, d, m, responses, iterations and penalties of its
+# paper), from R's matrices to the fitted object, beside the seconds that the paper prints for one and two Titan
+# Xp.
 #
-#   Rscript inst/bench/paper/falkon.R [--size small|full] [--backend auto|cpu|cuda] [--falkon PATH] [--only NAMES] [--devices 1,2]
+#   Rscript inst/bench/paper/falkon.R [--size small|full] [--backend auto|cpu|cuda] [--falkon PATH] [--only NAMES]
+#     [--devices 1,2]
 #
-# Points are Weyl sequences (time does not depend on the numbers; of logistic fits the labels are drawn). small: a hundredth of
-# the rows, at most 20,000, and 500 or 1,000 centres. full: susy, msd, higgs and susy's shape with logistic loss, a minute
-# and a half of an H200; timit, taxi and logistic (HIGGS) by --only. The reference library in the same run where PATH is a built
-# checkout of github.com/FalkonML/falkon, on small, susy and msd. --devices: on so many GPUs, one after the other.
+# Points are Weyl sequences (time does not depend on the numbers; of logistic fits the labels are drawn). small: a
+# hundredth of the rows, at most 20,000, and 500 or 1,000 centres. full: small, susy, msd and susy's shape with
+# logistic loss; by --only also higgs (a minute of an H200), timit, taxi and logistic (HIGGS). The reference
+# library in the same run where PATH is a built checkout of github.com/FalkonML/falkon, on small, susy and msd.
+# --devices: on so many GPUs, one after the other.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "falkon-common.R"))
@@ -14,7 +17,8 @@ source(file.path(bench_folder, "falkon-common.R"))
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"
 
-# Seconds that the paper prints, on one and two Titan Xp (24 GB of GPU memory in all); its errors are of the real sets.
+# Seconds that the paper prints, on one and two Titan Xp (24 GB of GPU memory in all); its errors are of the real
+# sets.
 PRINTED <- utils::read.table(header = TRUE, row.names = 1, text = "
            one  two  error                measure
   susy     29   22   '19.67 %'           'wrong classes'
@@ -33,7 +37,7 @@ shapes <- function() {
     shapes$m <- pmin(1000, pmax(500, shapes$m / 20))
     shapes$of <- 1
   }
-  shapes[option_values("--only", if (full) c("small", "susy", "msd", "higgs", "susy-logistic") else rownames(shapes)[-7]), ]
+  shapes[option_values("--only", if (full) c("small", "susy", "msd", "susy-logistic") else rownames(shapes)[-7]), ]
 }
 
 fit_on <- function(count, name, size, x, y, logistic) {
@@ -45,7 +49,8 @@ fit_on <- function(count, name, size, x, y, logistic) {
   # of which the preconditioner alone does not grow with the rows
   all_rows <- size$of * (made$seconds - stages[["preconditioner"]]) + stages[["preconditioner"]]
   data.frame(
-    set = name, program = "flashkernel", devices = count, n = size$n, d = size$d, m = size$m, responses = size$outputs,
+    set = name, program = "flashkernel", devices = count, n = size$n, d = size$d, m = size$m,
+    responses = size$outputs,
     iterations = made$fit$iterations, seconds = made$seconds, preconditioner = stages[["preconditioner"]],
     products = stages[["iterations"]], all_rows = all_rows, residual, host_gib = made$peak,
     device_gib = if (on_gpu) gpu_info()$memory_peak[1] / 2^30 else NA
@@ -68,7 +73,8 @@ measure_shape <- function(name, size) {
 
 measure <- function() {
   if (is.null(option("--falkon"))) left_out("the reference library", "no path given (--falkon PATH)")
-  invisible(fit_on(1, "warm", replace(falkon_sizes["small", ], c("n", "m"), list(5000, 200)), weyl_points(5000, 10), weyl_points(5000, 1), FALSE))
+  invisible(fit_on(1, "warm", replace(falkon_sizes["small", ], c("n", "m"), list(5000, 200)), weyl_points(5000, 10),
+                   weyl_points(5000, 1), FALSE))
   sizes <- shapes()
   do.call(rbind, lapply(rownames(sizes), \(name) measure_shape(name, sizes[name, ])))
 }
@@ -90,15 +96,19 @@ paper_plot("falkon", height = 700, draw = \() {
   heights <- matrix(heights, length(sets), dimnames = list(sets, programs))[, present, drop = FALSE]
   graphics::par(mar = c(5.6, 4.6, 2, 0.8))
   least <- 10^floor(log10(min(heights, na.rm = TRUE)))
-  at <- graphics::barplot(t(heights), beside = TRUE, log = "y", col = colours_of(programs)[present], border = NA, ylim = c(least, 2 * max(heights, na.rm = TRUE)),
+  at <- graphics::barplot(t(heights), beside = TRUE, log = "y", col = colours_of(programs)[present], border = NA,
+                          ylim = c(least, 2 * max(heights, na.rm = TRUE)),
                           ylab = "seconds of a fit", main = "Fits at the shapes of Falkon's sets")
-  graphics::text(at, t(heights), ifelse(is.na(t(heights)), "", format(signif(t(heights), 2), drop0trailing = TRUE, trim = TRUE)), pos = 3, cex = 0.75, xpd = NA)
+  graphics::text(at, t(heights), ifelse(is.na(t(heights)), "", format(signif(t(heights), 2), drop0trailing = TRUE,
+    trim = TRUE)), pos = 3, cex = 0.75, xpd = NA)
   legend_below(programs[present], among = programs, pch = 15, lty = 0)
 })
 
 show_table(data.frame(
-  set = rows$set, program = rows$program, devices = rows$devices, n = format_count(rows$n), d = rows$d, m = format_count(rows$m),
-  its = rows$iterations, s = signif(rows$seconds, 3), preconditioner = signif(rows$preconditioner, 3), products = signif(rows$products, 3),
+  set = rows$set, program = rows$program, devices = rows$devices, n = format_count(rows$n), d = rows$d,
+  m = format_count(rows$m),
+  its = rows$iterations, s = signif(rows$seconds, 3), preconditioner = signif(rows$preconditioner, 3),
+  products = signif(rows$products, 3),
   `all rows` = signif(rows$all_rows, 3), residual = signif(rows$residual, 3), `host GiB` = signif(rows$host_gib, 3),
   check.names = FALSE
 ))

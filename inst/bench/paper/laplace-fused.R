@@ -3,9 +3,10 @@
 #
 #   Rscript inst/bench/paper/laplace-fused.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH]
 #
-# Two passes: the plain sums of the kernels k, then those of k x and k |x|^2, of which the correction is made: what can
-# be had of sums without one of their own. In PyTorch, and in the published code, whose second pass is
-# PyTorch: the density, then the sums of the kernels times q. The paper's claim: fused is faster at all n, and an implementation, not another estimator.
+# Two passes: the plain sums of the kernels k, then those of k x and k |x|^2, of which the correction is made:
+# what can be had of sums without one of their own. In PyTorch, and in the published code, whose second pass is
+# PyTorch: the density, then the sums of the kernels times q. The paper's claim: fused is faster at all n, and an
+# implementation, not another estimator.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
@@ -37,7 +38,8 @@ measure <- function() {
       for (way in c("fused", "two passes")) {
         task <- list(fused = fused, `two passes` = two_passes)[[way]]
         rows <- rbind(rows, row_of(
-          case, paste0("flashkernel, ", way), "laplace", median_seconds(case$points, \(p) task(p, case$h), budget = 1), NA,
+          case, paste0("flashkernel, ", way), "laplace", median_seconds(case$points, \(p) task(p, case$h),
+            budget = 1), NA,
           relative_l2(task(case$points, case$h), case$truth$laplace)
         ))
       }
@@ -55,7 +57,8 @@ PROGRAMS <- c("flashkernel, fused", "flashkernel, two passes", "PyTorch", "PyTor
 ratios <- function(d) {
   ours <- rows[rows$d == d, ]
   two <- ours[ours$program == "flashkernel, two passes", ]
-  two$ratio <- two$host / ours$host[ours$program == "flashkernel, fused"][match(two$n, ours$n[ours$program == "flashkernel, fused"])]
+  two$ratio <- two$host / ours$host[ours$program == "flashkernel, fused"][match(two$n,
+    ours$n[ours$program == "flashkernel, fused"])]
   two
 }
 
@@ -63,18 +66,22 @@ paper_plot("laplace-fused", height = 650, draw = \() {
   graphics::par(mfrow = c(1, 3), mar = c(3.6, 4.6, 2, 0.8), oma = c(3, 0, 0, 0))
   rows$ms <- 1e3 * rows$host
   for (d in c(1, 16)) {
-    curves(rows[rows$d == d, ], PROGRAMS, "n", "ms", by = "program", xlab = "points", ylab = "milliseconds, host to host",
+    curves(rows[rows$d == d, ], PROGRAMS, "n", "ms", by = "program", xlab = "points",
+           ylab = "milliseconds, host to host",
            main = paste("d =", d))
   }
   both <- rbind(ratios(1), ratios(16))
   both$dimension <- paste("d =", both$d)
-  curves(both, c("d = 1", "d = 16"), "n", "ratio", by = "dimension", xlab = "points", ylab = "two passes / fused", main = "Speedup",
+  curves(both, c("d = 1", "d = 16"), "n", "ratio", by = "dimension", xlab = "points", ylab = "two passes / fused",
+         main = "Speedup",
          log = "x", ylim = c(0, max(both$ratio)))
   graphics::abline(h = 1, lty = 3)
-  graphics::legend("bottomright", c("d = 1", "d = 16"), col = colours_of(c("d = 1", "d = 16")), pch = 19, lty = 1, bty = "n")
+  graphics::legend("bottomright", c("d = 1", "d = 16"), col = colours_of(c("d = 1", "d = 16")), pch = 19, lty = 1,
+                   bty = "n")
   legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, ncol = 3)
 })
 
 show_table(data.frame(
-  program = rows$program, d = rows$d, n = format_count(rows$n), ms = format_ms(rows$host), error = format_error(rows$error)
+  program = rows$program, d = rows$d, n = format_count(rows$n), ms = format_ms(rows$host),
+  error = format_error(rows$error)
 ))

@@ -1,5 +1,5 @@
-# This package and other programs on the same points, timed alike: what runtime.R, laplace-fused.R and precision.R share,
-# on top of common.R.
+# This package and other programs on the same points, timed alike: what runtime.R, laplace-fused.R and precision.R
+# share, on top of common.R.
 
 source(file.path(bench_folder, "host-common.R"))
 
@@ -35,7 +35,8 @@ density_of <- function(points, estimator, h, backend, precision) {
   predict(fit_case(points, estimator, h, backend, precision), points$y)
 }
 
-# Seconds in the engine: of the device by events, or of the processor's engine; median of five, with new points each.
+# Seconds in the engine: of the device by events, or of the processor's engine; median of five, with new points
+# each.
 engine_seconds <- function(case, estimator, backend, precision) {
   part <- if (backend == "cuda") "device_seconds" else "seconds"
   once <- function() {
@@ -58,14 +59,15 @@ ours <- function(case, estimator, backend = where, precision = usual, program = 
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# All cases by another program of `others`; one that computes some queries only is taken to need as much for each of the rest.
+# All cases by another program of `others`; one that computes some queries only is taken to need as much for each
+# of the rest.
 theirs <- function(name, cases, estimators, others = OTHERS) {
   program <- others[[name]]
   if (is.null(program)) return(left_out(name, "no path given"))
   folders <- vapply(cases, `[[`, "", "folder")
   found <- other_program(
     program, folders, vapply(cases, `[[`, 0, "d"), vapply(cases, `[[`, 0, "h"), estimators,
-    device = if (on_gpu) "cuda" else "cpu", limit = if (full) 5 else 2, timeout = 240
+    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = 240
   )
   if (is.null(found$about)) return(left_out(name, found$why))
   cat(name, ": ", found$about, "\n", sep = "")

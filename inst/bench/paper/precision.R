@@ -51,7 +51,7 @@ measure_case <- function(case) {
 
 measure <- function() {
   sizes <- if (full) 2^(11:16) else 2^(11:14)
-  others <- OTHERS[c("PyTorch", "torch.compile", "published Triton")]
+  others <- OTHERS[c("PyTorch", "published Triton")]
   if (on_gpu) others <- c(others, list("PyTorch, TF32" = "eager-tf32", "published Triton, FP32" = triton("-fp32")))
   cases <- lapply(sizes, \(n) make_case(n, 16, n / 8, 0.9574 * (n / 32768)^(-1 / 20), ESTIMATORS))
   rows <- do.call(rbind, lapply(cases, measure_case))
@@ -64,7 +64,7 @@ measure <- function() {
 
 rows <- paper_rows("precision", "Precision against speed, d = 16", measure)
 
-PROGRAMS <- c("flashkernel, double", "flashkernel, single", "flashkernel, fast", "flashkernel, plain FP32", "PyTorch", "torch.compile",
+PROGRAMS <- c("flashkernel, double", "flashkernel, single", "flashkernel, fast", "flashkernel, plain FP32", "PyTorch",
               "PyTorch, TF32", "published Triton", "published Triton, FP32")
 present <- PROGRAMS[PROGRAMS %in% rows$program[is.finite(rows$pairs_per_second)]]
 TITLES <- c(sdkde = "SD-KDE", kde = "KDE", laplace = "Laplace-corrected")

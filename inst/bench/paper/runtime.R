@@ -1,14 +1,15 @@
-# Runtime against n: the papers' figures of SD-KDE, KDE and the Laplace-corrected estimate in 16 dimensions and in one,
-# m = n / 8, from host to host (arrays of doubles in and out) and on the device, by this package and others; and how much
-# of the machine that is.
+# Runtime against n: the papers' figures of SD-KDE, KDE and the Laplace-corrected estimate in 16 dimensions and in
+# one, m = n / 8, from host to host (arrays of doubles in and out) and on the device, by this package and others;
+# and how much of the machine that is.
 #
 #   Rscript inst/bench/paper/runtime.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH] [--only NAMES]
 #
-# Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how many
-# were measured, where fewer than m, and host is for all m; error: relative L2 against double precision. flops: by the
-# paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one dimension 14 and 16); its share:
-# of the tensor cores' TF32 rate measured on an H200, or of the multiply-adds of this processor. Our share: the
-# time that the unit needs which is busy longest, were it alone, over the time taken.
+# Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how
+# many were measured, where fewer than m, and host is for all m; error: relative L2 against double precision.
+# flops: by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one
+# dimension 14 and 16); its share: of the tensor cores' TF32 rate measured on an H200, or of the multiply-adds of
+# this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
+# taken.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
@@ -85,9 +86,12 @@ measure <- function() {
 
 rows <- paper_rows("runtime", "Runtime against n, m = n / 8", measure)
 
-PROGRAMS <- c("flashkernel", "published Triton", "KeOps", "torch.compile", "PyTorch", "scikit-learn", "ks", "flashkernel, CPU")
+PROGRAMS <- c("flashkernel", "published Triton", "KeOps", "torch.compile", "PyTorch", "scikit-learn", "ks",
+              "flashkernel, CPU")
 TITLES <- c(sdkde = "SD-KDE", kde = "KDE", laplace = "Laplace-corrected")
 
+# Not on_gpu: figures may be drawn elsewhere.
+of_gpu <- any(is.finite(rows$device[!startsWith(rows$program, "flashkernel")]))
 paper_plot("runtime", height = 1150, width = 1500, draw = \() {
   graphics::par(mfrow = c(2, 3), mar = c(3.6, 4.6, 2, 0.8), oma = c(4.2, 0, 0, 0))
   for (d in c(16, 1)) for (estimator in names(TITLES)) {
@@ -95,21 +99,21 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
     shown$host <- 1e3 * shown$host
     shown$device <- 1e3 * shown$device
     present <- intersect(PROGRAMS, shown$program)
-    limits <- range(shown$host, if (on_gpu) shown$device, if (d == 16 && estimator == "sdkde") printed$ms[printed$program == "published Triton"], na.rm = TRUE)
+    with_printed <- d == 16 && estimator == "sdkde"
+    own <- printed[printed$program == "published Triton", ]
+    limits <- range(shown$host, if (of_gpu) shown$device, if (with_printed) own$ms, na.rm = TRUE)
     curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylab = "milliseconds", ylim = limits,
            main = paste0(TITLES[[estimator]], ", d = ", d))
-    if (d == 16 && estimator == "sdkde") {
-      own <- printed[printed$program == "published Triton", ]
-      graphics::points(own$n, own$ms, pch = 4)
-    }
+    if (with_printed) graphics::points(own$n, own$ms, pch = 4)
     colour <- colours_of(PROGRAMS)
-    for (name in if (any(is.finite(shown$device[shown$program != "flashkernel"])) || on_gpu) present) {
+    for (name in if (of_gpu) present) {
       its <- shown[shown$program == name, ]
       its <- its[order(its$n), ]
       graphics::lines(its$n, its$device, lty = 2, col = colour[[name]])
     }
   }
-  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, crosses = "Flash-SD-KDE, RTX A6000 (paper)", ncol = 4)
+  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, crosses = "Flash-SD-KDE, RTX A6000 (paper)",
+               ncol = 4)
 })
 
 paper_plot("runtime-utilisation", height = 650, draw = \() {
@@ -131,8 +135,10 @@ paper_plot("runtime-utilisation", height = 650, draw = \() {
 })
 
 show_table(data.frame(
-  program = rows$program, estimator = rows$estimator, d = rows$d, n = format_count(rows$n), `host ms` = format_ms(rows$host),
-  `device ms` = format_ms(rows$device), error = format_error(rows$error), `paper's share` = sprintf("%.3f", rows$paper_share),
+  program = rows$program, estimator = rows$estimator, d = rows$d, n = format_count(rows$n),
+  `host ms` = format_ms(rows$host),
+  `device ms` = format_ms(rows$device), error = format_error(rows$error), `paper's share` = sprintf("%.3f",
+    rows$paper_share),
   `our share` = ifelse(is.na(rows$our_share), "-", sprintf("%.2f", rows$our_share)), check.names = FALSE
 ))
 
@@ -143,5 +149,6 @@ if (any(here$program == "published Triton")) {
   here$times <- over_triton(here)
   here$printed <- over_triton(printed)[match(paste(here$program, here$n), paste(printed$program, printed$n))]
   cat("SD-KDE, d = 16: device time over that of the published code, here and as printed for an RTX A6000\n")
-  show_table(data.frame(program = here$program, n = format_count(here$n), here = signif(here$times, 3), printed = signif(here$printed, 3)))
+  show_table(data.frame(program = here$program, n = format_count(here$n), here = signif(here$times, 3),
+                        printed = signif(here$printed, 3)))
 }

@@ -1,11 +1,11 @@
-# Streaming against materialised matrices: memory and time of an SD-KDE that never holds an n x n matrix, and of one
-# that holds those of the kernels, as the ablation of the Flash-SD-KDE paper has it (n = 65,536, m = 8,192, d = 16: 16 GB
-# against 16 MB there).
+# Streaming against materialised matrices: memory and time of an SD-KDE that never holds an n x n matrix, and of
+# one that holds those of the kernels, as the ablation of the Flash-SD-KDE paper has it (n = 65,536, m = 8,192, d
+# = 16: 16 GB against 16 MB there).
 #
 #   Rscript inst/bench/paper/streaming.R [--size small|full] [--backend auto|cpu|cuda]
 #
-# Peaks are over the points: of the process on the CPU (VmHWM, each case in a process of its own), of the device on a GPU
-# (gpu_info(); PyTorch's allocator). Materialised: in R on the CPU, in PyTorch on a GPU.
+# Peaks are over the points: of the process on the CPU (VmHWM, each case in a process of its own), of the device
+# on a GPU (gpu_info(); PyTorch's allocator). Materialised: in R on the CPU, in PyTorch on a GPU.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
@@ -72,10 +72,11 @@ by_torch <- function(n) {
 }
 
 measure <- function() {
-  streamed <- if (full) 2^(13:18) else 2^(10:14)
-  held <- if (full) 2^(13:17) else 2^(10:13)
+  streamed <- 2^(if (full) c(13, 15, 16, 17, 18) else 10:14)
+  held <- 2^(if (full) c(13, 15, 16) else 10:13)
   rows <- do.call(rbind, lapply(streamed, by_r, "streamed"))
-  rows <- rbind(rows, if (on_gpu) do.call(rbind, lapply(held, by_torch)) else do.call(rbind, lapply(held, by_r, "materialised")))
+  rows <- rbind(rows, if (on_gpu) do.call(rbind, lapply(held, by_torch)) else do.call(rbind, lapply(held, by_r,
+    "materialised")))
   rows
 }
 
@@ -86,7 +87,8 @@ paper_plot("streaming", height = 650, draw = \() {
   names <- unique(rows$program)
   # what is under a megabyte is not to be told from none
   rows$shown <- pmax(rows$peak_mib, 1)
-  curves(rows, names, "n", "shown", by = "program", xlab = "points", ylab = "MiB over the points", main = "Peak memory")
+  curves(rows, names, "n", "shown", by = "program", xlab = "points", ylab = "MiB over the points",
+         main = "Peak memory")
   graphics::lines(sort(unique(rows$n)), sort(unique(rows$points_mib)), lty = 3)
   graphics::text(max(rows$n), max(rows$points_mib), "points", pos = 2, cex = 0.8)
   rows$ms <- 1e3 * rows$seconds
