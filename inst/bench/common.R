@@ -83,3 +83,11 @@ pair_cost <- function(d, task = c("sum", "score", "symmetric score"), precision 
     `symmetric score` = (kernel + 2 * (1 + d)) / 2
   )
 }
+
+# The most memory that the process has had, in MiB, at any time or since forget_peak(); NA where the system does not tell.
+peak_mib <- function() {
+  lines <- tryCatch(readLines("/proc/self/status"), error = \(e) character(), warning = \(w) character())
+  line <- grep("^VmHWM", lines, value = TRUE)
+  if (length(line) == 1) as.numeric(gsub("[^0-9]", "", line)) / 1024 else NA
+}
+forget_peak <- function() try(cat("5", file = "/proc/self/clear_refs"), silent = TRUE)

@@ -13,6 +13,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 
 folder <- option("--data", "../shared/data")
 splits <- as.integer(option("--splits", 3))
+source(file.path(bench_folder, "real-sets.R"))
 bench_start("falkon-peers.R", "Kernel regression beside kernlab and random forests, defaults of all")
 
 regression <- c("airfoil", "concrete", "energy", "gas", "parkinsons", "elevators", "bike", "pol", "kin40k")
@@ -21,42 +22,7 @@ only <- option_values("--only", c(regression, classes))
 regression <- intersect(regression, only)
 classes <- intersect(classes, only)
 
-read <- function(file, ...) utils::read.csv(file.path(folder, file), ...)
 has <- function(package) requireNamespace(package, quietly = TRUE)
-
-# list(x, y, test): test has a column for each split.
-read_regression <- function(name) {
-  data <- as.matrix(read(paste0("uci_", name, ".csv.gz"), header = FALSE))
-  test <- as.matrix(read(paste0("uci_", name, ".test_mask.csv.gz"), header = FALSE)) == 1
-  list(x = unname(data[, -ncol(data)]), y = data[, ncol(data)], test = test)
-}
-
-read_classes <- function(name) {
-  files <- c(higgs = "higgs_subset", satellite = "satellite", shuttle = "shuttle", anomalies = "shuttle")
-  data <- read(paste0(files[[name]], ".csv.gz"))
-  label <- if ("label" %in% names(data)) "label" else names(data)[ncol(data)]
-  y <- data[[label]]
-  if (name == "anomalies") {
-    # by their numbers, in the order of the data set's own documentation
-    y <- match(y, c("Rad.Flow", "Fpv.Close", "Fpv.Open", "High", "Bypass", "Bpv.Close", "Bpv.Open"))
-    data <- data[y != 4, ]
-    y <- ifelse(y[y != 4] == 1, "normal", "anomaly")
-  }
-  x <- as.matrix(data[setdiff(names(data), label)])
-  set.seed(1)
-  list(x = unname(x), y = factor(y), test = replicate(splits, stats::runif(nrow(x)) < 0.2))
-}
-
-# As the sets' users do: columns and response standardised by the training rows.
-standardise <- function(set, split) {
-  test <- set$test[, split]
-  centre <- colMeans(set$x[!test, ])
-  spread <- apply(set$x[!test, ], 2, stats::sd)
-  spread[spread == 0] <- 1
-  x <- scale(set$x, centre, spread)
-  y <- if (is.factor(set$y)) set$y else (set$y - mean(set$y[!test])) / stats::sd(set$y[!test])
-  list(x = x[!test, ], y = y[!test], new = x[test, ], truth = y[test])
-}
 
 # Each: a function(x, y, new) for list(guess, score): values or classes at new rows, and a function for how much they
 # look like the second of two classes. NULL where the method is not for such data.
@@ -90,15 +56,6 @@ METHODS <- list(
   }
 )
 
-# Area under the ROC curve. Which side a decision value is on is seen from the classes that were guessed.
-auc <- function(score, guess, truth) {
-  second <- levels(truth)[2]
-  score <- as.vector(score)
-  if (stats::cor(score, guess == second) < 0) score <- -score
-  positive <- truth == second
-  (mean(rank(score)[positive]) - (sum(positive) + 1) / 2) / sum(!positive)
-}
-
 measure <- function(set, name, method) {
   parts <- lapply(seq_len(if (nrow(set$x) > 20000) 1 else splits), function(split) {
     data <- standardise(set, split)
@@ -122,7 +79,7 @@ found <- NULL
 
 wanted <- option_values("--methods", names(METHODS)) # random forests take minutes
 for (name in c(regression, classes)) {
-  set <- tryCatch(suppressWarnings(if (name %in% classes) read_classes(name) else read_regression(name)), error = \(e) NULL)
+  set <- tryCatch(suppressWarnings(if (name %in% classes) read_classes(name, splits) else read_regression(name)), error = \(e) NULL)
   if (is.null(set)) {
     cat("no data of ", name, " in ", folder, ": skipped\n", sep = "")
     next

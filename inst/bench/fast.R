@@ -3,6 +3,7 @@
 # --quick: small sizes and few cases; --large: 10^8 points, too; accuracy, speed or narrow: that part alone.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
+source(file.path(bench_folder, "fast-common.R"))
 bench_start("fast.R", "Fast sums: accuracy, speed, choice of the method")
 
 options(width = 180)
@@ -28,26 +29,6 @@ wait_for_quiet <- function(most = 3) {
 }
 say_load <- function() cat("load of the machine, last minute: ", load_now(), "\n\n", sep = "")
 
-# ---- points -----------------------------------------------------------------------------------
-
-# The widest side is 1, so that range/h is 1 / bandwidth.
-points_of <- function(kind, n, d, seed = 1) {
-  set.seed(seed)
-  x <- switch(kind,
-    uniform = matrix(stats::runif(n * d), n, d),
-    normal = matrix(stats::rnorm(n * d), n, d),
-    clustered = {
-      cluster <- sample.int(20, n, replace = TRUE)
-      centres <- matrix(stats::runif(20 * d), 20, d)
-      spreads <- stats::runif(20, 1 / 200, 1 / 40)
-      centres[cluster, , drop = FALSE] + spreads[cluster] * matrix(stats::rnorm(n * d), n, d)
-    },
-    Brownian = apply(matrix(stats::rnorm(n * d), n, d), 2, cumsum)
-  )
-  if (kind == "uniform") return(x)
-  x / max(apply(x, 2, \(column) diff(range(column))))
-}
-
 matvec <- function(x, y = NULL, b, range, tol, precision, engine = "auto", threads = NULL) {
   if (is.null(y)) {
     return(kernel_matvec(x, b = b, bandwidth = 1 / range, tol = tol, engine = engine, precision = precision,
@@ -56,15 +37,6 @@ matvec <- function(x, y = NULL, b, range, tol, precision, engine = "auto", threa
   kernel_matvec(x, y, b = b, bandwidth = 1 / range, tol = tol, engine = engine, precision = precision,
                 threads = threads, backend = "cpu")
 }
-
-# Of some rows: the sums in double, the largest sum of absolute terms, and what all rows would have taken.
-exactly <- function(x, b, range, rows) {
-  picked <- x[rows, , drop = FALSE]
-  seconds <- elapsed(\() sums <<- kernel_matvec(x, picked, cbind(b, abs(b)), 1 / range, engine = "exact",
-                                                precision = "double", backend = "cpu"))
-  list(rows = rows, sums = sums[, 1], largest = max(sums[, 2]), seconds = seconds * nrow(x) / length(rows))
-}
-error_of <- function(result, truth) max(abs(result[truth$rows] - truth$sums)) / truth$largest
 
 method_of <- function(result) {
   about <- diagnostics(result)
@@ -103,7 +75,7 @@ accuracy <- function(size, dimensions, ranges) {
       x <- points_of(kind, n, d, d)
       b <- stats::rnorm(n)
       for (range in ranges) {
-        truth <- exactly(x, b, range, sort(sample.int(n, min(n, 5000))))
+        truth <- exactly(x, b, 1 / range, sort(sample.int(n, min(n, 5000))))
         row <- c(data = kind, `range/h` = format(range))
         for (i in seq_len(nrow(settings))) {
           tol <- settings$tol[i]
@@ -154,7 +126,7 @@ speed_rows <- function(d, n, range, tol, precision, goal = c("-", "-")) {
     inside <- seconds[["engine"]]
     if (threads == 1) {
       one <- inside
-      truth <- exactly(x, b, range, sort(sample.int(n, if (n > 1e7) 20 else 200)))
+      truth <- exactly(x, b, 1 / range, sort(sample.int(n, if (n > 1e7) 20 else 200)))
     }
     rows <- rbind(rows, data.frame(
       d = d, n = n, `range/h` = range, tol = tol, precision = precision, threads = threads,

@@ -25,11 +25,7 @@ chunks_of <- function(count) {
     list(x = base + (given - 1) * 1e-6, b = coefficients)
   }
 }
-peak <- function() {
-  lines <- tryCatch(readLines("/proc/self/status"), error = \(e) character(), warning = \(w) character())
-  line <- grep("^VmHWM", lines, value = TRUE)
-  if (length(line) == 1) sprintf("%.0f MB", as.numeric(gsub("[^0-9]", "", line)) / 1024) else "-"
-}
+peak <- function() if (is.na(peak_mib())) "-" else sprintf("%.0f MB", peak_mib())
 
 # error: largest, over 20 rows, of the exact sums there, relative to the largest sum of absolute terms.
 row <- function(what, n, m, run, exactly) {

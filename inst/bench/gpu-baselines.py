@@ -12,9 +12,6 @@ Errors are those of the densities against float64 (relative L2) and of their log
 What cannot run here says so and has no time; "-": no reference, n^2 pairs in float64 would take too long.
 """
 import argparse
-import importlib.metadata
-import math
-import os
 import platform
 import subprocess
 import sys
@@ -22,6 +19,9 @@ import time
 
 import numpy
 import torch
+from estimators import (
+    by_rows, commit_of, debias_rows, density_rows, events_milliseconds, in_keops, in_torch, laplace_rows, load_triton, version
+)
 
 D = 16
 SMALL = dict(n=32768, m=4096, h=0.9574)
@@ -44,39 +44,6 @@ def mixture_points(n, m, seed=1):
     return x - centre, y - centre
 
 
-# ---- the estimators in PyTorch, as its users write them -----------------------------------------------
-
-
-def kernels(y, x, h):
-    squared = (y * y).sum(1)[:, None] + (x * x).sum(1)[None, :] - 2 * y @ x.T
-    return torch.exp(squared.clamp_min(0) * (-0.5 / h**2))
-
-
-def debias_rows(y, x, h):
-    """y + h^2/2 times the score at y: half way to the kernel-weighted mean."""
-    k = kernels(y, x, h)
-    return 0.5 * (y + k @ x / k.sum(1, keepdim=True))
-
-
-def density_rows(y, x, h):
-    return kernels(y, x, h).sum(1) / (x.shape[0] * (math.sqrt(2 * math.pi) * h) ** D)
-
-
-def laplace_rows(y, x, h):
-    q = ((y * y).sum(1)[:, None] + (x * x).sum(1)[None, :] - 2 * y @ x.T).clamp_min(0) / h**2
-    return (torch.exp(-0.5 * q) * (1 + D / 2 - q / 2)).sum(1) / (x.shape[0] * (math.sqrt(2 * math.pi) * h) ** D)
-
-
-def by_rows(function, y, x, h, limit=8 << 30):
-    """In chunks whose n x chunk matrix stays under `limit` bytes: PyTorch holds a few of these at a time."""
-    rows = max(1, limit // (x.shape[0] * x.element_size()))
-    return torch.cat([function(part, x, h) for part in y.split(rows)])
-
-
-def sdkde(x, y, h, debias=debias_rows, density=density_rows):
-    return by_rows(density, y, by_rows(debias, x, x, h), h)
-
-
 # ---- time and error -----------------------------------------------------------------------------------
 
 
@@ -86,12 +53,7 @@ def milliseconds(task, budget=2.0, least=3, most=21):
     torch.cuda.synchronize()
     times = []
     while len(times) < least or (sum(times) < 1e3 * budget and len(times) < most):
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        task()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop))
+        times.append(events_milliseconds(task))
     return float(numpy.median(times))
 
 
@@ -137,34 +99,26 @@ class Problem:
         self.sdkde = by_rows(density_rows, at, by_rows(debias_rows, self.x64, self.x64, h), h) if with_sdkde else None
 
 
-def run_eager(p, small):
-    if small:
-        attempt("PyTorch eager, fp32", "SD-KDE", lambda: sdkde(p.x, p.y, p.h), p.sdkde, p.rows)
-    attempt("PyTorch eager, fp32", "KDE", lambda: by_rows(density_rows, p.y, p.x, p.h), p.kde, p.rows)
-    attempt("PyTorch eager, fp32", "Laplace", lambda: by_rows(laplace_rows, p.y, p.x, p.h), p.laplace, p.rows)
+TITLES = {"sdkde": "SD-KDE", "kde": "KDE", "laplace": "Laplace"}
 
 
-def run_compiled(p):
-    debias, density, laplace = (torch.compile(f) for f in (debias_rows, density_rows, laplace_rows))
-    attempt("torch.compile, fp32", "SD-KDE", lambda: sdkde(p.x, p.y, p.h, debias, density), p.sdkde, p.rows)
-    attempt("torch.compile, fp32", "KDE", lambda: by_rows(density, p.y, p.x, p.h), p.kde, p.rows)
-    attempt("torch.compile, fp32", "Laplace", lambda: by_rows(laplace, p.y, p.x, p.h), p.laplace, p.rows)
+def run_functions(name, functions, p, estimators=("sdkde", "kde", "laplace")):
+    for key in estimators:
+        attempt(name, TITLES[key], lambda: functions[key](p.x, p.y, p.h), getattr(p, key), p.rows)
 
 
-def load_triton(path):
+def load_published(path):
     """The module flash_sd_kde.kde of the checkout, or None."""
     if path is None:
         print("published Triton code: not given (--triton PATH)")
         return None
     try:
-        sys.path.insert(0, os.path.abspath(path))
-        import flash_sd_kde.kde
+        kde = load_triton(path)
     except Exception as error:
         print(f"published Triton code: {path} does not load: {type(error).__name__}: {error}")
         return None
-    commit = os.path.join(path, "COMMIT")  # `git rev-parse HEAD >COMMIT` where a checkout travels without .git
-    print("published Triton code:", path, open(commit).read().strip() if os.path.exists(commit) else "commit not told")
-    return flash_sd_kde.kde
+    print("published Triton code:", path, commit_of(path))
+    return kde
 
 
 def run_triton(kde, p, small):
@@ -187,37 +141,22 @@ def run_triton(kde, p, small):
 
 def run_keops(p):
     """In the child process of keops(): its just-in-time compiler may take the process down."""
-    from pykeops.torch import LazyTensor
-
-    def kernel(y, x):
-        return (-((LazyTensor(y[:, None, :]) - LazyTensor(x[None, :, :])) ** 2).sum(-1) / (2 * p.h**2)).exp()
-
-    norm = p.x.shape[0] * (math.sqrt(2 * math.pi) * p.h) ** D
-
-    def debias():
-        k = kernel(p.x, p.x)
-        return 0.5 * (p.x + k @ p.x / k.sum(1))
-
-    name = "KeOps " + importlib.metadata.version("pykeops") + ", fp32"
-    attempt(name, "SD-KDE", lambda: kernel(p.y, debias()).sum(1).flatten() / norm, p.sdkde, p.rows)
-    attempt(name, "KDE", lambda: kernel(p.y, p.x).sum(1).flatten() / norm, p.kde, p.rows)
+    run_functions("KeOps " + version("pykeops") + ", fp32", in_keops(), p)
 
 
 def keops():
-    try:
-        version = importlib.metadata.version("pykeops")
-    except importlib.metadata.PackageNotFoundError:
+    if version("pykeops") is None:
         print("KeOps: not installed, not measured")
         return
     try:
         done = subprocess.run([sys.executable, __file__, "--keops-child"], capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
-        print(f"KeOps {version}: not measured: nothing after 120 s")
+        print("KeOps: not measured: nothing after 120 s")
         return
     shown = [line for line in done.stdout.splitlines() if line.startswith("KeOps ")]
-    print("\n".join(shown) if shown else f"KeOps {version}: not measured")
+    print("\n".join(shown) if shown else "KeOps: not measured")
     if done.returncode != 0:
-        print(f"KeOps {version} ended with status {done.returncode}; the end of what it said:")
+        print(f"KeOps ended with status {done.returncode}; the end of what it said:")
         print("\n".join("    " + line for line in done.stderr.strip().splitlines()[-6:]))
 
 
@@ -241,16 +180,10 @@ def run_sklearn(p, queries=1024):
 
 
 def say_where():
-    def version(name):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            return "not installed"
-
     print("Other programs on the same GPU, d = 16\nscript   inst/bench/gpu-baselines.py")
     print("date    ", time.strftime("%Y-%m-%d"))
     print("device  ", torch.cuda.get_device_name(0), "; CUDA", torch.version.cuda)
-    print("versions Python", platform.python_version(), "; torch", torch.__version__, "; triton", version("triton"),
+    print("versions Python", platform.python_version(), "; torch", torch.__version__, "; triton", version("triton") or "not installed",
           "; numpy", numpy.__version__, "\n")
 
 
@@ -268,14 +201,14 @@ def main():
         run_keops(Problem(**SMALL, with_sdkde=True))
         return
     say_where()
-    triton = load_triton(options.triton)
+    triton = load_published(options.triton)
     for size in (SMALL,) if options.quick else (SMALL, LARGE):
         small = size is SMALL
         print(f"\nn = {size['n']:,}, m = {size['m']:,}, h = {size['h']}; relative L2, largest error of the log density")
         problem = Problem(**size, with_sdkde=small)
-        run_eager(problem, small)
+        run_functions("PyTorch eager, fp32", in_torch(), problem, ("sdkde", "kde", "laplace")[0 if small else 1 :])
         if small:
-            run_compiled(problem)
+            run_functions("torch.compile, fp32", in_torch(compiled=True), problem)
             keops()
             run_sklearn(problem)
         if triton is not None:

@@ -7,7 +7,23 @@ options(width = 130, flashkernel.progress = FALSE)
 
 # What one H200 does at best, a second, each unit alone: measured by a kernel that does nothing else.
 # fp64 is the FMA units, fp64_tensor (twice that) the data sheet's figure for products of matrices.
-H200 <- c(exponentials = 4.18e12, fp32 = 5.65e13, mma = 6.4e14, fp64 = 3.4e13, fp64_tensor = 6.7e13)
+H200 <- c(exponentials = 4.18e12, fp32 = 5.65e13, mma = 6.4e14, tf32 = 3.2e14, fp64 = 3.4e13, fp64_tensor = 6.7e13)
+
+# Pairs a second of each unit alone, for a "density" or a "score" in d dimensions: in single precision an exponential and
+# products of halves in tensor cores, in double the instructions of the FMA units (gpu-dimensions.R says how many).
+unit_bounds <- function(d, task, precision) {
+  padded <- function(k, step) step * ceiling(k / step)
+  sums <- if (task == "score") 1 + d else 1
+  score <- task == "score"
+  if (precision == "double") {
+    products <- padded(d, 8) * if (score) 2 else 1
+    each <- if (d <= 4) 2 * d + 9 + sums else products / 2 + 9 + 1 # instructions of two flop
+    return(c(fp64 = H200[["fp64"]] / (2 * each)))
+  }
+  exponentials <- H200[["exponentials"]]
+  products <- 3 * 2 * padded(d, 16) + if (score) 2 * 2 * padded(1 + d, 8) else 0
+  c(exponentials = exponentials, mma = H200[["mma"]] / products)
+}
 
 gpu_start <- function(script, title) {
   bench_start(script, title)
@@ -23,7 +39,7 @@ mixture_points <- function(n, m, d = 16, seed = 1) {
   means <- matrix(2 * stats::rnorm(3 * d), 3)
   draw <- function(n) {
     from <- sample.int(3, n, replace = TRUE)
-    means[from, ] + c(0.6, 1, 1.4)[from] * stats::rnorm(n * d)
+    means[from, , drop = FALSE] + c(0.6, 1, 1.4)[from] * stats::rnorm(n * d)
   }
   list(x = draw(n), y = draw(m))
 }

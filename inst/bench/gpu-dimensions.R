@@ -18,21 +18,6 @@ gpu_start("gpu-dimensions.R", "Pairs per second on one GPU by dimension")
 dimensions <- c(1, 2, 3, 4, 8, 17, 32, 64, 128, 784, 1024)
 if ("--quick" %in% arguments) dimensions <- c(2, 8, 32, 784)
 
-# Pairs a second of each unit alone.
-bounds <- function(d, task, precision) {
-  padded <- function(k, step) step * ceiling(k / step)
-  sums <- if (task == "score") 1 + d else 1
-  score <- task == "score"
-  if (precision == "double") {
-    products <- padded(d, 8) * if (score) 2 else 1
-    each <- if (d <= 4) 2 * d + 9 + sums else products / 2 + 9 + 1 # instructions of two flop
-    return(c(fp64 = H200[["fp64"]] / (2 * each)))
-  }
-  exponentials <- H200[["exponentials"]]
-  products <- 3 * 2 * padded(d, 16) + if (score) 2 * 2 * padded(1 + d, 8) else 0
-  c(exponentials = exponentials, mma = H200[["mma"]] / products)
-}
-
 # Different points of any number, from few random numbers: 20 million of them would take longer than the sums.
 many_points <- function(n, d, seed) {
   set.seed(seed)
@@ -40,7 +25,7 @@ many_points <- function(n, d, seed) {
 }
 
 measure <- function(d, task, precision) {
-  bound <- bounds(d, task, precision)
+  bound <- unit_bounds(d, task, precision)
   # 10 ms at the bound; at most 160 MB of points
   n <- 1024 * max(1, floor(min(sqrt(0.01 * min(bound)), 2e7 / d) / 1024))
   x <- many_points(n, d, 1)

@@ -17,60 +17,13 @@ backend <- option("--backend", "cuda")
 title <- "Falkon at the sizes of the paper, one GPU"
 if (backend == "cuda") gpu_start("gpu-falkon.R", title) else bench_start("gpu-falkon.R", title)
 
-# goal: seconds asked of this package; of: rows of the set over those that are measured here.
-sizes <- read.table(header = TRUE, row.names = 1, text = "
-           n        d   m      outputs iterations sigma lambda goal of
-  small    1e5      10  2e3    1       20         2     1e-6   0.12 1
-  susy     5e6      18  3e4    1       5          3     1e-6   1.2  1
-  msd      4.6e5    90  5e4    1       10         7     2e-6   3.5  1
-  timit    1.2e6    440 1e5    144     5          14.5  5e-9   40   1
-  higgs    1.1e7    28  1.2e5  1       10         3.8   3e-8   42   1
-  taxi     1.1e8    9   1e5    1       7          1     2e-7   400  10
-  logistic 1.1e7    28  1e5    1       9          3.8   1e-9   130  1")
+source(file.path(bench_folder, "falkon-common.R"))
+sizes <- falkon_sizes
 wanted <- option_values("--only", rownames(sizes))
 devices <- as.integer(option_values("--devices", 1))
 
-weyl_points <- function(n, d) {
-  x <- matrix(0, n, d)
-  for (k in seq_len(d)) x[, k] <- ((seq_len(n) * sqrt(1 + k)) %% 1 - 0.5) * sqrt(12)
-  x
-}
-
-weyl_response <- function(x, outputs) {
-  signal <- sin(2 * x[, 1]) + x[, min(2, ncol(x))] * x[, min(3, ncol(x))]
-  if (outputs == 1) return(signal)
-  vapply(seq_len(outputs) - 1, \(k) signal + 0.1 * k * x[, k %% ncol(x) + 1], signal)
-}
-
-library_seconds <- function(name) {
-  path <- option("--falkon")
-  if (is.null(path)) return(c(NA, NA))
-  script <- file.path(bench_folder, "falkon_baseline.py")
-  size <- format(unlist(sizes[name, 1:7]), scientific = FALSE, trim = TRUE, digits = 15)
-  line <- tryCatch(
-    system2(Sys.getenv("PYTHON", "python3"), c(script, name, size, if (name == "logistic") "logistic"), stdout = TRUE,
-      env = paste0("PYTHONPATH=", path), timeout = 300),
-    warning = \(w) character()
-  )
-  if (length(line) == 0) return(c(NA, NA))
-  as.numeric(strsplit(line[length(line)], " ")[[1]][3:4])
-}
-
-# list(fit, seconds, peak): `peak` of the host's memory in GiB while it was fitted.
-fit_size <- function(size, x, y, loss = "squared", count = 1) {
-  set.seed(1)
-  gc()
-  # VmHWM: the most since then
-  try(writeLines("5", "/proc/self/clear_refs"), silent = TRUE)
-  started <- Sys.time()
-  fit <- falkon(
-    x, y, bandwidth = size$sigma, lambda = size$lambda, centers = size$m, max_iter = size$iterations,
-    tol = if (loss == "squared") 0, loss = loss,
-    control = flash_control(backend = backend, devices = if (backend == "cuda") seq_len(count) - 1L)
-  )
-  seconds <- as.numeric(difftime(Sys.time(), started, units = "secs"))
-  line <- grep("^VmHWM", readLines("/proc/self/status"), value = TRUE)
-  list(fit = fit, seconds = seconds, peak = as.numeric(gsub("[^0-9]", "", line)) / 2^20)
+falkon_control <- function(count) {
+  flash_control(backend = backend, devices = if (backend == "cuda") seq_len(count) - 1L)
 }
 
 measure <- function(name) {
@@ -80,10 +33,10 @@ measure <- function(name) {
   logistic <- name == "logistic"
   if (logistic) y <- stats::runif(size$n) < stats::plogis(2 * y)
   some <- seq_len(min(size$n, 1e5))
-  theirs <- if (name %in% c("small", "susy", "msd")) library_seconds(name) else c(NA, NA)
+  theirs <- if (name %in% c("small", "susy", "msd")) library_seconds(name, size) else c(NA, NA)
   before <- NULL
   rows <- lapply(devices, \(count) {
-    made <- fit_size(size, x, y, if (logistic) "logistic" else "squared", count)
+    made <- fit_size(size, x, y, if (logistic) "logistic" else "squared", falkon_control(count))
     fit <- made$fit
     stages <- fit$seconds
     residual <- if (logistic) NA else sqrt(mean((as.matrix(y)[some, ] - predict(fit, x[some, ]))^2))
@@ -126,7 +79,7 @@ bounds_of <- function(n, m, d) {
 grid_row <- function(n, m, d) {
   size <- data.frame(n = n, d = d, m = m, iterations = 6, sigma = sqrt(d) * 0.7, lambda = 1e-6)
   x <- weyl_points(n, d)
-  made <- fit_size(size, x, weyl_response(x, 1))
+  made <- fit_size(size, x, weyl_response(x, 1), control = falkon_control(1))
   stages <- made$fit$seconds
   trace <- made$fit$trace$seconds
   iteration <- (trace[length(trace)] - trace[1]) / (length(trace) - 1)

@@ -9,6 +9,7 @@
 # the script without a GPU. Medians, of runs in a row on either side. On the device: by events.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "gpu-common.R"))
+source(file.path(bench_folder, "host-common.R"))
 
 backend <- option("--backend", "cuda")
 title <- "From host to host, d = 16, single precision"
@@ -19,27 +20,14 @@ if ("--quick" %in% arguments) sizes <- sizes[1, ]
 sizes$h <- round(0.9574 * (sizes$n / 32768)^(-1 / 20), 4) # that of gpu.R, at the rate of a KDE
 estimators <- c(KDE = "kde", `SD-KDE` = "sdkde")
 
-# Seconds of task(points), median of runs one after the other, each with points of its own, which are made before: as
-# many as take 2 GB, 5 to 101.
-median_seconds <- function(points, task) {
-  runs <- max(5, min(101, floor(2e9 / as.numeric(utils::object.size(points)))))
-  fresh <- lapply(seq_len(runs), \(i) lapply(points, renew))
-  for (i in 1:3) task(lapply(points, renew))
-  gc(FALSE)
-  stats::median(vapply(fresh, \(points) wall_seconds(\() task(points)), 0))
-}
-
 fit <- function(points, estimator, h) {
   flash_kde(points$x, estimator, bandwidth = h, backend = backend, precision = "single")
 }
 
-# NA where it is the processor that computes.
-on_device <- function(...) if (backend == "cuda") sum(vapply(list(...), device_seconds, 0)) else NA
-
 measure <- function(points, estimator, h) {
   wall <- median_seconds(points, \(points) predict(fit(points, estimator, h), points$y))
   fitted <- fit(points, estimator, h)
-  data.frame(wall = wall, device = on_device(fit_stages(fitted), log_density(fitted, points$y)$stats))
+  data.frame(wall = wall, device = on_device(backend, fit_stages(fitted), log_density(fitted, points$y)$stats))
 }
 
 # Fitted before: 4,096 queries that are new.
@@ -47,7 +35,7 @@ measure_prediction <- function(points, estimator, h) {
   fitted <- fit(points, estimator, h)
   y <- mixture_points(4096, 4096, seed = 2)$y
   wall <- median_seconds(list(y = y), \(points) predict(fitted, points$y))
-  data.frame(wall = wall, device = on_device(log_density(fitted, y)$stats))
+  data.frame(wall = wall, device = on_device(backend, log_density(fitted, y)$stats))
 }
 
 # ---- the published code -------------------------------------------------------------------------
@@ -62,24 +50,17 @@ tell <- function(...) {
 
 published <- function(points, h) {
   if (is.null(option("--triton"))) return(tell("not given (--triton PATH)"))
-  folder <- tempfile("points")
-  dir.create(folder)
+  program <- paste0("triton=", option("--triton"))
+  folder <- write_points(points)
   on.exit(unlink(folder, recursive = TRUE))
-  for (side in names(points)) writeBin(as.vector(points[[side]]), file.path(folder, paste0(side, ".bin")))
-  python <- Sys.getenv("PYTHON", "python3")
-  script <- file.path(bench_folder, "host_to_host.py")
-  # of R's own libraries Python wants none
-  said <- suppressWarnings(system2(python, c(shQuote(script), shQuote(option("--triton")), shQuote(folder), ncol(points$x), h),
-    stdout = TRUE, stderr = TRUE, env = "LD_LIBRARY_PATH="
+  theirs <- other_program(program, folder, ncol(points$x), h, estimators)
+  found <- theirs$rows[theirs$rows$why == "", ]
+  if (nrow(found) == 0) return(tell("not measured: ", c(theirs$rows$why, theirs$why)[1]))
+  tell(theirs$about)
+  parts <- lapply(seq_len(nrow(found)), \(i) list(
+    seconds = found$host[i], density = densities_of(program, folder, found$estimator[i])
   ))
-  lines <- grep("^seconds ", said, value = TRUE)
-  if (length(lines) < 2) return(tell("not measured: ", utils::tail(c("Python said nothing", said), 1)))
-  tell(sub("^commit ", "", c(grep("^commit ", said, value = TRUE), "commit not told")[1]))
-  parts <- strsplit(lines, " ")
-  names(parts) <- vapply(parts, `[`, "", 2)
-  lapply(parts, \(part) list(
-    seconds = as.numeric(part[3]), density = readBin(file.path(folder, paste0(part[2], ".bin")), "double", nrow(points$y))
-  ))
+  stats::setNames(parts, found$estimator)
 }
 
 # ---- all sizes ----------------------------------------------------------------------------------
@@ -95,7 +76,7 @@ for (i in seq_len(nrow(sizes))) {
     other <- theirs[[estimator]]
     if (!is.null(other)) {
       density <- predict(fit(points, estimator, size$h), points$y)
-      differences <- c(differences, sqrt(sum((other$density - density)^2) / sum(density^2)))
+      differences <- c(differences, relative_l2(other$density, density))
     }
     task <- sprintf("%s, n = %s, m = %s", name, format_count(size$n), format_count(size$m))
     again <- sprintf("predict() of 4,096, %s of n = %s", name, format_count(size$n))

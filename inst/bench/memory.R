@@ -7,11 +7,6 @@
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))
 source(file.path(dirname(script), "common.R"))
 
-high_water <- function() { # MiB
-  lines <- readLines("/proc/self/status")
-  as.numeric(sub("^VmHWM:\\s*([0-9]+) kB$", "\\1", grep("^VmHWM", lines, value = TRUE))) / 1024
-}
-
 if ("--child" %in% arguments) {
   n <- as.numeric(arguments[2])
   m <- as.numeric(arguments[3])
@@ -19,20 +14,20 @@ if ("--child" %in% arguments) {
   estimator <- arguments[5]
   type <- arguments[6]
   invisible(predict(flash_kde(cbind(stats::rnorm(50), 0:49), "kde", bandwidth = 1)))
-  before <- high_water()
+  before <- peak_mib()
   x <- stats::rnorm(d * n)
   y <- stats::rnorm(d * m)
   dim(x) <- c(n, d)
   dim(y) <- c(m, d)
   invisible(gc())
-  cat("5", file = "/proc/self/clear_refs")
+  forget_peak()
   if (estimator == "matvec") b <- stats::rnorm(n)
   seconds <- elapsed(\() {
     if (estimator == "matvec") return(kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, backend = "cpu"))
     fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), precision = "double")
     predict(fit, y, type = type)
   })
-  cat("result", before, high_water(), seconds, "\n")
+  cat("result", before, peak_mib(), seconds, "\n")
   quit()
 }
 

@@ -122,14 +122,15 @@ log_axis <- function(side) {
 }
 
 # Names and their colours below the panels; `lty`, `pch` as for curves(). crosses: what crosses are, if there are
-# any.
-legend_below <- function(names, lty = 1, pch = 19, crosses = NULL, ncol = length(names) + length(crosses)) {
+# any. among: the names that curves() had, where they were more.
+legend_below <- function(names, lty = 1, pch = 19, crosses = NULL, ncol = length(names) + length(crosses),
+                         among = names) {
   old <- graphics::par(fig = c(0, 1, 0, 1), oma = c(0, 0, 0, 0), mar = c(0, 0, 0, 0), new = TRUE)
   on.exit(graphics::par(old))
   plot.new()
   own <- \(look) rep_len(unlist(look), length(names))
   also <- \(look) if (!is.null(crosses)) look
-  graphics::legend("bottom", c(names, crosses), col = c(colours_of(names), also("black")), ncol = ncol, lwd = 1.6,
+  graphics::legend("bottom", c(names, crosses), col = c(colours_of(among)[names], also("black")), ncol = ncol, lwd = 1.6,
                    lty = c(own(lty), also(NA)), pch = c(own(pch), also(4)), bty = "n", inset = c(0, 0.01),
                    text.width = 1.1 * max(graphics::strwidth(c(names, crosses))))
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The papers' figures and tables, one after the other:
+#
+#   inst/bench/paper/run-all.sh [--size small|full] [--backend auto|cpu|cuda] [--out FOLDER] [--triton PATH] [--f3m PATH]
+#     [--falkon PATH] [--data FOLDER] [--only NAME,NAME,...]
+#
+# Writes tables, figures and NAME.txt, what a script says, to FOLDER (default inst/bench/results/paper). --only: these
+# scripts, without .R; else all that are here. What fails or runs for more than LIMIT seconds (default 600) does not stop the
+# others. PYTHON: a Python with PyTorch, KeOps and scikit-learn, as far as they are to be had.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+out=$here/../results/paper
+given=() only=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --only) only=${2:?--only needs names}; shift ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --size | --backend | --triton | --f3m | --falkon | --data) given+=("$1" "${2:?$1 needs a value}"); shift ;;
+    *) echo "run-all.sh: what is $1?" >&2; exit 2 ;;
+  esac
+  shift
+done
+mkdir -p "$out"
+
+# Those that end with a table and a figure; the others are what they share.
+names=$(cd "$here" && grep -l '^rows <- paper_rows' -- *.R | sed 's/[.]R$//')
+[ -z "$only" ] || names=${only//,/ }
+
+summary=() failed=0
+for name in $names; do
+  start=$SECONDS
+  echo "==== $name"
+  timeout "${LIMIT:-600}" Rscript "$here/$name.R" --out "$out" ${given[@]+"${given[@]}"} 2>&1 | tee "$out/$name.txt"
+  status=$?
+  [ $status -eq 0 ] || failed=1
+  summary+=("$(printf '%-18s status %d, %3d s' "$name" $status $((SECONDS - start)))")
+done
+printf '%s\n' "==== done" "${summary[@]}"
+exit $failed

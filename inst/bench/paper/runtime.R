@@ -1,0 +1,154 @@
+# Runtime against n: the papers' figures of SD-KDE, KDE and the Laplace-corrected estimate in 16 dimensions and in
+# one, m = n / 8, from host to host (arrays of doubles in and out) and on the device, by this package and others;
+# and how much of the machine that is.
+#
+#   Rscript inst/bench/paper/runtime.R [--size small|full] [--backend auto|cpu|cuda] [--triton PATH] [--only NAMES]
+#
+# Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how
+# many were measured, where fewer than m, and host is for all m; error: relative L2 against double precision.
+# flops: by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one
+# dimension 14 and 16); its share: of the tensor cores' TF32 rate measured on an H200, or of the multiply-adds of
+# this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
+# taken.
+
+source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
+source(file.path(bench_folder, "paper", "peers.R"))
+
+sizes <- function() {
+  many <- 2^(11:(if (full) 15 else 14))
+  larger <- if (full) c(131072, if (on_gpu) 1048576)
+  cases <- rbind(data.frame(d = 16, n = c(many, larger)), data.frame(d = 1, n = 2^(11:16)))
+  # those of gpu.R, at the rate of a KDE; in one dimension Silverman's of one component
+  cases$h <- ifelse(cases$d == 16, round(0.9574 * (cases$n / 32768)^(-1 / 20), 4), common_bandwidth(cases$n, 1))
+  cases$m <- cases$n / 8
+  cases
+}
+
+# What the paper prints, of SD-KDEs on an RTX A6000: seconds of other programs over those of its own.
+printed <- utils::read.csv(file.path(bench_folder, "paper", "printed-runtime.csv"))
+printed <- printed[printed$table == "baseline sweep", ]
+over_triton <- function(of) {
+  own <- of[of$program == "published Triton", ]
+  of$ms / own$ms[match(of$n, own$n)]
+}
+
+# ---- utilisation --------------------------------------------------------------------------------------
+
+pairs_of <- function(rows) {
+  list(density = rows$n * rows$m, score = ifelse(rows$estimator == "sdkde", rows$n^2, 0))
+}
+
+paper_flops <- function(rows) {
+  pairs <- pairs_of(rows)
+  pairs$density * ifelse(rows$d == 1, 14, 2 * rows$d + 12) + pairs$score * ifelse(rows$d == 1, 16, 4 * rows$d + 12)
+}
+
+# Seconds of the busiest unit. A symmetric score meets each unordered pair once: half the exponentials.
+unit_seconds <- function(rows, peak) {
+  pairs <- pairs_of(rows)
+  rate <- function(task) vapply(rows$d, \(d) {
+    if (on_gpu) return(min(unit_bounds(d, task, usual)))
+    peak / pair_cost(d, if (task == "score") "symmetric score" else "sum", usual)
+  }, 0)
+  pairs$density / rate("density") + pairs$score / rate("score") / if (on_gpu) 2 else 1
+}
+
+utilised <- function(rows) {
+  peak <- if (on_gpu) NA else flashkernel:::fma_peak(0.5)[[usual]]
+  is_ours <- rows$program == "flashkernel"
+  seconds <- ifelse(is.na(rows$device), rows$host, rows$device)
+  rows$flops <- paper_flops(rows)
+  rows$paper_share <- rows$flops / seconds / if (on_gpu) H200[["tf32"]] else 2 * peak
+  rows$our_share <- ifelse(is_ours, unit_seconds(rows, peak) / seconds, NA)
+  rows
+}
+
+# ---- all ----------------------------------------------------------------------------------------------
+
+measure <- function() {
+  grid <- sizes()
+  rows <- NULL
+  # one dimension after the other: the others compile for each
+  for (d in unique(grid$d)) {
+    cases <- lapply(which(grid$d == d), \(i) make_case(grid$n[i], d, grid$m[i], grid$h[i], ESTIMATORS))
+    for (case in cases) for (estimator in ESTIMATORS) {
+      rows <- rbind(rows, ours(case, estimator))
+      if (on_gpu && case$n <= 32768) {
+        rows <- rbind(rows, ours(case, estimator, "cpu", "double", "flashkernel, CPU"))
+      }
+    }
+    for (case in cases) if (d == 1) rows <- rbind(rows, by_ks(case))
+    for (name in option_values("--only", names(OTHERS))) rows <- rbind(rows, theirs(name, cases, ESTIMATORS))
+    forget_cases(cases)
+  }
+  utilised(rows)
+}
+
+rows <- paper_rows("runtime", "Runtime against n, m = n / 8", measure)
+
+PROGRAMS <- c("flashkernel", "published Triton", "KeOps", "torch.compile", "PyTorch", "scikit-learn", "ks",
+              "flashkernel, CPU")
+TITLES <- c(sdkde = "SD-KDE", kde = "KDE", laplace = "Laplace-corrected")
+
+# Not on_gpu: figures may be drawn elsewhere.
+of_gpu <- any(is.finite(rows$device[!startsWith(rows$program, "flashkernel")]))
+paper_plot("runtime", height = 1150, width = 1500, draw = \() {
+  graphics::par(mfrow = c(2, 3), mar = c(3.6, 4.6, 2, 0.8), oma = c(4.2, 0, 0, 0))
+  for (d in c(16, 1)) for (estimator in names(TITLES)) {
+    shown <- rows[rows$d == d & rows$estimator == estimator, ]
+    shown$host <- 1e3 * shown$host
+    shown$device <- 1e3 * shown$device
+    present <- intersect(PROGRAMS, shown$program)
+    with_printed <- d == 16 && estimator == "sdkde"
+    own <- printed[printed$program == "published Triton", ]
+    limits <- range(shown$host, if (of_gpu) shown$device, if (with_printed) own$ms, na.rm = TRUE)
+    curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylab = "milliseconds", ylim = limits,
+           main = paste0(TITLES[[estimator]], ", d = ", d))
+    if (with_printed) graphics::points(own$n, own$ms, pch = 4)
+    colour <- colours_of(PROGRAMS)
+    for (name in if (of_gpu) present) {
+      its <- shown[shown$program == name, ]
+      its <- its[order(its$n), ]
+      graphics::lines(its$n, its$device, lty = 2, col = colour[[name]])
+    }
+  }
+  legend_below(PROGRAMS[PROGRAMS %in% rows$program], among = PROGRAMS, crosses = "Flash-SD-KDE, RTX A6000 (paper)",
+               ncol = 4)
+})
+
+paper_plot("runtime-utilisation", height = 650, draw = \() {
+  graphics::par(mfrow = c(1, 2), mar = c(3.6, 4.6, 2, 0.8), oma = c(3, 0, 0, 0))
+  for (d in c(16, 1)) {
+    shown <- rows[rows$d == d & rows$estimator == "sdkde", ]
+    ours <- shown[shown$program == "flashkernel", ]
+    ours$program <- "flashkernel, by its units"
+    ours$paper_share <- ours$our_share
+    both <- rbind(shown, ours)
+    both$percent <- 100 * both$paper_share
+    names <- c("flashkernel, by its units", "flashkernel", "published Triton", "KeOps", "torch.compile", "PyTorch")
+    most <- max(both$percent[both$program %in% names], na.rm = TRUE)
+    curves(both, names, "n", "percent", by = "program", xlab = "points", ylab = "percent of the peak",
+           main = paste0("SD-KDE, d = ", d), log = "x", ylim = c(0, most))
+  }
+  shown <- names[names %in% c("flashkernel, by its units", rows$program)]
+  legend_below(shown, among = names, ncol = 3)
+})
+
+show_table(data.frame(
+  program = rows$program, estimator = rows$estimator, d = rows$d, n = format_count(rows$n),
+  `host ms` = format_ms(rows$host),
+  `device ms` = format_ms(rows$device), error = format_error(rows$error), `paper's share` = sprintf("%.3f",
+    rows$paper_share),
+  `our share` = ifelse(is.na(rows$our_share), "-", sprintf("%.2f", rows$our_share)), check.names = FALSE
+))
+
+# Times the published code takes, here on the device and printed.
+here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device), ]
+here$ms <- 1e3 * here$device
+if (any(here$program == "published Triton")) {
+  here$times <- over_triton(here)
+  here$printed <- over_triton(printed)[match(paste(here$program, here$n), paste(printed$program, printed$n))]
+  cat("SD-KDE, d = 16: device time over that of the published code, here and as printed for an RTX A6000\n")
+  show_table(data.frame(program = here$program, n = format_count(here$n), here = signif(here$times, 3),
+                        printed = signif(here$printed, 3)))
+}
