@@ -1,5 +1,5 @@
-# Builds the site of pkgdown, as tools/site calls it: Rscript tools/site.R SOURCES FOLDER, with the package installed.
-# Fails where pkgdown warns, a page leads nowhere or a figure has no text.
+# Builds the site of pkgdown, as tools/site calls it: Rscript tools/site.R SOURCES FOLDER, with the package
+# installed. Fails where pkgdown warns, a page leads nowhere or a figure has no text.
 
 options(pkgdown.internet = FALSE, cli.num_colors = 1L, rlang_interactive = FALSE)
 arguments <- commandArgs(TRUE)
@@ -16,7 +16,9 @@ warned <- character()
 withCallingHandlers(
   {
     pkgdown::check_pkgdown(sources)
-    pkgdown::build_site(sources, override = list(destination = folder), install = FALSE, new_process = FALSE, preview = FALSE)
+    pkgdown::build_site(
+      sources, override = list(destination = folder), install = FALSE, new_process = FALSE, preview = FALSE
+    )
   },
   warning = \(w) {
     warned <<- c(warned, conditionMessage(w))
@@ -39,9 +41,12 @@ with_mathml <- function(page) {
   if (length(found) == 0) return()
   tex <- gsub("\n", " ", substr(found, 3, nchar(found) - 2))
   for (sign in list(c("&lt;", "<"), c("&gt;", ">"), c("&amp;", "&"))) tex <- gsub(sign[1], sign[2], tex, fixed = TRUE)
-  made <- system2("pandoc", c("-f", "markdown", "-t", "html", "--mathml", "--wrap=none"), input = paste0("$", trimws(tex), "$\n"), stdout = TRUE)
+  arguments <- c("-f", "markdown", "-t", "html", "--mathml", "--wrap=none")
+  made <- system2("pandoc", arguments, input = paste0("$", trimws(tex), "$\n"), stdout = TRUE)
   made <- sub("<p>(<span[^>]*>)?(.*?)(</span>)?</p>", "\\2", made, perl = TRUE)
-  if (length(made) != length(found) || !all(grepl("^<math", made))) stop("formulas of ", page, " are none: ", paste(found, collapse = " "))
+  if (length(made) != length(found) || !all(grepl("^<math", made))) {
+    stop("formulas of ", page, " are none: ", paste(found, collapse = " "))
+  }
   for (i in seq_along(found)) text <- gsub(found[i], made[i], text, fixed = TRUE)
   writeLines(text, file.path(folder, page), useBytes = TRUE)
 }
@@ -56,7 +61,10 @@ faults_of <- function(page) {
   files <- utils::URLdecode(file.path(folder, dirname(page), sub("[#?].*", "", links)))
   lost <- links[!file.exists(files)]
   mute <- xml2::xml_attr(xml2::xml_find_all(html, "//main//img[not(@alt)]"), "src")
-  c(if (length(lost)) paste(page, "leads nowhere:", lost), if (length(mute)) paste(page, "has a figure without text:", mute))
+  c(
+    if (length(lost)) paste(page, "leads nowhere:", lost),
+    if (length(mute)) paste(page, "has a figure without text:", mute)
+  )
 }
 warned <- c(warned, unlist(lapply(pages, faults_of)))
 

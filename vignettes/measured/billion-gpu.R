@@ -26,8 +26,9 @@ max(abs(sums[rows] - exact)) / max(sums)
 ## ---- gpu-times ----
 times <- lapply(10^(4:log10(n)), function(m) {
   part <- x[seq_len(m), , drop = FALSE]
-  sums <- NULL
-  seconds <- system.time(sums <- kernel_matvec(part, bandwidth = 0.15, tol = 1e-5, precision = "single", backend = "cuda"))
+  seconds <- system.time({
+    sums <- kernel_matvec(part, bandwidth = 0.15, tol = 1e-5, precision = "single", backend = "cuda")
+  })
   data.frame(n = m, seconds = seconds[["elapsed"]], device = diagnostics(sums)$device_seconds)
 })
 times <- do.call(rbind, times)

@@ -1,5 +1,5 @@
-# What vignettes/billion.Rmd shows of a billion points that a function makes, on a CPU (ten minutes, most of them for the random
-# numbers): Rscript vignettes/measured/run.R billion
+# What vignettes/billion.Rmd shows of a billion points that a function makes, on a CPU (ten minutes, most of them for
+# the random numbers): Rscript vignettes/measured/run.R billion
 
 ## ---- galaxy ----
 galaxy <- function(n) {
@@ -20,7 +20,9 @@ chunks <- function() {
 }
 
 ## ---- stream ----
-system.time(sums <- kernel_matvec(chunks(), plane[inside, ], bandwidth = 0.15, kernel = "gaussian", tol = 1e-6, threads = 2))
+system.time({
+  sums <- kernel_matvec(chunks(), plane[inside, ], bandwidth = 0.15, kernel = "gaussian", tol = 1e-6, threads = 2)
+})
 diagnostics(sums)
 
 ## ---- memory ----

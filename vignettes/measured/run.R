@@ -2,9 +2,10 @@
 #
 #   Rscript vignettes/measured/run.R NAME [n=NUMBER] [FOLDER]
 #
-# runs the parts of NAME.R beside this file, each headed "## ---- label ----", one after another in one session, and writes what
-# they print, under the same heads, to FOLDER/NAME.txt, and what they save there beside it. FOLDER is this one by default. n= takes
-# the place of the number in lines "n <- NUMBER", to try it. Vignettes show code and print together by show.R.
+# runs the parts of NAME.R beside this file, each headed "## ---- label ----", one after another in one session, and
+# writes what they print, under the same heads, to FOLDER/NAME.txt, and what they save there beside it. FOLDER is this
+# one by default. n= takes the place of the number in lines "n <- NUMBER", to try it. Vignettes show code and print
+# together by show.R.
 
 arguments <- commandArgs(TRUE)
 here <- dirname(normalizePath(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))))
