@@ -31,7 +31,8 @@ read_page <- \(page) paste(readLines(file.path(folder, page), warn = FALSE, enco
 
 # The index of the search as a script, which a page may load from a folder.
 index <- file.path(folder, "search.json")
-writeLines(paste0("window.SEARCH = ", readLines(index, warn = FALSE), ";"), file.path(folder, "search.js"), useBytes = TRUE)
+script <- paste0("window.SEARCH = ", readLines(index, warn = FALSE), ";")
+writeLines(script, file.path(folder, "search.js"), useBytes = TRUE)
 
 # Formulas as MathML by pandoc, all of a page at once: browsers need no script for it.
 formula <- "\\\\\\((.*?)\\\\\\)|\\\\\\[(.*?)\\\\\\]"
