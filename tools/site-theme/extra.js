@@ -37,7 +37,7 @@
     const list = nav.appendChild(element("ul", { class: "contents" }));
     for (const head of heads) {
       const target = head.id || head.parentElement.id || (head.id = head.textContent.trim().toLowerCase().replace(/[^a-z0-9]+/g, "-"));
-      const item = list.appendChild(element("li", { class: head.tagName.toLowerCase() }));
+      const item = list.appendChild(element("li", { class: head.tagName === "H3" ? "inner" : "outer" }));
       item.append(element("a", { href: "#" + target }, head.textContent.replace(/\s+/g, " ").trim()));
     }
   }
