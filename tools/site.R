@@ -6,10 +6,12 @@ arguments <- commandArgs(TRUE)
 sources <- normalizePath(arguments[1])
 folder <- normalizePath(arguments[2], mustWork = FALSE)
 
-# Links of the README lead to sources, for who reads it there.
+# Links of the README lead to sources, for who reads it there, and articles, which are not in the package, are paths.
 readme <- file.path(sources, "README.md")
 lines <- readLines(readme)
-lines <- gsub("\\]\\(vignettes/(articles/)?([a-z]+)\\.Rmd\\)", "](articles/\\2.html)", lines)
+lines <- gsub("\\]\\(vignettes/([a-z]+)\\.Rmd\\)", "](articles/\\1.html)", lines)
+lines <- gsub("`vignettes/(articles/)?([a-z]+)\\.Rmd`", "[\\2](articles/\\2.html)", lines)
+lines <- sub("`CONTRIBUTING.md`", "[CONTRIBUTING](CONTRIBUTING.html)", lines, fixed = TRUE)
 writeLines(sub("](NEWS.md)", "](news/index.html)", lines, fixed = TRUE), readme)
 
 warned <- character()
