@@ -92,7 +92,7 @@
       const found = find(query);
       hits.replaceChildren(...found.map((page) => {
         const item = element("li");
-        const url = new URL(page.path, root);
+        const url = new URL(page.path.replace(/^\//, ""), root);
         if (page.id) url.hash = page.id;
         const link = item.appendChild(element("a", { href: url }, page.what));
         if (page.what !== page.title) link.append(element("small", {}, " " + page.title));
