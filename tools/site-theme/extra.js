@@ -94,8 +94,8 @@
         const item = element("li");
         const url = new URL(page.path.replace(/^\//, ""), root);
         if (page.id) url.hash = page.id;
-        const link = item.appendChild(element("a", { href: url }, page.what));
-        if (page.what !== page.title) link.append(element("small", {}, " " + page.title));
+        const link = item.appendChild(element("a", { href: url }, page.what || page.title));
+        if (page.what && page.title && page.what !== page.title) link.append(element("small", {}, " " + page.title));
         return item;
       }));
       if (found.length === 0) hits.append(element("li", { class: "none" }, "Nothing found"));
