@@ -25,7 +25,7 @@ max(abs(sums[rows] - exact)) / max(sums)
 
 ## ---- gpu-times ----
 times <- lapply(10^(4:log10(n)), function(m) {
-  part <- x[seq_len(m), , drop = FALSE]
+  part <- if (m < n) x[seq_len(m), ] else x
   seconds <- system.time({
     sums <- kernel_matvec(part, bandwidth = 0.15, tol = 1e-5, precision = "single", backend = "cuda")
   })
