@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# Shared by tools/demo, tools/check and tools/check-memory: find or install what a run needs.
+# Shared by tools/demo, tools/site, tools/check and tools/check-memory: find or install what a run needs.
 # Sourced by bash, never run. Everything that is installed is announced first.
 
 fk_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"

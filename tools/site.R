@@ -1,0 +1,78 @@
+# Builds the site of pkgdown, as tools/site calls it: Rscript tools/site.R SOURCES FOLDER, with the package
+# installed. Fails where pkgdown warns, a page leads nowhere or a figure has no text.
+
+options(pkgdown.internet = FALSE, cli.num_colors = 1L, rlang_interactive = FALSE)
+arguments <- commandArgs(TRUE)
+sources <- normalizePath(arguments[1])
+folder <- normalizePath(arguments[2], mustWork = FALSE)
+
+# Links of the README lead to sources, for who reads it there, and articles, which are not in the package, are paths.
+readme <- file.path(sources, "README.md")
+lines <- readLines(readme)
+lines <- gsub("\\]\\(vignettes/([a-z]+)\\.Rmd\\)", "](articles/\\1.html)", lines)
+lines <- gsub("`vignettes/(articles/)?([a-z]+)\\.Rmd`", "[\\2](articles/\\2.html)", lines)
+lines <- sub("`CONTRIBUTING.md`", "[CONTRIBUTING](CONTRIBUTING.html)", lines, fixed = TRUE)
+writeLines(sub("](NEWS.md)", "](news/index.html)", lines, fixed = TRUE), readme)
+
+warned <- character()
+withCallingHandlers(
+  {
+    pkgdown::check_pkgdown(sources)
+    pkgdown::build_site(
+      sources, override = list(destination = folder), install = FALSE, new_process = FALSE, preview = FALSE
+    )
+  },
+  warning = \(w) {
+    warned <<- c(warned, conditionMessage(w))
+    tryInvokeRestart("muffleWarning")
+  }
+)
+
+pages <- list.files(folder, "[.]html$", recursive = TRUE)
+read_page <- \(page) paste(readLines(file.path(folder, page), warn = FALSE, encoding = "UTF-8"), collapse = "\n")
+
+# The index of the search as a script, which a page may load from a folder.
+index <- file.path(folder, "search.json")
+script <- paste0("window.SEARCH = ", readLines(index, warn = FALSE), ";")
+writeLines(script, file.path(folder, "search.js"), useBytes = TRUE)
+
+# Formulas as MathML by pandoc, all of a page at once: browsers need no script for it.
+formula <- "\\\\\\((.*?)\\\\\\)|\\\\\\[(.*?)\\\\\\]"
+with_mathml <- function(page) {
+  text <- read_page(page)
+  found <- unique(regmatches(text, gregexpr(formula, text, perl = TRUE))[[1]])
+  if (length(found) == 0) return()
+  tex <- gsub("\n", " ", substr(found, 3, nchar(found) - 2))
+  for (sign in list(c("&lt;", "<"), c("&gt;", ">"), c("&amp;", "&"))) tex <- gsub(sign[1], sign[2], tex, fixed = TRUE)
+  arguments <- c("-f", "markdown", "-t", "html", "--mathml", "--wrap=none")
+  made <- system2("pandoc", arguments, input = paste0("$", trimws(tex), "$\n"), stdout = TRUE)
+  made <- sub("<p>(<span[^>]*>)?(.*?)(</span>)?</p>", "\\2", made, perl = TRUE)
+  if (length(made) != length(found) || !all(grepl("^<math", made))) {
+    stop("formulas of ", page, " are none: ", paste(found, collapse = " "))
+  }
+  for (i in seq_along(found)) text <- gsub(found[i], made[i], text, fixed = TRUE)
+  writeLines(text, file.path(folder, page), useBytes = TRUE)
+}
+if (utils::packageVersion("pkgdown") < "2.1.0") for (page in pages) with_mathml(page)
+
+# What leads nowhere, and figures without text.
+faults_of <- function(page) {
+  html <- xml2::read_html(file.path(folder, page))
+  links <- xml2::xml_attr(xml2::xml_find_all(html, "//a[@href]|//link[@href]"), "href")
+  links <- c(links, xml2::xml_attr(xml2::xml_find_all(html, "//img[@src]|//script[@src]"), "src"))
+  links <- grep("^([a-z]+:|//|#)", unique(links), value = TRUE, invert = TRUE)
+  files <- utils::URLdecode(file.path(folder, dirname(page), sub("[#?].*", "", links)))
+  lost <- links[!file.exists(files)]
+  mute <- xml2::xml_attr(xml2::xml_find_all(html, "//main//img[not(@alt)]"), "src")
+  c(
+    if (length(lost)) paste(page, "leads nowhere:", lost),
+    if (length(mute)) paste(page, "has a figure without text:", mute)
+  )
+}
+warned <- c(warned, unlist(lapply(pages, faults_of)))
+
+cat(length(pages), "pages in", folder, "\n")
+if (length(warned) > 0) {
+  cat(paste("warning:", unique(warned)), sep = "\n")
+  quit(status = 1)
+}
