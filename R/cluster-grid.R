@@ -7,7 +7,7 @@ grid_sums_of_shards <- function(sources, at, b, parts, control) {
   data <- sources$points
   if (!(control$tol > 0) || control$tol_type != "global") return(NULL)
   if (!can_do(control, "stream", data$d, sources$kernel)) return(NULL)
-  spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
+  spec <- grid_spec(sources, at, n_sums(b), control)
   stream <- open_spec(spec, control)
   if (is.null(stream)) return(NULL)
   on.exit(stream_close(stream))
