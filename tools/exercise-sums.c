@@ -136,7 +136,8 @@ static void check_tails(const struct fk_kernel *kernel, int d, double h) {
   }
   struct fk_matrix target = fk_doubles(far, 1, d);
   struct fk_logs out = {&log_sum, NULL};
-  if (fk_log_sum(op, &target, factor, false, &opts, &out, &stats, &err)) printf("exercise-sums: %s\n", err.message);
+  if (fk_log_sum(op, &target, factor, false, &opts, &out, &stats, &err))
+    printf("exercise-sums: %s\n", err.message);
   judge("the logarithm of a sum that underflows", d, fabs(log_sum + nearest), log(N));
   judge("a logarithm that has one term at least", d, -nearest - log_sum, 1e-9 * nearest);
   fk_operator_free(op);
