@@ -81,7 +81,7 @@ source_chunks <- function(sources, b, job) {
     piece <- before + c(1, nrow(chunk$points))
     before <<- piece[2]
     columns <- in_place_of(chunk, chunk_columns(chunk, b, piece, width))
-    width <<- NCOL(columns)
+    width <<- n_sums(columns)
     if (!is.null(weights)) {
       check_covered("weights", length(weights), piece)
       share <- weights[piece[1]:piece[2]]
@@ -174,12 +174,15 @@ chunk_columns <- function(chunk, b, piece, width) {
     check_covered("b", NROW(b), piece)
     columns <- read_rows(b, piece, "b")
   }
-  if (!is.null(width) && NCOL(columns) != width) {
+  if (!is.null(width) && n_sums(columns) != width) {
     stop_argument("b", "must have ", width, ngettext(width, " column", " columns"),
-      " in every chunk: found ", NCOL(columns))
+      " in every chunk: found ", n_sums(columns))
   }
   columns
 }
+
+# Of coefficients there is a sum for each column, of none, which are ones, one (their NCOL() is 0 since R 4.4).
+n_sums <- function(b) if (is.null(b)) 1L else NCOL(b)
 
 check_covered <- function(arg, length, piece) {
   if (length < piece[2]) {

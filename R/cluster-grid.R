@@ -5,7 +5,7 @@
 # As sums_of_shards() at targets in memory; NULL where a grid is not possible, or not the fastest.
 grid_sums_of_shards <- function(sources, at, b, control) {
   if (!may_have_grid(sources, control)) return(NULL)
-  spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
+  spec <- grid_spec(sources, at, n_sums(b), control)
   stream <- open_spec(spec, control)
   if (is.null(stream)) return(NULL)
   on.exit(stream_close(stream))

@@ -9,7 +9,7 @@ sum_job <- function(sources, at, width, chunk_rows) {
   targets <- if (is.null(at)) x else at
   columns_of <- if (once) at else x
   d <- ncol(columns_of)
-  size <- chunk_size(chunk_rows, d + max(1, width))
+  size <- chunk_size(chunk_rows, d + width)
   list(
     x = x, targets = targets, own = is.null(at), once = once, n = if (once) NA_real_ else as.double(nrow(x)),
     m = as.double(nrow(targets)), d = d, names = colnames(columns_of), L = sources$L, kernel = sources$kernel,
@@ -99,7 +99,7 @@ chunk_size <- function(chunk_rows, numbers_per_row) {
 # sums of the pass, or of all `m` targets where they are returned.
 check_sum_memory <- function(chunk, d, pass, m) {
   rows <- vapply(pass, \(piece) diff(piece) + 1, 0)
-  sums <- max(m, sum(rows)) * NCOL(chunk$columns)
+  sums <- max(m, sum(rows)) * n_sums(chunk$columns)
   check_memory(8 * (2 * length(chunk$points) + 2 * length(chunk$columns) + max(rows) * d + sums), "x")
 }
 

@@ -64,7 +64,7 @@ open_stream <- function(job, chunk, bytes, control) {
   chunks <- if (job$once) ceiling(n / nrow(chunk$points)) else job$chunks
   checked <- pick_rows(job$targets, stream_rows(n, job$m), "y", job)
   size <- c(n, job$m, chunks, length(job$pieces), control$tol / tol_share(job), bytes)
-  stream_open(x, y, checked, size, NCOL(chunk$columns), job$L, control)
+  stream_open(x, y, checked, size, n_sums(chunk$columns), job$L, control)
 }
 
 # What sampled rows are good for takes a few percent of the time of the sums. Those of a big.matrix come in runs,

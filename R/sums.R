@@ -88,11 +88,11 @@ normal_product_of <- function(sources, rows, v, w, weights, control, with_sums =
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   if (is_remote(sources$points)) return(sum_kernels_by_shards(sources, at, b, control, out))
-  job <- sum_job(sources, at, NCOL(b), chunk_rows)
+  job <- sum_job(sources, at, n_sums(b), chunk_rows)
   out <- check_out(out)
   source <- chunk_source(\() source_chunks(sources, b, job), job$once)
   is_vector <- is.null(dim(b)) && source$peek()$is_vector
-  check_out_size(out, job$m, NCOL(source$peek()$columns))
+  check_out_size(out, job$m, n_sums(source$peek()$columns))
   sink <- sum_sink(out, is_vector)
   name_stage(control, "Summing kernels")
   if (!job$once) suggest_tolerance(control, job$n, job$m, job$d, sources, own = job$own)

@@ -6,20 +6,15 @@
  * is on the caller's stack, and nobody touches it who is not counted in. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getcpu, sched_setaffinity */
-#include <sched.h>
 #include <unistd.h>
-#else
-#define _POSIX_C_SOURCE 200809L /* nanosleep, pthread_sigmask */
 #endif
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
-#ifdef _WIN32
-#include <windows.h>
-#endif
 
 #include "aligned.h"
 #include "costs.h"
@@ -234,7 +229,7 @@ int64_t fk_step_for_bytes(double bytes) { return 1 + (int64_t)(1e6 / (bytes + 1)
 /* The thread that is waited for may itself wait for a processor, and ours might be it. */
 static void nap(void) {
 #ifdef _WIN32
-  SwitchToThread();
+  sched_yield();
 #else
   nanosleep(&(struct timespec){0, 30000}, NULL);
 #endif

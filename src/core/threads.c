@@ -2,15 +2,13 @@
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
-#else
-#define _POSIX_C_SOURCE 200809L /* clock_gettime, getpid */
 #endif
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #ifdef _WIN32
-#include <windows.h>
+#include <pthread.h> /* winpthreads; not windows.h, which makes macros of near, far and small */
 #else
 #include <unistd.h>
 #endif
@@ -47,9 +45,7 @@ static int processors(void) {
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
 #endif
 #ifdef _WIN32
-  SYSTEM_INFO info;
-  GetSystemInfo(&info);
-  return (int)info.dwNumberOfProcessors;
+  return pthread_num_processors_np();
 #else
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (int)online : 1;

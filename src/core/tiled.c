@@ -140,7 +140,7 @@ bool fk_tiled_is_streamed(const struct fk_tiled *t) { return t->streamed; }
 enum fk_status fk_tiled_take_buffers(const struct fk_tiled *t, int count, struct fk_tiled_buffers *buffers,
                                      struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
-  *buffers = (struct fk_tiled_buffers){.of = {{{NULL}}}};
+  *buffers = (struct fk_tiled_buffers){.of = {{{0}}}};
   for (int g = 0; g < t->n_devices; g++)
     for (int i = 0; i < count && !status; i++) {
       buffers->of[g][i] = (struct fk_dense){.type = FK_DOUBLE, .n = t->m, .d = t->block};

@@ -81,7 +81,7 @@ SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP control) {
   struct fk_opts opts;
   struct fk_stats stats;
   struct fk_error err = {FK_STATUS_OK, ""};
-  struct r_operator opened = {NULL};
+  struct r_operator opened = {0};
   struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder)};
   struct fk_preconditioner_facts facts;
   struct fk_preconditioner *P = NULL;

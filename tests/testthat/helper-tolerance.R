@@ -366,7 +366,7 @@ add_points <- function(case, n, m) {
   case$extent <- extent_from(case$x, case$L)
   case$n <- nrow(case$x)
   case$m <- nrow(case$y)
-  case$columns <- NCOL(case$b)
+  case$columns <- max(1, NCOL(case$b))
   case
 }
 
@@ -432,8 +432,8 @@ given_case <- function(x, y = NULL, b = NULL, h = 1, task = "sums", tol = 1e-6, 
   list(
     seed = NA, family = "given", d = ncol(x), n = nrow(x), m = nrow(y_given), task = task, kernel = "gaussian",
     tol = tol, tol_type = tol_type, precision = precision, engine = engine, method = method, bandwidth_kind = "scalar",
-    columns = NCOL(b), exponent = 0, backend = backend, x = x, y = y_given, own = is.null(y), bandwidth = h, L = L,
-    rows = rows, b = b, weights = weights, extent = extent_from(x, L)
+    columns = max(1, NCOL(b)), exponent = 0, backend = backend, x = x, y = y_given, own = is.null(y),
+    bandwidth = h, L = L, rows = rows, b = b, weights = weights, extent = extent_from(x, L)
   )
 }
 
