@@ -54,7 +54,7 @@ open_spec <- function(spec, control) {
 plan_grid <- function(sources, at, b, control) {
   if (!may_have_grid(sources, control)) return(NULL)
   data <- sources$points
-  spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
+  spec <- grid_spec(sources, at, n_sums(b), control)
   stream <- open_spec(spec, control)
   if (is.null(stream)) return(NULL)
   on.exit(stream_close(stream))
