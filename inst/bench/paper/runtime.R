@@ -13,6 +13,7 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
+source(file.path(bench_folder, "paper", "flops.R"))
 
 sizes <- function() {
   many <- 2^(11:(if (full) 15 else 14))
@@ -34,23 +35,17 @@ over_triton <- function(of) {
 
 # ---- utilisation --------------------------------------------------------------------------------------
 
-pairs_of <- function(rows) {
-  list(density = rows$n * rows$m, score = ifelse(rows$estimator == "sdkde", rows$n^2, 0))
-}
-
-paper_flops <- function(rows) {
-  pairs <- pairs_of(rows)
-  pairs$density * ifelse(rows$d == 1, 14, 2 * rows$d + 12) + pairs$score * ifelse(rows$d == 1, 16, 4 * rows$d + 12)
-}
-
-# Seconds of the busiest unit. A symmetric score meets each unordered pair once: half the exponentials.
+# Seconds of the busiest unit. The score pass of an SD-KDE is symmetric: each unordered pair is met once, with one
+# exponential and one product for the distance, and values are added on both sides.
 unit_seconds <- function(rows, peak) {
   pairs <- pairs_of(rows)
-  rate <- function(task) vapply(rows$d, \(d) {
-    if (on_gpu) return(min(unit_bounds(d, task, usual)))
-    peak / pair_cost(d, if (task == "score") "symmetric score" else "sum", usual)
-  }, 0)
-  pairs$density / rate("density") + pairs$score / rate("score") / if (on_gpu) 2 else 1
+  seconds <- vapply(rows$d, \(d) {
+    if (!on_gpu) return(c(pair_cost(d, "sum", usual), pair_cost(d, "symmetric score", usual)) / peak)
+    density <- 1 / unit_bounds(d, "density", usual)
+    score <- 1 / unit_bounds(d, "score", usual)
+    c(max(density), max(score[["exponentials"]] / 2, score[["mma"]] - density[["mma"]] / 2))
+  }, numeric(2))
+  pairs$density * seconds[1, ] + pairs$score * seconds[2, ]
 }
 
 utilised <- function(rows) {
