@@ -7,8 +7,8 @@
 # Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how
 # many were measured, where fewer than m, and host is for all m; error: relative L2 against double precision.
 # flops: by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one
-# dimension 14 and 16); its share: of the tensor cores' TF32 rate measured on an H200, or of the multiply-adds of
-# this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
+# dimension 14 and 16); its share: of what an H200 reaches in TF32 products (in one dimension in FP32), or of the
+# multiply-adds of this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
 # taken.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
@@ -53,7 +53,7 @@ utilised <- function(rows) {
   is_ours <- rows$program == "flashkernel"
   seconds <- ifelse(is.na(rows$device), rows$host, rows$device)
   rows$flops <- paper_flops(rows)
-  rows$paper_share <- rows$flops / seconds / if (on_gpu) H200[["tf32"]] else 2 * peak
+  rows$paper_share <- rows$flops / seconds / if (on_gpu) H200[ifelse(rows$d == 1, "fp32", "tf32")] else 2 * peak
   rows$our_share <- ifelse(is_ours, unit_seconds(rows, peak) / seconds, NA)
   rows
 }
@@ -97,7 +97,8 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
     with_printed <- d == 16 && estimator == "sdkde"
     own <- printed[printed$program == "published Triton", ]
     limits <- range(shown$host, if (of_gpu) shown$device, if (with_printed) own$ms, na.rm = TRUE)
-    curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylab = "milliseconds", ylim = limits,
+    curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylim = limits,
+           ylab = if (of_gpu) "milliseconds (dashed: device)" else "milliseconds",
            main = paste0(TITLES[[estimator]], ", d = ", d))
     if (with_printed) graphics::points(own$n, own$ms, pch = 4)
     colour <- colours_of(PROGRAMS)
@@ -138,7 +139,7 @@ show_table(data.frame(
 ))
 
 # Times the published code takes, here on the device and printed.
-here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device), ]
+here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device) & rows$program != "flashkernel, CPU", ]
 here$ms <- 1e3 * here$device
 if (any(here$program == "published Triton")) {
   here$times <- over_triton(here)
