@@ -103,8 +103,8 @@ held <- function(p) {
   file <- in_a_file(p$x)
   if (!is.null(file)) again("rows in a file (big.matrix)", file, chunk_bytes = 8 * 10 * n / 8)
   again("rows in 8 shards (flash_data)", flash_data(p$x, shard_rows = ceiling(n / 8)))
-  # a GPU that has room for a quarter of the factors
-  if (on_gpu) again("factors in tiles, a quarter of their memory", gpu_memory_limit = 2 * m^2 + 1.5e9)
+  # a GPU that has room for the rows and a quarter of the factors
+  if (on_gpu) again("factors in tiles, a quarter of their memory", gpu_memory_limit = 2 * m^2 + 3e8)
   if (on_gpu && length(gpu_info()$index) > 1) again("two GPUs", devices = 0:1)
   rows
 }

@@ -7,12 +7,13 @@
 # Columns: host, device: seconds (of others on the CPU no device; of this package there its engine); queries: how
 # many were measured, where fewer than m, and host is for all m; error: relative L2 against double precision.
 # flops: by the paper's model (section 3: a pair costs 2 d + 12 in a density, 4 d + 12 in a score; in one
-# dimension 14 and 16); its share: of the tensor cores' TF32 rate measured on an H200, or of the multiply-adds of
-# this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
+# dimension 14 and 16); its share: of what an H200 reaches in TF32 products (in one dimension in FP32), or of the
+# multiply-adds of this processor. Our share: the time that the unit needs which is busy longest, were it alone, over the time
 # taken.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
+source(file.path(bench_folder, "paper", "flops.R"))
 
 sizes <- function() {
   many <- 2^(11:(if (full) 15 else 14))
@@ -34,23 +35,17 @@ over_triton <- function(of) {
 
 # ---- utilisation --------------------------------------------------------------------------------------
 
-pairs_of <- function(rows) {
-  list(density = rows$n * rows$m, score = ifelse(rows$estimator == "sdkde", rows$n^2, 0))
-}
-
-paper_flops <- function(rows) {
-  pairs <- pairs_of(rows)
-  pairs$density * ifelse(rows$d == 1, 14, 2 * rows$d + 12) + pairs$score * ifelse(rows$d == 1, 16, 4 * rows$d + 12)
-}
-
-# Seconds of the busiest unit. A symmetric score meets each unordered pair once: half the exponentials.
+# Seconds of the busiest unit. The score pass of an SD-KDE is symmetric: each unordered pair is met once, with one
+# exponential and one product for the distance, and values are added on both sides.
 unit_seconds <- function(rows, peak) {
   pairs <- pairs_of(rows)
-  rate <- function(task) vapply(rows$d, \(d) {
-    if (on_gpu) return(min(unit_bounds(d, task, usual)))
-    peak / pair_cost(d, if (task == "score") "symmetric score" else "sum", usual)
-  }, 0)
-  pairs$density / rate("density") + pairs$score / rate("score") / if (on_gpu) 2 else 1
+  seconds <- vapply(rows$d, \(d) {
+    if (!on_gpu) return(c(pair_cost(d, "sum", usual), pair_cost(d, "symmetric score", usual)) / peak)
+    density <- 1 / unit_bounds(d, "density", usual)
+    score <- 1 / unit_bounds(d, "score", usual)
+    c(max(density), max(score[["exponentials"]] / 2, score[["mma"]] - density[["mma"]] / 2))
+  }, numeric(2))
+  pairs$density * seconds[1, ] + pairs$score * seconds[2, ]
 }
 
 utilised <- function(rows) {
@@ -58,7 +53,7 @@ utilised <- function(rows) {
   is_ours <- rows$program == "flashkernel"
   seconds <- ifelse(is.na(rows$device), rows$host, rows$device)
   rows$flops <- paper_flops(rows)
-  rows$paper_share <- rows$flops / seconds / if (on_gpu) H200[["tf32"]] else 2 * peak
+  rows$paper_share <- rows$flops / seconds / if (on_gpu) H200[ifelse(rows$d == 1, "fp32", "tf32")] else 2 * peak
   rows$our_share <- ifelse(is_ours, unit_seconds(rows, peak) / seconds, NA)
   rows
 }
@@ -102,7 +97,8 @@ paper_plot("runtime", height = 1150, width = 1500, draw = \() {
     with_printed <- d == 16 && estimator == "sdkde"
     own <- printed[printed$program == "published Triton", ]
     limits <- range(shown$host, if (of_gpu) shown$device, if (with_printed) own$ms, na.rm = TRUE)
-    curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylab = "milliseconds", ylim = limits,
+    curves(shown, PROGRAMS, "n", "host", by = "program", xlab = "points", ylim = limits,
+           ylab = if (of_gpu) "milliseconds (dashed: device)" else "milliseconds",
            main = paste0(TITLES[[estimator]], ", d = ", d))
     if (with_printed) graphics::points(own$n, own$ms, pch = 4)
     colour <- colours_of(PROGRAMS)
@@ -143,7 +139,7 @@ show_table(data.frame(
 ))
 
 # Times the published code takes, here on the device and printed.
-here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device), ]
+here <- rows[rows$d == 16 & rows$estimator == "sdkde" & is.finite(rows$device) & rows$program != "flashkernel, CPU", ]
 here$ms <- 1e3 * here$device
 if (any(here$program == "published Triton")) {
   here$times <- over_triton(here)

@@ -4,8 +4,9 @@
 #
 #   Rscript inst/bench/paper/streaming.R [--size small|full] [--backend auto|cpu|cuda]
 #
-# Peaks are over the points: of the process on the CPU (VmHWM, each case in a process of its own), of the device
-# on a GPU (gpu_info(); PyTorch's allocator). Materialised: in R on the CPU, in PyTorch on a GPU.
+# Peaks of the process on the CPU are over the points (VmHWM, each case in a process of its own: 0 is no more than it had);
+# of the device over points and result (PyTorch's allocator), but of this package all that it has there (gpu_info()).
+# Materialised: in R on the CPU, in PyTorch on a GPU.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 source(file.path(bench_folder, "paper", "peers.R"))
@@ -33,7 +34,7 @@ if ("--child" %in% arguments) {
   task <- list(
     streamed = \(p) density_of(p, "sdkde", h(n), where, usual), materialised = \(p) materialised(p, h(n))
   )[[option("--way")]]
-  invisible(task(mixture_points(512, 64, d)))
+  for (i in 1:3) invisible(task(mixture_points(512, 64, d))) # what R compiles at first use
   invisible(gc())
   forget_peak()
   before <- peak_mib()
@@ -49,7 +50,7 @@ in_process <- function(way, n) {
   said <- system2(file.path(R.home("bin"), "Rscript"), c(shQuote(script), given), stdout = TRUE)
   line <- grep("^result", said, value = TRUE)
   if (length(line) == 0) stop("the process of ", way, ", n = ", n, ", did not end well")
-  as.numeric(strsplit(line, " ")[[1]][2:4])
+  suppressWarnings(as.numeric(strsplit(line, " ")[[1]][2:4])) # NA where there is no device
 }
 
 row <- function(program, way, n, memory, seconds) {

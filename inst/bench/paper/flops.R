@@ -1,0 +1,12 @@
+# The Flash-SD-KDE paper's model of what estimates cost (its section 3 and appendix): rows of a table with columns
+# estimator, d, n and m. For runtime.R.
+
+# Of the definition; the score of an SD-KDE has n^2.
+pairs_of <- function(rows) {
+  list(density = rows$n * rows$m, score = ifelse(rows$estimator == "sdkde", rows$n^2, 0))
+}
+
+paper_flops <- function(rows) {
+  pairs <- pairs_of(rows)
+  pairs$density * ifelse(rows$d == 1, 14, 2 * rows$d + 12) + pairs$score * ifelse(rows$d == 1, 16, 4 * rows$d + 12)
+}
