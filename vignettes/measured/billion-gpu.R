@@ -1,13 +1,15 @@
 # What vignettes/billion.Rmd shows of a billion points in memory, on a GPU (two minutes, and 60 GB of memory):
 #   Rscript vignettes/measured/run.R billion-gpu
 
-## ---- gpu-points ----
-n <- 1e9
+## ---- as-in-billion.Rmd ----
 galaxy <- function(n) {
   radius <- 6 * rbeta(n, 1.5, 3)
   angle <- 2 * log(radius + 0.1) + pi * (runif(n) < 0.5) + rnorm(n, sd = 0.35)
   cbind(x = radius * cos(angle), y = radius * sin(angle), z = rnorm(n, sd = 0.2))
 }
+
+## ---- gpu-points ----
+n <- 1e9
 set.seed(1)
 some <- galaxy(1e6)
 x <- matrix(0, n, 3)

@@ -1,17 +1,17 @@
 # What vignettes/billion.Rmd shows of a billion points that a function makes, on a CPU (ten minutes, most of them for
 # the random numbers): Rscript vignettes/measured/run.R billion
 
-## ---- galaxy ----
+## ---- as-in-billion.Rmd ----
 galaxy <- function(n) {
   radius <- 6 * rbeta(n, 1.5, 3)
   angle <- 2 * log(radius + 0.1) + pi * (runif(n) < 0.5) + rnorm(n, sd = 0.35)
   cbind(x = radius * cos(angle), y = radius * sin(angle), z = rnorm(n, sd = 0.2))
 }
+
+## ---- chunks ----
 axis <- seq(-4.5, 4.5, by = 0.05)
 plane <- as.matrix(expand.grid(x = axis, y = axis, z = 0))
 inside <- rowSums(plane^2) < 4.5^2
-
-## ---- chunks ----
 n <- 1e9
 chunks <- function() {
   set.seed(1)
