@@ -76,8 +76,10 @@ some_sources <- function(sources, rows) {
 # Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
 # again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
-  key <- unlist(lapply(value[c("points", "weights", "factors")], identity_of))
-  structure(class = "shared_value", list(key = paste(c(key, format(value$L, digits = 17)), collapse = " "), value = value))
+  key <- c(unlist(lapply(value[c("points", "weights", "factors")], identity_of)), identity_of(value$L)[2])
+  shared <- list(key = paste(key, collapse = " "), value = value)
+  class(shared) <- "shared_value"
+  shared
 }
 
 MOST_SHARED <- 4
