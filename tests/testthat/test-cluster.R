@@ -135,16 +135,20 @@ test_that("with `cluster` sums of points in memory are those without, and the sa
     control <- flash_control(cluster = cluster)
     fit <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control)
     plain <- flash_kde(x, "kde", bandwidth = 0.4, control = control, adaptive = "abramson", weights = w)
+    adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control, adaptive = rep(1:2, 600), weights = w)
     list(
       predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"),
-      as.vector(kernel_matvec(x, y, w, bandwidth = 0.4, tol = 0, control = control))
+      as.vector(kernel_matvec(x, y, w, bandwidth = 0.4, tol = 0, control = control)),
+      predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
     )
   })
   expect_identical(results[[1]], results[[2]])
   fit <- flash_kde(x, "sdkde", bandwidth = 0.4)
   plain <- flash_kde(x, "kde", bandwidth = 0.4, adaptive = "abramson", weights = w)
+  adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, adaptive = rep(1:2, 600), weights = w)
   expect_equal(results[[1]], list(
-    predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w)
+    predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w),
+    predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
   ), tolerance = 1e-10)
 })
 
