@@ -341,7 +341,8 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
   if (!status) status = fk_common_axes(chol, op->chol, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
     struct fk_held_out all = {op->x, op->weights, 0};
-    struct fk_loo_task loo = {op->x, held_out ? *held_out : all, widths ? *widths : one, 0, lambda, &whitening, log_sum};
+    struct fk_loo_task loo = {op->x,  held_out ? *held_out : all, widths ? *widths : one, 0, lambda, &whitening,
+                              log_sum};
     loo.log_scale = largest_log_height(&loo.widths, n, d, opts->threads);
     status = choice.engine->debiased_loo(&loo, &choice.opts, stats, err);
   }

@@ -13,8 +13,8 @@ struct fk_widths {
   const double *weights;  /* n, w_j of the terms, NULL: ones; the operator's are v_i, of the scores */
 };
 
-/* Points that are left out, each of its own sum: x_i, with the weights v_i that they had in the score. They are among all
- * the points that the score was of; the sources of a task may be a part of these. */
+/* Points that are left out, each of its own sum: x_i, with the weights v_i that they had in the score. They are
+ * among all the points that the score was of; the sources of a task may be a part of these. */
 struct fk_held_out {
   struct fk_matrix points;
   const double *weights; /* m; NULL: ones */

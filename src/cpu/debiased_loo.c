@@ -159,7 +159,8 @@ static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
     s->precision[i] = 1 / (factor * factor);
   }
   for (int64_t i = n; i < padded; i++) s->log_height[i] = -INFINITY;
-  for (int64_t i = 0; i < m; i++) s->log_weight[i] = (log(of_score ? of_score[i] : 1) - task->log_scale) * FK_LOG2E;
+  for (int64_t i = 0; i < m; i++)
+    s->log_weight[i] = (log(of_score ? of_score[i] : 1) - task->log_scale) * FK_LOG2E;
   return FK_STATUS_OK;
 }
 

@@ -63,8 +63,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
   double sum[PER_THREAD], shift[PER_THREAD], own_log_weight[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
-    int64_t i = row0 + ty * PER_THREAD + r;
-    int64_t held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
+    int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
     self[r] = held_out < 0 ? -1 : a.first_self + held_out;
     own_log_weight[r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
     shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
