@@ -35,31 +35,13 @@ test_that("leave-one-out log densities of the SD-KDE are exact in the tails, for
 test_that("an SD-KDE left out at some points has the bits of all, and sums over parts of the points add up", {
   control <- run_control(settle_control(flash_control(threads = 2)))
   for (d in c(1, 3)) for (with in c("nothing", "weights", "factors")) {
-    n <- 210
-    x <- example_points(n, d)
-    x[n, ] <- 300
-    w <- if (with != "nothing") seq(0, 2, length.out = n)
-    factors <- if (with == "factors") rep(c(1, 2, 0.7), n / 3)
-    L <- t(chol(example_bandwidth(d)))
-    sources <- sum_sources(x, w, 0.8 * L, factors = factors)
-    all <- if (is.null(factors)) masses_and_means(sources, NULL, control) else scores_by_classes(sources, control, TRUE)
-    if (!is.null(factors)) {
-      all$means <- x + factors^2 * (all$score %*% tcrossprod(sources$L))
-      sources <- score_sources(sources)
-    }
-    known <- list(means = all$means, log_mass = all$log_mass, weights = w, factors = factors)
-    some <- \(one, rows) if (is.matrix(one)) one[rows, , drop = FALSE] else one[rows]
-    # the sums of some of the sources, at some points, which are among these or not
-    sum_of <- function(block, rows) {
-      first <- as.double(match(rows[1], block))
-      held_out <- list(points = some(x, rows), weights = sources$weights[rows], first = first)
-      debiased_loo_at(some_sources(sources, block), L, lapply(known, some, block), held_out, control)$log_sum
-    }
-    whole <- debiased_loo_at(sources, L, known, NULL, control)$log_sum
-    expect_within(whole, debiased_loo_sum(sum_sources(x, w, 0.8 * L, factors = factors), L, control)$log_sum, 1e-10)
+    case <- left_out_case(210, d, with)
+    whole <- case$whole(control)
+    expect_within(whole, case$known(control), 1e-10, paste(d, with))
     for (rows in list(1:3, 1:64, 60:135, 151:210)) {
-      expect_identical(sum_of(1:n, rows), whole[rows])
-      expect_within(log_add(sum_of(1:150, rows), sum_of(151:n, rows)), whole[rows], 1e-12, paste(d, with))
+      expect_identical(case$some(1:210, rows, control), whole[rows])
+      parts <- log_add(case$some(1:150, rows, control), case$some(151:210, rows, control))
+      expect_within(parts, whole[rows], 1e-12, paste(d, with))
     }
   }
 })
