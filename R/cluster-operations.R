@@ -9,7 +9,9 @@ WORKER_OPERATIONS <- list(
       list(
         rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
         has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
-        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0)
+        total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0),
+        largest_weight = max(shard$weights, 0), rest_weight = sum_but_largest(shard$weights),
+        rest_square = sum_but_largest(shard$weights^2), box = box_of(shard$points)
       )
     },
     merge = function(a, b, control) {
@@ -17,6 +19,12 @@ WORKER_OPERATIONS <- list(
       if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
       if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
       a$rows <- c(a$rows, b$rows)
+      a$box <- rbind(a$box, b$box)
+      for (rest in c("rest_weight", "rest_square")) {
+        less <- min(a$largest_weight, b$largest_weight)
+        a[[rest]] <- a[[rest]] + b[[rest]] + if (rest == "rest_weight") less else less^2
+      }
+      a$largest_weight <- max(a$largest_weight, b$largest_weight)
       for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
       a
     }
@@ -40,18 +48,10 @@ WORKER_OPERATIONS <- list(
     merge = NULL
   ),
 
-  # Of a fit at the shard's points; as a shard of other data, `args$to`.
+  # Of a fit at the shard's points.
   predict = list(
-    one = \(shard, args, part, control) values_of_shard(args$fit, shard$points, args$type, args$se.fit, control),
-    merge = NULL
-  ),
-  predict_there = list(
-    one = function(shard, args, part, control) {
-      values <- values_of_shard(args$fit, shard$points, args$type, args$se.fit, control)
-      keep_shard(known_data(worker_state(), args$to), part, list(x = values))
-      NULL
-    },
-    merge = \(a, b, control) NULL
+    one = \(shard, args, part, control) predict_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
   ),
 
   # A column of numbers: "weights" or "response".
@@ -81,19 +81,26 @@ WORKER_OPERATIONS <- list(
     }
   ),
 
-  # Sums with their logarithms at `args$at`, which are the rows of the shard `args$own` itself where that is not
-  # NULL.
+  # Sums with their logarithms at `args$at`.
   logs = list(
     one = function(shard, args, part, control) {
       sources <- shard_sources(shard, args$L, "gaussian", args$weights)
       if (!is.null(sources$weights) && all(sources$weights == 0)) return(NULL)
-      loo <- args$loo && isTRUE(part)
-      at <- if (!loo) args$at
-      found <- log_sum(sources, at, args$factor, loo, control)
-      if (args$score) found$score <- score_sum(sources, at, args$estimator, loo, NULL, control)$score
+      found <- log_sum(sources, args$at, args$factor, FALSE, control)
+      if (args$score) found$score <- score_sum(sources, args$at, args$estimator, FALSE, NULL, control)$score
       found
     },
     merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+  ),
+
+  # Sums at the shard over other data, or its own, which come to it (cluster-join.R).
+  join = list(
+    one = \(shard, args, part, control) sum_joined(shard, args, part, control),
+    merge = \(a, b, control) merge_rows(a, b)
+  ),
+  debias = list(
+    one = \(shard, args, part, control) debias_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
   ),
 
   # Products of the kernels of the shard's rows at `args$centers`, for falkon().
@@ -145,14 +152,19 @@ WORKER_OPERATIONS <- list(
   # Sums of coefficients: `part`, or ones.
   sums = list(
     one = function(shard, args, part, control) {
-      b <- part
-      if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else shard$weights
-      else if (!is.null(shard$weights)) b <- b * shard$weights
-      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, b, control)
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, weighted(part, shard), control)
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
 )
+
+# Least and largest of each column, as one row.
+box_of <- function(points) {
+  if (nrow(points) == 0) return(matrix(rep(c(Inf, -Inf), each = ncol(points)), 1))
+  matrix(c(apply(points, 2, min), apply(points, 2, max)), 1)
+}
+
+sum_but_largest <- function(w) if (length(w) > 0) sum(w[-which.max(w)]) else 0
 
 # Values at the rows of one node and then at those of the next: vectors and matrices, and the stats of both.
 merge_rows <- function(a, b) {

@@ -5,13 +5,14 @@
 # What the entry `op` of WORKER_OPERATIONS makes of the shards, merged. `args` go to all workers; `parts`: a
 # function of the numbers of a shard and of its worker, for what goes there alone, or NULL. `shards`: which, NULL
 # for all; with some, values are not merged but returned in a list. `pairs`: of points, for which kernels are to be
-# summed.
+# summed. `lend`: a list of other data whose shards workers may ask for (cluster-join.R).
 over_shards <- function(data, op, args = list(), control = run_control(settle_control(NULL)), parts = NULL, shards = NULL,
-                        pairs = 0) {
+                        pairs = 0, lend = list()) {
   pool <- pool_of(data$cluster)
   hold_pool(pool)
   started <- proc.time()[["elapsed"]]
   run <- new_run(pool, data, op, args, control, parts, shards, pairs)
+  run$lend <- lend
   values <- finish_run(run, control)
   operation <- WORKER_OPERATIONS[[op]]
   if (!is.null(shards)) return(values)
@@ -46,7 +47,7 @@ new_run <- function(pool, data, op, args, control, parts, shards, pairs) {
     values = vector("list", length(nodes)), worker = rep(NA_integer_, length(nodes)),
     status = rep("waiting", length(nodes)),
     token = character(size), sent = vector("list", size), since = rep(Sys.time(), size), told = logical(size),
-    failed = vector("list", length(nodes)),
+    failed = vector("list", length(nodes)), lacking = vector("list", size), relayed = list(),
     setup = list(op = op, args = args, control = shared_control(control), data = told_of(data)),
     # requests take this part of a second, or everything at once
     is_short = pairs < MOST_PAIRS_AT_ONCE * length(living(pool)),
@@ -132,13 +133,15 @@ may_move <- function(run, nodes) rep(is.null(run$data$recipe$make), length(nodes
 send_nodes <- function(run, i, nodes) {
   shards <- unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2]))
   unsent <- if (run$data$recipe$kind == "sent") shards[!owners_of(run$pool, run$data)[shards] %in% i]
-  # making them again takes the workers
-  if (length(unsent) > 0 && !is.null(run$data$recipe$make) && any(nzchar(run$token))) return(invisible())
+  # making them again takes the workers, and so does fetching what they have made
+  makes <- length(unsent) > 0 && !is.null(run$data$recipe$make)
+  if ((makes || must_fetch(run, i)) && any(nzchar(run$token))) return(invisible())
+  lent <- lend_rows(run, i)
   rows <- lapply(stats::setNames(nm = unsent), \(shard) shard_rows(run$data, shard))
   run$pool$tokens <- sum(run$pool$tokens, 1)
   token <- paste(run$id, run$pool$tokens)
   request <- list(
-    token = token, run = run$id, nodes = run$nodes[nodes], sent = rows,
+    token = token, run = run$id, nodes = run$nodes[nodes], sent = rows, lent = lent,
     parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i),
     setup = if (!run$told[i]) worker_setup(run, i)
   )
@@ -193,6 +196,7 @@ take_answer <- function(run, i, answer, control) {
     run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
     return(invisible())
   }
+  if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))
   if (!is.null(answer$missing)) return(set_owner(run$pool, run$data, answer$missing, NA))
   if (isTRUE(answer$stopped)) return(drop_worker(run, i, "it was interrupted"))
   if (!is.null(answer$error)) return(take_error(run, i, nodes, answer$error))
@@ -225,7 +229,7 @@ drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
   run$token[i] <- ""
   run$status[run$sent[[i]]] <- "waiting"
-  run$sent[i] <- list(NULL)
+  run$sent[i] <- run$lacking[i] <- list(NULL)
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
   open <- which(run$status == "waiting" & run$worker == i)

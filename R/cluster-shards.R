@@ -19,6 +19,7 @@ known_data <- function(state, data) {
 }
 
 forget_data <- function(state, ids) {
+  state$blocks <- Filter(\(block) !block$id %in% ids, state$blocks)
   ids <- intersect(ids, names(state$data))
   if (length(ids) > 0) rm(list = ids, envir = state$data)
 }
@@ -53,10 +54,11 @@ read_shard <- function(recipe, shard) {
 }
 
 # `rows`: as a reader gives them, a matrix or data frame, or list(x, weights, response).
-keep_shard <- function(known, shard, rows) {
-  data <- known$data
+keep_shard <- function(known, shard, rows) known$shards[[as.character(shard)]] <- checked_shard(known$data, shard, rows)
+
+checked_shard <- function(data, shard, rows) {
   made <- in_place(shard_place(data$recipe, shard), shard_parts(rows, data))
-  known$shards[[as.character(shard)]] <- list2env(made, parent = emptyenv())
+  list2env(made, parent = emptyenv())
 }
 
 shard_place <- function(recipe, shard) {

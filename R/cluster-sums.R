@@ -1,46 +1,33 @@
-# Sums over the shards of a flash_data(): the sums of the door (sums.R), as workers have them, merged. Targets are
-# points here, which go to all workers, or the shards themselves, one after the other.
+# Sums over the shards of a flash_data(): the sums of the door (sums.R), as workers have them, merged. Targets that are
+# points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
+# themselves the sources come (cluster-join.R).
 
 log_sum_by_shards <- function(sources, at, factor, loo, control) {
+  if (is_joined(sources$points)) return(log_sum_of_blocks(sources, at, factor, loo, control))
   by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
     is.null(sources$shard_weights)
   if (by_grid) return(log_of_sums(sources, at, control))
-  merge_targets(sources, at, loo, control, list(factor = factor, score = FALSE))
+  if (!is.matrix(at)) return(join_targets("log", sources, at, control, factor = factor, loo = loo))
+  logs_at(sources, at, control, list(factor = factor, score = FALSE))
 }
 
 score_sum_by_shards <- function(sources, at, estimator, loo, names, control) {
   data <- sources$points
-  args <- list(factor = estimator$factor(data$d), score = TRUE, estimator = estimator)
-  found <- merge_targets(sources, at, loo, control, args)
+  if (is_joined(data)) return(score_of_blocks(sources, at, estimator, loo, names, control))
+  name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
+  if (!is.matrix(at)) return(join_targets("score", sources, at, control, estimator = name, loo = loo, names = names))
+  found <- logs_at(sources, at, control, list(factor = estimator$factor(data$d), score = TRUE, estimator = estimator))
   if (!is.null(names)) colnames(found$score) <- names
   found
 }
 
-merge_targets <- function(sources, at, loo, control, args) {
+logs_at <- function(sources, at, control, args) {
   data <- sources$points
-  pool <- hold_pool(pool_of(data$cluster))
-  args <- c(args, list(L = sources$L, weights = if (is.null(sources$shard_weights)) "own" else sources$shard_weights, loo = loo))
+  weights <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
   # errors of shards add up, each relative to the largest sum of its own
   if (control$tol_type == "global") control$tol <- control$tol / length(data$rows)
-  if (is.matrix(at)) return(at_targets(data, at, NULL, args, control))
-  own <- is.null(at)
-  targets <- if (own) data else at
-  parts <- lapply(seq_along(targets$rows), \(shard) {
-    share_stage(control, (shard - 1) / length(targets$rows), 1 / length(targets$rows))
-    at_targets(data, rows_of_shard(targets, shard), if (own) shard, args, control)
-  })
-  of <- \(name) lapply(parts, `[[`, name)
-  list(
-    log_abs = unlist(of("log_abs")), negative = unlist(of("negative")), score = do.call(rbind, of("score")),
-    stats = Reduce(add_stats, of("stats"))
-  )
-}
-
-# `own`: the shard whose rows `at` is, or NULL.
-at_targets <- function(data, at, own, args, control) {
-  args$at <- at
-  parts <- if (!is.null(own) && args$loo) \(shard, worker) shard == own
-  over_shards(data, "logs", args, control, parts, pairs = as.double(nrow(at)) * data$n)
+  args <- c(args, list(L = sources$L, weights = weights, at = at))
+  over_shards(data, "logs", args, control, pairs = as.double(nrow(at)) * data$n)
 }
 
 whole_shard <- function(data, shard) over_shards(data, "whole", shards = shard)[[1]]
@@ -59,6 +46,8 @@ kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
   if (!is_remote(data)) {
     b <- as.matrix(b)
     found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
+  } else if (is_joined(data)) {
+    found <- sums_of_blocks(sources, at, b, control)
   } else {
     found <- sums_of_shards(sources, at, b, control)
   }
@@ -66,24 +55,18 @@ kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
   found
 }
 
-# The targets are a matrix, or the shards of data, one after the other.
 sums_of_shards <- function(sources, at, b, control) {
   data <- sources$points
   hold_pool(pool_of(data$cluster))
   before <- c(0, cumsum(data$rows))
   rows <- \(shard) before[shard] + seq_len(data$rows[shard])
   parts <- if (!is.null(b)) \(shard, worker) if (is.null(dim(b))) b[rows(shard)] else b[rows(shard), , drop = FALSE]
-  sums_at <- function(at) {
-    args <- list(L = sources$L, kernel = sources$kernel, at = at)
-    over_shards(data, "sums", args, control, parts, pairs = as.double(nrow(at)) * data$n)
-  }
   by_grid <- grid_sums_of_shards(sources, at, b, parts, control)
   if (!is.null(by_grid)) return(by_grid)
+  if (!is.matrix(at)) return(join_targets("sums", sources, at, control, b = b))
   control$tol <- control$tol / length(data$rows)
-  if (is.matrix(at)) return(sums_at(at))
-  targets <- if (is.null(at)) data else at
-  found <- lapply(seq_along(targets$rows), \(shard) sums_at(rows_of_shard(targets, shard)))
-  list(sums = join_brought(lapply(found, `[[`, "sums")), stats = Reduce(add_stats, lapply(found, `[[`, "stats")))
+  args <- list(L = sources$L, kernel = sources$kernel, at = at)
+  over_shards(data, "sums", args, control, parts, pairs = as.double(nrow(at)) * data$n)
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.

@@ -1,11 +1,11 @@
 # What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
 # read or was sent, and what the requests of a run have in common, which comes with the first of them.
 #
-# A request: list(token, run, setup, nodes, parts, sent). `setup`: list(op, args, control, data), or NULL; `nodes`:
-# of merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards, by
-# number. An answer: list(token, ...) with one of `values`, for each node, `missing`, shards whose rows it must be
-# sent, `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and
-# `stopped`. `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back
+# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL;
+# `nodes`: of merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards,
+# by number, `lent` those of other data (cluster-join.R). An answer: list(token, ...) with one of `values`, for each
+# node, `missing`, shards whose rows it must be sent, `lacking`, the same of other data, `unknown`, where it must be
+# sent the setup again, with the shared values of these keys, `error` and `stopped`. `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back
 # before the answer.
 
 answer_request <- function(request, link) {
@@ -13,6 +13,7 @@ answer_request <- function(request, link) {
   answer <- tryCatch(
     perform(request, link),
     interrupt = \(condition) list(stopped = TRUE),
+    lacking_shards = \(condition) list(lacking = condition$lacking),
     error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
   )
   c(list(token = request$token, seconds = proc.time()[["elapsed"]] - started), answer)
@@ -20,8 +21,10 @@ answer_request <- function(request, link) {
 
 # The run and the data that a worker has.
 worker_state <- function() {
-  if (is.null(session$worker)) session$worker <- list2env(list(runs = list(), data = new.env(), shared = list()), parent = emptyenv())
-  session$worker
+  if (!is.null(session$worker)) return(session$worker)
+  session$worker <- list2env(
+    list(runs = list(), data = new.env(), shared = list(), blocks = list()), parent = emptyenv()
+  )
 }
 
 perform <- function(request, link) {
@@ -37,6 +40,7 @@ perform <- function(request, link) {
   if (is.null(run)) return(list(unknown = character()))
   known <- known_data(state, run$data)
   for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
+  take_lent(state, request$lent)
   absent <- shards_to_send(known, request$nodes)
   if (length(absent) > 0) return(list(missing = absent))
   operation <- WORKER_OPERATIONS[[run$op]]

@@ -132,12 +132,14 @@ targets <- function(object, at) {
 # The sum of all other weights. A weight above half of the total is left out by summing again, since
 # the difference would lose digits.
 loo_weight <- function(object) {
+  if (has_remote_weights(object)) return(remote_loo_weight(object$x))
   weights <- own_weights(object)
   if (is.null(weights)) object$n - 1 else leave_out(weights)
 }
 
 # log sum of the squares of all other weights.
 log_loo_square <- function(object) {
+  if (has_remote_weights(object)) return(log(remote_loo_square(object$x)))
   weights <- own_weights(object)
   if (is.null(weights)) return(log(object$n - 1))
   largest <- which.max(weights)

@@ -72,8 +72,9 @@ has_remote_weights <- function(object) is_remote(object$x) && object$x$has[["wei
 
 fetch_weights <- function(data) fetch_column(data, "weights")
 
-# n numbers of the shards, a vector or a matrix.
+# n numbers of the shards, a vector or a matrix; on a worker those of the shard at which it sums.
 fetch_column <- function(data, name) {
+  if (is_joined(data)) return(shard_of(data, data$own)[[name]])
   check_memory(16 * data$n, "x")
   join_brought(over_shards(data, "column", list(name = name), shards = seq_along(data$rows)))
 }
@@ -123,7 +124,7 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive")) data[[name]] <- found[[name]]
+  for (name in c("has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "box")) data[[name]] <- found[[name]]
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }
@@ -148,21 +149,33 @@ derived_data <- function(of, make) {
   made
 }
 
-# The same, made one after the other and sent to where the others are.
-made_data <- function(of, make) {
-  ready <- NULL
-  made <- derived_data(of, \(shard) if (is.null(ready)) make(shard) else ready)
-  for (shard in seq_along(of$rows)) {
-    ready <- make(shard)
-    if (shard == 1) {
-      made$d <- ncol(ready$x)
-      made["names"] <- list(colnames(ready$x))
-      made$has["weights"] <- !is.null(ready$weights)
-    }
-    over_shards(made, "keep", shards = shard)
+# The same, made by the operation `op` of the workers, each shard where that of the others is; one that is lost is made
+# again. list(data, stats). `about`: what is other than with `of`.
+made_data <- function(of, op, args, control, pairs, lend = list(), about = list()) {
+  again <- \(shard) over_shards(of, op, args, control, shard_number, shard, pairs, lend)[[1]]$made[[1]]
+  made <- replace(derived_data(of, again), names(about), about)
+  pool <- pool_of(of$cluster)
+  keeps <- pool$transport$keeps
+  found <- over_shards(of, op, c(args, if (keeps) list(to = told_of(made))), control, shard_number, pairs = pairs, lend = lend)
+  made["box"] <- list(found$box)
+  if (keeps) {
+    assign(made$id, owners_of(pool, of), envir = pool$owners)
+  } else {
+    shards <- found$made # no worker would have it again
+    made$recipe$make <- \(shard) shards[[shard]]
   }
-  ready <- NULL
-  made
+  list(data = made, stats = found$stats)
+}
+
+# On a worker: a shard that was made, which stays there where that is wanted.
+made_shard <- function(made, args, shard, stats) {
+  keep <- !is.null(args$to)
+  if (keep) keep_shard(known_data(worker_state(), args$to), shard, made)
+  list(made = if (!keep) list(made), box = box_of(made$x), stats = stats)
+}
+
+merge_made <- function(a, b) {
+  list(made = c(a$made, b$made), box = rbind(a$box, b$box), stats = if (!is.null(a$stats)) add_stats(a$stats, b$stats))
 }
 
 # The data with a name of their own, and a handle: when nobody has it any more, workers are told to forget them.

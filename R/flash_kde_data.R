@@ -75,22 +75,20 @@ data_sample <- function(data, most = 20000) {
 
 # ---- debiased points --------------------------------------------------------------------------
 
-# list(debiased, stats, steps): a flash_data() of the debiased points, each shard where that of the points is. One
-# that is lost is debiased again.
+# list(debiased, stats, steps): a flash_data() of the debiased points, each shard where that of the points is.
 debias_data <- function(data, L, score_L, control) {
   name_stage(control, "Debiasing")
-  sources <- sum_sources(data, NULL, score_L)
-  H <- tcrossprod(L)
-  stats <- list()
-  moved <- function(shard) {
-    own <- whole_shard(data, shard)
-    share_stage(control, (shard - 1) / length(data$rows), 1 / length(data$rows))
-    found <- score_sum(sources, own$x, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
-    stats <<- c(stats, list(found$stats))
-    list(x = own$x + found$score %*% H / 2, weights = own$weights)
-  }
-  debiased <- made_data(data, moved)
-  list(debiased = debiased, stats = Reduce(add_stats, stats), steps = 1L)
+  args <- list(sources = joined_sources(sum_sources(data, NULL, score_L)), H = tcrossprod(L))
+  made <- made_data(data, "debias", args, control, data$n^2, list(data))
+  list(debiased = made$data, stats = made$stats, steps = 1L)
+}
+
+debias_shard <- function(shard, args, part, control) {
+  sources <- args$sources
+  sources$points <- at_shard(sources$points, part, args$scratch)
+  found <- score_sum(sources, shard$points, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+  x <- keep_lost(shard$points + found$score %*% args$H / 2, shard$points, shard$weights)
+  made_shard(list(x = x, weights = shard$weights), args, part, found$stats)
 }
 
 # ---- predictions at data ------------------------------------------------------------------------
@@ -100,44 +98,58 @@ debias_data <- function(data, L, score_L, control) {
 predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   targets <- if (is.null(newdata)) object$x else newdata
   if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found FALSE")
-  if (loo) stop_argument("collect", "must be TRUE where points are left out: found FALSE")
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
-  hold_pool(pool_of(targets$cluster))
-  values <- if (is_remote(object$x)) {
-    # the points of the fit stay, those of a shard go there
-    values_at <- \(shard) list(x = values_of_shard(object, rows_of_shard(targets, shard), type, se.fit, control))
-    if (!collect) return(made_data(targets, values_at))
-    lapply(seq_along(targets$rows), \(shard) values_at(shard)$x)
-  } else {
-    object["plan"] <- list(NULL)
-    args <- list(fit = object, type = type, se.fit = se.fit)
-    if (!collect) return(predict_there(targets, args, control))
-    over_shards(targets, "predict", args, control, shards = seq_along(targets$rows), pairs = object$n * targets$n)
+  args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
+  lend <- Filter(is_remote, list(object$x, object$debiased))
+  pairs <- object$n * targets$n
+  if (collect) {
+    found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
+    return(collected_values(do.call(rbind, lapply(found$made, `[[`, "x")), type, se.fit))
   }
-  values <- do.call(rbind, values)
+  columns <- if (type == "score") point_names(object) else c(type, if (se.fit) "se")
+  about <- list(d = length(columns), names = columns, has = c(weights = FALSE, response = FALSE))
+  made_data(targets, "predict", args, control, pairs, lend, about)$data
+}
+
+collected_values <- function(values, type, se.fit) {
   if (type == "score") return(values)
   if (se.fit) list(fit = unname(values[, 1]), se.fit = unname(values[, 2])) else as.vector(values)
 }
 
+# A fit as workers are told of it, its points joined where they are in shards.
+travelling_fit <- function(object) {
+  object[c("plan", "cluster")] <- list(NULL)
+  for (name in c("x", "debiased")) if (is_remote(object[[name]])) object[[name]] <- joined_data(object[[name]])
+  object
+}
+
+predict_shard <- function(shard, args, part, control) {
+  fit <- args$fit
+  for (name in c("x", "debiased")) {
+    if (is_remote(fit[[name]])) fit[[name]] <- at_shard(fit[[name]], part, args$scratch)
+  }
+  values <- values_of_shard(fit, if (!args$loo) shard$points, args$type, args$se.fit, args$loo, control)
+  made_shard(list(x = values), args, part, NULL)
+}
+
 # A matrix: the values, and their standard errors where these are asked for.
-values_of_shard <- function(object, points, type, se.fit, control) {
-  found <- predict_at(object, points, type, se.fit, FALSE, control)
+values_of_shard <- function(object, points, type, se.fit, loo, control) {
+  found <- predict_at(object, points, type, se.fit, loo, control)
   if (type == "score") return(found)
   x <- cbind(if (se.fit) found$fit else found, if (se.fit) found$se.fit)
   colnames(x) <- c(type, if (se.fit) "se")
   x
 }
 
-# By a fit that goes to the workers, as shards of new data, which are predicted again where they are lost.
-predict_there <- function(targets, args, control) {
-  made <- derived_data(targets, \(shard) list(x = over_shards(targets, "predict", args, control, shards = shard)[[1]]))
-  columns <- if (args$type == "score") point_names(args$fit) else c(args$type, if (args$se.fit) "se")
-  made["d"] <- length(columns)
-  made["names"] <- list(columns)
-  made$has["weights"] <- FALSE
-  args$to <- told_of(made)
-  over_shards(targets, "predict_there", args, control, parts = \(shard, worker) shard, pairs = args$fit$n * targets$n)
-  pool <- pool_of(targets$cluster)
-  assign(made$id, owners_of(pool, targets), envir = pool$owners)
-  made
+# ---- weights of the others ----------------------------------------------------------------------
+
+# As loo_weight() has them, by the totals of all shards.
+remote_loo_weight <- function(data) {
+  weights <- fetch_weights(data)
+  ifelse(weights > data$total_weight / 2, data$rest_weight, data$total_weight - weights)
+}
+
+remote_loo_square <- function(data) {
+  squares <- fetch_weights(data)^2
+  ifelse(squares > data$square_weight / 2, data$rest_square, data$square_weight - squares)
 }

@@ -152,7 +152,7 @@ pad_rows <- function(result, inside, other) {
 
 # `at`: checked points or NULL (see log_estimate()); `restore`: applied to every result and its value at infinity.
 predict_at <- function(object, at, type, se.fit, loo, control, restore = \(result, at_infinity) result) {
-  m <- if (is.null(at)) object$n else nrow(at)
+  m <- if (!is.null(at)) nrow(at) else if (is_joined(object$x)) nrow(shard_of(object$x, object$x$own)$points) else object$n
   if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"

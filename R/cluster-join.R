@@ -1,0 +1,248 @@
+# Sums over data whose targets are shards, too. A shard of targets stays on its worker, and the sources come there, in
+# blocks: some shards after each other as one, whose size depends on the data alone. So sums are large enough for any
+# engine, which keeps a block between the shards of targets, and no row passes the master that a worker can read itself.
+#
+# As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
+# goes one after the other (log_sum_of_blocks() and the others), and `own`, the number of the shard that "the points
+# themselves" means there.
+
+# What workers are told of data to sum over.
+joined_data <- function(data, blocks = data_blocks(data)) {
+  sizes <- c("n", "rows", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
+  structure(class = "flash_data", c(told_of(data), unclass(data)[sizes], list(blocks = blocks)))
+}
+
+is_joined <- function(data) is_remote(data) && !is.null(data$blocks)
+
+joined_sources <- function(sources) {
+  sources$points <- joined_data(sources$points)
+  sources["plan"] <- list(NULL)
+  sources
+}
+
+# Runs of neighbours, of at most NUMBERS_OF_BLOCK numbers where one has not more by itself.
+data_blocks <- function(data, shards = seq_along(data$rows)) {
+  most <- NUMBERS_OF_BLOCK / data$d
+  blocks <- list()
+  rows <- Inf
+  for (shard in shards) {
+    rows <- rows + data$rows[shard]
+    if (rows > most) {
+      blocks <- c(blocks, list(shard))
+      rows <- data$rows[shard]
+    } else {
+      blocks[[length(blocks)]] <- c(blocks[[length(blocks)]], shard)
+    }
+  }
+  blocks
+}
+
+NUMBERS_OF_BLOCK <- 2^25
+
+# What the entry `what` of JOINED_SUMS makes of the sources at the shards `at`, or their own.
+join_targets <- function(what, sources, at, control, ...) {
+  data <- sources$points
+  targets <- if (is.null(at)) data else at
+  args <- list(what = what, sources = joined_sources(sources), ...)
+  over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+}
+
+shard_number <- function(shard, worker) shard
+
+# On a worker, at a shard of targets, or leaving its points out where they are the sources' own.
+JOINED_SUMS <- list(
+  log = \(sources, at, args, control) log_sum(sources, at, args$factor, args$loo, control),
+  score = \(sources, at, args, control) score_sum(sources, at, ESTIMATORS[[args$estimator]], args$loo, args$names, control),
+  sums = \(sources, at, args, control) kernel_sum_of(sources, at, args$b, control, as_matrix = TRUE)
+)
+
+sum_joined <- function(shard, args, part, control) {
+  sources <- args$sources
+  sources$points <- at_shard(sources$points, part, args$scratch)
+  JOINED_SUMS[[args$what]](sources, if (!isTRUE(args$loo)) shard$points, args, control)
+}
+
+# Joined data for the sums at a shard of targets. Sums of blocks that are there already are kept while the others are
+# asked for, in `scratch`.
+at_shard <- function(data, shard, scratch) {
+  if (!identical(scratch$shard, shard)) {
+    scratch$shard <- shard
+    scratch$done <- list()
+  }
+  scratch$sums <- 0
+  data["own"] <- shard
+  data["scratch"] <- list(scratch)
+  data
+}
+
+# ---- sums of blocks -----------------------------------------------------------------------------
+
+log_sum_of_blocks <- function(sources, at, factor, loo, control) {
+  sum_of_blocks(sources, at, loo, control, \(block, y, loo, control, alone) log_sum(block, y, factor, loo, control))
+}
+
+# Scores of parts are merged by the sums.
+score_of_blocks <- function(sources, at, estimator, loo, names, control) {
+  factor <- estimator$factor(sources$points$d)
+  found <- sum_of_blocks(sources, at, loo, control, function(block, y, loo, control, alone) {
+    if (alone) return(score_sum(block, y, estimator, loo, NULL, control))
+    part <- log_sum(block, y, factor, loo, control)
+    part$score <- score_sum(block, y, estimator, loo, NULL, control)$score
+    part
+  })
+  colnames(found$score) <- names
+  found
+}
+
+# `sum_at(block, y, loo, control, alone)` for the sources of each block, merged as parts of logarithms and scores are.
+# `alone`: is this all?
+sum_of_blocks <- function(sources, at, loo, control, sum_at) {
+  data <- sources$points
+  own <- if (loo) data$own
+  if (is.null(at)) at <- shard_of(data, data$own)$points
+  mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
+  sum_part <- function(part, y, loo, control, alone) {
+    if (nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)) return(NULL)
+    if (loo && nrow(part$points) == 1) return(NULL)
+    sum_at(part, y, loo, control, alone)
+  }
+  merge <- \(a, b) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+  fold_blocks(data, control, merge, function(block, shards, control) {
+    of <- shard_sources(block, sources$L, sources$kernel, mode)
+    if (is.null(own) || !own %in% shards) return(sum_part(of, at, FALSE, control, length(data$blocks) == 1))
+    rows <- sum(data$rows[shards[shards < own]]) + seq_len(data$rows[own])
+    if (length(rows) == nrow(of$points)) return(sum_part(of, NULL, TRUE, control, length(data$blocks) == 1))
+    # those among themselves, and all others
+    if (control$tol_type == "global") control$tol <- control$tol / 2
+    merge(
+      sum_part(some_sources(of, rows), NULL, TRUE, control, FALSE),
+      sum_part(some_sources(of, -rows), at, FALSE, control, FALSE)
+    )
+  })
+}
+
+# Sums of coefficients: `b`, of all sources, or ones.
+sums_of_blocks <- function(sources, at, b, control) {
+  data <- sources$points
+  before <- c(0, cumsum(data$rows))
+  merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
+  fold_blocks(data, control, merge, function(block, shards, control) {
+    rows <- unlist(lapply(shards, \(shard) before[shard] + seq_len(data$rows[shard])))
+    own <- if (!is.null(b)) if (is.null(dim(b))) b[rows] else b[rows, , drop = FALSE]
+    of <- shard_sources(block, sources$L, sources$kernel, "none")
+    kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
+  })
+}
+
+# The coefficients of a shard, or ones, times its weights.
+weighted <- function(b, shard) {
+  if (is.null(b)) b <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else return(shard$weights)
+  if (is.null(shard$weights)) b else b * shard$weights
+}
+
+fold_blocks <- function(data, control, merge, f) {
+  scratch <- data$scratch
+  scratch$sums <- sum(scratch$sums, 1)
+  count <- length(data$blocks)
+  # errors of blocks add up, each relative to the largest sum of its own
+  if (control$tol_type == "global") control$tol <- control$tol / count
+  fold_tree(c(1, count), function(k) {
+    name <- paste(scratch$sums, k)
+    if (is.null(scratch$done[[name]])) scratch$done[[name]] <- list(f(load_block(data, k), data$blocks[[k]], control))
+    scratch$done[[name]][[1]]
+  }, merge)
+}
+
+# ---- blocks on a worker -------------------------------------------------------------------------
+
+# A block is what a shard is, an environment of `points` and `weights`. Those used last are kept, while they take no more
+# than a quarter of the memory.
+load_block <- function(data, k) {
+  state <- worker_state()
+  shards <- data$blocks[[k]]
+  known <- known_data(state, data)
+  own <- if (length(shards) == 1) known$shards[[as.character(shards)]]
+  if (!is.null(own)) return(own)
+  key <- paste(c(data$id, shards), collapse = " ")
+  block <- state$blocks[[key]]
+  if (is.null(block)) block <- make_block(known, data, shards)
+  state$blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
+  bytes <- cumsum(vapply(state$blocks, \(block) 8 * as.double(length(block$points)), 0))
+  state$blocks <- state$blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
+  block
+}
+
+make_block <- function(known, data, shards) {
+  if (!can_read(data$recipe)) {
+    lacking <- setdiff(as.character(shards), c(names(known$shards), names(known$lent)))
+    if (length(lacking) > 0) {
+      signalCondition(structure(
+        class = c("lacking_shards", "condition"),
+        list(message = "", call = NULL, lacking = list(id = data$id, shards = as.integer(lacking), block = shards))
+      ))
+    }
+  }
+  parts <- lapply(shards, \(shard) shard_of(data, shard))
+  known$lent <- list()
+  block <- list2env(list(id = data$id, points = do.call(rbind, lapply(parts, `[[`, "points"))), parent = emptyenv())
+  if (data$has[["weights"]]) block$weights <- unlist(lapply(parts, `[[`, "weights"))
+  block
+}
+
+# A shard as it is here, or as it was lent, or read, not to be kept.
+shard_of <- function(data, shard) {
+  known <- known_data(worker_state(), data)
+  name <- as.character(shard)
+  if (!is.null(known$shards[[name]])) return(known$shards[[name]])
+  if (!is.null(known$lent[[name]])) return(known$lent[[name]])
+  checked_shard(data, shard, read_shard(data$recipe, shard))
+}
+
+can_read <- function(recipe) recipe$kind != "sent"
+
+take_lent <- function(state, lent) {
+  for (one in lent) {
+    known <- known_data(state, one$data)
+    for (name in names(one$rows)) known$lent[[name]] <- checked_shard(one$data, as.integer(name), one$rows[[name]])
+  }
+}
+
+# ---- what workers ask for -----------------------------------------------------------------------
+
+# list(id, shards, block), what a worker lacks of a block. One that forgets is sent all that it has asked for, each
+# time.
+add_lacking <- function(run, i, lacking) {
+  before <- if (!run$pool$transport$keeps) run$lacking[[i]]
+  run$lacking[[i]] <- c(before, list(lacking))
+}
+
+# Are rows to be fetched that the master has not?
+must_fetch <- function(run, i) {
+  any(vapply(run$lacking[[i]], \(one) {
+    !is.null(lent_data(run, one$id)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
+  }, NA))
+}
+
+lent_data <- function(run, id) Find(\(data) data$id == id, run$lend)
+
+# For the request that follows. What only workers have is fetched, a block at once for all who will ask for some of it.
+lend_rows <- function(run, i) {
+  lent <- lapply(run$lacking[[i]], function(one) {
+    data <- lent_data(run, one$id)
+    names <- as.character(one$shards)
+    if (is.null(data$recipe$make)) {
+      rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))
+    } else {
+      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, one$block)
+      rows <- run$relayed[[one$id]][names]
+    }
+    list(data = told_of(data), rows = rows)
+  })
+  if (run$pool$transport$keeps) run$lacking[i] <- list(NULL)
+  lent
+}
+
+fetch_shards <- function(data, shards) {
+  check_memory(16 * sum(data$rows[shards]) * data$d, "x")
+  stats::setNames(over_shards(data, "whole", shards = shards), shards)
+}

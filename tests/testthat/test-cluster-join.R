@@ -1,0 +1,100 @@
+# Sums whose targets and sources are both in shards (R/cluster-join.R).
+workers <- parallel::makeCluster(3)
+x <- matrix(stats::qnorm((seq_len(1800) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+w <- seq_len(900) %% 5
+files <- vapply(1:9, \(i) tempfile(fileext = ".rds"), "")
+for (i in 1:9) saveRDS(cbind(x, w = w)[100 * (i - 1) + 1:100, ], files[i])
+
+read_here <- \(cluster, weights = "w") {
+  flash_data(files, cluster, reader = readRDS, columns = c("a", "b"), weights = weights)
+}
+bytes_of <- \(record) sum(record$workers$bytes)
+
+all_sums <- function(data) {
+  others <- flash_data(x[1:300, ] + 0.1, data$cluster, shard_rows = 90)
+  fit <- flash_kde(data, "sdkde", bandwidth = c(0.3, 0.4))
+  plain <- flash_kde(data, "laplace", bandwidth = c(0.3, 0.4))
+  list(
+    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
+    predict(plain, type = "score", loo = TRUE), kernel_matvec(data, bandwidth = 0.3, tol = 0),
+    kernel_matvec(data, others, w + 1, bandwidth = 0.3, kernel = "laplacian", tol = 0),
+    kernel_matvec(data, b = cbind(w, 1), bandwidth = 0.3, tol = 0), predict(fit, collect = FALSE)[1:900, ]
+  )
+}
+
+test_that("shards meet shards in blocks: the sums of points in memory, the same bits on any number of workers", {
+  others <- x[1:300, ] + 0.1
+  fit <- flash_kde(x, "sdkde", bandwidth = c(0.3, 0.4), weights = w)
+  plain <- flash_kde(x, "laplace", bandwidth = c(0.3, 0.4), weights = w)
+  known <- list(
+    predict(fit), predict(fit, others, se.fit = TRUE), predict(fit, type = "score"), predict(plain, se.fit = TRUE, loo = TRUE),
+    predict(plain, type = "score", loo = TRUE), kernel_matvec(x, bandwidth = 0.3, weights = w, tol = 0),
+    kernel_matvec(x, others, w + 1, bandwidth = 0.3, kernel = "laplacian", weights = w, tol = 0),
+    kernel_matvec(x, b = cbind(w, 1), bandwidth = 0.3, weights = w, tol = 0), predict(fit)
+  )
+  for (most in c(2^25, 2 * 350)) {
+    replace_in_package("NUMBERS_OF_BLOCK", most)
+    here <- all_sums(read_here(NULL))
+    expect_equal(here, known, tolerance = 1e-9, ignore_attr = TRUE)
+    for (cluster in list(workers[1], workers[1:2], workers)) expect_identical(all_sums(read_here(cluster)), here)
+    expect_identical(all_sums(flash_data(cbind(x, w = w), workers, weights = "w", shard_rows = 100)), here)
+  }
+})
+
+test_that("blocks depend on the data alone, and hold neighbours", {
+  replace_in_package("NUMBERS_OF_BLOCK", 20)
+  expect_identical(data_blocks(list(rows = c(3, 4, 3, 11, 1, 9, 2), d = 2)), list(1:3, 4L, 5:6, 7L))
+})
+
+test_that("points that workers can read do not pass the master, and an operator sends none again", {
+  wide <- utils::removeSource(function(shard) matrix(cos(seq_len(8000) * shard), 1000, 8))
+  environment(wide) <- globalenv() # that of the test would travel with it
+  data <- flash_data(wide, workers, shards = 6)
+  points <- 8 * data$n * data$d
+  fit <- flash_kde(data, "sdkde", bandwidth = 1)
+  expect_identical(sum(diagnostics(fit)$workers$rows), 6000)
+  expect_lt(bytes_of(diagnostics(fit)), 0.2 * points)
+  # and debiased ones stay where they have come about
+  expect_identical(sort(unique(owners_of(pool_of(workers), fit$debiased))), 1:3)
+  # points of this session go to each worker once
+  op <- kernel_operator(flash_data(wide(1), workers, shard_rows = 300), bandwidth = 1, tol = 0)
+  sent <- lapply(1:3, \(i) {
+    op %*% rep(1, 1000)
+    bytes_of(diagnostics(op))
+  })
+  expect_gt(sent[[1]] - sent[[2]], 1.95 * 64000)
+  expect_equal(sent[[3]], sent[[2]], tolerance = 0.01)
+})
+
+parallel::stopCluster(workers)
+
+test_that("a worker that is killed while shards meet shards loses nothing", {
+  flag <- tempfile()
+  workers <- parallel::makeCluster(3)
+  on.exit(try(parallel::stopCluster(workers[c(1, 3)]), silent = TRUE))
+  pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
+  make <- function(shard) {
+    if (Sys.getpid() == pid && file.exists(flag)) tools::pskill(pid, 9)
+    x[100 * (shard - 1) + 1:100, ]
+  }
+  replace_in_package("NUMBERS_OF_BLOCK", 2 * 350)
+  known <- flash_kde(flash_data(make, shards = 9), "sdkde", bandwidth = 0.3)
+  data <- flash_data(make, workers, shards = 9)
+  file.create(flag)
+  # at the first block that it has to read
+  expect_warning(fit <- flash_kde(data, "sdkde", bandwidth = 0.3), class = "flashkernel_warning_worker")
+  values <- predict(fit)
+  expect_identical(values, predict(known))
+  # debiased points that were on it are debiased again, while others ask for them
+  tools::pskill(parallel::clusterCall(workers[3], Sys.getpid)[[1]], 9)
+  expect_warning(expect_identical(predict(fit), values), class = "flashkernel_warning_worker")
+})
+
+test_that("workers that keep nothing are lent it with each request", {
+  skip_if_not_installed("future")
+  before <- future::plan("sequential")
+  on.exit(future::plan(before))
+  known <- predict(flash_kde(flash_data(x, shard_rows = 300), "sdkde", bandwidth = 0.3))
+  there <- flash_data(x, "future", shard_rows = 300)
+  expect_identical(predict(flash_kde(there, "sdkde", bandwidth = 0.3)), known)
+})
