@@ -103,6 +103,13 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_made(a, b)
   ),
 
+  # What leaving points of an SD-KDE out takes, and each of the shard left out (cluster-leave-out.R).
+  masses = list(one = \(shard, args, part, control) masses_of_shard(shard, args, part, control), merge = \(a, b, control) merge_made(a, b)),
+  debiased_loo = list(
+    one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
+    merge = \(a, b, control) merge_rows(a, b)
+  ),
+
   # Products of the kernels of the shard's rows at `args$centers`, for falkon().
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),

@@ -99,8 +99,9 @@ predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   targets <- if (is.null(newdata)) object$x else newdata
   if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found FALSE")
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
+  if (loo && is_debiased(object)) object <- with_left_out(object, control)
   args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
-  lend <- Filter(is_remote, list(object$x, object$debiased))
+  lend <- lent_of(object)
   pairs <- object$n * targets$n
   if (collect) {
     found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
@@ -119,15 +120,23 @@ collected_values <- function(values, type, se.fit) {
 # A fit as workers are told of it, its points joined where they are in shards.
 travelling_fit <- function(object) {
   object[c("plan", "cluster")] <- list(NULL)
-  for (name in c("x", "debiased")) if (is_remote(object[[name]])) object[[name]] <- joined_data(object[[name]])
+  for (name in remote_parts(object)) object[[name]] <- joined_data(object[[name]])
   object
 }
 
+remote_parts <- function(object) Filter(\(name) is_remote(object[[name]]), c("x", "debiased", "left_out"))
+
+# What has to be lent for it.
+lent_of <- function(object) object[remote_parts(object)]
+
+# On a worker, at a shard of targets.
+fit_at_shard <- function(fit, shard, scratch) {
+  for (name in remote_parts(fit)) fit[[name]] <- at_shard(fit[[name]], shard, scratch)
+  fit
+}
+
 predict_shard <- function(shard, args, part, control) {
-  fit <- args$fit
-  for (name in c("x", "debiased")) {
-    if (is_remote(fit[[name]])) fit[[name]] <- at_shard(fit[[name]], part, args$scratch)
-  }
+  fit <- fit_at_shard(args$fit, part, args$scratch)
   values <- values_of_shard(fit, if (!args$loo) shard$points, args$type, args$se.fit, args$loo, control)
   made_shard(list(x = values), args, part, NULL)
 }
