@@ -110,6 +110,17 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_rows(a, b)
   ),
 
+  # Scores of fits at the shard, and what they take of pairs of points (judged-data.R); rows for some of its folds.
+  judge = list(one = \(shard, args, part, control) judge_shard(shard, args, part, control), merge = \(a, b, control) merge_moments(a, b)),
+  overlap = list(
+    one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
+    merge = \(a, b, control) list(sum = a$sum + b$sum, stats = add_stats(a$stats, b$stats))
+  ),
+  fold = list(
+    one = \(shard, args, part, control) made_shard(args$pick(shard, part), args, part, NULL),
+    merge = \(a, b, control) merge_made(a, b)
+  ),
+
   # Products of the kernels of the shard's rows at `args$centers`, for falkon().
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
