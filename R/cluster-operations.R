@@ -11,14 +11,15 @@ WORKER_OPERATIONS <- list(
         has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
         total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0),
         largest_weight = max(shard$weights, 0), rest_weight = sum_but_largest(shard$weights),
-        rest_square = sum_but_largest(shard$weights^2), box = box_of(shard$points)
+        rest_square = sum_but_largest(shard$weights^2), shard_weights = sum(shard$weights),
+        shard_positive = sum(shard$weights > 0), box = box_of(shard$points)
       )
     },
     merge = function(a, b, control) {
       if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
       if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
       if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
-      a$rows <- c(a$rows, b$rows)
+      for (name in c("rows", "shard_weights", "shard_positive")) a[[name]] <- c(a[[name]], b[[name]])
       a$box <- rbind(a$box, b$box)
       for (rest in c("rest_weight", "rest_square")) {
         less <- min(a$largest_weight, b$largest_weight)
@@ -28,6 +29,14 @@ WORKER_OPERATIONS <- list(
       for (name in c("total_weight", "square_weight", "positive")) a[[name]] <- a[[name]] + b[[name]]
       a
     }
+  ),
+
+  draw = list(
+    one = function(shard, args, part, control) {
+      rows <- with_fixed_seed(sample.int(nrow(shard$points), part$count, args$replace, shard$weights), part$seed)
+      shard$points[rows, , drop = FALSE]
+    },
+    merge = NULL
   ),
 
   take = list(one = function(shard, args, part, control) shard$points[part, , drop = FALSE], merge = NULL),

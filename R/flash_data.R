@@ -124,7 +124,9 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "box")) data[[name]] <- found[[name]]
+  for (name in c("has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights", "shard_positive", "box")) {
+    data[[name]] <- found[[name]]
+  }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
   data
 }
@@ -274,6 +276,32 @@ data_rows <- function(data, index) {
   parts <- over_shards(data, "take", parts = \(s, worker) index[shard == s] - before[s], shards = shards)
   for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
   taken
+}
+
+# Rows for those who choose by a sample: evenly spread, the same ones each time. Where they have weights, as many of each
+# shard as its weight says, drawn there; they come back without weights.
+data_sample <- function(data, most = 20000) {
+  if (!data$has[["weights"]]) {
+    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
+  }
+  share <- min(most, data$positive) * data$shard_weights / data$total_weight
+  counts <- pmin(diff(c(0, round(cumsum(share)))), data$shard_positive)
+  draw_shards(data, counts, seq_along(counts), replace = FALSE)
+}
+
+# `n` rows by their weights, in any order.
+draw_data <- function(data, n) {
+  if (!data$has[["weights"]]) return(data_rows(data, sample.int(data$n, n, replace = TRUE)))
+  counts <- stats::rmultinom(1, n, data$shard_weights)[, 1]
+  seeds <- sample.int(.Machine$integer.max, length(counts))
+  draw_shards(data, counts, seeds, replace = TRUE)[sample.int(n), , drop = FALSE]
+}
+
+# So many rows of each shard, one shard after the other.
+draw_shards <- function(data, counts, seeds, replace) {
+  part <- \(shard, worker) list(count = counts[shard], seed = seeds[shard])
+  check_memory(16 * sum(counts) * data$d, "x")
+  do.call(rbind, over_shards(data, "draw", list(replace = replace), parts = part, shards = which(counts > 0)))
 }
 
 #' @rdname flash_data

@@ -64,15 +64,6 @@ for_all_rows <- function(bandwidth, data, rows, estimator) {
   bandwidth
 }
 
-# Evenly spread, the same ones each time; those of weight 0 do not count, and others as often as their weights say.
-data_sample <- function(data, most = 20000) {
-  if (!data$has[["weights"]]) {
-    return(data_rows(data, unique(round(seq(1, data$n, length.out = min(most, data$n))))))
-  }
-  index <- with_fixed_seed(sample.int(data$n, min(most, data$positive), prob = fetch_weights(data)))
-  data_rows(data, sort(index))
-}
-
 # ---- debiased points --------------------------------------------------------------------------
 
 # list(debiased, stats, steps): a flash_data() of the debiased points, each shard where that of the points is.
@@ -94,22 +85,49 @@ debias_shard <- function(shard, args, part, control) {
 # ---- predictions at data ------------------------------------------------------------------------
 
 # At the shards of `newdata` or of the fit's own points, where these are; collected, or a flash_data() of the
-# values.
+# values, or of the files in the folder `collect`.
 predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
+  folder <- if (is.character(collect)) own_folder(collect)
   targets <- if (is.null(newdata)) object$x else newdata
-  if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found FALSE")
+  if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
   if (loo && is_debiased(object)) object <- with_left_out(object, control)
   args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
   lend <- lent_of(object)
   pairs <- object$n * targets$n
-  if (collect) {
+  if (isTRUE(collect)) {
     found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
     return(collected_values(do.call(rbind, lapply(found$made, `[[`, "x")), type, se.fit))
   }
   columns <- if (type == "score") point_names(object) else c(type, if (se.fit) "se")
   about <- list(d = length(columns), names = columns, has = c(weights = FALSE, response = FALSE))
-  made_data(targets, "predict", args, control, pairs, lend, about)$data
+  if (is.null(folder)) return(made_data(targets, "predict", args, control, pairs, lend, about)$data)
+  args$files <- file.path(folder, sprintf("values-%05d.rds", seq_along(targets$rows)))
+  found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
+  in_files(replace(targets, names(about), about), args$files, found$box)
+}
+
+# Workers make it, too, where they do not see that of this session.
+own_folder <- function(path) {
+  if (!dir.exists(path)) dir.create(path, recursive = TRUE)
+  normalizePath(path)
+}
+
+# What workers have written of each shard, to be read where it is needed.
+in_files <- function(data, files, box) {
+  data <- named_data(data)
+  data["box"] <- list(box)
+  data[c("columns", "response", "weights")] <- list(NULL)
+  data$recipe <- replace(file_recipe(files, readRDS), "rows", list(data$rows))
+  data
+}
+
+# Whole or not at all, also where this worker ends.
+write_shard <- function(x, file) {
+  dir.create(dirname(file), FALSE, recursive = TRUE)
+  part <- paste0(file, ".", Sys.getpid())
+  saveRDS(x, part)
+  if (!file.rename(part, file)) stop_argument("collect", "must be a folder that workers can write to: found ", quote_text(dirname(file)))
 }
 
 collected_values <- function(values, type, se.fit) {
@@ -138,7 +156,9 @@ fit_at_shard <- function(fit, shard, scratch) {
 predict_shard <- function(shard, args, part, control) {
   fit <- fit_at_shard(args$fit, part, args$scratch)
   values <- values_of_shard(fit, if (!args$loo) shard$points, args$type, args$se.fit, args$loo, control)
-  made_shard(list(x = values), args, part, NULL)
+  if (is.null(args$files)) return(made_shard(list(x = values), args, part, NULL))
+  write_shard(values, args$files[part])
+  list(box = box_of(values))
 }
 
 # A matrix: the values, and their standard errors where these are asked for.

@@ -50,7 +50,9 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on its workers, as a [flash_data()] of the columns `density`, `log_density` or those of a score, and `se`;
-#'   see [shard_apply()].
+#'   see [shard_apply()]. The name of a folder: the worker that has a shard writes its values there, `values-00001.rds` and so
+#'   on, each a matrix of these columns; what comes back is a [flash_data()] of these files, as
+#'   `flash_data(files, cluster, reader = readRDS)` makes it of them later. Workers on other hosts have to see the folder.
 #' @param ... Not used; anything here is an error.
 #'
 #' @returns For densities a vector of length `m`, in units of 1 / (product of the units of the numeric
@@ -82,8 +84,8 @@ predict.flash_kde <- function(object, newdata, type = c("density", "log_density"
   run <- start_run(settle_control(control, given, fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
-  collect <- check_flag(collect, "collect")
-  if (is_remote(newdata) || !collect) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
+  collect <- check_collect(collect)
+  if (is_remote(newdata) || !isTRUE(collect)) return(predict_data(object, newdata, type, se.fit, loo, run, collect))
   if (is.null(newdata)) {
     restore <- \(result, at_infinity) stats::napredict(object$na.action, result)
     return(predict_at(object, NULL, type, se.fit, loo, run, restore))
@@ -109,6 +111,12 @@ check_combination <- function(object, newdata, type, se.fit, loo) {
     stop_argument("loo", "must be FALSE for scores and standard errors of estimator \"", object$estimator, "\"")
   }
   check_loo(object)
+}
+
+check_collect <- function(collect) {
+  if (is.character(collect) && length(collect) == 1 && !is.na(collect)) return(collect)
+  if (is.character(collect)) stop_argument("collect", "must be one folder: found ", describe(collect))
+  check_flag(collect, "collect")
 }
 
 # ---- newdata ----------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ draw_estimate <- function(object, n, inflate = 1) {
 # Draws from the mixture of kernels around the rows of `centres`, of variance L L' for L = `lower`, times each its
 # factor.
 draw_mixture <- function(centres, weights, lower, n, factors = NULL, kernel = "gaussian") {
+  if (is_remote(centres)) return(unname(draw_data(centres, n)) + draw_kernel(kernel, n, lower))
   rows <- sample.int(nrow(centres), n, replace = TRUE, prob = weights)
   noise <- draw_kernel(kernel, n, lower)
   if (!is.null(factors)) noise <- factors[rows] * noise

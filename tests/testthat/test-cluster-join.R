@@ -66,6 +66,36 @@ test_that("points that workers can read do not pass the master, and an operator 
   expect_equal(sent[[3]], sent[[2]], tolerance = 0.01)
 })
 
+test_that("values go to files, one of each shard, which are data again", {
+  folder <- tempfile()
+  on.exit(unlink(folder, recursive = TRUE))
+  data <- read_here(workers)
+  fit <- flash_kde(data, "kde", bandwidth = 0.3)
+  there <- predict(fit, type = "log_density", loo = TRUE, collect = folder)
+  expect_identical(list.files(folder), sprintf("values-%05d.rds", 1:9))
+  values <- predict(fit, type = "log_density", loo = TRUE)
+  expect_identical(there[1:900, ][, "log_density"], values)
+  again <- flash_data(there$recipe$paths, workers, reader = readRDS)
+  expect_identical(summary(again), summary(there))
+  expect_identical(readRDS(file.path(folder, "values-00002.rds"))[, 1], values[101:200])
+  expect_error(predict(fit, x, collect = folder), "flash_data", class = "flashkernel_error_argument")
+  expect_error(predict(fit, collect = c("a", "b")), "one folder", class = "flashkernel_error_argument")
+})
+
+test_that("by weights rows are drawn where they are", {
+  data <- read_here(workers)
+  some <- data_sample(data, 200)
+  expect_identical(nrow(some), 200L)
+  expect_true(all(paste(some[, 1]) %in% paste(x[w > 0, 1])))
+  expect_identical(data_sample(read_here(NULL), 200), some)
+  expect_identical(anyDuplicated(data_sample(data)), 0L)
+  # of two sides with weights 1 and 3
+  two <- flash_data(\(shard) list(x = cbind(rep(shard, 50)), weights = rep(2 * shard - 1, 50)), workers, shards = 2)
+  set.seed(1)
+  expect_equal(mean(draw_data(two, 4000)), 1.75, tolerance = 0.02)
+  expect_equal(mean(simulate(flash_kde(two, "kde", bandwidth = 0.01), 4000, seed = 1)$x), 1.75, tolerance = 0.02)
+})
+
 parallel::stopCluster(workers)
 
 test_that("a worker that is killed while shards meet shards loses nothing", {
