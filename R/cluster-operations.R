@@ -120,7 +120,7 @@ WORKER_OPERATIONS <- list(
   ),
 
   # Scores of fits at the shard, and what they take of pairs of points (judged-data.R); rows for some of its folds.
-  judge = list(one = \(shard, args, part, control) judge_shard(shard, args, part, control), merge = \(a, b, control) merge_moments(a, b)),
+  judge = list(one = \(shard, args, part, control) judge_shard(shard, args, part, control), merge = \(a, b, control) merge_scores(a, b)),
   overlap = list(
     one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
     merge = \(a, b, control) list(sum = a$sum + b$sum, stats = add_stats(a$stats, b$stats))

@@ -54,6 +54,7 @@ cross_validate.default <- function(object, ...) check_fit(object)
 #' @export
 cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
   check_dots_empty(...)
+  if (is_remote(.subset2(object, "x"))) return(cross_validate_data(unclass(object), folds, score, match.call()))
   check_scorable(object, "object")
   validate_by_folds(judge_of(object), folds, score, match.call())
 }
@@ -89,7 +90,7 @@ validate_by_folds <- function(made, folds, score, call) {
 #' @export
 print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
-  cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " a point: ",
+  cat(nrow(x$by_fold), "-fold cross-validation, ", score_title(x$score), " a point: ",
     format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n\n", sep = "")
   print(x$by_fold, digits = digits, row.names = FALSE)
   invisible(x)

@@ -14,23 +14,31 @@ flash_kde.flash_data <- function(x, estimator = c("sdkde", "kde", "laplace", "la
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
     tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
+  if (!is.null(score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) {
+    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+  }
   run <- start_run(asked)
+  settings <- list(bandwidth = bandwidth, score_bandwidth = score_bandwidth)
+  fit_data(x, estimator, settings, run, generic_call(match.call()))
+}
+
+# `settings`: the bandwidths, as the user gave them.
+fit_data <- function(x, estimator, settings, run, call) {
   hold_pool(pool_of(x$cluster))
   resolved <- resolve_control(run, x$n, x$n, x$d)
   debiased <- ESTIMATORS[[estimator]]$debiased
-  if (!is.null(score_bandwidth) && !debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
-  main <- data_bandwidth(bandwidth, x, estimator, asked, "bandwidth")
-  score <- if (!is.null(score_bandwidth)) {
-    data_bandwidth(score_bandwidth, x, estimator, asked, "score_bandwidth")
+  main <- data_bandwidth(settings$bandwidth, x, estimator, run$asked, "bandwidth")
+  score <- if (!is.null(settings$score_bandwidth)) {
+    data_bandwidth(settings$score_bandwidth, x, estimator, run$asked, "score_bandwidth")
   } else if (debiased) {
     own_score(main)
   }
   data <- list(points = x, weights = NULL)
   debias <- if (debiased) debias_data(x, main$L, score$L, run)
   computed <- list(stages = if (debiased) list(debias = debias$stats) else list(), resolved = resolved)
-  new_fit(generic_call(match.call()), estimator, data, list(main = main, score = score), debias, run, computed)
+  object <- new_fit(call, estimator, data, list(main = main, score = score), debias, run, computed)
+  object$settings <- settings
+  object
 }
 
 # What fits to points in memory have beside these is not for points elsewhere.

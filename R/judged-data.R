@@ -1,6 +1,6 @@
 # Scores of fits to a flash_data(): each shard is judged where it is, and moments of the scores come back.
 
-# Moments of the scores, as merge_moments() has them, of each of the `fits` and then of the differences of any two, in the
+# Moments of the scores, as merge_scores() has them, of each of the `fits` and then of the differences of any two, in the
 # order of pairs_of(), at the shards of `targets`, or with `loo` at the fits' own points, each left out. `negative` and
 # `infinite`: at how many points each fit is below 0, and has no score.
 judge_data <- function(fits, targets, loo, score, control) {
@@ -26,7 +26,7 @@ judge_shard <- function(shard, args, part, control) {
   scores <- do.call(cbind, lapply(judged, `[[`, "score"))
   pairs <- pairs_of(length(fits))
   used <- weights > 0
-  found <- moments_of(cbind(scores, scores[, pairs[, 1]] - scores[, pairs[, 2]])[used, , drop = FALSE], weights[used])
+  found <- score_moments(cbind(scores, scores[, pairs[, 1]] - scores[, pairs[, 2]])[used, , drop = FALSE], weights[used])
   found$negative <- vapply(judged, \(one) sum(one$negative & used), 0)
   found$infinite <- colSums(scores[used, , drop = FALSE] == -Inf)
   found$stats <- Reduce(add_stats, lapply(judged, `[[`, "stats"))
@@ -42,7 +42,7 @@ pairs_of <- function(k) {
 # ---- moments --------------------------------------------------------------------------------------
 
 # Of columns of values with weights w: their mean, and sums of w^2, of w^2 v and of w^2 v^2 about it.
-moments_of <- function(values, w) {
+score_moments <- function(values, w) {
   mean <- colSums(w * values) / sum(w)
   away <- values - rep(mean, each = nrow(values))
   list(
@@ -51,7 +51,7 @@ moments_of <- function(values, w) {
   )
 }
 
-merge_moments <- function(a, b) {
+merge_scores <- function(a, b) {
   counts <- c("n", "negative", "infinite")
   all <- Map(`+`, a[counts], b[counts])
   all$stats <- add_stats(a$stats, b$stats)
