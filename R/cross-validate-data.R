@@ -8,8 +8,36 @@ cross_validate_data <- function(object, folds, score, call) {
   found <- judge_data_folds(list(object), folds, score, run)
   average <- mean_and_se(found$moments)
   structure(class = "flash_kde_validation", list(
-    call = call, score = score, scores = NULL, mean = average$mean, se = average$se, folds = NULL, by_fold = found$by_fold[[1]]
+    call = call, score = score, scores = NULL, mean = average$mean, se = average$se, folds = seq_len(folds),
+    by_fold = found$by_fold[[1]], n = found$moments$n
   ))
+}
+
+# As compare(), of fits that are named.
+compare_data <- function(fits, score, folds) {
+  fits <- lapply(fits, unclass)
+  score <- check_choice(score, names(PROPER_SCORES), "score")
+  if (length(fits) < 2) stop_argument("...", "must have at least one other fit")
+  data <- fits[[1]]$x
+  for (name in names(fits)) {
+    if (!is_remote(fits[[name]]$x) || !identical(fits[[name]]$x$id, data$id)) {
+      stop_argument(name, "must be a fit to the same flash_data() as ", quote_names(names(fits)[1]))
+    }
+  }
+  if (is.null(folds) && !all(vapply(fits, has_left_out, NA, score))) folds <- min(10, data$rows)
+  run <- start_run(fit_asked(fits[[1]]), if (is.null(folds)) "Leaving one out" else "Cross-validating")
+  found <- if (is.null(folds)) {
+    judge_data(fits, data, TRUE, score, run)
+  } else {
+    folds <- check_data_folds(folds, data)
+    judge_data_folds(fits, folds, score, run)$moments
+  }
+  about <- list(
+    scores = NULL, score = score, folds = if (!is.null(folds)) seq_len(folds), of_density = TRUE, n = found$n,
+    infinite = stats::setNames(found$infinite, names(fits))
+  )
+  average <- mean_and_se(found)
+  comparison(names(fits), vapply(fits, `[[`, "", "estimator"), average$mean, average$se, about)
 }
 
 # Every fold takes rows of every shard, and leaves some.

@@ -82,7 +82,7 @@ validate_by_folds <- function(made, folds, score, call) {
   average <- weighted_mean(values[used], made$weights[used])
   structure(class = "flash_kde_validation", list(
     call = call, score = score, scores = stats::naresid(made$na.action, values), mean = average$mean,
-    se = average$se, folds = folds, by_fold = found$by_fold
+    se = average$se, folds = folds, by_fold = found$by_fold, n = sum(used)
   ))
 }
 
@@ -90,7 +90,7 @@ validate_by_folds <- function(made, folds, score, call) {
 #' @export
 print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
-  cat(nrow(x$by_fold), "-fold cross-validation, ", score_title(x$score), " a point: ",
+  cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " a point: ",
     format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n\n", sep = "")
   print(x$by_fold, digits = digits, row.names = FALSE)
   invisible(x)
