@@ -29,8 +29,8 @@
 #' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
 #' across estimators, too.
 #'
-#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or fits of one of the other
-#'   kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
+#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
+#'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
 #'   `score` is `"log"` or `"class"`.
 #' @param x The result.
@@ -39,7 +39,8 @@
 #'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
 #'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
 #'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
-#'   `folds`, `NULL` where points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#'   `folds`, `NULL` where points were left out; `n`, the number of points that count, and `infinite`, of those where a fit
+#'   has score `-Inf`. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export

@@ -3,15 +3,15 @@ workers <- parallel::makeCluster(3)
 x <- matrix(stats::qnorm((seq_len(1600) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(800) %% 5 + 0
 h <- c(0.3, 0.5)
-clusters <- list(NULL, workers[1], workers[1:2], workers)
+clusters <- list(NULL, workers[1], workers[2:3], workers)
 
 on_shards <- function(cluster, weighted = TRUE) {
   flash_data(if (weighted) cbind(x, w = w) else x, cluster, shard_rows = 150, weights = if (weighted) "w")
 }
 
 # The same for any number of workers.
-alike <- function(f) {
-  found <- lapply(clusters, f)
+alike <- function(f, at = clusters) {
+  found <- lapply(at, f)
   for (one in found[-1]) expect_identical(one, found[[1]])
   found[[1]]
 }
@@ -35,7 +35,7 @@ test_that("an SD-KDE of shards leaves out as one in memory does, with the same b
       fit <- flash_kde(on_shards(cluster, weighted), "sdkde", bandwidth = h, score_bandwidth = 0.35)
       kept <- predict(fit, type = "log_density", loo = TRUE, collect = FALSE)
       list(predict(fit, type = "log_density", loo = TRUE), logLik(fit), kept[c(1, 700), 1, drop = TRUE])
-    })
+    }, clusters[if (weighted) 1:4 else c(1, 4)])
     expect_equal(got[1:2], list(predict(known, type = "log_density", loo = TRUE), logLik(known)), tolerance = 1e-12)
     expect_identical(unname(got[[3]]), got[[1]][c(1, 700)])
   }
@@ -70,15 +70,16 @@ folds_of <- function(folds) {
 test_that("cross-validation by folds of the shards is that of the same folds in memory, on any number of workers", {
   set.seed(1)
   folds <- folds_of(3)
-  for (estimator in c("kde", "laplace", "sdkde")) for (score in c("log", "quadratic", "spherical")) {
+  scores <- c(kde = "log", laplace = "quadratic", sdkde = "spherical")
+  for (estimator in names(scores)) {
+    score <- scores[[estimator]]
     known <- cross_validate(flash_kde(x, estimator, bandwidth = h, weights = w), folds, score)
     one <- function(cluster) {
       fit <- flash_kde(on_shards(cluster), estimator, bandwidth = h)
       set.seed(1)
       unclass(cross_validate(fit, 3, score))[c("mean", "se", "by_fold", "n")]
     }
-    got <- if (score == "quadratic") alike(one) else one(workers)
-    expect_equal(got, unclass(known)[c("mean", "se", "by_fold", "n")], tolerance = 1e-10)
+    expect_equal(alike(one, clusters[if (estimator == "sdkde") 1:4 else c(1, 4)]), unclass(known)[c("mean", "se", "by_fold", "n")], tolerance = 1e-10)
   }
   chosen <- cross_validate(flash_kde(on_shards(NULL), "kde"), 2)
   expect_gt(abs(diff(chosen$by_fold$bandwidth[, "a"])), 0)
@@ -126,8 +127,8 @@ test_that("a worker that is killed between the rounds or in them changes no bit"
   fit_to <- \(cluster) flash_kde(on_shards(cluster), "sdkde", bandwidth = h)
   set.seed(1)
   expected <- list(logLik(fit_to(NULL)), cross_validate(fit_to(NULL), 2)$mean)
-  for (op in c("masses", "debiased_loo", "judge", "fold")) {
-    some <- parallel::makeCluster(3)
+  for (op in c("masses", "debiased_loo", "fold")) {
+    some <- parallel::makeCluster(2)
     pid <- parallel::clusterCall(some, Sys.getpid)[[2]]
     fit <- fit_to(some)
     local({
@@ -140,7 +141,7 @@ test_that("a worker that is killed between the rounds or in them changes no bit"
       want <- switch(op, debiased_loo = predict(fit_to(NULL), loo = TRUE), fold = expected[[2]], expected[[1]])
       expect_identical(got, want)
     })
-    parallel::stopCluster(some[c(1, 3)])
+    parallel::stopCluster(some[1])
   }
 })
 

@@ -57,11 +57,7 @@ test_that("fits to data on workers are those of the points, for each estimator, 
     expect_equal(predict(fit, y, se.fit = TRUE), predict(known, y, se.fit = TRUE), tolerance = 1e-12)
     expect_equal(predict(fit, y, type = "score"), predict(known, y, type = "score"), tolerance = 1e-10)
     expect_equal(predict(fit), predict(known), tolerance = 1e-12)
-    if (estimator == "sdkde") {
-      expect_error(logLik(fit), class = "flashkernel_error_unsupported")
-    } else {
-      expect_equal(suppressWarnings(logLik(fit)), suppressWarnings(logLik(known)), tolerance = 1e-12)
-    }
+    expect_equal(suppressWarnings(logLik(fit)), suppressWarnings(logLik(known)), tolerance = 1e-12)
   }
   expect_equal(diagnostics(fit)$effective_size, sum(w)^2 / sum(w^2))
   expect_error(hdr_level(fit), "flash_data", class = "flashkernel_error_argument")
