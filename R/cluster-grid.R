@@ -2,18 +2,21 @@
 # added up in the order of the tree (src/fast/stream.h). So a worker sends a grid, as large as the room that the points take
 # up in bandwidths, however many they are.
 
-# As sums_of_shards(); NULL where a grid is not possible, or not the fastest. `parts`: of b, for over_shards().
-grid_sums_of_shards <- function(sources, at, b, parts, control) {
-  data <- sources$points
-  if (!(control$tol > 0) || control$tol_type != "global") return(NULL)
-  if (!can_do(control, "stream", data$d, sources$kernel)) return(NULL)
+# As sums_of_shards() at targets in memory; NULL where a grid is not possible, or not the fastest.
+grid_sums_of_shards <- function(sources, at, b, control) {
+  if (!may_have_grid(sources, control)) return(NULL)
   spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
   stream <- open_spec(spec, control)
   if (is.null(stream)) return(NULL)
   on.exit(stream_close(stream))
-  grids <- over_shards(data, "grid", list(spec = spec), control, parts, pairs = data$n)
-  stream_take(stream, grids)
-  tryCatch(values_of_grid(stream, spec, grids, data, at, b, control), flashkernel_error_unsupported = \(error) NULL)
+  tryCatch({
+    stream_take(stream, over_shards(sources$points, "grid", list(spec = spec), control, b_of_shards(sources$points, b)))
+    stream_evaluate(stream, at, if (is.matrix(b)) b[0, , drop = FALSE], control)
+  }, flashkernel_error_unsupported = \(error) NULL)
+}
+
+may_have_grid <- function(sources, control) {
+  control$tol > 0 && control$tol_type == "global" && can_do(control, "stream", sources$points$d, sources$kernel)
 }
 
 # What it takes to open streams that are alike: samples of both sides, by which a window is chosen, the targets that are
@@ -36,34 +39,77 @@ open_spec <- function(spec, control) {
   stream_open(spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)
 }
 
-values_of_grid <- function(stream, spec, grids, data, at, b, control) {
-  like <- if (is.matrix(b)) b[0, , drop = FALSE]
-  if (is.matrix(at)) return(stream_evaluate(stream, at, like, control))
-  targets <- if (is.null(at)) data else at
-  args <- list(spec = spec, grids = grids, like = like)
-  over_shards(targets, "grid_values", args, control, pairs = targets$n)
+# ---- for targets in shards ------------------------------------------------------------------------
+
+# list(spec, bytes, seconds), what it would move and take (cluster-near.R); NULL where a grid is not possible, or not the
+# fastest.
+plan_grid <- function(sources, at, b, control) {
+  if (!may_have_grid(sources, control)) return(NULL)
+  data <- sources$points
+  spec <- grid_spec(sources, at, NCOL(if (is.null(b)) 1 else b), control)
+  stream <- open_spec(spec, control)
+  if (is.null(stream)) return(NULL)
+  on.exit(stream_close(stream))
+  size <- tryCatch({
+    stream_add(stream, spec$x, matrix(1, nrow(spec$x), spec$columns), control)
+    length(stream_pack(stream))
+  }, flashkernel_error_unsupported = \(error) NULL)
+  if (is.null(size)) return(NULL)
+  # each sends a grid of the room of its own points, and gets all of it
+  bytes <- NOMINAL_WORKERS * size * (1 + share_of_room(data))
+  m <- if (is.null(at)) data$n else at$n
+  sums <- nominal_seconds(control, data$n, m, data$d, sources$kernel)
+  list(spec = spec, bytes = bytes, seconds = (bytes / NOMINAL_LINK + sums) / NOMINAL_WORKERS)
+}
+
+# Of the box of all points, what runs of shards as a worker would have them take, on average.
+share_of_room <- function(data) {
+  if (is.null(data$box)) return(1)
+  d <- data$d
+  room_of <- \(box) prod(pmax(0, apply(box[, d + seq_len(d), drop = FALSE], 2, max) - apply(box[, seq_len(d), drop = FALSE], 2, min)))
+  count <- length(data$rows)
+  runs <- split(seq_len(count), ceiling(seq_len(count) * NOMINAL_WORKERS / count))
+  rooms <- vapply(runs, \(run) room_of(data$box[run, , drop = FALSE]), 0)
+  all <- room_of(data$box)
+  if (all > 0) mean(rooms) / all else 1
+}
+
+# list(packed, workers): the grids of all shards as one, and the account of those who made them; NULL where they turn out
+# not to be possible.
+add_grids <- function(sources, b, grid, control) {
+  data <- sources$points
+  tryCatch({
+    packed <- over_shards(data, "grid", list(spec = grid$spec), control, b_of_shards(data, b))
+    list(packed = packed, workers = if (!is.null(data$cluster)) pool_of(data$cluster)$account)
+  }, flashkernel_error_unsupported = \(error) NULL)
 }
 
 # ---- on a worker --------------------------------------------------------------------------------
 
 # A stream of the spec, without sources, or with those of grids that were packed; opened once in a run.
-stream_of_run <- function(args, control) {
-  if (is.null(args$scratch$stream)) {
+stream_of_run <- function(spec, scratch, control, grids = NULL) {
+  if (is.null(scratch$stream)) {
     # the master has decided: beside so many chunks a grid is always faster
-    args$spec$size[3] <- 1e12
-    stream <- open_spec(args$spec, control)
+    spec$size[3] <- 1e12
+    stream <- open_spec(spec, control)
     if (is.null(stream)) stop("this worker cannot have the grid of its master")
-    if (!is.null(args$grids)) stream_take(stream, args$grids)
-    args$scratch$stream <- stream
+    if (!is.null(grids)) stream_take(stream, grids)
+    scratch$stream <- stream
   }
-  args$scratch$stream
+  scratch$stream
 }
 
 grid_of_shard <- function(shard, args, b, control) {
-  if (!is.null(shard$weights)) b <- if (is.null(b)) shard$weights else b * shard$weights
-  stream <- stream_clone(stream_of_run(args, control))
+  if (!is.null(b) || !is.null(shard$weights)) b <- weighted(b, shard)
+  stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
   stream_add(stream, shard$points, b, control)
   stream
+}
+
+# At targets, by the grid of joined data.
+sums_of_grid <- function(data, at, b, control) {
+  stream <- stream_of_run(data$grid$spec, data$scratch, control, data$grid$grids)
+  stream_evaluate(stream, at, if (is.matrix(b)) b[0, , drop = FALSE], control, data$grid$first[data$own])
 }
 
 # Of two nodes, on a worker as they are, on the master packed.

@@ -4,18 +4,21 @@
 #
 # As a worker has them, data are `joined`: a flash_data() with `blocks`, the shards of each, over which the door of sums
 # goes one after the other (log_sum_of_blocks() and the others), and `own`, the number of the shard that "the points
-# themselves" means there.
+# themselves" means there. Sums of coefficients to a tolerance may go by `near`, for each shard of targets the shards that
+# matter there (cluster-near.R), or by `grid`, list(spec, grids, first), of all points (cluster-grid.R).
 
-# What workers are told of data to sum over.
-joined_data <- function(data, blocks = data_blocks(data)) {
+# What workers are told of data to sum over. `plan`: of plan_join().
+joined_data <- function(data, plan = NULL) {
   sizes <- c("n", "rows", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
-  structure(class = "flash_data", c(told_of(data), unclass(data)[sizes], list(blocks = blocks)))
+  structure(class = "flash_data", c(
+    told_of(data), unclass(data)[sizes], list(blocks = data_blocks(data), near = plan$near, grid = plan$grid)
+  ))
 }
 
 is_joined <- function(data) is_remote(data) && !is.null(data$blocks)
 
-joined_sources <- function(sources) {
-  sources$points <- joined_data(sources$points)
+joined_sources <- function(sources, plan = NULL) {
+  sources$points <- joined_data(sources$points, plan)
   sources["plan"] <- list(NULL)
   sources
 }
@@ -40,11 +43,14 @@ data_blocks <- function(data, shards = seq_along(data$rows)) {
 NUMBERS_OF_BLOCK <- 2^25
 
 # What the entry `what` of JOINED_SUMS makes of the sources at the shards `at`, or their own.
-join_targets <- function(what, sources, at, control, ...) {
+# `plan`: of plan_join().
+join_targets <- function(what, sources, at, control, plan, ...) {
   data <- sources$points
   targets <- if (is.null(at)) data else at
-  args <- list(what = what, sources = joined_sources(sources), ...)
-  over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+  by_plan(plan, function(plan) {
+    args <- list(what = what, sources = joined_sources(sources, plan), ...)
+    over_shards(targets, "join", args, control, shard_number, pairs = data$n * targets$n, lend = list(data))
+  })
 }
 
 shard_number <- function(shard, worker) shard
@@ -62,16 +68,13 @@ sum_joined <- function(shard, args, part, control) {
   JOINED_SUMS[[args$what]](sources, if (!isTRUE(args$loo)) shard$points, args, control)
 }
 
-# Joined data for the sums at a shard of targets. Sums of blocks that are there already are kept while the others are
-# asked for, in `scratch`.
+# Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
+# while blocks are asked for.
 at_shard <- function(data, shard, scratch) {
-  if (!identical(scratch$shard, shard)) {
-    scratch$shard <- shard
-    scratch$done <- list()
-  }
   scratch$sums <- 0
   data["own"] <- shard
   data["scratch"] <- list(scratch)
+  if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])
   data
 }
 
@@ -124,6 +127,8 @@ sum_of_blocks <- function(sources, at, loo, control, sum_at) {
 # Sums of coefficients: `b`, of all sources, or ones.
 sums_of_blocks <- function(sources, at, b, control) {
   data <- sources$points
+  if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
+  if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
   before <- c(0, cumsum(data$rows))
   merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   fold_blocks(data, control, merge, function(block, shards, control) {
@@ -142,12 +147,12 @@ weighted <- function(b, shard) {
 
 fold_blocks <- function(data, control, merge, f) {
   scratch <- data$scratch
-  scratch$sums <- sum(scratch$sums, 1)
+  scratch$sums <- scratch$sums + 1
   count <- length(data$blocks)
   # errors of blocks add up, each relative to the largest sum of its own
   if (control$tol_type == "global") control$tol <- control$tol / count
   fold_tree(c(1, count), function(k) {
-    name <- paste(scratch$sums, k)
+    name <- paste(data$own, scratch$sums, k)
     if (is.null(scratch$done[[name]])) scratch$done[[name]] <- list(f(load_block(data, k), data$blocks[[k]], control))
     scratch$done[[name]][[1]]
   }, merge)
@@ -155,46 +160,72 @@ fold_blocks <- function(data, control, merge, f) {
 
 # ---- blocks on a worker -------------------------------------------------------------------------
 
-# A block is what a shard is, an environment of `points` and `weights`. Those used last are kept, while they take no more
-# than a quarter of the memory.
+# A block is what a shard is, an environment of `points` and `weights`. Blocks are kept, or where they are others at each
+# shard of targets, their shards.
 load_block <- function(data, k) {
-  state <- worker_state()
   shards <- data$blocks[[k]]
-  known <- known_data(state, data)
-  own <- if (length(shards) == 1) known$shards[[as.character(shards)]]
-  if (!is.null(own)) return(own)
-  key <- paste(c(data$id, shards), collapse = " ")
-  block <- state$blocks[[key]]
-  if (is.null(block)) block <- make_block(known, data, shards)
-  state$blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
-  bytes <- cumsum(vapply(state$blocks, \(block) 8 * as.double(length(block$points)), 0))
-  state$blocks <- state$blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
+  near <- !is.null(data$near)
+  known <- known_data(worker_state(), data)
+  block <- if (!near) kept_block(data, shards)
+  if (!is.null(block)) return(block)
+  ask_for(known, data, shards)
+  parts <- lapply(shards, \(shard) shard_of(data, shard))
+  known$lent <- list()
+  block <- bind_shards(data, parts)
+  if (!near) keep_block(data, shards, block)
+  if (near) for (i in seq_along(shards)) {
+    if (is.null(known$shards[[as.character(shards[i])]])) keep_block(data, shards[i], parts[[i]])
+  }
   block
 }
 
-make_block <- function(known, data, shards) {
-  if (!can_read(data$recipe)) {
-    lacking <- setdiff(as.character(shards), c(names(known$shards), names(known$lent)))
-    if (length(lacking) > 0) {
-      signalCondition(structure(
-        class = c("lacking_shards", "condition"),
-        list(message = "", call = NULL, lacking = list(id = data$id, shards = as.integer(lacking), block = shards))
-      ))
-    }
-  }
-  parts <- lapply(shards, \(shard) shard_of(data, shard))
-  known$lent <- list()
-  block <- list2env(list(id = data$id, points = do.call(rbind, lapply(parts, `[[`, "points"))), parent = emptyenv())
+# What is here of it, NULL where nothing is.
+kept_block <- function(data, shards) {
+  state <- worker_state()
+  own <- if (length(shards) == 1) known_data(state, data)$shards[[as.character(shards)]]
+  if (!is.null(own)) return(own)
+  block <- state$blocks[[block_key(data, shards)]]
+  if (!is.null(block)) keep_block(data, shards, block)
+  block
+}
+
+block_key <- function(data, shards) paste(c(data$id, shards), collapse = " ")
+
+# Those used last, while they take no more than a quarter of the memory.
+keep_block <- function(data, shards, block) {
+  state <- worker_state()
+  key <- block_key(data, shards)
+  if (identical(names(state$blocks)[1], key)) return(invisible())
+  block$id <- data$id
+  blocks <- c(stats::setNames(list(block), key), state$blocks[names(state$blocks) != key])
+  bytes <- cumsum(vapply(blocks, \(block) 8 * as.double(length(block$points)), 0))
+  state$blocks <- blocks[bytes == bytes[1] | bytes < memory_limit() / 4]
+}
+
+# Shards that are neither here nor can be read are asked for: the answer to the request says so.
+ask_for <- function(known, data, shards) {
+  if (can_read(data$recipe)) return(invisible())
+  kept <- paste(data$id, shards) %in% names(worker_state()$blocks)
+  lacking <- setdiff(as.character(shards)[!kept], c(names(known$shards), names(known$lent)))
+  if (length(lacking) == 0) return(invisible())
+  signalCondition(structure(
+    class = c("lacking_shards", "condition"),
+    list(message = "", call = NULL, lacking = list(id = data$id, shards = as.integer(lacking), block = shards))
+  ))
+}
+
+bind_shards <- function(data, parts) {
+  points <- if (length(parts) == 1) parts[[1]]$points else do.call(rbind, lapply(parts, `[[`, "points"))
+  block <- list2env(list(id = data$id, points = points), parent = emptyenv())
   if (data$has[["weights"]]) block$weights <- unlist(lapply(parts, `[[`, "weights"))
   block
 }
 
-# A shard as it is here, or as it was lent, or read, not to be kept.
+# A shard as it is here, or as it was lent, or read.
 shard_of <- function(data, shard) {
-  known <- known_data(worker_state(), data)
-  name <- as.character(shard)
-  if (!is.null(known$shards[[name]])) return(known$shards[[name]])
-  if (!is.null(known$lent[[name]])) return(known$lent[[name]])
+  here <- kept_block(data, shard)
+  if (is.null(here)) here <- known_data(worker_state(), data)$lent[[as.character(shard)]]
+  if (!is.null(here)) return(here)
   checked_shard(data, shard, read_shard(data$recipe, shard))
 }
 
@@ -209,7 +240,7 @@ take_lent <- function(state, lent) {
 
 # ---- what workers ask for -----------------------------------------------------------------------
 
-# list(id, shards, block), what a worker lacks of a block. One that forgets is sent all that it has asked for, each
+# list(id, shards, block), what a worker lacks of the shards of a block. One that forgets is sent all that it has asked for, each
 # time.
 add_lacking <- function(run, i, lacking) {
   before <- if (!run$pool$transport$keeps) run$lacking[[i]]
@@ -233,13 +264,19 @@ lend_rows <- function(run, i) {
     if (is.null(data$recipe$make)) {
       rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))
     } else {
-      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, one$block)
+      if (!all(names %in% names(run$relayed[[one$id]]))) run$relayed[[one$id]] <- fetch_shards(data, asked_of(run, one$id))
       rows <- run$relayed[[one$id]][names]
     }
     list(data = told_of(data), rows = rows)
   })
   if (run$pool$transport$keeps) run$lacking[i] <- list(NULL)
   lent
+}
+
+# Shards of the blocks that some worker waits for.
+asked_of <- function(run, id) {
+  asked <- unlist(run$lacking, recursive = FALSE)
+  sort(unique(unlist(lapply(asked, \(one) if (one$id == id) one$block))))
 }
 
 fetch_shards <- function(data, shards) {

@@ -156,7 +156,7 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_rows(a, b)
   ),
 
-  # The same to a tolerance: a grid of each node, packed where it leaves the worker, and values at the shard by all of them.
+  # The same to a tolerance: a grid of each node, packed where it leaves the worker.
   grid = list(
     one = \(shard, args, part, control) grid_of_shard(shard, args, part, control),
     merge = \(a, b, control) merge_grids(a, b),
@@ -165,15 +165,9 @@ WORKER_OPERATIONS <- list(
       stream_pack(stream)
     },
     resume = function(packed, args, control) {
-      stream <- stream_clone(stream_of_run(args, control))
+      stream <- stream_clone(stream_of_run(args$spec, args$scratch, control))
       stream_take(stream, packed)
     }
-  ),
-  grid_values = list(
-    one = function(shard, args, part, control) {
-      stream_evaluate(stream_of_run(args, control), shard$points, args$like, control)
-    },
-    merge = \(a, b, control) merge_rows(a, b)
   ),
 
   # Sums of coefficients: `part`, or ones.

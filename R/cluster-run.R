@@ -14,13 +14,14 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
   run <- new_run(pool, data, op, args, control, parts, shards, pairs)
   run$lend <- lend
   values <- finish_run(run, control)
+  pool$account <- run_account(run)
   operation <- WORKER_OPERATIONS[[op]]
   if (!is.null(shards)) return(values)
   result <- merge_values(operation, values, args, control)
   if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
     result$stats$seconds <- proc.time()[["elapsed"]] - started
-    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
+    if (!is.null(data$cluster)) result$stats$workers <- pool$account
   }
   result
 }

@@ -4,18 +4,25 @@
 
 log_sum_by_shards <- function(sources, at, factor, loo, control) {
   if (is_joined(sources$points)) return(log_sum_of_blocks(sources, at, factor, loo, control))
-  by_grid <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
+  tolerant <- !loo && identical(factor, PLAIN_FACTOR) && control$tol > 0 && control$tol_type == "global" &&
     is.null(sources$shard_weights)
-  if (by_grid) return(log_of_sums(sources, at, control))
-  if (!is.matrix(at)) return(join_targets("log", sources, at, control, factor = factor, loo = loo))
-  logs_at(sources, at, control, list(factor = factor, score = FALSE))
+  if (is.matrix(at)) {
+    if (tolerant) return(log_of_sums(sources, at, control))
+    return(logs_at(sources, at, control, list(factor = factor, score = FALSE)))
+  }
+  plan <- if (tolerant) plan_join(sources, at, NULL, control) else plan_whole(sources$points)
+  if (is_whole(plan)) return(join_targets("log", sources, at, control, plan, factor = factor, loo = loo))
+  log_of_sums(sources, at, control, join_targets("sums", sources, at, control, plan))
 }
 
 score_sum_by_shards <- function(sources, at, estimator, loo, names, control) {
   data <- sources$points
   if (is_joined(data)) return(score_of_blocks(sources, at, estimator, loo, names, control))
   name <- names(ESTIMATORS)[vapply(ESTIMATORS, identical, NA, estimator)]
-  if (!is.matrix(at)) return(join_targets("score", sources, at, control, estimator = name, loo = loo, names = names))
+  if (!is.matrix(at)) {
+    plan <- plan_whole(data)
+    return(join_targets("score", sources, at, control, plan, estimator = name, loo = loo, names = names))
+  }
   found <- logs_at(sources, at, control, list(factor = estimator$factor(data$d), score = TRUE, estimator = estimator))
   if (!is.null(names)) colnames(found$score) <- names
   found
@@ -58,15 +65,20 @@ kernel_sum_by_shards <- function(sources, at, b, control, as_matrix = FALSE) {
 sums_of_shards <- function(sources, at, b, control) {
   data <- sources$points
   hold_pool(pool_of(data$cluster))
-  before <- c(0, cumsum(data$rows))
-  rows <- \(shard) before[shard] + seq_len(data$rows[shard])
-  parts <- if (!is.null(b)) \(shard, worker) if (is.null(dim(b))) b[rows(shard)] else b[rows(shard), , drop = FALSE]
-  by_grid <- grid_sums_of_shards(sources, at, b, parts, control)
+  if (!is.matrix(at)) return(join_targets("sums", sources, at, control, plan_join(sources, at, b, control), b = b))
+  by_grid <- grid_sums_of_shards(sources, at, b, control)
   if (!is.null(by_grid)) return(by_grid)
-  if (!is.matrix(at)) return(join_targets("sums", sources, at, control, b = b))
   control$tol <- control$tol / length(data$rows)
   args <- list(L = sources$L, kernel = sources$kernel, at = at)
-  over_shards(data, "sums", args, control, parts, pairs = as.double(nrow(at)) * data$n)
+  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = as.double(nrow(at)) * data$n)
+}
+
+# What of the coefficients is a shard's, for over_shards().
+b_of_shards <- function(data, b) {
+  if (is.null(b)) return(NULL)
+  before <- c(0, cumsum(data$rows))
+  rows <- \(shard) before[shard] + seq_len(data$rows[shard])
+  \(shard, worker) if (is.null(dim(b))) b[rows(shard)] else b[rows(shard), , drop = FALSE]
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.

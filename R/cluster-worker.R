@@ -50,6 +50,7 @@ perform <- function(request, link) {
     operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
   }
   values <- lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control))
+  if (!is.null(run$args$scratch$done)) run$args$scratch$done <- NULL
   list(values = if (is.null(operation$finish)) values else lapply(values, operation$finish))
 }
 

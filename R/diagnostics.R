@@ -160,7 +160,7 @@ fit_record <- function(object) {
         pairs_per_second = ifelse(seconds > 0, pairs / seconds, NA_real_),
         tail_rows = tail_rows
       )),
-      workers = estimate$workers, effective_size = fit_size(object),
+      workers = estimate$workers, plan = estimate$plan, effective_size = fit_size(object),
       tail_rows = if (all(is.na(tail_rows))) NA_real_ else sum(tail_rows, na.rm = TRUE)
     )
   )
@@ -190,6 +190,7 @@ print_why <- function(record) {
   if (record$backend == "cuda") cat("Back end: ", record$backend, ", ", record$reason, "\n", sep = "")
   why <- record$reason_engine
   if (!is.null(why) && nzchar(why)) cat("Engine: ", record$engine, ", ", why, "\n", sep = "")
+  if (!is.null(record$plan)) cat("Shards: ", record$plan, "\n", sep = "")
 }
 
 # Of a cluster, where there was one.

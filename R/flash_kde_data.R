@@ -79,7 +79,7 @@ debias_data <- function(data, L, score_L, control) {
   name_stage(control, "Debiasing")
   args <- list(sources = joined_sources(sum_sources(data, NULL, score_L)), H = tcrossprod(L))
   made <- made_data(data, "debias", args, control, data$n^2, list(data))
-  list(debiased = made$data, stats = made$stats, steps = 1L)
+  list(debiased = made$data, stats = c(made$stats, list(plan = plan_whole(data)$text)), steps = 1L)
 }
 
 debias_shard <- function(shard, args, part, control) {

@@ -190,7 +190,8 @@ sum_record <- function(result, kernel, control) {
       pairs_per_second = if (stats$seconds > 0) stats$pairs / stats$seconds else NA_real_,
       tol = control$tol, tol_type = control$tol_type,
       tol_bound = if (stats$engine == "exact") NA_real_ else stats$tol_bound,
-      tol_achieved = if (stats$engine == "exact") NA_real_ else stats$tol_achieved, workers = stats$workers
+      tol_achieved = if (stats$engine == "exact") NA_real_ else stats$tol_achieved, workers = stats$workers,
+      plan = stats$plan
     )
   )
 }

@@ -19,9 +19,8 @@ score_sum_by_pieces <- function(sources, at, estimator, loo, names, control) {
 
 # One grid for all points where that is fastest. Sums that its tolerance does not tell from zero have no logarithm:
 # they are summed again.
-log_of_sums <- function(sources, at, control) {
-  result <- sum_kernels(sources, at, NULL, control)
-  log_abs <- log(result$sums)
+log_of_sums <- function(sources, at, control, result = sum_kernels(sources, at, NULL, control)) {
+  log_abs <- log(as.vector(result$sums))
   low <- which(!(result$sums > 4 * control$tol * max(result$sums)))
   if (length(low) > 0) {
     rows <- (if (is.null(at)) sources$points else at)[low, , drop = FALSE]

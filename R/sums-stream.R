@@ -103,7 +103,10 @@ stream_open <- function(x, y, checked, size, columns, L, control) {
 stream_rows <- function(n, m) .Call(ffi_stream_rows, n, m)
 stream_expect <- function(stream, y, control) .Call(ffi_stream_expect, stream, y, control)
 stream_add <- function(stream, x, b, control) .Call(ffi_stream_add, stream, x, b, control)
-stream_evaluate <- function(stream, y, like, control) .Call(ffi_stream_evaluate, stream, y, like, control)
+# `first`: the number of the first of y among all targets, where they do not come in order.
+stream_evaluate <- function(stream, y, like, control, first = NULL) {
+  .Call(ffi_stream_evaluate, stream, y, like, first, control)
+}
 stream_close <- function(stream) .Call(ffi_stream_close, stream)
 
 # Another of the same window without sources; a raw vector of what sources have left in one; and that, or what they have

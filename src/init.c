@@ -36,7 +36,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_stream_take, 2),
     ROUTINE(ffi_stream_expect, 3),
     ROUTINE(ffi_stream_add, 4),
-    ROUTINE(ffi_stream_evaluate, 4),
+    ROUTINE(ffi_stream_evaluate, 5),
     ROUTINE(ffi_stream_close, 1),
     ROUTINE(ffi_sparse_norms, 3),
     ROUTINE(ffi_sparse_kernels, 6),

@@ -44,6 +44,9 @@ enum fk_status fk_stream_evaluate(struct fk_stream *stream, const struct fk_matr
                                   const struct fk_poll *poll, double *sums, struct fk_stats *stats,
                                   struct fk_error *err);
 
+/* The targets that follow are those from `row` on, of all, and stats count from here: for pieces out of order. */
+void fk_stream_seek(struct fk_stream *stream, int64_t row);
+
 /* Sums of several streams as one (fast/stream_parts.c): another of the same window, centre and checks, without
  * sources; and what sources have left in a stream, written for one that takes it, in another process, too. A stream
  * has the same bits however the ones before it came. size: bytes. */

@@ -166,7 +166,7 @@ SEXP ffi_stream_add(SEXP stream, SEXP x, SEXP b, SEXP control) {
 }
 
 /* like: coefficients, of no matter how many rows; sums are a matrix with their names where they are one. */
-SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control) {
+SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP first, SEXP control) {
   struct call c;
   begin(&c, stream, y, "y", control);
   int64_t columns = fk_stream_columns(c.stream);
@@ -174,6 +174,7 @@ SEXP ffi_stream_evaluate(SEXP stream, SEXP y, SEXP like, SEXP control) {
   if ((plain ? 1 : Rf_ncols(like)) != columns) Rf_error("`like` must have the columns of the sums");
   SEXP sums = PROTECT(plain ? r_vector(c.points.n) : r_matrix(c.points.n, columns, r_column_names(like)));
 
+  if (first != R_NilValue) fk_stream_seek(c.stream, (int64_t)Rf_asReal(first) - 1);
   fk_stream_evaluate(c.stream, &c.points, &c.opts.poll, REAL(sums), &c.stats, &c.err);
 
   r_finish(&c.err);

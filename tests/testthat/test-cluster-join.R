@@ -66,6 +66,48 @@ test_that("points that workers can read do not pass the master, and an operator 
   expect_equal(sent[[3]], sent[[2]], tolerance = 0.01)
 })
 
+test_that("to a tolerance shards meet those near them where that moves less, and a plan says so", {
+  n <- 6000
+  u <- cbind(seq_len(n) / n, (seq_len(n) * 0.569840291) %% 1)
+  b <- cos(seq_len(n)) * 2^(seq_len(n) %/% 1000)
+  exact <- list(
+    kernel_matvec(u, bandwidth = 0.005, tol = 0), kernel_matvec(u, u[1:2000, ] + 0.01, b, bandwidth = 0.005, tol = 0),
+    kernel_matvec(u, bandwidth = 0.001, kernel = "matern52", tol = 0), predict(flash_kde(u, "sdkde", bandwidth = 0.005))
+  )
+  scale <- c(max(exact[[1]]), max(kernel_matvec(u, u[1:2000, ] + 0.01, abs(b), bandwidth = 0.005, tol = 0)), 1, max(exact[[4]]))
+  found <- lapply(list(NULL, workers[1], workers), \(cluster) {
+    data <- flash_data(u, cluster, shard_rows = 400)
+    others <- flash_data(u[1:2000, ] + 0.01, cluster, shard_rows = 500)
+    own <- kernel_matvec(data, bandwidth = 0.005, tol = 1e-6)
+    expect_match(diagnostics(own)$plan, "^shards near each other exchanged: .*; grids added: ")
+    matern <- kernel_matvec(data, bandwidth = 0.001, kernel = "matern52", tol = 1e-6)
+    expect_match(diagnostics(matern)$plan, "^shards near.*; no grid")
+    fit <- flash_kde(data, "sdkde", bandwidth = 0.005)
+    list(own, kernel_matvec(data, others, b, bandwidth = 0.005, tol = 1e-6), matern, predict(fit, tol = 1e-6))
+  })
+  expect_identical(found[[2]], found[[1]])
+  expect_identical(found[[3]], found[[1]])
+  errors <- mapply(\(a, b) max(abs(a - b)), found[[1]], exact) / scale
+  expect_lt(max(errors), 1e-6)
+  # some sources are left out
+  expect_gt(max(errors[1:3]), 0)
+  data <- flash_data(u, workers, shard_rows = 400)
+  wide <- kernel_matvec(data, bandwidth = 0.1, tol = 1e-6)
+  expect_match(diagnostics(wide)$plan, "most shards are within reach|all meet")
+  exact <- kernel_matvec(u, bandwidth = 0.1, tol = 0)
+  expect_lt(max(abs(wide - exact)), 1e-6 * max(exact))
+})
+
+test_that("what is far is told by boxes", {
+  box <- rbind(c(0, 0, 1, 2), c(3, 0, 4, 1), c(3, 6, 5, 7), c(Inf, Inf, -Inf, -Inf))
+  expect_equal(box_distances(box, box)[1:3, 1:3], cbind(c(0, 2, sqrt(20)), c(2, 0, 5), c(sqrt(20), 5, 0)))
+  expect_identical(box_distances(box, box)[4, 1:3], rep(Inf, 3))
+  # of a full factor no distance is more than that of the points
+  L <- t(chol(matrix(c(2, 0.9, 0.9, 0.5), 2)))
+  apart <- box_distances(whiten_box(box[1, , drop = FALSE], L), whiten_box(box[3, , drop = FALSE], L))
+  expect_lte(apart, min(sqrt(colSums(solve(L, t(as.matrix(expand.grid(2:5, 4:7))))^2))))
+})
+
 test_that("values go to files, one of each shard, which are data again", {
   folder <- tempfile()
   on.exit(unlink(folder, recursive = TRUE))
