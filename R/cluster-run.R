@@ -98,7 +98,12 @@ finish_run <- function(run, control) {
   repeat {
     for (i in idle_workers(run)) give_work(run, i)
     busy <- which(nzchar(run$token))
-    if (length(busy) == 0) break
+    if (length(busy) == 0) {
+      if (all(run$status == "done")) break
+      # who was found lost as it was to get work, or by another run, which made shards for this one
+      leave_to_living(run)
+      next
+    }
     silent <- as.double(Sys.time() - run$since[busy], units = "secs")
     late <- busy[silent > limit]
     for (i in late) drop_worker(run, i, paste("it has been silent for", round(limit), "seconds"))
@@ -231,10 +236,14 @@ drop_worker <- function(run, i, why) {
   run$token[i] <- ""
   run$status[run$sent[[i]]] <- "waiting"
   run$sent[i] <- run$lacking[i] <- list(NULL)
+  leave_to_living(run)
+}
+
+# What waits for workers that are lost.
+leave_to_living <- function(run) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
-  open <- which(run$status == "waiting" & run$worker == i)
-  if (length(open) == 0) return(invisible())
+  open <- which(run$status == "waiting" & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 
