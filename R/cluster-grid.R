@@ -23,17 +23,25 @@ may_have_grid <- function(sources, control) {
 # checked, and sizes, of stream_open().
 grid_spec <- function(sources, at, columns, control) {
   data <- sources$points
+  m <- if (is.null(at)) data$n else nrow(at)
+  size <- c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2)
+  c(grid_samples(data, at, m), list(size = size, columns = columns, L = sources$L))
+}
+
+# Those of the last data that were asked are kept: a product after the other goes by the same.
+grid_samples <- function(data, at, m) {
+  key <- paste(c(data$id, if (is_remote(at)) at$id else if (!is.null(at)) identity_of(at)), collapse = " ")
+  found <- session$grid_samples[[key]]
+  if (!is.null(found)) return(found)
   targets <- if (is.null(at)) data else at
-  m <- nrow(targets)
   some <- \(table) table[unique(round(seq(1, nrow(table), length.out = min(nrow(table), 8192)))), , drop = FALSE]
   x <- some(data)
-  list(
-    x = x, y = if (is.null(at)) x else some(targets),
-    checked = targets[stream_rows(data$n, m), , drop = FALSE],
-    size = c(data$n, m, length(data$rows), 1, control$tol / length(data$rows), memory_limit() / 2),
-    columns = columns, L = sources$L
-  )
+  found <- list(x = x, y = if (is.null(at)) x else some(targets), checked = targets[stream_rows(data$n, m), , drop = FALSE])
+  session$grid_samples <- utils::head(c(stats::setNames(list(found), key), session$grid_samples), MOST_SAMPLES)
+  found
 }
+
+MOST_SAMPLES <- 4
 
 open_spec <- function(spec, control) {
   stream_open(spec$x, spec$y, spec$checked, spec$size, spec$columns, spec$L, control)
@@ -66,7 +74,8 @@ plan_grid <- function(sources, at, b, control) {
 share_of_room <- function(data) {
   if (is.null(data$box)) return(1)
   d <- data$d
-  room_of <- \(box) prod(pmax(0, apply(box[, d + seq_len(d), drop = FALSE], 2, max) - apply(box[, seq_len(d), drop = FALSE], 2, min)))
+  corner <- \(box, first, which) apply(box[, first + seq_len(d), drop = FALSE], 2, which)
+  room_of <- \(box) prod(pmax(0, corner(box, d, max) - corner(box, 0, min)))
   count <- length(data$rows)
   runs <- split(seq_len(count), ceiling(seq_len(count) * NOMINAL_WORKERS / count))
   rooms <- vapply(runs, \(run) room_of(data$box[run, , drop = FALSE]), 0)
@@ -74,14 +83,13 @@ share_of_room <- function(data) {
   if (all > 0) mean(rooms) / all else 1
 }
 
-# list(packed, workers): the grids of all shards as one, and the account of those who made them; NULL where they turn out
-# not to be possible.
+# The grids of all shards as one, packed; NULL where they turn out not to be possible.
 add_grids <- function(sources, b, grid, control) {
-  data <- sources$points
-  tryCatch({
-    packed <- over_shards(data, "grid", list(spec = grid$spec), control, b_of_shards(data, b))
-    list(packed = packed, workers = if (!is.null(data$cluster)) pool_of(data$cluster)$account)
-  }, flashkernel_error_unsupported = \(error) NULL)
+  parts <- b_of_shards(sources$points, b)
+  tryCatch(
+    over_shards(sources$points, "grid", list(spec = grid$spec), control, parts),
+    flashkernel_error_unsupported = \(error) NULL
+  )
 }
 
 # ---- on a worker --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 
 # What workers are told of data to sum over. `plan`: of plan_join().
 joined_data <- function(data, plan = NULL) {
-  sizes <- c("n", "rows", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
+  sizes <- c("n", "rows", "box", "has", "total_weight", "square_weight", "rest_weight", "rest_square", "positive")
   structure(class = "flash_data", c(
     told_of(data), unclass(data)[sizes], list(blocks = data_blocks(data), near = plan$near, grid = plan$grid)
   ))
@@ -81,6 +81,11 @@ at_shard <- function(data, shard, scratch) {
 # ---- sums of blocks -----------------------------------------------------------------------------
 
 log_sum_of_blocks <- function(sources, at, factor, loo, control) {
+  data <- sources$points
+  if (!is.null(data$grid) || !is.null(data$near)) {
+    found <- sums_of_blocks(sources, at, NULL, control)
+    return(list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats))
+  }
   sum_of_blocks(sources, at, loo, control, \(block, y, loo, control, alone) log_sum(block, y, factor, loo, control))
 }
 
@@ -210,7 +215,9 @@ ask_for <- function(known, data, shards) {
   if (length(lacking) == 0) return(invisible())
   signalCondition(structure(
     class = c("lacking_shards", "condition"),
-    list(message = "", call = NULL, lacking = list(id = data$id, shards = as.integer(lacking), block = shards))
+    list(message = "", call = NULL, lacking = list(
+      id = data$id, shards = as.integer(lacking), block = shards, told = told_of(data)
+    ))
   ))
 }
 
@@ -226,12 +233,24 @@ shard_of <- function(data, shard) {
   here <- kept_block(data, shard)
   if (is.null(here)) here <- known_data(worker_state(), data)$lent[[as.character(shard)]]
   if (!is.null(here)) return(here)
-  checked_shard(data, shard, read_shard(data$recipe, shard))
+  same_shard(checked_shard(data, shard, read_shard(data$recipe, shard)), data, shard)
+}
+
+# What is read by several workers has to be what was described.
+same_shard <- function(found, data, shard) {
+  if (is.null(data$box)) return(found)
+  same <- identical(as.vector(box_of(found$points)), as.vector(data$box[shard, ]))
+  if (same && nrow(found$points) == data$rows[shard]) return(found)
+  stop_argument(
+    "x", "must give the same points of a shard each time: found others in ", shard_place(data$recipe, shard),
+    if (data$recipe$kind == "function") ", as of a function that draws random numbers without a seed of its own"
+  )
 }
 
 can_read <- function(recipe) recipe$kind != "sent"
 
 take_lent <- function(state, lent) {
+  for (one in lent) assign("lent", list(), envir = known_data(state, one$data))
   for (one in lent) {
     known <- known_data(state, one$data)
     for (name in names(one$rows)) known$lent[[name]] <- checked_shard(one$data, as.integer(name), one$rows[[name]])
@@ -240,8 +259,8 @@ take_lent <- function(state, lent) {
 
 # ---- what workers ask for -----------------------------------------------------------------------
 
-# list(id, shards, block), what a worker lacks of the shards of a block. One that forgets is sent all that it has asked for, each
-# time.
+# list(id, shards, block, told), what a worker lacks of the shards of a block. One that forgets is sent all that it has
+# asked for, each time.
 add_lacking <- function(run, i, lacking) {
   before <- if (!run$pool$transport$keeps) run$lacking[[i]]
   run$lacking[[i]] <- c(before, list(lacking))
@@ -250,16 +269,29 @@ add_lacking <- function(run, i, lacking) {
 # Are rows to be fetched that the master has not?
 must_fetch <- function(run, i) {
   any(vapply(run$lacking[[i]], \(one) {
-    !is.null(lent_data(run, one$id)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
+    !is.null(lent_data(run, one)$recipe$make) && !all(as.character(one$shards) %in% names(run$relayed[[one$id]]))
   }, NA))
 }
 
-lent_data <- function(run, id) Find(\(data) data$id == id, run$lend)
+lent_data <- function(run, one) {
+  if (is.function(run$lend)) run$lend(one) else Find(\(data) data$id == one$id, run$lend)
+}
+
+# On a worker that is a master itself (cluster-nested.R): what it was lent. It asks for all of a block at once.
+lent_below <- function(one) {
+  known <- known_data(worker_state(), one$told)
+  ask_for(known, one$told, one$block)
+  rows <- function(shard) {
+    here <- known$lent[[as.character(shard)]]
+    list(x = here$points, weights = here$weights, response = here$response)
+  }
+  replace(one$told, "recipe", list(list(kind = "sent", passed = rows)))
+}
 
 # For the request that follows. What only workers have is fetched, a block at once for all who will ask for some of it.
 lend_rows <- function(run, i) {
   lent <- lapply(run$lacking[[i]], function(one) {
-    data <- lent_data(run, one$id)
+    data <- lent_data(run, one)
     names <- as.character(one$shards)
     if (is.null(data$recipe$make)) {
       rows <- lapply(stats::setNames(one$shards, names), \(shard) shard_rows(data, shard))

@@ -12,18 +12,19 @@ plan_join <- function(sources, at, b, control) {
   whole <- plan_whole(data)
   if (!(control$tol > 0) || control$tol_type != "global") return(whole)
   targets <- if (is.null(at)) data else at
+  watch <- watch_workers(data$cluster)
   least <- least_largest_sum(sources, targets, b, control)
   near <- if (all(least > 0)) near_shards(sources, targets, b, control, least)
   grid <- plan_grid(sources, at, b, control)
   by_near <- way_text("shards near each other exchanged", near, "most shards are within reach of each other")
   by_grid <- way_text("grids added", grid, "no grid")
   if (!is.null(grid) && (is.null(near) || grid$seconds <= near$seconds)) {
-    added <- add_grids(sources, b, grid, control)
-    grid <- list(spec = grid$spec, grids = added$packed, first = 1 + c(0, cumsum(targets$rows)))
-    if (!is.null(added)) return(list(grid = grid, text = paste0(by_grid, "; ", by_near), workers = added$workers))
+    packed <- add_grids(sources, b, grid, control)
+    grid <- list(spec = grid$spec, grids = packed, first = 1 + c(0, cumsum(targets$rows)))
+    if (!is.null(packed)) return(list(grid = grid, text = paste0(by_grid, "; ", by_near), workers = watch()))
   }
-  if (is.null(near)) return(whole)
-  list(near = near$shards, text = paste0(by_near, "; ", by_grid))
+  if (is.null(near)) return(c(whole, list(workers = watch())))
+  list(near = near$shards, text = paste0(by_near, "; ", by_grid), workers = watch())
 }
 
 # What of that is reckoned, for NOMINAL_WORKERS.

@@ -3,12 +3,13 @@
 # of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
 # of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
 
-WORKER_OPERATIONS <- list(
+WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   describe = list(
     one = function(shard, args, part, control) {
       list(
         rows = as.double(nrow(shard$points)), d = ncol(shard$points), names = colnames(shard$points),
         has = c(weights = !is.null(shard$weights), response = !is.null(shard$response)),
+        response_is = kind_of_response(shard$response),
         total_weight = sum(shard$weights), square_weight = sum(shard$weights^2), positive = sum(shard$weights > 0),
         largest_weight = max(shard$weights, 0), rest_weight = sum_but_largest(shard$weights),
         rest_square = sum_but_largest(shard$weights^2), shard_weights = sum(shard$weights),
@@ -19,6 +20,7 @@ WORKER_OPERATIONS <- list(
       if (a$d != b$d) stop_argument("x", "must have as many columns in each shard: found ", a$d, " and ", b$d)
       if (!identical(a$names, b$names)) stop_argument("x", "must have the same names of columns in each shard")
       if (!identical(a$has, b$has)) stop_argument("x", "must have weights, or a response, in each shard or in none")
+      a["response_is"] <- list(merge_kinds(a$response_is, b$response_is))
       for (name in c("rows", "shard_weights", "shard_positive")) a[[name]] <- c(a[[name]], b[[name]])
       a$box <- rbind(a$box, b$box)
       for (rest in c("rest_weight", "rest_square")) {
@@ -63,8 +65,18 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_made(a, b)
   ),
 
-  # A column of numbers: "weights" or "response".
+  # "weights" or "response".
   column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
+
+  # A part of the rows, as a shard of other data, `args$to`.
+  part_there = list(
+    one = function(shard, args, part, control) {
+      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
+      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  ),
 
   # Means and sums of squares about them.
   summary = list(
@@ -130,24 +142,10 @@ WORKER_OPERATIONS <- list(
     merge = \(a, b, control) merge_made(a, b)
   ),
 
-  # Products of the kernels of the shard's rows at `args$centers`, for falkon().
+  # Sums at the shard's rows of the kernels of `args$centers`.
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
     merge = \(a, b, control) merge_rows(a, b)
-  ),
-  normal = list(
-    one = function(shard, args, part, control) {
-      normal_product_of(
-        args$centers, shard_sources(shard, args$L, args$kernel, "none"), args$v, stored_values(shard, part[["w"]]),
-        stored_values(shard, part[["weights"]]), control, args$with_sums
-      )
-    },
-    merge = function(a, b, control) {
-      list(
-        product = a$product + b$product, sums = if (!is.null(a$sums)) rbind(a$sums, b$sums),
-        stats = add_part_stats(a$stats, b$stats, control)
-      )
-    }
   ),
 
   # Of targets, for sources that all workers have (cluster-spread.R).
@@ -173,11 +171,11 @@ WORKER_OPERATIONS <- list(
   # Sums of coefficients: `part`, or ones.
   sums = list(
     one = function(shard, args, part, control) {
-      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at, weighted(part, shard), control)
+      kernel_sum_of(shard_sources(shard, args$L, args$kernel, "none"), args$at$points, weighted(part, shard), control)
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
-)
+))
 
 # Least and largest of each column, as one row.
 box_of <- function(points) {

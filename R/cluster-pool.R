@@ -1,17 +1,19 @@
 # The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
-# what each worker told of itself, `alive`, which of them are, `owners`, for each flash_data() who holds which
-# shard, and `held`, how many computations that are under way have it open. There is one for a cluster in a
+# what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
+# flash_data() who holds which shard, `told` and `shared`, of which data and values each worker knows, and `held`, how many computations that are under way have it open. There is one for a cluster in a
 # session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)
   pool <- list2env(list(
-    cluster = cluster, transport = open_transport(cluster), about = NULL, owners = new.env(), stored = new.env(), held = 0, runs = 0
+    cluster = cluster, transport = open_transport(cluster), about = NULL, owners = new.env(), stored = new.env(), held = 0,
+    below = attr(cluster, "below") # cluster-nested.R
   ), parent = emptyenv())
   pool$alive <- rep(TRUE, pool$transport$size)
   pool$open <- logical(pool$transport$size)
   pool$forgotten <- rep(list(character()), pool$transport$size)
-  pool$shared <- rep(list(character()), pool$transport$size)
+  pool$shared <- pool$told <- pool$forgotten
+  pool$workers_below <- integer(pool$transport$size)
   session$pools <- c(list(pool), utils::head(session$pools, MOST_POOLS - 1))
   pool
 }
@@ -19,10 +21,10 @@ pool_of <- function(cluster) {
 # Clusters that are remembered: what is forgotten is made anew.
 MOST_POOLS <- 20
 
-# Makes the workers ready for requests until `frame` ends.
+# Makes the workers ready for requests until `frame` ends (NULL: until they are released).
 hold_pool <- function(pool, frame = parent.frame()) {
   pool$held <- pool$held + 1
-  at_end(\() release_pool(pool), frame)
+  if (!is.null(frame)) at_end(\() release_pool(pool), frame)
   if (pool$held > 1) return(invisible(pool))
   if (is.null(pool$about)) meet_workers(pool)
   for (i in living(pool)) open_worker(pool, i)
@@ -63,9 +65,12 @@ lose_worker <- function(pool, i, why) {
     assign(id, replace(owners, which(owners == i), NA), envir = pool$owners)
   }
   rest <- if (any(pool$alive)) "what it had goes to the others" else "there is no other"
+  warn_of_worker(paste0(pool$transport$label(i), " is lost (", why, "): ", rest))
+}
+
+warn_of_worker <- function(message) {
   warning(structure(
-    class = c("flashkernel_warning_worker", "warning", "condition"),
-    list(message = paste0(pool$transport$label(i), " is lost (", why, "): ", rest), call = NULL)
+    class = c("flashkernel_warning_worker", "warning", "condition"), list(message = message, call = NULL)
   ))
 }
 
@@ -104,6 +109,10 @@ meet_workers <- function(pool) {
     about[[i]]$place <- match(i, same) - 1L
   }
   pool$about <- about
+  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
+  pool$who <- list(
+    worker = seq_along(about), host = of("host", ""), pid = of("pid", 0L), threads = of("threads", NA_integer_)
+  )
   invisible()
 }
 

@@ -10,53 +10,51 @@ over_shards <- function(data, op, args = list(), control = run_control(settle_co
                         pairs = 0, lend = list()) {
   pool <- pool_of(data$cluster)
   hold_pool(pool)
-  started <- proc.time()[["elapsed"]]
-  run <- new_run(pool, data, op, args, control, parts, shards, pairs)
+  started <- seconds_now()
+  setup <- list(op = op, args = args, control = shared_control(control), data = told_of(data), pairs = pairs)
+  nodes <- if (is.null(shards)) list(c(1, length(data$rows))) else lapply(shards, \(shard) c(shard, shard))
+  run <- new_run(pool, data, setup, parts, nodes)
   run$lend <- lend
-  values <- finish_run(run, control)
-  pool$account <- run_account(run)
-  operation <- WORKER_OPERATIONS[[op]]
+  finish_run(run, control)
+  if (!is.null(data$cluster)) add_account(pool, run)
+  values <- lapply(nodes, node_value, run, args, control)
   if (!is.null(shards)) return(values)
-  result <- merge_values(operation, values, args, control)
+  result <- values[[1]]
   if (is.list(result) && !is.null(result$stats)) {
     # not those of all workers
-    result$stats$seconds <- proc.time()[["elapsed"]] - started
-    if (!is.null(data$cluster)) result$stats$workers <- pool$account
+    result$stats$seconds <- seconds_now() - started
+    if (!is.null(data$cluster)) result$stats$workers <- run_account(run)
   }
   result
 }
 
-# Of nodes; what was made to be sent is made again what it was.
-merge_values <- function(operation, values, args, control) {
-  merge <- \(a, b) operation$merge(a, b, control)
-  if (is.null(operation$finish) || length(values) == 1) return(merge_nodes(values, merge))
-  args$scratch <- new.env(parent = emptyenv())
-  operation$finish(fold_tree(c(1, length(values)), \(i) operation$resume(values[[i]], args, control), merge))
-}
+seconds_now <- function() proc.time()[["elapsed"]]
 
-# A run is an environment: `nodes`, and for each its value, its worker, its `status` ("waiting", "sent" or "done")
-# and which workers `failed`; for each worker the token (or "") and the nodes of its request, since when it has
-# been silent, and whether it was told of the run.
-new_run <- function(pool, data, op, args, control, parts, shards, pairs) {
-  pool$runs <- pool$runs + 1
+# A run is an environment. `nodes`: of the tree, whose values are wanted. For each shard, is it `waiting`, whose is it
+# (`worker`), in which of the nodes it is (`within`), and which workers `failed`; for the first shard of each node that
+# is there its value, and its `last` shard, else 0. For each worker a queue of requests, list(token, nodes, shards), that
+# it has not answered, since when it has been silent, and whether it was told of the run.
+new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$rows))) {
   count <- length(data$rows)
   size <- pool$transport$size
-  level <- if (is.null(shards)) run_level(count, length(living(pool))) else 0
-  nodes <- if (is.null(shards)) tree_nodes(count, level) else lapply(shards, \(s) c(s, s))
   run <- list2env(list(
-    pool = pool, data = data, id = paste(Sys.getpid(), pool$runs), op = op, parts = parts, nodes = nodes,
-    values = vector("list", length(nodes)), worker = rep(NA_integer_, length(nodes)),
-    status = rep("waiting", length(nodes)),
-    token = character(size), sent = vector("list", size), since = rep(Sys.time(), size), told = logical(size),
-    failed = vector("list", length(nodes)), lacking = vector("list", size), relayed = list(),
-    setup = list(op = op, args = args, control = shared_control(control), data = told_of(data)),
-    # requests take this part of a second, or everything at once
-    is_short = pairs < MOST_PAIRS_AT_ONCE * length(living(pool)),
-    account = data.frame(requests = numeric(size), rows = 0, seconds = 0, bytes = 0)
+    pool = pool, data = data, id = paste(Sys.getpid(), new_number()), setup = setup, parts = parts, nodes = nodes,
+    waiting = logical(count), worker = owners_of(pool, data), within = rep(1L, count), failed = vector("list", count),
+    values = vector("list", count), last = numeric(count),
+    lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size), told = logical(size),
+    # requests take this part of a second, or everything at once; as do those to masters of others
+    at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
+    account = list(requests = numeric(size), rows = numeric(size), seconds = numeric(size), bytes = numeric(size))
   ), parent = emptyenv())
-  share_nodes(run)
+  for (k in seq_along(nodes)) run$within[nodes[[k]][1]:nodes[[k]][2]] <- k
+  run$waiting[unlist(lapply(nodes, node_shards))] <- TRUE
+  run$wanted <- sum(run$waiting)
+  share_shards(run, range)
   run
 }
+
+# For runs and requests, none twice in a session.
+new_number <- function() session$number <- sum(session$number, 1)
 
 # What a worker computes by: as here, but for threads and GPUs, which are its own.
 shared_control <- function(control) {
@@ -67,20 +65,19 @@ shared_control <- function(control) {
 
 MOST_PAIRS_AT_ONCE <- 5e7
 
-# Nodes of several shards each, but enough of them that workers of different speed end together.
-run_level <- function(count, workers) max(0, floor(log2(count / (8 * workers))))
-
-# Whoever has the first shard of a node takes it; what nobody has goes in runs of neighbours.
-share_nodes <- function(run) {
-  first <- vapply(run$nodes, `[`, 0, 1)
-  owners <- owners_of(run$pool, run$data)
-  run$worker <- owners[first]
+# What nobody has goes in runs of neighbours: those of the `range` that these workers have, others as if it began anew.
+share_shards <- function(run, range) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
+  free <- which(is.na(run$worker))
+  if (length(free) == 0) return(invisible())
   # by number, so that shards of the same place in several data are together
-  place <- alive[ceiling(first * length(alive) / length(run$data$rows))]
-  run$worker <- ifelse(is.na(run$worker), place, run$worker)
+  size <- range[2] - range[1] + 1
+  run$worker[free] <- alive[ceiling(((free - range[1]) %% size + 1) * length(alive) / size)]
 }
+
+# Of all shards, those of one of so many workers.
+range_of <- function(i, size, count) c(floor((i - 1) * count / size) + 1, max(1, floor(i * count / size)))
 
 owners_of <- function(pool, data) {
   owners <- pool$owners[[data$id]]
@@ -91,67 +88,93 @@ set_owner <- function(pool, data, shards, worker) {
   assign(data$id, replace(owners_of(pool, data), shards, worker), envir = pool$owners)
 }
 
+# The value of a node, merged of those that are there; what was made to be sent is made again what it was.
+node_value <- function(node, run, args, control) {
+  operation <- WORKER_OPERATIONS[[run$setup$op]]
+  merge <- \(a, b) operation$merge(a, b, control)
+  is_there <- \(node) run$last[node[1]] == node[2]
+  value <- \(first) run$values[[first]]
+  if (is.null(operation$finish) || is_there(node)) return(fold_tree(node, value, merge, is_there))
+  args$scratch <- new.env(parent = emptyenv())
+  operation$finish(fold_tree(node, \(first) operation$resume(value(first), args, control), merge, is_there))
+}
+
 # ---- the loop -----------------------------------------------------------------------------------
 
 finish_run <- function(run, control) {
   limit <- worker_timeout(control)
   repeat {
-    for (i in idle_workers(run)) give_work(run, i)
-    busy <- which(nzchar(run$token))
+    if (any(run$waiting)) for (i in workers_with_room(run)) give_work(run, i)
+    busy <- which(lengths(run$queue) > 0)
     if (length(busy) == 0) {
-      if (all(run$status == "done")) break
+      if (!any(run$waiting)) break
       # who was found lost as it was to get work, or by another run, which made shards for this one
       leave_to_living(run)
       next
     }
-    silent <- as.double(Sys.time() - run$since[busy], units = "secs")
+    silent <- seconds_now() - run$since[busy]
     late <- busy[silent > limit]
     for (i in late) drop_worker(run, i, paste("it has been silent for", round(limit), "seconds"))
     if (length(late) > 0) next
-    one <- run$pool$transport$wait(busy, min(1, limit - max(silent)))
-    if (is.na(one)) next
-    answer <- tryCatch(run$pool$transport$receive(one), error = \(e) {
-      drop_worker(run, one, conditionMessage(e))
-      NULL
-    })
-    if (!is.null(answer)) take_answer(run, one, answer, control)
+    one <- run$pool$transport$wait(busy, min(SECONDS_OF_A_WAIT, limit - max(silent)))
+    if (!is.na(one)) take_message(run, one)
+    if (!is.null(control$progress)) control$progress(share_done(run))
   }
-  run$values
 }
 
-idle_workers <- function(run) setdiff(living(run$pool), which(nzchar(run$token)))
+SECONDS_OF_A_WAIT <- 0.5
 
-# What is left of its own nodes, or else the last of who has most.
+# A worker computes, and may have one more request to go on with.
+workers_with_room <- function(run) which(run$pool$alive & lengths(run$queue) < run$pool$transport$depth)
+
+is_idle <- function(run) all(lengths(run$queue) == 0)
+
+share_done <- function(run) {
+  sent <- vapply(run$queue, \(queue) sum(lengths(lapply(queue, `[[`, "shards"))), 0)
+  1 - sum(run$waiting, sent) / run$wanted
+}
+
+# Nodes of its own shards, or else one of the last of who has most.
 give_work <- function(run, i) {
-  waiting <- run$status == "waiting"
-  own <- which(waiting & run$worker == i)
-  if (length(own) == 0 && !run$is_short) {
-    others <- tabulate(run$worker[waiting], run$pool$transport$size)
-    if (any(others > 0)) own <- utils::tail(which(waiting & run$worker == which.max(others)), 1)
-    own <- own[may_move(run, own)]
-  }
-  if (length(own) > 0) send_nodes(run, i, if (run$is_short) own else own[1])
+  own <- which(run$waiting & run$worker == i)
+  ahead <- length(run$queue[[i]]) > 0
+  if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run)
+  if (length(own) == 0) return(invisible())
+  if (run$at_once) return(send_nodes(run, i, tree_cover(own, run$within, length(run$waiting)), FALSE))
+  # near the end none ahead, so that all end together
+  if (ahead && sum(run$waiting) <= 2 * length(living(run$pool))) return(invisible())
+  send_nodes(run, i, list(largest_node(own, run$within, length(run$waiting), next_size(run))), ahead)
 }
 
-# Can another worker have the shards of these nodes? What was made by a computation stays where it is.
-may_move <- function(run, nodes) rep(is.null(run$data$recipe$make), length(nodes))
+# Nodes of ever fewer shards, so that workers of different speed end together.
+next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool))))
 
-send_nodes <- function(run, i, nodes) {
-  shards <- unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2]))
+# Those that another worker can have; what was made by a computation stays where it is.
+shards_of_others <- function(run) {
+  if (!may_move(run)) return(integer())
+  others <- tabulate(run$worker[run$waiting], run$pool$transport$size)
+  utils::tail(which(run$waiting & run$worker == which.max(others)), floor(next_size(run)))
+}
+
+may_move <- function(run) is.null(run$data$recipe$make) && is.null(run$data$recipe$passed)
+
+# `ahead`: while the worker has another request to answer. What it says may be waiting in the connection then, so that
+# only what the connection can take goes there.
+send_nodes <- function(run, i, nodes, ahead) {
+  shards <- unlist(lapply(nodes, node_shards))
   unsent <- if (run$data$recipe$kind == "sent") shards[!owners_of(run$pool, run$data)[shards] %in% i]
   # making them again takes the workers, and so does fetching what they have made
   makes <- length(unsent) > 0 && !is.null(run$data$recipe$make)
-  if ((makes || must_fetch(run, i)) && any(nzchar(run$token))) return(invisible())
-  lent <- lend_rows(run, i)
-  rows <- lapply(stats::setNames(nm = unsent), \(shard) shard_rows(run$data, shard))
-  run$pool$tokens <- sum(run$pool$tokens, 1)
-  token <- paste(run$id, run$pool$tokens)
+  if ((makes || must_fetch(run, i)) && !is_idle(run)) return(invisible())
+  if (ahead && (length(unsent) > 0 || length(run$lacking[[i]]) > 0 || !run$told[i])) return(invisible())
   request <- list(
-    token = token, run = run$id, nodes = run$nodes[nodes], sent = rows, lent = lent,
-    parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i),
-    setup = if (!run$told[i]) worker_setup(run, i)
+    token = new_number(), run = run$id, nodes = nodes, lent = lend_rows(run, i),
+    sent = lapply(stats::setNames(nm = unsent), \(shard) shard_rows(run$data, shard)),
+    parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i)
   )
-  run$worker[nodes] <- i
+  if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) return(invisible())
+  if (!run$told[i]) request$setup <- worker_setup(run, i)
+  run$worker[shards] <- i
   sent <- tryCatch({
     bytes <- run$pool$transport$send(i, request)
     TRUE
@@ -160,67 +183,105 @@ send_nodes <- function(run, i, nodes) {
     FALSE
   })
   if (!sent) return(invisible())
-  run$token[i] <- token
-  run$sent[[i]] <- nodes
-  run$status[nodes] <- "sent"
-  run$since[i] <- Sys.time()
+  if (!ahead) run$since[i] <- seconds_now()
+  run$queue[[i]] <- c(run$queue[[i]], list(list(token = request$token, nodes = nodes, shards = shards)))
+  run$waiting[shards] <- FALSE
   run$told[i] <- run$pool$transport$keeps
   if (run$pool$transport$keeps && run$data$recipe$kind != "none") set_owner(run$pool, run$data, shards, i)
   run$account$requests[i] <- run$account$requests[i] + 1
   if (is.numeric(bytes)) run$account$bytes[i] <- run$account$bytes[i] + bytes
 }
 
-# Threads and a GPU of its own, unless the user said which.
+# Less than any system keeps for a connection.
+MOST_BYTES_AHEAD <- 2^15
+
+# Threads and a GPU of its own, unless the user said which, and what it does not have yet.
 worker_setup <- function(run, i) {
+  pool <- run$pool
   setup <- run$setup
-  about <- run$pool$about[[i]]
-  if (is.null(setup$control$threads)) setup$control$threads <- about$threads
+  about <- pool$about[[i]]
+  if (is.null(pool$below)) {
+    if (is.null(setup$control$threads)) setup$control$threads <- about$threads
+  } else {
+    range <- range_of(i, pool$transport$size, length(run$data$rows))
+    setup[c("below", "rows", "range")] <- list(pool$below, run$data$rows, range)
+  }
   setup$place <- about$place
-  setup$forget <- setdiff(session$forgotten, run$pool$forgotten[[i]])
-  run$pool$forgotten[[i]] <- c(run$pool$forgotten[[i]], setup$forget)
+  setup$forget <- setdiff(session$forgotten, pool$forgotten[[i]])
+  pool$forgotten[[i]] <- c(pool$forgotten[[i]], setup$forget)
+  setup$data <- tell_data(pool, run, i)
   shared <- vapply(setup$args, inherits, NA, "shared_value")
   for (name in names(setup$args)[shared]) {
     key <- setup$args[[name]]$key
-    if (key %in% run$pool$shared[[i]]) setup$args[[name]]["value"] <- list(NULL)
-    else run$pool$shared[[i]] <- utils::head(c(key, run$pool$shared[[i]]), MOST_SHARED)
+    if (key %in% pool$shared[[i]]) setup$args[[name]]["value"] <- list(NULL)
+    else pool$shared[[i]] <- utils::head(c(key, pool$shared[[i]]), MOST_SHARED)
   }
   setup
 }
 
+# Once, as paths may be many, and readers come with their environments: then by name alone.
+tell_data <- function(pool, run, i) {
+  told <- run$setup$data
+  if (!pool$transport$keeps) return(told)
+  key <- paste(told$id, !is.null(told$d))
+  if (key %in% pool$told[[i]]) return(told["id"])
+  pool$told[[i]] <- c(key, pool$told[[i]])
+  told
+}
+
 # ---- answers ------------------------------------------------------------------------------------
 
-take_answer <- function(run, i, answer, control) {
-  run$since[i] <- Sys.time()
-  if (!identical(answer$token, run$token[i])) return(invisible()) # a beat, or of an earlier run
-  nodes <- run$sent[[i]]
-  run$token[i] <- ""
-  run$sent[i] <- list(NULL)
-  run$status[nodes] <- "waiting"
+take_message <- function(run, i) {
+  answer <- tryCatch(run$pool$transport$receive(i), error = \(e) {
+    drop_worker(run, i, conditionMessage(e))
+    NULL
+  })
+  if (is.null(answer)) return(invisible())
+  run$since[i] <- seconds_now()
+  known <- which(vapply(run$queue[[i]], \(request) identical(request$token, answer$token), NA))
+  if (length(known) == 0) return(invisible()) # a beat, or of an earlier run
+  request <- run$queue[[i]][[known]]
+  run$queue[[i]][[known]] <- NULL
+  take_answer(run, i, request, answer)
+}
+
+take_answer <- function(run, i, request, answer) {
+  if (!is.null(answer$values)) return(take_values(run, i, request, answer))
+  shards <- request$shards
+  run$waiting[shards] <- TRUE
   if (!is.null(answer$unknown)) {
     run$told[i] <- FALSE
-    set_owner(run$pool, run$data, unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2])), NA)
+    run$pool$told[[i]] <- character()
+    set_owner(run$pool, run$data, shards, NA)
     run$pool$shared[[i]] <- setdiff(run$pool$shared[[i]], answer$unknown)
     return(invisible())
   }
+  take_news(run, i, answer$below)
   if (!is.null(answer$lacking)) return(add_lacking(run, i, answer$lacking))
   if (!is.null(answer$missing)) return(set_owner(run$pool, run$data, answer$missing, NA))
   if (isTRUE(answer$stopped)) return(drop_worker(run, i, "it was interrupted"))
-  if (!is.null(answer$error)) return(take_error(run, i, nodes, answer$error))
-  run$values[nodes] <- answer$values
-  run$status[nodes] <- "done"
-  run$account$seconds[i] <- run$account$seconds[i] + answer$seconds
-  shards <- unlist(lapply(run$nodes[nodes], \(node) node[1]:node[2]))
-  run$account$rows[i] <- run$account$rows[i] + sum(run$data$rows[shards])
-  run$account$bytes[i] <- run$account$bytes[i] + as.double(utils::object.size(answer$values))
-  if (!is.null(control$progress)) control$progress(mean(run$status == "done"))
+  take_error(run, i, shards, answer$error)
+}
+
+take_values <- function(run, i, request, answer) {
+  first <- vapply(request$nodes, `[`, 0, 1)
+  run$values[first] <- answer$values
+  run$last[first] <- vapply(request$nodes, `[`, 0, 2)
+  account <- run$account
+  account$seconds[i] <- account$seconds[i] + answer$seconds
+  account$rows[i] <- account$rows[i] + sum(run$data$rows[request$shards])
+  account$bytes[i] <- account$bytes[i] + as.double(utils::object.size(answer$values))
+  run$account <- account
+  take_news(run, i, answer$below)
 }
 
 # What is wrong with the machine of a worker is tried on another; anything else is the user's to know.
-take_error <- function(run, i, nodes, error) {
-  others <- setdiff(living(run$pool), c(i, unlist(run$failed[nodes])))
+take_error <- function(run, i, shards, error) {
+  if ("flashkernel_error_cluster" %in% error$class) return(drop_worker(run, i, error$message)) # of a master
+  others <- setdiff(living(run$pool), c(i, unlist(run$failed[shards])))
   if (any(MACHINE_ERRORS %in% error$class) && length(others) > 0) {
-    for (k in nodes) run$failed[[k]] <- c(run$failed[[k]], i)
-    run$worker[nodes] <- others[1]
+    run$failed[shards] <- lapply(run$failed[shards], c, i)
+    run$worker[shards] <- others[1]
     return(invisible())
   }
   class <- if (length(error$class) > 0) error$class else c("simpleError", "error", "condition")
@@ -230,12 +291,11 @@ take_error <- function(run, i, nodes, error) {
 
 MACHINE_ERRORS <- paste0("flashkernel_error_", c("device", "alloc", "no_device"))
 
-# Its nodes go to the others.
+# Its shards go to the others.
 drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
-  run$token[i] <- ""
-  run$status[run$sent[[i]]] <- "waiting"
-  run$sent[i] <- run$lacking[i] <- list(NULL)
+  run$waiting[unlist(lapply(run$queue[[i]], `[[`, "shards"))] <- TRUE
+  run$queue[i] <- run$lacking[i] <- list(NULL)
   leave_to_living(run)
 }
 
@@ -243,19 +303,18 @@ drop_worker <- function(run, i, why) {
 leave_to_living <- function(run) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
-  open <- which(run$status == "waiting" & !run$worker %in% alive)
+  open <- which(run$waiting & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 
 # ---- accounts -----------------------------------------------------------------------------------
 
-# What each worker did, for diagnostics(): a data frame with a row for each.
+# What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
 run_account <- function(run) {
-  about <- run$pool$about
-  of <- \(name, none) vapply(about, \(one) if (is.null(one[[name]])) none else one[[name]], none)
-  cbind(
-    data.frame(worker = seq_along(about), host = of("host", ""), pid = of("pid", 0L), threads = of("threads", NA_integer_)),
-    run$account, lost = !run$pool$alive
+  pool <- run$pool
+  structure(
+    c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below)),
+    class = "data.frame", row.names = seq_along(pool$alive)
   )
 }
 
@@ -263,8 +322,9 @@ run_account <- function(run) {
 add_accounts <- function(a, b) {
   if (is.null(a) || is.null(b)) return(if (is.null(a)) b else a)
   if (nrow(a) != nrow(b)) return(b)
-  for (name in c("requests", "rows", "seconds", "bytes")) b[[name]] <- a[[name]] + b[[name]]
-  b
+  sums <- unclass(b)
+  for (name in c("requests", "rows", "seconds", "bytes")) sums[[name]] <- a[[name]] + b[[name]]
+  structure(sums, class = "data.frame")
 }
 
 # Seconds of silence after which a worker counts as lost.

@@ -7,14 +7,16 @@
 #   "files"     paths, reader        "function"  f, of the number of a shard
 #   "backed"    descriptor, first, last: rows of a big.matrix in a file that every worker sees
 
+# NULL: no more is said of them than their name, and they are not known.
 known_data <- function(state, data) {
   known <- state$data[[data$id]]
+  if (is.null(data$recipe)) return(known)
   if (is.null(known)) {
     known <- new.env(parent = emptyenv())
     known$shards <- list()
     assign(data$id, known, envir = state$data)
   }
-  known$data <- data
+  known$data <- if (is_joined(data)) told_of(data) else data
   known
 }
 
@@ -58,7 +60,7 @@ keep_shard <- function(known, shard, rows) known$shards[[as.character(shard)]] <
 
 checked_shard <- function(data, shard, rows) {
   made <- in_place(shard_place(data$recipe, shard), shard_parts(rows, data))
-  list2env(made, parent = emptyenv())
+  list2env(c(made, list(number = shard)), parent = emptyenv())
 }
 
 shard_place <- function(recipe, shard) {
@@ -75,7 +77,7 @@ shard_parts <- function(rows, data) {
     if (is.null(dim(rows))) rows <- as_points(rows, "x")
     check_columns(c(data$columns, data$response, data$weights), colnames(rows))
     weights <- if (!is.null(data$weights)) as.vector(as_points(rows[, data$weights, drop = FALSE], "weights"))
-    response <- if (!is.null(data$response)) as_points(rows[, data$response, drop = FALSE], "response")
+    response <- if (!is.null(data$response)) response_of_columns(rows, data$response)
     other <- c(data$response, data$weights)
     points <- if (!is.null(data$columns)) {
       rows[, data$columns, drop = FALSE]
@@ -88,9 +90,38 @@ shard_parts <- function(rows, data) {
   if (is.null(points)) stop_argument("x", "must be points, or a list that has them as `x`: found ", describe(rows))
   points <- check_points(points, "x", data$d, data$names, "the other shards")
   n <- nrow(points)
-  if (!is.null(response)) response <- as_points(check_coefficients(response, n, "response"), "response")
+  if (!is.null(response)) response <- check_shard_response(response, n)
   if (!is.null(weights)) weights <- check_shard_weights(weights, n)
   list(points = points, weights = weights, response = response)
+}
+
+response_of_columns <- function(rows, names) {
+  one <- if (is.data.frame(rows) && length(names) == 1) rows[[names]]
+  if (is_classes(one)) one else as_points(rows[, names, drop = FALSE], "response")
+}
+
+check_shard_response <- function(response, n) {
+  if (!is_classes(response)) return(as_points(check_coefficients(response, n, "response"), "response"))
+  if (length(response) != n) stop_argument("response", "must have one row per row of `x`, ", n, ": found ", length(response))
+  if (anyNA(response)) stop_argument("response", "must not have missing classes: found NA at position ", which(is.na(response))[1])
+  response
+}
+
+# list(t, names, levels, coded) of a response: how many columns of numbers and their names, or the classes that there are, and
+# whether these are logical values.
+kind_of_response <- function(response) {
+  if (is.null(response)) return(NULL)
+  if (!is_classes(response)) return(list(t = ncol(response), names = colnames(response)))
+  list(levels = levels(as.factor(response)), coded = is.logical(response))
+}
+
+# Those of a factor in the order of its levels where that is the same in all shards.
+merge_kinds <- function(a, b) {
+  if (is.null(a$levels) != is.null(b$levels) || !identical(a$t, b$t)) {
+    stop_argument("response", "must be numbers in each shard, of as many columns, or classes in each")
+  }
+  if (!identical(a$levels, b$levels)) a$levels <- sort(union(a$levels, b$levels))
+  a
 }
 
 # As check_weights(), but all may be 0 in a shard.

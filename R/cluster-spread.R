@@ -63,6 +63,8 @@ targets_of <- function(sources, part) {
 # At the sources `rows`, each left out of its own sum: those among themselves, and all others.
 left_out_of_piece <- function(sources, rows, control, sum_at) {
   rows <- rows[1]:rows[2]
+  # errors of the two add up
+  if (control$tol_type == "global" && length(rows) < nrow(sources$points)) control$tol <- control$tol / 2
   own <- sum_at(some_sources(sources, rows), NULL, TRUE)
   if (length(rows) == nrow(sources$points)) return(own)
   merge_parts(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE), control)

@@ -1,26 +1,24 @@
 # Numbers of the rows of a flash_data(), as a response and weights of falkon(): they go to the shards once and stay
 # there for the products that follow.
 
-# A function of (shard, worker), for over_shards(): of each of `columns`, n numbers or n x t, or NULL, what is the
-# shard's, with a key; without the numbers where the worker has them from an earlier product.
+# A function of (shard, worker), for over_shards(): of each of `columns`, n numbers or n x t by their keys, what is the
+# shard's; without the numbers where the worker has them from an earlier product. NULL where there are none.
 stored_parts <- function(data, columns) {
-  columns <- columns[lengths(columns) > 0]
   if (length(columns) == 0) return(NULL)
   before <- c(0, cumsum(data$rows))
-  keys <- lapply(columns, \(column) paste(identity_of(column), collapse = " "))
   function(shard, worker) {
     rows <- before[shard] + seq_len(data$rows[shard])
     Map(function(column, key) {
       if (is_stored(data, key, shard, worker)) return(list(key = key))
       list(key = key, values = if (is.null(dim(column))) column[rows] else column[rows, , drop = FALSE])
-    }, columns, keys)
+    }, columns, names(columns))
   }
 }
 
 # Has the worker these numbers already? From now on it has. Of each data, the columns of late.
 is_stored <- function(data, key, shard, worker) {
   pool <- pool_of(data$cluster)
-  if (!pool$transport$keeps) return(FALSE)
+  if (!pool$transport$keeps || !is.null(pool$below)) return(FALSE)
   known <- pool$stored[[data$id]]
   holders <- known[[key]]
   if (is.null(holders)) holders <- rep(NA_integer_, length(data$rows))
@@ -36,7 +34,6 @@ MOST_STORED <- 4
 
 # On the worker: the numbers of the part, from now on the shard's.
 stored_values <- function(shard, part) {
-  if (is.null(part)) return(NULL)
   known <- shard$stored[names(shard$stored) != part$key]
   values <- if (is.null(part$values)) shard$stored[[part$key]] else part$values
   if (is.null(values)) stop("numbers that this worker has not been sent")

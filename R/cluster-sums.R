@@ -69,8 +69,11 @@ sums_of_shards <- function(sources, at, b, control) {
   by_grid <- grid_sums_of_shards(sources, at, b, control)
   if (!is.null(by_grid)) return(by_grid)
   control$tol <- control$tol / length(data$rows)
+  m <- as.double(nrow(at))
+  # what is multiplied again and again goes to the workers once
+  at <- if (is.null(sources$plan)) list(points = at) else shared_value(list(points = at))
   args <- list(L = sources$L, kernel = sources$kernel, at = at)
-  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = as.double(nrow(at)) * data$n)
+  over_shards(data, "sums", args, control, b_of_shards(data, b), pairs = m * data$n)
 }
 
 # What of the coefficients is a shard's, for over_shards().
@@ -82,16 +85,15 @@ b_of_shards <- function(data, b) {
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.
-normal_product_by_shards <- function(sources, rows, v, w, weights, control, with_sums) {
+normal_product_by_shards <- function(sources, rows, v, w, weights, control) {
   if (is_remote(sources$points)) return(normal_product_in_two(sources, rows, v, w, weights, control))
   data <- rows$points
+  column <- \(x) if (is.null(x) || is_column(x)) x else given_column(data, x)
   control$tol <- control$tol / length(data$rows)
-  args <- list(
-    centers = shared_value(sources), L = rows$L, kernel = rows$kernel, v = if (!is.null(v)) as.matrix(v),
-    with_sums = with_sums
-  )
-  parts <- stored_parts(data, list(w = if (!is.null(w)) as.matrix(w), weights = weights))
-  over_shards(data, "normal", args, control, parts, pairs = as.double(data$n) * nrow(sources$points))
+  args <- list(centers = shared_value(sources), L = rows$L, kernel = rows$kernel, v = if (!is.null(v)) as.matrix(v))
+  # the same workers have the same rows in the next product: no need for requests so short as they are to balance
+  pairs <- as.double(data$n) * nrow(sources$points) / 20
+  over_columns("normal", list(shift = column(w), weights = column(weights)), args, control, pairs = pairs, data = data)
 }
 
 normal_product_in_two <- function(sources, rows, v, w, weights, control) {

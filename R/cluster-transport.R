@@ -1,9 +1,10 @@
 # How requests get to the workers of a cluster and their answers back, for each kind of cluster that R has. A
 # transport is a list of its `size`, of `keeps`, do workers know the last request when the next one comes?, of
-# `label`, a function of a worker's number, and of functions that raise an error where a worker is lost:
+# `depth`, how many requests a worker may have that it has not answered, of `label`, a function of a worker's number,
+# and of functions that raise an error where a worker is lost:
 #   meet(i, f)        what f() is on worker i, where this package may be missing
 #   open(i)           makes it ready for requests
-#   send(i, request)  does not wait
+#   send(i, request)  does not wait; bytes, where these are known
 #   wait(busy, s)     the number of one of the workers `busy` that has something to say, NA after s seconds
 #   receive(i)        what it says: an answer, or a beat, by which it says that it is alive (cluster-worker.R)
 #   leave(i)          tells it that there are no more requests
@@ -49,7 +50,7 @@ has_socket <- function(node) is.list(node) && inherits(node$con, "sockconn")
 local_transport <- function() {
   answer <- NULL
   list(
-    size = 1, keeps = TRUE, label = \(i) "this process", meet = \(i, f) f(), open = \(i) NULL,
+    size = 1, keeps = TRUE, depth = 1, label = \(i) "this process", meet = \(i, f) f(), open = \(i) NULL,
     send = function(i, request) answer <<- answer_request(request, list()),
     wait = \(busy, seconds) busy[1],
     receive = \(i) answer,
@@ -65,7 +66,7 @@ local_transport <- function() {
 socket_transport <- function(cluster) {
   connection <- \(i) cluster[[i]]$con
   list(
-    size = length(cluster), keeps = TRUE,
+    size = length(cluster), keeps = TRUE, depth = 2,
     label = \(i) paste0("worker ", i, " of ", length(cluster), " (", node_host(cluster[[i]]), ")"),
     meet = function(i, f) {
       write_message(call_message(f, list()), connection(i))
@@ -103,39 +104,69 @@ END_OF_REQUESTS <- list(end = TRUE)
 # What the loop of a worker of parallel or snow does: it calls a function.
 call_message <- function(f, args) list(type = "EXEC", data = list(fun = f, args = args, return = TRUE, tag = NULL))
 
+# A large one goes in pieces, the numbers of a matrix in one: it would take as long again to copy it first.
 write_message <- function(message, connection) {
-  bytes <- serialize(message, NULL, xdr = FALSE)
+  size <- as.double(utils::object.size(message))
+  at_once <- size <= MOST_BYTES_AT_ONCE && length(bytes <- serialize(message, NULL, xdr = FALSE)) < MOST_BYTES_OF_WRITEBIN
   withCallingHandlers(
-    suspendInterrupts(
-      if (length(bytes) < MOST_BYTES_AT_ONCE) writeBin(bytes, connection) else serialize(message, connection, xdr = FALSE)
-    ),
+    suspendInterrupts(if (at_once) writeBin(bytes, connection) else serialize(message, connection, xdr = FALSE)),
     warning = \(condition) stop(conditionMessage(condition))
   )
-  invisible(length(bytes))
+  invisible(if (at_once) length(bytes) else size)
 }
 
-# writeBin() takes no more.
-MOST_BYTES_AT_ONCE <- 2^31 - 1
+MOST_BYTES_AT_ONCE <- 2^26
+
+MOST_BYTES_OF_WRITEBIN <- 2^31 - 1
 
 # Runs on a worker until it is told to end. What the loop of parallel or snow then sends of the value takes it 40
 # ms of waiting for acknowledgements; after an interrupt, which is an end too, these loops send nothing.
 serve_requests <- function() {
   loop <- master_loop()
-  link <- list(
-    is_wanted = \() socketSelect(list(loop$master), FALSE, 0), say = \(answer) write_message(answer, loop$master)
-  )
+  link <- new_link(loop$master)
   link$say(list(beat = TRUE)) # what follows the call waits for its acknowledgement, which this carries
-  while (!identical(request <- suspendInterrupts(unserialize(loop$master)), END_OF_REQUESTS)) {
-    link$say(answer_request(request, link))
-  }
+  while (!is.null(request <- link$hear())) link$say(answer_request(request, link))
+  link$end()
   if (!loop$takes_interrupts) return(NULL)
   link$say(list(type = "VALUE"))
   stop_worker()
 }
 
-# The connection of the loop that has called the function, and whether the loop goes on after an interrupt.
+# The worker's end of the connection to its master: hear() waits for the next request, NULL at the end of all, and
+# is_wanted() takes in what has come while one is answered. The next request of the same run waits; one of another run,
+# or the end, mean that nobody waits for the answer any more. `at_end`: functions for end() to call.
+new_link <- function(connection) {
+  heard <- list()
+  at_end <- list()
+  run <- NULL
+  take <- \() heard <<- c(heard, list(suspendInterrupts(unserialize(connection))))
+  ends <- \(message) identical(message, END_OF_REQUESTS)
+  list(
+    hear = function() {
+      if (length(heard) == 0) take()
+      if (ends(heard[[length(heard)]])) return(NULL)
+      request <- heard[[1]]
+      heard <<- heard[-1]
+      run <<- request$run
+      request
+    },
+    is_wanted = function() {
+      while (socketSelect(list(connection), FALSE, 0)) {
+        take()
+        if (ends(heard[[length(heard)]])) break
+      }
+      any(vapply(heard, \(message) !identical(message$run, run), NA))
+    },
+    say = \(answer) write_message(answer, connection),
+    at_end = \(action) at_end <<- c(at_end, list(action)),
+    end = \() for (action in at_end) action()
+  )
+}
+
+# The connection of the loop that has called the function, and whether the loop goes on after an interrupt. A fork of a
+# worker has the frames of that worker's loop below its own.
 master_loop <- function() {
-  for (i in seq_len(sys.nframe())) {
+  for (i in rev(seq_len(sys.nframe()))) {
     frame <- sys.frame(i)
     if (!exists("master", frame, inherits = FALSE) || !has_socket(frame$master)) next
     loop <- body(sys.function(i))
@@ -154,10 +185,10 @@ takes_interrupts <- function(loop) any(grepl("tryCatch\\(.*interrupt = function"
 # By the generics of parallel and snow, as for MPI: a call for each request.
 call_transport <- function(cluster) {
   is_mpi <- inherits(cluster[[1]], "MPInode")
-  package <- asNamespace(if (is_mpi) "snow" else "parallel")
+  package <- call_package(cluster)
   come <- list()
   list(
-    size = length(cluster), keeps = TRUE,
+    size = length(cluster), keeps = TRUE, depth = 1,
     label = \(i) paste0("worker ", i, " of ", length(cluster)),
     meet = function(i, f) {
       package$sendData(cluster[[i]], call_message(f, list()))
@@ -181,6 +212,9 @@ call_transport <- function(cluster) {
     leave = \(i) NULL, close = \(i, seconds) TRUE
   )
 }
+
+# The package whose functions know the nodes.
+call_package <- function(cluster) asNamespace(if (inherits(cluster[[1]], "MPInode")) "snow" else "parallel")
 
 # A blocking probe of MPI cannot be interrupted, and burns a core.
 wait_for_mpi <- function(cluster, busy, seconds) {
@@ -207,7 +241,7 @@ future_transport <- function() {
   if (!is.finite(size)) size <- MOST_FUTURES
   futures <- vector("list", size)
   list(
-    size = size, keeps = FALSE,
+    size = size, keeps = FALSE, depth = 1,
     label = \(i) paste("future", i),
     meet = \(i, f) future::value(future::futureCall(f, list(), seed = NULL)),
     open = \(i) NULL,

@@ -1,30 +1,32 @@
 # What runs on a worker of a cluster: answers to requests. A worker keeps, in its session, the shards that it has
 # read or was sent, and what the requests of a run have in common, which comes with the first of them.
 #
-# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL;
-# `nodes`: of merge_tree(); `parts`: by the number of a shard, what `op` wants for it alone; `sent`: rows of shards,
-# by number, `lent` those of other data (cluster-join.R). An answer: list(token, ...) with one of `values`, for each
-# node, `missing`, shards whose rows it must be sent, `lacking`, the same of other data, `unknown`, where it must be
-# sent the setup again, with the shared values of these keys, `error` and `stopped`. `link`: a list of is_wanted(), has the master more to say?, and say(), where there is a way back
-# before the answer.
+# A request: list(token, run, setup, nodes, parts, sent, lent). `setup`: list(op, args, control, data), or NULL, of data that
+# it knows already their `id` alone; `nodes`: of the tree; `parts`: by the number of a shard, what `op` wants for it
+# alone; `sent`: rows of shards, by number, `lent` those of other data (cluster-join.R). An answer: list(token, ...) with
+# one of `values`, for each node, `missing`, shards whose rows it must be sent, `lacking`, the same of other data,
+# `unknown`, where it must be sent the setup again, with the shared values of these keys, `error` and `stopped`. `link`:
+# of new_link(), or an empty list where there is no way back before the answer.
 
 answer_request <- function(request, link) {
-  started <- proc.time()[["elapsed"]]
+  started <- seconds_now()
   answer <- tryCatch(
     perform(request, link),
     interrupt = \(condition) list(stopped = TRUE),
     lacking_shards = \(condition) list(lacking = condition$lacking),
     error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
   )
-  c(list(token = request$token, seconds = proc.time()[["elapsed"]] - started), answer)
+  c(list(token = request$token, seconds = seconds_now() - started), answer)
 }
 
 # The run and the data that a worker has.
 worker_state <- function() {
-  if (!is.null(session$worker)) return(session$worker)
-  session$worker <- list2env(
-    list(runs = list(), data = new.env(), shared = list(), blocks = list()), parent = emptyenv()
-  )
+  if (is.null(session$worker)) {
+    session$worker <- list2env(
+      list(runs = list(), data = new.env(), shared = list(), blocks = list()), parent = emptyenv()
+    )
+  }
+  session$worker
 }
 
 perform <- function(request, link) {
@@ -39,8 +41,10 @@ perform <- function(request, link) {
   run <- state$runs[[request$run]]
   if (is.null(run)) return(list(unknown = character()))
   known <- known_data(state, run$data)
-  for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
+  if (is.null(known)) return(list(unknown = character()))
   take_lent(state, request$lent)
+  if (!is.null(run$below)) return(perform_below(run, known, request, link))
+  for (name in names(request$sent)) keep_shard(known, as.integer(name), request$sent[[name]])
   absent <- shards_to_send(known, request$nodes)
   if (length(absent) > 0) return(list(missing = absent))
   operation <- WORKER_OPERATIONS[[run$op]]
@@ -60,6 +64,7 @@ MOST_RUNS <- 4
 # prepares of them, and as `unknown` the keys of those that have to be sent once more.
 take_shared <- function(state, setup) {
   unknown <- character()
+  if (!is.null(setup$below)) setup$given <- setup$args
   for (name in names(setup$args)) {
     given <- setup$args[[name]]
     if (!inherits(given, "shared_value")) next
@@ -67,11 +72,11 @@ take_shared <- function(state, setup) {
       value <- replace(given$value, "plan", list(new_plan()))
       state$shared <- utils::head(c(stats::setNames(list(value), given$key), state$shared), MOST_SHARED)
     }
-    if (given$key %in% names(state$shared)) {
-      setup$args[[name]] <- state$shared[[given$key]]
-    } else {
-      unknown <- c(unknown, given$key)
-    }
+    value <- state$shared[[given$key]]
+    if (is.null(value)) unknown <- c(unknown, given$key)
+    setup$args[[name]] <- value
+    # to be passed on
+    if (!is.null(setup$below)) setup$given[[name]]["value"] <- list(replace(value, "plan", list(NULL)))
   }
   setup$args$scratch <- new.env(parent = emptyenv())
   c(setup, list(unknown = unknown))
@@ -84,10 +89,10 @@ stop_worker <- function() signalCondition(structure(class = c("interrupt", "cond
 worker_control <- function(control, link) {
   control <- run_control(control)
   if (is.null(link$is_wanted)) return(control)
-  last <- proc.time()[["elapsed"]]
+  last <- seconds_now()
   control$progress <- function(fraction) {
     if (link$is_wanted()) stop("stopped by the master")
-    now <- proc.time()[["elapsed"]]
+    now <- seconds_now()
     if (now - last >= SECONDS_OF_A_BEAT) {
       last <<- now
       link$say(list(beat = TRUE))

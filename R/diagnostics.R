@@ -35,11 +35,12 @@
 #'   integral of the square of the negative part; for a fit
 #'   with `tol > 0` `tolerance`, a list of `tol`, `tol_type`, `bound` and `achieved` (what is proven of the error of a prediction
 #'   at a sample of up to 4,096 of the points, and the largest against exact sums at some of these) and the `engine`
-#'   of that prediction.
+#'   of that prediction. Of points in a [flash_data()] `workers`, a data frame of what each worker did, and `plan`, how
+#'   shards have met, and why.
 #'
 #'   Sums are plain numbers, which carry nothing: `diagnostics()` knows the last 1,000 results of a session by
 #'   their values. For sums a list of class `kernel_matvec_diagnostics`: `kernel`, `n`, `m`, `d`; `backend` to `reason_engine`
-#'   as above and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
+#'   as above, `workers` and `plan`, and `method`, how the engine forms distances; `pairs`, `kept`, `seconds`, `device_seconds`,
 #'   `pairs_per_second`; `tol` and `tol_type` as asked for; `tol_bound`, what the error of the fast engine is
 #'   proven to be at most, at every target, and `tol_achieved`, the largest on a sample of them, both relative as
 #'   `tol_type` says (`NA` of an exact one). Of sums in chunks both are the sums of the chunks' errors, or to a pointwise
@@ -198,7 +199,7 @@ print_workers <- function(workers) {
   if (is.null(workers)) return(invisible())
   lost <- sum(workers$lost)
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
-    ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
+    if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }
 
 device_share <- function(stages) {

@@ -78,7 +78,8 @@ fit_frame <- function(x, data) {
     own <- if (!is.null(kept$frame)) kept$frame else {
       stats::setNames(as.data.frame(rows_take(kept$rows, seq_len(x$n))), column_names(x))
     }
-    y <- if (!is.null(x$classes)) factor(x$classes[class_codes(kept$y)], x$classes) else as_vector_if_one(kept$y)
+    y <- fit_response(x)
+    y <- if (!is.null(x$classes)) factor(x$classes[class_codes(y)], x$classes) else as_vector_if_one(y)
     if (!is.matrix(y)) own <- cbind(stats::setNames(data.frame(y), response_label(x)), own)
     rownames(own) <- x$row_names
     return(own)

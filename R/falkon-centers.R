@@ -36,11 +36,11 @@ check_indices <- function(index, n) {
 
 # Indices in ascending order. `under`: list(L, kernel, lambda).
 draw_rows <- function(rows, number, method, weights, under, run) {
-  candidates <- if (!is.null(weights) && any(weights == 0)) which(weights > 0)
-  n <- if (is.null(candidates)) rows$n else length(candidates)
-  among <- \(index) if (is.null(candidates)) index else candidates[index]
+  candidates <- rows_to_draw(weights, rows$n)
+  n <- candidates$n
+  among <- candidates$among
   if (number > n) {
-    warning("`centers` is ", whole(number), ", of ", whole(n), " rows", if (!is.null(candidates)) " of positive weight",
+    warning("`centers` is ", whole(number), ", of ", whole(n), " rows", if (n < rows$n) " of positive weight",
       ": all of them are centres", call. = FALSE)
   }
   if (number >= n) return(among(seq_len(n)))
@@ -59,6 +59,18 @@ draw_rows <- function(rows, number, method, weights, under, run) {
   lacking <- number - length(found)
   if (lacking > length(others)) others <- setdiff(among(seq_len(n)), found)
   sort(c(found, others[sample.int(length(others), lacking)]))
+}
+
+# list(n, among): how many rows have a weight, and a function that makes numbers of rows of numbers among these.
+rows_to_draw <- function(weights, n) {
+  if (is_column(weights)) {
+    positive <- positive_by_shard(weights)
+    if (sum(positive) < n) return(list(n = sum(positive), among = \(index) rows_with_weight(weights, positive, index)))
+  } else if (!is.null(weights) && any(weights == 0)) {
+    candidates <- which(weights > 0)
+    return(list(n = length(candidates), among = \(index) candidates[index]))
+  }
+  list(n = n, among = identity)
 }
 
 # Methods look at so many rows for a centre, if there are, and at least at so many in all. The factor of random pivots

@@ -36,7 +36,7 @@ checkpoint_task <- function(spec, rows, response, weights, offset) {
   given <- spec[c("kernel", "bandwidth", "lambda", "center_method", "loss", "intercept", "exact")]
   corner <- rows_take(rows, unique(c(1, rows$n)))
   c(given, list(
-    n = rows$n, d = rows$d, corner = as.vector(corner), y = colSums(response$y), squares = colSums(response$y^2),
+    n = rows$n, d = rows$d, corner = as.vector(corner), y = column_sums(response$y), squares = column_sums(response$y^2),
     weights = c(sum(weights), sum(weights^2)), offset = c(sum(offset), sum(offset^2)),
     centers = if (length(spec$centers) < 10) as.vector(spec$centers) else c(length(spec$centers), sum(spec$centers))
   ))
@@ -74,7 +74,12 @@ checkpoint_writer <- function(spec, task, chosen = NULL) {
 
 # The same with what was watched.
 watched_save <- function(spec, watch) {
-  if (!is.null(spec$save)) \(state) spec$save(replace(state, "watch", list(watch$seen())))
+  if (is.null(spec$save)) return(NULL)
+  function(state) {
+    # a link that is on workers is made anew
+    if (is_column(state$point$f)) state$point["f"] <- list(NULL)
+    spec$save(replace(state, "watch", list(watch$seen())))
+  }
 }
 
 # The file is the old one or the new one, also where this is interrupted.

@@ -60,6 +60,8 @@ draw_sample <- function(rows, response, weights, offset, number) {
   number <- min(number, usable)
   index <- if (is.null(weights)) {
     sample.int(rows$n, number)
+  } else if (is_column(weights)) {
+    draw_from_column(weights, number)
   } else {
     order(stats::rexp(rows$n) / weights)[seq_len(number)]
   }

@@ -2,7 +2,7 @@
 
 # `rows`: of falkon_rows(); `response`: of check_response(); `spec`: of falkon_spec().
 fit_falkon <- function(rows, response, spec, run) {
-  weights <- loss_weights(response, spec, rows$n)
+  weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   task <- if (!is.null(spec$checkpoint)) checkpoint_task(spec, rows, response, weights, offset)
   spec <- resume_choices(spec, read_checkpoint(spec$checkpoint, task))
@@ -14,21 +14,27 @@ fit_falkon <- function(rows, response, spec, run) {
     error = LOSSES[[spec$loss]]$error, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
+  if (spec$exact) problem <- problem_in_session(problem, spec)
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
   new_falkon(problem, response, spec, solved)
 }
 
 # What loss functions multiply rows by: weights, times those of their classes.
-loss_weights <- function(response, spec, n) {
-  weights <- check_weights(spec$weights, n)
+loss_weights <- function(response, spec, rows) {
+  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
   if (spec$loss != "weighted") {
     if (!is.null(spec$class_weights)) stop_argument("class_weights", "is for loss = \"weighted\": found another loss")
     return(weights)
   }
   by_class <- check_class_weights(spec$class_weights, response$classes, response$y)
-  own <- by_class[class_codes(response$y)]
-  if (is.null(weights)) own else weights * own
+  own <- if (is_column(response$y)) {
+    column_of("by_class", list(response$y), 1, list(numbers = by_class))
+  } else {
+    by_class[class_codes(response$y)]
+  }
+  if (is.null(weights)) return(own)
+  if (is_column(weights) || is_column(own)) rows_column(rows, weights) * rows_column(rows, own) else weights * own
 }
 
 # Numbers by class, in the order of the classes; NULL: such that all classes weigh alike.
@@ -36,8 +42,7 @@ check_class_weights <- function(class_weights, classes, y) {
   arg <- "class_weights"
   if (is.null(classes)) stop_argument("loss", "\"weighted\" is for classes: `y` must be a factor")
   if (is.null(class_weights)) {
-    counts <- tabulate(class_codes(y), length(classes))
-    return(nrow(y) / (length(classes) * counts))
+    return(nrow(y) / (length(classes) * class_counts(y)))
   }
   good <- is_number(class_weights) && length(class_weights) == length(classes) && all(is.finite(class_weights)) &&
     all(class_weights > 0)
@@ -59,6 +64,8 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Choosing centres")
   chosen <- pick_centers(rows, spec, problem$weights, run)
   clock("centers")
+  problem <- problem_where_computed(problem, nrow(chosen$points), run)
+  hold_rows(problem$rows)
   name_stage(run, "Preconditioner")
   system <- system_of(problem, chosen, spec, run)
   clock("preconditioner")
@@ -72,10 +79,31 @@ fit_by_centers <- function(problem, spec, run) {
   solved <- LOSSES[[spec$loss]]$fit(system, problem, spec)
   if (is.null(solved$jitter)) solved$jitter <- system$preconditioner$jitter
   warn_imprecise(system, solved$coefficients, problem$y, spec)
+  if (is_column(solved$fitted)) solved["fitted"] <- list(if (!inherits(rows, "rows_data")) collected(solved$fitted))
   c(solved, list(
     centers = system$centers$points, center_index = index, merged = merged,
     columns = system$centers, seconds = clock("iterations")
   ))
+}
+
+# The problem with the numbers of its rows where these are, for products with m centres. Rows in memory go to the workers of
+# the cluster that is asked for, if there is enough to do.
+problem_where_computed <- function(problem, m, run) {
+  rows <- problem$rows
+  if (inherits(rows, "rows_dense") && is.matrix(rows$points) && !is.null(run$cluster) &&
+      as.double(rows$n) * m >= LEAST_PAIRS_FOR_CLUSTER) {
+    under <- rows$sources
+    pieces <- max(256, ceiling(rows$n / 64))
+    rows <- falkon_rows(flash_data(rows$points, run$cluster, shard_rows = pieces), under$L, under$kernel)
+  }
+  problem$rows <- rows
+  for (name in c("y", "weights", "offset")) problem[name] <- list(rows_column(rows, problem[[name]]))
+  problem
+}
+
+# Workers that have the rows stay ready until `frame` ends.
+hold_rows <- function(rows, frame = parent.frame()) {
+  if (inherits(rows, "rows_data")) hold_pool(pool_of(rows$data$cluster), frame)
 }
 
 # The system of chosen centres, with T. A solver that goes on has its coordinates from the jitter that it had.
@@ -139,7 +167,7 @@ centred_response <- function(problem) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  list(y = y - rep(intercept, each = nrow(y)), intercept = intercept)
+  list(y = shift_columns(y, intercept), intercept = intercept)
 }
 
 # What a solver found, or the best that was seen of it.
@@ -193,6 +221,7 @@ warn_unfinished <- function(solved) {
 }
 
 weighted_means <- function(y, weights) {
+  if (is_column(y)) return(if (is.null(weights)) column_sums(y) / nrow(y) else column_sums(y * weights) / sum(weights))
   if (is.null(weights)) colMeans(y) else colSums(y * weights) / sum(weights)
 }
 
@@ -246,19 +275,24 @@ trace_frame <- function(rows) {
 # NULL, or list(rows, y, offset) of list(x, y, offset).
 check_validation <- function(validation, rows, response, spec) {
   if (is.null(validation)) return(NULL)
+  if (is_remote(validation)) validation <- list(x = validation)
+  if (is.list(validation) && is_remote(validation$x) && is.null(validation$y) && validation$x$has[["response"]]) {
+    validation$y <- response_column(validation$x)
+  }
   if (!is.list(validation) || is.null(validation$x) || is.null(validation$y)) {
     stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ", describe(validation))
   }
   held <- rows_like(rows, validation$x, "validation$x", spec)
   y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")
   if (ncol(y) != ncol(response$y)) stop_argument("validation$y", "must have ", ncol(response$y), " columns: found ", ncol(y))
-  list(rows = held, y = y, offset = check_offset(validation$offset, held$n, ncol(y), "validation$offset"))
+  offset <- check_offset(validation$offset, held$n, ncol(y), "validation$offset")
+  list(rows = held, y = rows_column(held, y), offset = rows_column(held, offset))
 }
 
 # What the loss calls the error, at the rows that are held out.
 validation_error <- function(problem, centers, alpha, intercept, run) {
   held <- problem$validation
-  link <- rows_multiply(held$rows, centers, alpha, run)$sums + rep(intercept, each = held$rows$n)
+  link <- shift_columns(rows_link(held$rows, centers, alpha, run), -intercept)
   if (!is.null(held$offset)) link <- link + held$offset
   problem$error(link, held$y, problem$classes)
 }
@@ -283,7 +317,7 @@ new_falkon <- function(problem, response, spec, solved) {
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
     held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given,
-    data = if (spec$keep) list(rows = rows, y = problem$y, weights = problem$weights, offset = problem$offset),
+    data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
     state = new.env(parent = emptyenv())
   )
   if (spec$keep) {

@@ -39,7 +39,9 @@ slope_of <- function(fit) {
   ))
 }
 
-shift_columns <- function(x, by) x - rep(by, each = nrow(x))
+shift_columns <- function(x, by) {
+  if (is_column(x)) replace_with(x, shift = x$with$shift - by) else x - rep(by, each = nrow(x))
+}
 
 # ---- sums of slopes ---------------------------------------------------------------------------
 

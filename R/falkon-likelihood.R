@@ -18,7 +18,7 @@ compute_leverage <- function(fit, posterior, run) {
   leverage <- if (isTRUE(posterior$joint)) joint_leverage(fit, posterior, run) else vapply(posterior$parts, \(part) {
     if (!is.null(part$leverage)) return(part$leverage)
     norms <- squared_norms(rows, posterior$columns, part$root, run)
-    if (is.null(part$weights)) norms else norms * part$weights
+    if (is.null(part$weights)) norms else norms * as.vector(collected(part$weights))
   }, numeric(fit$n))
   list(leverage = matrix(leverage, fit$n), ones = residual_ones(fit, posterior, run))
 }
@@ -37,7 +37,7 @@ residual_ones <- function(fit, posterior, run) {
   if (!is.null(fit$state$ones)) return(fit$state$ones)
   rows <- fit$data$rows
   weights <- fit$data$weights
-  ones <- matrix(1, fit$n)
+  ones <- rows_constant(rows, 1)
   part <- posterior$parts[[1]]
   residual <- if (is.null(part$root)) {
     # where there are no factors, the posterior has brought it
@@ -48,15 +48,26 @@ residual_ones <- function(fit, posterior, run) {
   } else {
     product <- rows_normal(rows, posterior$columns, NULL, ones, weights, run)$product
     alpha <- part$root %*% crossprod(part$root, product)
-    1 - as.vector(rows_multiply(rows, posterior$columns, alpha, run)$sums)
+    fitted <- rows_link(rows, posterior$columns, alpha, run)
+    1 - if (is_column(fitted)) fitted else as.vector(fitted)
   }
   fit$state$ones <- residual
   residual
 }
 
 # Weights as numbers, and how many rows have one.
-fit_weights <- function(fit) if (is.null(fit$data$weights)) rep(1, fit$n) else fit$data$weights
-used_count <- function(fit) sum(fit_weights(fit) > 0)
+fit_weights <- function(fit) if (is.null(fit$data$weights)) rep(1, fit$n) else as.vector(collected(fit$data$weights))
+used_count <- function(fit) if (is.null(fit$data$weights)) fit$n else sum(fit$data$weights > 0)
+
+# The response in this session.
+fit_response <- function(fit) collected(kept_data(fit)$y)
+
+# The weighted sum of the squares of residuals, for each output.
+residual_squares <- function(fit, run) {
+  y <- fit$data$y
+  w <- if (!is_column(y)) fit_weights(fit) else if (is.null(fit$data$weights)) 1 else fit$data$weights
+  stats::setNames(column_sums(w * (y - link_of_rows(fit, run))^2), fit$outputs)
+}
 
 # tr(H), with the intercept; the sum over the columns of the link for logistic loss.
 freedom_of <- function(fit, run) {
@@ -64,8 +75,10 @@ freedom_of <- function(fit, run) {
   own <- sum(vapply(posterior$parts, `[[`, 0, "edf"))
   if (!fit$has_intercept) return(own)
   if (fit$loss != "squared") return(own + max(1, length(posterior$parts) - 1))
+  ones <- residual_ones(fit, posterior, run_in_double(run))
+  if (is_column(ones)) return(own + weighted_means(ones, fit$data$weights))
   w <- fit_weights(fit)
-  own + sum(w * residual_ones(fit, posterior, run_in_double(run))) / sum(w)
+  own + sum(w * ones) / sum(w)
 }
 
 # list(sigma, df, edf, edf_error, rss): the noise of each output, from the weighted residuals; the standard error of edf
@@ -74,7 +87,7 @@ fit_noise <- function(fit, run) {
   edf <- freedom_of(fit, run)
   t <- ncol(fit$coefficients)
   if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
-  rss <- colSums(fit_weights(fit) * (fit$data$y - fitted_link(fit, run))^2)
+  rss <- residual_squares(fit, run)
   df <- used_count(fit) - edf
   error <- posterior_of(fit, run)$parts[[1]]$edf_error
   list(sigma = sqrt(rss / max(df, 0)), df = max(df, 0), edf = edf, edf_error = error, rss = rss)
@@ -85,12 +98,12 @@ fit_noise <- function(fit, run) {
 left_out_residuals <- function(fit, run) {
   if (fit$loss != "squared") stop_argument("object", "must have squared loss to leave rows out without fitting again")
   found <- leverage_of(fit, run)
-  residual <- fit$data$y - fitted_link(fit, run)
+  residual <- fit_response(fit) - fitted_link(fit, run)
   if (fit$has_intercept) {
     w <- fit_weights(fit)
-    own <- fit$data$y - rep(fit$intercept, each = fit$n)
-    if (!is.null(fit$data$offset)) own <- own - fit$data$offset
-    residual <- residual + found$ones * (w / (sum(w) - w)) * own
+    own <- fit_response(fit) - rep(fit$intercept, each = fit$n)
+    if (!is.null(fit$data$offset)) own <- own - collected(fit$data$offset)
+    residual <- residual + as.vector(collected(found$ones)) * (w / (sum(w) - w)) * own
   }
   residual / (1 - as.vector(found$leverage))
 }
@@ -104,11 +117,11 @@ fit_criteria <- function(fit, run) {
   made <- list(edf = noise$edf, sigma = noise$sigma, gcv = n * noise$rss / noise$df^2, log_evidence = NULL)
   if (is.null(log_det)) return(made)
   w <- fit_weights(fit)
-  own <- fit$data$y - rep(fit$intercept, each = fit$n)
-  if (!is.null(fit$data$offset)) own <- own - fit$data$offset
+  own <- fit_response(fit) - rep(fit$intercept, each = fit$n)
+  if (!is.null(fit$data$offset)) own <- own - collected(fit$data$offset)
   n_lambda <- fit$n * fit$lambda
   # y'(W^-1 + Q / (n lambda))^-1 y, since residuals are n lambda W^-1 alpha of that system
-  square <- colSums(w * own * (fit$data$y - fitted_link(fit, run)))
+  square <- colSums(w * own * (fit_response(fit) - fitted_link(fit, run)))
   scale <- n * (log(2 * pi * square / n) + 1)
   made$log_evidence <- -(scale + log_det - sum(log(w[w > 0]))) / 2
   made$n_lambda <- n_lambda
@@ -178,7 +191,7 @@ logLik.falkon <- function(object, ...) {
     df <- t * (noise$edf + 1)
   } else {
     p <- link_probabilities(fitted_link(object, run))
-    value <- sum(w * log(p[cbind(seq_len(object$n), class_codes(object$data$y))]))
+    value <- sum(w * log(p[cbind(seq_len(object$n), class_codes(fit_response(object)))]))
     df <- noise$edf
   }
   structure(value, df = df, nobs = n, class = "logLik")
@@ -223,7 +236,7 @@ hatvalues.falkon <- function(model, ...) {
   run <- start_run(model$control, "Predicting")
   found <- leverage_of(model, run)
   w <- fit_weights(model)
-  values <- found$leverage + found$ones * w / sum(w)
+  values <- found$leverage + as.vector(collected(found$ones)) * w / sum(w)
   restore_fitted(model, as_vector_if_one(values))
 }
 
@@ -236,8 +249,8 @@ rstandard.falkon <- function(model, ...) {
   run <- start_run(model$control, "Predicting")
   found <- leverage_of(model, run)
   w <- fit_weights(model)
-  scale <- sqrt(w / (1 - as.vector(found$leverage + found$ones * w / sum(w))))
-  values <- scale_columns(scale * (model$data$y - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma)
+  scale <- sqrt(w / (1 - as.vector(found$leverage + as.vector(collected(found$ones)) * w / sum(w))))
+  values <- scale_columns(scale * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma)
   restore_fitted(model, as_vector_if_one(values))
 }
 

@@ -8,11 +8,27 @@ LOSS_PARTS <- c("value", "slope", "curvature", "product")
 # derivatives by f, n x t; "curvature", for each row a number in place of the second derivatives, which preconditioners
 # go by: the mean of their diagonal (its sum and its largest need twice the iterations at small penalties, on shuttle);
 # "product", the second derivatives times u, n x t.
-class_loss <- function(part, f, y, run, u = NULL) .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
+class_loss <- function(part, f, y, run, u = NULL) {
+  if (is_column(f)) {
+    t <- if (part %in% c("slope", "product")) ncol(f) else 1
+    return(column_of("class_loss", list(f = f, y = y, u = u), t, list(part = part)))
+  }
+  .Call(ffi_class_loss, match(part, LOSS_PARTS) - 1L, f, y, u, run)
+}
 
 # The mean of all rows, those of weight 0 as well, at f - length * direction.
 mean_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
-  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run) / nrow(f)
+  total <- if (is_column(f)) {
+    if (!is.null(direction)) f <- f - length * direction
+    over_columns("column_loss", list(f = f, y = y, weights = weights), control = run)
+  } else {
+    sum_of_loss(f, y, run, weights, direction, length)
+  }
+  total / nrow(f)
+}
+
+sum_of_loss <- function(f, y, run, weights = NULL, direction = NULL, length = 0) {
+  .Call(ffi_class_loss_sum, f, y, direction, as.double(length), weights, run)
 }
 
 # A function of m x t coefficients: list(product, sums), K' W D K alpha with the second derivatives D at the link f, and
@@ -26,7 +42,7 @@ hessian_product <- function(system, f) {
     return(\(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, run, with_sums = TRUE))
   }
   function(alpha) {
-    u <- rows_multiply(system$rows, system$centers, alpha, run)$sums
+    u <- rows_link(system$rows, system$centers, alpha, run)
     bent <- class_loss("product", f, NULL, run, u)
     list(product = rows_normal(system$rows, system$centers, NULL, bent, system$weights, run)$product, sums = u)
   }
@@ -36,6 +52,7 @@ hessian_product <- function(system, f) {
 
 # n x K, of a link of one column for two classes, or of K.
 link_probabilities <- function(link) {
+  if (is_column(link)) return(column_of("link_probabilities", list(link), max(2, ncol(link))))
   if (ncol(link) == 1) return(cbind(stats::plogis(-link[, 1]), stats::plogis(link[, 1])))
   odds <- exp(link - link[cbind(seq_len(nrow(link)), max.col(link, ties.method = "first"))])
   odds / rowSums(odds)
@@ -56,7 +73,7 @@ null_link <- function(y, weights, offset) {
   link <- as_link(log(shares))
   if (is.null(offset)) return(link)
   for (step in 1:50) {
-    p <- weighted_means(link_probabilities(offset + rep(link, each = nrow(offset))), weights)
+    p <- weighted_means(link_probabilities(shift_columns(offset, -link)), weights)
     change <- as_link(log(shares / pmax(p, .Machine$double.xmin)))
     link <- link + change
     if (max(abs(change)) < 1e-10) break
@@ -65,8 +82,7 @@ null_link <- function(y, weights, offset) {
 }
 
 class_shares <- function(y, weights) {
-  code <- class_codes(y)
-  total <- if (is.null(weights)) tabulate(code, max(2, ncol(y))) else as.vector(rowsum(weights, code))
+  total <- class_counts(y, weights)
   if (any(total == 0)) stop_argument("weights", "must not be 0 for all rows of a class")
   total / sum(total)
 }

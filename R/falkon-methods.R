@@ -39,7 +39,7 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
   if (is.null(effects)) {
-    effects <- !is.null(object$data) && object$d <= 50 && as.double(object$n) * nrow(object$coefficients) <= 2e7 &&
+    effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 && as.double(object$n) * nrow(object$coefficients) <= 2e7 &&
       !inherits(object$centers, "sparseMatrix")
   }
   m <- nrow(object$coefficients)
@@ -88,6 +88,7 @@ print.summary.falkon <- function(x, digits = x$digits, ...) {
 }
 
 residual_quantiles <- function(fit) {
+  fit <- fit_to_show(fit)
   r <- as.matrix(fit_residuals(fit, if (fit$loss == "squared") "response" else "deviance"))
   quantiles <- t(apply(r, 2, stats::quantile, names = FALSE))
   dimnames(quantiles) <- list(if (nrow(quantiles) > 1) output_names(fit) else "", c("Min", "1Q", "Median", "3Q", "Max"))
@@ -216,19 +217,18 @@ describe_error <- function(error, digits) {
 fit_error <- function(fit) {
   if (is.null(fit$data)) return(NULL)
   run <- start_run(fit$control, "Predicting")
-  link <- fitted_link(fit, run)
+  link <- link_of_rows(fit, run)
   y <- fit$data$y
-  w <- fit_weights(fit)
-  w <- w / sum(w)
+  w <- row_shares(fit)
   if (fit$loss != "squared") {
     total <- stats::deviance(fit)
     return(c(misclassified = wrong_part(link, y, w), deviance = total, explained = 1 - total / null_deviance(fit)))
   }
   if (!is.null(fit$classes)) return(c(misclassified = wrong_part(link, y, w)))
-  square <- colSums(w * (y - link)^2)
+  square <- column_sums(w * (y - link)^2)
   around <- y - if (is.null(fit$data$offset)) 0 else fit$data$offset
-  around <- around - rep(colSums(w * around), each = fit$n)
-  error <- cbind(rmse = sqrt(square), r.squared = 1 - square / colSums(w * around^2))
+  around <- shift_columns(around, column_sums(w * around))
+  error <- cbind(rmse = sqrt(square), r.squared = 1 - square / column_sums(w * around^2))
   if (nrow(error) == 1) return(error[1, ])
   rownames(error) <- output_names(fit)
   error
@@ -238,14 +238,17 @@ wrong_part <- function(link, y, w) sum(w * (class_codes(link) != class_codes(y))
 
 is_weighted <- function(fit) !is.null(fit$data$weights)
 
-row_weights <- function(fit) if (is_weighted(fit)) fit$data$weights else rep(1, fit$n)
+# Weights of the rows that add up to 1.
+row_shares <- function(fit) {
+  if (is_column(fit$data$y) && !is_weighted(fit)) return(1 / fit$n)
+  w <- if (is_column(fit$data$y)) fit$data$weights else fit_weights(fit)
+  w / sum(w)
+}
 
 # With the shares of the classes for probabilities.
 null_deviance <- function(fit) {
-  codes <- class_codes(fit$data$y)
-  w <- fit_weights(fit)
-  shares <- vapply(seq_along(fit$classes), \(k) sum(w[codes == k]), 0) / sum(w)
-  -2 * sum(w * log(shares[codes]))
+  counts <- class_counts(fit$data$y, fit$data$weights)
+  -2 * sum(counts * log(counts / sum(counts)))
 }
 
 # ---- what other models have -------------------------------------------------------------------
@@ -305,7 +308,7 @@ fit_means <- function(fit) {
 }
 
 fit_residuals <- function(fit, type) {
-  y <- kept_data(fit)$y
+  y <- fit_response(fit)
   w <- sqrt(fit_weights(fit))
   if (fit$loss == "squared") return((if (type == "response") 1 else w) * (y - fit_means(fit)))
   if (type == "deviance") {
@@ -332,8 +335,11 @@ weights.falkon <- function(object, ...) {
 #' @export
 deviance.falkon <- function(object, ...) {
   check_dots_empty(...)
-  kept_data(object)
-  sum(fit_residuals(object, "deviance")^2)
+  y <- kept_data(object)$y
+  if (!is_column(y)) return(sum(fit_residuals(object, "deviance")^2))
+  run <- start_run(object$control, "Predicting")
+  if (object$loss == "squared") return(sum(residual_squares(object, run)))
+  2 * object$n * mean_loss(link_of_rows(object, run), y, run, object$data$weights)
 }
 
 #' @rdname falkon-methods

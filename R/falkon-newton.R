@@ -15,6 +15,7 @@ fit_logistic <- function(system, problem, spec) {
   model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))
   state <- spec$state
   if (is.null(state)) state <- newton_from(first_point(model, spec))
+  if (is.null(state$point$f)) state$point$f <- point_at(model, apply_factors(system$preconditioner, state$point$beta, "T^-1"))$f
   falls <- is.null(spec$start) && !has_coarse(model)
   penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")
@@ -58,12 +59,12 @@ first_point <- function(model, spec) {
 }
 
 point_at <- function(model, alpha = NULL) {
-  f <- matrix(model$intercept, model$n, length(model$intercept), byrow = TRUE)
+  f <- rows_constant(model$rows, model$intercept)
   if (!is.null(model$offset)) f <- f + model$offset
   beta <- matrix(0, model$centers$m, ncol(f))
   if (!is.null(alpha)) {
     beta <- apply_factors(model$preconditioner, alpha, "T")
-    f <- f + rows_multiply(model$rows, model$centers, alpha, model$run)$sums
+    f <- f + rows_link(model$rows, model$centers, alpha, model$run)
   }
   list(beta = beta, f = f, loss = mean_loss(f, model$y, model$run, model$weights))
 }
@@ -84,8 +85,8 @@ coarse_point <- function(model, spec) {
   solved <- newton(coarse, newton_from(point_at(coarse)), falling, spec, \(...) FALSE)
   alpha <- matrix(0, model$centers$m, ncol(model$y))
   alpha[some, ] <- apply_factors(coarse$preconditioner, solved$point$beta, "T^-1")
-  point <- solved$point[c("f", "loss")]
-  c(point, list(beta = apply_factors(model$preconditioner, alpha, "T")))
+  if (is_column(solved$point$f)) return(point_at(model, alpha))
+  c(solved$point[c("f", "loss")], list(beta = apply_factors(model$preconditioner, alpha, "T")))
 }
 
 # ---- the penalties ----------------------------------------------------------------------------

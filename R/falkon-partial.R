@@ -25,6 +25,7 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
 
 # Rows evenly spread over those of the fit.
 partial_rows <- function(fit, n_values) {
+  fit <- fit_to_show(fit)
   data <- kept_data(fit)
   most <- PARTIAL_PAIRS / (as.double(nrow(fit$coefficients)) * n_values)
   size <- min(fit$n, max(PARTIAL_ROWS[1], min(most, PARTIAL_ROWS[2])))

@@ -97,7 +97,7 @@ plan_memory <- function(task, factors, on, waste) {
   kept <- task$run$host_memory
   packed <- if (cpu) min(8 * n * rows$d, if (is.null(kept)) 2^30 else kept) else 0
   host <- c(
-    `response and weights` = 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
+    `response and weights` = if (is_column(task$problem$y)) 0 else 8 * n * t * (if (task$spec$loss == "squared") 4 else 10),
     factors = if (on == "cpu") factors else 0, `points as they are read` = 8 * m * rows$d + packed,
     `vectors of the centres` = 8 * m * t * (10 + if (cpu && m < n) 64 else 0), `waste of R` = min(waste, waste_room())
   )

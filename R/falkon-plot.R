@@ -79,10 +79,11 @@ falkon_panels <- function(fit, which, variables, se, level, n_grid, max_dims, po
   run <- start_run(fit$control, "Partial dependence")
   variables <- shown_variables(fit, variables, check_count(max_dims, "max_dims"), "partial" %in% which)
   if (is.null(se)) se <- nrow(fit$coefficients) <= 3000
-  by_row <- if (any(c("fitted", "residuals") %in% which) && fit$loss == "squared") row_frame(fit, most)
+  shown <- if (any(which %in% c("fitted", "residuals"))) fit_to_show(fit)
+  by_row <- if (any(c("fitted", "residuals") %in% which) && fit$loss == "squared") row_frame(shown, most)
   parts <- list(
-    fitted = if ("fitted" %in% which) if (fit$loss == "squared") by_row else calibration_frame(fit),
-    residuals = if ("residuals" %in% which) if (fit$loss == "squared") by_row else roc_frame(fit),
+    fitted = if ("fitted" %in% which) if (fit$loss == "squared") by_row else calibration_frame(shown),
+    residuals = if ("residuals" %in% which) if (fit$loss == "squared") by_row else roc_frame(shown),
     iterations = if ("iterations" %in% which && has_trace(fit)) fit$trace,
     partial = if ("partial" %in% which) {
       partial_dependences(fit, variables, n_grid, check_flag(se, "se"), level, run)

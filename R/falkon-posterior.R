@@ -53,13 +53,14 @@ is_joint <- function(fit) {
 # With D = diag(p) - p p' of each row for W: a block K_mn D_kl K_nm for each pair of classes.
 joint_parts <- function(fit, columns, P, run) {
   m <- columns$m
-  p <- link_probabilities(fitted_link(fit, run))
+  p <- link_probabilities(link_of_rows(fit, run))
+  scale <- if (is.null(fit$data$weights)) 1 else fit$data$weights
   t <- ncol(p)
   check_memory(8 * 4 * (m * t)^2, "object")
   of <- \(k) (k - 1) * m + seq_len(m)
   inner <- matrix(0, m * t, m * t)
   for (k in seq_len(t)) for (l in seq_len(k)) {
-    W <- fit_weights(fit) * p[, k] * ((k == l) - p[, l])
+    W <- scale * p[, k] * ((k == l) - p[, l])
     block <- information(fit$data$rows, columns, P, W, run) / fit$n
     inner[of(k), of(l)] <- block
     inner[of(l), of(k)] <- t(block)
@@ -96,7 +97,7 @@ bent_links <- function(U, p) {
 row_curvatures <- function(fit, run) {
   weights <- fit$data$weights
   if (fit$loss == "squared") return(list(weights))
-  p <- link_probabilities(fitted_link(fit, run))
+  p <- link_probabilities(link_of_rows(fit, run))
   if (ncol(fit$coefficients) == 1) p <- p[, 2, drop = FALSE]
   scale <- if (is.null(weights)) 1 else weights
   lapply(seq_len(ncol(p)), \(k) scale * p[, k] * (1 - p[, k]))

@@ -17,6 +17,8 @@
 #'   give `NA`; [stats::na.omit()] leaves them out, [stats::na.fail()] is an error. At the rows of the fit its own
 #'   `na.action` decides: with [stats::na.exclude()] the rows left out are `NA` here.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
+#' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
+#'   they stay on the workers, as a [flash_data()], classes by their numbers.
 #' @param ... Not used; anything here is an error.
 #' @details
 #' **Standard errors** are those of the Bayesian model behind the fit (see [logLik()][falkon-likelihood]): with k the
@@ -43,7 +45,7 @@
 #' head(predict(fit, type = "gradient"))
 predict.falkon <- function(object, newdata, type = c("response", "link", "class", "prob", "gradient"), offset = NULL,
                            se.fit = FALSE, interval = c("none", "confidence", "prediction"), level = 0.95,
-                           na.action = stats::na.pass, control = NULL, ...) {
+                           na.action = stats::na.pass, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
@@ -52,6 +54,8 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
     level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
+  hold_rows(at$rows)
+  if (!check_flag(collect, "collect")) return(predict_where_rows_are(object, at, how, run))
   if (type == "gradient") {
     if (how$se.fit) stop_argument("se.fit", "must be FALSE for gradients: found TRUE (see marginal_effects())")
     return(at$restore(gradients(object, at$rows, run)))
@@ -60,6 +64,26 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
   if (!at$own && !is.null(at$offset)) link <- link + at$offset
   if (how$se.fit || how$interval != "none") return(predict_with_errors(object, at$rows, link, how, run, at$restore))
   at$restore(as_type(object, link, type))
+}
+
+# A flash_data() of the values. `how`: of predict.falkon().
+predict_where_rows_are <- function(fit, at, how, run) {
+  if (!inherits(at$rows, "rows_data")) {
+    stop_argument("collect", "must be TRUE where the rows are no flash_data(): found FALSE")
+  }
+  if (how$se.fit || how$interval != "none") stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
+  if (how$type == "gradient") stop_argument("collect", "must be TRUE for gradients: found FALSE")
+  link <- if (at$own) link_of_rows(fit, run) else {
+    of_kernels <- rows_link(rows_under(at$rows, fit$L, fit$kernel), fit_columns(fit), fit$coefficients, run)
+    shift_columns(of_kernels, -fit$intercept)
+  }
+  if (!at$own && !is.null(at$offset)) link <- link + rows_column(at$rows, at$offset)
+  type <- if (how$type == "response") response_type(fit) else how$type
+  switch(type,
+    link = column_as_data(link, if (is.null(fit$outputs)) "link" else fit$outputs, run),
+    class = column_as_data(class_codes(link), "class", run),
+    prob = column_as_data(link_probabilities(link), fit$classes, run)
+  )
 }
 
 check_type <- function(fit, type) {
@@ -91,9 +115,31 @@ fitted_link <- function(fit, run) {
   if (is.null(fit$state$fitted)) {
     data <- kept_data(fit)
     link <- link_at(fit, data$rows, run)
-    fit$state$fitted <- if (is.null(data$offset)) link else link + data$offset
+    fit$state$fitted <- if (is.null(data$offset)) link else link + collected(data$offset)
   }
   fit$state$fitted
+}
+
+# The same for further computations: where the rows are on workers it stays with these.
+link_of_rows <- function(fit, run) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fitted_link(fit, run))
+  link <- shift_columns(rows_link(data$rows, fit_columns(fit), fit$coefficients, run), -fit$intercept)
+  if (is.null(data$offset)) link else link + data$offset
+}
+
+# A fit to rows on workers with some of them for its rows, in this session.
+fit_to_show <- function(fit, most = 20000) {
+  data <- kept_data(fit)
+  if (!is_column(data$y)) return(fit)
+  rows <- evenly(fit$n, min(fit$n, most))
+  fit$data <- list(
+    rows = falkon_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
+    weights = if (!is.null(data$weights)) data$weights[rows], offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
+  )
+  fit$n <- length(rows)
+  fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())
+  fit
 }
 
 kept_data <- function(fit) {

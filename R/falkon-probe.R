@@ -33,7 +33,8 @@ evenly <- function(n, count) unique(round(seq(1, n, length.out = count)))
 problem_at <- function(problem, spec, index) {
   of <- \(x) if (is.null(x)) NULL else if (is.null(dim(x))) x[index] else x[index, , drop = FALSE]
   rows <- falkon_rows(rows_take(problem$rows, index), spec$L, spec$kernel)
-  problem[c("rows", "y", "weights", "offset")] <- list(rows, of(problem$y), of(problem$weights), of(problem$offset))
+  weights <- if (!is.null(problem$weights)) as.vector(of(problem$weights))
+  problem[c("rows", "y", "weights", "offset")] <- list(rows, of(problem$y), weights, of(problem$offset))
   problem["validation"] <- list(NULL)
   problem
 }

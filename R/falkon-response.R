@@ -4,6 +4,7 @@
 # two classes, which is 1 for the second; else one for each. `binary`: are two different numbers, too, classes? In the
 # list: whether numbers or logical values are.
 check_response <- function(y, n, arg = "y", binary = FALSE) {
+  if (is_column(y)) return(check_response_column(y, binary))
   coded <- is.logical(y) || is_number(y)
   if (is.character(y) || is.logical(y)) y <- factor(y)
   if (!is.factor(y) && binary) y <- two_classes(y, arg)
@@ -46,17 +47,26 @@ class_response <- function(y, n, arg) {
   check_response_rows(length(y), n, arg)
   if (anyNA(y)) stop_argument(arg, "must not have missing classes: found NA at position ", which(is.na(y))[1])
   classes <- levels(y)
-  lacking <- classes[tabulate(y, length(classes)) == 0]
+  check_no_lacking(tabulate(y, length(classes)), classes, arg)
+  list(y = class_columns(as.integer(y), classes), classes = classes, outputs = if (length(classes) > 2) classes)
+}
+
+check_no_lacking <- function(counts, classes, arg) {
+  lacking <- classes[counts == 0]
   if (length(classes) - length(lacking) < 2) {
     stop_argument(arg, "must have rows of at least two classes: found ", length(classes) - length(lacking))
   }
   if (length(lacking) > 0) {
     stop_argument(arg, "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())")
   }
-  list(y = class_columns(as.integer(y), classes), classes = classes, outputs = if (length(classes) > 2) classes)
 }
 
-# Of rows drawn to be held out those without which every class still has rows.
+# Is it a response of classes, whatever the loss?
+is_classes <- function(y) {
+  if (is_column(y)) !is.null(y$data$response_is$levels) else is.factor(y) || is.character(y) || is.logical(y)
+}
+
+# Of the rows drawn to be held out those without which every class still has rows.
 spare_classes <- function(index, y, classes, weights = NULL) {
   if (is.null(classes)) return(index)
   code <- class_codes(y)
@@ -74,10 +84,22 @@ class_columns <- function(code, classes) {
 }
 
 # Numbers of classes, from the columns.
-class_codes <- function(link) if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
+class_codes <- function(link) {
+  if (is_column(link)) return(column_of("class_codes", list(link), 1))
+  if (ncol(link) == 1) 1L + (link[, 1] > 0) else max.col(link, ties.method = "first")
+}
+
+# How many rows there are of each class, or their weights.
+class_counts <- function(y, weights = NULL) {
+  classes <- max(2, ncol(y))
+  if (is_column(y)) return(over_columns("column_counts", list(y = y, weights = weights), list(classes = classes)))
+  code <- class_codes(y)
+  if (is.null(weights)) tabulate(code, classes) else as.vector(rowsum(weights, code))
+}
 
 # The same form for other rows, as those of a validation set.
 response_like <- function(y, n, classes, outputs, arg) {
+  if (is_column(y)) return(response_column_like(y, classes, max(1, length(outputs)), arg))
   if (!is.null(classes)) {
     y <- factor(as.character(if (is.matrix(y)) y[, 1] else y), levels = classes)
     check_response_rows(length(y), n, arg)
@@ -93,7 +115,7 @@ response_like <- function(y, n, classes, outputs, arg) {
 
 # NULL, or n x t offsets; one column stands for all.
 check_offset <- function(offset, n, t, arg = "offset") {
-  if (is.null(offset)) return(NULL)
+  if (is.null(offset) || is_column(offset)) return(offset)
   if (!is_number(offset)) stop_argument(arg, "must be numeric: found ", describe(offset))
   if (NROW(offset) != n || !NCOL(offset) %in% c(1, t)) {
     stop_argument(arg, "must have one value per row, ", whole(n), ": found ", describe(offset))

@@ -41,8 +41,18 @@ rows_under <- function(rows, L, kernel) UseMethod("rows_under")
 # list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v.
 rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
 
+# K v for further computations: numbers, or a column of them that stays with the rows (cluster-columns.R).
+rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
+rows_link.default <- function(rows, centers, v, run) rows_multiply(rows, centers, v, run)$sums
+
+# The same of numbers of each row, an n x t matrix or n weights, or NULL; and of the t numbers `x` for all rows.
+rows_column <- function(rows, x) UseMethod("rows_column")
+rows_column.default <- function(rows, x) x
+rows_constant <- function(rows, x) UseMethod("rows_constant")
+rows_constant.default <- function(rows, x) matrix(x, rows$n, length(x), byrow = TRUE)
+
 # list(product, stats): K'(W (K v + w)), m x t, of matrices v and w, one of which may be NULL, and of weights, NULL for
-# ones. `with_sums`: and K v, of a v that is given, as `sums`.
+# ones. `with_sums`: and K v, of a v that is given, as rows_link() has it.
 rows_normal <- function(rows, centers, v, w, weights, run, with_sums = FALSE) UseMethod("rows_normal")
 
 # The rows `index`, in this order, as points: a matrix of doubles, or a dgCMatrix.

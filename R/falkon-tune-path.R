@@ -5,19 +5,16 @@
 # out stay where they are, at weight 0.
 hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
   spec <- settle_solver(replace(spec, "exact", FALSE))
-  held <- sort(sample.int(rows$n, min(HELD_ROWS, max(1, rows$n %/% 5))))
-  held <- spare_classes(held, response$y, response$classes, weights)
+  aside <- set_aside(rows, response, weights, min(HELD_ROWS, max(1, rows$n %/% 5)))
+  held <- aside$held
   if (!length(held) %in% seq_len(rows$n - 1)) {
     stop_argument("x", "must have more rows for errors at rows held out: found ", whole(rows$n))
   }
-  t <- ncol(response$y)
-  if (is.null(weights)) weights <- rep(1, rows$n)
-  weights[held] <- 0
-  offset <- check_offset(spec$offset, rows$n, t)
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   spec$L <- rows_factor(rows, spec$bandwidth)
   rows <- rows_under(rows, spec$L, spec$kernel)
   problem <- list(
-    rows = rows, y = response$y, classes = response$classes, weights = weights, offset = offset,
+    rows = rows, y = response$y, classes = response$classes, weights = aside$weights, offset = offset,
     intercept = spec$intercept
   )
   at <- list(
@@ -38,10 +35,23 @@ hold_out_path <- function(rows, response, weights, spec, counts, lambdas, run) {
 
 HELD_ROWS <- 5000
 
+# list(held, weights): numbers of rows, drawn, and the weights of all with these at 0.
+set_aside <- function(rows, response, weights, number) {
+  if (inherits(rows, "rows_data")) {
+    split <- list(part = number / rows$n, seed = sample.int(.Machine$integer.max, 1))
+    return(list(held = held_rows(rows$data, split), weights = weights_without(rows, rows_column(rows, weights), split)))
+  }
+  held <- spare_classes(sort(sample.int(rows$n, number)), response$y, response$classes, weights)
+  if (is.null(weights)) weights <- rep(1, rows$n)
+  list(held = held, weights = replace(weights, held, 0))
+}
+
 is_count <- function(x) is_number(x) && length(x) == 1
 
 errors_along <- function(problem, at, spec, lambdas, run) {
   chosen <- pick_centers(problem$rows, spec, problem$weights, run)
+  problem <- problem_where_computed(problem, nrow(chosen$points), run)
+  hold_rows(problem$rows)
   system <- system_of(problem, chosen, spec, run)
   centers <- system$centers
   vapply(lambdas, \(lambda) {

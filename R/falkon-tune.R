@@ -96,6 +96,7 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
   all <- falkon_rows(x, brings_y = missing(y))
   if (missing(y)) y <- all$y
   if (is.null(y)) stop_argument("y", "must be given")
+  hold_rows(all)
   spec <- spec_of_options(options, asked, bandwidth, all)
   run <- start_run(settle_control(control), "Choosing bandwidths")
   given <- c(list(x = x, y = y), options, list(control = control))
@@ -229,7 +230,7 @@ check_kept_bandwidth <- function(bandwidth, rows) {
 tuning_task <- function(rows, y, spec, asked) {
   spec$loss <- default_loss(spec$loss, y)
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
-  weights <- loss_weights(response, spec, rows$n)
+  weights <- loss_weights(response, spec, rows)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   check_memory(8 * SAMPLE_MATRICES * as.double(min(asked$rows, rows$n))^2, "rows")
   sample <- draw_sample(rows, response, weights, offset, asked$rows)

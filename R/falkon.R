@@ -134,8 +134,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   asked <- settle_control(control)
   run <- start_run(asked, "Fitting")
   points <- check_rows(x)
-  if (is.matrix(points) && !is.null(asked$cluster)) points <- flash_data(points, asked$cluster)
   rows <- falkon_rows(points, brings_y = missing(y))
+  hold_rows(rows)
+  done <- watch_workers(if (inherits(rows, "rows_data")) rows$data$cluster else asked$cluster)
   if (missing(y)) y <- rows$y
   if (is.null(y)) stop_argument("y", "must be given")
   spec <- falkon_spec(mget(falkon_options()))
@@ -143,7 +144,9 @@ falkon.default <- function(x, y, kernel = "gaussian", bandwidth = NULL, lambda =
   spec$asked <- asked
   spec$call <- falkon_call(match.call())
   fit <- fit_rows(rows, y, spec, run)
-  if (inherits(fit, "falkon")) fit$row_names <- kept_names(own_row_names(x), fit$held)
+  if (!inherits(fit, "falkon")) return(fit)
+  fit$row_names <- kept_names(own_row_names(x), fit$held)
+  fit$workers <- done()
   fit
 }
 
@@ -289,6 +292,7 @@ hold_out <- function(rows, response, spec) {
   if (inherits(rows, "rows_chunks")) {
     stop_argument("validation", "must be list(x = , y = ) where rows come in chunks: found a fraction")
   }
+  if (inherits(rows, "rows_data")) return(hold_out_data(rows, response, spec))
   index <- resume_held(spec$checkpoint, rows$n)
   if (is.null(index)) {
     index <- sort(sample.int(rows$n, max(1, round(part * rows$n))))
@@ -350,7 +354,7 @@ settle_solver <- function(spec) {
 
 default_loss <- function(loss, y) {
   if (!is.null(loss)) return(loss)
-  if (is.factor(y) || is.character(y) || is.logical(y)) "logistic" else "squared"
+  if (is_classes(y)) "logistic" else "squared"
 }
 
 default_centers <- function(n) min(n, ceiling(10 * sqrt(n)))

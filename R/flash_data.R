@@ -13,6 +13,14 @@
 #' sums are added in the order of a binary tree. With other shards they differ by rounding. Where workers have other processors
 #' than each other, whose vector instructions differ, so do the last bits.
 #'
+#' **Where shards meet shards**, in debiasing, leave-one-out values, and sums at the points themselves or at other data, the
+#' targets stay where they are, and the sources come there in blocks of up to 256 MB. Workers read these themselves, from
+#' files, by a function, or in a `big.matrix` in a file; rows of matrices are sent to each of them once, and what workers have
+#' made, as debiased points, goes through this session, a block at a time. A quarter of a worker's memory keeps blocks for the
+#' next sum. To a global tolerance a shard meets those alone that are near enough to matter, by the boxes around them, or
+#' each worker puts its points on a grid and grids are added: what is reckoned to take less time for eight workers, whatever
+#' their number is, so that the bits are the same. `plan` of [diagnostics()] says which, and what both move.
+#'
 #' **Lost workers.** A worker that dies, or says nothing for `worker_timeout` seconds (see [flash_control()]), is lost, which a
 #' warning of class `flashkernel_warning_worker` tells: its shards are read, or sent, again elsewhere, and the result has the
 #' same bits. So are those of a worker whose memory or GPU fails, while it stays. A matrix stays in this session for that, as
@@ -27,7 +35,8 @@
 #' @param cluster Of [parallel::makeCluster()] (sockets, forks, MPI), or `"future"`, for the plan of package future. `NULL`: in
 #'   this session.
 #' @param reader For files: a function of a file's name, such as [utils::read.csv()], `data.table::fread` or [readRDS()]. It and
-#'   a function `x` run on the workers, and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
+#'   a function `x` run on the workers, on several of them for the same shard, give the same each time (random numbers need a
+#'   seed that the shard's number gives), and return a matrix or a data frame, or a list of such `x`, and `weights` and `response`
 #'   where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
@@ -126,7 +135,11 @@ describe_data <- function(data, run) {
   data$n <- sum(found$rows)
   data$d <- found$d
   data["names"] <- list(found$names)
-  for (name in c("has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights", "shard_positive", "box")) {
+  about <- c(
+    "has", "total_weight", "square_weight", "positive", "largest_weight", "rest_weight", "rest_square", "shard_weights",
+    "shard_positive", "box", "response_is"
+  )
+  for (name in about) {
     data[[name]] <- found[[name]]
   }
   if (data$has["weights"] && !(data$total_weight > 0)) stop_argument("weights", "must not all be zero")
@@ -196,6 +209,7 @@ named_data <- function(data) {
 shard_rows <- function(data, shard) {
   recipe <- data$recipe
   if (!is.null(recipe$make)) return(recipe$make(shard))
+  if (!is.null(recipe$passed)) return(recipe$passed(shard))
   recipe$x[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
 }
 

@@ -97,22 +97,36 @@ debias_shard <- function(shard, args, part, control) {
 predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   folder <- if (is.character(collect)) own_folder(collect)
   targets <- if (is.null(newdata)) object$x else newdata
-  if (!is_remote(targets)) stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+  if (!is_remote(targets)) {
+    stop_argument("collect", "must be TRUE where the targets are no flash_data(): found ", describe(collect))
+  }
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
+  if (isTRUE(collect) && is_remote(object$x)) return(predict_at(object, newdata, type, se.fit, loo, control))
   if (loo && is_debiased(object)) object <- with_left_out(object, control)
-  args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
   lend <- lent_of(object)
   pairs <- object$n * targets$n
+  args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
   if (isTRUE(collect)) {
     found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
     return(collected_values(do.call(rbind, lapply(found$made, `[[`, "x")), type, se.fit))
   }
   columns <- if (type == "score") point_names(object) else c(type, if (se.fit) "se")
   about <- list(d = length(columns), names = columns, has = c(weights = FALSE, response = FALSE))
-  if (is.null(folder)) return(made_data(targets, "predict", args, control, pairs, lend, about)$data)
-  args$files <- file.path(folder, sprintf("values-%05d.rds", seq_along(targets$rows)))
-  found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
-  in_files(replace(targets, names(about), about), args$files, found$box)
+  found <- by_plan(plan_of_densities(object, targets, type, se.fit || loo, control), function(plan) {
+    args$fit <- travelling_fit(object, plan)
+    if (is.null(folder)) return(made_data(targets, "predict", args, control, pairs, lend, about))
+    args$files <- file.path(folder, sprintf("values-%05d.rds", seq_along(targets$rows)))
+    found <- over_shards(targets, "predict", args, control, shard_number, pairs = pairs, lend = lend)
+    list(data = in_files(replace(targets, names(about), about), args$files, found$box))
+  })
+  found$data
+}
+
+# To a tolerance densities may go by a plan; their logarithms need more of tails, which workers sum over all.
+plan_of_densities <- function(object, targets, type, more, control) {
+  if (!is_remote(object$x)) return(list())
+  plain <- type == "density" && !more && identical(fit_polynomial(object), PLAIN_FACTOR)
+  if (plain) plan_join(fit_sources(object), targets, NULL, control) else plan_whole(object$x)
 }
 
 # Workers make it, too, where they do not see that of this session.
@@ -135,7 +149,8 @@ write_shard <- function(x, file) {
   dir.create(dirname(file), FALSE, recursive = TRUE)
   part <- paste0(file, ".", Sys.getpid())
   saveRDS(x, part)
-  if (!file.rename(part, file)) stop_argument("collect", "must be a folder that workers can write to: found ", quote_text(dirname(file)))
+  if (file.rename(part, file)) return(invisible())
+  stop_argument("collect", "must be a folder that workers can write to: found ", quote_text(dirname(file)))
 }
 
 collected_values <- function(values, type, se.fit) {
@@ -144,9 +159,10 @@ collected_values <- function(values, type, se.fit) {
 }
 
 # A fit as workers are told of it, its points joined where they are in shards.
-travelling_fit <- function(object) {
+travelling_fit <- function(object, plan = NULL) {
   object[c("plan", "cluster")] <- list(NULL)
-  for (name in remote_parts(object)) object[[name]] <- joined_data(object[[name]])
+  summed <- if (is_debiased(object)) "debiased" else "x"
+  for (name in remote_parts(object)) object[[name]] <- joined_data(object[[name]], if (name == summed) plan)
   object
 }
 

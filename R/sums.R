@@ -79,7 +79,7 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
 # a v that is given, as `sums`.
 normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
   if (is_remote(sources$points) || is_remote(rows$points)) {
-    return(normal_product_by_shards(sources, rows, v, w, weights, control, with_sums))
+    return(normal_product_by_shards(sources, rows, v, w, weights, control))
   }
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }

@@ -20,7 +20,7 @@ alike <- function(f, at = clusters) {
 kill_at <- function(op, pid, frame = parent.frame()) {
   take <- take_answer
   replace_in_package("take_answer", function(run, ...) {
-    if (run$op == op && pid != 0) {
+    if (run$setup$op == op && pid != 0) {
       tools::pskill(pid, 9)
       pid <<- 0
     }

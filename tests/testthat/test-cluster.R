@@ -28,9 +28,21 @@ test_that("shards depend on the rows alone, and what they are merged by is a tre
   tree <- \(node) fold_tree(node, as.character, \(a, b) paste0("(", a, b, ")"))
   expect_identical(tree(c(1, 7)), "(((12)(34))((56)7))")
   whole <- tree(c(1, 7))
-  nodes <- tree_nodes(7, 1)
-  expect_identical(merge_nodes(lapply(nodes, tree), \(a, b) paste0("(", a, b, ")")), whole)
-  expect_identical(merge_nodes(lapply(tree_nodes(7, 2), tree), \(a, b) paste0("(", a, b, ")")), whole)
+  # from any nodes that are there already
+  for (cut in list(7, 3:7, c(1, 5), c(2, 3, 6))) {
+    pieces <- split(1:7, cumsum(1:7 %in% cut))
+    nodes <- unlist(lapply(pieces, tree_cover, within = rep(1, 7), count = 7), recursive = FALSE)
+    expect_identical(unlist(lapply(nodes, node_shards), use.names = FALSE), 1:7)
+    last <- numeric(7)
+    for (node in nodes) last[node[1]] <- node[2]
+    values <- \(first) tree(c(first, last[first]))
+    expect_identical(fold_tree(c(1, 7), values, \(a, b) paste0("(", a, b, ")"), \(node) last[node[1]] == node[2]), whole)
+  }
+  cover <- \(shards, within = rep(1, 7)) unname(tree_cover(shards, within, 7))
+  expect_identical(cover(c(1:4, 7)), list(c(1, 4), c(7, 7)))
+  expect_identical(cover(5:7), list(c(5, 7)))
+  expect_identical(cover(5:7, 1:7), list(c(5, 5), c(6, 6), c(7, 7)))
+  expect_identical(largest_node(1:7, rep(1, 7), 7, most = 3), c(1, 2))
 })
 
 test_that("data know their size, columns, moments and rows", {

@@ -1,0 +1,140 @@
+# Clusters of clusters: a worker that has a cluster of its own spreads what it is asked over that, merges the values in
+# the order of the same tree, and sends one up for each node. So the master hears from few, and what goes to all workers
+# goes once to each of these.
+
+#' A cluster whose workers have clusters of their own
+#'
+#' From some dozens of workers on, what all of them send binds the one connection that takes it. Then let each worker of a
+#' cluster be the master of another one, say of the hosts of its rack: it adds up what these have found, and sends one result.
+#'
+#' @details
+#' The result takes the place of a cluster in `cluster` of [flash_data()] and [flash_control()]. Shards go to the workers below,
+#' what all need goes once to each master, and bits are those of any other cluster: a part of the tree in whose order sums are
+#' added is computed by each.
+#'
+#' A lost worker below is replaced by the others of its master, which a warning tells, a lost master with its cluster by the
+#' other masters. `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what these did
+#' together.
+#'
+#' `make` opens the connections as it would in a session there, and nothing else listens. [parallel::stopCluster()] stops the
+#' clusters below, too.
+#' @param cluster Of [parallel::makeCluster()] or snow: the workers that become masters.
+#' @param make A function of the number of a worker of `cluster`. It runs there, and makes a cluster, such as
+#'   `\(i) parallel::makeCluster(racks[[i]])`; one of `nested_cluster()` for one more level. Masters that are forks of one session
+#'   have its port: `\(i) parallel::makeCluster(4, port = 11000 + i)`.
+#' @returns `cluster`, of class `nested_cluster`.
+#' @inheritSection flash_kde Errors
+#' @seealso [flash_control()], [flash_data()]
+#' @export
+#' @examples
+#' \donttest{
+#' workers <- nested_cluster(parallel::makeCluster(2), \(i) parallel::makeCluster(2))
+#' data <- flash_data(as.matrix(faithful), workers, shard_rows = 50)
+#' sums <- kernel_matvec(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' diagnostics(sums)$workers[, c("worker", "below", "rows")]
+#' parallel::stopCluster(workers)
+#' }
+nested_cluster <- function(cluster, make) {
+  if (!is.list(check_cluster(cluster))) stop_argument("cluster", "must be of workers: found ", describe(cluster))
+  if (!is.function(make)) stop_argument("make", "must be a function that makes a cluster: found ", describe(make))
+  id <- paste("below", Sys.getpid(), new_number())
+  nested <- structure(cluster, class = unique(c("nested_cluster", class(cluster))), below = id)
+  tryCatch(
+    call_package(cluster)$clusterApply(cluster, seq_along(cluster), make_below, make, id),
+    error = function(error) {
+      try(call_package(cluster)$clusterCall(cluster, stop_below, id), silent = TRUE)
+      stop_argument("make", "must make a cluster on each worker: ", conditionMessage(error))
+    }
+  )
+  nested
+}
+
+# On a worker: what `make` makes, known by `id` from now on.
+make_below <- function(i, make, id) {
+  cluster <- make(i)
+  if (is.null(cluster)) stop("it has made none")
+  session$below[[id]] <- check_cluster(cluster)
+  length(cluster)
+}
+
+stop_below <- function(id) {
+  cluster <- session$below[[id]]
+  session$below[[id]] <- NULL
+  if (is.list(cluster)) parallel::stopCluster(cluster)
+}
+
+#' @exportS3Method parallel::stopCluster
+stopCluster.nested_cluster <- function(cl = NULL) {
+  try(call_package(cl)$clusterCall(cl, stop_below, attr(cl, "below")), silent = TRUE)
+  NextMethod()
+}
+
+#' @export
+`[.nested_cluster` <- function(x, ...) structure(NextMethod(), below = attr(x, "below"))
+
+# ---- on a worker that is a master -----------------------------------------------------------------
+
+# As perform(), by the workers below, of whom the answer tells.
+perform_below <- function(run, known, request, link) {
+  pool <- pool_of(session$below[[run$below]])
+  lost <- character()
+  answer <- withCallingHandlers({
+    hold_below(pool, link)
+    session$forgotten <- union(session$forgotten, run$forget)
+    answer_below(pool, run, known, request, worker_control(run$control, link))
+  }, flashkernel_warning_worker = function(condition) {
+    lost <<- c(lost, conditionMessage(condition))
+    invokeRestart("muffleWarning")
+  })
+  c(answer, list(below = list(workers = length(living(pool)), lost = lost)))
+}
+
+# Values of the nodes, or those of their shards whose rows nobody below has: this worker keeps none itself.
+answer_below <- function(pool, run, known, request, control) {
+  data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe_below(known$data$recipe, request$sent), rows = run$rows)
+  shards <- unlist(lapply(request$nodes, node_shards))
+  sent <- as.integer(names(request$sent))
+  if (length(sent) > 0) set_owner(pool, data, sent, NA)
+  nowhere <- \() if (data$recipe$kind == "sent") shards[is.na(owners_of(pool, data)[shards])]
+  if (!all(nowhere() %in% sent)) return(list(missing = nowhere()))
+  pairs <- run$pairs * length(shards) / length(run$rows)
+  setup <- list(op = run$op, args = run$given, control = run$control, data = known$data, pairs = pairs)
+  parts <- if (!is.null(request$parts)) \(shard, worker) request$parts[[as.character(shard)]]
+  tryCatch({
+    below <- new_run(pool, data, setup, parts, request$nodes, run$range)
+    below$lend <- lent_below
+    finish_run(below, control)
+    if (!is.null(run$args$to)) assign(run$args$to$id, owners_of(pool, data), envir = pool$owners)
+    list(values = lapply(request$nodes, node_value, below, run$args, control))
+  },
+  missing_shard = \(condition) list(missing = nowhere()),
+  lacking_shards = \(condition) list(lacking = condition$lacking)
+  )
+}
+
+# Its workers stay ready for requests as long as it is itself.
+hold_below <- function(pool, link, frame = parent.frame()) {
+  if (is.null(link$at_end)) return(hold_pool(pool, frame))
+  if (pool$held > 0) return(invisible(pool))
+  hold_pool(pool, NULL)
+  link$at_end(\() release_pool(pool))
+}
+
+# Rows that were sent go on to a worker below; those of a lost one have to be sent again.
+recipe_below <- function(recipe, sent) {
+  if (recipe$kind != "sent") return(recipe)
+  list(kind = "sent", passed = function(shard) {
+    rows <- sent[[as.character(shard)]]
+    if (is.null(rows)) stop(structure(class = c("missing_shard", "condition"), list(message = "", call = NULL)))
+    rows
+  })
+}
+
+# ---- on its master --------------------------------------------------------------------------------
+
+# What it tells of its workers.
+take_news <- function(run, i, news) {
+  if (is.null(news)) return(invisible())
+  run$pool$workers_below[i] <- news$workers
+  for (message in news$lost) warn_of_worker(paste0(run$pool$transport$label(i), ": ", message))
+}
