@@ -106,7 +106,12 @@ finish_run <- function(run, control) {
   repeat {
     if (any(run$waiting)) for (i in workers_with_room(run)) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
-    if (length(busy) == 0) break
+    if (length(busy) == 0) {
+      if (!any(run$waiting)) break
+      # who was found lost as it was to get work, or by another run, which made shards for this one
+      leave_to_living(run)
+      next
+    }
     silent <- seconds_now() - run$since[busy]
     late <- busy[silent > limit]
     for (i in late) drop_worker(run, i, paste("it has been silent for", round(limit), "seconds"))
@@ -292,10 +297,14 @@ drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
   run$waiting[unlist(lapply(run$queue[[i]], `[[`, "shards"))] <- TRUE
   run$queue[i] <- run$lacking[i] <- list(NULL)
+  leave_to_living(run)
+}
+
+# What waits for workers that are lost.
+leave_to_living <- function(run) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
-  open <- which(run$waiting & run$worker == i)
-  if (length(open) == 0) return(invisible())
+  open <- which(run$waiting & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 

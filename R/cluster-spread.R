@@ -48,6 +48,11 @@ SPREAD_SUMS <- list(
   },
   sums = function(sources, part, args, control) {
     kernel_sum_of(sources, targets_of(sources, part), args$b, control, as_matrix = TRUE)
+  },
+  debiased_loo = function(sources, part, args, control) {
+    rows <- part$rows[1]:part$rows[2]
+    held_out <- list(points = targets_of(sources, part), weights = sources$weights[rows], first = as.double(rows[1]))
+    debiased_loo_at(sources, args$chol, sources$widths, held_out, control)
   }
 )
 
@@ -63,6 +68,37 @@ left_out_of_piece <- function(sources, rows, control, sum_at) {
   own <- sum_at(some_sources(sources, rows), NULL, TRUE)
   if (length(rows) == nrow(sources$points)) return(own)
   merge_parts(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE), control)
+}
+
+# As debiased_loo_sum(), in two rounds: what is to be known of each source, by which it meets any target alone, and then the
+# sums.
+debiased_loo_by_pieces <- function(sources, L, control, widths) {
+  stats <- NULL
+  if (is.null(widths)) {
+    share_stage(control, 0, 0.5)
+    known <- masses_and_means(sources, NULL, control)
+    widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
+    stats <- known$stats
+    share_stage(control, 0.5, 0.5)
+  }
+  sources$widths <- widths
+  sums <- spread_targets("debiased_loo", sources, NULL, control, chol = L)
+  replace(sums, "stats", list(joined_stats(stats, sums$stats)))
+}
+
+# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean, exactly.
+# Where no kernel has weight, a point is its own mean.
+masses_and_means <- function(sources, at, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  points <- if (is.null(at)) sources$points else at
+  mass <- log_sum(sources, at, PLAIN_FACTOR, FALSE, control)
+  score <- score_sum(sources, at, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+  to_mean <- score$score %*% tcrossprod(sources$L)
+  to_mean[!is.finite(to_mean)] <- 0
+  list(
+    log_mass = replace(mass$log_abs, !is.finite(mass$log_abs), 0), means = points + to_mean,
+    stats = add_stats(mass$stats, score$stats)
+  )
 }
 
 some_sources <- function(sources, rows) {
