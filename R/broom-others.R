@@ -212,13 +212,12 @@ tidy.flash_kde_comparison <- function(x, ...) {
 #' @exportS3Method generics::glance
 glance.flash_kde_comparison <- function(x, ...) {
   check_dots_empty(...)
-  n <- sum(!is.na(x$scores[, 1]))
   as_tibble(data.frame(
-    nobs = n, fits = nrow(x$table), score = x$score, best = row.names(x$table)[1], folds = count_folds(x$folds, n)
+    nobs = x$n, fits = nrow(x$table), score = x$score, best = row.names(x$table)[1], folds = count_folds(x$folds, x$n)
   ))
 }
 
-# As many as rows, where each is one.
+# As many as points, where each is left out.
 count_folds <- function(folds, n) if (is.null(folds)) n else length(unique(folds))
 
 #' @rdname broom-others
@@ -232,8 +231,7 @@ tidy.flash_kde_validation <- function(x, ...) {
 #' @exportS3Method generics::glance
 glance.flash_kde_validation <- function(x, ...) {
   check_dots_empty(...)
-  n <- sum(!is.na(x$scores))
-  as_tibble(data.frame(nobs = n, score = x$score, mean = x$mean, std.error = x$se, folds = count_folds(x$folds, n)))
+  as_tibble(data.frame(nobs = x$n, score = x$score, mean = x$mean, std.error = x$se, folds = count_folds(x$folds, x$n)))
 }
 
 #' @rdname broom-others

@@ -106,7 +106,12 @@ finish_run <- function(run, control) {
   repeat {
     if (any(run$waiting)) for (i in workers_with_room(run)) give_work(run, i)
     busy <- which(lengths(run$queue) > 0)
-    if (length(busy) == 0) break
+    if (length(busy) == 0) {
+      if (!any(run$waiting)) break
+      # who was found lost as it was to get work, or by another run, which made shards for this one
+      leave_to_living(run)
+      next
+    }
     silent <- seconds_now() - run$since[busy]
     late <- busy[silent > limit]
     for (i in late) drop_worker(run, i, paste("it has been silent for", round(limit), "seconds"))
@@ -133,7 +138,7 @@ share_done <- function(run) {
 give_work <- function(run, i) {
   own <- which(run$waiting & run$worker == i)
   ahead <- length(run$queue[[i]]) > 0
-  if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run)
+  if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run, i)
   if (length(own) == 0) return(invisible())
   if (run$at_once) return(send_nodes(run, i, tree_cover(own, run$within, length(run$waiting)), FALSE))
   # near the end none ahead, so that all end together
@@ -144,11 +149,12 @@ give_work <- function(run, i) {
 # Nodes of ever fewer shards, so that workers of different speed end together.
 next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool))))
 
-# Those that another worker can have; what was made by a computation stays where it is.
-shards_of_others <- function(run) {
+# Those that worker i can have, and has not failed with; what was made by a computation stays where it is.
+shards_of_others <- function(run, i) {
   if (!may_move(run)) return(integer())
-  others <- tabulate(run$worker[run$waiting], run$pool$transport$size)
-  utils::tail(which(run$waiting & run$worker == which.max(others)), floor(next_size(run)))
+  free <- run$waiting & !vapply(run$failed, \(workers) i %in% workers, NA)
+  others <- tabulate(run$worker[free], run$pool$transport$size)
+  utils::tail(which(free & run$worker == which.max(others)), floor(next_size(run)))
 }
 
 may_move <- function(run) is.null(run$data$recipe$make) && is.null(run$data$recipe$passed)
@@ -291,10 +297,14 @@ drop_worker <- function(run, i, why) {
   lose_worker(run$pool, i, why)
   run$waiting[unlist(lapply(run$queue[[i]], `[[`, "shards"))] <- TRUE
   run$queue[i] <- run$lacking[i] <- list(NULL)
+  leave_to_living(run)
+}
+
+# What waits for workers that are lost.
+leave_to_living <- function(run) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
-  open <- which(run$waiting & run$worker == i)
-  if (length(open) == 0) return(invisible())
+  open <- which(run$waiting & !run$worker %in% alive)
   run$worker[open] <- alive[ceiling(seq_along(open) * length(alive) / length(open))]
 }
 
@@ -303,10 +313,10 @@ drop_worker <- function(run, i, why) {
 # What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
 run_account <- function(run) {
   pool <- run$pool
-  structure(
-    c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below)),
-    class = "data.frame", row.names = seq_along(pool$alive)
-  )
+  account <- c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
+  attr(account, "row.names") <- seq_along(pool$alive)
+  class(account) <- "data.frame"
+  account
 }
 
 # Of two computations by the same workers.

@@ -48,6 +48,11 @@ SPREAD_SUMS <- list(
   },
   sums = function(sources, part, args, control) {
     kernel_sum_of(sources, targets_of(sources, part), args$b, control, as_matrix = TRUE)
+  },
+  debiased_loo = function(sources, part, args, control) {
+    rows <- part$rows[1]:part$rows[2]
+    held_out <- list(points = targets_of(sources, part), weights = sources$weights[rows], first = as.double(rows[1]))
+    debiased_loo_at(sources, args$chol, sources$widths, held_out, control)
   }
 )
 
@@ -65,6 +70,37 @@ left_out_of_piece <- function(sources, rows, control, sum_at) {
   merge_parts(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE), control)
 }
 
+# As debiased_loo_sum(), in two rounds: what is to be known of each source, by which it meets any target alone, and then the
+# sums.
+debiased_loo_by_pieces <- function(sources, L, control, widths) {
+  stats <- NULL
+  if (is.null(widths)) {
+    share_stage(control, 0, 0.5)
+    known <- masses_and_means(sources, NULL, control)
+    widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
+    stats <- known$stats
+    share_stage(control, 0.5, 0.5)
+  }
+  sources$widths <- widths
+  sums <- spread_targets("debiased_loo", sources, NULL, control, chol = L)
+  replace(sums, "stats", list(joined_stats(stats, sums$stats)))
+}
+
+# list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean, exactly.
+# Where no kernel has weight, a point is its own mean.
+masses_and_means <- function(sources, at, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  points <- if (is.null(at)) sources$points else at
+  mass <- log_sum(sources, at, PLAIN_FACTOR, FALSE, control)
+  score <- score_sum(sources, at, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, NULL, control)
+  to_mean <- score$score %*% tcrossprod(sources$L)
+  to_mean[!is.finite(to_mean)] <- 0
+  list(
+    log_mass = replace(mass$log_abs, !is.finite(mass$log_abs), 0), means = points + to_mean,
+    stats = add_stats(mass$stats, score$stats)
+  )
+}
+
 some_sources <- function(sources, rows) {
   sources$points <- sources$points[rows, , drop = FALSE]
   for (name in c("weights", "factors")) if (!is.null(sources[[name]])) sources[[name]] <- sources[[name]][rows]
@@ -78,10 +114,15 @@ some_sources <- function(sources, rows) {
 # Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
 # again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
-  key <- unlist(lapply(value[c("points", "weights", "factors")], identity_of))
-  known_by(paste(c(key, format(value$L, digits = 17)), collapse = " "), value)
+  numbers <- c(value[c("points", "weights", "factors")], value$widths)
+  key <- c(unlist(lapply(numbers, identity_of)), if (!is.null(value$L)) identity_of(value$L)[2])
+  known_by(paste(key, collapse = " "), value)
 }
 
-known_by <- function(key, value) structure(class = "shared_value", list(key = key, value = value))
+known_by <- function(key, value) {
+  shared <- list(key = key, value = value)
+  class(shared) <- "shared_value"
+  shared
+}
 
 MOST_SHARED <- 4

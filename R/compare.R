@@ -29,8 +29,8 @@
 #' times the number of points is [logLik()][logLik.flash_kde], so [AIC()] and [BIC()] put fits in the same order,
 #' across estimators, too.
 #'
-#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or fits of one of the other
-#'   kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
+#' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
+#'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
 #'   `score` is `"log"` or `"class"`.
 #' @param x The result.
@@ -39,7 +39,8 @@
 #'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
 #'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
 #'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
-#'   `folds`, `NULL` where points were left out. `plot()` draws the differences to the best with two standard errors to either side.
+#'   `folds`, `NULL` where points were left out; `n`, the number of points that count, and `infinite`, of those where a fit
+#'   has score `-Inf`. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
 #' @inheritSection flash_kde Errors
 #' @export
@@ -85,6 +86,9 @@ compare.flash_kda <- function(object, ..., score = c("log", "class"), folds = NU
 # `fits`: all of them, of which each may be named in the `call`.
 compare_fits <- function(call, fits, score, folds) {
   names(fits) <- fit_labels(call, fits)
+  if (any(vapply(fits, \(fit) inherits(fit, "flash_kde") && is_remote(.subset2(fit, "x")), NA))) {
+    return(compare_data(fits, score, folds))
+  }
   all <- judged_alike(fits)
   first <- all[[1]]
   score <- check_choice(score, first$scores, "score")
@@ -107,25 +111,32 @@ scores_of <- function(made, folds, score) {
 new_comparison <- function(fits, scores, score, folds) {
   used <- used_rows(fits[[1]])
   judge <- \(values) unlist(weighted_mean(values[used], fits[[1]]$weights[used]))
-  own <- apply(scores, 2, judge)
-  between <- \(a, b) if (a == b) c(mean = 0, se = 0) else judge(scores[, a] - scores[, b])
-  k <- seq_along(fits)
-  pairs <- mapply(between, rep(k, length(k)), rep(k, each = length(k)))
-  of_pairs <- \(what) matrix(pairs[what, ], length(k), dimnames = list(names(fits), names(fits)))
-  differences <- of_pairs("mean")
-  errors <- of_pairs("se")
-  means <- own["mean", ]
-  best_first <- order(means, decreasing = TRUE)
+  pairs <- pairs_of(length(fits))
+  between <- vapply(seq_len(nrow(pairs)), \(i) judge(scores[, pairs[i, 1]] - scores[, pairs[i, 2]]), numeric(2))
+  found <- cbind(apply(scores, 2, judge), between)
+  about <- list(
+    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
+    of_density = "quadratic" %in% fits[[1]]$scores, n = sum(used), infinite = colSums(scores == -Inf, na.rm = TRUE)
+  )
+  comparison(names(fits), vapply(fits, \(made) made$estimator, ""), found["mean", ], found["se", ], about)
+}
+
+# `mean` and `se`: of the score of each, and then of the differences of pairs_of() them.
+comparison <- function(names, estimators, mean, se, about) {
+  k <- seq_along(names)
+  pairs <- pairs_of(length(names))
+  differences <- errors <- matrix(0, length(names), length(names), dimnames = list(names, names))
+  differences[pairs] <- mean[-k]
+  differences[pairs[, 2:1, drop = FALSE]] <- -mean[-k]
+  errors[pairs] <- errors[pairs[, 2:1, drop = FALSE]] <- se[-k]
+  best_first <- order(mean[k], decreasing = TRUE)
   best <- best_first[1]
   table <- data.frame(
-    estimator = vapply(fits, \(made) made$estimator, ""), score = means, se = own["se", ],
-    difference = differences[, best], se_difference = errors[, best], rank = rank(-means, ties.method = "min"),
-    row.names = names(fits)
+    estimator = estimators, score = mean[k], se = se[k], difference = differences[, best],
+    se_difference = errors[, best], rank = rank(-mean[k], ties.method = "min"), row.names = names
   )
-  structure(class = "flash_kde_comparison", list(
-    table = table[best_first, ], differences = differences, errors = errors,
-    scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
-    of_density = "quadratic" %in% fits[[1]]$scores
+  structure(class = "flash_kde_comparison", c(
+    list(table = table[best_first, ], differences = differences, errors = errors), about
   ))
 }
 
@@ -168,7 +179,7 @@ same_data <- function(a, b) {
 # ---- print and plot -----------------------------------------------------------------------------
 
 how_judged <- function(x) {
-  paste0(score_title(x$score), " of ", whole(sum(!is.na(x$scores[, 1]))), " points, ",
+  paste0(score_title(x$score), " of ", whole(x$n), " points, ",
     if (is.null(x$folds)) "each left out" else paste("by", length(unique(x$folds)), "folds"))
 }
 
@@ -180,7 +191,7 @@ print.flash_kde_comparison <- function(x, digits = max(3L, getOption("digits") -
   shown <- x$table
   shown[] <- lapply(shown, \(column) if (is.double(column)) format(signif(column, digits), digits = digits) else column)
   print(shown)
-  infinite <- colSums(x$scores == -Inf, na.rm = TRUE)
+  infinite <- x$infinite
   for (name in names(infinite)[infinite > 0]) {
     cat("\n", name, ": no positive density at ", infinite[[name]],
       ngettext(infinite[[name]], " point", " points"), if (!isFALSE(x$of_density)) "; score = \"quadratic\" judges that, too",

@@ -22,12 +22,16 @@
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
 #' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
 #'
+#' Of a fit to a [flash_data()] each fold takes its part of the rows of every shard, where these are; fits and scores stay
+#' there, too, and only sums of scores come back.
+#'
 #' What was given to [flash_kde()] stays: a `bandwidth` in numbers, factors, a `score`. A score that is a function is
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
-#' @param object A fit from [flash_kde()], in memory, and no balloon estimate, or from [kernel_regression()].
+#' @param object A fit from [flash_kde()], to points in memory or a [flash_data()], and no balloon estimate, or from
+#'   [kernel_regression()].
 #' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
-#'   vector of as many values as the fit has points.
+#'   vector of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard.
 #' @param score `"log"`, `"quadratic"`, `"spherical"` or `"squared"`; see Details.
 #' @param x The result.
 #' @param digits Number of significant digits.
@@ -35,7 +39,8 @@
 #' @returns A list of class `flash_kde_validation`: `score`; `scores`, one for each point (`NA` for those of weight 0,
 #'   and for rows that `na.exclude` left out); `mean` (weighted, as the points are) and `se`, its standard error;
 #'   `folds`, the fold of each point; `by_fold`, a data frame of `fold`, `n`, `score`, the fold's mean, and the
-#'   `bandwidth`s without the fold, as standard deviations, a matrix (those of y first).
+#'   `bandwidth`s without the fold, as standard deviations, a matrix (those of y first); `n`, the number of points that
+#'   count. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds.
 #' @references Gneiting, T. and Raftery, A. E. (2007) Strictly proper scoring rules, prediction, and estimation.
 #'   *Journal of the American Statistical Association* 102, 359-378.
 #' @seealso [compare()] for several fits on the same folds.
@@ -54,6 +59,7 @@ cross_validate.default <- function(object, ...) check_fit(object)
 #' @export
 cross_validate.flash_kde <- function(object, folds = 10, score = c("log", "quadratic", "spherical"), ...) {
   check_dots_empty(...)
+  if (is_remote(.subset2(object, "x"))) return(cross_validate_data(unclass(object), folds, score, match.call()))
   check_scorable(object, "object")
   validate_by_folds(judge_of(object), folds, score, match.call())
 }
@@ -81,7 +87,7 @@ validate_by_folds <- function(made, folds, score, call) {
   average <- weighted_mean(values[used], made$weights[used])
   structure(class = "flash_kde_validation", list(
     call = call, score = score, scores = stats::naresid(made$na.action, values), mean = average$mean,
-    se = average$se, folds = folds, by_fold = found$by_fold
+    se = average$se, folds = folds, by_fold = found$by_fold, n = sum(used)
   ))
 }
 

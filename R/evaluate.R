@@ -27,6 +27,9 @@ log_estimate <- function(object, at, loo, control, factor = fit_polynomial(objec
 # By both stages without the point, from the points as they were.
 debiased_loo <- function(object, control) {
   if (!has_gaussian(object)) return(compact_debiased_loo(object, control))
+  if (is_remote(object$x)) {
+    return(if (is_joined(object$x)) debiased_loo_of_blocks(object, control) else debiased_loo_by_shards(object, control))
+  }
   if (isTRUE(object$given_score)) return(given_score_loo(object, control))
   points <- from_centre(object, object$x)
   sources <- sum_sources(points, object$weights, score_factor(object), factors = object$adaptive$factors)
@@ -159,8 +162,7 @@ leave_out <- function(weights) {
 
 # Points that were debiased in more dimensions were so by the ones to leave out, too.
 can_leave_out <- function(object) {
-  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object) &&
-    !(is_remote(object$x) && is_debiased(object))
+  n_used(object) > 1 && is.null(object$debiased_in) && can_refit(object)
 }
 
 check_loo <- function(object, arg = "loo") {
@@ -174,9 +176,6 @@ check_loo <- function(object, arg = "loo") {
     stop(new_error("unsupported", paste0(
       "the points of this SD-KDE were debiased ", among, ": leave them out of that fit, or see `debias` of marginal()"
     ), user_call()))
-  }
-  if (is_debiased(object) && is_remote(object$x)) {
-    stop(new_error("unsupported", "points of an SD-KDE of a flash_data() cannot be left out", user_call()))
   }
   if (!can_leave_out(object)) {
     stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))

@@ -44,9 +44,11 @@ check_estimator_in_pieces <- function(estimator) {
 
 check_in_memory <- function(object, arg = "object") {
   if (is_elsewhere(object$x)) {
+    where <- if (is_big(object$x)) "a big.matrix" else "a flash_data()"
+    also <- if (is_remote(object$x)) "cross_validate(), compare(), "
     stop_argument(
-      arg, "has its points in ", if (is_big(object$x)) "a big.matrix" else "a flash_data()",
-      ", which only predict(), logLik(), simulate() and diagnostics() read a piece at a time"
+      arg, "has its points in ", where, ", which only predict(), logLik(), ", also,
+      "simulate() and diagnostics() read a piece at a time"
     )
   }
   invisible(object)

@@ -14,23 +14,31 @@ flash_kde.flash_data <- function(x, estimator = c("sdkde", "kde", "laplace", "la
     backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
     tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
   ))
+  if (!is.null(score_bandwidth) && !ESTIMATORS[[estimator]]$debiased) {
+    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
+  }
   run <- start_run(asked)
+  settings <- list(bandwidth = bandwidth, score_bandwidth = score_bandwidth)
+  fit_data(x, estimator, settings, run, generic_call(match.call()))
+}
+
+# `settings`: the bandwidths, as the user gave them.
+fit_data <- function(x, estimator, settings, run, call) {
   hold_pool(pool_of(x$cluster))
   resolved <- resolve_control(run, x$n, x$n, x$d)
   debiased <- ESTIMATORS[[estimator]]$debiased
-  if (!is.null(score_bandwidth) && !debiased) {
-    stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
-  }
-  main <- data_bandwidth(bandwidth, x, estimator, asked, "bandwidth")
-  score <- if (!is.null(score_bandwidth)) {
-    data_bandwidth(score_bandwidth, x, estimator, asked, "score_bandwidth")
+  main <- data_bandwidth(settings$bandwidth, x, estimator, run$asked, "bandwidth")
+  score <- if (!is.null(settings$score_bandwidth)) {
+    data_bandwidth(settings$score_bandwidth, x, estimator, run$asked, "score_bandwidth")
   } else if (debiased) {
     own_score(main)
   }
   data <- list(points = x, weights = NULL)
   debias <- if (debiased) debias_data(x, main$L, score$L, run)
   computed <- list(stages = if (debiased) list(debias = debias$stats) else list(), resolved = resolved)
-  new_fit(generic_call(match.call()), estimator, data, list(main = main, score = score), debias, run, computed)
+  object <- new_fit(call, estimator, data, list(main = main, score = score), debias, run, computed)
+  object$settings <- settings
+  object
 }
 
 # What fits to points in memory have beside these is not for points elsewhere.
@@ -94,7 +102,8 @@ predict_data <- function(object, newdata, type, se.fit, loo, control, collect) {
   }
   if (targets$d != object$d) stop_argument("newdata", "must have ", object$d, " columns: found ", targets$d)
   if (isTRUE(collect) && is_remote(object$x)) return(predict_at(object, newdata, type, se.fit, loo, control))
-  lend <- Filter(is_remote, list(object$x, object$debiased))
+  if (loo && is_debiased(object)) object <- with_left_out(object, control)
+  lend <- lent_of(object)
   pairs <- object$n * targets$n
   args <- list(fit = travelling_fit(object), type = type, se.fit = se.fit, loo = loo)
   if (isTRUE(collect)) {
@@ -153,17 +162,23 @@ collected_values <- function(values, type, se.fit) {
 travelling_fit <- function(object, plan = NULL) {
   object[c("plan", "cluster")] <- list(NULL)
   summed <- if (is_debiased(object)) "debiased" else "x"
-  for (name in c("x", "debiased")) {
-    if (is_remote(object[[name]])) object[[name]] <- joined_data(object[[name]], if (name == summed) plan)
-  }
+  for (name in remote_parts(object)) object[[name]] <- joined_data(object[[name]], if (name == summed) plan)
   object
 }
 
+remote_parts <- function(object) Filter(\(name) is_remote(object[[name]]), c("x", "debiased", "left_out"))
+
+# What has to be lent for it.
+lent_of <- function(object) object[remote_parts(object)]
+
+# On a worker, at a shard of targets.
+fit_at_shard <- function(fit, shard, scratch) {
+  for (name in remote_parts(fit)) fit[[name]] <- at_shard(fit[[name]], shard, scratch)
+  fit
+}
+
 predict_shard <- function(shard, args, part, control) {
-  fit <- args$fit
-  for (name in c("x", "debiased")) {
-    if (is_remote(fit[[name]])) fit[[name]] <- at_shard(fit[[name]], part, args$scratch)
-  }
+  fit <- fit_at_shard(args$fit, part, args$scratch)
   values <- values_of_shard(fit, if (!args$loo) shard$points, args$type, args$se.fit, args$loo, control)
   if (is.null(args$files)) return(made_shard(list(x = values), args, part, NULL))
   write_shard(values, args$files[part])

@@ -33,18 +33,21 @@ logLik.flash_kde <- function(object, ...) {
   check_dots_empty(...)
   check_loo(object, "object")
   control <- start_run(fit_asked(object), "Leaving one out")
+  if (is_remote(.subset2(object, "x"))) return(log_lik_of_data(unclass(object), control))
   estimate <- log_estimate(object, NULL, TRUE, control)
   used <- used_rows(object)
   n <- n_used(object)
   negative <- estimate$negative & used
-  if (any(negative)) {
-    warn_negative(
-      "the Laplace-corrected leave-one-out estimate is negative at ", sum(negative), " of ",
-      n, " points: the log-likelihood is -Inf"
-    )
-  }
+  if (any(negative)) warn_negative_points(sum(negative), n)
   values <- replace(estimate$log_abs, negative, -Inf)[used]
   sum_of_logs(values, object)
+}
+
+warn_negative_points <- function(count, n) {
+  warn_negative(
+    "the Laplace-corrected leave-one-out estimate is negative at ", count, " of ", n,
+    " points: the log-likelihood is -Inf"
+  )
 }
 
 # Of the logarithms at the points of positive weight.

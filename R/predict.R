@@ -14,7 +14,8 @@
 #'
 #' **Leave-one-out** (`loo = TRUE`): point \eqn{i} is left out of its own estimate, which is
 #' divided by \eqn{W - w_i}{W - w_i}. For `"sdkde"` the point is left out of both stages, so it
-#' does not debias the others either; the same as fitting `n` times. With several `steps`, or with images or masses
+#' does not debias the others either; the same as fitting `n` times. Points of a [flash_data()] are left out on the workers,
+#' where an `"sdkde"` takes another pass over all pairs first, for sums of the score that a fit does not keep. With several `steps`, or with images or masses
 #' of a `support`, it is done by `n` fits, up to some 3,000 points.
 #'
 #' **Standard errors** treat the estimate as a weighted mean of independent kernel values,

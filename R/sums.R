@@ -120,7 +120,15 @@ debias_sum <- function(sources, L, control) {
 debiased_loo_sum <- function(sources, L, control, widths = NULL) {
   if (!is.null(sources$discrete)) return(debiased_loo_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
-  .Call(ffi_sdkde_loo, sources, L, widths, control)
+  if (goes_to_cluster(sources, NULL, control)) return(debiased_loo_by_pieces(sources, L, control, widths))
+  debiased_loo_at(sources, L, widths, NULL, control)
+}
+
+# The same at some of all the points that the score is of, `held_out`, list(points, weights, first): their own terms are
+# those of the sources from number `first` on, NA where these are others. NULL: the sources. With `widths` these may be a
+# part of all points: sums over parts add up.
+debiased_loo_at <- function(sources, L, widths, held_out, control) {
+  .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
 
 # ---- sums in one dimension --------------------------------------------------------------------

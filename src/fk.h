@@ -77,7 +77,7 @@ struct fk_opts {
   enum fk_engine_kind engine;
   double tol; /* 0: exact */
   enum fk_tol_type tol_type;
-  bool as_exact; /* a tolerance that was not asked for: sums of all pairs in double have no better one */
+  bool as_exact;        /* a tolerance that was not asked for: sums of all pairs in double have no better one */
   double device_memory; /* bytes of each GPU that operators may keep; < 0: half of it */
   double host_memory;   /* the same of the host's, for the CPU; < 0: see core/kept.h */
   double gpu_memory;    /* bytes of each GPU that may be used in all; < 0: what there is; 0: as it was said last */
@@ -391,6 +391,7 @@ struct fk_work fk_task_work(const struct fk_task *task);
 struct fk_dense;    /* core/dense.h */
 struct fk_loo_task; /* core/loo.h, as the next */
 struct fk_widths;
+struct fk_held_out;
 
 /* An engine knows nothing of R: it sums kernels on whitened points. */
 struct fk_engine {
@@ -469,11 +470,11 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
 enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                                struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err);
 /* Leave-one-out of the SD-KDE of the operator's points, whose bandwidth is that of the score. widths: NULL for
- * one.
+ * one, of points that are all the score is of. held_out: the points that are left out; NULL: the operator's.
  */
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
-                            const struct fk_opts *opts, double *log_sum, struct fk_stats *stats,
-                            struct fk_error *err);
+                            const struct fk_held_out *held_out, const struct fk_opts *opts, double *log_sum,
+                            struct fk_stats *stats, struct fk_error *err);
 /* sum_i w_i (Phi(z) + z (corrected[0] + corrected[1] z^2) phi(z)), z = (y - x_i)/h, d = 1, x ascending. */
 struct fk_cdf_spec {
   const double *x, *cumulative_weights; /* n each */

@@ -318,8 +318,8 @@ static double largest_log_height(const struct fk_widths *widths, int64_t n, int6
 }
 
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
-                            const struct fk_opts *opts, double *log_sum, struct fk_stats *stats,
-                            struct fk_error *err) {
+                            const struct fk_held_out *held_out, const struct fk_opts *opts, double *log_sum,
+                            struct fk_stats *stats, struct fk_error *err) {
   const struct fk_matrix own = {.data = NULL, .d = op->x.d};
   int64_t n = op->x.n, d = op->x.d;
   struct fk_plan_choice choice;
@@ -330,7 +330,7 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
   double *dense = work, *scratch = dense + d * d, *lambda = scratch + d * d, *means = lambda + d;
   struct fk_widths one = {.means = means, .log_mass = means + n * d, .weights = op->weights};
 
-  struct fk_task task = task_of(op, &own);
+  struct fk_task task = task_of(op, held_out ? &held_out->points : &own);
   task.values = FK_VALUES_COORDINATES;
   struct fk_work asked = fk_task_work(&task);
   asked.operation = FK_OP_DEBIASED_LOO;
@@ -340,7 +340,9 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
   if (!status) status = fk_whitening_init(&whitening, chol, &op->x, op->weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, op->chol, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
-    struct fk_loo_task loo = {op->x, op->weights, widths ? *widths : one, 0, lambda, &whitening, log_sum};
+    struct fk_held_out all = {op->x, op->weights, 0};
+    struct fk_loo_task loo = {op->x,  held_out ? *held_out : all, widths ? *widths : one, 0, lambda, &whitening,
+                              log_sum};
     loo.log_scale = largest_log_height(&loo.widths, n, d, opts->threads);
     status = choice.engine->debiased_loo(&loo, &choice.opts, stats, err);
   }

@@ -13,18 +13,33 @@ struct fk_widths {
   const double *weights;  /* n, w_j of the terms, NULL: ones; the operator's are v_i, of the scores */
 };
 
+/* Points that are left out, each of its own sum: x_i, with the weights v_i that they had in the score. They are
+ * among all the points that the score was of; the sources of a task may be a part of these. */
+struct fk_held_out {
+  struct fk_matrix points;
+  const double *weights; /* m; NULL: ones */
+  int64_t first;         /* point i is source first + i, or none where there are no more */
+};
+
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = v_i k_ij / S_j,
  *   log sum_{j != i} w_j f_j^-d exp(-|v_ij / f_j|^2 / 2),
  *   v_ij = (1 - lambda/2) (x_i - x_j) + lambda/2 (x_i - a_j)/(1 - eps_ij)
- * elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). */
+ * elementwise in whitened, rotated coordinates in which H H_score^-1 is diag(lambda). What the term of j takes of
+ * other sources is a_j and S_j: so sums over parts of them add up to that over all. */
 struct fk_loo_task {
-  struct fk_matrix points;
-  const double *score_weights; /* n, v_i; NULL: ones */
-  struct fk_widths widths;     /* factors NULL: ones */
-  double log_scale;            /* the largest of log w_j f_j^-d, without which no sum overflows */
-  const double *lambda;        /* d */
+  struct fk_matrix points; /* n, the sources */
+  struct fk_held_out held_out;
+  struct fk_widths widths; /* factors NULL: ones */
+  double log_scale;        /* the largest of log w_j f_j^-d, without which no sum overflows */
+  const double *lambda;    /* d */
   const struct fk_whitening *whitening;
-  double *log_sum; /* n */
+  double *log_sum; /* m */
 };
+
+/* Are the sources left out themselves? */
+static inline bool fk_loo_is_own(const struct fk_loo_task *task) {
+  const struct fk_matrix *x = &task->points, *y = &task->held_out.points;
+  return y->data == x->data && y->n == x->n && task->held_out.first == 0;
+}
 
 #endif

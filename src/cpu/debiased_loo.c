@@ -15,12 +15,13 @@ struct loo {
   const struct fk_opts *opts;
   struct fk_kernel_mode mode;
   int threads;
-  struct fk_packed points, means;
-  /* padded, logs in base 2; log_height: of w_j f_j^-d relative to the largest; log_weight: of v_i, for eps */
-  double *log_mass, *log_height, *log_weight, *precision;
+  struct fk_packed points, means, held_out; /* held_out: the points' own where they are the same */
+  /* of the sources, padded, logs in base 2; log_height: of w_j f_j^-d relative to the largest */
+  double *log_mass, *log_height, *precision;
+  double *log_weight; /* of the held-out points: of v_i, for eps */
 };
 
-/* A tile of held-out points, packed: position c of it is point index[c]. */
+/* A tile of held-out points, packed: position c of it is source index[c], if there is one. */
 struct held_out {
   int count;
   int64_t index[FK_TILE_COLS];
@@ -32,12 +33,12 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
                    struct held_out *h) {
   int panel = s->mode.ops->panel;
   int64_t d = s->points.d;
-  const double *from = s->points.points;
+  const double *from = s->held_out.points;
   memset(h->points, 0, sizeof(double) * (size_t)(FK_TILE_COLS * d));
   for (int c = 0; c < FK_TILE_COLS; c++) {
     bool real = c < h->count;
     int64_t i = !real ? -1 : rows ? rows[first + c] : first + c;
-    h->index[c] = i;
+    h->index[c] = real ? s->task->held_out.first + i : -1;
     h->log_weight[c] = real ? s->log_weight[i] : -INFINITY;
     h->shift[c] = real && shift2 ? shift2[first + c] : 0;
     for (int64_t k = 0; k < d && real; k++)
@@ -114,14 +115,14 @@ static enum fk_status run(const struct loo *s, const int64_t *rows, int64_t m, c
 
 static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats, struct fk_error *err) {
   double *log_sum = s->task->log_sum;
-  int64_t n = s->points.n, found = 0;
-  enum fk_status status = run(s, NULL, n, NULL, false, log_sum, err);
+  int64_t n = s->points.n, m = s->held_out.n, found = 0;
+  enum fk_status status = run(s, NULL, m, NULL, false, log_sum, err);
   if (status) return status;
 
-  int64_t *rows = malloc(sizeof(int64_t) * (size_t)n);
-  double *shift2 = malloc(sizeof(double) * (size_t)n), *sum = malloc(sizeof(double) * (size_t)n);
+  int64_t *rows = malloc(sizeof(int64_t) * (size_t)m);
+  double *shift2 = malloc(sizeof(double) * (size_t)m), *sum = malloc(sizeof(double) * (size_t)m);
   if (!rows || !shift2 || !sum) status = fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  for (int64_t i = 0; i < n && !status; i++) {
+  for (int64_t i = 0; i < m && !status; i++) {
     if (!(log_sum[i] >= FK_LOST * (double)n)) rows[found++] = i;
     log_sum[i] = log(log_sum[i]) + s->task->log_scale;
   }
@@ -143,21 +144,23 @@ static enum fk_status run_with_tails(const struct loo *s, struct fk_stats *stats
 static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
   const struct fk_loo_task *task = s->task;
   const struct fk_widths *widths = &task->widths;
-  int64_t n = task->points.n, padded = s->points.capacity;
+  const double *of_score = task->held_out.weights;
+  int64_t n = task->points.n, m = s->held_out.n, padded = s->points.capacity;
   double d = (double)task->points.d;
-  s->log_mass = calloc((size_t)(4 * padded), sizeof(double));
+  s->log_mass = calloc((size_t)(3 * padded + m), sizeof(double));
   if (!s->log_mass) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
   s->log_height = s->log_mass + padded;
-  s->log_weight = s->log_height + padded;
-  s->precision = s->log_weight + padded;
+  s->precision = s->log_height + padded;
+  s->log_weight = s->precision + padded;
   for (int64_t i = 0; i < n; i++) {
     double factor = widths->factors ? widths->factors[i] : 1, weight = widths->weights ? widths->weights[i] : 1;
     s->log_mass[i] = (widths->log_mass[i] - task->log_scale) * FK_LOG2E;
     s->log_height[i] = (log(weight) - d * log(factor) - task->log_scale) * FK_LOG2E;
-    s->log_weight[i] = (log(task->score_weights ? task->score_weights[i] : 1) - task->log_scale) * FK_LOG2E;
     s->precision[i] = 1 / (factor * factor);
   }
-  for (int64_t i = n; i < padded; i++) s->log_height[i] = s->log_weight[i] = -INFINITY;
+  for (int64_t i = n; i < padded; i++) s->log_height[i] = -INFINITY;
+  for (int64_t i = 0; i < m; i++)
+    s->log_weight[i] = (log(of_score ? of_score[i] : 1) - task->log_scale) * FK_LOG2E;
   return FK_STATUS_OK;
 }
 
@@ -166,10 +169,13 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   double start = fk_seconds();
   struct loo s = {.task = task, .opts = opts};
   struct fk_matrix means = fk_doubles(task->widths.means, task->points.n, task->points.d);
-  int64_t n = task->points.n, d = task->points.d;
-  struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all;
+  int64_t n = task->points.n, d = task->points.d, m = task->held_out.points.n;
+  struct fk_picked all = {&task->points, task->whitening, NULL, 0, n}, all_means = all, others = all;
+  bool own = fk_loo_is_own(task);
   all_means.x = &means;
-  s.threads = fk_threads_for_work(opts->threads, (double)n * (double)n * (double)(3 * d + 20));
+  others.x = &task->held_out.points;
+  others.count = m;
+  s.threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(3 * d + 20));
   s.mode = (struct fk_kernel_mode){.ops = fk_isa()->f64, .difference = true, .scale = sqrt(FK_LOG2E / 2)};
   fk_cpu_describe(stats, &s.mode, s.threads);
 
@@ -177,12 +183,16 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   if (!status) status = fk_packed_init(&s.means, &s.mode, n, d, 0, err);
   if (!status) status = fk_packed_fill(&s.points, &s.mode, &all, s.threads, err);
   if (!status) status = fk_packed_fill(&s.means, &s.mode, &all_means, s.threads, err);
+  if (own) s.held_out = s.points;
+  if (!status && !own) status = fk_packed_init(&s.held_out, &s.mode, m, d, 0, err);
+  if (!status && !own) status = fk_packed_fill(&s.held_out, &s.mode, &others, s.threads, err);
   if (!status) status = take_logs(&s, err);
   if (!status) status = run_with_tails(&s, stats, err);
   free(s.log_mass);
   fk_packed_free(&s.points);
   fk_packed_free(&s.means);
-  stats->pairs += (double)n * (double)n;
+  if (!own) fk_packed_free(&s.held_out);
+  stats->pairs += (double)n * (double)m;
   stats->seconds += fk_seconds() - start;
   return status;
 }

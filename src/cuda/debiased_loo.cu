@@ -10,11 +10,12 @@
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
 
 struct loo_task {
-  const double *u, *means, *log_mass, *lambda, *shift; /* shift: of the rows, NULL: none */
-  const double *weight, *score_weight, *factor;        /* NULL: ones */
-  const int64_t *index;                                /* of the rows, NULL: first_row + r */
-  double log_scale;                                    /* see core/loo.h */
-  int64_t n, ld, first_row, rows;
+  const double *u, *means, *log_mass, *lambda;  /* of the columns, the sources */
+  const double *held_out, *shift;               /* of the rows, held-out points; shift: NULL: none */
+  const double *weight, *score_weight, *factor; /* NULL: ones; score_weight: of the held-out points */
+  const int64_t *index;                         /* of the rows, which held-out points; NULL: first_row + r */
+  double log_scale;                             /* see core/loo.h, as first_self */
+  int64_t n, ld, ld_held_out, first_self, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
   bool find_max;
@@ -62,9 +63,9 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
   double sum[PER_THREAD], shift[PER_THREAD], own_log_weight[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
-    int64_t i = row0 + ty * PER_THREAD + r;
-    self[r] = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
-    own_log_weight[r] = a.score_weight && i < a.rows ? log(a.score_weight[self[r]]) : 0;
+    int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
+    self[r] = held_out < 0 ? -1 : a.first_self + held_out;
+    own_log_weight[r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
     shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
     sum[r] = a.find_max ? -INFINITY : 0;
   }
@@ -74,7 +75,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
            ee[PER_THREAD][PER_THREAD] = {};
     for (int k0 = 0; k0 < a.d; k0 += DEPTH) {
       __syncthreads();
-      load_slice(rows, a.u, a.ld, a.index, row_base + row0, row_base + a.rows, k0, a.d);
+      load_slice(rows, a.held_out, a.ld_held_out, a.index, row_base + row0, row_base + a.rows, k0, a.d);
       load_slice(cols, a.u, a.ld, NULL, col0, end, k0, a.d);
       load_slice(means, a.means, a.ld, NULL, col0, end, k0, a.d);
       __syncthreads();
@@ -203,9 +204,21 @@ static enum fk_status send_numbers(struct loo_device *on, const double *from, in
   return from ? send(on, fk_doubles(from, n, 1), to, err) : FK_STATUS_OK;
 }
 
+/* That are not the sources. */
+static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_whitening *whitening,
+                                    const struct fk_matrix *points, struct fk_error *err) {
+  struct fk_cuda_points u = {NULL, points->n, points->n, (int)points->d};
+  double *raw;
+  FK_TRY(send(on, *points, &raw, err));
+  FK_TRY(fk_cuda_take(on->context, &on->arena, points->n * points->d, &u.u, err));
+  FK_TRY(fk_cuda_whiten(on->context, whitening, raw, points->n, &u, err));
+  on->task.held_out = u.u, on->task.ld_held_out = points->n;
+  return FK_STATUS_OK;
+}
+
 static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
   const struct fk_widths *widths = &task->widths;
-  int64_t n = task->points.n, d = task->points.d;
+  int64_t n = task->points.n, d = task->points.d, m = task->held_out.points.n;
   struct fk_cuda_context *context = on->context;
   struct fk_cuda_whitening whitening;
   struct fk_cuda_points u = {NULL, n, n, (int)d}, means = u;
@@ -217,7 +230,7 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   FK_TRY(send_numbers(on, widths->log_mass, n, &mass, err));
   FK_TRY(send_numbers(on, task->lambda, d, &lambda, err));
   FK_TRY(send_numbers(on, widths->weights, n, &weight, err));
-  FK_TRY(send_numbers(on, task->score_weights, n, &score_weight, err));
+  FK_TRY(send_numbers(on, task->held_out.weights, m, &score_weight, err));
   FK_TRY(send_numbers(on, widths->factors, n, &factor, err));
   a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
   a->slots = (int)fk_blocks(n, a->cols_per_slot);
@@ -230,7 +243,8 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   a->u = u.u, a->means = means.u, a->log_mass = mass, a->lambda = lambda, a->acc = acc;
   a->weight = weight, a->score_weight = score_weight, a->factor = factor;
   a->log_scale = task->log_scale, a->n = a->ld = n, a->d = (int)d;
-  return FK_STATUS_OK;
+  a->held_out = a->u, a->ld_held_out = n, a->first_self = task->held_out.first;
+  return fk_loo_is_own(task) ? FK_STATUS_OK : send_held_out(on, &whitening, &task->held_out.points, err);
 }
 
 static enum fk_status sum_range(struct loo_device *on, struct loo_shared *shared, int64_t first, int64_t count,
@@ -272,10 +286,11 @@ enum fk_status fk_cuda_debiased_loo(const struct fk_loo_task *task, const struct
   struct loo_shared shared = {task, {0}};
   FK_TRY(fk_cuda_contexts(opts, contexts, &count, err));
   fk_cuda_describe(stats, contexts, count, "difference", "double");
-  struct fk_cuda_work work = {task->points.n, TILE, &opts->poll, loo_range, &shared};
+  int64_t m = task->held_out.points.n;
+  struct fk_cuda_work work = {m, TILE, &opts->poll, loo_range, &shared};
   FK_TRY(fk_cuda_on_devices(contexts, count, &work, &stats->device_seconds, err));
   for (int i = 0; i < FK_MAX_DEVICES; i++) stats->tail_rows += (double)shared.tail_rows[i];
-  stats->pairs += (double)task->points.n * (double)task->points.n;
+  stats->pairs += (double)task->points.n * (double)m;
   stats->seconds += fk_seconds() - start;
   return FK_STATUS_OK;
 }

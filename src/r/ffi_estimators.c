@@ -171,29 +171,41 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   return result;
 }
 
-/* A list of factors, means, log_mass and weights. */
+/* A list of means, log_mass, factors and weights, which may be NULL. */
 static struct fk_widths r_widths(SEXP widths, int64_t n, int64_t d) {
-  SEXP weights = r_element(widths, "weights");
+  SEXP weights = r_element(widths, "weights"), factors = r_element(widths, "factors");
   return (struct fk_widths){
-      .factors = r_numbers(r_element(widths, "factors"), (R_xlen_t)n, "factors"),
+      .factors = Rf_isNull(factors) ? NULL : r_numbers(factors, (R_xlen_t)n, "factors"),
       .means = r_numbers(r_element(widths, "means"), (R_xlen_t)(n * d), "means"),
       .log_mass = r_numbers(r_element(widths, "log_mass"), (R_xlen_t)n, "log_mass"),
       .weights = Rf_isNull(weights) ? NULL : r_numbers(weights, (R_xlen_t)n, "weights"),
   };
 }
 
-/* widths: NULL for one. */
-SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP control) {
+/* list(points, weights or NULL, first), first counted from 1, NA where none of them is a source. */
+static struct fk_held_out r_held_out(SEXP list, const struct call *c) {
+  const double *weights = r_weights(r_element(list, "weights"), c->m);
+  const double *first = r_numbers(r_element(list, "first"), 1, "first");
+  if (*first < 1) Rf_error("`first` must be at least 1, or NA");
+  return (struct fk_held_out){c->y, weights, ISNAN(*first) ? c->x.n : (int64_t)*first - 1};
+}
+
+/* widths: NULL for one; held_out: NULL for the sources. */
+SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP control) {
   struct call c;
-  begin(&c, sources, R_NilValue, control);
+  bool own = Rf_isNull(held_out);
+  begin(&c, sources, own ? R_NilValue : r_element(held_out, "points"), control);
   const double *L = r_factor(chol, c.x.d);
   bool several = !Rf_isNull(widths);
   struct fk_widths known = {.factors = NULL};
   if (several) known = r_widths(widths, c.x.n, c.x.d);
+  struct fk_held_out others;
+  if (!own) others = r_held_out(held_out, &c);
   SEXP log_sum = PROTECT(r_vector(c.m));
 
   struct fk_operator *op = r_start(&c.opened, &c.err);
-  if (op) fk_sdkde_loo(op, L, several ? &known : NULL, &c.opts, REAL(log_sum), &c.stats, &c.err);
+  if (op)
+    fk_sdkde_loo(op, L, several ? &known : NULL, own ? NULL : &others, &c.opts, REAL(log_sum), &c.stats, &c.err);
 
   end(&c);
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});

@@ -58,7 +58,7 @@ SEXP r_test_sums(SEXP arguments) {
       fk_log_sum(op, &score.y, (const double[]){1, 0, 0}, false, &opts, &logs, &stats, &err);
     if (strcmp(what, "scores") == 0) fk_score(op, &score, &opts, to, &stats, &err);
     if (strcmp(what, "debiased") == 0) fk_debias(op, spec.chol, &opts, to, &stats, &err);
-    if (strcmp(what, "debiased_loo") == 0) fk_sdkde_loo(op, spec.chol, NULL, &opts, to, &stats, &err);
+    if (strcmp(what, "debiased_loo") == 0) fk_sdkde_loo(op, spec.chol, NULL, NULL, &opts, to, &stats, &err);
     fk_operator_free(op);
   }
   r_finish(&err);

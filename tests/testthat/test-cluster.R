@@ -69,11 +69,7 @@ test_that("fits to data on workers are those of the points, for each estimator, 
     expect_equal(predict(fit, y, se.fit = TRUE), predict(known, y, se.fit = TRUE), tolerance = 1e-12)
     expect_equal(predict(fit, y, type = "score"), predict(known, y, type = "score"), tolerance = 1e-10)
     expect_equal(predict(fit), predict(known), tolerance = 1e-12)
-    if (estimator == "sdkde") {
-      expect_error(logLik(fit), class = "flashkernel_error_unsupported")
-    } else {
-      expect_equal(suppressWarnings(logLik(fit)), suppressWarnings(logLik(known)), tolerance = 1e-12)
-    }
+    expect_equal(suppressWarnings(logLik(fit)), suppressWarnings(logLik(known)), tolerance = 1e-12)
   }
   expect_equal(diagnostics(fit)$effective_size, sum(w)^2 / sum(w^2))
   expect_error(hdr_level(fit), "flash_data", class = "flashkernel_error_argument")
@@ -148,16 +144,20 @@ test_that("with `cluster` sums of points in memory are those without, and the sa
     control <- flash_control(cluster = cluster)
     fit <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control)
     plain <- flash_kde(x, "kde", bandwidth = 0.4, control = control, adaptive = "abramson", weights = w)
+    adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, control = control, adaptive = rep(1:2, 600), weights = w)
     list(
       predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"),
-      as.vector(kernel_matvec(x, y, w, bandwidth = 0.4, tol = 0, control = control))
+      as.vector(kernel_matvec(x, y, w, bandwidth = 0.4, tol = 0, control = control)),
+      predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
     )
   })
   expect_identical(results[[1]], results[[2]])
   fit <- flash_kde(x, "sdkde", bandwidth = 0.4)
   plain <- flash_kde(x, "kde", bandwidth = 0.4, adaptive = "abramson", weights = w)
+  adaptive <- flash_kde(x, "sdkde", bandwidth = 0.4, adaptive = rep(1:2, 600), weights = w)
   expect_equal(results[[1]], list(
-    predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w)
+    predict(fit, y), predict(plain, y), predict(plain, loo = TRUE), predict(plain, type = "score"), literal(y, x, 0.4, w),
+    predict(fit, loo = TRUE), predict(adaptive, loo = TRUE)
   ), tolerance = 1e-10)
 })
 

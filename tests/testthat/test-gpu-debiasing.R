@@ -50,3 +50,25 @@ test_that("a GPU has the same scores of fits, and of order 6 in any precision", 
     expect_lt(sqrt(sum(error^2) / sum(predict(exact, y)^2)), c(single = 1e-4, fast = 1e-2)[[precision]])
   }
 })
+
+test_that("a GPU leaves out some points over some of the sources as the CPU does, and any of them as all at once", {
+  skip_if_no_gpu()
+  controls <- lapply(c(here = "cpu", there = "cuda"), \(backend) {
+    run_control(settle_control(flash_control(backend = backend, precision = "double")))
+  })
+  for (d in c(1, 2, 9, 16, 33, 64)) for (with in c("nothing", "weights", "factors")) for (n in c(2, 64, 1100)) {
+    case <- left_out_case(n, d, with)
+    whole <- lapply(controls, case$whole)
+    told <- paste0("d = ", d, ", n = ", n, ", ", with)
+    expect_equal(whole$there, whole$here, tolerance = 1e-10, info = told)
+    half <- ceiling(n / 2)
+    blocks <- list(seq_len(half), seq(half + 1, n))
+    for (rows in unique(c(blocks, list(1, n, seq(max(1, half - 40), half))))) {
+      expect_identical(case$some(seq_len(n), rows, controls$there), whole$there[rows], info = told)
+      for (block in blocks) {
+        sums <- lapply(controls, \(control) case$some(block, rows, control))
+        expect_equal(sums$there, sums$here, tolerance = 1e-10, info = told)
+      }
+    }
+  }
+})

@@ -32,6 +32,20 @@ test_that("leave-one-out log densities of the SD-KDE are exact in the tails, for
   }
 })
 
+test_that("an SD-KDE left out at some points has the bits of all, and sums over parts of the points add up", {
+  control <- run_control(settle_control(flash_control(threads = 2)))
+  for (d in c(1, 3)) for (with in c("nothing", "weights", "factors")) {
+    case <- left_out_case(210, d, with)
+    whole <- case$whole(control)
+    expect_within(whole, case$known(control), 1e-10, paste(d, with))
+    for (rows in list(1:3, 1:64, 60:135, 151:210)) {
+      expect_identical(case$some(1:210, rows, control), whole[rows])
+      parts <- log_add(case$some(1:150, rows, control), case$some(151:210, rows, control))
+      expect_within(parts, whole[rows], 1e-12, paste(d, with))
+    }
+  }
+})
+
 test_that("leave-one-out scores and standard errors are those of a fit without the point", {
   x <- example_points(20, 2)
   H <- example_bandwidth(2)

@@ -1,0 +1,118 @@
+# Scores of fits to a flash_data(): each shard is judged where it is, and moments of the scores come back.
+
+# Moments of the scores, as merge_scores() has them, of each of the `fits` and then of the differences of any two, in the
+# order of pairs_of(), at the shards of `targets`, or with `loo` at the fits' own points, each left out. `negative` and
+# `infinite`: at how many points each fit is below 0, and has no score.
+judge_data <- function(fits, targets, loo, score, control) {
+  squares <- rep(list(NULL), length(fits))
+  if (PROPER_SCORES[[score]]$of_square) squares <- lapply(fits, square_of_data, control)
+  if (loo) fits <- lapply(fits, \(fit) if (is_debiased(fit)) with_left_out(fit, control) else fit)
+  args <- list(fits = unname(lapply(fits, travelling_fit)), squares = unname(squares), loo = loo, score = score)
+  lend <- unlist(unname(lapply(fits, lent_of)), recursive = FALSE)
+  pairs <- sum(vapply(fits, `[[`, 0, "n")) * targets$n
+  over_shards(targets, "judge", args, control, shard_number, pairs = pairs, lend = lend)
+}
+
+judge_shard <- function(shard, args, part, control) {
+  rule <- PROPER_SCORES[[args$score]]
+  fits <- lapply(args$fits, fit_at_shard, part, args$scratch)
+  weights <- if (is.null(shard$weights)) rep(1, nrow(shard$points)) else shard$weights
+  judged <- Map(function(fit, square) {
+    estimate <- log_estimate(fit, if (!args$loo) shard$points, args$loo, control)
+    log_square <- if (args$loo) log_square_without(fit, square, shard, control) else square$log
+    estimate$score <- rule$at(estimate$log_abs, estimate$negative, log_square)
+    estimate
+  }, fits, args$squares)
+  scores <- do.call(cbind, lapply(judged, `[[`, "score"))
+  pairs <- pairs_of(length(fits))
+  used <- weights > 0
+  found <- score_moments(cbind(scores, scores[, pairs[, 1]] - scores[, pairs[, 2]])[used, , drop = FALSE], weights[used])
+  found$negative <- vapply(judged, \(one) sum(one$negative & used), 0)
+  found$infinite <- colSums(scores[used, , drop = FALSE] == -Inf)
+  found$stats <- Reduce(add_stats, lapply(judged, `[[`, "stats"))
+  found
+}
+
+# Rows of two of k, the first of which comes before the other.
+pairs_of <- function(k) {
+  pairs <- which(upper.tri(diag(k)), arr.ind = TRUE)
+  matrix(as.integer(pairs), ncol = 2)
+}
+
+# ---- moments --------------------------------------------------------------------------------------
+
+# Of columns of values with weights w: their mean, and sums of w^2, of w^2 v and of w^2 v^2 about it.
+score_moments <- function(values, w) {
+  mean <- colSums(w * values) / sum(w)
+  away <- values - rep(mean, each = nrow(values))
+  list(
+    n = length(w), weight = sum(w), mean = mean, square = sum(w^2), first = colSums(w^2 * away),
+    second = colSums(w^2 * away^2)
+  )
+}
+
+merge_scores <- function(a, b) {
+  counts <- c("n", "negative", "infinite")
+  all <- Map(`+`, a[counts], b[counts])
+  all$stats <- add_stats(a$stats, b$stats)
+  none <- c(a$n, b$n) == 0
+  if (any(none)) return(replace(if (none[1]) b else a, names(all), all))
+  all$weight <- a$weight + b$weight
+  all$mean <- (a$weight * a$mean + b$weight * b$mean) / all$weight
+  parts <- lapply(list(a, b), function(part) {
+    shift <- part$mean - all$mean
+    list(
+      square = part$square, first = part$first + shift * part$square,
+      second = part$second + 2 * shift * part$first + shift^2 * part$square
+    )
+  })
+  c(all, Map(`+`, parts[[1]], parts[[2]]))
+}
+
+# As weighted_mean() has them, of each column.
+mean_and_se <- function(moments) {
+  se <- sqrt(moments$second * moments$n / (moments$n - 1)) / moments$weight
+  list(mean = moments$mean, se = replace(se, !is.finite(moments$mean), NA_real_))
+}
+
+# ---- integrals of squares -----------------------------------------------------------------------
+
+# list(sum, log): as log_square_integral() has it, the sum over all pairs, and the logarithm of the integral.
+square_of_data <- function(fit, control) {
+  check_square(fit)
+  points <- fit_points(fit)
+  args <- list(fit = travelling_fit(fit))
+  sum <- over_shards(points, "overlap", args, control, shard_number, pairs = points$n^2, lend = lent_of(fit))$sum
+  list(sum = sum, log = log(sum) + square_unit(fit) - 2 * log(total_weight(fit)))
+}
+
+square_unit <- function(fit) log_kernel_norm(sqrt(2) * fit_factor(fit))
+
+overlap_of_shard <- function(shard, args, part, control) {
+  found <- overlaps_at(fit_at_shard(args$fit, part, args$scratch), shard, control)
+  each <- signed_density(found)
+  list(sum = sum(if (is.null(shard$weights)) each else shard$weights * each), stats = found$stats)
+}
+
+overlaps_at <- function(fit, shard, control) {
+  sources <- sum_sources(fit_points(fit), NULL, sqrt(2) * fit_factor(fit))
+  log_sum(sources, shard$points, estimator_of(fit)$overlap(fit$d), FALSE, control)
+}
+
+# At a shard of the fit's points, of the estimates without each of them.
+log_square_without <- function(fit, square, shard, control) {
+  if (is.null(square)) return(NULL)
+  w <- if (is.null(shard$weights)) 1 else shard$weights
+  own <- estimator_of(fit)$overlap(fit$d)[1]
+  rest <- square$sum - 2 * w * signed_density(overlaps_at(fit, shard, control)) + w^2 * own
+  log(pmax(rest, 0)) + square_unit(fit) - 2 * log(loo_weight(fit))
+}
+
+# ---- log likelihood -----------------------------------------------------------------------------
+
+# As logLik(), with a warning where the estimate is negative.
+log_lik_of_data <- function(object, control) {
+  found <- judge_data(list(object), object$x, TRUE, "log", control)
+  if (found$negative > 0) warn_negative_points(found$negative, found$n)
+  structure(found$n * found$mean, df = 0L, nobs = found$n, class = "logLik")
+}

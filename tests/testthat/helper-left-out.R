@@ -1,0 +1,33 @@
+# Points of an SD-KDE left out over some of the sources, as another machine would sum them: list(n, some(), whole()).
+# `with`: "nothing", "weights" or "factors". some(block, rows, control): the sums of the sources `block` at the points
+# `rows`, which are among these or not.
+
+left_out_case <- function(n, d, with = "nothing") {
+  x <- matrix(example_points(n, max(d, 2))[, seq_len(d)], n)
+  if (n > 2) x[n, ] <- 300 # alone, a long way out
+  w <- if (with != "nothing") seq(0, 2, length.out = n + 1)[-1] * (seq_len(n) %% 7 > 0)
+  factors <- if (with == "factors") rep_len(c(1, 2, 0.7), n)
+  L <- t(chol(example_bandwidth(d)))
+  sources <- sum_sources(x, w, 0.8 * L, factors = factors)
+  control <- run_control(settle_control(flash_control(threads = 2)))
+  if (is.null(factors)) {
+    known <- masses_and_means(sources, NULL, control)[c("means", "log_mass")]
+  } else {
+    found <- scores_by_classes(sources, control, masses = TRUE)
+    known <- list(means = x + factors^2 * (found$score %*% tcrossprod(sources$L)), log_mass = found$log_mass)
+  }
+  of_scores <- if (is.null(factors)) sources else score_sources(sources)
+  known <- c(known, list(weights = w, factors = factors))
+  take <- \(one, rows) if (is.matrix(one)) one[rows, , drop = FALSE] else one[rows]
+  list(
+    n = n,
+    whole = \(control) debiased_loo_at(of_scores, L, known, NULL, control)$log_sum,
+    some = function(block, rows, control) {
+      held_out <- list(
+        points = take(x, rows), weights = of_scores$weights[rows], first = as.double(match(rows[1], block))
+      )
+      debiased_loo_at(some_sources(of_scores, block), L, lapply(known, take, block), held_out, control)$log_sum
+    },
+    known = \(control) debiased_loo_sum(sources, L, control)$log_sum
+  )
+}

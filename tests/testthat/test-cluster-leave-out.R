@@ -1,0 +1,148 @@
+# Leave-one-out and cross-validation of points on workers.
+workers <- parallel::makeCluster(3)
+x <- matrix(stats::qnorm((seq_len(1600) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
+w <- seq_len(800) %% 5 + 0
+h <- c(0.3, 0.5)
+clusters <- list(NULL, workers[1], workers[2:3], workers)
+
+on_shards <- function(cluster, weighted = TRUE) {
+  flash_data(if (weighted) cbind(x, w = w) else x, cluster, shard_rows = 150, weights = if (weighted) "w")
+}
+
+# The same for any number of workers.
+alike <- function(f, at = clusters) {
+  found <- lapply(at, f)
+  for (one in found[-1]) expect_identical(one, found[[1]])
+  found[[1]]
+}
+
+# Kills the worker of this process at the first answer to the operation `op`.
+kill_at <- function(op, pid, frame = parent.frame()) {
+  take <- take_answer
+  replace_in_package("take_answer", function(run, ...) {
+    if (run$setup$op == op && pid != 0) {
+      tools::pskill(pid, 9)
+      pid <<- 0
+    }
+    take(run, ...)
+  }, frame)
+}
+
+test_that("an SD-KDE of shards leaves out as one in memory does, with the same bits on any number of workers", {
+  for (weighted in c(FALSE, TRUE)) {
+    known <- flash_kde(x, "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = if (weighted) w)
+    got <- alike(function(cluster) {
+      fit <- flash_kde(on_shards(cluster, weighted), "sdkde", bandwidth = h, score_bandwidth = 0.35)
+      kept <- predict(fit, type = "log_density", loo = TRUE, collect = FALSE)
+      list(predict(fit, type = "log_density", loo = TRUE), logLik(fit), kept[c(1, 700), 1, drop = TRUE])
+    }, clusters[if (weighted) 1:4 else c(1, 4)])
+    expect_equal(got[1:2], list(predict(known, type = "log_density", loo = TRUE), logLik(known)), tolerance = 1e-12)
+    expect_identical(unname(got[[3]]), got[[1]][c(1, 700)])
+  }
+})
+
+test_that("points are left out of several blocks of sources, and of shards without weight, as of one", {
+  apart <- replace(w, 151:300, 0)
+  known <- flash_kde(x, "sdkde", bandwidth = h, weights = apart)
+  replace_in_package("NUMBERS_OF_BLOCK", 1600)
+  for (cluster in list(NULL, workers)) {
+    data <- flash_data(cbind(x, w = apart), cluster, shard_rows = 150, weights = "w")
+    fit <- flash_kde(data, "sdkde", bandwidth = h)
+    expect_equal(predict(fit, loo = TRUE), predict(known, loo = TRUE), tolerance = 1e-12)
+    expect_equal(logLik(fit), logLik(known), tolerance = 1e-12)
+  }
+})
+
+# The fold of each row, as the workers draw it.
+folds_of <- function(folds) {
+  seed <- sample.int(.Machine$integer.max, 1)
+  fold <- integer(800)
+  for (shard in 1:6) {
+    rows <- seq(150 * shard - 149, min(800, 150 * shard))
+    for (one in seq_len(folds)) {
+      pick <- fold_picker(list(seed = seed, folds = folds, fold = one, inside = TRUE))
+      fold[pick(list(points = cbind(rows)), shard)$x] <- one
+    }
+  }
+  fold
+}
+
+test_that("cross-validation by folds of the shards is that of the same folds in memory, on any number of workers", {
+  set.seed(1)
+  folds <- folds_of(3)
+  scores <- c(kde = "log", laplace = "quadratic", sdkde = "spherical")
+  for (estimator in names(scores)) {
+    score <- scores[[estimator]]
+    known <- cross_validate(flash_kde(x, estimator, bandwidth = h, weights = w), folds, score)
+    one <- function(cluster) {
+      fit <- flash_kde(on_shards(cluster), estimator, bandwidth = h)
+      set.seed(1)
+      unclass(cross_validate(fit, 3, score))[c("mean", "se", "by_fold", "n")]
+    }
+    expect_equal(alike(one, clusters[if (estimator == "sdkde") 1:4 else c(1, 4)]), unclass(known)[c("mean", "se", "by_fold", "n")], tolerance = 1e-10)
+  }
+  chosen <- cross_validate(flash_kde(on_shards(NULL), "kde"), 2)
+  expect_gt(abs(diff(chosen$by_fold$bandwidth[, "a"])), 0)
+  expect_output(print(chosen), "2-fold cross-validation, log score")
+  expect_error(cross_validate(flash_kde(on_shards(NULL), "kde"), 51), "shard 6", class = "flashkernel_error_argument")
+  expect_error(cross_validate(flash_kde(on_shards(NULL), "kde"), folds), "folds", class = "flashkernel_error_argument")
+})
+
+test_that("what workers can read is not sent for the folds, and a fit to it has the same scores", {
+  folder <- tempfile()
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  for (i in 1:2) saveRDS(cbind(x, w = w)[(1:400) + 400 * (i - 1), ], file.path(folder, i))
+  read <- flash_data(file.path(folder, 1:2), workers, reader = readRDS, weights = "w")
+  sent <- flash_data(cbind(x, w = w), workers, shard_rows = 400, weights = "w")
+  replace_in_package("shard_rows", \(data, shard) if (is.null(data$recipe$x)) stop("sent") else data$recipe$x[data$recipe$first[shard]:data$recipe$last[shard], ])
+  scores <- lapply(list(read, sent), function(data) {
+    set.seed(1)
+    cross_validate(flash_kde(data, "kde", bandwidth = h), 4)$mean
+  })
+  expect_identical(scores[[1]], scores[[2]])
+})
+
+test_that("compare() judges fits to the same shards as those in memory, each point left out or by folds", {
+  estimators <- c(kde = "kde", laplace = "laplace", sdkde = "sdkde")
+  known <- lapply(estimators, \(estimator) flash_kde(x, estimator, bandwidth = h, weights = w))
+  data <- on_shards(workers)
+  fits <- lapply(estimators, \(estimator) flash_kde(data, estimator, bandwidth = h))
+  parts <- c("table", "differences", "errors", "n", "infinite")
+  expect_equal(unclass(do.call(compare, fits))[parts], unclass(do.call(compare, known))[parts], tolerance = 1e-10)
+  two <- \(fits) unclass(do.call(compare, c(fits[1:2], score = "quadratic")))[parts]
+  expect_equal(two(fits), two(known), tolerance = 1e-10)
+  set.seed(1)
+  folds <- folds_of(10)
+  set.seed(1)
+  got <- do.call(compare, c(fits[c(1, 3)], score = "quadratic"))
+  expect_equal(unclass(got)[parts], unclass(do.call(compare, c(known[c(1, 3)], list(score = "quadratic", folds = folds))))[parts],
+    tolerance = 1e-10)
+  expect_output(print(got), "of 640 points, by 10 folds")
+  other <- flash_kde(on_shards(workers), "kde", bandwidth = h)
+  expect_error(compare(fits[[1]], other), "same flash_data", class = "flashkernel_error_argument")
+})
+
+test_that("a worker that is killed between the rounds or in them changes no bit", {
+  fit_to <- \(cluster) flash_kde(on_shards(cluster), "sdkde", bandwidth = h)
+  set.seed(1)
+  expected <- list(logLik(fit_to(NULL)), cross_validate(fit_to(NULL), 2)$mean)
+  for (op in c("masses", "debiased_loo", "fold")) {
+    some <- parallel::makeCluster(2)
+    pid <- parallel::clusterCall(some, Sys.getpid)[[2]]
+    fit <- fit_to(some)
+    local({
+      kill_at(op, pid)
+      set.seed(1)
+      expect_warning(
+        got <- if (op == "debiased_loo") predict(fit, loo = TRUE) else if (op == "fold") cross_validate(fit, 2)$mean else logLik(fit),
+        class = "flashkernel_warning_worker"
+      )
+      want <- switch(op, debiased_loo = predict(fit_to(NULL), loo = TRUE), fold = expected[[2]], expected[[1]])
+      expect_identical(got, want)
+    })
+    parallel::stopCluster(some[1])
+  }
+})
+
+parallel::stopCluster(workers)
