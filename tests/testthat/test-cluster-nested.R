@@ -42,7 +42,9 @@ test_that("each worker below has a part of the shards, its master none", {
   there <- flash_data(x, workers, shard_rows = 100)
   expect_length(unique(unlist(shard_apply(there, \(x, shard) Sys.getpid()))), 4)
   expect_setequal(unlist(shard_apply(there, \(x, shard) Sys.getpid())), unlist(below()))
-  kept <- parallel::clusterCall(masters, \(id) length(utils::getFromNamespace("session", "flashkernel")$worker$data[[id]]$shards), there$id)
+  kept <- parallel::clusterCall(masters, \(id) {
+    length(utils::getFromNamespace("session", "flashkernel")$worker$data[[id]]$shards)
+  }, there$id)
   expect_identical(kept, list(0L, 0L))
 })
 
