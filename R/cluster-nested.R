@@ -91,7 +91,8 @@ perform_below <- function(run, known, request, link) {
 
 # Values of the nodes, or those of their shards whose rows nobody below has: this worker keeps none itself.
 answer_below <- function(pool, run, known, request, control) {
-  data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe_below(known$data$recipe, request$sent), rows = run$rows)
+  recipe <- recipe_below(known$data$recipe, request$sent)
+  data <- list(id = known$data$id, cluster = pool$cluster, recipe = recipe, rows = run$rows)
   shards <- unlist(lapply(request$nodes, node_shards))
   sent <- as.integer(names(request$sent))
   if (length(sent) > 0) set_owner(pool, data, sent, NA)

@@ -1,7 +1,7 @@
 # The workers of a cluster, as the master knows them. A pool is an environment of `cluster`, `transport`, `about`,
 # what each worker told of itself, `who` they are for run_account(), `alive`, which of them are, `owners`, for each
-# flash_data() who holds which shard, `told` and `shared`, of which data and values each worker knows, and `held`, how many computations that are under way have it open. There is one for a cluster in a
-# session.
+# flash_data() who holds which shard, `told` and `shared`, which data and values each worker knows, and `held`, how many
+# computations that are under way have it open. There is one for a cluster in a session.
 
 pool_of <- function(cluster) {
   for (pool in session$pools) if (identical(pool$cluster, cluster)) return(pool)

@@ -43,13 +43,13 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
     values = vector("list", count), last = numeric(count),
     lacking = vector("list", size), relayed = list(), queue = vector("list", size), since = rep(seconds_now(), size), told = logical(size),
     # requests take this part of a second, or everything at once; as do those to masters of others
-    at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
+    range = range, at_once = setup$pairs < MOST_PAIRS_AT_ONCE * sum(pool$alive) || !is.null(pool$below),
     account = list(requests = numeric(size), rows = numeric(size), seconds = numeric(size), bytes = numeric(size))
   ), parent = emptyenv())
   for (k in seq_along(nodes)) run$within[nodes[[k]][1]:nodes[[k]][2]] <- k
   run$waiting[unlist(lapply(nodes, node_shards))] <- TRUE
   run$wanted <- sum(run$waiting)
-  share_shards(run, range)
+  share_shards(run)
   run
 }
 
@@ -65,19 +65,22 @@ shared_control <- function(control) {
 
 MOST_PAIRS_AT_ONCE <- 5e7
 
-# What nobody has goes in runs of neighbours: those of the `range` that these workers have, others as if it began anew.
-share_shards <- function(run, range) {
+# What nobody has goes in runs of neighbours: those of the `range` that is for these workers, others as if it began anew.
+share_shards <- function(run) {
   alive <- living(run$pool)
   if (length(alive) == 0) stop_no_worker(run$pool)
   free <- which(is.na(run$worker))
   if (length(free) == 0) return(invisible())
   # by number, so that shards of the same place in several data are together
-  size <- range[2] - range[1] + 1
-  run$worker[free] <- alive[ceiling(((free - range[1]) %% size + 1) * length(alive) / size)]
+  size <- run$range[2] - run$range[1] + 1
+  run$worker[free] <- alive[ceiling(((free - run$range[1]) %% size + 1) * length(alive) / size)]
 }
 
-# Of all shards, those of one of so many workers.
-range_of <- function(i, size, count) c(floor((i - 1) * count / size) + 1, max(1, floor(i * count / size)))
+# Of a range of shards that of one of so many workers.
+range_of <- function(i, size, range) {
+  count <- range[2] - range[1] + 1
+  range[1] + c(floor((i - 1) * count / size), max(1, floor(i * count / size)) - 1)
+}
 
 owners_of <- function(pool, data) {
   owners <- pool$owners[[data$id]]
@@ -204,7 +207,7 @@ worker_setup <- function(run, i) {
   if (is.null(pool$below)) {
     if (is.null(setup$control$threads)) setup$control$threads <- about$threads
   } else {
-    range <- range_of(i, pool$transport$size, length(run$data$rows))
+    range <- range_of(i, pool$transport$size, run$range)
     setup[c("below", "rows", "range")] <- list(pool$below, run$data$rows, range)
   }
   setup$place <- about$place
@@ -271,7 +274,7 @@ take_values <- function(run, i, request, answer) {
   account <- run$account
   account$seconds[i] <- account$seconds[i] + answer$seconds
   account$rows[i] <- account$rows[i] + sum(run$data$rows[request$shards])
-  account$bytes[i] <- account$bytes[i] + as.double(utils::object.size(answer$values))
+  account$bytes[i] <- account$bytes[i] + answer$bytes
   run$account <- account
   take_news(run, i, answer$below)
 }

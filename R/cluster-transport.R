@@ -106,7 +106,7 @@ call_message <- function(f, args) list(type = "EXEC", data = list(fun = f, args 
 
 # A large one goes in pieces, the numbers of a matrix in one: it would take as long again to copy it first.
 write_message <- function(message, connection) {
-  size <- as.double(utils::object.size(message))
+  size <- if (is.null(message$bytes)) as.double(utils::object.size(message)) else message$bytes
   at_once <- size <= MOST_BYTES_AT_ONCE && length(bytes <- serialize(message, NULL, xdr = FALSE)) < MOST_BYTES_OF_WRITEBIN
   withCallingHandlers(
     suspendInterrupts(if (at_once) writeBin(bytes, connection) else serialize(message, connection, xdr = FALSE)),

@@ -16,7 +16,8 @@ answer_request <- function(request, link) {
     lacking_shards = \(condition) list(lacking = condition$lacking),
     error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
   )
-  c(list(token = request$token, seconds = seconds_now() - started), answer)
+  bytes <- as.double(utils::object.size(answer$values))
+  c(list(token = request$token, seconds = seconds_now() - started, bytes = bytes), answer)
 }
 
 # The run and the data that a worker has.

@@ -30,7 +30,7 @@
 #'   worker, to which the points go once; those of a [flash_data()] always do, to the cluster that has it. They have the same
 #'   bits for any number of workers, and differ by rounding from those without a cluster. Each worker uses its share of the
 #'   cores and GPUs of its host, unless `threads` and `devices` say otherwise. A fit keeps its `cluster`, and its
-#'   methods go there as long as that has not ended.
+#'   methods go there as long as that has not ended. For many workers: [nested_cluster()].
 #' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so every
 #'   second, but not while a reader of yours runs. `NULL`: 300.
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.

@@ -1,7 +1,7 @@
-# Two workers of a cluster, each the master of two of its own; forked ones start fast.
+# Two workers of a cluster, each the master of two of its own, which are forks, as these start fast.
 skip_on_os("windows")
 port <- 11000 + Sys.getpid() %% 900
-masters <- parallel::makeForkCluster(2)
+masters <- parallel::makeCluster(2)
 workers <- nested_cluster(masters, eval(bquote(\(i) parallel::makeForkCluster(2, port = .(port) + 10 * i))))
 x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(1200) %% 5
@@ -44,7 +44,9 @@ test_that("each worker below has a part of the shards, its master none", {
   there <- flash_data(x, workers, shard_rows = 100)
   expect_length(unique(unlist(shard_apply(there, \(x, shard) Sys.getpid()))), 4)
   expect_setequal(unlist(shard_apply(there, \(x, shard) Sys.getpid())), unlist(below()))
-  kept <- parallel::clusterCall(masters, \(id) length(utils::getFromNamespace("session", "flashkernel")$worker$data[[id]]$shards), there$id)
+  kept <- parallel::clusterCall(masters, \(id) {
+    length(utils::getFromNamespace("session", "flashkernel")$worker$data[[id]]$shards)
+  }, there$id)
   expect_identical(kept, list(0L, 0L))
 })
 
@@ -63,6 +65,31 @@ test_that("errors come up, and leave all of them usable", {
   expect_identical(lengths(below()), c(2L, 2L))
   expect_error(nested_cluster(masters, \(i) 7), "make", class = "flashkernel_error_argument")
   expect_error(nested_cluster(masters, 7), "make", class = "flashkernel_error_argument")
+})
+
+test_that("an interrupt reaches all of them", {
+  skip_if_not_installed("callr")
+  got <- interrupt_child(function(folder, do_rounds) {
+    masters <- parallel::makeForkCluster(2)
+    port <- 11000 + Sys.getpid() %% 900
+    workers <- flashkernel::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = port + 10 * i))
+    on.exit(parallel::stopCluster(workers))
+    set.seed(1)
+    data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
+    y <- matrix(stats::rnorm(4e5), ncol = 2)
+    work <- expression(flashkernel::kernel_matvec(data, y, bandwidth = 3, tol = 0, engine = "exact"))
+    after <- function() {
+      list(
+        free = identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7)),
+        right = flashkernel::kernel_matvec(data, y[1:3, ], bandwidth = 3, tol = 0)
+      )
+    }
+    list(rounds = do_rounds(work, environment(), folder, after), right = flashkernel::kernel_matvec(
+      flashkernel::flash_data(data$recipe$x), y[1:3, ], bandwidth = 3, tol = 0
+    ))
+  }, rounds = 1)
+  expect_true(got$rounds[[1]]$free)
+  expect_identical(got$rounds[[1]]$right, got$right)
 })
 
 test_that("a worker below that is killed is replaced by the others of its master, a master by the other one", {
