@@ -37,7 +37,7 @@
 #' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and
 #' all that is computed for each row, stay on the workers; `m` numbers for each output travel in an iteration. The result
 #' has the same bits for any number of workers, and is that for rows in memory up to rounding; steps of logistic loss take
-#' half a sweep over the rows more. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
+#' a third more time. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
 #' `residuals()` do; errors of fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for
 #' `validation` is drawn from each shard. With `flash_control(cluster = )` rows in memory are sent to the workers, where
 #' there is enough to do.

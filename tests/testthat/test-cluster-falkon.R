@@ -143,7 +143,7 @@ test_that("rows to hold out are drawn by shard, and errors at them are merged", 
 test_that("tune_falkon() chooses on workers as in this session", {
   tuned <- lapply(list(NULL, workers), \(cluster) {
     set.seed(1)
-    there <- shards_of(three, cluster)
+    there <- shards_of(truth, cluster)
     tune_falkon(there, lambda = c(1, 1e-3), kernel = "gaussian", bandwidth = 1, centers = 15, rows = 60)
   })
   expect_identical(tuned[[1]]$held_out, tuned[[2]]$held_out)
