@@ -1,7 +1,7 @@
 # Columns (cluster-columns.R) on a worker: their values at the rows of a shard, and what is asked of these.
 
-# By the name of an operation a function of the values of its inputs, `with`, and `at`: list(shard, args, run). Others are
-# those of arithmetic.
+# By the name of an operation a function of the values of its inputs, `with`, and `at`: list(shard, args, run). Others
+# are those of arithmetic.
 COLUMN_VALUES <- list(
   response = \(inputs, with, at) response_of_shard(at$shard, with$classes),
   weights = \(inputs, with, at) at$shard$weights,
@@ -51,7 +51,8 @@ kernels_of_shard <- function(with, at) {
   key <- paste(with$sources, with$alpha)
   value <- shard$links[[key]]
   if (is.null(value)) {
-    value <- kernel_sum_of(at$args[[with$sources]], shard$points, at$args[[with$alpha]]$points, at$run, as_matrix = TRUE)$sums
+    alpha <- at$args[[with$alpha]]$points
+    value <- kernel_sum_of(at$args[[with$sources]], shard$points, alpha, at$run, as_matrix = TRUE)$sums
   }
   others <- shard$links[names(shard$links) != key]
   shard$links <- utils::head(c(stats::setNames(list(value), key), others), MOST_LINKS)
@@ -70,8 +71,7 @@ shard_seed <- function(seed, shard) (seed + 7919 * shard) %% .Machine$integer.ma
 
 # ---- operations -------------------------------------------------------------------------------
 
-# `f` of the values of args$columns, by name, for `one` of WORKER_OPERATIONS. What `f` has beside these: `part`, `args`, `run`
-# and `shard`.
+# `one` of WORKER_OPERATIONS: f(columns, own, at) of the values of args$columns, by name, and of what is the shard's own.
 of_columns <- function(f) {
   function(shard, args, part, control) {
     for (given in part$given) stored_values(shard, given)
@@ -97,7 +97,9 @@ COLUMN_OPERATIONS <- list(
     }),
     merge = \(a, b, control) NULL
   ),
-  column_sums = list(one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b),
+  column_sums = list(
+    one = of_columns(\(columns, own, at) colSums(as.matrix(columns$x))), merge = \(a, b, control) a + b
+  ),
   column_counts = list(
     one = of_columns(\(columns, own, at) {
       vapply(seq_len(at$args$classes), \(class) {
@@ -107,10 +109,10 @@ COLUMN_OPERATIONS <- list(
     }),
     merge = \(a, b, control) a + b
   ),
-  # No more than `most` different values.
+  # Different values, or three of more.
   column_distinct = list(
-    one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), at$args$most)),
-    merge = \(a, b, control) utils::head(sort(unique(c(a, b))), max(length(a), length(b), 3))
+    one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
+    merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
   ),
   column_loss = list(
     one = of_columns(\(columns, own, at) sum_of_loss(columns$f, columns$y, at$run, as_plain(columns$weights))),
@@ -123,7 +125,9 @@ COLUMN_OPERATIONS <- list(
       waiting <- with_fixed_seed(stats::rexp(length(w)), shard_seed(at$args$seed, own[1])) / w
       first_of(list(index = own[2] + which(w > 0), waiting = waiting[w > 0], number = at$args$number))
     }),
-    merge = \(a, b, control) first_of(list(index = c(a$index, b$index), waiting = c(a$waiting, b$waiting), number = a$number))
+    merge = function(a, b, control) {
+      first_of(list(index = c(a$index, b$index), waiting = c(a$waiting, b$waiting), number = a$number))
+    }
   ),
 
   # Products of the kernels of the shard's rows at the centres, for falkon().
@@ -137,6 +141,9 @@ COLUMN_OPERATIONS <- list(
     merge = \(a, b, control) list(product = a$product + b$product, stats = add_part_stats(a$stats, b$stats, control))
   )
 )
+
+# Enough to tell two classes from more values.
+MOST_DISTINCT <- 3
 
 as_plain <- function(x) if (!is.null(x)) as.vector(x)
 

@@ -69,9 +69,8 @@ sum_joined <- function(shard, args, part, control) {
 }
 
 # Joined data for the sums at a shard of targets. Sums that are there already are kept in `scratch` until the answer goes,
-# while blocks are asked for.
+# while blocks are asked for: each known by the shard, how many sums there were before at it, and the block.
 at_shard <- function(data, shard, scratch) {
-  scratch$sums <- 0
   data["own"] <- shard
   data["scratch"] <- list(scratch)
   if (!is.null(data$near)) data$blocks <- data_blocks(data, data$near[[shard]])

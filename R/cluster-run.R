@@ -138,7 +138,7 @@ share_done <- function(run) {
 give_work <- function(run, i) {
   own <- which(run$waiting & run$worker == i)
   ahead <- length(run$queue[[i]]) > 0
-  if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run)
+  if (length(own) == 0 && !ahead && !run$at_once) own <- shards_of_others(run, i)
   if (length(own) == 0) return(invisible())
   if (run$at_once) return(send_nodes(run, i, tree_cover(own, run$within, length(run$waiting)), FALSE))
   # near the end none ahead, so that all end together
@@ -149,11 +149,12 @@ give_work <- function(run, i) {
 # Nodes of ever fewer shards, so that workers of different speed end together.
 next_size <- function(run) max(1, sum(run$waiting) / (4 * length(living(run$pool))))
 
-# Those that another worker can have; what was made by a computation stays where it is.
-shards_of_others <- function(run) {
+# Those that worker i can have, and has not failed with; what was made by a computation stays where it is.
+shards_of_others <- function(run, i) {
   if (!may_move(run)) return(integer())
-  others <- tabulate(run$worker[run$waiting], run$pool$transport$size)
-  utils::tail(which(run$waiting & run$worker == which.max(others)), floor(next_size(run)))
+  free <- run$waiting & !vapply(run$failed, \(workers) i %in% workers, NA)
+  others <- tabulate(run$worker[free], run$pool$transport$size)
+  utils::tail(which(free & run$worker == which.max(others)), floor(next_size(run)))
 }
 
 may_move <- function(run) is.null(run$data$recipe$make) && is.null(run$data$recipe$passed)
@@ -312,10 +313,10 @@ leave_to_living <- function(run) {
 # What each worker did, for diagnostics(): a data frame with a row for each. data.frame() takes longer than a request.
 run_account <- function(run) {
   pool <- run$pool
-  structure(
-    c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below)),
-    class = "data.frame", row.names = seq_along(pool$alive)
-  )
+  account <- c(pool$who, run$account, list(lost = !pool$alive), if (!is.null(pool$below)) list(below = pool$workers_below))
+  attr(account, "row.names") <- seq_along(pool$alive)
+  class(account) <- "data.frame"
+  account
 }
 
 # Of two computations by the same workers.

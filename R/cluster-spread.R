@@ -114,8 +114,15 @@ some_sources <- function(sources, rows) {
 # Of args: what goes to a worker once, and stays there until others have come, as the points of a fit that is asked
 # again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
-  key <- unlist(lapply(c(value[c("points", "weights", "factors")], value$widths), identity_of))
-  structure(class = "shared_value", list(key = paste(c(key, format(value$L, digits = 17)), collapse = " "), value = value))
+  numbers <- c(value[c("points", "weights", "factors")], value$widths)
+  key <- c(unlist(lapply(numbers, identity_of)), if (!is.null(value$L)) identity_of(value$L)[2])
+  known_by(paste(key, collapse = " "), value)
+}
+
+known_by <- function(key, value) {
+  shared <- list(key = key, value = value)
+  class(shared) <- "shared_value"
+  shared
 }
 
 MOST_SHARED <- 4

@@ -91,9 +91,19 @@ normal_product_by_shards <- function(sources, rows, v, w, weights, control) {
   column <- \(x) if (is.null(x) || is_column(x)) x else given_column(data, x)
   control$tol <- control$tol / length(data$rows)
   args <- list(centers = shared_value(sources), L = rows$L, kernel = rows$kernel, v = if (!is.null(v)) as.matrix(v))
-  # the same workers have the same rows in the next product: no need for requests so short as they are to balance
-  pairs <- as.double(data$n) * nrow(sources$points) / 20
-  over_columns("normal", list(shift = column(w), weights = column(weights)), args, control, pairs = pairs, data = data)
+  columns <- list(shift = column(w), weights = column(weights))
+  pairs <- as.double(data$n) * nrow(sources$points)
+  found <- over_columns("normal", columns, args, control, pairs = pairs_by_pace(data, pairs), data = data)
+  workers <- found$stats$workers
+  if (!is.null(workers)) assign("pace", sum(workers$seconds) / pairs, envir = pool_of(data$cluster))
+  found
+}
+
+# Of products that follow each other it is known what they take: below a second of each worker, one request to each is best,
+# however many pairs that is. So many pairs as this long takes of those that over_shards() knows.
+pairs_by_pace <- function(data, pairs) {
+  pace <- if (!is.null(data$cluster)) pool_of(data$cluster)$pace
+  if (is.null(pace)) pairs else pairs * pace * MOST_PAIRS_AT_ONCE
 }
 
 normal_product_in_two <- function(sources, rows, v, w, weights, control) {

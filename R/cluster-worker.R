@@ -51,6 +51,7 @@ perform <- function(request, link) {
   control <- worker_control(with_own_device(run$control, run$place), link)
   one <- function(shard) {
     if (!is.null(link$is_wanted) && link$is_wanted()) stop_worker()
+    run$args$scratch$sums <- 0 # at this shard, of blocks (cluster-join.R)
     operation$one(load_shard(known, shard), run$args, request$parts[[as.character(shard)]], control)
   }
   values <- lapply(request$nodes, fold_tree, one, \(a, b) operation$merge(a, b, control))

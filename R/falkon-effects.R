@@ -71,7 +71,8 @@ effect_scale <- function(fit, type) {
 effect_rows <- function(fit, newdata) {
   if (is.null(newdata)) {
     data <- kept_data(fit)
-    at <- list(rows = data$rows, frame = data$frame, offset = collected(data$offset), weights = as_plain(collected(data$weights)))
+    at <- list(rows = data$rows, frame = data$frame, offset = collected(data$offset))
+    at$weights <- as_plain(collected(data$weights))
   } else {
     new <- new_rows(fit, newdata, na.action = stats::na.omit)
     if (!is.null(new$index) && length(new$index) == 0) {

@@ -280,7 +280,8 @@ check_validation <- function(validation, rows, response, spec) {
     validation$y <- response_column(validation$x)
   }
   if (!is.list(validation) || is.null(validation$x) || is.null(validation$y)) {
-    stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ", describe(validation))
+    stop_argument("validation", "must be a fraction of the rows, or list(x = , y = ): found ",
+      if (is.list(validation) && is_remote(validation$x)) "a flash_data() without a response" else describe(validation))
   }
   held <- rows_like(rows, validation$x, "validation$x", spec)
   y <- response_like(validation$y, held$n, response$classes, response$outputs, "validation$y")

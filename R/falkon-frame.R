@@ -4,6 +4,7 @@
 # has the variables as they are in the data. `call` is the matched call of the
 # method, `frame` where the user called it.
 response_frame <- function(call, data, frame, na.action) {
+  if (is_remote(data)) stop_argument("data", "must be a data frame: a flash_data() with a response takes the place of `x`")
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }

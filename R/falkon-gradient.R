@@ -40,7 +40,9 @@ slope_of <- function(fit) {
 }
 
 shift_columns <- function(x, by) {
-  if (is_column(x)) replace_with(x, shift = x$with$shift - by) else x - rep(by, each = nrow(x))
+  if (!is_column(x)) return(x - rep(by, each = nrow(x)))
+  x$with$shift <- x$with$shift - by
+  x
 }
 
 # ---- sums of slopes ---------------------------------------------------------------------------

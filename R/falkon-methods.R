@@ -39,8 +39,8 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
   check_dots_empty(...)
   if (!is.null(digits)) digits <- check_count(digits, "digits", max = 22)
   if (is.null(effects)) {
-    effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 && as.double(object$n) * nrow(object$coefficients) <= 2e7 &&
-      !inherits(object$centers, "sparseMatrix")
+    effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
+      as.double(object$n) * nrow(object$coefficients) <= 2e7 && !inherits(object$centers, "sparseMatrix")
   }
   m <- nrow(object$coefficients)
   kept <- setdiff(names(object), c(SUMMARY_LEAVES, "coefficients", "trace"))

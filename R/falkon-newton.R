@@ -15,7 +15,9 @@ fit_logistic <- function(system, problem, spec) {
   model <- c(system, list(y = problem$y, offset = problem$offset, intercept = intercept))
   state <- spec$state
   if (is.null(state)) state <- newton_from(first_point(model, spec))
-  if (is.null(state$point$f)) state$point$f <- point_at(model, apply_factors(system$preconditioner, state$point$beta, "T^-1"))$f
+  if (is.null(state$point$f)) {
+    state$point$f <- point_at(model, apply_factors(system$preconditioner, state$point$beta, "T^-1"))$f
+  }
   falls <- is.null(spec$start) && !has_coarse(model)
   penalties <- if (falls) falling_penalties(spec$lambda, spec$max_iter) else spec$lambda
   coefficients <- \(beta) apply_factors(system$preconditioner, beta, "T^-1")

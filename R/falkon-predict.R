@@ -71,7 +71,8 @@ predict_where_rows_are <- function(fit, at, how, run) {
   if (!inherits(at$rows, "rows_data")) {
     stop_argument("collect", "must be TRUE where the rows are no flash_data(): found FALSE")
   }
-  if (how$se.fit || how$interval != "none") stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
+  errors <- how$se.fit || how$interval != "none"
+  if (errors) stop_argument("collect", "must be TRUE for standard errors and intervals: found FALSE")
   if (how$type == "gradient") stop_argument("collect", "must be TRUE for gradients: found FALSE")
   link <- if (at$own) link_of_rows(fit, run) else {
     of_kernels <- rows_link(rows_under(at$rows, fit$L, fit$kernel), fit_columns(fit), fit$coefficients, run)
@@ -135,7 +136,8 @@ fit_to_show <- function(fit, most = 20000) {
   rows <- evenly(fit$n, min(fit$n, most))
   fit$data <- list(
     rows = falkon_rows(rows_take(data$rows, rows)), y = data$y[rows, , drop = FALSE],
-    weights = if (!is.null(data$weights)) data$weights[rows], offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
+    weights = if (!is.null(data$weights)) data$weights[rows],
+    offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE]
   )
   fit$n <- length(rows)
   fit$state <- list2env(list(columns = fit$state$columns), parent = emptyenv())

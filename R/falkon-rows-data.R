@@ -54,11 +54,10 @@ check_response_column <- function(y, binary) {
 }
 
 two_values <- function(y) {
-  if (y$t != 1) stop_argument("y", "must be a factor, or have two different values, for logistic loss: found ", y$t, " columns")
-  values <- over_columns("column_distinct", list(x = y), list(most = 3))
-  if (length(values) > 2) {
-    stop_argument("y", "must be a factor, or have two different values, for logistic loss: found more values")
-  }
+  wanted <- "must be a factor, or have two different values, for logistic loss: found "
+  if (y$t != 1) stop_argument("y", wanted, y$t, " columns")
+  values <- over_columns("column_distinct", list(x = y))
+  if (length(values) > 2) stop_argument("y", wanted, "more")
   as.character(values)
 }
 
@@ -66,10 +65,11 @@ two_values <- function(y) {
 response_column_like <- function(y, classes, t, arg) {
   kind <- y$data$response_is
   if (is.null(classes)) {
-    if (!identical(as.integer(kind$t), as.integer(t))) stop_argument(arg, "must have ", t, " columns of numbers, as `y`")
+    if (!isTRUE(kind$t == t)) stop_argument(arg, "must have ", t, " columns of numbers, as `y`")
     return(y)
   }
-  found <- if (is.null(kind$levels)) as.character(over_columns("column_distinct", list(x = y), list(most = 3))) else kind$levels
+  found <- kind$levels
+  if (is.null(found)) found <- as.character(over_columns("column_distinct", list(x = y)))
   other <- setdiff(found, classes)
   if (length(other) > 0) stop_argument(arg, "must have the classes of the fit: found ", quote_names(other))
   response_column(y$data, classes)
@@ -80,15 +80,16 @@ response_column_like <- function(y, classes, t, arg) {
 # As hold_out(), of each shard the same part, each half where the shard is. `split`: list(part, seed).
 hold_out_data <- function(rows, response, spec) {
   if (!is.null(spec$checkpoint)) {
-    stop_argument("validation", "must be list(x = , y = ) beside `checkpoint` where `x` is a flash_data(): found a fraction")
+    stop_argument("validation", "must be rows of their own beside `checkpoint` and a flash_data(): found a fraction")
   }
   data <- rows$data
   split <- list(part = spec$validation, seed = sample.int(.Machine$integer.max, 1))
-  if (!all(round(split$part * data$rows) %in% seq_len(max(data$rows) - 1) & round(split$part * data$rows) < data$rows)) {
+  number <- round(split$part * data$rows)
+  if (any(number == 0 | number == data$rows)) {
     stop_argument("validation", "must leave rows of every shard for the fit, and others: found ", format(split$part))
   }
   if (is_number(spec$centers) && is.null(dim(spec$centers)) && length(spec$centers) > 1) {
-    stop_argument("centers", "must be a number, or points, where a part of a flash_data() is held out: found numbers of rows")
+    stop_argument("centers", "must be a number, or points, beside a flash_data() and `validation`: found numbers of rows")
   }
   parts <- lapply(c(kept = FALSE, held = TRUE), \(held) part_of_data(data, split, held))
   # of numbers in this session
@@ -102,7 +103,8 @@ hold_out_data <- function(rows, response, spec) {
   y <- if (is_column(response$y)) of(response$y, "held") else response_values(response, index)
   spec$validation <- list(x = parts$held, y = y, offset = of(offset, "held"))
   spec$offset <- of(offset, "kept")
-  spec["weights"] <- list(of(if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n), "kept"))
+  weights <- if (is_column(spec$weights)) spec$weights else check_weights(spec$weights, rows$n)
+  spec["weights"] <- list(of(weights, "kept"))
   response$y <- of(response$y, "kept")
   if (!is.null(response$classes)) check_no_lacking(class_counts(response$y), response$classes, "validation")
   list(rows = falkon_rows(parts$kept), response = response, spec = spec)

