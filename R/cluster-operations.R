@@ -125,14 +125,20 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   ),
 
   # What leaving points of an SD-KDE out takes, and each of the shard left out (cluster-leave-out.R).
-  masses = list(one = \(shard, args, part, control) masses_of_shard(shard, args, part, control), merge = \(a, b, control) merge_made(a, b)),
+  masses = list(
+    one = \(shard, args, part, control) masses_of_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
+  ),
   debiased_loo = list(
     one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
     merge = \(a, b, control) merge_rows(a, b)
   ),
 
   # Scores of fits at the shard, and what they take of pairs of points (judged-data.R); rows for some of its folds.
-  judge = list(one = \(shard, args, part, control) judge_shard(shard, args, part, control), merge = \(a, b, control) merge_scores(a, b)),
+  judge = list(
+    one = \(shard, args, part, control) judge_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_scores(a, b)
+  ),
   overlap = list(
     one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
     merge = \(a, b, control) list(sum = a$sum + b$sum, stats = add_stats(a$stats, b$stats))

@@ -1,5 +1,5 @@
-# Folds of a flash_data(): some rows of each shard, drawn where they are by a seed and the shard's number, so that they do not
-# depend on who has what.
+# Folds of a flash_data(): some rows of each shard, drawn where they are by a seed and the shard's number, so that they
+# do not depend on who has what.
 
 cross_validate_data <- function(object, folds, score, call) {
   score <- check_choice(score, names(PROPER_SCORES), "score")

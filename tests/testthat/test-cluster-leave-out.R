@@ -95,12 +95,24 @@ test_that("what workers can read is not sent for the folds, and a fit to it has 
   for (i in 1:2) saveRDS(cbind(x, w = w)[(1:400) + 400 * (i - 1), ], file.path(folder, i))
   read <- flash_data(file.path(folder, 1:2), workers, reader = readRDS, weights = "w")
   sent <- flash_data(cbind(x, w = w), workers, shard_rows = 400, weights = "w")
-  replace_in_package("shard_rows", \(data, shard) if (is.null(data$recipe$x)) stop("sent") else data$recipe$x[data$recipe$first[shard]:data$recipe$last[shard], ])
-  scores <- lapply(list(read, sent), function(data) {
+  passed <- 0 # shards that the master sends, or fetches to send
+  count <- function(f) {
+    force(f)
+    function(...) {
+      passed <<- passed + 1
+      f(...)
+    }
+  }
+  replace_in_package("shard_rows", count(shard_rows))
+  replace_in_package("fetch_shards", count(fetch_shards))
+  score_of <- function(data) {
     set.seed(1)
     cross_validate(flash_kde(data, "kde", bandwidth = h), 4)$mean
-  })
-  expect_identical(scores[[1]], scores[[2]])
+  }
+  score <- score_of(read)
+  expect_identical(passed, 0)
+  expect_identical(score_of(sent), score)
+  expect_gt(passed, 0)
 })
 
 test_that("compare() judges fits to the same shards as those in memory, each point left out or by folds", {
@@ -116,8 +128,8 @@ test_that("compare() judges fits to the same shards as those in memory, each poi
   folds <- folds_of(10)
   set.seed(1)
   got <- do.call(compare, c(fits[c(1, 3)], score = "quadratic"))
-  expect_equal(unclass(got)[parts], unclass(do.call(compare, c(known[c(1, 3)], list(score = "quadratic", folds = folds))))[parts],
-    tolerance = 1e-10)
+  want <- do.call(compare, c(known[c(1, 3)], list(score = "quadratic", folds = folds)))
+  expect_equal(unclass(got)[parts], unclass(want)[parts], tolerance = 1e-10)
   expect_output(print(got), "of 640 points, by 10 folds")
   other <- flash_kde(on_shards(workers), "kde", bandwidth = h)
   expect_error(compare(fits[[1]], other), "same flash_data", class = "flashkernel_error_argument")
@@ -125,21 +137,17 @@ test_that("compare() judges fits to the same shards as those in memory, each poi
 
 test_that("a worker that is killed between the rounds or in them changes no bit", {
   fit_to <- \(cluster) flash_kde(on_shards(cluster), "sdkde", bandwidth = h)
-  set.seed(1)
-  expected <- list(logLik(fit_to(NULL)), cross_validate(fit_to(NULL), 2)$mean)
-  for (op in c("masses", "debiased_loo", "fold")) {
+  asked <- list(masses = logLik, debiased_loo = \(fit) predict(fit, loo = TRUE), fold = \(fit) cross_validate(fit, 2)$mean)
+  for (op in names(asked)) {
     some <- parallel::makeCluster(2)
     pid <- parallel::clusterCall(some, Sys.getpid)[[2]]
     fit <- fit_to(some)
     local({
       kill_at(op, pid)
       set.seed(1)
-      expect_warning(
-        got <- if (op == "debiased_loo") predict(fit, loo = TRUE) else if (op == "fold") cross_validate(fit, 2)$mean else logLik(fit),
-        class = "flashkernel_warning_worker"
-      )
-      want <- switch(op, debiased_loo = predict(fit_to(NULL), loo = TRUE), fold = expected[[2]], expected[[1]])
-      expect_identical(got, want)
+      expect_warning(got <- asked[[op]](fit), class = "flashkernel_warning_worker")
+      set.seed(1)
+      expect_identical(got, asked[[op]](fit_to(NULL)))
     })
     parallel::stopCluster(some[1])
   }
