@@ -52,7 +52,8 @@ bool fk_window_equal(const struct fk_window *a, const struct fk_window *b);
 bool fk_window_has_scale(const struct fk_window *window, double scale);
 
 /* Bound of the error in d dimensions, relative to sum_j |b_j|: of values, for FK_WINDOW_LAPLACE of the Laplace
- * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. */
+ * sum, for FK_WINDOW_GRADIENT of each component of h times the gradient as well, whichever is largest. Infinite:
+ * the window's filters cannot be had here. */
 double fk_window_error(const struct fk_window *window, int d, unsigned use);
 
 /* Filters in double, taps[0 .. *reach] on one side (they are symmetric) scaled for a window that sums to one:

@@ -13,6 +13,7 @@ with_settings <- function(..., task) {
 standing_in <- \(task) with_settings(FLASHKERNEL_AS_EXACT = "always", FLASHKERNEL_FAST_METHOD = "grid", task = task)
 
 test_that("sums of many points in double go by a grid, as exactly as is promised", {
+  need_fine_windows()
   set.seed(1)
   x <- matrix(stats::rnorm(120000), ncol = 2)
   sums <- \(...) kernel_matvec(x, bandwidth = 0.2, b = rep(1, nrow(x)), tol = 0, backend = "cpu", ...)
@@ -27,6 +28,7 @@ test_that("sums of many points in double go by a grid, as exactly as is promised
 })
 
 test_that("few points, single precision, more dimensions and narrow kernels are summed by pairs", {
+  need_fine_windows()
   set.seed(2)
   engine_of <- function(n, d, h, ...) {
     x <- matrix(stats::runif(n * d), n)
@@ -54,7 +56,7 @@ test_that("every task keeps the promise on hostile points", {
     expect(is.na(row$bound) || row$bound <= 1, sprintf("%s: bound %.3g.", label_of(row), row$bound))
     done <- done + identical(row$method, "grid")
   }
-  expect_gt(done, 40)
+  if (has_fine_windows()) expect_gt(done, 40)
 })
 
 test_that("estimates, their leave-one-out values and scores are those of all pairs", {

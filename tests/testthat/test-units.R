@@ -83,6 +83,7 @@ test_that("every window of the table, with its filters, is the kernel to the err
   set.seed(2)
   for (i in seq_len(unit("window")) - 1L) {
     window <- read_window(i)
+    if (!has_fine_windows() && window$errors[1] < 1e-10) next
     from <- stats::runif(300)
     to <- stats::runif(300)
     at <- window_at(window, to)
