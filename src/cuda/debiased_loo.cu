@@ -34,7 +34,7 @@ static __device__ void load_slice(double (*to)[TILE], const double *from, int64_
 /* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. */
 static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
   double f = 1 / fmax(1 - eps, 0x1p-60);
-  return f * (f * ee + 2 * ze) + zz;
+  return fma(f, fma(f, ee, 2 * ze), zz);
 }
 
 /* Of point j, which weighs something: 1 / (2 f_j^2), and the log of its kernel's height. */
@@ -55,6 +55,7 @@ static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
   return sum;
 }
 
+/* Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place. */
 static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo_task a) {
   __shared__ double rows[DEPTH][TILE], cols[DEPTH][TILE], means[DEPTH][TILE];
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
@@ -87,11 +88,10 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
           for (int r = 0; r < PER_THREAD; r++) {
             double x = rows[k][ty * PER_THREAD + r], z = x - cols[k][tx + SIDE * c],
                    e = beta * (x - means[k][tx + SIDE * c]);
-            s[r][c] += lambda * z * z;
-            z *= alpha;
-            zz[r][c] += z * z;
-            ze[r][c] += z * e;
-            ee[r][c] += e * e;
+            s[r][c] = fma(lambda * z, z, s[r][c]), z *= alpha;
+            zz[r][c] = fma(z, z, zz[r][c]);
+            ze[r][c] = fma(z, e, ze[r][c]);
+            ee[r][c] = fma(e, e, ee[r][c]);
           }
       }
     }
@@ -103,8 +103,9 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
-        double eps = exp(own_log_weight[r] - log_mass - half_precision * s[r][c]);
-        double t = log_height - half_precision * squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]) - shift[r];
+        double eps = exp(fma(-half_precision, s[r][c], own_log_weight[r] - log_mass));
+        double away = squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]);
+        double t = fma(-half_precision, away, log_height) - shift[r];
         sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exp(t);
       }
     }
