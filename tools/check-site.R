@@ -1,4 +1,5 @@
-# Every help page and every vignette has its place in _pkgdown.yml, and nothing else has:
+# Every help page and every vignette has its place in _pkgdown.yml, and nothing else has; what vignettes show of
+# vignettes/measured is there:
 #   Rscript tools/check-site.R
 
 lines <- readLines("_pkgdown.yml")
@@ -12,13 +13,19 @@ pages <- sub("[.]Rd$", "", basename(pages))
 vignettes <- c(list.files("vignettes", "[.]Rmd$"), file.path("articles", list.files("vignettes/articles")))
 vignettes <- sub("[.]Rmd$", "", vignettes)
 
+grep_all <- \(pattern, files) unlist(lapply(files, \(file) grep(pattern, readLines(file), value = TRUE)))
+shown <- sub("^```\\{r ([a-z-]+),.*", "\\1", grep_all("^```\\{r .*measured = TRUE", Sys.glob("vignettes/*.Rmd")))
+labels <- \(files) sub("^## ---- (.*) ----$", "\\1", grep_all("^## ---- .* ----$", Sys.glob(files)))
+code <- labels("vignettes/measured/*.R")
+
 faults <- c(
   paste("no place for the help page", setdiff(pages[!internal], topics)), paste("no help page", setdiff(topics, pages)),
   paste("no place for the vignette", setdiff(vignettes, articles)), paste("no vignette", setdiff(articles, vignettes)),
-  paste("twice:", unique(topics[duplicated(topics)]))
+  paste("twice:", unique(topics[duplicated(topics)])),
+  paste("no code in vignettes/measured for the part", setdiff(c(shown, labels("vignettes/measured/*.txt")), code))
 )
-faults <- grep("(page|vignette|twice:) $", faults, value = TRUE, invert = TRUE)
+faults <- grep("(page|vignette|twice:|part) $", faults, value = TRUE, invert = TRUE)
 if (length(faults) > 0) {
-  cat(paste0("_pkgdown.yml: ", faults, "\n"), sep = "")
+  cat(paste0("site: ", faults, "\n"), sep = "")
   quit(status = 1)
 }

@@ -28,6 +28,8 @@ withCallingHandlers(
   }
 )
 
+unlink(list.files(file.path(folder, "reference"), "^Rplot[0-9]+[.]png$", full.names = TRUE)) # of devices of examples
+
 pages <- list.files(folder, "[.]html$", recursive = TRUE)
 read_page <- \(page) paste(readLines(file.path(folder, page), warn = FALSE, encoding = "UTF-8"), collapse = "\n")
 

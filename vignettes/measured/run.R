@@ -37,10 +37,10 @@ labels <- sub("^## ---- (.*) ----$", "\\1", code[head])
 last <- c(head[-1] - 1, length(code))
 output <- paste0(name, ".txt")
 writeLines(c(machine(), ""), output)
-for (i in seq_along(head)) {
-  part <- code[seq(head[i] + 1, last[i])]
-  print_of <- capture.output(source(textConnection(part), print.eval = TRUE))
-  lines <- c(paste0("## ---- ", labels[i], " ----"), sub(" +$", "", print_of), "")
+run_part <- function(label, from, to) { # whose names the code cannot take
+  print_of <- capture.output(source(textConnection(code[seq(from + 1, to)]), print.eval = TRUE))
+  lines <- c(paste0("## ---- ", label, " ----"), sub(" +$", "", print_of), "")
   writeLines(lines)
   cat(lines, file = output, sep = "\n", append = TRUE)
 }
+invisible(Map(run_part, labels, head, last))
