@@ -114,9 +114,9 @@ paper_plot("anomaly", \() {
     of <- rows[rows$set == set, ]
     of$how <- factor(of$how, rev(how))
     of$above <- pmax(1 - of$auc, 1e-6) # for the log
-    graphics::boxplot(above ~ how, of, horizontal = TRUE, log = "x", xlab = "1 - area under the ROC curve", ylab = "",
-                      main = set, col = "grey90", border = "grey30", outline = FALSE, frame.plot = FALSE,
-                      ylim = range(of$above))
+    graphics::boxplot(above ~ how, of, horizontal = TRUE, log = "x", ylim = range(of$above), ylab = "",
+                      xlab = "1 - area under the ROC curve", main = set, col = "grey90", border = "grey30",
+                      outline = FALSE, frame.plot = FALSE)
     graphics::stripchart(above ~ how, of, add = TRUE, pch = 19, cex = 0.6, col = colours_of("x"))
   }
 }, height = 600)

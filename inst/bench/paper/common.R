@@ -121,15 +121,6 @@ log_axis <- function(side) {
   graphics::axis(side, at, labels, col = NA, col.ticks = "grey60")
 }
 
-# A line of slope `power` on log scales through (x, y), to be told from what is measured.
-guide <- function(x, y, power, label = NULL) {
-  graphics::lines(x, y * (x / x[1])^power, lty = 3, col = "grey40", lwd = 1.5)
-  if (!is.null(label)) {
-    end <- length(x)
-    graphics::text(x[end], y * (x[end] / x[1])^power, label, pos = 1, col = "grey40", cex = 0.8, xpd = NA)
-  }
-}
-
 # Names and their colours below the panels; `lty`, `pch` as for curves(). crosses: what crosses are, if there are
 # any. among: the names that curves() had, where they were more.
 legend_below <- function(names, lty = 1, pch = 19, crosses = NULL, ncol = length(names) + length(crosses),

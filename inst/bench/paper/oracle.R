@@ -152,9 +152,12 @@ overlap <- function(mixture, t) {
   total
 }
 
-# The bandwidth at which that is least, and its value.
+# The bandwidth at which that is least, and its value: about the best of a grid, since there may be several minima.
 exact_best <- function(mixture, n, estimator) {
-  best <- stats::optimize(\(log_h) log(exact_mise(mixture, exp(log_h), n, estimator)), log(c(1e-3, 3)), tol = 1e-7)
+  log_mise <- \(log_h) log(exact_mise(mixture, exp(log_h), n, estimator))
+  grid <- seq(log(1e-3), log(3), length.out = 41)
+  middle <- min(max(which.min(vapply(grid, log_mise, 0)), 2), 40)
+  best <- stats::optimize(log_mise, grid[middle + c(-1, 1)], tol = 1e-7)
   c(h = exp(best$minimum), mise = exp(best$objective))
 }
 

@@ -21,41 +21,38 @@ sets <- list(
 if (!full) sets <- sets[c("paper, d = 1", "normal, d = 1", "paper, d = 16")]
 sizes_of <- \(d) if (d == 1) 400 * 4^(0:(if (full) 5 else 3)) else 1000 * 4^(0:(if (full) 5 else 2))
 samples_at <- \(n, d) if (d > 1) 3 else if (n > 3e4) 8 else 20
-targets <- 4000
+targets <- if (full) 20000 else 4000
 factors <- c(0.6, 0.7, 0.85, 1, 1.2, 1.45, 1.7)
 estimators <- ESTIMATORS[setdiff(names(ESTIMATORS), "laplace, two passes")]
 
 # ---- measured -------------------------------------------------------------------------------------------
 
-bandwidths_for <- function(name, mixture, n) {
-  linear <- name %in% c("kde", "laplace")
-  exact_best(mixture, n, if (linear) name else "laplace")[["h"]] * (if (linear) 1 else factors)
-}
-
-# Errors of one sample, of each estimator at each of its bandwidths; the same points for all.
-one_sample <- function(mixture, n, seed) {
+# Errors of one sample, of each estimator at each of its bandwidths `h`, a list; the same points for all.
+one_sample <- function(mixture, n, h, seed) {
   set.seed(seed)
   x <- draw_mixture(n, mixture)
   score <- mixture_score(x, mixture)
-  rows <- lapply(names(estimators), \(name) {
-    h <- bandwidths_for(name, mixture, n)
-    at <- if (mixture$d == 1) line_grid(mixture, min(h)) else drawn_points(mixture, targets, max(h), seed + 1e6)
+  line <- mixture$d == 1
+  at <- if (line) line_grid(mixture, min(unlist(h))) else drawn_points(mixture, targets, h$laplace, seed + 1e6)
+  rows <- Map(\(name, h) {
     found <- lapply(h, \(h) losses(estimators[[name]](x, at$at, h, score), at$truth, at$weight))
     edge <- h %in% range(h) & length(h) > 1
     data.frame(estimator = name, n = n, h = h, at_edge = edge, do.call(rbind, found), seed = seed)
-  })
-  do.call(rbind, rows)
+  }, names(h), h)
+  do.call(rbind, unname(rows))
 }
 
 one_size <- function(mixture, n) {
+  exact <- lapply(c(kde = "kde", laplace = "laplace"), \(name) exact_best(mixture, n, name))
+  h <- lapply(estimators, \(estimate) exact$laplace[["h"]] * factors)
+  h[names(exact)] <- lapply(exact, `[[`, "h")
   seeds <- 1000 * seq_len(samples_at(n, mixture$d)) + round(log2(n))
-  samples <- lapply(seeds, \(seed) one_sample(mixture, n, seed))
+  samples <- lapply(seeds, \(seed) one_sample(mixture, n, h, seed))
   means <- means_over_samples(do.call(rbind, samples), c("estimator", "n", "h"), "at_edge")
   of_each <- split(means, factor(means$estimator, names(estimators)))
   best <- do.call(rbind, lapply(of_each, \(of) of[which.min(of$mise), ]))
-  best$exact <- vapply(best$estimator, \(name) {
-    if (name %in% c("kde", "laplace")) exact_best(mixture, n, name)[["mise"]] else NA
-  }, 0)
+  best$exact <- NA_real_
+  best$exact[match(names(exact), best$estimator)] <- vapply(exact, `[[`, 0, "mise")
   best
 }
 
@@ -99,13 +96,15 @@ show_table(shown)
 cat("best at an end of the seven bandwidths:", sum(rows$at_edge > 0), "of", nrow(rows), "\n\n")
 
 # How the exact exponents come near the theory's: local slopes far beyond any sample.
-far <- 10^c(3, 4, 6, 8, 12, 16, 24, 32)
+far <- 10^c(3, 4, 6, 8, 10, 12, 16, 20, 24)
 local_slope <- \(mixture, n, name) {
   log(exact_best(mixture, 1.1 * n, name)[["mise"]] / exact_best(mixture, n, name)[["mise"]]) / log(1.1)
 }
+far_slopes <- vapply(c(kde = "kde", laplace = "laplace"), \(name) {
+  vapply(far, \(n) local_slope(paper_16d(0), n, name), 0)
+}, far)
 cat("exact exponent of the MISE at n, in 16 dimensions\n")
-show_table(data.frame(n = far, kde = round(vapply(far, \(n) local_slope(paper_16d(0), n, "kde"), 0), 3),
-                      laplace = round(vapply(far, \(n) local_slope(paper_16d(0), n, "laplace"), 0), 3)))
+show_table(data.frame(n = far, round(far_slopes, 3)))
 
 # ---- figure -------------------------------------------------------------------------------------------------
 
@@ -122,10 +121,27 @@ panel <- function(set, loss) {
     graphics::lines(n, y, lty = 3, lwd = 1.5, col = colours_of(names_shown)[[name]])
   }
 }
+exponents_panel <- function() {
+  plot(NULL, xlim = range(far), ylim = c(-0.35, 0), log = "x", axes = FALSE, xlab = "n", ylab = "",
+       main = "paper, d = 16, exact")
+  graphics::title(ylab = "exponent of the MISE at n", line = 3.3)
+  at <- far[far >= 1e4][c(TRUE, FALSE)]
+  graphics::axis(1, at, parse(text = paste0("10^", round(log10(at)))), col = NA, col.ticks = "grey60")
+  graphics::axis(2, col = NA, col.ticks = "grey60")
+  graphics::box(col = "grey60")
+  for (name in colnames(far_slopes)) {
+    colour <- colours_of(names_shown)[[name]]
+    graphics::lines(far, far_slopes[, name], type = "o", pch = 19, cex = 0.9, lwd = 1.6, col = colour)
+    graphics::abline(h = theory(name, 16, "mise"), lty = 3, lwd = 1.5, col = colour)
+  }
+}
+
+# Dotted: the theory's exponent.
 paper_plot("rates", \() {
-  graphics::par(mfrow = c(1, 3), mar = c(3.6, 4.6, 2, 0.6), oma = c(2.6, 0, 0, 0))
+  graphics::par(mfrow = c(2, 2), mar = c(3.6, 4.6, 2, 0.6), oma = c(2.6, 0, 0, 0), cex = 0.8)
   panel("paper, d = 1", "mise")
   panel("paper, d = 1", "miae")
   panel("paper, d = 16", "mise")
+  exponents_panel()
   legend_below(names_shown)
-})
+}, height = 1150)
