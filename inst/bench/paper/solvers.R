@@ -89,7 +89,7 @@ california <- function() {
 # Means at all new rows, and standard deviations at the first of them: signal and noise of variances `signal` and
 # `noise`.
 process_row <- function(way, p, h, signal, noise, solve_for, n = nrow(p$x)) {
-  some <- seq_len(if (full) 50 else 20)
+  some <- seq_len(20)
   scaled <- sweep(p$x, 2, h, "/")
   cross <- kernel_operator(scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0, backend = where,
                            precision = "double")
@@ -120,7 +120,7 @@ process_rows <- function() {
   by_products <- \(tol, engine) \(b) solve_fast(sweep(p$x, 2, h, "/"), b / signal, 1, ratio, tol, engine)
   rows <- process_row("CG, fast products", p, h, signal, noise, by_products(1e-8, "auto"))
   if (on_gpu) rows <- rbind(rows, process_row("CG, exact products", p, h, signal, noise, by_products(0, "exact")))
-  held <- if (full) 2000 else 1000
+  held <- 1000
   few <- sort(sample.int(nrow(p$x), held))
   part <- list(x = p$x[few, ], y = p$y[few], new = p$new, truth = p$truth)
   cholesky <- \(b) {
@@ -134,7 +134,7 @@ process_rows <- function() {
 
 measure <- function() {
   grid <- expand.grid(n = 10^(if (full) 4:6 else 4:5), ev = c(0.1, 1, 10))
-  if (!full) grid <- grid[grid$n == 1e4 | grid$ev == 1, ]
+  grid <- grid[grid$n == 1e4 | grid$ev == 1, ]
   parts <- option_values("--only", c("ridge", "process"))
   rbind(
     if ("ridge" %in% parts) do.call(rbind, Map(ridge_rows, grid$n, grid$ev)),
