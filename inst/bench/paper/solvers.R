@@ -7,8 +7,8 @@
 # plus noise of a tenth of its spread; l = 1 / sqrt(2 EV). Ways: conjugate gradients with products of
 # kernel_operator(), to a tolerance and exact, and falkon(exact = TRUE), which preconditions. process: prices of
 # houses in California by longitude, latitude and income (FOLDER has california_housing.csv.gz; default
-# ../shared/data), 9 in 10 rows for training: means at the others, and standard deviations at 50 of them (small:
-# 20), by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some of the rows.
+# ../shared/data), 9 in 10 rows for training: means at the others, and standard deviations at 20 of them,
+# by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some of the rows.
 #
 # Columns: seconds of all, of a product, iterations to a residual of 1e-4; r2 of what is held out, without its
 # noise in ridge; nlpd: the mean negative log density of held-out rows.
