@@ -50,10 +50,10 @@ def laplace_in_two(x, y, h):
 
 
 def in_torch(compiled=False, limit=8 << 30):
-    """Functions (x, y, h) of the three estimators, eager or compiled."""
+    """Functions (x, y, h) of the three estimators, eager or compiled, once for all sizes."""
     debias, density, laplace = debias_rows, density_rows, laplace_rows
     if compiled:
-        debias, density, laplace = (torch.compile(f) for f in (debias, density, laplace))
+        debias, density, laplace = (torch.compile(f, dynamic=True) for f in (debias, density, laplace))
 
     def rows(function, y, x, h):
         return by_rows(function, y, x, h, limit)

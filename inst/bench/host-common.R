@@ -33,15 +33,19 @@ other_program <- function(program, folders, d, h, estimators, device = "cuda", l
     file.path(bench_folder, "host_to_host.py"), "--device", device, "--limit", limit, "--estimators",
     paste(estimators, collapse = ","), program, cases
   )
-  # of R's own libraries Python wants none
-  said <- suppressWarnings(system2(python, shQuote(given), stdout = TRUE, stderr = TRUE, env = "LD_LIBRARY_PATH=",
-                                   timeout = timeout))
+  # to a file, which processes that outlive Python do not hold open; of R's own libraries Python wants none
+  log <- tempfile()
+  on.exit(unlink(log))
+  within <- if (timeout > 0) c("timeout", "--foreground", "-k", "5", timeout)
+  status <- suppressWarnings(system2("env", shQuote(c("LD_LIBRARY_PATH=", "TORCHINDUCTOR_COMPILE_THREADS=1", within, python, given)),
+                                     stdout = log, stderr = log))
+  said <- readLines(log, warn = FALSE)
   about <- sub("^about ", "", grep("^about ", said, value = TRUE))
   lines <- strsplit(grep("^(seconds|none) ", said, value = TRUE), " ")
   part <- \(i) vapply(lines, `[`, "", i)
   number <- \(i) suppressWarnings(as.numeric(ifelse(part(1) == "seconds", part(i), NA)))
   list(
-    about = if (length(about) > 0) about[1], why = utils::tail(c("Python said nothing", said), 1),
+    about = if (length(about) > 0) about[1], why = if (status == 124) "out of time" else utils::tail(c("Python said nothing", said), 1),
     rows = data.frame(
       folder = part(2), estimator = part(3), host = number(4), device = number(5), queries = number(6), peak = number(7),
       why = vapply(lines, \(line) if (line[1] == "none") paste(line[-(1:3)], collapse = " ") else "", "")

@@ -17,7 +17,7 @@ on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "avail
 where <- if (on_gpu) "cuda" else "cpu"
 n <- if (full) 1e6 else 2e4
 m <- if (full) 1e4 else 500
-steps <- if (full) 30 else 50
+steps <- if (full) 25 else 50
 h <- 2
 lambda <- 1e-7
 
@@ -111,7 +111,7 @@ held <- function(p) {
 
 measure <- function() {
   p <- problem()
-  rbind(with_it(p, "double"), with_it(p, "single"), without_it(p, 300), held(p))
+  rbind(with_it(p, "double"), with_it(p, "single"), without_it(p, if (full) 150 else 300), held(p))
 }
 
 rows <- paper_rows("falkon-ablations", "Falkon without its parts", measure)

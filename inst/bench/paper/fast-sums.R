@@ -68,9 +68,9 @@ cases <- function() {
   # what n, d, effective variance and the kind of data do, each about the paper's middle
   n <- grid(n = 10^(if (full) 5:8 else 4:6), d = 3, ev = 1, kind = "uniform", tol = 1e-5)
   d <- grid(n = if (full) 1e6 else 1e5, d = 1:(if (full) 7 else 5), ev = 1, kind = "uniform", tol = c(1e-3, 1e-5))
-  ev <- grid(n = if (full) 1e7 else 1e5, d = 3, ev = c(0.1, 1, 10), kind = c("uniform", "normal", "clustered",
+  ev <- grid(n = if (full) 1e6 else 1e5, d = 3, ev = c(0.1, 1, 10), kind = c("uniform", "normal", "clustered",
     "Brownian"), tol = 1e-5)
-  tol <- grid(n = if (full) 1e7 else 1e5, d = 3, ev = 1, kind = "normal", tol = 10^-c(2, 3, 4, 5, 6, 8, 10))
+  tol <- grid(n = if (full) 1e6 else 1e5, d = 3, ev = 1, kind = "normal", tol = 10^-c(2, 3, 4, 5, 6, 8, 10))
   unique(rbind(n, d, ev, tol))
 }
 

@@ -25,28 +25,26 @@ two_passes <- function(points, h) {
 fused <- function(points, h) density_of(points, "laplace", h, where, usual)
 
 measure <- function() {
-  sizes <- 2^(11:(if (full) 17 else 14))
+  sizes <- if (full) 2^c(11, 13, 15, 17) else 2^(11:14)
   others <- c(
     OTHERS[c("PyTorch", "published Triton")],
     list("PyTorch, two passes" = "two-passes", "published Triton, two passes" = triton("-two-passes"))
   )
+  grid <- expand.grid(n = sizes, d = c(1, 16))
+  h <- ifelse(grid$d == 16, 0.9574 * (grid$n / 32768)^(-1 / 20), common_bandwidth(grid$n, 1))
+  cases <- Map(make_case, grid$n, grid$d, grid$n / 8, h, "laplace")
   rows <- NULL
-  for (d in c(1, 16)) {
-    h <- \(n) if (d == 16) 0.9574 * (n / 32768)^(-1 / 20) else common_bandwidth(n, 1)
-    cases <- lapply(sizes, \(n) make_case(n, d, n / 8, h(n), "laplace"))
-    for (case in cases) {
-      for (way in c("fused", "two passes")) {
-        task <- list(fused = fused, `two passes` = two_passes)[[way]]
-        rows <- rbind(rows, row_of(
-          case, paste0("flashkernel, ", way), "laplace", median_seconds(case$points, \(p) task(p, case$h),
-            budget = 1), NA,
-          relative_l2(task(case$points, case$h), case$truth$laplace)
-        ))
-      }
-    }
-    for (name in names(others)) rows <- rbind(rows, theirs(name, cases, "laplace", others))
-    forget_cases(cases)
+  for (case in cases) for (way in c("fused", "two passes")) {
+    task <- list(fused = fused, `two passes` = two_passes)[[way]]
+    seconds <- median_seconds(case$points, \(p) task(p, case$h), budget = 0.5)
+    error <- relative_l2(task(case$points, case$h), case$truth$laplace)
+    rows <- rbind(rows, row_of(case, paste0("flashkernel, ", way), "laplace", seconds, NA, error))
   }
+  for (name in names(others)) {
+    rows <- rbind(rows, theirs(name, cases, "laplace", others, seconds = 15))
+    keep("laplace-fused", rows)
+  }
+  forget_cases(cases)
   rows
 }
 

@@ -55,19 +55,23 @@ row_of <- function(case, program, estimator, host, device, error, queries = case
 ours <- function(case, estimator, backend = where, precision = usual, program = "flashkernel") {
   task <- \(points) predict(fit_case(points, estimator, case$h, backend, precision), points$y)
   error <- if (precision == "double") NA else relative_l2(task(case$points), case$truth[[estimator]])
-  row_of(case, program, estimator, median_seconds(case$points, task, budget = 1),
+  row_of(case, program, estimator, median_seconds(case$points, task, budget = 0.5),
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# All cases by another program of `others`; one that computes some queries only is taken to need as much for each
+# What is there so far, for a run that is cut short.
+keep <- function(name, rows) save_rows(rows, paper_file(name, "csv"))
+
+# All cases by another program of `others`, for so many seconds (ten times as many on the CPU); one that computes some queries only is taken to need as much for each
 # of the rest.
-theirs <- function(name, cases, estimators, others = OTHERS) {
+theirs <- function(name, cases, estimators, others = OTHERS, seconds = 20) {
   program <- others[[name]]
+  if (name == "scikit-learn") cases <- Filter(\(case) case$n <= 16384, cases)
   if (is.null(program)) return(left_out(name, "no path given"))
   folders <- vapply(cases, `[[`, "", "folder")
   found <- other_program(
     program, folders, vapply(cases, `[[`, 0, "d"), vapply(cases, `[[`, 0, "h"), estimators,
-    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = 240
+    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = if (full) seconds else 10 * seconds
   )
   if (is.null(found$about)) return(left_out(name, found$why))
   cat(name, ": ", found$about, "\n", sep = "")

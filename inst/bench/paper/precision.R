@@ -52,13 +52,20 @@ measure_case <- function(case) {
 }
 
 measure <- function() {
-  sizes <- if (full) 2^(11:16) else 2^(11:14)
+  sizes <- if (full) 2^c(11, 13, 15, 16) else 2^(11:14)
   others <- OTHERS[c("PyTorch", "published Triton")]
   if (on_gpu) others <- c(others, list("PyTorch, TF32" = "eager-tf32", "published Triton, FP32" = triton("-fp32")))
   cases <- lapply(sizes, \(n) make_case(n, 16, n / 8, 0.9574 * (n / 32768)^(-1 / 20), ESTIMATORS))
   rows <- do.call(rbind, lapply(cases, measure_case))
-  for (name in names(others)) rows <- rbind(rows, theirs(name, cases, ESTIMATORS, others))
+  for (name in names(others)) {
+    rows <- rbind(rows, theirs(name, cases, ESTIMATORS, others, seconds = 15))
+    keep("precision", rated(rows))
+  }
   forget_cases(cases)
+  rated(rows)
+}
+
+rated <- function(rows) {
   seconds <- ifelse(is.na(rows$device), rows$host, rows$device)
   rows$pairs_per_second <- (rows$n * rows$m + ifelse(rows$estimator == "sdkde", rows$n^2, 0)) / seconds
   rows

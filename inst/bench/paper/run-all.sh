@@ -5,8 +5,8 @@
 #     [--falkon PATH] [--data FOLDER] [--only NAME,NAME,...]
 #
 # Writes tables, figures and NAME.txt, what a script says, to FOLDER (default inst/bench/results/paper). --only: these
-# scripts, without .R; else all that are here. What fails or runs for more than LIMIT seconds (default 600) does not stop the
-# others. PYTHON: a Python with PyTorch, KeOps and scikit-learn, as far as they are to be had.
+# scripts, without .R; else all that are here. What fails, or runs for more than LIMIT seconds (default 600) and is ended then
+# with all that it has started, does not stop the others; some tables have what was measured until then. PYTHON: a Python with PyTorch, KeOps and scikit-learn, as far as they are to be had.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$here/../results/paper
@@ -26,12 +26,32 @@ mkdir -p "$out"
 names=$(cd "$here" && grep -l '^rows <- paper_rows' -- *.R | sed 's/[.]R$//')
 [ -z "$only" ] || names=${only//,/ }
 
+# limited SECONDS COMMAND...: in a session of its own, all of which ends with the time.
+limited() {
+  local most=$1 pid watch status
+  shift
+  setsid "$@" &
+  pid=$!
+  (
+    sleep "$most" &
+    trap 'kill $!' TERM
+    wait $! && pkill -KILL -s "$pid"
+  ) >/dev/null 2>&1 &
+  watch=$!
+  wait "$pid"
+  status=$?
+  kill "$watch" 2>/dev/null
+  return $status
+}
+
 summary=() failed=0
 for name in $names; do
   start=$SECONDS
   echo "==== $name"
-  timeout "${LIMIT:-600}" Rscript "$here/$name.R" --out "$out" ${given[@]+"${given[@]}"} 2>&1 | tee "$out/$name.txt"
+  # to a file, which nothing that is left can hold open
+  limited "${LIMIT:-600}" Rscript "$here/$name.R" --out "$out" ${given[@]+"${given[@]}"} >"$out/$name.txt" 2>&1
   status=$?
+  cat "$out/$name.txt"
   [ $status -eq 0 ] || failed=1
   summary+=("$(printf '%-18s status %d, %3d s' "$name" $status $((SECONDS - start)))")
 done

@@ -16,9 +16,8 @@ source(file.path(bench_folder, "paper", "peers.R"))
 source(file.path(bench_folder, "paper", "flops.R"))
 
 sizes <- function() {
-  many <- 2^(11:(if (full) 15 else 14))
-  larger <- if (full) c(131072, if (on_gpu) 1048576)
-  cases <- rbind(data.frame(d = 16, n = c(many, larger)), data.frame(d = 1, n = 2^(11:16)))
+  many <- if (full) 2^c(11, 13, 15, 17) else 2^(11:14)
+  cases <- rbind(data.frame(d = 16, n = c(many, if (full && on_gpu) 1048576)), data.frame(d = 1, n = 2^c(11, 13, 15, 16)))
   # those of gpu.R, at the rate of a KDE; in one dimension Silverman's of one component
   cases$h <- ifelse(cases$d == 16, round(0.9574 * (cases$n / 32768)^(-1 / 20), 4), common_bandwidth(cases$n, 1))
   cases$m <- cases$n / 8
@@ -48,8 +47,17 @@ unit_seconds <- function(rows, peak) {
   pairs$density * seconds[1, ] + pairs$score * seconds[2, ]
 }
 
+# Measured once.
+processor_peak <- local({
+  peak <- NULL
+  \() {
+    if (is.null(peak)) peak <<- flashkernel:::fma_peak(0.5)[[usual]]
+    peak
+  }
+})
+
 utilised <- function(rows) {
-  peak <- if (on_gpu) NA else flashkernel:::fma_peak(0.5)[[usual]]
+  peak <- if (on_gpu) NA else processor_peak()
   is_ours <- rows$program == "flashkernel"
   seconds <- ifelse(is.na(rows$device), rows$host, rows$device)
   rows$flops <- paper_flops(rows)
@@ -63,19 +71,18 @@ utilised <- function(rows) {
 measure <- function() {
   grid <- sizes()
   rows <- NULL
-  # one dimension after the other: the others compile for each
-  for (d in unique(grid$d)) {
-    cases <- lapply(which(grid$d == d), \(i) make_case(grid$n[i], d, grid$m[i], grid$h[i], ESTIMATORS))
-    for (case in cases) for (estimator in ESTIMATORS) {
-      rows <- rbind(rows, ours(case, estimator))
-      if (on_gpu && case$n <= 32768) {
-        rows <- rbind(rows, ours(case, estimator, "cpu", "double", "flashkernel, CPU"))
-      }
-    }
-    for (case in cases) if (d == 1) rows <- rbind(rows, by_ks(case))
-    for (name in option_values("--only", names(OTHERS))) rows <- rbind(rows, theirs(name, cases, ESTIMATORS))
-    forget_cases(cases)
+  add <- function(more) {
+    rows <<- rbind(rows, more)
+    keep("runtime", utilised(rows))
   }
+  cases <- Map(make_case, grid$n, grid$d, grid$m, grid$h, list(ESTIMATORS))
+  for (case in cases) for (estimator in ESTIMATORS) {
+    add(ours(case, estimator))
+    if (on_gpu && case$n <= 32768) add(ours(case, estimator, "cpu", "double", "flashkernel, CPU"))
+  }
+  for (name in option_values("--only", names(OTHERS))) add(theirs(name, cases, ESTIMATORS))
+  for (case in cases) if (case$d == 1) add(by_ks(case))
+  forget_cases(cases)
   utilised(rows)
 }
 

@@ -7,8 +7,8 @@
 # plus noise of a tenth of its spread; l = 1 / sqrt(2 EV). Ways: conjugate gradients with products of
 # kernel_operator(), to a tolerance and exact, and falkon(exact = TRUE), which preconditions. process: prices of
 # houses in California by longitude, latitude and income (FOLDER has california_housing.csv.gz; default
-# ../shared/data), 9 in 10 rows for training: means at the others, and standard deviations at 50 of them (small:
-# 20), by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some of the rows.
+# ../shared/data), 9 in 10 rows for training: means at the others, and standard deviations at 20 of them,
+# by the bandwidth and the noise that falkon() chooses; "Cholesky": in R, of some of the rows.
 #
 # Columns: seconds of all, of a product, iterations to a residual of 1e-4; r2 of what is held out, without its
 # noise in ridge; nlpd: the mean negative log density of held-out rows.
@@ -89,7 +89,7 @@ california <- function() {
 # Means at all new rows, and standard deviations at the first of them: signal and noise of variances `signal` and
 # `noise`.
 process_row <- function(way, p, h, signal, noise, solve_for, n = nrow(p$x)) {
-  some <- seq_len(if (full) 50 else 20)
+  some <- seq_len(20)
   scaled <- sweep(p$x, 2, h, "/")
   cross <- kernel_operator(scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0, backend = where,
                            precision = "double")
@@ -120,7 +120,7 @@ process_rows <- function() {
   by_products <- \(tol, engine) \(b) solve_fast(sweep(p$x, 2, h, "/"), b / signal, 1, ratio, tol, engine)
   rows <- process_row("CG, fast products", p, h, signal, noise, by_products(1e-8, "auto"))
   if (on_gpu) rows <- rbind(rows, process_row("CG, exact products", p, h, signal, noise, by_products(0, "exact")))
-  held <- if (full) 2000 else 1000
+  held <- 1000
   few <- sort(sample.int(nrow(p$x), held))
   part <- list(x = p$x[few, ], y = p$y[few], new = p$new, truth = p$truth)
   cholesky <- \(b) {
@@ -134,7 +134,7 @@ process_rows <- function() {
 
 measure <- function() {
   grid <- expand.grid(n = 10^(if (full) 4:6 else 4:5), ev = c(0.1, 1, 10))
-  if (!full) grid <- grid[grid$n == 1e4 | grid$ev == 1, ]
+  grid <- grid[grid$n == 1e4 | grid$ev == 1, ]
   parts <- option_values("--only", c("ridge", "process"))
   rbind(
     if ("ridge" %in% parts) do.call(rbind, Map(ridge_rows, grid$n, grid$ev)),
