@@ -26,7 +26,8 @@
 #' @param weights Their weights; `NULL`: equal ones.
 #' @param ... For `as_flash_kde()` further arguments of [flash_kde()], as `backend` or `estimator`, which is
 #'   `"kde"` by default. Else not used; anything here is an error.
-#' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `call`, `data.name` and `has.na`.
+#' @returns `as_density()`: a list of class `density`, with `x`, `y`, `bw`, `n`, `old.coords`, `call`, `data.name` and
+#'   `has.na`.
 #'   `as_ks()`: a list of class `kde`. `as_flash_kde()`: a fit of class `flash_kde`.
 #' @inheritSection flash_kde Errors
 #' @examples
@@ -48,7 +49,7 @@ as_density <- function(object, n = 512, ...) {
   grid <- estimate_on_grid(object, check_count(n, "n", min = 2))
   structure(class = "density", list(
     x = grid$axes[[1]], y = signed_density(grid$estimate), bw = bandwidth_sds(object$bandwidth), n = object$n,
-    call = short_call(object$call), data.name = variable_names(object), has.na = FALSE
+    old.coords = FALSE, call = short_call(object$call), data.name = variable_names(object), has.na = FALSE
   ))
 }
 

@@ -46,10 +46,7 @@ group_scales <- function(frame, colours) {
   groups <- levels(with_group(frame)$group)
   guide <- if (length(groups) > 1) "legend" else "none"
   values <- stats::setNames(colours[seq_along(groups)], groups)
-  list(
-    ggplot2::scale_colour_manual(NULL, values = values, guide = guide),
-    ggplot2::scale_fill_manual(NULL, values = values, guide = guide)
-  )
+  list(ggplot2::scale_colour_manual(NULL, values = values, guide = guide, aesthetics = c("colour", "fill")))
 }
 
 observed_layers <- function(frame, colours) {
