@@ -176,7 +176,11 @@ send_nodes <- function(run, i, nodes, ahead) {
     sent = lapply(stats::setNames(nm = unsent), \(shard) shard_rows(run$data, shard)),
     parts = if (!is.null(run$parts)) lapply(stats::setNames(nm = shards), run$parts, i)
   )
-  if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) return(invisible())
+  if (ahead && utils::object.size(request) > MOST_BYTES_AHEAD) {
+    # numbers for it (cluster-stored.R) have not gone there
+    suppressWarnings(rm(list = run$data$id, envir = run$pool$stored))
+    return(invisible())
+  }
   if (!run$told[i]) request$setup <- worker_setup(run, i)
   run$worker[shards] <- i
   sent <- tryCatch({

@@ -37,7 +37,7 @@ test_that("one that is killed in the middle of its work loses nothing", {
 test_that("so does one that has a request to go on with, of a long run, whose nodes are of any sizes", {
   replace_in_package("MOST_PAIRS_AT_ONCE", 0)
   workers <- parallel::makeCluster(2)
-  on.exit(try(parallel::stopCluster(workers[1]), silent = TRUE))
+  on.exit(try(parallel::stopCluster(workers[1]), silent = TRUE), add = TRUE)
   pid <- parallel::clusterCall(workers, Sys.getpid)[[2]]
   data <- flash_data(x, workers, shard_rows = 30)
   expect_identical(
