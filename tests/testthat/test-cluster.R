@@ -93,24 +93,23 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_error(suppressWarnings(flash_data(bad, workers, reader = utils::read.csv)), "shard 2.*cannot be read.*on worker")
 })
 
+# Its kernels are so smooth that a fit tells on which device its products were.
 test_that("falkon() on the workers is falkon() of the rows in the same chunks", {
   truth <- sin(x[, 1]) + x[, 2]
   there <- flash_data(data.frame(x, y = truth), workers, shard_rows = 300, response = "y")
-  set.seed(1)
-  fit <- falkon(there, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200)
-  set.seed(1)
-  known <- falkon(x, truth, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200)
-  expect_equal(predict(fit, y), predict(known, y), tolerance = 1e-6)
-  set.seed(1)
-  weighted <- falkon(there, weights = w + 1, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200)
-  set.seed(1)
-  known <- falkon(x, truth, weights = w + 1, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200)
+  fit_to <- function(..., cluster = NULL) {
+    set.seed(1)
+    falkon(
+      ..., bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200,
+      control = flash_control(backend = "cpu", cluster = cluster)
+    )
+  }
+  expect_equal(predict(fit_to(there), y), predict(fit_to(x, truth), y), tolerance = 1e-6)
+  weighted <- fit_to(there, weights = w + 1)
+  known <- fit_to(x, truth, weights = w + 1)
   expect_equal(predict(weighted, y), predict(known, y), tolerance = 1e-6)
   expect_equal(predict(weighted, there), predict(known, x), tolerance = 1e-6)
-  set.seed(1)
-  spread <- falkon(x, truth, weights = w + 1, bandwidth = 1, centers = 40, lambda = 1e-4, tol = 1e-10, max_iter = 200,
-    control = flash_control(cluster = workers))
-  expect_equal(predict(spread, y), predict(known, y), tolerance = 1e-6)
+  expect_equal(predict(fit_to(x, truth, weights = w + 1, cluster = workers), y), predict(known, y), tolerance = 1e-6)
 })
 
 test_that("tune_falkon() chooses on data of the workers as on the rows", {
