@@ -39,4 +39,4 @@ number_in <- function(file, pattern = "^[0-9]") {
   if (length(line) == 0) Inf else as.double(gsub("[^0-9]", "", line[1]))
 }
 
-format_bytes <- function(bytes) format(structure(bytes, class = "object_size"), units = "auto")
+format_bytes <- function(bytes) format(structure(bytes, class = "object_size"), units = "auto", standard = "SI")

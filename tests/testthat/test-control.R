@@ -13,7 +13,7 @@ test_that("a control holds what was said, and prints it", {
   shown <- capture.output(print(control))
   expect_match(shown, "backend: +\"cpu\"", all = FALSE)
   expect_match(shown, "tol: +1e-06", all = FALSE)
-  expect_match(shown, "memory_limit: +953.7 Mb", all = FALSE)
+  expect_match(shown, "memory_limit: +1 GB", all = FALSE)
   expect_no_match(shown, "precision")
   expect_output(print(flash_control()), "all by default")
   capture.output(expect_invisible(print(control)))

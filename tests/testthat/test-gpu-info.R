@@ -49,8 +49,8 @@ test_that("gpu_info() prints a line for every device and returns its argument", 
   expect_identical(returned, list(value = info, visible = FALSE))
   expect_match(text[1], "CUDA: available")
   expect_match(text[2], "13.0.*80 90a.*driver.*13.0")
-  expect_match(text, "0 +NVIDIA H200 +9.0 +132 +139.7 Gb .*yes", all = FALSE)
-  expect_match(text, "1 +Quadro K2 .* 2 Gb .*no code", all = FALSE)
+  expect_match(text, "0 +NVIDIA H200 +9.0 +132 +150 GB .*yes", all = FALSE)
+  expect_match(text, "1 +Quadro K2 .* 2.1 GB .*no code", all = FALSE)
 })
 
 test_that("backend_info() names the CUDA toolkit and the architectures of the build", {
