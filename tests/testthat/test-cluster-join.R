@@ -188,7 +188,7 @@ test_that("workers that keep nothing are lent it with each request", {
 test_that("clusters below others are lent what they lack, too", {
   skip_on_os("windows")
   masters <- parallel::makeForkCluster(2)
-  nested <- nested_cluster(masters, \(i) parallel::makeCluster(2, port = 11100 + i))
+  nested <- nested_cluster(masters, \(i) parallel::makeCluster(2, port = 12000 + Sys.getpid() %% 18000))
   on.exit(parallel::stopCluster(nested))
   known <- flash_data(x, shard_rows = 100)
   there <- flash_data(x, nested, shard_rows = 100)

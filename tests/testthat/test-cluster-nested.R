@@ -1,8 +1,8 @@
 # Two workers of a cluster, each the master of two of its own, which are forks, as these start fast.
 skip_on_os("windows")
-port <- 11000 + Sys.getpid() %% 900
 masters <- parallel::makeCluster(2)
-workers <- nested_cluster(masters, eval(bquote(\(i) parallel::makeForkCluster(2, port = .(port) + 10 * i))))
+# masters that are forks would all draw the same port, and parallel draws from below 12,000
+workers <- nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
 x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(1200) %% 5
 y <- x[1:7, ] + 0.25
@@ -71,8 +71,7 @@ test_that("an interrupt reaches all of them", {
   skip_if_not_installed("callr")
   got <- interrupt_child(function(folder, do_rounds) {
     masters <- parallel::makeForkCluster(2)
-    port <- 11000 + Sys.getpid() %% 900
-    workers <- flashkernel::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = port + 10 * i))
+    workers <- flashkernel::nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
     on.exit(parallel::stopCluster(workers))
     set.seed(1)
     data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
