@@ -59,8 +59,8 @@ ours <- function(case, estimator, backend = where, precision = usual, program = 
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# All cases by another program of `others`, for so many seconds (ten times as many on the CPU); one that computes some queries only is taken to need as much for each
-# of the rest.
+# All cases by another program of `others`, for so many seconds (ten times as many in a small run); one that computes
+# some queries only is taken to need as much for each of the rest.
 theirs <- function(name, cases, estimators, others = OTHERS, seconds = 20) {
   program <- others[[name]]
   if (name == "scikit-learn") cases <- Filter(\(case) case$n <= 16384, cases)

@@ -59,7 +59,8 @@ measure <- function() {
   rows <- do.call(rbind, lapply(cases, measure_case))
   for (name in names(others)) {
     variant <- !name %in% c("PyTorch", "published Triton") # of SD-KDE alone, for half a minute in all
-    rows <- rbind(rows, theirs(name, cases, if (variant) "sdkde" else ESTIMATORS, others, seconds = if (variant) 6 else 9))
+    estimators <- if (variant) "sdkde" else ESTIMATORS
+    rows <- rbind(rows, theirs(name, cases, estimators, others, seconds = if (variant) 6 else 9))
     keep("precision", rated(rows))
   }
   forget_cases(cases)
