@@ -26,11 +26,12 @@ write_points <- function(points) {
 # host_to_host.py with a program ("eager", "compiled", "keops", "sklearn" or "triton=PATH") on folders of points with d
 # columns and bandwidths h. list(about, rows): a row for each folder and estimator, with seconds from host to host and
 # on the device, or why not; `about` is NULL, and `why` says why, where the program is not to be had.
-other_program <- function(program, folders, d, h, estimators, device = "cuda", limit = 20, timeout = 0) {
+other_program <- function(program, folders, d, h, estimators, device = "cuda", limit = 20, timeout = 0,
+                          budget = 0.5) {
   python <- Sys.getenv("PYTHON", "python3")
   cases <- paste(folders, d, format(h, digits = 15, trim = TRUE), sep = ",")
   given <- c(
-    file.path(bench_folder, "host_to_host.py"), "--device", device, "--limit", limit, "--estimators",
+    file.path(bench_folder, "host_to_host.py"), "--device", device, "--limit", limit, "--budget", budget, "--estimators",
     paste(estimators, collapse = ","), program, cases
   )
   # to a file, which processes that outlive Python do not hold open; of R's own libraries Python wants none

@@ -1,6 +1,6 @@
 """What another program takes from NumPy arrays of doubles on the host to such an array: host-to-host.R's, and others'.
 
-    python3 host_to_host.py [--device cpu] [--limit S] [--estimators kde,sdkde] PROGRAM[=PATH] FOLDER,D,H ...
+    python3 host_to_host.py [--device cpu] [--limit S] [--budget S] [--estimators kde,sdkde] PROGRAM[=PATH] FOLDER,D,H ...
 
 PROGRAM: eager, eager-tf32, compiled, two-passes, materialised (PyTorch), keops, triton=PATH (a checkout as gpu-baselines.py takes it), also
 triton-fp32 and triton-two-passes, sklearn. Each FOLDER has
@@ -18,7 +18,10 @@ import time
 import numpy
 
 
-def median(task, budget=0.5, least=5):
+BUDGET = 0.5  # seconds that a median is taken over, and at least five runs; --budget
+
+
+def median(task, least=5):
     """task() returns what it took; two runs before do not count, unless one takes more than a second."""
     started = time.perf_counter()
     first = task()
@@ -26,9 +29,9 @@ def median(task, budget=0.5, least=5):
         return first
     task()
     taken, started = [], time.perf_counter()
-    while len(taken) < least or time.perf_counter() - started < budget:
+    while len(taken) < least or time.perf_counter() - started < BUDGET:
         taken.append(task())
-        if time.perf_counter() - started > 3 * budget:
+        if time.perf_counter() - started > 3 * BUDGET:
             break
     return float(numpy.median(taken))
 
@@ -129,13 +132,16 @@ def measure_case(case, program, names, measures, slowest, limit):
 
 
 def main():
+    global BUDGET
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--limit", type=float, default=20)
+    parser.add_argument("--budget", type=float, default=BUDGET)
     parser.add_argument("--estimators", default="kde,sdkde,laplace")
     parser.add_argument("program")
     parser.add_argument("cases", nargs="+")
     options = parser.parse_args()
+    BUDGET = options.budget
     program, _, path = options.program.partition("=")
     about, measures = load(program, path, options.device)
     print("about", about, flush=True)

@@ -93,8 +93,8 @@ paper_plot("ace-shuttle", \() {
   graphics::matplot(order, lines_of, type = "l", lty = dashes, col = colour, lwd = 2, ylim = c(0, 879),
                     frame.plot = FALSE, xlab = "rows reported", ylab = "anomalies among them, of 879")
   graphics::points(PRINTED$reported, PRINTED$correct, pch = 4, lwd = 2)
-  below <- PRINTED$method %in% c("ODIN", "FastVOA", "Flash-SD-KDE")
-  side <- ifelse(below, 1, 4)
+  side <- ifelse(PRINTED$method %in% c("ODIN", "FastVOA"), 1, 4)
+  side[PRINTED$method %in% c("Flash-SD-KDE", "kNNW")] <- 3
   graphics::text(PRINTED$reported, PRINTED$correct, PRINTED$method, pos = side, cex = 0.75, xpd = NA)
   graphics::legend("topright", c(how, "printed"), col = c(colour, "black"), lty = c(dashes, NA),
                    pch = c(rep(NA, length(how)), 4), lwd = 2, bty = "n", inset = c(-0.3, 0), xpd = NA, cex = 0.9)

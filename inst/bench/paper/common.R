@@ -50,6 +50,9 @@ save_rows <- function(rows, file) {
   utils::write.csv(rows, file, row.names = FALSE)
 }
 
+# What is there so far, for a run that is cut short.
+keep <- function(name, rows) save_rows(rows, paper_file(name, "csv"))
+
 # The processor and, where sums go there, the GPU.
 machine_name <- function() {
   gpu <- gpu_info()

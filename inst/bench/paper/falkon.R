@@ -94,11 +94,12 @@ paper_plot("falkon", height = 700, draw = \() {
   heights[!is.finite(heights)] <- NA
   present <- colSums(!is.na(heights)) > 0
   heights <- matrix(heights, length(sets), dimnames = list(sets, programs))[, present, drop = FALSE]
-  graphics::par(mar = c(5.6, 4.6, 2, 0.8))
+  graphics::par(mar = c(5.6, 5.2, 2, 0.8))
   least <- 10^floor(log10(min(heights, na.rm = TRUE)))
   at <- graphics::barplot(t(heights), beside = TRUE, log = "y", col = colours_of(programs)[present], border = NA,
                           ylim = c(least, 2 * max(heights, na.rm = TRUE)),
-                          ylab = "seconds of a fit", main = "Fits at the shapes of Falkon's sets")
+                          main = "Fits at the shapes of Falkon's sets")
+  graphics::title(ylab = "seconds of a fit", line = 3.8)
   graphics::text(at, t(heights), ifelse(is.na(t(heights)), "", format(signif(t(heights), 2), drop0trailing = TRUE,
     trim = TRUE)), pos = 3, cex = 0.75, xpd = NA)
   legend_below(programs[present], among = programs, pch = 15, lty = 0)

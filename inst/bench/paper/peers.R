@@ -59,11 +59,8 @@ ours <- function(case, estimator, backend = where, precision = usual, program = 
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# What is there so far, for a run that is cut short.
-keep <- function(name, rows) save_rows(rows, paper_file(name, "csv"))
-
-# All cases by another program of `others`, for so many seconds (ten times as many on the CPU); one that computes some queries only is taken to need as much for each
-# of the rest.
+# All cases by another program of `others`, for so many seconds (ten times as many in a small run); one that computes
+# some queries only is taken to need as much for each of the rest.
 theirs <- function(name, cases, estimators, others = OTHERS, seconds = 20) {
   program <- others[[name]]
   if (name == "scikit-learn") cases <- Filter(\(case) case$n <= 16384, cases)
@@ -71,7 +68,8 @@ theirs <- function(name, cases, estimators, others = OTHERS, seconds = 20) {
   folders <- vapply(cases, `[[`, "", "folder")
   found <- other_program(
     program, folders, vapply(cases, `[[`, 0, "d"), vapply(cases, `[[`, 0, "h"), estimators,
-    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = if (full) seconds else 10 * seconds
+    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = if (full) seconds else 10 * seconds,
+    budget = if (full) 0.1 else 0.5
   )
   if (is.null(found$about)) return(left_out(name, found$why))
   cat(name, ": ", found$about, "\n", sep = "")

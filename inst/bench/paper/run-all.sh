@@ -26,21 +26,47 @@ mkdir -p "$out"
 names=$(cd "$here" && grep -l '^rows <- paper_rows' -- *.R | sed 's/[.]R$//')
 [ -z "$only" ] || names=${only//,/ }
 
-# limited SECONDS COMMAND...: in a session of its own, all of which ends with the time.
+# left SESSION MARK: what still runs of a script: of its session, or with its mark in the environment, as has what
+# started a session of its own.
+left() {
+  local pid
+  { pgrep -s "$1"; grep -lsz "^PAPER_RUN=$2\$" /proc/[0-9]*/environ | cut -d/ -f3; } | sort -u | while read -r pid; do
+    grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$pid/status" && echo "$pid"
+  done
+}
+
+# Ends that, and waits, half a minute at most, until it is gone: a device's memory is free only then.
+end_left() {
+  local pids i
+  for ((i = 0; i < 150; i++)); do
+    pids=$(left "$1" "$2")
+    [ -n "$pids" ] || return 0
+    kill -KILL $pids 2>/dev/null
+    sleep 0.2
+  done
+  echo "run-all.sh: still there:" $pids >&2
+}
+
+# watch SECONDS SESSION MARK RUNNER: ends the session when the time is over, or its runner gone, killed from outside.
+watch() {
+  local until=$((SECONDS + $1))
+  while [ -e "/proc/$2" ] && [ -e "/proc/$4" ] && [ $SECONDS -lt $until ]; do sleep 0.5; done
+  end_left "$2" "$3"
+}
+export -f left end_left watch
+
+# limited SECONDS COMMAND...: in a session of its own, all of which ends with the time, with COMMAND or with this.
 limited() {
-  local most=$1 pid watch status
+  local most=$1 mark=$$-$RANDOM$RANDOM pid status
   shift
-  setsid "$@" &
+  PAPER_RUN=$mark setsid "$@" &
   pid=$!
-  (
-    sleep "$most" &
-    trap 'kill $!' TERM
-    wait $! && pkill -KILL -s "$pid"
-  ) >/dev/null 2>&1 &
-  watch=$!
+  trap 'end_left $pid $mark; exit 143' TERM INT HUP
+  setsid bash -c 'watch "$@"' watch "$most" "$pid" "$mark" $$ >/dev/null 2>&1 &
   wait "$pid"
   status=$?
-  kill "$watch" 2>/dev/null
+  end_left "$pid" "$mark"
+  trap - TERM INT HUP
   return $status
 }
 

@@ -147,15 +147,17 @@ rows <- paper_rows("solvers", "Kernel ridge and Gaussian-process regression by f
 if (any(rows$problem == "ridge")) paper_plot("solvers", height = 650, draw = \() {
   graphics::par(mfrow = c(1, 3), mar = c(3.6, 4.6, 2, 0.8), oma = c(2.2, 0, 0, 0))
   ways <- c("CG, fast products", "CG, exact products", "falkon(exact = TRUE)")
+  dashed <- c(1, 2, 1) # its iterations are those of fast products
+  names(dashed) <- ways
   ridge <- rows[rows$problem == "ridge", ]
   curves(ridge[ridge$ev == 1, ], ways, "n", "seconds", by = "way", xlab = "points", ylab = "seconds",
-         main = "Ridge, EV 1")
+         main = "Ridge, EV 1", lty = dashed)
   for (what in c("seconds", "iterations")) {
     shown <- ridge[ridge$n == max(ridge$n[ridge$ev == 10]), ]
-    curves(shown, ways, "ev", what, by = "way", xlab = "effective variance", ylab = what, main = paste("n =",
-      format_count(shown$n[1])))
+    curves(shown, ways, "ev", what, by = "way", xlab = "effective variance", ylab = what, lty = dashed,
+           main = paste("n =", format_count(shown$n[1])))
   }
-  legend_below(ways)
+  legend_below(ways, lty = dashed)
 })
 
 show_table(data.frame(

@@ -90,9 +90,9 @@ paper_plot("streaming", height = 650, draw = \() {
   # what is under a megabyte is not to be told from none
   rows$shown <- pmax(rows$peak_mib, 1)
   curves(rows, names, "n", "shown", by = "program", xlab = "points", ylab = "MiB over the points",
-         main = "Peak memory")
+         main = "Peak memory", ylim = range(rows$shown, rows$points_mib))
   graphics::lines(sort(unique(rows$n)), sort(unique(rows$points_mib)), lty = 3)
-  graphics::text(max(rows$n), max(rows$points_mib), "points", pos = 2, cex = 0.8)
+  graphics::text(max(rows$n), max(rows$points_mib) / 3, "points", pos = 2, cex = 0.8)
   rows$ms <- 1e3 * rows$seconds
   curves(rows, names, "n", "ms", by = "program", xlab = "points", ylab = "milliseconds", main = "Time")
   legend_below(names)
