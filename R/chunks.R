@@ -241,3 +241,6 @@ write_rows <- function(out, piece, sums) {
     out[rows, ] <- sums
   }
 }
+
+# Of numbers of each row, a vector or a matrix, or NULL, those of some rows.
+numbers_at <- function(x, rows) if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]

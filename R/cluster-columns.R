@@ -155,14 +155,6 @@ mean.shard_column <- function(x, ...) sum(x) / prod(dim(x))
   if (as_vector) as.vector(taken) else taken
 }
 
-# list(shard, shards, rows): the shard of each row, those that there are, and by these the rows' places there.
-rows_by_shard <- function(data, index) {
-  before <- c(0, cumsum(data$rows))
-  shard <- findInterval(index - 0.5, before)
-  shards <- sort(unique(shard))
-  list(shard = shard, shards = shards, rows = split(index - before[shard], shard))
-}
-
 # All of them, n x t, in this session.
 collected <- function(x) {
   if (!is_column(x)) return(x)
@@ -178,9 +170,8 @@ column_as_data <- function(x, names, control) {
   made$d <- x$t
   made["names"] <- list(names)
   made$has[] <- FALSE
-  over_columns("column_there", list(x = x), list(to = told_of(made)), control, own = \(shard, worker) shard)
-  pool <- pool_of(x$data$cluster)
-  assign(made$id, owners_of(pool, x$data), envir = pool$owners)
+  over_columns("column_there", list(x = x), list(to = told_of(made)), control, own = shard_number)
+  share_owners(pool_of(x$data$cluster), made, x$data)
   made
 }
 
@@ -191,14 +182,14 @@ named_columns_of <- function(x, names) {
 
 # `number` rows with probabilities that go by the weights, one after the other: the first of exponential waiting times.
 draw_from_column <- function(weights, number) {
-  before <- c(0, cumsum(weights$data$rows))
+  before <- rows_before(weights$data)
   args <- list(seed = sample.int(.Machine$integer.max, 1), number = number)
   over_columns("column_draw", list(weights = weights), args, own = \(shard, worker) c(shard, before[shard]))$index
 }
 
 # Of the rows whose weights are not 0 those number `index`.
 rows_with_weight <- function(weights, positive, index) {
-  before <- c(0, cumsum(weights$data$rows))
+  before <- rows_before(weights$data)
   of <- rows_by_shard(list(rows = positive), index)
   own <- \(shard, worker) of$rows[[as.character(shard)]]
   parts <- over_columns("column_which", list(x = weights), own = own, shards = of$shards)

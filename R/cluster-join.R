@@ -85,46 +85,36 @@ log_sum_of_blocks <- function(sources, at, factor, loo, control) {
     found <- sums_of_blocks(sources, at, NULL, control)
     return(list(log_abs = log(pmax(as.vector(found$sums), 0)), stats = found$stats))
   }
-  sum_of_blocks(sources, at, loo, control, \(block, y, loo, control, alone) log_sum(block, y, factor, loo, control))
+  sum_of_blocks(sources, at, loo, control, log_of_class(factor))
 }
 
 # Scores of parts are merged by the sums.
 score_of_blocks <- function(sources, at, estimator, loo, names, control) {
-  factor <- estimator$factor(sources$points$d)
-  found <- sum_of_blocks(sources, at, loo, control, function(block, y, loo, control, alone) {
-    if (alone) return(score_sum(block, y, estimator, loo, NULL, control))
-    part <- log_sum(block, y, factor, loo, control)
-    part$score <- score_sum(block, y, estimator, loo, NULL, control)$score
-    part
+  n <- sources$points$n
+  score_of_part <- score_of_class(estimator, NULL)
+  found <- sum_of_blocks(sources, at, loo, control, function(part, y, loo, control) {
+    if (nrow(part$points) == n) score_sum(part, y, estimator, loo, NULL, control) else score_of_part(part, y, loo, control)
   })
   colnames(found$score) <- names
   found
 }
 
-# `sum_at(block, y, loo, control, alone)` for the sources of each block, merged as parts of logarithms and scores are.
-# `alone`: is this all?
+# `sum_at`, as log_of_class() makes it, for the sources of each block, merged as parts of logarithms and scores are.
 sum_of_blocks <- function(sources, at, loo, control, sum_at) {
   data <- sources$points
   own <- if (loo) data$own
   if (is.null(at)) at <- shard_of(data, data$own)$points
   mode <- if (is.null(sources$shard_weights)) "own" else sources$shard_weights
-  sum_part <- function(part, y, loo, control, alone) {
+  sum_part <- function(part, y, loo, control) {
     if (nrow(part$points) == 0 || !is.null(part$weights) && all(part$weights == 0)) return(NULL)
     if (loo && nrow(part$points) == 1) return(NULL)
-    sum_at(part, y, loo, control, alone)
+    sum_at(part, y, loo, control)
   }
-  merge <- \(a, b) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
-  fold_blocks(data, control, merge, function(block, shards, control) {
+  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
     of <- shard_sources(block, sources$L, sources$kernel, mode)
-    if (is.null(own) || !own %in% shards) return(sum_part(of, at, FALSE, control, length(data$blocks) == 1))
+    if (is.null(own) || !own %in% shards) return(sum_part(of, at, FALSE, control))
     rows <- sum(data$rows[shards[shards < own]]) + seq_len(data$rows[own])
-    if (length(rows) == nrow(of$points)) return(sum_part(of, NULL, TRUE, control, length(data$blocks) == 1))
-    # those among themselves, and all others
-    if (control$tol_type == "global") control$tol <- control$tol / 2
-    merge(
-      sum_part(some_sources(of, rows), NULL, TRUE, control, FALSE),
-      sum_part(some_sources(of, -rows), at, FALSE, control, FALSE)
-    )
+    left_out_of_piece(of, rows, control, sum_part)
   })
 }
 
@@ -133,11 +123,9 @@ sums_of_blocks <- function(sources, at, b, control) {
   data <- sources$points
   if (!is.null(data$grid)) return(sums_of_grid(data, at, b, control))
   if (!is.null(data$near)) control$tol <- control$tol / 2 # the other half is of those that are far
-  before <- c(0, cumsum(data$rows))
   merge <- \(a, b) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   fold_blocks(data, control, merge, function(block, shards, control) {
-    rows <- unlist(lapply(shards, \(shard) before[shard] + seq_len(data$rows[shard])))
-    own <- if (!is.null(b)) if (is.null(dim(b))) b[rows] else b[rows, , drop = FALSE]
+    own <- numbers_at(b, rows_of_shards(data, shards))
     of <- shard_sources(block, sources$L, sources$kernel, "none")
     kernel_sum_of(of, at, weighted(own, block), control, as_matrix = TRUE)
   })

@@ -37,8 +37,7 @@ debiased_loo_of_blocks <- function(object, control) {
   data <- object$left_out
   own <- shard_of(data, data$own)
   held_out <- list(points = own$points[, seq_len(object$d), drop = FALSE], weights = own$weights)
-  merge <- \(a, b) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
-  fold_blocks(data, control, merge, function(block, shards, control) {
+  fold_blocks(data, control, \(a, b) merge_some(a, b, control), function(block, shards, control) {
     if (!is.null(block$weights) && all(block$weights == 0)) return(NULL)
     of <- left_out_sources(block, score_factor(object))
     held_out$first <- if (data$own %in% shards) sum(data$rows[shards[shards < data$own]]) + 1 else NA_real_

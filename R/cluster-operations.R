@@ -111,7 +111,7 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
       if (args$score) found$score <- score_sum(sources, args$at, args$estimator, FALSE, NULL, control)$score
       found
     },
-    merge = \(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
+    merge = \(a, b, control) merge_some(a, b, control)
   ),
 
   # Sums at the shard over other data, or its own, which come to it (cluster-join.R).

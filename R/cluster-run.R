@@ -53,7 +53,7 @@ new_run <- function(pool, data, setup, parts, nodes, range = c(1, length(data$ro
   run
 }
 
-# For runs and requests, none twice in a session.
+# For runs, requests and data, none twice in a session.
 new_number <- function() session$number <- sum(session$number, 1)
 
 # What a worker computes by: as here, but for threads and GPUs, which are its own.
@@ -86,6 +86,9 @@ owners_of <- function(pool, data) {
   owners <- pool$owners[[data$id]]
   if (is.null(owners)) rep(NA_integer_, length(data$rows)) else owners
 }
+
+# Shards of `made` are where those of other data are.
+share_owners <- function(pool, made, of) assign(made$id, owners_of(pool, of), envir = pool$owners)
 
 set_owner <- function(pool, data, shards, worker) {
   assign(data$id, replace(owners_of(pool, data), shards, worker), envir = pool$owners)

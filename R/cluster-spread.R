@@ -12,11 +12,14 @@ goes_to_cluster <- function(sources, at, control) {
 
 LEAST_PAIRS_FOR_CLUSTER <- 2e7
 
+# Of so many rows, at least, and at most 64 pieces.
+rows_of_piece <- function(n) max(256, ceiling(n / 64))
+
 # What `what`, an entry of SPREAD_SUMS, makes of the targets `at` (NULL: the sources themselves), piece by piece.
 spread_targets <- function(what, sources, at, control, ...) {
   points <- sources$points
   m <- if (is.null(at)) nrow(points) else nrow(at)
-  pieces <- pieces_of(m, max(256, ceiling(m / 64)))
+  pieces <- pieces_of(m, rows_of_piece(m))
   data <- list(
     id = "targets", cluster = control$cluster, recipe = list(kind = "none"), rows = vapply(pieces, diff, 0) + 1
   )
@@ -33,18 +36,14 @@ spread_targets <- function(what, sources, at, control, ...) {
 SPREAD_SUMS <- list(
   log = function(sources, part, args, control) {
     if (!is.null(part$at) || !args$loo) return(log_sum(sources, targets_of(sources, part), args$factor, FALSE, control))
-    left_out_of_piece(sources, part$rows, control, \(of, at, loo) log_sum(of, at, args$factor, loo, control))
+    left_out_of_piece(sources, part$rows[1]:part$rows[2], control, log_of_class(args$factor))
   },
   score = function(sources, part, args, control) {
     estimator <- ESTIMATORS[[args$estimator]]
     at <- targets_of(sources, part)
     if (!is.null(part$at) || !args$loo) return(score_sum(sources, at, estimator, FALSE, args$names, control))
-    factor <- estimator$factor(ncol(sources$points))
-    left_out_of_piece(sources, part$rows, control, \(of, at, loo) {
-      found <- log_sum(of, at, factor, loo, control)
-      found$score <- score_sum(of, at, estimator, loo, args$names, control)$score
-      found
-    })[c("score", "stats")]
+    found <- left_out_of_piece(sources, part$rows[1]:part$rows[2], control, score_of_class(estimator, args$names))
+    found[c("score", "stats")]
   },
   sums = function(sources, part, args, control) {
     kernel_sum_of(sources, targets_of(sources, part), args$b, control, as_matrix = TRUE)
@@ -60,14 +59,14 @@ targets_of <- function(sources, part) {
   if (is.null(part$at)) sources$points[part$rows[1]:part$rows[2], , drop = FALSE] else part$at
 }
 
-# At the sources `rows`, each left out of its own sum: those among themselves, and all others.
+# At the sources `rows`, each left out of its own sum: those among themselves, and all others. `sum_at`: as log_of_class()
+# makes it; NULL is the sum of none.
 left_out_of_piece <- function(sources, rows, control, sum_at) {
-  rows <- rows[1]:rows[2]
+  if (length(rows) == nrow(sources$points)) return(sum_at(sources, NULL, TRUE, control))
   # errors of the two add up
-  if (control$tol_type == "global" && length(rows) < nrow(sources$points)) control$tol <- control$tol / 2
-  own <- sum_at(some_sources(sources, rows), NULL, TRUE)
-  if (length(rows) == nrow(sources$points)) return(own)
-  merge_parts(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE), control)
+  if (control$tol_type == "global") control$tol <- control$tol / 2
+  own <- sum_at(some_sources(sources, rows), NULL, TRUE, control)
+  merge_some(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE, control), control)
 }
 
 # As debiased_loo_sum(), in two rounds: what is to be known of each source, by which it meets any target alone, and then the

@@ -176,7 +176,7 @@ made_data <- function(of, op, args, control, pairs, lend = list(), about = list(
   found <- over_shards(of, op, c(args, if (keeps) list(to = told_of(made))), control, shard_number, pairs = pairs, lend = lend)
   made["box"] <- list(found$box)
   if (keeps) {
-    assign(made$id, owners_of(pool, of), envir = pool$owners)
+    share_owners(pool, made, of)
   } else {
     shards <- found$made # no worker would have it again
     made$recipe$make <- \(shard) shards[[shard]]
@@ -197,8 +197,7 @@ merge_made <- function(a, b) {
 
 # The data with a name of their own, and a handle: when nobody has it any more, workers are told to forget them.
 named_data <- function(data) {
-  session$data_made <- sum(session$data_made, 1)
-  id <- paste("data", Sys.getpid(), session$data_made)
+  id <- paste("data", Sys.getpid(), new_number())
   handle <- new.env(parent = emptyenv())
   handle$id <- id
   reg.finalizer(handle, \(gone) session$forgotten <- c(session$forgotten, gone$id))
@@ -242,7 +241,7 @@ shard_apply <- function(data, f, control = NULL) {
   if (!is_remote(data)) stop_argument("data", "must be a flash_data(): found ", describe(data))
   if (!is.function(f)) stop_argument("f", "must be a function of x and shard: found ", describe(f))
   run <- start_run(settle_control(control), "Applying a function")
-  over_shards(data, "apply", list(f = f), run, parts = \(shard, worker) shard, shards = seq_along(data$rows), pairs = Inf)
+  over_shards(data, "apply", list(f = f), run, shard_number, seq_along(data$rows), pairs = Inf)
 }
 
 # ---- what it is -------------------------------------------------------------------------------
@@ -284,14 +283,29 @@ print.flash_data <- function(x, ...) {
 data_rows <- function(data, index) {
   d <- data$d
   check_memory(16 * length(index) * d, "i")
-  before <- c(0, cumsum(data$rows))
-  shard <- findInterval(index - 0.5, before)
   taken <- matrix(0, length(index), d, dimnames = if (!is.null(data$names)) list(NULL, data$names))
-  shards <- sort(unique(shard))
-  if (length(shards) == 0) return(taken)
-  parts <- over_shards(data, "take", parts = \(s, worker) index[shard == s] - before[s], shards = shards)
-  for (k in seq_along(shards)) taken[shard == shards[k], ] <- parts[[k]]
+  of <- rows_by_shard(data, index)
+  if (length(of$shards) == 0) return(taken)
+  parts <- over_shards(data, "take", parts = \(shard, worker) of$rows[[as.character(shard)]], shards = of$shards)
+  for (k in seq_along(of$shards)) taken[of$shard == of$shards[k], ] <- parts[[k]]
   taken
+}
+
+# list(shard, shards, rows): the shard of each row, those that there are, and by these the rows' places there.
+rows_by_shard <- function(data, index) {
+  before <- rows_before(data)
+  shard <- findInterval(index - 0.5, before)
+  shards <- sort(unique(shard))
+  list(shard = shard, shards = shards, rows = split(index - before[shard], shard))
+}
+
+# How many rows there are before each shard, and in all.
+rows_before <- function(data) c(0, cumsum(data$rows))
+
+# The numbers of the rows of some shards.
+rows_of_shards <- function(data, shards) {
+  before <- rows_before(data)
+  unlist(lapply(shards, \(shard) before[shard] + seq_len(data$rows[shard])))
 }
 
 # Rows for those who choose by a sample: evenly spread, the same ones each time. Where they have weights, as many of each

@@ -9,12 +9,8 @@ log_sum_by_pieces <- function(sources, at, factor, loo, control) {
 }
 
 score_sum_by_pieces <- function(sources, at, estimator, loo, names, control) {
-  factor <- estimator$factor(ncol(sources$points))
-  sum_parts(sources, at, control, \(piece, y, own, control) {
-    part <- log_sum(piece, y, factor, loo && own, control)
-    part$score <- score_sum(piece, y, estimator, loo && own, names, control)$score
-    part
-  })
+  score_of_piece <- score_of_class(estimator, names)
+  sum_parts(sources, at, control, \(piece, y, own, control) score_of_piece(piece, y, loo && own, control))
 }
 
 # One grid for all points where that is fastest. Sums that its tolerance does not tell from zero have no logarithm:
@@ -82,6 +78,9 @@ merge_parts <- function(a, b, control) {
     stats = add_part_stats(a$stats, b$stats, control)
   )
 }
+
+# The same where a part may have no terms, and is NULL.
+merge_some <- function(a, b, control) if (is.null(a)) b else if (is.null(b)) a else merge_parts(a, b, control)
 
 # exp(log_abs - top) with its sign; 0 where both are.
 signed_share <- function(part, top) {

@@ -279,6 +279,23 @@ test_that("a fit whose cluster has ended goes on without", {
 
 parallel::stopCluster(workers)
 
+test_that("the two sums of points that are left out of a piece share the tolerance", {
+  sources <- sum_sources(x, NULL, diag(0.4, 2))
+  control <- run_control(settle_control(flash_control(tol = 1e-4)))
+  asked <- numeric()
+  sum_at <- function(of, at, loo, control) {
+    asked <<- c(asked, control$tol)
+    log_sum(of, at, PLAIN_FACTOR, loo, control)
+  }
+  found <- left_out_of_piece(sources, 101:300, control, sum_at)
+  expect_identical(asked, c(1e-4, 1e-4) / 2)
+  exact <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, replace(control, "tol", 0))$log_abs
+  expect_lt(max(abs(exp(found$log_abs) - exp(exact[101:300]))), 1e-4 * max(exp(exact)))
+  asked <- numeric()
+  left_out_of_piece(sources, seq_len(nrow(x)), control, sum_at)
+  expect_identical(asked, 1e-4)
+})
+
 test_that("forked workers, those of snow and the plan of future give the bits of this process", {
   expected <- kernel_matvec(flash_data(x, shard_rows = 300), y, bandwidth = 0.4, tol = 0)
   agrees <- function(cluster) {
