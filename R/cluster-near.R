@@ -20,7 +20,7 @@ plan_join <- function(sources, at, b, control) {
   by_grid <- way_text("grids added", grid, "no grid")
   if (!is.null(grid) && (is.null(near) || grid$seconds <= near$seconds)) {
     packed <- add_grids(sources, b, grid, control)
-    grid <- list(spec = grid$spec, grids = packed, first = 1 + c(0, cumsum(targets$rows)))
+    grid <- list(spec = grid$spec, grids = packed, first = 1 + rows_before(targets))
     if (!is.null(packed)) return(list(grid = grid, text = paste0(by_grid, "; ", by_near), workers = watch()))
   }
   if (is.null(near)) return(c(whole, list(workers = watch())))

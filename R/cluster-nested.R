@@ -105,7 +105,7 @@ answer_below <- function(pool, run, known, request, control) {
     below <- new_run(pool, data, setup, parts, request$nodes, run$range)
     below$lend <- lent_below
     finish_run(below, control)
-    if (!is.null(run$args$to)) assign(run$args$to$id, owners_of(pool, data), envir = pool$owners)
+    if (!is.null(run$args$to)) share_owners(pool, run$args$to, data)
     list(values = lapply(request$nodes, node_value, below, run$args, control))
   },
   missing_shard = \(condition) list(missing = nowhere()),

@@ -29,7 +29,7 @@ forget_data <- function(state, ids) {
 # Those of the nodes that can neither be read here nor have been sent.
 shards_to_send <- function(known, nodes) {
   if (known$data$recipe$kind != "sent") return(integer())
-  wanted <- unlist(lapply(nodes, \(node) node[1]:node[2]))
+  wanted <- unlist(lapply(nodes, node_shards))
   wanted[!as.character(wanted) %in% names(known$shards)]
 }
 

@@ -5,12 +5,11 @@
 # shard's; without the numbers where the worker has them from an earlier product. NULL where there are none.
 stored_parts <- function(data, columns) {
   if (length(columns) == 0) return(NULL)
-  before <- c(0, cumsum(data$rows))
   function(shard, worker) {
-    rows <- before[shard] + seq_len(data$rows[shard])
+    rows <- rows_of_shards(data, shard)
     Map(function(column, key) {
       if (is_stored(data, key, shard, worker)) return(list(key = key))
-      list(key = key, values = if (is.null(dim(column))) column[rows] else column[rows, , drop = FALSE])
+      list(key = key, values = numbers_at(column, rows))
     }, columns, names(columns))
   }
 }

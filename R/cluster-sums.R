@@ -79,9 +79,7 @@ sums_of_shards <- function(sources, at, b, control) {
 # What of the coefficients is a shard's, for over_shards().
 b_of_shards <- function(data, b) {
   if (is.null(b)) return(NULL)
-  before <- c(0, cumsum(data$rows))
-  rows <- \(shard) before[shard] + seq_len(data$rows[shard])
-  \(shard, worker) if (is.null(dim(b))) b[rows(shard)] else b[rows(shard), , drop = FALSE]
+  \(shard, worker) numbers_at(b, rows_of_shards(data, shard))
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.

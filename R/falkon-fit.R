@@ -64,7 +64,7 @@ fit_by_centers <- function(problem, spec, run) {
   name_stage(run, "Choosing centres")
   chosen <- pick_centers(rows, spec, problem$weights, run)
   clock("centers")
-  problem <- problem_where_computed(problem, nrow(chosen$points), run)
+  problem <- problem_where_computed(problem, chosen$points, run)
   hold_rows(problem$rows)
   name_stage(run, "Preconditioner")
   system <- system_of(problem, chosen, spec, run)
@@ -86,15 +86,13 @@ fit_by_centers <- function(problem, spec, run) {
   ))
 }
 
-# The problem with the numbers of its rows where these are, for products with m centres. Rows in memory go to the workers of
-# the cluster that is asked for, if there is enough to do.
-problem_where_computed <- function(problem, m, run) {
+# The problem with the numbers of its rows where these are, for products with the points `centers`. Rows in memory go to
+# the workers of the cluster that is asked for, if there is enough to do.
+problem_where_computed <- function(problem, centers, run) {
   rows <- problem$rows
-  if (inherits(rows, "rows_dense") && is.matrix(rows$points) && !is.null(run$cluster) &&
-      as.double(rows$n) * m >= LEAST_PAIRS_FOR_CLUSTER) {
-    under <- rows$sources
-    pieces <- max(256, ceiling(rows$n / 64))
-    rows <- falkon_rows(flash_data(rows$points, run$cluster, shard_rows = pieces), under$L, under$kernel)
+  under <- rows$sources
+  if (inherits(rows, "rows_dense") && goes_to_cluster(under, centers, run)) {
+    rows <- falkon_rows(flash_data(rows$points, run$cluster, shard_rows = rows_of_piece(rows$n)), under$L, under$kernel)
   }
   problem$rows <- rows
   for (name in c("y", "weights", "offset")) problem[name] <- list(rows_column(rows, problem[[name]]))

@@ -31,7 +31,7 @@ evenly <- function(n, count) unique(round(seq(1, n, length.out = count)))
 
 # Rows `index` of all that a fit has of each row.
 problem_at <- function(problem, spec, index) {
-  of <- \(x) if (is.null(x)) NULL else if (is.null(dim(x))) x[index] else x[index, , drop = FALSE]
+  of <- \(x) numbers_at(x, index)
   rows <- falkon_rows(rows_take(problem$rows, index), spec$L, spec$kernel)
   weights <- if (!is.null(problem$weights)) as.vector(of(problem$weights))
   problem[c("rows", "y", "weights", "offset")] <- list(rows, of(problem$y), weights, of(problem$offset))

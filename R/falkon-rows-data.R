@@ -34,7 +34,7 @@ rows_take.rows_data <- function(rows, index) data_rows(rows$data, index)
 
 rows_fold.rows_data <- function(rows, f, init) {
   data <- rows$data
-  before <- c(0, cumsum(data$rows))
+  before <- rows_before(data)
   for (shard in seq_along(data$rows)) init <- f(init, rows_of_shard(data, shard), before[shard] + 1)
   init
 }
@@ -97,7 +97,7 @@ hold_out_data <- function(rows, response, spec) {
   of <- function(x, which) {
     if (is.null(x) || is_column(x)) return(column_at(x, parts[[which]]))
     rows <- if (which == "held") index else -index
-    if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
+    numbers_at(x, rows)
   }
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
   y <- if (is_column(response$y)) of(response$y, "held") else response_values(response, index)
@@ -112,7 +112,7 @@ hold_out_data <- function(rows, response, spec) {
 
 # The numbers of those that are held out.
 held_rows <- function(data, split) {
-  before <- c(0, cumsum(data$rows))
+  before <- rows_before(data)
   unlist(lapply(seq_along(data$rows), \(shard) before[shard] + held_of_shard(split, shard, data$rows[shard])))
 }
 
@@ -121,9 +121,8 @@ part_of_data <- function(data, split, held) {
   part <- derived_data(data, \(shard) part_of_shard(whole_shard(data, shard), split, shard, held))
   part$has <- data$has
   args <- list(split = split, held = held, to = told_of(part))
-  over_shards(data, "part_there", args, parts = \(shard, worker) shard, pairs = data$n)
-  pool <- pool_of(data$cluster)
-  assign(part$id, owners_of(pool, data), envir = pool$owners)
+  over_shards(data, "part_there", args, parts = shard_number, pairs = data$n)
+  share_owners(pool_of(data$cluster), part, data)
   describe_data(part, run_control(settle_control(NULL)))
 }
 
@@ -133,7 +132,7 @@ part_of_shard <- function(rows, split, shard, held) {
   response <- rows$response
   list(
     x = rows$x[index, , drop = FALSE], weights = rows$weights[index],
-    response = if (is.null(dim(response))) response[index] else response[index, , drop = FALSE]
+    response = numbers_at(response, index)
   )
 }
 

@@ -50,7 +50,7 @@ is_count <- function(x) is_number(x) && length(x) == 1
 
 errors_along <- function(problem, at, spec, lambdas, run) {
   chosen <- pick_centers(problem$rows, spec, problem$weights, run)
-  problem <- problem_where_computed(problem, nrow(chosen$points), run)
+  problem <- problem_where_computed(problem, chosen$points, run)
   hold_rows(problem$rows)
   system <- system_of(problem, chosen, spec, run)
   centers <- system$centers

@@ -309,12 +309,11 @@ hold_out <- function(rows, response, spec) {
   if (!length(index) %in% seq_len(rows$n - 1)) {
     stop_argument("validation", "must leave rows of every class for the fit, and others: found ", format(part))
   }
-  pick <- \(x, rows) if (is.null(x)) NULL else if (is.null(dim(x))) x[rows] else x[rows, , drop = FALSE]
-  if (!is.null(spec$weights)) spec$weights <- pick(check_weights(spec$weights, rows$n), -index)
+  if (!is.null(spec$weights)) spec$weights <- numbers_at(check_weights(spec$weights, rows$n), -index)
   offset <- check_offset(spec$offset, rows$n, ncol(response$y))
-  spec$offset <- pick(offset, -index)
+  spec$offset <- numbers_at(offset, -index)
   spec$validation <- list(
-    x = rows_take(rows, index), y = response_values(response, index), offset = pick(offset, index)
+    x = rows_take(rows, index), y = response_values(response, index), offset = numbers_at(offset, index)
   )
   spec$held <- index
   kept <- seq_len(rows$n)[-index]
@@ -322,7 +321,7 @@ hold_out <- function(rows, response, spec) {
     spec$centers <- match(spec$centers, kept)
     if (anyNA(spec$centers)) stop_argument("centers", "must not be among the rows that `validation` holds out: give these")
   }
-  response$y <- pick(response$y, -index)
+  response$y <- numbers_at(response$y, -index)
   list(rows = falkon_rows(rows_take(rows, kept)), response = response, spec = spec)
 }
 
