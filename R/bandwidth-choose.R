@@ -46,6 +46,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
     rate = bandwidth_rate(estimator, data$d), run = run, tally = new_tally(run)
   )
   plan <- plan_rows(data, search, options)
+  if (data$d > 1) data$correlation <- correlation_of(data, plan$rows)
   batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
   search$structures <- wanted_structures(batches[[1]], options$structure)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
@@ -103,8 +104,9 @@ on_cpu <- function(run) replace(run, "backend", "cpu")
 
 # About so many values of the criterion a search takes; gradients count as two.
 shape_passes <- function(d, structure) {
-  moves <- if (structure == "auto") "full" else BANDWIDTH_STRUCTURES[[structure]]$moves
-  20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, 16))
+  most <- if (d > MOST_FULL) "diagonal" else "full"
+  moves <- BANDWIDTH_STRUCTURES[[if (structure == "auto") most else structure]]$moves
+  20 + switch(if (d == 1) "scalar" else moves, scalar = 0, diagonal = 30, full = 30 + 10 * min(d, MOST_FULL))
 }
 
 # By what the bandwidth changes from a sample to more rows.
@@ -112,20 +114,33 @@ carried <- function(from, to, rate) (from$n / to$n)^rate
 
 # ---- structures -------------------------------------------------------------------------------
 
-# Those to try, of which one is taken. As many parameters as a tenth of the rows, and squares of d up to 16 columns.
+# Squares of d are searched in up to so many columns.
+MOST_FULL <- 16
+
+# Those to try, of which one is taken. As many parameters as a tenth of the rows.
 wanted_structures <- function(data, structure) {
   if (structure != "auto") return(structure)
   d <- data$d
   if (d == 1) return("scaled")
   c(
     "scaled", if (can_sphere(data)) "sphered", if (d <= data$n / 10) "diagonal",
-    if (d <= 16 && free_parameters("full", d) <= data$n / 10) "full"
+    if (d <= MOST_FULL && free_parameters("full", d) <= data$n / 10) "full"
   )
+}
+
+# Correlations are known by more rows than a search has time for: by all, or so many.
+CORRELATION_ROWS <- 20000
+
+# list(matrix, n): for covariance_root() of every sample, known from n rows.
+correlation_of <- function(data, rows) {
+  some <- sample_of(data, seq_len(min(nrow(data$x), max(rows, CORRELATION_ROWS))))
+  list(matrix = weighted_correlation(some$x, some$weights), n = some$n)
 }
 
 # A covariance matrix of few rows knows each of them too well to be judged by it.
 can_sphere <- function(data) {
-  if (free_parameters("full", data$d) > data$n / 2) return(FALSE)
+  known <- if (is.null(data$correlation)) data$n else data$correlation$n
+  if (free_parameters("full", data$d) > known / 2) return(FALSE)
   tryCatch(is.matrix(covariance_root(data)), flashkernel_error_argument = \(e) FALSE)
 }
 

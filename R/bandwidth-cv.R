@@ -46,11 +46,12 @@
 #' The shape of H is found by the likelihood of the plain estimate, whose gradient with respect to all parameters costs
 #' as much as one more value: a scan of the factor of the simple structures on 500 rows, from 1/20 to 3 times
 #' Silverman's rule and further out while the best stands at an end, then [stats::nlminb()] from there, for `"full"`
-#' from two starts; then all again on more rows, from what the few have found. `"auto"` takes the structure whose
-#' likelihood is largest after 3 p / n nats are taken off, which is about what p parameters gain by chance; differences
-#' below 0.002 do not count, the simpler structure does. A diagonal H needs ten rows for a parameter to be tried, and so
-#' does a full one, in up to 16 columns. Where the criterion is another, the shape is where its own search starts. The
-#' factor comes last, by values of the criterion of the estimator.
+#' from two starts; then all again on more rows, from what the few have found. The covariance matrix S is that of up to
+#' 20,000 rows, however few a search has time for, and is tried where these are two for each of its numbers. `"auto"`
+#' takes the structure whose likelihood is largest after 3 p / n nats are taken off, which is about what p parameters
+#' gain by chance; differences below 0.002 do not count, the simpler structure does. A diagonal H needs ten rows for a
+#' parameter to be tried, and so does a full one, in up to 16 columns. Where the criterion is another, the shape is where
+#' its own search starts. The factor comes last, by values of the criterion of the estimator.
 #'
 #' @section Rows and the budget:
 #' `seconds` is a budget on a nominal core: how many rows are looked at is reckoned from what pairs and fast sums cost

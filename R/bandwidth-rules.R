@@ -199,9 +199,10 @@ scalar_spread <- function(sds) {
   max(sds) * sqrt(mean((sds / max(sds))^2))
 }
 
-# Lower Cholesky factor of the weighted covariance matrix.
+# Lower Cholesky factor of the weighted covariance matrix; of more rows than these, where `data` has a correlation.
 covariance_root <- function(data) {
-  correlation <- weighted_correlation(data$x, data$weights)
+  correlation <- data$correlation$matrix
+  if (is.null(correlation)) correlation <- weighted_correlation(data$x, data$weights)
   root <- tryCatch(t(chol(correlation)), error = function(e) NULL)
   if (is.null(root) || min(diag(root)) < 1e-7) {
     stop_argument(

@@ -385,6 +385,15 @@ test_that("more parameters than a tenth of the rows are not tried", {
   expect_identical(attr(bw_auto(example_points(60, 20), "kde"), "path")$structure, "scaled")
 })
 
+test_that("correlations are known from all rows, also where a search has time for few of them", {
+  set.seed(8)
+  factors <- matrix(rnorm(2000 * 3), 2000)
+  x <- cbind(factors, factors %*% matrix(rnorm(3 * 33), 3) + 0.1 * rnorm(2000 * 33))
+  h <- bw_auto(x, seconds = 0.3)
+  expect_lt(attr(h, "rows") / attr(h, "batches"), free_parameters("full", 36) * 2) # by those alone it is not tried
+  expect_identical(attr(h, "structure"), "sphered")
+})
+
 test_that("gradients keep the number of evaluations small", {
   x <- example_points(600, 5)
   expect_lt(attr(bw_lcv(x, "kde", structure = "full"), "evaluations"), 200)
