@@ -84,7 +84,7 @@ by_f3m <- function(cases) {
   said <- suppressWarnings(system2(
     Sys.getenv("PYTHON", "python3"), c(shQuote(file.path(bench_folder, "f3m_baseline.py")), shQuote(path), given),
     stdout = TRUE,
-    stderr = TRUE, env = "LD_LIBRARY_PATH=", timeout = if (full) 12 else 300
+    stderr = TRUE, env = "LD_LIBRARY_PATH=", timeout = as.numeric(option("--seconds", if (full) 12 else 300))
   ))
   fields <- strsplit(grep("^seconds ", said, value = TRUE), " ")
   if (length(fields) == 0) return(left_out("F3M", utils::tail(c("Python said nothing", said), 1)))

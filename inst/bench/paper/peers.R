@@ -59,16 +59,17 @@ ours <- function(case, estimator, backend = where, precision = usual, program = 
          engine_seconds(case, estimator, backend, precision), error)
 }
 
-# All cases by another program of `others`, for so many seconds (ten times as many in a small run); one that computes
-# some queries only is taken to need as much for each of the rest.
+# All cases by another program of `others`, for so many seconds (ten times as many in a small run), or --seconds; one
+# that computes some queries only is taken to need as much for each of the rest.
 theirs <- function(name, cases, estimators, others = OTHERS, seconds = 20) {
   program <- others[[name]]
+  seconds <- as.numeric(option("--seconds", if (full) seconds else 10 * seconds))
   if (name == "scikit-learn") cases <- Filter(\(case) case$n <= 16384, cases)
   if (is.null(program)) return(left_out(name, "no path given"))
   folders <- vapply(cases, `[[`, "", "folder")
   found <- other_program(
     program, folders, vapply(cases, `[[`, 0, "d"), vapply(cases, `[[`, 0, "h"), estimators,
-    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = if (full) seconds else 10 * seconds,
+    device = if (on_gpu) "cuda" else "cpu", limit = 2, timeout = seconds,
     budget = if (full) 0.1 else 0.5
   )
   if (is.null(found$about)) return(left_out(name, found$why))

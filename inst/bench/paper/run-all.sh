@@ -2,11 +2,13 @@
 # The papers' figures and tables, one after the other:
 #
 #   inst/bench/paper/run-all.sh [--size small|full] [--backend auto|cpu|cuda] [--out FOLDER] [--triton PATH] [--f3m PATH]
-#     [--falkon PATH] [--data FOLDER] [--only NAME,NAME,...]
+#     [--falkon PATH] [--data FOLDER] [--seconds S] [--only NAME,NAME,...]
 #
 # Writes tables, figures and NAME.txt, what a script says, to FOLDER (default inst/bench/results/paper). --only: these
 # scripts, without .R; else all that are here. What fails, or runs for more than LIMIT seconds (default 600) and is ended then
-# with all that it has started, does not stop the others; some tables have what was measured until then. PYTHON: a Python with PyTorch, KeOps and scikit-learn, as far as they are to be had.
+# with all that it has started, does not stop the others; some tables have what was measured until then. --seconds: so
+# long for each other program of a script. PYTHON: a Python with PyTorch, KeOps and scikit-learn, as far as they are to
+# be had.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$here/../results/paper
@@ -15,7 +17,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --only) only=${2:?--only needs names}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
-    --size | --backend | --triton | --f3m | --falkon | --data) given+=("$1" "${2:?$1 needs a value}"); shift ;;
+    --size | --backend | --triton | --f3m | --falkon | --data | --seconds) given+=("$1" "${2:?$1 needs a value}"); shift ;;
     *) echo "run-all.sh: what is $1?" >&2; exit 2 ;;
   esac
   shift
