@@ -53,6 +53,11 @@ area <- function(score, anomaly) {
   (sum(ranks[!anomaly]) - few * (few + 1) / 2) / (few * sum(anomaly))
 }
 
+# log_density: mean of the normal rows.
+judged <- function(estimator, bandwidth, h, score, anomaly) {
+  data.frame(estimator, bandwidth, h, auc = area(score, anomaly), log_density = mean(score[!anomaly]))
+}
+
 # ---- measured ---------------------------------------------------------------------------------------------
 
 one_split <- function(set, name, seed) {
@@ -67,14 +72,15 @@ one_split <- function(set, name, seed) {
   rule <- paper_silverman(x)
   widths <- list(rule = rule, validated = validated_bandwidth(x, rule))
   found <- lapply(names(widths), \(bandwidth) {
-    areas <- vapply(c("kde", "sdkde", "laplace"), \(estimator) {
-      area(by_estimator(x, at, widths[[bandwidth]], estimator), rows$anomaly)
-    }, 0)
-    data.frame(estimator = names(areas), bandwidth = bandwidth, h = widths[[bandwidth]], auc = areas)
+    do.call(rbind, lapply(c("kde", "sdkde", "laplace"), \(estimator) {
+      h <- widths[[bandwidth]]
+      judged(estimator, bandwidth, h, by_estimator(x, at, h, estimator), rows$anomaly)
+    }))
   })
-  own <- data.frame(estimator = c("flash_kde(x)", "5th neighbour"), bandwidth = c("own", "none"), h = NA, auc = c(
-    area(by_density(flash_kde(x, backend = backend), at), rows$anomaly), area(by_neighbour(x, at), rows$anomaly)
-  ))
+  own <- rbind(
+    judged("flash_kde(x)", "own", NA, by_density(flash_kde(x, backend = backend), at), rows$anomaly),
+    replace(judged("5th neighbour", "none", NA, by_neighbour(x, at), rows$anomaly), "log_density", NA)
+  )
   cat("  seed", seed, "\n")
   data.frame(set = name, n = nrow(x), m = nrow(at), anomalies = sum(rows$anomaly), d = ncol(x), seed = seed,
              rbind(do.call(rbind, found), own), row.names = NULL)
@@ -103,7 +109,8 @@ table <- do.call(rbind, lapply(split(rows, factor(key, unique(key))), \(of) {
   ahead <- of$auc - neighbour$auc[match(of$seed, neighbour$seed)]
   data.frame(of[1, c("set", "n", "m", "anomalies", "d", "how")], auc = round(mean(of$auc), 4),
              se = round(stats::sd(of$auc) / sqrt(nrow(of)), 4), `over 5th neighbour` = round(mean(ahead), 4),
-             se = round(stats::sd(ahead) / sqrt(nrow(of)), 4), check.names = FALSE)
+             se = round(stats::sd(ahead) / sqrt(nrow(of)), 4), `log density` = round(mean(of$log_density), 2),
+             check.names = FALSE)
 }))
 show_table(table)
 
@@ -115,7 +122,7 @@ paper_plot("anomaly", \() {
     of$how <- factor(of$how, rev(how))
     of$above <- pmax(1 - of$auc, 1e-6) # for the log
     graphics::boxplot(above ~ how, of, horizontal = TRUE, log = "x", ylim = range(of$above), ylab = "",
-                      xlab = "1 - area under the ROC curve", main = set, col = "grey90", border = "grey30",
+                      xlab = "1 - area", main = set, col = "grey90", border = "grey30",
                       outline = FALSE, frame.plot = FALSE)
     graphics::stripchart(above ~ how, of, add = TRUE, pch = 19, cex = 0.6, col = colours_of("x"))
   }

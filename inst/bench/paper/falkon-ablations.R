@@ -72,6 +72,7 @@ without_it <- function(p, most) {
 fit_held <- function(p, way, x = p$x, y = p$y, ...) {
   gc()
   forget_peak()
+  if (on_gpu) gpu_release() # and so does the device
   before <- peak_mib()
   control <- flash_control(backend = where, ...)
   centers <- p$x[p$centers, ]
@@ -130,7 +131,7 @@ paper_plot("falkon-ablations", height = 650, draw = \() {
   memory <- rows[rows$part == "memory", ]
   graphics::barplot(rev(memory$seconds), horiz = TRUE, names.arg = rev(sub(" [(,].*", "", sub(", of a GPU.*", "",
     memory$way))), col = "#0072B2", border = NA,
-                    xlab = "seconds of a fit, 10 iterations", main = "Where rows and factors are")
+                    xlab = "seconds of a fit, 10 iterations", main = "Rows and factors", xlim = c(0, 1.1 * max(memory$seconds)))
   legend_below(ways)
 })
 

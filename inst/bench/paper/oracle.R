@@ -193,7 +193,8 @@ printed_rows <- function(d) {
 # What is printed over what was measured, and how many standard errors of a mean of `of` samples lie between.
 show_printed <- function(rows, d, of = 3) {
   printed <- printed_rows(d)
-  at <- match(paste(printed$estimator, printed$n), paste(rows$estimator, rows$n))
+  key <- \(of) paste(of$estimator, as.double(of$n)) # 1e5 and 100000L are not written alike
+  at <- match(key(printed), key(rows))
   printed <- printed[!is.na(at), ]
   ours <- rows[at[!is.na(at)], ]
   pick <- \(what) ifelse(printed$loss == "mise", ours[[paste0("mise", what)]], ours[[paste0("miae", what)]])
