@@ -5,6 +5,7 @@
 
 #include "../core/loo.h"
 #include "devices.cuh"
+#include "exp2.cuh"
 #include "steps.cuh"
 
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
@@ -18,7 +19,7 @@ struct loo_task {
   int64_t n, ld, ld_held_out, first_self, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
-  bool find_max;
+  bool find_max, half;
   double *acc; /* [slot][rows] */
 };
 
@@ -31,9 +32,15 @@ static __device__ void load_slice(double (*to)[TILE], const double *from, int64_
   }
 }
 
-/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. */
+/* exp(t), of t <= 0 or a little above. */
+static __device__ __forceinline__ double exponential(const double *powers, double t) {
+  return exp2_any(powers, t * FK_LOG2E);
+}
+
+/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from each
+ * other, as nearly all are, 1 - eps is 1. */
 static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
-  double f = 1 / fmax(1 - eps, 0x1p-60);
+  double f = eps > 0x1p-54 ? 1 / fmax(1 - eps, 0x1p-60) : 1;
   return fma(f, fma(f, ee, 2 * ze), zz);
 }
 
@@ -55,19 +62,25 @@ static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
   return sum;
 }
 
-/* Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place. */
-static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo_task a) {
+/* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its lambda.
+ * Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place. */
+template <bool HALF>
+static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(const struct loo_task a) {
   __shared__ double rows[DEPTH][TILE], cols[DEPTH][TILE], means[DEPTH][TILE];
+  const double *powers = exp2_table();
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot, end = min(begin + a.cols_per_slot, a.n);
-  double sum[PER_THREAD], shift[PER_THREAD], own_log_weight[PER_THREAD];
+  __shared__ double shifts[TILE], own_log_weights[TILE];
+  double sum[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
     self[r] = held_out < 0 ? -1 : a.first_self + held_out;
-    own_log_weight[r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
-    shift[r] = a.shift && i < a.rows ? a.shift[i] : 0;
+    if (tx == 0) { /* seen by the first __syncthreads() below */
+      own_log_weights[ty * PER_THREAD + r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
+      shifts[ty * PER_THREAD + r] = a.shift && i < a.rows ? a.shift[i] : 0;
+    }
     sum[r] = a.find_max ? -INFINITY : 0;
   }
   for (int64_t col0 = begin; col0 < end; col0 += TILE) {
@@ -86,11 +99,15 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
         for (int c = 0; c < PER_THREAD; c++)
 #pragma unroll
           for (int r = 0; r < PER_THREAD; r++) {
-            double x = rows[k][ty * PER_THREAD + r], z = x - cols[k][tx + SIDE * c],
-                   e = beta * (x - means[k][tx + SIDE * c]);
-            s[r][c] = fma(lambda * z, z, s[r][c]), z *= alpha;
-            zz[r][c] = fma(z, z, zz[r][c]);
-            ze[r][c] = fma(z, e, ze[r][c]);
+            double x = rows[k][ty * PER_THREAD + r];
+            double z = x - cols[k][tx + SIDE * c], e = x - means[k][tx + SIDE * c];
+            if (HALF) {
+              s[r][c] = fma(z, z, s[r][c]);
+            } else {
+              s[r][c] = fma(lambda * z, z, s[r][c]), z *= alpha, e *= beta;
+              zz[r][c] = fma(z, z, zz[r][c]);
+              ze[r][c] = fma(z, e, ze[r][c]);
+            }
             ee[r][c] = fma(e, e, ee[r][c]);
           }
       }
@@ -103,10 +120,11 @@ static __global__ void __launch_bounds__(SIDE *SIDE) loo_kernel(const struct loo
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
-        double eps = exp(fma(-half_precision, s[r][c], own_log_weight[r] - log_mass));
+        double scored = (HALF ? 2 : 1) * s[r][c], own_log_weight = own_log_weights[ty * PER_THREAD + r];
+        double eps = exponential(powers, fma(-half_precision, scored, own_log_weight - log_mass));
         double away = squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]);
-        double t = fma(-half_precision, away, log_height) - shift[r];
-        sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exp(t);
+        double t = fma(-half_precision, away, log_height) - shifts[ty * PER_THREAD + r];
+        sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exponential(powers, t);
       }
     }
   }
@@ -155,7 +173,11 @@ static enum fk_status run_rows(struct loo_device *on, const struct loo_rows *row
     a->first_row = rows->first + done;
     a->index = rows->index ? rows->index + done : NULL;
     a->shift = rows->shift && !find_max ? rows->shift + done : NULL;
-    loo_kernel<<<dim3(fk_blocks(a->rows, TILE), (unsigned)a->slots), SIDE * SIDE, 0, context->stream>>>(*a);
+    dim3 grid(fk_blocks(a->rows, TILE), (unsigned)a->slots);
+    if (a->half)
+      loo_kernel<true><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
+    else
+      loo_kernel<false><<<grid, SIDE * SIDE, 0, context->stream>>>(*a);
     FK_CUDA_TRY(cudaGetLastError());
     double *out = to + done;
     struct fk_finish finish = {a->acc, a->slots, 1, 0, a->rows, 0, a->rows, NULL, 1, find_max, true};
@@ -196,6 +218,13 @@ static enum fk_status loo_tails(struct loo_device *on, int64_t first, double *ou
 static enum fk_status send(struct loo_device *on, struct fk_matrix from, double **to, struct fk_error *err) {
   FK_TRY(fk_cuda_take(on->context, &on->arena, from.n * from.d, to, err));
   return fk_cuda_upload(on->context, from, *to, from.n, err);
+}
+
+/* Is the score's bandwidth H / 2, but for rounding? */
+static bool is_half(const double *lambda, int64_t d) {
+  for (int64_t k = 0; k < d; k++)
+    if (fabs(lambda[k] - 2) > 0x1p-48) return false;
+  return true;
 }
 
 /* NULL stays NULL. */
@@ -244,6 +273,7 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   a->u = u.u, a->means = means.u, a->log_mass = mass, a->lambda = lambda, a->acc = acc;
   a->weight = weight, a->score_weight = score_weight, a->factor = factor;
   a->log_scale = task->log_scale, a->n = a->ld = n, a->d = (int)d;
+  a->half = is_half(task->lambda, d);
   a->held_out = a->u, a->ld_held_out = n, a->first_self = task->held_out.first;
   return fk_loo_is_own(task) ? FK_STATUS_OK : send_held_out(on, &whitening, &task->held_out.points, err);
 }
