@@ -39,6 +39,7 @@ SCAN_ROWS <- 500
 # list(bandwidth, stats), of clean_points(). `options`: a list of criterion, structure, rows, seconds and start.
 choose_bandwidth <- function(data, estimator, options, run) {
   name_stage(run, "Selecting the bandwidth")
+  run <- as_all_rows_go(run, nrow(data$x), data$d)
   factor <- FACTOR_CRITERIA[[options$criterion]](data$d)[[estimator]]
   search <- list(
     criterion = options$criterion, estimator = estimator, factor = factor,
@@ -65,6 +66,13 @@ choose_bandwidth <- function(data, estimator, options, run) {
 
 # ---- rows -------------------------------------------------------------------------------------
 
+# Where sums of all rows go to a GPU, those of samples do, too: what it takes to begin it takes once.
+as_all_rows_go <- function(run, n, d) {
+  if (goes_to_gpu(run, n, d)) replace(run, "backend", "cuda") else run
+}
+
+goes_to_gpu <- function(run, n, d) resolve_control(run, n, n, d)$backend != "cpu"
+
 # list(rows, batches, all_rows): the shape is found on `batches` samples of so many rows, the factor on all rows or on
 # them. By what a nominal core takes for all pairs, or a nominal GPU, never by a clock: the choice is the same on every
 # machine that has a GPU, and on every one that has none.
@@ -83,8 +91,8 @@ plan_rows <- function(data, search, options) {
 # Seconds for a pair of n points of a nominal core (inst/bench/NOTES.md), or, where these go to a GPU, by its engine's
 # guess, without what it takes to begin. Where a tolerance counts, a GPU's exact sums are in double.
 pair_seconds <- function(n, d, run, precision = if (run$tol > 0) "double" else run$precision) {
-  exact <- replace(run, c("engine", "tol", "precision"), list("exact", 0, precision))
-  if (resolve_control(exact, n, n, d)$backend == "cpu") return((1 + d / 8) / 4e8)
+  if (!goes_to_gpu(run, n, d)) return((1 + d / 8) / 4e8)
+  exact <- replace(run, c("engine", "tol", "precision", "backend"), list("exact", 0, precision, "cuda"))
   (guessed_seconds(exact, 2 * n, n, d) - guessed_seconds(exact, n, n, d)) / n^2
 }
 

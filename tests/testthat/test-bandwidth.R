@@ -559,7 +559,7 @@ test_that("on a GPU the budget goes by what it costs there", {
     resolve_control = \(run, n, m, d) list(backend = if (run$backend != "cpu" && n > 1e4) "cuda" else "cpu"),
     guessed_seconds = \(run, n, m, d) 1 + as.double(n) * m * if (run$precision == "double") 2e-11 else 1e-12
   ), parent = environment(plan_rows))
-  for (name in c("pair_seconds", "pass_seconds", "plan_rows")) {
+  for (name in c("pair_seconds", "pass_seconds", "plan_rows", "goes_to_gpu", "as_all_rows_go")) {
     assign(name, `environment<-`(get(name), there), envir = there)
   }
   plan <- function(n, backend = "auto", shape = "lcv", factor = NULL, tol = 0) {
@@ -579,6 +579,9 @@ test_that("on a GPU the budget goes by what it costs there", {
   # the guess itself is there on any machine
   run <- start_run(settle_control(flash_control(backend = "cpu")))
   expect_gt(guessed_seconds(run, 2e5, 1e5, 4), 1.5 * guessed_seconds(run, 1e5, 1e5, 4))
+  # samples of rows that go there go there, too, however few these are
+  expect_identical(there$as_all_rows_go(list(backend = "auto"), 1e5, 4)$backend, "cuda")
+  expect_identical(there$as_all_rows_go(list(backend = "auto"), 1e3, 4)$backend, "auto")
   # pilots are computed on the CPU
   expect_identical(plan(1e5, shape = "plugin")$rows, plan(1e5, "cpu", "plugin")$rows)
 })
