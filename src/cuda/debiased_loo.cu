@@ -6,6 +6,7 @@
 #include "../core/loo.h"
 #include "devices.cuh"
 #include "exp2.cuh"
+#include "mma.cuh"
 #include "steps.cuh"
 
 enum { TILE = 64, SIDE = 16, PER_THREAD = TILE / SIDE, DEPTH = 8 };
@@ -23,18 +24,43 @@ struct loo_task {
   double *acc; /* [slot][rows] */
 };
 
-static __device__ void load_slice(double (*to)[TILE], const double *from, int64_t ld, const int64_t *index,
-                                  int64_t first, int64_t end, int k0, int d) {
-  for (int i = threadIdx.x; i < DEPTH * TILE; i += SIDE * SIDE) {
-    int k = i / TILE;
-    int64_t p = first + i % TILE;
-    to[k][i % TILE] = k0 + k < d && p < end ? from[(k0 + k) * ld + (index ? index[p] : p)] : 0;
+/* In shared memory, in two stages: while one slice of the dimensions is computed with, the next is on its way. The mass
+ * comes with a tile's first. */
+struct loo_slices {
+  double rows[2][DEPTH][TILE], cols[2][DEPTH][TILE], means[2][DEPTH][TILE], log_mass[2][TILE];
+};
+
+/* 0 where it is not there. */
+static __device__ __forceinline__ void fetch_number(double *to, const double *from, bool there) {
+#if __CUDA_ARCH__ >= 800
+  unsigned address = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(address), "l"(from), "r"(there ? 8 : 0));
+#else
+  *to = there ? *from : 0;
+#endif
+}
+
+/* Point `row`, -1 for none, and those of the columns from col0 on: each thread one of both. */
+static __device__ __forceinline__ void fetch_slice(struct loo_slices &to, int stage, int tile,
+                                                   const struct loo_task &a, int64_t row, int64_t col0, int64_t end,
+                                                   int k0) {
+  int c = threadIdx.x % TILE;
+  bool is_row = row >= 0, is_col = col0 + c < end;
+  const double *x = a.held_out + (is_row ? row : 0);
+  int64_t col = is_col ? col0 + c : 0;
+  if (k0 == 0 && threadIdx.x < TILE) fetch_number(&to.log_mass[tile][c], a.log_mass + col, is_col);
+  for (int k = threadIdx.x / TILE; k < DEPTH; k += SIDE * SIDE / TILE) {
+    int64_t from = k0 + k < a.d ? k0 + k : 0;
+    bool inside = k0 + k < a.d;
+    fetch_number(&to.rows[stage][k][c], x + from * a.ld_held_out, inside && is_row);
+    fetch_number(&to.cols[stage][k][c], a.u + from * a.ld + col, inside && is_col);
+    fetch_number(&to.means[stage][k][c], a.means + from * a.ld + col, inside && is_col);
   }
 }
 
-/* exp(t), of t <= 0 or a little above. */
+/* exp(t), of t <= 0 or a little above. The product is a number of its own wherever the row stands in the tile. */
 static __device__ __forceinline__ double exponential(const double *powers, double t) {
-  return exp2_any(powers, t * FK_LOG2E);
+  return exp2_any(powers, __dmul_rn(t, FK_LOG2E));
 }
 
 /* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from each
@@ -62,67 +88,85 @@ static __device__ __forceinline__ double join_lanes(double sum, bool find_max) {
   return sum;
 }
 
+/* Of a thread's pairs. s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
+struct loo_pairs {
+  double s[PER_THREAD][PER_THREAD], zz[PER_THREAD][PER_THREAD];
+  double ze[PER_THREAD][PER_THREAD], ee[PER_THREAD][PER_THREAD];
+};
+
 /* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its lambda.
  * Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place. */
 template <bool HALF>
+static __device__ __forceinline__ void add_slice(struct loo_pairs &of, const struct loo_slices &from, int stage,
+                                                 const struct loo_task &a, int k0) {
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  for (int k = 0; k < DEPTH && k0 + k < a.d; k++) {
+    double lambda = a.lambda[k0 + k], alpha = 1 - lambda / 2, beta = lambda / 2;
+#pragma unroll
+    for (int c = 0; c < PER_THREAD; c++)
+#pragma unroll
+      for (int r = 0; r < PER_THREAD; r++) {
+        double x = from.rows[stage][k][ty * PER_THREAD + r];
+        double z = x - from.cols[stage][k][tx + SIDE * c], e = x - from.means[stage][k][tx + SIDE * c];
+        if (HALF) {
+          of.s[r][c] = fma(z, z, of.s[r][c]);
+        } else {
+          of.s[r][c] = fma(lambda * z, z, of.s[r][c]), z *= alpha, e *= beta;
+          of.zz[r][c] = fma(z, z, of.zz[r][c]);
+          of.ze[r][c] = fma(z, e, of.ze[r][c]);
+        }
+        of.ee[r][c] = fma(e, e, of.ee[r][c]);
+      }
+  }
+}
+
+template <bool HALF>
 static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(const struct loo_task a) {
-  __shared__ double rows[DEPTH][TILE], cols[DEPTH][TILE], means[DEPTH][TILE];
+  __shared__ struct loo_slices slices;
+  __shared__ double shifts[TILE], own_log_weights[TILE];
   const double *powers = exp2_table();
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   int64_t row0 = (int64_t)blockIdx.x * TILE, row_base = a.index ? 0 : a.first_row;
   int64_t begin = (int64_t)blockIdx.y * a.cols_per_slot, end = min(begin + a.cols_per_slot, a.n);
-  __shared__ double shifts[TILE], own_log_weights[TILE];
   double sum[PER_THREAD];
   int64_t self[PER_THREAD];
   for (int r = 0; r < PER_THREAD; r++) {
     int64_t i = row0 + ty * PER_THREAD + r, held_out = i >= a.rows ? -1 : a.index ? a.index[i] : row_base + i;
     self[r] = held_out < 0 ? -1 : a.first_self + held_out;
-    if (tx == 0) { /* seen by the first __syncthreads() below */
+    if (tx == 0) { /* there with the first slice */
       own_log_weights[ty * PER_THREAD + r] = a.score_weight && held_out >= 0 ? log(a.score_weight[held_out]) : 0;
       shifts[ty * PER_THREAD + r] = a.shift && i < a.rows ? a.shift[i] : 0;
     }
     sum[r] = a.find_max ? -INFINITY : 0;
   }
-  for (int64_t col0 = begin; col0 < end; col0 += TILE) {
-    /* s: the squared distance under the score bandwidth; zz, ze, ee as on the CPU. */
-    double s[PER_THREAD][PER_THREAD] = {}, zz[PER_THREAD][PER_THREAD] = {}, ze[PER_THREAD][PER_THREAD] = {},
-           ee[PER_THREAD][PER_THREAD] = {};
-    for (int k0 = 0; k0 < a.d; k0 += DEPTH) {
-      __syncthreads();
-      load_slice(rows, a.held_out, a.ld_held_out, a.index, row_base + row0, row_base + a.rows, k0, a.d);
-      load_slice(cols, a.u, a.ld, NULL, col0, end, k0, a.d);
-      load_slice(means, a.means, a.ld, NULL, col0, end, k0, a.d);
-      __syncthreads();
-      for (int k = 0; k < DEPTH && k0 + k < a.d; k++) {
-        double lambda = a.lambda[k0 + k], alpha = 1 - lambda / 2, beta = lambda / 2;
-#pragma unroll
-        for (int c = 0; c < PER_THREAD; c++)
-#pragma unroll
-          for (int r = 0; r < PER_THREAD; r++) {
-            double x = rows[k][ty * PER_THREAD + r];
-            double z = x - cols[k][tx + SIDE * c], e = x - means[k][tx + SIDE * c];
-            if (HALF) {
-              s[r][c] = fma(z, z, s[r][c]);
-            } else {
-              s[r][c] = fma(lambda * z, z, s[r][c]), z *= alpha, e *= beta;
-              zz[r][c] = fma(z, z, zz[r][c]);
-              ze[r][c] = fma(z, e, ze[r][c]);
-            }
-            ee[r][c] = fma(e, e, ee[r][c]);
-          }
-      }
+  int64_t fetched = row0 + threadIdx.x % TILE;
+  fetched = fetched >= a.rows ? -1 : a.index ? a.index[fetched] : row_base + fetched;
+  fetch_slice(slices, 0, 0, a, fetched, begin, end, 0);
+  copy_commit();
+  int stage = 0, tile = 0;
+  for (int64_t col0 = begin; col0 < end; col0 += TILE, tile ^= 1) {
+    struct loo_pairs of = {};
+    for (int k0 = 0; k0 < a.d; k0 += DEPTH, stage ^= 1) {
+      copy_wait<0>();
+      __syncthreads(); /* this slice is there, and nobody needs the one before */
+      if (k0 + DEPTH < a.d)
+        fetch_slice(slices, stage ^ 1, tile, a, fetched, col0, end, k0 + DEPTH);
+      else if (col0 + TILE < end)
+        fetch_slice(slices, stage ^ 1, tile ^ 1, a, fetched, col0 + TILE, end, 0);
+      copy_commit();
+      add_slice<HALF>(of, slices, stage, a, k0);
     }
 #pragma unroll
     for (int c = 0; c < PER_THREAD; c++) {
       int64_t j = col0 + tx + SIDE * c;
       if (j >= end || (a.weight && a.weight[j] == 0)) continue;
-      double log_height, half_precision = term_of(a, j, &log_height), log_mass = a.log_mass[j];
+      double log_height, half_precision = term_of(a, j, &log_height), log_mass = slices.log_mass[tile][tx + SIDE * c];
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
         if (self[r] == j) continue;
-        double scored = (HALF ? 2 : 1) * s[r][c], own_log_weight = own_log_weights[ty * PER_THREAD + r];
+        double scored = (HALF ? 2 : 1) * of.s[r][c], own_log_weight = own_log_weights[ty * PER_THREAD + r];
         double eps = exponential(powers, fma(-half_precision, scored, own_log_weight - log_mass));
-        double away = squared_distance(eps, zz[r][c], ze[r][c], ee[r][c]);
+        double away = squared_distance(eps, of.zz[r][c], of.ze[r][c], of.ee[r][c]);
         double t = fma(-half_precision, away, log_height) - shifts[ty * PER_THREAD + r];
         sum[r] = a.find_max ? fmax(sum[r], t) : sum[r] + exponential(powers, t);
       }
