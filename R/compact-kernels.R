@@ -3,16 +3,6 @@
 # src/core/windows.c sums such polynomials over sorted points. In several dimensions they are products
 # (compact-cubes.R).
 
-# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
-# reach in standard deviations; draws of u.
-compact_kernels <- function() {
-  list(
-    epanechnikov = power_kernel(1), biweight = power_kernel(2), triweight = power_kernel(3),
-    triangular = list(value = c(0, 1), reach = sqrt(6), draw = \(n) stats::runif(n) - stats::runif(n)),
-    uniform = power_kernel(0)
-  )
-}
-
 # In proportion to (1 - u^2)^p = (s (2 - s))^p, the density of 2 B - 1 for B ~ Beta(p + 1, p + 1).
 power_kernel <- function(p) {
   k <- 0:p
@@ -23,10 +13,18 @@ power_kernel <- function(p) {
   )
 }
 
+# Of what flash_kde() calls them, list(value, reach, draw): coefficients of s^0, s^1, ... of the density of u; the
+# reach in standard deviations; draws of u.
+COMPACT_KERNELS <- list(
+  epanechnikov = power_kernel(1), biweight = power_kernel(2), triweight = power_kernel(3),
+  triangular = list(value = c(0, 1), reach = sqrt(6), draw = \(n) stats::runif(n) - stats::runif(n)),
+  uniform = power_kernel(0)
+)
+
 # As `kernel` of sum_sources(). Sums are in units of the Gaussian's height, as all of them: exp(log_unit) is the
 # height there of a kernel whose u has the density 1.
 compact_kernel <- function(name) {
-  entry <- compact_kernels()[[name]]
+  entry <- COMPACT_KERNELS[[name]]
   structure(class = "compact_kernel", c(entry, list(name = name, log_unit = log(sqrt(2 * pi) / entry$reach))))
 }
 
@@ -72,7 +70,7 @@ roughness <- function(kernel) {
 # As the user has it; NULL, as other arguments: the default.
 kernel_name <- function(kernel) {
   if (is.null(kernel)) return("gaussian")
-  name <- check_choice(kernel, c("gaussian", names(compact_kernels()), "rectangular"), "kernel")
+  name <- check_choice(kernel, c("gaussian", names(COMPACT_KERNELS), "rectangular"), "kernel")
   if (name == "rectangular") "uniform" else name
 }
 
