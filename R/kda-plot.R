@@ -186,6 +186,6 @@ class_region_layers <- function(given, cloud) {
 }
 
 kda_label <- function(fit) {
-  used <- unique(vapply(fit$fits, `[[`, "", "estimator"))
+  used <- unique(vapply(fit$fits, \(one) estimator_of(one)$short, ""))
   paste0(paste(used, collapse = ", "), ", n = ", whole(fit$n), if (fit$shared) ", one bandwidth")
 }

@@ -24,7 +24,7 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     if (!placed && fill) {
       contour <- unlist(contours, recursive = FALSE, use.names = FALSE)
       outlines <- cbind(unlist(lapply(contour, `[[`, "x")), unlist(lapply(contour, `[[`, "y")))
-      draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]))
+      draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]), view)
     }
   }
   # last: the regions may cover it

@@ -92,6 +92,7 @@ draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
   }
   outlines <- unlist(lapply(grids, \(grid) upper_set(grid, min(grid$levels))), recursive = FALSE)
   outlines <- lapply(outlines, \(line) cbind(line$x, line$y))
-  draw_region_key(names(fits), colours, do.call(rbind, outlines))
+  view <- if (!shown$add) list(x = look$xlim, y = look$ylim)
+  draw_region_key(names(fits), colours, do.call(rbind, outlines), view)
   stats::setNames(grids, names(fits))
 }
