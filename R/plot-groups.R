@@ -5,7 +5,7 @@ plot_groups <- function(fit, groups, prob, n_grid, shown, look, ...) {
   fits <- fit_groups(fit, groups)
   colours <- group_colours(look$col, length(fits))
   if (is.null(look$sub)) {
-    look$sub <- paste0(estimator_of(fit)$short, " of each group, n = ", sum(vapply(fits, `[[`, 0L, "n")))
+    look$sub <- paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n"))))
   }
   names <- variable_names(fit)
   if (is.null(look$main)) look$main <- paste("Density of", paste(names, collapse = " and "))
