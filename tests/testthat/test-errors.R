@@ -157,6 +157,8 @@ test_that("other packages' names for the bandwidth, and selectors where there ar
     expect_error(eval(call), "did you mean `bandwidth`", class = "flashkernel_error_argument")
   }
   expect_argument_error(flash_kde(faithful, formula = "~waiting"), "formula")
+  expect_argument_error(flash_kde(~ waiting | eruptions, faithful), "formula")
+  expect_no_error(flash_kde(~ I(waiting > 70 | eruptions > 3), faithful))
   expect_argument_error(kernel_sum(good, bandwidth = "lcv"), "bandwidth")
   expect_error(kernel_sum(good, bandwidth = "lcv"), "bw_")
 })
