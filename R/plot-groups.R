@@ -88,7 +88,7 @@ draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
   for (i in seq_along(fits)) {
     rows <- thinned_rows(fits[[i]], points)
     dots <- list(...)
-    if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots$pch, cex = dots$cex, col = colours[i])
+    if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots[["pch"]], cex = dots[["cex"]], col = colours[i])
   }
   outlines <- unlist(lapply(grids, \(grid) upper_set(grid, min(grid$levels))), recursive = FALSE)
   outlines <- lapply(outlines, \(line) cbind(line$x, line$y))
