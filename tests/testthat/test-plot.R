@@ -107,6 +107,15 @@ test_that("contour labels do not cover each other, and the key goes where no dat
   expect_identical(covered_points(key$rect, corner), 0L)
 })
 
+test_that("contour() draws the lines alone", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  expect_identical(contour(fit, n_grid = 21), plot(fit, n_grid = 21, fill = FALSE))
+  expect_argument_error(contour(flash_kde(faithful$waiting)), "x")
+  expect_argument_error(contour(flash_kde(data.frame(faithful, level = faithful$waiting > 70))), "x")
+})
+
 test_that("the size of the axes' numbers is not that of the points", {
   drawn <- function(...) {
     file <- tempfile(fileext = ".pdf")
