@@ -129,6 +129,18 @@ density_bands.flash_kde <- function(object, newdata = NULL, level = 0.95, type =
   )
 }
 
+# Of many rows ten, evenly spread.
+#' @export
+print.density_bands <- function(x, ...) {
+  band <- attr(x, "band")
+  if (is.null(band)) return(NextMethod())
+  cat(band_title(band), "\n\n", sep = "")
+  rows <- if (nrow(x) > 20) spread_rows(nrow(x), 10) else seq_len(nrow(x))
+  print(structure(x, class = "data.frame", band = NULL)[rows, ], ...)
+  if (length(rows) < nrow(x)) cat("... and ", whole(nrow(x) - length(rows)), " more rows\n", sep = "")
+  invisible(x)
+}
+
 #' @rdname density_bands
 #' @param parm Points, as `newdata`. Missing: the training points.
 #' @importFrom stats confint

@@ -234,6 +234,7 @@ nearest_choice <- function(value, choices) {
   written <- plain(shorten(value))
   other <- c(OTHER_NAMES, kernel_synonyms())[written]
   if (other %in% choices) return(unname(other))
+  if (length(choices) == 0) return(NULL)
   distance <- utils::adist(written, plain(choices))
   if (nzchar(written) && min(distance) <= nchar(written) / 3) choices[which.min(distance)]
 }
@@ -292,13 +293,16 @@ check_fit <- function(object, arg = "object") {
   invisible(object)
 }
 
-# A misspelt argument lands in the dots of a method and would be ignored silently.
-check_dots_empty <- function(...) {
+# A misspelt argument lands in the dots of a function and would be ignored silently. The error names the one of `.known`,
+# the function's arguments, that is spelt much as it is, or what `.others` has under another package's name.
+check_dots_empty <- function(..., .known = names(formals(sys.function(caller))), .others = character()) {
   if (...length() == 0) return(invisible())
+  caller <- sys.parent()
   names <- ...names()
   name <- if (is.null(names)) "" else names[nzchar(names) & !is.na(names)][1]
   if (is.na(name) || !nzchar(name)) {
     stop_argument("...", "must be empty: found ", ...length(), " unnamed argument(s)")
   }
-  stop_argument(name, "is not an argument of this function")
+  meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
+  stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))
 }

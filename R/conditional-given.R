@@ -66,7 +66,8 @@ conditional.default <- function(object, given, ...) check_fit(object)
 #' @rdname conditional
 #' @export
 conditional.flash_kde <- function(object, given, ...) {
-  check_dots_empty(...)
+  variables <- if (is.null(object$discrete)) point_names(object) else object$discrete$names
+  check_dots_empty(..., .others = stats::setNames(rep("given", length(variables)), variables))
   check_in_memory(object)
   check_density(object)
   check_has_conditional(object)

@@ -51,7 +51,8 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
   }
   lacking <- setdiff(if (of_x) object$variables$x else unlist(object$variables), names(newdata))
   if (length(lacking) > 0) {
-    stop_argument("newdata", "must have the variables of the formula: found no ", quote_names(lacking))
+    hint <- if (all(lacking %in% object$variables$y)) " (type = \"mean\" and quantile() need those of x alone)"
+    stop_argument("newdata", "must have the variables of the formula: found no ", quote_names(lacking), hint)
   }
   if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
   terms <- if (of_x) stats::delete.response(object$terms) else object$terms

@@ -13,7 +13,9 @@ ROWS_BY_COLUMN <- 8
 # list(bandwidth, lambda): those that were given, or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing the bandwidth")
-  sample <- draw_sample(rows, response, weights, check_offset(spec$offset, rows$n, ncol(response$y)), DEFAULT_SAMPLE)
+  # in order, so that as few rows as are all in it give the same bits again
+  offset <- check_offset(spec$offset, rows$n, ncol(response$y))
+  sample <- draw_sample(rows, response, weights, offset, DEFAULT_SAMPLE, in_order = TRUE)
   chosen <- choose_on_sample(sample, spec, run)
   if (is.null(chosen)) stop_argument("bandwidth", "could not be chosen from the data: give one")
   few <- rows$d <= nrow(sample$y) / ROWS_BY_COLUMN
@@ -52,10 +54,10 @@ name_bandwidth <- function(bandwidth, rows) {
   if (named) stats::setNames(bandwidth, rows$names) else bandwidth
 }
 
-# list(points, y, names, per_row, ...) of rows drawn at random, in random order; y is centred, and of unit variance all
-# in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over to all rows
-# is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
-draw_sample <- function(rows, response, weights, offset, number) {
+# list(points, y, names, per_row, ...) of rows drawn at random, in random order or their own; y is centred, and of unit
+# variance all in all. A row is the more likely the larger its weight, and counts the same as others then. What goes over
+# to all rows is the noise of a Gaussian process, n lambda for rows of weight 1: `lambda` is `per_row` times as much.
+draw_sample <- function(rows, response, weights, offset, number, in_order = FALSE) {
   usable <- if (is.null(weights)) rows$n else sum(weights > 0)
   number <- min(number, usable)
   index <- if (is.null(weights)) {
@@ -65,6 +67,7 @@ draw_sample <- function(rows, response, weights, offset, number) {
   } else {
     order(stats::rexp(rows$n) / weights)[seq_len(number)]
   }
+  if (in_order) index <- sort(index)
   points <- rows_take(rows, sort(index))[rank(index), , drop = FALSE]
   y <- response$y[index, , drop = FALSE]
   if (!is.null(offset)) y <- y - offset[index, , drop = FALSE]
@@ -150,29 +153,37 @@ leave_one_out <- function(K, y, given = NULL) {
 
 # ---- classes ----------------------------------------------------------------------------------
 
-# n lambda of logistic loss: the least log loss, each class against all others, of a fit to two thirds of the sample at
-# the other third. With beta = Lambda^(1/2) U' alpha of K = U Lambda U' the penalty is that of a ridge; the directions
-# of K that say least are left out.
+# n lambda of logistic loss: the least log loss, each class against all others, where each third of the sample is left
+# out of a fit. Thirds go by multiples of the golden section, so that they spread over rows in any order and have no
+# period, and the same rows have the same.
 logistic_noise <- function(K, codes) {
   n <- length(codes)
   if (n < 2) return(mean(diag(K)))
-  train <- seq_len(n - max(1, n %/% 3))
+  noises <- mean(diag(K)) * 10^seq(1.5, -4, by = -0.5)
+  third <- floor(3 * ((seq_len(n) * (sqrt(5) - 1) / 2) %% 1))
+  losses <- lapply(unique(third), \(out) losses_left_out(K, codes, which(third == out), noises))
+  noises[which.min(Reduce(`+`, losses))]
+}
+
+# Sums of the log loss at rows `out`, for each of `noises`. With beta = Lambda^(1/2) U' alpha of K = U Lambda U', of the
+# other rows, the penalty is that of a ridge; the directions of K that say least are left out.
+losses_left_out <- function(K, codes, out, noises) {
+  train <- seq_along(codes)[-out]
   factor <- eigen(K[train, train], symmetric = TRUE)
   used <- which(factor$values > 1e-8 * factor$values[1])
   used <- used[seq_len(min(length(used), LOGISTIC_RANK))]
   root <- sqrt(factor$values[used])
   phi <- factor$vectors[, used, drop = FALSE] * rep(root, each = length(train))
-  at <- K[-train, train, drop = FALSE] %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
-  noises <- mean(diag(K)) * 10^seq(1.5, -4, by = -0.5)
+  at <- K[out, train, drop = FALSE] %*% (factor$vectors[, used, drop = FALSE] / rep(root, each = length(train)))
   classes <- unique(codes)
   if (length(classes) <= 2) classes <- classes[1]
-  losses <- rowSums(matrix(vapply(classes, \(class) {
-    logistic_losses(phi, codes[train] == class, at, codes[-train] == class, noises)
-  }, noises), length(noises)))
-  noises[which.min(losses)]
+  losses <- vapply(classes, \(class) {
+    logistic_losses(phi, codes[train] == class, at, codes[out] == class, noises)
+  }, noises)
+  rowSums(matrix(losses, length(noises)))
 }
 
-LOGISTIC_RANK <- 100
+LOGISTIC_RANK <- 60
 
 # Along falling noises, each from the last one's coefficients, by Newton's method.
 logistic_losses <- function(phi, y, at, y_at, noises) {
@@ -188,6 +199,6 @@ logistic_losses <- function(phi, y, at, y_at, noises) {
       if (max(abs(change)) < 1e-3 * (1 + max(abs(beta)))) break
     }
     link <- as.vector(intercept + at %*% beta)
-    sum(stats::plogis(ifelse(y_at, link, -link), log.p = TRUE)) / -length(link)
+    -sum(stats::plogis(ifelse(y_at, link, -link), log.p = TRUE))
   }, 0)
 }

@@ -108,12 +108,24 @@ model_newdata <- function(fit, newdata, arg = "newdata") {
     stats::model.frame(terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
+  made <- with_numbers(made, attr(terms, "dataClasses"), arg)
   for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
   design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
   list(points = without_constant(design), offset = stats::model.offset(made))
 }
 
 without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
+
+# A model frame whose numbers are those of the fit, by the `classes` of its variables. Values that are all missing are
+# logical, as R has them.
+with_numbers <- function(frame, classes, arg) {
+  for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {
+    if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
+    if (is_number(frame[[name]])) next
+    stop_argument(arg, "must have numbers where the fit had: ", quote_names(name), " is ", class(frame[[name]])[1])
+  }
+  frame
+}
 
 known_levels <- function(x, levels, name, arg) {
   found <- as.character(x)
@@ -141,6 +153,7 @@ validation_frame <- function(data, frame) {
     stats::model.frame(frame$terms, data, na.action = stats::na.omit, xlev = frame$xlevels),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
+  made <- with_numbers(made, attr(frame$terms, "dataClasses"), arg)
   design <- stats::model.matrix(frame$terms, made, contrasts.arg = frame$contrasts)
   list(
     x = without_constant(design), y = stats::model.response(made),

@@ -24,9 +24,10 @@
 #' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
 #' (weighted) shares of the classes, for more than two their logs, centred.
 #'
-#' **Without numbers** (`bandwidth`, `lambda`) both are chosen on a sample of the rows by the error that leaving one
-#' row out makes, with a bandwidth for each column: in proportion to its spread and then, where there are few columns,
-#' by some steps of descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
+#' **Without numbers** (`bandwidth`, `lambda`) both are chosen on 400 of the rows, drawn at random where there are more, by
+#' the error that leaving one row out makes (`lambda` of classes by the log loss that leaving out thirds makes), with a
+#' bandwidth for each column: in proportion to its spread and then, where there are few columns, by some steps of
+#' descent. [tune_falkon()] does that with care, and for the kernel and the number of centres, too.
 #'
 #' **Centres**: a number (rows drawn by `center_method`), indices of rows, or a matrix. `"uniform"` draws at random;
 #' `"rpcholesky"` by randomly pivoted Cholesky (of up to 2,896 pivots on a sample of the rows; what is more is drawn at
@@ -213,21 +214,7 @@ FALKON_OTHERS <- c(
   maxiter = "max_iter", maxit = "max_iter", h = "bandwidth", bw = "bandwidth", num_centers = "centers"
 )
 
-check_falkon_dots <- function(...) {
-  if (...length() == 0) return(invisible())
-  other <- intersect(...names(), names(FALKON_OTHERS))
-  if (length(other) > 0) {
-    stop_argument(
-      other[1], "is not an argument of this function (did you mean `", FALKON_OTHERS[[other[1]]], "`?)"
-    )
-  }
-  near <- lapply(...names(), nearest_choice, setdiff(names(formals(falkon.default)), "..."))
-  misspelt <- which(lengths(near) > 0)[1]
-  if (!is.na(misspelt)) {
-    stop_argument(...names()[misspelt], "is not an argument of this function (did you mean `", near[[misspelt]], "`?)")
-  }
-  check_dots_empty(...)
-}
+check_falkon_dots <- function(...) check_dots_empty(..., .known = names(formals(falkon.default)), .others = FALKON_OTHERS)
 
 # Arguments that say what is fitted.
 falkon_options <- function() setdiff(names(formals(falkon.default)), c("x", "y", "control", "..."))

@@ -489,15 +489,9 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
   )
 }
 
-# Other packages' names for the bandwidth get a hint.
 check_fit_dots <- function(...) {
-  if (...length() == 0) return(invisible())
-  names <- ...names()
-  other <- intersect(names, c("h", "H", "bw"))
-  if (length(other) > 0) {
-    stop_argument(other[1], "is not an argument of this function (did you mean `bandwidth`?)")
-  }
-  check_dots_empty(...)
+  known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
+  check_dots_empty(..., .known = known, .others = c(h = "bandwidth", H = "bandwidth", bw = "bandwidth"))
 }
 
 # Names the options that the call gives by position. Stored as written, an unnamed "kde" would be taken

@@ -88,7 +88,7 @@ image_sides <- function(along) range(along) + c(-0.5, 0.5) * diff(along[1:2])
 
 draw_class_curves <- function(fit, given, title, ...) {
   shown <- given$shown
-  labels <- list(main = title, sub = kda_label(fit), x = point_names(fit), y = "density times prior")
+  labels <- list(main = title, sub = kda_label(fit), x = variable_names(fit), y = "density times prior")
   draw_panel(range(shown$x), if (is.null(given$ylim)) c(0, max(shown$density)) else given$ylim, labels, NULL, ...)
   graphics::abline(h = 0, col = "grey75", lwd = 0.8)
   for (k in seq_along(given$colours)) {
@@ -105,7 +105,7 @@ draw_class_curves <- function(fit, given, title, ...) {
 
 draw_class_regions <- function(fit, given, title, ...) {
   shown <- given$shown
-  names <- point_names(fit)
+  names <- variable_names(fit)
   labels <- list(main = title, sub = kda_label(fit), x = names[1], y = names[2])
   draw_panel(range(shown$x), range(shown$y), labels, NULL, frame.plot = FALSE, xaxs = "i", yaxs = "i", ...)
   sides <- c(image_sides(shown$x), image_sides(shown$y))
@@ -144,7 +144,7 @@ autoplot.flash_kda <- function(object, n_grid = NULL, points = TRUE, col = NULL,
   } else {
     class_region_layers(given, cloud)
   }
-  names <- point_names(object)
+  names <- variable_names(object)
   ggplot2::ggplot() +
     layers +
     ggplot2::scale_colour_manual(NULL, values = values, aesthetics = c("colour", "fill"), drop = FALSE) +
@@ -186,6 +186,6 @@ class_region_layers <- function(given, cloud) {
 }
 
 kda_label <- function(fit) {
-  used <- unique(vapply(fit$fits, `[[`, "", "estimator"))
+  used <- unique(vapply(fit$fits, \(one) estimator_of(one)$short, ""))
   paste0(paste(used, collapse = ", "), ", n = ", whole(fit$n), if (fit$shared) ", one bandwidth")
 }

@@ -106,6 +106,10 @@ check_formula <- function(formula, data) {
   if (!inherits(formula, "formula")) {
     stop_argument("formula", "must be a formula, as ~ a + b or y ~ a + b: found ", describe(formula))
   }
+  right <- formula[[length(formula)]]
+  if (is.call(right) && identical(right[[1]], quote(`|`))) {
+    stop_argument("formula", "must not have `|` (the density of y given x is that of y ~ x; \"or\" goes into I())")
+  }
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }

@@ -16,7 +16,7 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
   line_colour <- if (!fill && !is.null(look$col)) look$col else contour_colour(colours)
   draw_within(view, {
     if (fill) draw_regions(grid, colours)
-    if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots$pch, cex = dots$cex)
+    if (length(rows) > 0) draw_points(fit, c(1, 2), rows, pch = dots[["pch"]], cex = dots[["cex"]])
     contours <- draw_contours(grid, line_colour, look$lwd, look$lty)
   })
   if (shown$labels) {
@@ -24,7 +24,7 @@ plot_2d <- function(fit, prob, n_grid, shown, look, ...) {
     if (!placed && fill) {
       contour <- unlist(contours, recursive = FALSE, use.names = FALSE)
       outlines <- cbind(unlist(lapply(contour, `[[`, "x")), unlist(lapply(contour, `[[`, "y")))
-      draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]))
+      draw_region_key(rev(names(grid$levels)), colours, rbind(outlines, fit$x[rows, ]), view)
     }
   }
   # last: the regions may cover it

@@ -5,7 +5,7 @@ plot_groups <- function(fit, groups, prob, n_grid, shown, look, ...) {
   fits <- fit_groups(fit, groups)
   colours <- group_colours(look$col, length(fits))
   if (is.null(look$sub)) {
-    look$sub <- paste0(estimator_of(fit)$short, " of each group, n = ", sum(vapply(fits, `[[`, 0L, "n")))
+    look$sub <- paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n"))))
   }
   names <- variable_names(fit)
   if (is.null(look$main)) look$main <- paste("Density of", paste(names, collapse = " and "))
@@ -88,10 +88,11 @@ draw_groups_2d <- function(fits, colours, prob, n_grid, shown, look, ...) {
   for (i in seq_along(fits)) {
     rows <- thinned_rows(fits[[i]], points)
     dots <- list(...)
-    if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots$pch, cex = dots$cex, col = colours[i])
+    if (length(rows) > 0) draw_points(fits[[i]], 1:2, rows, pch = dots[["pch"]], cex = dots[["cex"]], col = colours[i])
   }
   outlines <- unlist(lapply(grids, \(grid) upper_set(grid, min(grid$levels))), recursive = FALSE)
   outlines <- lapply(outlines, \(line) cbind(line$x, line$y))
-  draw_region_key(names(fits), colours, do.call(rbind, outlines))
+  view <- if (!shown$add) list(x = look$xlim, y = look$ylim)
+  draw_region_key(names(fits), colours, do.call(rbind, outlines), view)
   stats::setNames(grids, names(fits))
 }

@@ -117,7 +117,15 @@ draw_surfaces <- function(surfaces, colours, look, theta = 35, phi = 20) {
   rows <- as.vector(rbind(outer(1:3, 3 * (order - 1), "+"), NA))
   graphics::polygon(seen[rows, 1] / seen[rows, 4], seen[rows, 2] / seen[rows, 4], col = ink[order], border = NA)
   draw_titles(look$main, look$sub)
-  draw_region_key(rev(names(surfaces$levels)), rev(colours), cbind(seen[, 1], seen[, 2]) / seen[, 4])
+  shown <- rbind(seen, cbind(box_edges(limits), 1) %*% view)
+  draw_region_key(rev(names(surfaces$levels)), rev(colours), shown[, 1:2] / shown[, 4])
+}
+
+# Points along the edges of a box; `limits`: a column for each variable.
+box_edges <- function(limits) {
+  unit <- as.matrix(expand.grid(rep(list(seq(0, 1, 0.05)), 3)))
+  edges <- unit[rowSums(unit == 0 | unit == 1) >= 2, ]
+  sweep(sweep(edges, 2, limits[2, ] - limits[1, ], "*"), 2, limits[1, ], "+")
 }
 
 # How much each triangle faces the light, 0 to 1.

@@ -95,14 +95,14 @@ draw_halo_text <- function(at, label, colour, cex) {
   graphics::text(x, y, label, cex = cex, col = c(rep("white", length(angle)), colour))
 }
 
-# Key of the regions, for labels that found no room; `data`: the points that it should not cover. On a small device
-# a smaller one may find a corner without any.
-draw_region_key <- function(labels, colours, data) {
+# Key of the regions, for labels that found no room; `data`: the points that it should not cover; `view`: the limits of
+# a frame within the plot, as maps have it. On a small device a smaller one may find a corner without any.
+draw_region_key <- function(labels, colours, data, view = NULL) {
   key <- function(position, cex, plot = TRUE) {
     graphics::legend(
       position,
       legend = labels, fill = colours, border = "grey40", cex = cex, bg = "white",
-      box.col = NA, inset = 0.01, plot = plot
+      box.col = NA, inset = 0.01 + gap_at(position, view), plot = plot
     )
   }
   corners <- c("topright", "topleft", "bottomright", "bottomleft")
@@ -111,6 +111,16 @@ draw_region_key <- function(labels, colours, data) {
     if (min(covered) == 0) break
   }
   key(corners[which.min(covered)], cex)
+}
+
+# How far the view's corner is from that of the plot, as parts of the plot.
+gap_at <- function(corner, view) {
+  if (is.null(view)) return(c(0, 0))
+  x <- graphics::grconvertX(view$x, "user", "npc")
+  y <- graphics::grconvertY(view$y, "user", "npc")
+  pmax(0, c(
+    if (endsWith(corner, "right")) 1 - max(x) else min(x), if (startsWith(corner, "top")) 1 - max(y) else min(y)
+  ))
 }
 
 # `rect`: of legend(). Axes that run backwards make its width or height negative.

@@ -86,7 +86,7 @@
 #' # the plain estimate for comparison, as dashed contours
 #' plot(fit, prob = c(0.5, 0.9), points = FALSE, col = "darkgreen")
 #' kde <- flash_kde(~ eruptions + waiting, data = faithful, estimator = "kde")
-#' plot(kde, prob = c(0.5, 0.9), add = TRUE, lty = 2)
+#' contour(kde, prob = c(0.5, 0.9), add = TRUE, lty = 2)
 #'
 #' plot(flash_kde(iris[, 1:4]))
 #' plot(flash_kde(iris[3:4], bandwidth = "silverman"), groups = iris$Species)
@@ -153,6 +153,16 @@ lines.flash_kde <- function(x, ...) {
     stop_argument("x", "must be a fit to one or two variables for lines(): found ", x$d, " (marginal() makes one of them)")
   }
   plot.flash_kde(x, add = TRUE, ...)
+}
+
+#' @rdname plot.flash_kde
+#' @importFrom graphics contour
+#' @export
+contour.flash_kde <- function(x, points = FALSE, ...) {
+  if (x$d != 2 || !is.null(x$discrete)) {
+    stop_argument("x", "must be a fit to two variables, both of numbers, for contour() (marginal() makes one of them)")
+  }
+  plot.flash_kde(x, fill = FALSE, points = points, ...)
 }
 
 # `...`: graphical parameters.

@@ -308,3 +308,14 @@ test_that("figures of bands are drawn, and draw nothing from the generator", {
     expect_silent(ggplot2::ggplot_build(figure))
   }
 })
+
+test_that("bands print what they are, and some of many rows", {
+  fit <- flash_kde(faithful$waiting, "kde", bandwidth = 4)
+  many <- capture.output(print(density_bands(fit)))
+  expect_length(many, 14)
+  expect_match(many[1], "95% pointwise band, bias-corrected, KDE, n = 272")
+  expect_match(many[14], "191 more rows")
+  few <- density_bands(fit, c(50, 60))
+  expect_length(capture.output(print(few)), 5)
+  expect_identical(capture.output(print(few))[-(1:2)], capture.output(print(as.data.frame(unclass(few)))))
+})

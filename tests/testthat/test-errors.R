@@ -157,8 +157,25 @@ test_that("other packages' names for the bandwidth, and selectors where there ar
     expect_error(eval(call), "did you mean `bandwidth`", class = "flashkernel_error_argument")
   }
   expect_argument_error(flash_kde(faithful, formula = "~waiting"), "formula")
+  expect_argument_error(flash_kde(~ waiting | eruptions, faithful), "formula")
+  expect_no_error(flash_kde(~ I(waiting > 70 | eruptions > 3), faithful))
   expect_argument_error(kernel_sum(good, bandwidth = "lcv"), "bandwidth")
   expect_error(kernel_sum(good, bandwidth = "lcv"), "bw_")
+})
+
+test_that("misspelt arguments are told the one of the function that they are nearest to", {
+  fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  given <- flash_kde(waiting ~ eruptions, faithful, bandwidth = c(4, 0.3))
+  misspelt <- expression(
+    bandwidth = flash_kde(good, bandwith = 1), weights = flash_kde(~waiting, faithful, wieghts = 1),
+    newdata = predict(fit, new_data = good), probs = quantile(given, faithful[1, ], prbs = 0.5),
+    given = conditional(fit, eruptions = 2), given = conditional(fit, gven = c(eruptions = 2))
+  )
+  for (i in seq_along(misspelt)) {
+    wanted <- paste0("did you mean `", names(misspelt)[i], "`")
+    expect_error(eval(misspelt[[i]]), wanted, class = "flashkernel_error_argument")
+  }
+  expect_error(predict(fit, good, zzz = 1), "`zzz` is not an argument of this function$")
 })
 
 test_that("messages show the beginning of a long text", {

@@ -35,6 +35,12 @@ test_that("columns are found by name, and others may be there, too", {
   expect_error(predict(cars_fit, data.frame(wt = 1)), "found no `hp`", class = "flashkernel_error_argument")
 })
 
+test_that("text for a number is refused by the name of the variable", {
+  text <- data.frame(wt = "3", hp = 110)
+  expect_error(predict(cars_fit, text), "`wt` is character", class = "flashkernel_error_argument")
+  expect_identical(predict(cars_fit, data.frame(wt = NA, hp = 110)), NA_real_, ignore_attr = TRUE)
+})
+
 test_that("rows are named as those of newdata, or of the fit, are", {
   expect_identical(names(predict(cars_fit, mtcars[3:4, ])), rownames(mtcars)[3:4])
   expect_null(names(predict(cars_fit, data.frame(wt = 1:3, hp = 100))))

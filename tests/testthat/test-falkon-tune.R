@@ -199,6 +199,28 @@ test_that("classes and weights are tuned", {
   expect_true(logistic > 1e-3 && logistic < 30)
 })
 
+test_that("defaults for few rows do not hang on the random numbers", {
+  for (formula in list(Species ~ ., Sepal.Length ~ Sepal.Width + Petal.Length)) {
+    set.seed(1)
+    first <- falkon(formula, data = iris)
+    set.seed(2)
+    expect_identical(coef(falkon(formula, data = iris)), coef(first))
+  }
+})
+
+test_that("every row is left out of one fit for the penalty of classes", {
+  x <- matrix(seq(-2, 2, length.out = 90))
+  K <- kernel_pairs(x, NULL, check_kernel("gaussian"))$K
+  truth <- rep(1:2, each = 45)
+  noises <- vapply(1:90, \(i) {
+    wrong <- replace(truth, i, 3L - truth[i])
+    logistic_noise(K, wrong)
+  }, 0)
+  # the one wrong row asks for a larger penalty, wherever it is
+  expect_true(all(noises >= logistic_noise(K, truth)))
+  expect_gt(min(noises[c(5, 20, 70, 85)]), logistic_noise(K, truth))
+})
+
 residuals_of <- function(fit, x, y) predict(fit, x) - y
 
 test_that("the defaults stand columns of any kind", {

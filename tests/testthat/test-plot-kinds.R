@@ -129,6 +129,17 @@ test_that("longitude and latitude are drawn as a map", {
   expect_equal(unit()[2] / unit()[1], 1 / cos(middle))
   plot(fit, n_grid = 21, asp = 1)
   expect_equal(unit()[2] / unit()[1], 1)
+  # so that the key lies in the frame of the map
+  grDevices::pdf(NULL, 12, 5)
+  view <- grid_view(plot(fit, n_grid = 21, points = FALSE), matrix(0, 0, 2))
+  for (corner in c("topright", "bottomleft")) {
+    points <- expand.grid(x = view$x, y = view$y)
+    free <- switch(corner, topright = 4, bottomleft = 1)
+    key <- draw_region_key("95%", "red", as.matrix(points[-free, ]), view)$rect
+    expect_true(key$left > view$x[1] && key$left + key$w < view$x[2])
+    expect_true(key$top < view$y[2] && key$top - key$h > view$y[1])
+  }
+  grDevices::dev.off()
   # the frame is that of the map, whose sides are as far from those of the plot as the device is wide
   limits <- \(fit, width) {
     grDevices::pdf(NULL, width, 5)

@@ -107,6 +107,28 @@ test_that("contour labels do not cover each other, and the key goes where no dat
   expect_identical(covered_points(key$rect, corner), 0L)
 })
 
+test_that("contour() draws the lines alone", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 4))
+  expect_identical(contour(fit, n_grid = 21), plot(fit, n_grid = 21, fill = FALSE))
+  expect_argument_error(contour(flash_kde(faithful$waiting)), "x")
+  expect_argument_error(contour(flash_kde(data.frame(faithful, level = faithful$waiting > 70))), "x")
+})
+
+test_that("the size of the axes' numbers is not that of the points", {
+  drawn <- function(...) {
+    file <- tempfile(fileext = ".pdf")
+    on.exit(unlink(file))
+    grDevices::pdf(file, compress = FALSE)
+    plot(flash_kde(faithful, "kde", bandwidth = c(0.3, 4)), n_grid = 21, ...)
+    grDevices::dev.off()
+    grep("Date", readLines(file, warn = FALSE), value = TRUE, invert = TRUE)
+  }
+  expect_identical(drawn(cex.axis = 1), drawn())
+  expect_false(identical(drawn(cex = 1), drawn()))
+})
+
 test_that("a grid beyond the memory limit is refused by name", {
   plane <- flash_kde(faithful, estimator = "kde")
   before <- options(flashkernel.memory_limit = 1e8)
