@@ -138,6 +138,7 @@ bw_sj <- function(x, method = c("ste", "dpi")) {
 }
 
 sj_bandwidth <- function(x, method, arg) {
+  force(x) # what is wrong with it is said as it is
   tryCatch(
     stats::bw.SJ(x, method = method),
     error = function(e) {

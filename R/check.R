@@ -121,6 +121,17 @@ match_columns <- function(points, arg, d, names, like = "the training points") {
   if (by_name && !identical(names, found)) points[, names, drop = FALSE] else points
 }
 
+# Of responses, a matrix, whose errors are squared; a column may be 0.
+check_squares <- function(y, arg) {
+  size <- vapply(seq_len(ncol(y)), \(k) max(abs(range(0, y[, k], na.rm = TRUE))), 0)
+  outside <- which(size > 0 & (size < LEAST_UNIT | size > 1 / LEAST_UNIT))
+  if (length(outside) == 0) return(invisible(y))
+  stop_argument(
+    arg, "must have numbers from ", LEAST_UNIT, " to ", 1 / LEAST_UNIT, ", whose square a double can hold: found ",
+    format(size[outside[1]], digits = 3), " as the largest (rescale it)"
+  )
+}
+
 # `missing`: NA and NaN may stay in, for na.action.
 check_finite <- function(x, arg, missing = FALSE) {
   # on all threads, without a logical copy as large as x

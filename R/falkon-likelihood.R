@@ -63,10 +63,10 @@ used_count <- function(fit) if (is.null(fit$data$weights)) fit$n else sum(fit$da
 fit_response <- function(fit) collected(kept_data(fit)$y)
 
 # The weighted sum of the squares of residuals, for each output.
-residual_squares <- function(fit, run) {
+residual_squares <- function(fit, run, unit = 1) {
   y <- fit$data$y
   w <- if (!is_column(y)) fit_weights(fit) else if (is.null(fit$data$weights)) 1 else fit$data$weights
-  stats::setNames(column_sums(w * (y - link_of_rows(fit, run))^2), fit$outputs)
+  stats::setNames(column_sums(w * ((y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
 }
 
 # tr(H), with the intercept; the sum over the columns of the link for logistic loss.
@@ -87,10 +87,14 @@ fit_noise <- function(fit, run) {
   edf <- freedom_of(fit, run)
   t <- ncol(fit$coefficients)
   if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
-  rss <- residual_squares(fit, run)
+  # responses may be too large or small for squares
+  for (unit in 2^c(0, 500, -500)) {
+    squares <- residual_squares(fit, run, unit)
+    if (all(is.finite(squares) & squares > 1e-290)) break
+  }
   df <- used_count(fit) - edf
   error <- posterior_of(fit, run)$parts[[1]]$edf_error
-  list(sigma = sqrt(rss / max(df, 0)), df = max(df, 0), edf = edf, edf_error = error, rss = rss)
+  list(sigma = unit * sqrt(squares / max(df, 0)), df = max(df, 0), edf = edf, edf_error = error, rss = unit^2 * squares)
 }
 
 # n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact:

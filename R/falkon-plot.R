@@ -93,7 +93,7 @@ falkon_panels <- function(fit, which, variables, se, level, n_grid, max_dims, po
 }
 
 check_panels <- function(which) {
-  if (is.numeric(which)) which <- PANELS[which]
+  if (is.numeric(which) && all(which %in% seq_along(PANELS))) which <- PANELS[which]
   if (!is.character(which) || length(which) == 0 || anyNA(which)) {
     stop_argument("which", "must be some of ", quote_choices(PANELS), ": found ", describe(which))
   }

@@ -201,6 +201,7 @@ numeric_response <- function(y, n) {
   outputs <- if (length(dim(y)) == 2) colnames(y)
   y <- matrix(as.double(y), n)
   check_finite(y, "y", missing = TRUE)
+  check_squares(y, "y")
   list(y = y, outputs = outputs)
 }
 

@@ -31,7 +31,7 @@ close_ring <- function(ring) {
     stop_argument("support", "must be a polygon of finite vertices in two columns: found ", describe(ring))
   }
   ring <- matrix(as.double(ring[, 1:2]), ncol = 2)
-  if (any(ring[1, ] != ring[nrow(ring), ])) ring <- rbind(ring, ring[1, ])
+  if (nrow(ring) > 0 && any(ring[1, ] != ring[nrow(ring), ])) ring <- rbind(ring, ring[1, ])
   if (nrow(ring) > 1) ring <- ring[c(TRUE, rowSums(abs(diff(ring))) > 0), , drop = FALSE]
   empty <- nrow(ring) < 4 || ring_area(ring) == 0
   if (empty) stop_argument("support", "must be a polygon with an area: found none")

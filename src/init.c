@@ -8,8 +8,8 @@
 #include "r/ffi.h"
 #include "r/operator.h"
 
-#define ROUTINE(name, arguments)                                                                                  \
-  { #name, (DL_FUNC)(void (*)(void)) & name, arguments }
+#define ROUTINE(routine, arguments)                                                                               \
+  { .name = #routine, .fun = (DL_FUNC)(void (*)(void)) & routine, .numArgs = arguments }
 
 /* clang-format off */
 static const R_CallMethodDef routines[] = {
@@ -73,17 +73,20 @@ static const R_CallMethodDef routines[] = {
 };
 /* clang-format on */
 
+/* Threads would run on in code that is gone. */
+void attribute_visible R_unload_flashkernel(DllInfo *dll) {
+  (void)dll;
+  fk_pool_stop();
+}
+
+/* Where symbols are not dynamic, R looks among the registered ones alone for what to call before it unloads. */
+static const R_CMethodDef at_unload[] = {ROUTINE(R_unload_flashkernel, 1), {.name = NULL}};
+
 void attribute_visible R_init_flashkernel(DllInfo *dll) {
-  R_registerRoutines(dll, NULL, routines, NULL, NULL);
+  R_registerRoutines(dll, at_unload, routines, NULL, NULL);
   R_useDynamicSymbols(dll, FALSE);
   R_forceSymbols(dll, TRUE);
   fk_threads_init();
   fk_isa_choose();
   r_init_resident(dll);
-}
-
-/* Threads would run on in code that is gone. */
-void attribute_visible R_unload_flashkernel(DllInfo *dll) {
-  (void)dll;
-  fk_pool_stop();
 }

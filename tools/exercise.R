@@ -75,9 +75,49 @@ if (requireNamespace("Matrix", quietly = TRUE)) regress(rows = Matrix::Matrix(x 
 try(regress(rows = x[rep(1, 100), ], response = y[1:100], kernel = "sigmoid", exact = TRUE, lambda = 1e-300), silent = TRUE)
 try(regress(centers = 300, rows = x[rep(1:130, 3), ] + 1e-9, response = rep(y, 3)), silent = TRUE)
 tune_falkon(x, y, rows = 60, centers = 30)
+# what estimators ask for besides: conditionals, levels, local fits, classes, shapes, supports, kernels of bounded reach
+frame <- data.frame(y, x1 = x[, 1], x2 = x[, 2], label)
+joint <- flash_kde(y ~ x1 + x2, frame, bandwidth = 0.5, estimator = "kde", threads = 2)
+predict(joint, frame[1:5, ])
+cdf(joint, frame$y[1:5], frame[1:5, ])
+quantile(joint, frame[1:5, ], 0.5)
+stats::simulate(joint, 2, seed = 1, newdata = frame[1:5, ])
+mixed <- flash_kde(~ x1 + label, frame, threads = 2)
+predict(mixed, frame[1:5, ])
+predict(flash_kde(y ~ label, frame), frame[1:5, ])
+for (formula in c(y ~ x1, y ~ x1 + x2, y ~ x1 + label)) {
+  fit <- kernel_regression(formula, frame)
+  predict(fit, frame[1:5, ])
+}
+predict(flash_kda(label ~ x1 + x2, frame), frame[1:5, ])
+for (estimator in c("kde", "laplace", "sdkde")) {
+  plane <- flash_kde(x[, 1:2], estimator, bandwidth = 0.5, threads = 2)
+  cdf(plane, x[1:5, 1:2], lower = x[1:5, 1:2] - 1)
+  modes(plane)
+  density_derivative(plane, x[1:5, 1:2], order = 2)
+  hdr_level(plane, 0.5)
+  if (estimator != "laplace") stats::simulate(plane, 5, seed = 1)
+  predict(marginal(plane, 1), x[1:5, 1])
+}
+predict(flash_kde(x[, 1:2], "sdkde", bandwidth = 0.5), type = "log_density", loo = TRUE)
+for (kernel in c("epanechnikov", "triangular", "uniform")) {
+  for (d in 1:3) predict(flash_kde(x[, 1:d], "kde", bandwidth = 0.7, kernel = kernel), x[1:5, 1:d])
+}
+square <- cbind(c(-5, 5, 5, -5), c(-5, -5, 5, 5))
+predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, support = kde_support(square)), x[1:5, 1:2])
+predict(flash_kde(x[, 1:2], "kde", bandwidth = 0.5, adaptive = "balloon"), x[1:5, 1:2])
+for (bw in list(bw_lcv, bw_lscv, bw_scv, bw_plugin)) bw(x[, 1:2])
 # errors must leave nothing behind
 try(flash_kde(matrix(NA_real_, 3, 2), bandwidth = 1), silent = TRUE)
 try(flash_kde(x, bandwidth = -1), silent = TRUE)
 invisible(backend_info())
+# threads end before their code is gone
+for (round in 1:2) {
+  x <- matrix(sin(1:18000), ncol = 3)
+  flashkernel::kernel_matvec(x, bandwidth = 0.5, threads = 2)
+  rm(list = setdiff(ls(), "round"))
+  unloadNamespace("flashkernel")
+  stopifnot(!"flashkernel" %in% names(getLoadedDLLs()))
+}
 gc()
 cat("exercise: done\n")

@@ -18,19 +18,20 @@ INLINE void FN(derivatives_drop)(const struct fk_tile_derivatives *a, int from, 
   }
 }
 
-/* k to F k, (F - F') c k and (F - 2 F' + F'') c^2 k. */
+/* k to F k, (F - F') c k and (F - 2 F' + F'') c^2 k, of q / 2 = s. Where F would be infinite k is 0, and so are
+ * these. */
 INLINE void FN(derivatives_weights)(const struct fk_tile_derivatives *a, int from, const V *s, const V *k,
                                     V p[3][DERIVATIVES], const int factor) {
-  const double f0 = a->factor[0], f1 = a->factor[1], f2 = a->factor[2];
+  const double f0 = a->factor[0], f1 = a->factor[1], f2 = a->factor[2], furthest = f2 != 0 ? 1e150 : 1e300;
   FK_UNROLL
   for (int g = 0; g < DERIVATIVES; g++) {
     V c = V_SET(a->precision[from + g]);
     p[0][g] = p[1][g] = p[2][g] = k[g];
     if (factor) {
-      V linear = V_SET(f1), square = V_SET(f2);
-      p[0][g] = V_MUL(k[g], V_FMA(s[g], V_FMA(s[g], square, linear), V_SET(f0)));
-      p[1][g] = V_MUL(k[g], V_FMA(s[g], V_FMA(s[g], square, V_SET(f1 - 2 * f2)), V_SET(f0 - f1)));
-      p[2][g] = V_MUL(k[g], V_FMA(s[g], V_FMA(s[g], square, V_SET(f1 - 4 * f2)), V_SET(f0 - 2 * f1 + 2 * f2)));
+      V linear = V_SET(f1), square = V_SET(f2), t = V_MIN(s[g], V_SET(furthest));
+      p[0][g] = V_MUL(k[g], V_FMA(t, V_FMA(t, square, linear), V_SET(f0)));
+      p[1][g] = V_MUL(k[g], V_FMA(t, V_FMA(t, square, V_SET(f1 - 2 * f2)), V_SET(f0 - f1)));
+      p[2][g] = V_MUL(k[g], V_FMA(t, V_FMA(t, square, V_SET(f1 - 4 * f2)), V_SET(f0 - 2 * f1 + 2 * f2)));
     }
     p[1][g] = V_MUL(p[1][g], c);
     p[2][g] = V_MUL(p[2][g], V_MUL(c, c));

@@ -11,7 +11,6 @@
 #include "../core/scan.h"
 #include "../core/threads.h"
 #include "../cpu/direct/direct.h"
-#include "check_rows.h"
 #include "guess.h"
 #include "stream_state.h"
 
@@ -64,28 +63,28 @@ static enum fk_status envelope_of(const struct fk_stream *s, double points, stru
   return fk_envelope_create(&spec, envelope, err);
 }
 
-/* The largest error of a window, relative to the largest sum. least: of the sums; 0: half of their bound. */
-static enum fk_status error_of(struct fk_envelope *e, const struct fk_window *window, bool single, double least,
-                               double *error, struct fk_error *err) {
+/* The largest error of a window and, where sum is not NULL, a bound of the largest sum. */
+static enum fk_status error_of(struct fk_envelope *e, const struct fk_window *window, bool single, double *error,
+                               double *sum, struct fk_error *err) {
   const struct fk_envelope_cell *cells;
   enum fk_status status = fk_envelope_bound(e, window, fk_fast_rounding(single, 0, false), err);
   if (status) return status;
-  double most = 0, sum = 0;
+  double most[2] = {0, 0};
   int64_t n = fk_envelope_cells(e, &cells);
   for (int64_t i = 0; i < n; i++) {
-    most = fmax(most, cells[i].error);
-    sum = fmax(sum, 0.5 * cells[i].sum);
+    most[0] = fmax(most[0], cells[i].error);
+    most[1] = fmax(most[1], cells[i].sum);
   }
-  if (least > 0) sum = least;
-  *error = sum > 0 ? most / sum : (double)INFINITY;
+  *error = most[0];
+  if (sum) *sum = most[1];
   return FK_STATUS_OK;
 }
 
 /* The cheapest window that keeps the tolerance on samples, with something to spare. */
-static enum fk_status choose_window(const struct fk_stream *s, const struct fk_grid_points *x,
+static enum fk_status choose_window(struct fk_stream *s, const struct fk_grid_points *x,
                                     const struct fk_grid_points *y, const struct fk_grid_work *work,
                                     struct fk_grid_spec *grid, double *seconds, struct fk_error *err) {
-  double tol = s->opts.tol / 3, error = INFINITY;
+  double tol = s->opts.tol / 3, error = INFINITY, sum = 0;
   bool may = fk_fast_may_be_single(&s->opts, s->opts.tol);
   struct fk_envelope *e = NULL;
   enum fk_status status = envelope_of(s, (double)x->n, &e, err);
@@ -95,9 +94,11 @@ static enum fk_status choose_window(const struct fk_stream *s, const struct fk_g
   for (int trial = 0; trial < 4 && !status && error > s->opts.tol / 1.5; trial++) {
     grid->single = may;
     status = fk_grid_choose(work, tol, fk_grid_seconds_alone, &grid->single, &grid->window, seconds, err);
-    if (!status) status = error_of(e, &grid->window, grid->single, 0, &error, err);
+    if (!status) status = error_of(e, &grid->window, grid->single, &error, &sum, err);
+    error = sum > 0 ? error / (0.5 * sum) : INFINITY; /* the largest sum is hardly less than half of its bound */
     tol *= fmin(0.5, 0.5 * s->opts.tol / error);
   }
+  if (!status) fk_stream_find_anchors(s, e);
   fk_envelope_free(e);
   return status;
 }
@@ -139,13 +140,9 @@ static enum fk_status choose_grid(struct fk_stream *s, const struct fk_stream_sp
 static enum fk_status prepare(struct fk_stream *s, const struct fk_stream_spec *spec, struct fk_error *err) {
   int64_t d = s->d;
   s->chol = malloc(sizeof(double) * (size_t)(d * d));
-  s->got = malloc(sizeof(double) * (size_t)(s->columns * (spec->checked.n + 1)));
   s->exponent = calloc((size_t)s->columns, sizeof *s->exponent);
   s->scaled = calloc((size_t)s->columns, sizeof *s->scaled);
-  if (!s->chol || !s->got || !s->exponent || !s->scaled) return no_memory(err, "the checks");
-  s->largest = s->got + s->columns * spec->checked.n;
-  for (int64_t i = 0; i < s->columns * spec->checked.n; i++) s->got[i] = NAN;
-  for (int64_t c = 0; c < s->columns; c++) s->largest[c] = 0;
+  if (!s->chol || !s->exponent || !s->scaled) return no_memory(err, "the checks");
   memcpy(s->chol, spec->chol, sizeof(double) * (size_t)(d * d));
   return fk_whitening_init(&s->whitening, s->chol, &spec->sources, NULL, s->opts.threads, err);
 }
@@ -163,7 +160,7 @@ static enum fk_status start(struct fk_stream *s, const struct fk_stream_spec *sp
   s->single = grid->single;
   s->spec = *grid;
   enum fk_status status = fk_stream_start(s, spec->n, err);
-  if (!status) status = fk_check_init(&s->check, &s->whitening, &spec->checked, s->columns, s->opts.threads, err);
+  if (!status) status = fk_stream_start_checks(s, spec, err);
   fk_engine_exact_cpu.describe(&s->opts, &s->stats);
   s->stats.engine = "fast";
   s->stats.method = "grid";
@@ -366,71 +363,44 @@ struct sums {
   int64_t ld;
 };
 
-/* The largest sum of |b| k in any column is no less, on the column's scale. */
-static double least_sum(const struct fk_stream *s) {
-  double least = INFINITY;
-  for (int64_t c = 0; c < s->columns; c++) {
-    const double *absolute = fk_check_absolute(&s->check, c);
-    double most = 0;
-    for (int r = 0; r < s->check.rows; r++) most = fmax(most, absolute[r]);
-    if (s->scaled[c] || !s->b) least = fmin(least, ldexp(most, -s->exponent[c]));
-  }
-  return isfinite(least) ? least : 0;
-}
-
-/* Sources are gone when the error turns out too large: then the sums have to be had in another way. */
-static enum fk_status prove(struct fk_stream *s, const struct fk_grid_points *u, struct fk_error *err) {
-  double error = 0, least = least_sum(s);
+static enum fk_status bound_error(struct fk_stream *s, const struct fk_grid_points *u, struct fk_error *err) {
+  double error = 0;
   struct fk_envelope_points targets = {.whitened = u};
   enum fk_status status = fk_envelope_expect(s->envelope, &targets, err);
-  if (!status) status = error_of(s->envelope, &s->window, s->single, fmax(least, 1e-300), &error, err);
-  if (status) return status;
-  if (!(error <= s->opts.tol))
-    return fk_fail(err, FK_STATUS_UNSUPPORTED,
-                   "the grid of a stream cannot be proven to keep the tolerance at these targets");
-  s->stats.tol_bound = fmax(s->stats.tol_bound, error);
-  return FK_STATUS_OK;
+  if (!status) status = error_of(s->envelope, &s->window, s->single, &error, NULL, err);
+  s->error = fmax(s->error, error);
+  return status;
+}
+
+static enum fk_status sums_at(struct fk_stream *s, const struct fk_grid_points *u, double *value, int64_t ld,
+                              struct fk_error *err) {
+  enum fk_status status = fk_grid_evaluate(s->grid, u, value, NULL, ld, err);
+  for (int64_t c = 0; c < s->columns && !status; c++)
+    for (int64_t i = 0; i < u->n && s->exponent[c] != 0; i++)
+      value[c * ld + i] = ldexp(value[c * ld + i], s->exponent[c]);
+  return status;
+}
+
+static enum fk_status filter(struct fk_stream *s, struct fk_error *err) {
+  struct fk_grid_points anchors = {s->anchor_at, s->anchors, FK_ANCHORS};
+  s->share /= 2;
+  enum fk_status status = fk_grid_convolve(s->grid, 1, err);
+  s->done += s->share;
+  s->filtered = true;
+  return status ? status : sums_at(s, &anchors, s->got + s->check.rows - s->anchors, s->check.rows, err);
 }
 
 static enum fk_status evaluate(struct fk_stream *s, const struct fk_grid_points *u, int64_t first, void *data,
                                struct fk_error *err) {
   const struct sums *sums = data;
-  enum fk_status status = prove(s, u, err);
-  if (!status && !s->filtered) {
-    s->share /= 2;
-    status = fk_grid_convolve(s->grid, 1, err);
-    s->done += s->share;
-    s->filtered = true;
-  }
-  if (!status) status = fk_grid_evaluate(s->grid, u, sums->value + first, NULL, sums->ld, err);
-  for (int64_t c = 0; c < s->columns && !status; c++)
-    for (int64_t i = 0; i < u->n && s->exponent[c] != 0; i++) {
-      double *value = sums->value + c * sums->ld + first + i;
-      *value = ldexp(*value, s->exponent[c]);
-    }
-  return status;
-}
-
-/* Remembers what the check asks for, and tells the error so far. */
-static void look_at(struct fk_stream *s, const struct sums *sums) {
-  int rows = s->check.rows;
-  double error = 0;
-  for (int64_t c = 0; c < s->columns; c++) {
-    const double *value = sums->value + c * sums->ld;
-    double *got = s->got + c * rows;
-    for (int r = 0; r < rows; r++) {
-      int64_t at = fk_check_row(s->m, r) - s->evaluated;
-      if (at >= 0 && at < sums->ld) got[r] = value[at];
-    }
-    s->largest[c] = fmax(s->largest[c], fk_largest(value, sums->ld, s->opts.threads));
-    error = fmax(error, fk_check_error(&s->check, c, got, false, s->check.apart ? 0 : s->largest[c], 1));
-  }
-  s->evaluated += sums->ld;
-  s->stats.tol_achieved = error;
+  enum fk_status status = bound_error(s, u, err);
+  if (!status && !s->filtered) status = filter(s, err);
+  return status ? status : sums_at(s, u, sums->value + first, sums->ld, err);
 }
 
 void fk_stream_seek(struct fk_stream *s, int64_t row) {
   s->evaluated = row;
+  s->sought = true;
   s->stats.pairs = 0;
   s->stats.seconds = 0;
 }
@@ -440,7 +410,9 @@ enum fk_status fk_stream_evaluate(struct fk_stream *s, const struct fk_matrix *t
   struct sums sums = {value, targets->n};
   enum fk_status status = run_call(s, targets, poll, evaluate, &sums, err);
   if (status) return status;
-  look_at(s, &sums);
+  fk_stream_look_at(s, value, targets->n);
+  status = fk_stream_prove(s, err);
+  if (status) return status;
   s->stats.pairs += s->n * (double)targets->n;
   *stats = s->stats;
   return FK_STATUS_OK;

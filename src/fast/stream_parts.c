@@ -16,18 +16,18 @@ static void *copy_of(const void *from, size_t bytes) {
 }
 
 static enum fk_status copy_checks(struct fk_stream *s, const struct fk_stream *of, struct fk_error *err) {
-  size_t d = (size_t)of->d, columns = (size_t)of->columns, numbers = columns * (size_t)(of->check.rows + 1);
+  size_t d = (size_t)of->d, columns = (size_t)of->columns;
   s->chol = copy_of(of->chol, sizeof(double) * d * d);
   s->whitening = of->whitening;
   s->whitening.chol = s->chol;
   s->whitening.centre = copy_of(of->whitening.centre, sizeof(double) * d);
-  s->got = malloc(sizeof(double) * numbers);
   s->exponent = calloc(columns, sizeof *s->exponent);
   s->scaled = calloc(columns, sizeof *s->scaled);
-  if (!s->chol || !s->whitening.centre || !s->got || !s->exponent || !s->scaled) return no_memory(err);
-  s->largest = s->got + columns * (size_t)of->check.rows;
-  for (size_t i = 0; i < numbers; i++) s->got[i] = s->got + i < s->largest ? (double)NAN : 0;
-  return fk_check_clone(&of->check, &s->check, err);
+  if (!s->chol || !s->whitening.centre || !s->exponent || !s->scaled) return no_memory(err);
+  s->anchors = of->anchors;
+  memcpy(s->anchor_at, of->anchor_at, sizeof s->anchor_at);
+  enum fk_status status = fk_check_clone(&of->check, &s->check, err);
+  return !status && !fk_stream_forget(s) ? no_memory(err) : status;
 }
 
 enum fk_status fk_stream_clone(const struct fk_stream *of, struct fk_stream **stream, struct fk_error *err) {

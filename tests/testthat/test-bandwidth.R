@@ -431,6 +431,7 @@ test_that("selectors refuse what they cannot use, by name", {
   x <- example_points(20, 2)
   expect_argument_error(bw_nrd0(x), "x")
   expect_argument_error(bw_sj(x), "x")
+  expect_error(bw_sj("a"), "^`x` must be numeric")
   expect_argument_error(flash_kde(x, bandwidth = "sj"), "bandwidth")
   expect_argument_error(bw_scott(x, rate = "cubic"), "rate")
   expect_argument_error(bw_scott(x, structure = "round"), "structure")

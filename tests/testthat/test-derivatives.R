@@ -118,6 +118,21 @@ test_that("what a tree leaves out matters to no digit, and threads not at all", 
   expect_identical(one, two)
 })
 
+test_that("points that are too far away for their distance to have a square count for nothing", {
+  near <- as.matrix(faithful[1:20, ])
+  for (estimator in c("kde", "laplace")) {
+    fit <- flash_kde(near, estimator, bandwidth = c(0.3, 5))
+    for (far in c(1e150, 1e200, 1e300)) {
+      with_far <- flash_kde(rbind(near, far), estimator, bandwidth = c(0.3, 5))
+      for (order in 1:2) {
+        expect_equal(
+          density_derivative(with_far, near, order = order) * 21 / 20, density_derivative(fit, near, order = order)
+        )
+      }
+    }
+  }
+})
+
 test_that("missing rows stay missing, and shapes are kept", {
   fit <- flash_kde(faithful, "kde", bandwidth = c(0.3, 5))
   y <- rbind(c(2, 50), c(NA, 50), c(4, 80))

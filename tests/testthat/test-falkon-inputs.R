@@ -33,6 +33,7 @@ test_that("responses may be as large or small as doubles go", {
     fit <- falkon(input_x, scale * input_y)
     expect_identical(fit$bandwidth, plain$bandwidth)
     expect_equal(predict(fit) / scale, predict(plain), tolerance = 1e-10)
+    expect_equal(sigma(fit) / scale, sigma(plain), tolerance = 1e-10)
   }
   expect_refused(falkon(input_x * 1e-300, input_y), "bandwidth")
 })

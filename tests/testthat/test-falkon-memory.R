@@ -4,6 +4,7 @@
 memory_of_fit <- function(n, d, ...) {
   skip_on_cran()
   skip_if_not(file.access("/proc/self/clear_refs", 2) == 0)
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "a sanitizer takes memory of its own")
   file <- tempfile(fileext = ".R")
   writeLines(c(
     sprintf("library(flashkernel, lib.loc = %s)", deparse(dirname(getNamespaceInfo("flashkernel", "path")))),

@@ -263,6 +263,37 @@ test_that("targets too far away for a grid are summed in another way, and only t
   expect_lte(max(abs(sums - want)) / max(want), 1e-6)
 })
 
+test_that("the tolerance is proven where most targets are far from all sources", {
+  b <- sin(1:2000)
+  for (d in 1:3) for (near in c(1, 20)) {
+    x <- uniform(2000, d)
+    y <- uniform(3000, d, seed = 2)
+    there <- 2990 - 40 * seq_len(near)
+    y[-there, ] <- y[-there, ] + 5
+    for (signed in c(FALSE, TRUE)) {
+      columns <- if (signed) b else abs(b)
+      want <- exact(x, y, columns, 0.2)
+      scale <- exact(x, y, abs(b), 0.2)
+      label <- paste("d =", d, "near", near, "signed", signed)
+      once <- stream(chunks_of(x, columns, rep(250, 8)), y, bandwidth = 0.2)
+      expect_streamed(once, want, scale, 1e-6, label)
+      expect_lte(diagnostics(once)$tol_bound, 1e-6)
+    }
+  }
+})
+
+test_that("a sum that no sample foresaw proves the others, when all targets were there", {
+  x <- rbind(4 * uniform(1000, 2), 10 + uniform(5000, 2) / 2)
+  y <- 4 * uniform(3000, 2, seed = 2)
+  y[2950, ] <- 10.2
+  for (b in list(rep(1, 6000), rep(c(1, -1), c(1000, 5000)))) {
+    want <- exact(x, y, b, 0.2)
+    sums <- first_rows_sampled(stream(chunks_of(x, b, rep(1000, 6)), y, bandwidth = 0.2))
+    expect_streamed(sums, want, abs(want), 1e-6)
+    expect_lte(diagnostics(sums)$tol_bound, 1e-6)
+  }
+})
+
 test_that("a first chunk that is not for a grid is not lost", {
   x <- rbind(uniform(300, 2), c(1e30, 0), uniform(300, 2, seed = 3))
   y <- uniform(50, 2, seed = 2)

@@ -468,6 +468,7 @@ test_that("what cannot be is refused in words", {
   refused(kernel_regression(iris[5], iris$Sepal.Width, lambda = 0.7), "Aitchison-Aitken")
   refused(kernel_regression(1:3, 1:2), "one value per row")
   refused(kernel_regression(1:3, c(1, Inf, 2)), "`y` must be finite")
+  for (size in c(1e-200, 1e200)) refused(kernel_regression(1:3, cbind(1:3, size * 1:3)), "`y` must .*rescale it")
   refused(kernel_regression(1:3, 1:3, bandwidth = "plugin"), "`bandwidth`")
   refused(kernel_regression(1:3, 1:3, bw = 1), "did you mean")
   refused(kernel_regression(rep(1, 9), 1:9), "must vary")

@@ -508,4 +508,5 @@ test_that("columns whose bounds no point is near have no images", {
 
 test_that("a ring of one vertex is refused in words", {
   expect_argument_error(flash_kde(faithful, support = cbind(1, 2)), "support")
+  expect_argument_error(kde_support(matrix(0, 0, 2)), "support")
 })

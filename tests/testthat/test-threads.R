@@ -170,23 +170,29 @@ test_that("forked children compute the same with a pool in the parent, which goe
   expect_identical(result$after, result$before)
 })
 
-test_that("the library can be unloaded after its threads have worked, and loaded again", {
+test_that("the library can be unloaded after its threads have worked, which end before, and loaded again", {
   skip_on_os("windows")
   result <- in_child(function() {
     Sys.setenv(FLASHKERNEL_PROCESSORS = 4)
     set.seed(1)
     x <- matrix(stats::rnorm(18000), ncol = 3)
     work <- \() as.numeric(unclass(flashkernel::kernel_matvec(x, bandwidth = 0.5, threads = 4, backend = "cpu")))
-    values <- lapply(1:3, \(i) {
+    threads <- \() length(dir("/proc/self/task")) # 0 but on Linux
+    before <- threads()
+    rounds <- lapply(1:3, \(i) {
       value <- work()
+      started <- threads() - before
       unloadNamespace("flashkernel")
       stopifnot(!"flashkernel" %in% names(getLoadedDLLs()))
-      Sys.sleep(0.1)
-      value
+      list(value = value, started = started, left = threads() - before)
     })
-    c(values, list(work()))
+    c(rounds, list(list(value = work())))
   }, timeout = 60)
-  for (value in result[-1]) expect_identical(value, result[[1]])
+  for (round in result[-1]) expect_identical(round$value, result[[1]]$value)
+  for (round in result[-4]) {
+    if (dir.exists("/proc/self/task")) expect_gt(round$started, 0)
+    expect_identical(round$left, 0L)
+  }
 })
 
 test_that("limits on the number of threads are kept", {
