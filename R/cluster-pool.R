@@ -83,7 +83,8 @@ stop_no_worker <- function(pool) {
 
 # ---- who they are -------------------------------------------------------------------------------
 
-# Refuses workers of another version. Those of one host share its cores and GPUs.
+# Refuses workers of another version. Those of one host share its cores and GPUs; where it does not tell how many cores
+# there are, each takes one.
 meet_workers <- function(pool) {
   transport <- pool$transport
   about <- vector("list", transport$size)
@@ -105,7 +106,7 @@ meet_workers <- function(pool) {
   hosts <- vapply(about, \(one) if (is.null(one)) "" else one$host, "")
   for (i in living(pool)) {
     same <- which(hosts == hosts[i])
-    about[[i]]$threads <- max(1L, as.integer(about[[i]]$cores %/% length(same)))
+    about[[i]]$threads <- max(1L, as.integer(about[[i]]$cores %/% length(same)), na.rm = TRUE)
     about[[i]]$place <- match(i, same) - 1L
   }
   pool$about <- about

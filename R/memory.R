@@ -17,9 +17,9 @@ check_memory <- function(bytes, arg) {
 # Bytes that a call may use.
 memory_limit <- function() getOption("flashkernel.memory_limit", available_memory())
 
-# Linux only; elsewhere R's own allocation error has to do.
+# Linux says what is free; elsewhere what the machine has is a limit, and below it R's own allocation error has to do.
 available_memory <- function() {
-  min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory())
+  min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), .Call(ffi_machine_memory))
 }
 
 # What the control group (a container's limit, of version 2) leaves. Cached files count as used there,

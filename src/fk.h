@@ -484,11 +484,14 @@ struct fk_cdf_spec {
 };
 enum fk_status fk_cdf(const struct fk_cdf_spec *spec, const double *y, int64_t m, const struct fk_opts *opts,
                       double *out, struct fk_error *err);
-/* ---- threads ---------------------------------------------------------------------------------- */
+/* ---- threads and memory ----------------------------------------------------------------------- */
 
 /* Threads for a request (0: default). One in forked children, which mostly share the processors already. */
 int fk_threads(int requested);
 double fk_seconds(void);
+
+/* Bytes of memory that the machine has; infinite where the system does not tell. */
+double fk_machine_memory(void);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,8 @@ SEXP ffi_backend_info(void) {
   return info;
 }
 
+SEXP ffi_machine_memory(void) { return Rf_ScalarReal(fk_machine_memory()); }
+
 /* c(otherwise, above, most, whole) of each parameter, by name. */
 static SEXP parameters_of(enum fk_kernel_id id) {
   int n = fk_kernel_n_parameters(id);

@@ -269,6 +269,16 @@ test_that("arguments that make no sense are named", {
   expect_error(flash_data(x, workers[2]), "flashkernel 0.2 on all.*0.0.1 on worker 1", class = "flashkernel_error_argument")
 })
 
+test_that("a worker whose host does not tell its cores has one thread", {
+  silent <- parallel::makeCluster(1)
+  replace_in_package("introduce", eval(bquote(\() replace(.(introduce)(), "cores", NA_integer_))))
+  there <- flash_data(x, silent, shard_rows = 500)
+  expect_identical(pool_of(silent)$about[[1]]$threads, 1L)
+  sums <- kernel_matvec(flash_data(x, shard_rows = 500), y, bandwidth = 0.4, tol = 0)
+  expect_identical(kernel_matvec(there, y, bandwidth = 0.4, tol = 0), sums)
+  parallel::stopCluster(silent)
+})
+
 test_that("a fit whose cluster has ended goes on without", {
   ending <- parallel::makeCluster(1)
   fit <- flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = ending))

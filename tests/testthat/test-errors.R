@@ -345,6 +345,14 @@ test_that("a container's memory limit counts", {
   expect_identical(left(), 2700)
 })
 
+test_that("what the machine has is the limit where the system does not tell what is free", {
+  replace_in_package("number_in", \(file, pattern) Inf)
+  limit <- getNamespace("flashkernel")$available_memory()
+  expect_gt(limit, 1e8)
+  expect_lt(limit, 1e16)
+  expect_argument_error(hdr_regions(fit, n_grid = .Machine$integer.max), "n_grid")
+})
+
 test_that("the fast precision either runs or says in one error that it is not there", {
   result <- tryCatch(
     predict(flash_kde(good, estimator = "kde", bandwidth = 1, precision = "fast")),
