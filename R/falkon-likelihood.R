@@ -88,7 +88,7 @@ fit_noise <- function(fit, run) {
   t <- ncol(fit$coefficients)
   if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
   # responses may be too large or small for squares
-  for (unit in 2^c(0, 500, -500)) {
+  for (unit in 2^c(0, 600, -600)) {
     squares <- residual_squares(fit, run, unit)
     if (all(is.finite(squares) & squares > 1e-290)) break
   }

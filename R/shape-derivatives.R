@@ -78,7 +78,7 @@ derivative_at <- function(object, at, order, log, loo, control) {
   if (order == 1 && (log || !is_signed(object))) {
     score <- score_estimate(object, at, loo, control)
     if (log) return(score)
-    return(score * signed_density(log_estimate(object, at, loo, control)))
+    return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
   }
   local <- local_sources(object, loo)
   places <- if (!loo) whitened_columns(from_local(local, if (is.null(at)) object$x else at), local$L)
@@ -90,10 +90,16 @@ derivative_at <- function(object, at, order, log, loo, control) {
     exp(plain + log_kernel_norm(local$L) - log(if (loo) loo_weight(object) else total_weight(object)))
   }
   inverse <- backsolve(local$L, diag(object$d), upper.tri = FALSE)
-  if (order == 1) return(scale * sums$gradient %*% inverse)
-  hessian <- scale * sums$hessian
+  if (order == 1) return(times_density(sums$gradient, scale) %*% inverse)
+  hessian <- times_density(sums$hessian, scale)
   if (log) hessian <- hessian - outer_rows(scale * sums$gradient)
   matrix(unwhiten_hessians(hessian, inverse), length(plain))
+}
+
+# Where a density is 0 for being so far out, what it multiplies may be no number.
+times_density <- function(values, density) {
+  values[density == 0, ] <- 0
+  density * values
 }
 
 # ---- sums about the targets -------------------------------------------------------------------

@@ -128,6 +128,8 @@ test_that("points that are too far away for their distance to have a square coun
         expect_equal(
           density_derivative(with_far, near, order = order) * 21 / 20, density_derivative(fit, near, order = order)
         )
+        out <- density_derivative(fit, rbind(near[1:2, ], far, 1e15), order = order)
+        expect_identical(as.vector(out), as.vector(replace(out, slice.index(out, 1) > 2, 0)))
       }
     }
   }
