@@ -13,8 +13,8 @@
 #'   its weight, within limits.
 #' @param col Colour of the line (one variable) or of the regions: one for each, outermost first, or
 #'   one, of which lighter tints are made.
-#' @param palette In place of `col`, for two variables and more: the name of a palette of
-#'   [grDevices::hcl.colors()], as `"YlOrRd"`, its light end outermost.
+#' @param palette In place of `col`, for two variables and more: a palette of [grDevices::hcl.colors()]
+#'   by its name, as `"YlOrRd"`, its light end outermost.
 #' @param main,sub,xlab,ylab Title, the line under it, and labels of the axes (these for one or two variables).
 #'   `NULL`: none for the title, else those of [plot.flash_kde()]; `""`: none.
 #' @param ... Not used; anything here is an error.

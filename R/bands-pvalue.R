@@ -61,8 +61,8 @@
 #'
 #' # exact for new rows: half of the data for the fit, half to compare with
 #' half <- seq(1, 272, by = 2)
-#' density_pvalue(flash_kde(faithful[half, ]), data.frame(eruptions = 3, waiting = 90), calibration =
-#' faithful[-half, ])
+#' fit <- flash_kde(faithful[half, ])
+#' density_pvalue(fit, data.frame(eruptions = 3, waiting = 90), calibration = faithful[-half, ])
 density_pvalue <- function(object, ...) UseMethod("density_pvalue")
 
 #' @export

@@ -16,19 +16,19 @@
 #' other masters. `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what these did
 #' together.
 #'
-#' `make` opens the connections as it would in a session there, and nothing else listens. [parallel::stopCluster()] stops the
-#' clusters below, too.
+#' `make` opens the connections as it would in a session there, and nothing else listens. The clusters below
+#' stop with theirs, by [parallel::stopCluster()].
 #' @param cluster Of [parallel::makeCluster()] or snow: the workers that become masters.
-#' @param make A function of the number of a worker of `cluster`. It runs there, and makes a cluster, such as
-#'   `\(i) parallel::makeCluster(racks[[i]])`; one of `nested_cluster()` for one more level. Masters that are forks of one session
-#'   have its port: `\(i) parallel::makeCluster(4, port = 11000 + i)`.
+#' @param make A function of the number of a worker of `cluster`. It runs there, and makes a cluster: with package
+#'   parallel, `\(i) makeCluster(racks[[i]])`; one of `nested_cluster()` for one more level. Masters that are forks of
+#'   one session have its port, and need `\(i) makeCluster(4, port = 11000 + i)`.
 #' @returns `cluster`, of class `nested_cluster`.
 #' @inheritSection flash_kde Errors
 #' @seealso [flash_control()], [flash_data()]
 #' @export
 #' @examples
 #' \donttest{
-#' workers <- nested_cluster(parallel::makeCluster(2), \(i) parallel::makeCluster(2))
+#' workers <- nested_cluster(parallel::makeCluster(1), \(i) parallel::makeCluster(2))
 #' data <- flash_data(as.matrix(faithful), workers, shard_rows = 50)
 #' sums <- kernel_matvec(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
 #' diagnostics(sums)$workers[, c("worker", "below", "rows")]

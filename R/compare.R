@@ -16,7 +16,7 @@
 #' judge them, and `nonnegative = TRUE` makes them densities.
 #'
 #' **Conditional densities, regressions and classes** are judged alike, by what they have to predict: fits of
-#' `flash_kde(y ~ x)` ([flash_conditional]) by \eqn{\log p(y | x)}{log p(y | x)}, as their
+#' `flash_kde(y ~ x)`, as in [flash_conditional], by \eqn{\log p(y | x)}{log p(y | x)}, as their
 #' [logLik()] has it, fits of [kernel_regression()] by `"squared"`, minus the squared
 #' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
 #' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the

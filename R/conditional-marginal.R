@@ -19,9 +19,9 @@
 #' marginal has the same points, weights and adaptive factors.
 #'
 #' The marginal of an SD-KDE stands on points that were debiased **in all variables**: it is the exact integral of
-#' the estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages
-#' ([`logLik()`][logLik.flash_kde] and `predict(loo = TRUE)` are an error of class
-#' `flashkernel_error_unsupported`). With `debias = TRUE` the observed points of these variables are debiased anew,
+#' the estimate, but no longer the SD-KDE of the variables left, and no point can be left out of both of its stages:
+#' [`logLik()`][logLik.flash_kde] is an error, of class `flashkernel_error_unsupported`, and so is `predict(loo = TRUE)`.
+#' With `debias = TRUE` the observed points of these variables are debiased anew,
 #' with the same block of the bandwidths.
 #'
 #' With another `kernel` than the Gaussian, the columns that are left must not be correlated with the others by the

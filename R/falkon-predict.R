@@ -13,9 +13,9 @@
 #' @param se.fit Whether to return standard errors, too, see below.
 #' @param interval,level Intervals of the fitted function, `"confidence"`, or of responses (of weight 1),
 #'   `"prediction"`, of probability `level`, as [stats::predict.lm()] has them.
-#' @param na.action What to do about rows of `newdata` with missing values. With the default, [stats::na.pass()], they
-#'   give `NA`; [stats::na.omit()] leaves them out, [stats::na.fail()] is an error. At the rows of the fit its own
-#'   `na.action` decides: with [stats::na.exclude()] the rows left out are `NA` here.
+#' @param na.action What to do about rows of `newdata` with missing values. `NA` comes of them by
+#'   [stats::na.pass()]; [stats::na.omit()] leaves them out, and it is an error by [stats::na.fail()]. At the rows of the
+#'   fit its own `na.action` decides: those that [stats::na.exclude()] left out are `NA` here.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on the workers, as a [flash_data()], classes by their numbers.

@@ -45,7 +45,7 @@
 #' @param plan `TRUE`: nothing is searched or fitted; what that would need of memory and of time at most is found out by
 #'   steps of the search and by small pieces of the fits, and returned, with the plan of the (largest) fit as [falkon()]
 #'   makes it. A search mostly ends after half of the steps that it may take.
-#' @param ... For the default method, further arguments of [falkon()] (`loss`, `weights`, `center_method`, ...). For
+#' @param ... For the default method, further arguments of [falkon()], as `loss` and `weights`. For
 #'   other methods, the arguments of the default method.
 #' @returns An object of class `tune_falkon`, a list with the best `kernel`, `bandwidth`, `lambda` and `centers`, the
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,

@@ -72,7 +72,7 @@
 #'   are lists of `x`, `y` and perhaps `weights`, or a formula. A function is read once for each product: it must begin
 #'   again after its `NULL`, or have an argument `reset`.
 #' @param y The response: a vector, a matrix of several responses, or a factor.
-#' @param kernel A kernel's name, `r kernel_names()`, or one with parameters, of [kernel_spec()].
+#' @param kernel By its name, `r kernel_names()`, or with parameters, of [kernel_spec()].
 #' @param bandwidth The kernel's scale, in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL`: chosen from the data.
 #' @param lambda The penalty, for each row. `NULL`: chosen from the data.

@@ -7,9 +7,9 @@
 #' points.
 #'
 #' @details
-#' With \eqn{W = \sum_i w_i}{W = sum_i w_i}, \eqn{q_i = (y - x_i)' H^{-1} (y - x_i)}{q_i = (y -
-#' x_i)' H^-1 (y - x_i)} and the Gaussian kernel \eqn{K_H(u) = (2\pi)^{-d/2} |H|^{-1/2} \exp(-u'
-#' H^{-1} u / 2)}{K_H(u) = (2 pi)^(-d/2) |H|^(-1/2) exp(-u' H^-1 u / 2)}:
+#' With the Gaussian kernel \eqn{K_H(u) = (2\pi)^{-d/2} |H|^{-1/2} \exp(-u' H^{-1} u / 2)}{K_H(u) =
+#' (2 pi)^(-d/2) |H|^(-1/2) exp(-u' H^-1 u / 2)}, \eqn{q_i = (y - x_i)' H^{-1} (y - x_i)}{q_i = (y -
+#' x_i)' H^-1 (y - x_i)} and \eqn{W = \sum_i w_i}{W = sum_i w_i}:
 #' \describe{
 #'   \item{`"kde"`}{\eqn{p(y) = \sum_i w_i K_H(y - x_i) / W}{p(y) = sum_i w_i K_H(y - x_i) / W}.
 #'     Its bias is of order \eqn{h^2}.}
@@ -167,7 +167,7 @@
 #'   [`logLik()`][logLik.flash_kde], [`quantile()`][quantile.flash_kde], [cdf()], [hdr_level()],
 #'   [density_bands()], [density_pvalue()], [density_derivative()], [modes()], [mean_shift()], [ridges()],
 #'   [diagnostics()], [compare()], [cross_validate()], [`as.data.frame()`][as.data.frame.flash_kde],
-#'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [stats::update()].
+#'   [`coef()`][coef.flash_kde], [`fitted()`][coef.flash_kde] and [`update()`][stats::update].
 #'
 #' @section Adaptive bandwidths: With `adaptive` point i has the bandwidth \eqn{f_i^2 H}{f_i^2 H}, and \eqn{p(y) = \sum_i
 #'   w_i f_i^{-d} K_H((y - x_i) / f_i) / W}{p(y) = sum_i w_i f_i^-d K_H((y - x_i) / f_i) / W}, which is a density. Factors
@@ -246,14 +246,15 @@
 #'   x_i) \prod_k l_k(c_k, c_{ik}) / W}{p(x, c) = sum_i w_i K_H(x - x_i) prod_k l_k(c_k, c_ik) / W}, as `np::npudens()` has
 #'   it (Li and Racine 2003): a density in x, in units of 1 / (product of the units of the numeric columns), that sums to 1
 #'   over the levels and integrates to 1. Summed over all levels it is the estimate of the numbers alone. With
-#'   levels a of a column and \eqn{\lambda}{lambda} of `lambda`, before they are made to sum to 1:
+#'   levels a and b of a column, k ranks apart where they have an order, and \eqn{\lambda}{lambda} of `lambda`, before
+#'   they are made to sum to 1:
 #'
 #'   | `discrete_kernel` | levels | l(a, a) | l(a, b) | limit of lambda |
 #'   |---|---|---|---|---|
 #'   | `"aitchisonaitken"` | of r, without order | 1 - lambda | lambda / (r - 1) | (r - 1) / r |
 #'   | `"liracine"` | without order | 1 | lambda | 1 |
-#'   | `"liracine"` | ordered, by ranks a and b | 1 | lambda^abs(a - b) | 1 |
-#'   | `"wangvanryzin"` | ordered, by ranks a and b | 1 - lambda | (1 - lambda) / 2 lambda^abs(a - b) | 1 |
+#'   | `"liracine"` | ordered | 1 | lambda^k | 1 |
+#'   | `"wangvanryzin"` | ordered | 1 - lambda | (1 - lambda) lambda^k / 2 | 1 |
 #'
 #'   With lambda 0 each level has the estimate of its own points; at its limit, but for `"wangvanryzin"`, all levels are
 #'   alike. Levels of a factor without points count, as in np; of texts those that occur. For ordered levels np's kernels
@@ -330,12 +331,11 @@
 #' @section Errors: Bad input raises a condition of class `flashkernel_error_argument` that names
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows
 #'   or columns, weights that are negative, all zero or of the wrong length, a bandwidth that is
-#'   not positive definite, a constant column with an automatic bandwidth, points that memory
-#'   cannot hold (`options(flashkernel.memory_limit = bytes)` sets the limit). Failures of a back
-#'   end have classes of their own: `flashkernel_error_no_device` (CUDA was asked for and is not to be
-#'   had, or not a device of that number), `_forked` (CUDA in a child of a process that uses it, see
-#'   [gpu_info()]), `_device` (a GPU failed), `_alloc` (its memory or that of the machine is too small)
-#'   and `_unsupported`. All of them inherit `flashkernel_error`.
+#'   not positive definite, a constant column with an automatic bandwidth, points that do not
+#'   fit in memory (or in the bytes that the option `flashkernel.memory_limit` allows). When a back end fails, the
+#'   classes of its errors are `flashkernel_error_no_device` (CUDA was asked for and is not to be had, or not a device
+#'   of that number), `_forked` (CUDA in a child of a process that uses it, see [gpu_info()]), `_device` (a GPU failed),
+#'   `_alloc` (its memory or that of the machine is too small) and `_unsupported`. All of them inherit `flashkernel_error`.
 #'
 #' @section Progress: In interactive sessions and on a terminal (also of `Rscript`) work of more than a second shows a
 #'   progress bar; `options(flashkernel.progress = FALSE)` turns it off. `TRUE` writes lines to a log (standard

@@ -19,8 +19,8 @@
 #' @param trim Whether each density ends where the data of its group do, not three bandwidths beyond.
 #' @param n Nodes of the grid. Where it would be too coarse for the bandwidth, it is uneven, as in
 #'   [plot.flash_kde()].
-#' @param estimator,bandwidth,adaptive,control,kernel,support As for [flash_kde()], for each group; `support` as `bounds`
-#'   of `ggplot2::stat_density()`.
+#' @param estimator,bandwidth,adaptive,control,kernel,support As for [flash_kde()], for each group. What
+#'   `ggplot2::stat_density()` calls `bounds` is `support`.
 #' @param orientation `NA`, or `"x"` or `"y"`, the axis of the variable, where that is not clear.
 #' @returns A layer, to add to a plot of ggplot2.
 #' @seealso [geom_flash_hdr()] for two variables.

@@ -26,7 +26,7 @@
 #' @param n Nodes of the grid per axis.
 #' @param ... Fixed aesthetics and other parameters of the layer, as `fill = "red"` or `linewidth = 1`.
 #' @returns A layer, to add to a plot of ggplot2.
-#' @seealso [stat_flash_density()] for one variable; [hdr_regions()] for the regions themselves;
+#' @seealso [stat_flash_density()] for one variable; [hdr_regions()], the regions as data;
 #'   [autoplot.flash_kde()] for a figure of one fit.
 #' @name geom_flash_hdr
 #' @examplesIf requireNamespace("ggplot2", quietly = TRUE)

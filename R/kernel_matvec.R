@@ -92,8 +92,8 @@
 #' @param out Where the sums go: `NULL`, they are returned; an `m` x `r` `big.matrix` of type double or
 #'   float, they are written there; or a function of `rows`, the numbers of some targets, and `values`,
 #'   their sums (a vector or a matrix as `b` is), called for one range of targets after the other.
-#' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL`: as many as take
-#'   `options(flashkernel.chunk_bytes = )`, 128 MB.
+#' @param chunk_rows Rows of a `big.matrix` in memory at a time. `NULL`: as many as take 128 MB,
+#'   or the bytes of the option `flashkernel.chunk_bytes`.
 #' @inheritParams flash_kde
 #' @returns A vector of length `m` where `b` is a vector or `NULL`, else an `m` x `r` matrix with
 #'   the column names of `b`. [diagnostics()] of it tells what was computed where and how fast; with `out` that

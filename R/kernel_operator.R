@@ -10,13 +10,13 @@
 #'
 #' | | |
 #' |---|---|
-#' | `op %*% v` | the product with a vector of length `n` or an `n` x `r` matrix: an `m` x `r` matrix |
+#' | `op %*% v` | the product with an `n` x `r` matrix, or a vector: `m` x `r` |
 #' | `crossprod(op, u)`, `t(op) %*% u` | the transposed product, `n` x `r` |
 #' | `u %*% op`, `tcrossprod(op, v)` | `t(crossprod(op, t(u)))`, `op %*% t(v)` |
-#' | `t(op)`, `dim(op)`, `nrow(op)`, `ncol(op)` | |
-#' | `normal_product(op, v, w, weights)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
+#' | `t(op)`, `dim(op)` | and `nrow(op)`, `ncol(op)` |
+#' | `normal_product(op, v, ...)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
 #' | `diag(op)` | of a square one |
-#' | `op[i, j]`, `as.matrix(op)` | numbers of the matrix, exact in double precision, by the CPU: for small parts of it |
+#' | `op[i, j]`, `as.matrix(op)` | numbers of small parts of the matrix, exact in doubles, by the CPU |
 #' | `diagnostics(op)` | what the last product was computed by, and how fast |
 #'
 #' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of

@@ -23,7 +23,8 @@ kernel_table <- function() {
 #' @examples
 #' kernel_spec("polynomial", degree = 2)
 #' x <- as.matrix(iris[, 1:4])
-#' K <- kernel_operator(x, bandwidth = 1, kernel = kernel_spec("polynomial", degree = 2, gamma = 0.1))
+#' quadratic <- kernel_spec("polynomial", degree = 2, gamma = 0.1)
+#' K <- kernel_operator(x, bandwidth = 1, kernel = quadratic)
 #' K[1:3, 1:3]
 #' (0.1 * tcrossprod(x[1:3, ]) + 1)^2
 kernel_spec <- function(kernel, ...) {
