@@ -75,10 +75,18 @@ paper_plot <- function(name, draw, width = 1500, height = 700, ending = "png") {
   if (!isTRUE(capabilities("png"))) return(left_out(paste("figure", name), "no graphics here: --draw elsewhere"))
   file <- paper_file(name, ending)
   grDevices::png(file, width, height, res = 150)
-  on.exit(grDevices::dev.off())
+  on.exit({
+    grDevices::dev.off()
+    make_small(file)
+  })
   graphics::par(mgp = c(2.4, 0.6, 0), las = 1, cex = 0.85, tcl = -0.3)
   draw()
   cat("drawn:", file, "\n")
+}
+
+# To a third, by a palette, where there is pngquant: figures of the sources are in the package.
+make_small <- function(file) {
+  if (nzchar(Sys.which("pngquant"))) system2("pngquant", c("--force", "--ext", ".png", "64", shQuote(file)))
 }
 
 # One panel: for each of `names` a line of y against x with error bars (columns of rows; NA: none), on two log
