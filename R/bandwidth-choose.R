@@ -47,7 +47,7 @@ choose_bandwidth <- function(data, estimator, options, run) {
     rate = bandwidth_rate(estimator, data$d), run = run, tally = new_tally(run)
   )
   plan <- plan_rows(data, search, options)
-  if (data$d > 1) data$correlation <- correlation_of(data, plan$rows)
+  data$correlation <- correlation_of(data, plan$rows, options$structure)
   batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
   search$structures <- wanted_structures(batches[[1]], options$structure)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
@@ -139,9 +139,13 @@ wanted_structures <- function(data, structure) {
 # Correlations are known by more rows than a search has time for: by all, or so many.
 CORRELATION_ROWS <- 20000
 
-# list(matrix, n): for covariance_root() of every sample, known from n rows.
-correlation_of <- function(data, rows) {
-  some <- sample_of(data, seq_len(min(nrow(data$x), max(rows, CORRELATION_ROWS))))
+# list(matrix, n): for covariance_root() of every sample, known from n rows. NULL where no structure wants it, or all
+# rows are too few for can_sphere(): of many columns it takes long.
+correlation_of <- function(data, rows, structure) {
+  rows <- min(nrow(data$x), max(rows, CORRELATION_ROWS))
+  wanted <- data$d > 1 && structure %in% c("auto", "sphered", "full")
+  if (!wanted || free_parameters("full", data$d) > rows / 2) return(NULL)
+  some <- sample_of(data, seq_len(rows))
   list(matrix = weighted_correlation(some$x, some$weights), n = some$n)
 }
 

@@ -392,6 +392,9 @@ test_that("correlations are known from all rows, also where a search has time fo
   h <- bw_auto(x, seconds = 0.3)
   expect_lt(attr(h, "rows") / attr(h, "batches"), free_parameters("full", 36) * 2) # by those alone it is not tried
   expect_identical(attr(h, "structure"), "sphered")
+  few <- list(x = x[1:1000, ], d = 36, n = 1000)
+  expect_null(correlation_of(few, 500, "auto")) # nor is time spent on what cannot be tried
+  expect_null(correlation_of(replace(few, "x", list(x)), 500, "diagonal"))
 })
 
 test_that("gradients keep the number of evaluations small", {
