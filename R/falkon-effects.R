@@ -38,6 +38,7 @@
 marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"), se = TRUE,
                              level = 0.95, control = NULL, ...) {
   check_dots_empty(...)
+  object <- tuned_fit(object)
   if (!inherits(object, "falkon")) stop_argument("object", "must be a fit from falkon(): found ", describe(object))
   type <- check_choice(type, c("response", "link"), "type")
   se <- check_flag(se, "se")

@@ -57,7 +57,7 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
 }
 
 # Of the length of the data, or of the centres.
-SUMMARY_LEAVES <- c("centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
+SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
 
 #' @rdname summary.falkon
 #' @export

@@ -238,6 +238,7 @@ falkon_spec <- function(options) {
 }
 
 check_start <- function(start) {
+  start <- tuned_fit(start)
   if (!inherits(start, "falkon")) stop_argument("start", "must be a fit from falkon(): found ", describe(start))
   start
 }
