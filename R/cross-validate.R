@@ -23,10 +23,11 @@
 #' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
 #'
 #' **Fits of [falkon()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
-#' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that are
-#' drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were given as points.
-#' What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and takes as many times
-#' the time of [tune_falkon()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all rows.
+#' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
+#' are drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were given as
+#' points. What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and takes as
+#' many times the time of [tune_falkon()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all
+#' rows.
 #' Row weights count in the mean score, for `loss = "weighted"` times those of the classes.
 #'
 #' Of a fit to a [flash_data()] each fold takes its part of the rows of every shard, where these are; fits and scores stay
@@ -58,6 +59,8 @@
 #' fit <- flash_kde(faithful, "sdkde", steps = 2)
 #' set.seed(1)
 #' cross_validate(fit, folds = 5)
+#'
+#' cross_validate(falkon(mpg ~ wt + hp, data = mtcars), folds = 5)
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
 #' @export

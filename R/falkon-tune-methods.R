@@ -78,7 +78,9 @@ plot_relevance <- function(relevance, most) {
 # The fit of a tuned object; a fit is its own.
 tuned_fit <- function(object) {
   if (!inherits(object, "tune_falkon")) return(object)
-  if (is.null(object$fit)) stop_argument("object", "must have a fit, and has none (refit = FALSE): falkon(object) makes one")
+  if (is.null(object$fit)) {
+    stop_argument("object", "must have a fit, and has none (refit = FALSE): falkon(object) makes one")
+  }
   object$fit
 }
 

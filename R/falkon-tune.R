@@ -146,7 +146,8 @@ tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offs
   with_tuning_call(tuned_with_frame(tuned, frame), call)
 }
 
-# `call`: of tune_falkon(). The fit has a call of falkon() with the numbers that were found, which update() can evaluate.
+# `call`: of tune_falkon(). The fit has a call of falkon() with the numbers that were found, which update() can
+# evaluate.
 with_tuning_call <- function(tuned, call) {
   call[[1]] <- quote(tune_falkon)
   tuned$call <- call

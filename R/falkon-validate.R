@@ -34,10 +34,17 @@ judged_falkon <- function(object) {
   )
   codes <- if (!is.null(fit$classes)) class_codes(data$y)
   points <- rows_take(data$rows, seq_len(fit$n))
+  # as other fits of numbers or of classes have them
+  own <- if (!is.null(codes)) {
+    list(points, fit$classes[codes])
+  } else if (is.matrix(points)) {
+    list(unname(cbind(data$y, points)))
+  } else {
+    list(data$y, points)
+  }
   made <- new_judged(
-    about, if (is_tuned) "falkon, tuned" else "falkon",
-    if (!is.null(codes)) list(points, fit$classes[codes]) else list(unname(cbind(data$y, points))), column_names(fit),
-    fit$control, if (is.null(codes)) "squared" else c(if (fit$loss != "squared") "log", "class"), folds_of,
+    about, if (is_tuned) "falkon, tuned" else "falkon", own, column_names(fit), fit$control,
+    if (is.null(codes)) "squared" else c(if (fit$loss != "squared") "log", "class"), folds_of,
     has_left_out = \(score) score == "squared" && !(fit$exact && fit$n > EXACT_FACTORISED),
     left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
   )

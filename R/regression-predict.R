@@ -12,8 +12,8 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #' @details
-#' **Extrapolation.** A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local line is
-#' extrapolated, weights \eqn{l_i}{l_i} of both signs multiply errors of the responses, by up to
+#' **Extrapolation.** A prediction is a sum \eqn{\sum_i l_i(x) y_i}{sum_i l_i(x) y_i} of the responses. Where a local
+#' line is extrapolated, weights \eqn{l_i}{l_i} of both signs multiply errors of the responses, by up to
 #' \eqn{\sum_i |l_i(x)|}{sum_i |l_i(x)|}. Among the rows this is between 1 and about 2; where it is above 5 at rows of
 #' `newdata`, a warning of class `flashkernel_warning_extrapolated` names them. Local means (`type = "constant"` of
 #' [kernel_regression()]) have 1 everywhere.
@@ -149,9 +149,9 @@ local_predictions <- function(fit, at, errors, noise, run) {
   )
 }
 
-# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. Local means have 1; local lines at the edge of
-# the rows 1.3 to 2.3, rows left out of ten folds 3 at most in all but a hundredth, and those above 5 lie two bandwidths
-# or more from the rows that count (faithful, mtcars, swiss, quakes, airquality, trees).
+# A fit sum l_i y_i multiplies errors of the responses by up to sum |l_i|. Local means have 1, local lines up to 2.3 at
+# the rows of their fits. Of rows left out in ten folds a few at the edge have 3 to 5; those above 5 lie about two
+# bandwidths from the mean of the rows that count (faithful, mtcars, swiss, quakes, airquality, trees, diamonds).
 MOST_MULTIPLIED <- 5
 
 # sum |l_i| at the targets where it may be above MOST_MULTIPLIED: since sum k_i / S is 1, it is no more than the root of
@@ -179,8 +179,8 @@ warn_extrapolated <- function(multiplied, names) {
   rows <- if (length(names) == length(multiplied)) shorten(names[far]) else far
   warn_user(
     "extrapolated", "predictions at ", ngettext(length(far), "row ", "rows "), few_of(rows),
-    if (any(is.nan(multiplied))) ", and perhaps at others,", " of `newdata` are extrapolated far beyond the rows of the ",
-    "fit: errors of the responses are multiplied by up to ", format(max(multiplied[far]), digits = 2),
+    if (any(is.nan(multiplied))) ", and perhaps at others,",
+    " of `newdata` are extrapolated far beyond the rows of the fit: errors of the responses are multiplied by up to ", format(max(multiplied[far]), digits = 2),
     " there. `type = \"constant\"` in kernel_regression() does not extrapolate."
   )
 }

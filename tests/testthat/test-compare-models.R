@@ -202,3 +202,16 @@ test_that("a validation set of falkon() ends fits without a fold where it ended 
   remote <- falkon(there, bandwidth = 1, lambda = 1e-3, centers = 10)
   expect_error(cross_validate(remote), "validation", class = "flashkernel_error_unsupported")
 })
+
+test_that("sparse rows are judged as dense ones", {
+  skip_if_not_installed("Matrix")
+  rows <- some_rows()
+  x <- as.matrix(rows[c("x", "z")])
+  folds <- rep(1:3, 20)
+  found <- lapply(list(x, Matrix::Matrix(x, sparse = TRUE)), \(x) {
+    fit <- falkon(x, rows$y, bandwidth = 1, lambda = 1e-3, exact = FALSE, centers = 1:60, keep = TRUE)
+    expect_silent(compare(fit, fit, folds = folds))
+    cross_validate(fit, folds)$scores
+  })
+  expect_equal(found[[1]], found[[2]], tolerance = 1e-5)
+})
