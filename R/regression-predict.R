@@ -180,7 +180,8 @@ warn_extrapolated <- function(multiplied, names) {
   warn_user(
     "extrapolated", "predictions at ", ngettext(length(far), "row ", "rows "), few_of(rows),
     if (any(is.nan(multiplied))) ", and perhaps at others,",
-    " of `newdata` are extrapolated far beyond the rows of the fit: errors of the responses are multiplied by up to ", format(max(multiplied[far]), digits = 2),
+    " of `newdata` are extrapolated far beyond the rows of the fit: errors of the responses are multiplied by up to ",
+    format(max(multiplied[far]), digits = 2),
     " there. `type = \"constant\"` in kernel_regression() does not extrapolate."
   )
 }
