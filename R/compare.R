@@ -21,7 +21,9 @@
 #' error of the mean (of several responses their sum; of one, with each row left out, it is minus the criterion `"cv"`),
 #' by which both can be compared with each other, and discriminant analyses of [flash_kda()] by the logarithm of the
 #' probability of the class, or by `"class"`, 1 where it is found and else 0, as their
-#' [cross_validate()][cross_validate.flash_kda] has them. Scores that have no values with a row left out, as `"squared"`
+#' [cross_validate()][cross_validate.flash_kda] has them. Fits of [falkon()] and [tune_falkon()] are judged by
+#' `"squared"` where the response is numeric, as [kernel_regression()], and by `"log"` or `"class"` where it is a
+#' factor, as [flash_kda()], and can be compared with these. Scores that have no values with a row left out, as `"squared"`
 #' of a conditional density or `"log"` of one that was debiased, go by 10 folds.
 #'
 #' A standard error takes the points as independent. It says how much a difference would change with other points to
@@ -32,7 +34,7 @@
 #' @param object,... Fits from [flash_kde()] to the same points with the same weights, or to one and the same
 #'   [flash_data()], or fits of one of the other kinds, see Details. Names are those of the table: `compare(plain = fit1, debiased = fit2)`.
 #' @param score,folds As for [cross_validate()]; `folds = NULL`: each point is left out, see Details. For [flash_kda()]
-#'   `score` is `"log"` or `"class"`.
+#'   `score` is `"log"` or `"class"`. `NULL`: the first score of the fit.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
@@ -57,7 +59,7 @@
 compare <- function(object, ...) UseMethod("compare")
 
 #' @export
-compare.default <- function(object, ...) check_fit(object)
+compare.default <- function(object, ...) stop_unjudged(object)
 
 #' @rdname compare
 #' @export
@@ -83,6 +85,16 @@ compare.flash_kda <- function(object, ..., score = c("log", "class"), folds = NU
   compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
 }
 
+#' @rdname compare
+#' @export
+compare.falkon <- function(object, ..., score = NULL, folds = NULL) {
+  compare_fits(match.call(expand.dots = FALSE), c(if (!missing(object)) list(object), list(...)), score, folds)
+}
+
+#' @rdname compare
+#' @export
+compare.tune_falkon <- compare.falkon
+
 # `fits`: all of them, of which each may be named in the `call`.
 compare_fits <- function(call, fits, score, folds) {
   names(fits) <- fit_labels(call, fits)
@@ -91,7 +103,7 @@ compare_fits <- function(call, fits, score, folds) {
   }
   all <- judged_alike(fits)
   first <- all[[1]]
-  score <- check_choice(score, first$scores, "score")
+  score <- check_choice(if (is.null(score)) first$scores else score, first$scores, "score")
   for (name in names(all)) {
     if (!score %in% all[[name]]$scores) {
       stop_argument("score", "must be one that all have: ", quote_names(name), " has ", quote_names(all[[name]]$scores))
@@ -156,9 +168,7 @@ judged_alike <- function(fits) {
   all <- list()
   for (name in names(fits)) {
     fit <- fits[[name]]
-    if (!inherits(fit, JUDGED_CLASSES)) {
-      stop_argument(name, "must be a fit from flash_kde(), kernel_regression() or flash_kda(): found ", describe(fit))
-    }
+    if (!inherits(fit, JUDGED_CLASSES)) stop_unjudged(fit, name)
     if (inherits(fit, "flash_kde")) check_scorable(fit, name)
     made <- all[[name]] <- judge_of(fit)
     first <- all[[1]]

@@ -17,14 +17,17 @@ new_error <- function(kind, message, call, ...) {
   )
 }
 
-# For estimates that are negative where their logarithm is asked for: a class of its own, so that
-# this warning alone can be muffled, by suppressWarnings(classes = "flashkernel_warning_negative").
-warn_negative <- function(...) {
+# A warning with a class of its own, flashkernel_warning_<kind>, so that it alone can be muffled by
+# suppressWarnings(classes = ).
+warn_user <- function(kind, ...) {
   warning(structure(
-    class = c("flashkernel_warning_negative", "flashkernel_warning", "warning", "condition"),
+    class = c(paste0("flashkernel_warning_", kind), "flashkernel_warning", "warning", "condition"),
     list(message = paste0(...), call = NULL)
   ))
 }
+
+# For estimates that are negative where their logarithm is asked for.
+warn_negative <- function(...) warn_user("negative", ...)
 
 # Called from C, after everything there is released. An interrupt that C noticed goes on as R's own
 # interrupt would: to a handler if there is one, else to the top level.

@@ -22,6 +22,14 @@
 #' the squared error of the conditional mean, in squared units of y, summed where there are several; of
 #' [kernel_regression()] it is that of the fit. For [flash_kda()] see [its method][cross_validate.flash_kda].
 #'
+#' **Fits of [falkon()]** have `"squared"` for a numeric response. For classes they have `"log"`, the logarithm of the
+#' probability of the class (logistic loss), and `"class"`, 1 where the class is predicted and 0 elsewhere; folds that
+#' are drawn have all classes. A `bandwidth` and `lambda` that were given stay, and so do centres that were given as
+#' points. What was chosen from the data is chosen anew: `cross_validate(tuned)` tunes without each fold, and takes as
+#' many times the time of [tune_falkon()], while `cross_validate(tuned$fit)` keeps the numbers that were found with all
+#' rows.
+#' Row weights count in the mean score, for `loss = "weighted"` times those of the classes.
+#'
 #' Of a fit to a [flash_data()] each fold takes its part of the rows of every shard, where these are; fits and scores stay
 #' there, too, and only sums of scores come back.
 #'
@@ -29,10 +37,11 @@
 #' asked anew, of a matrix its rows count; a fit as `score` has seen the points of the fold, which flatters.
 #'
 #' @param object A fit from [flash_kde()], to points in memory or a [flash_data()], and no balloon estimate, or from
-#'   [kernel_regression()].
+#'   [kernel_regression()], [falkon()] or [tune_falkon()], with rows in memory.
 #' @param folds A number of folds, drawn by R's random numbers ([set.seed()]), or which fold each point is in: a
 #'   vector of as many values as the fit has points. For a [flash_data()] a number, of no more than the rows of any shard.
-#' @param score `"log"`, `"quadratic"`, `"spherical"` or `"squared"`; see Details.
+#' @param score `"log"`, `"quadratic"`, `"spherical"`, `"squared"` or `"class"`; see Details. `NULL`: the first that the
+#'   fit has.
 #' @param x The result.
 #' @param digits Number of significant digits.
 #' @param ... Not used; anything here is an error.
@@ -50,10 +59,12 @@
 #' fit <- flash_kde(faithful, "sdkde", steps = 2)
 #' set.seed(1)
 #' cross_validate(fit, folds = 5)
+#'
+#' cross_validate(falkon(mpg ~ wt + hp, data = mtcars), folds = 5)
 cross_validate <- function(object, ...) UseMethod("cross_validate")
 
 #' @export
-cross_validate.default <- function(object, ...) check_fit(object)
+cross_validate.default <- function(object, ...) stop_unjudged(object)
 
 #' @rdname cross_validate
 #' @export
@@ -96,7 +107,9 @@ validate_by_folds <- function(made, folds, score, call) {
 print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
   digits <- check_digits(digits)
   cat(length(unique(x$folds)), "-fold cross-validation, ", score_title(x$score), " a point: ",
-    format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n\n", sep = "")
+    format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n",
+    if (x$score == "squared") paste0("Root mean squared error: ", format(sqrt(-x$mean), digits = digits), "\n"),
+    "\n", sep = "")
   print(x$by_fold, digits = digits, row.names = FALSE)
   invisible(x)
 }

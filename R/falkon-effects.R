@@ -38,6 +38,7 @@
 marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c("response", "link"), se = TRUE,
                              level = 0.95, control = NULL, ...) {
   check_dots_empty(...)
+  object <- tuned_fit(object)
   if (!inherits(object, "falkon")) stop_argument("object", "must be a fit from falkon(): found ", describe(object))
   type <- check_choice(type, c("response", "link"), "type")
   se <- check_flag(se, "se")
@@ -266,7 +267,8 @@ effect_table <- function(job, parts, se, level, n) {
   )
   if (!is.null(groups)) table <- cbind(table[1:2], group = rep(groups, length(parts)), table[3:4])
   width <- stats::qnorm((1 + level) / 2) * table$std.error
-  table$statistic <- table$estimate / table$std.error
+  # NA rather than 0 / 0 where neither an effect nor its error differs from 0
+  table$statistic <- replace(table$estimate / table$std.error, table$estimate == 0 & table$std.error == 0, NA)
   table$p.value <- 2 * stats::pnorm(-abs(table$statistic))
   table$conf.low <- table$estimate - width
   table$conf.high <- table$estimate + width

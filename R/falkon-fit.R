@@ -315,7 +315,7 @@ new_falkon <- function(problem, response, spec, solved) {
     outputs = response$outputs,
     seconds = solved$seconds, trace = solved$trace, converged = solved$converged, iterations = solved$iterations,
     best_iteration = solved$best_iteration, jitter = solved$jitter, exact = spec$exact, control = spec$asked,
-    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given,
+    held = spec$held, chosen = spec$chosen, centers_given = spec$centers_given, settings = spec[c("max_iter", "tol")],
     data = if (spec$keep) c(list(rows = rows), lapply(problem[c("y", "weights", "offset")], \(x) rows_column(rows, x))),
     state = new.env(parent = emptyenv())
   )

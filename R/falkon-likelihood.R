@@ -94,7 +94,9 @@ fit_noise <- function(fit, run) {
   }
   df <- used_count(fit) - edf
   error <- posterior_of(fit, run)$parts[[1]]$edf_error
-  list(sigma = unit * sqrt(squares / max(df, 0)), df = max(df, 0), edf = edf, edf_error = error, rss = unit^2 * squares)
+  # a fit without residuals has no noise, however few degrees of freedom are left
+  sigma <- unit * sqrt(ifelse(squares > 0, squares / max(df, 0), 0))
+  list(sigma = sigma, df = max(df, 0), edf = edf, edf_error = error, rss = unit^2 * squares)
 }
 
 # n x t: residuals at each row, of squared loss, of fits without it at the same n lambda and centres. They are exact:

@@ -57,7 +57,7 @@ summary.falkon <- function(object, effects = NULL, digits = NULL, ...) {
 }
 
 # Of the length of the data, or of the centres.
-SUMMARY_LEAVES <- c("centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
+SUMMARY_LEAVES <- c("settings", "centers", "center_index", "data", "state", "row_names", "held", "na.action", "y")
 
 #' @rdname summary.falkon
 #' @export
@@ -245,10 +245,15 @@ row_shares <- function(fit) {
   w / sum(w)
 }
 
-# With the shares of the classes for probabilities.
+# The deviance of the model that has nothing but an intercept and the offset, as glm() has it.
 null_deviance <- function(fit) {
-  counts <- class_counts(fit$data$y, fit$data$weights)
-  -2 * sum(counts * log(counts / sum(counts)))
+  data <- fit$data
+  if (is.null(data$offset)) {
+    counts <- class_counts(data$y, data$weights)
+    return(-2 * sum(counts * log(counts / sum(counts))))
+  }
+  link <- shift_columns(data$offset, -null_link(data$y, data$weights, data$offset))
+  2 * fit$n * mean_loss(link, data$y, start_run(fit$control, "Predicting"), data$weights)
 }
 
 # ---- what other models have -------------------------------------------------------------------

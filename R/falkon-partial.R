@@ -15,12 +15,21 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
     values <- partial_values(fit, own, at$frame, name, n_grid)
     made <- lapply(seq_along(values), \(i) mean_at(job, points_with(fit, at, name, values[i]), at))
     if (!is.numeric(values) || (!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(values) <= 2) {
-      labels <- if (is.numeric(values)) vapply(values, format, "", digits = 3) else as.character(values)
+      labels <- if (is.numeric(values)) distinct_labels(values) else as.character(values)
       values <- factor(labels, levels = labels)
     }
     partial_frame(job, values, made, se, level, own)
   })
   stats::setNames(parts, variables)
+}
+
+# Different numbers, with as few digits, but at least 3, as leave them different.
+distinct_labels <- function(values) {
+  for (digits in 3:17) {
+    labels <- vapply(values, format, "", digits = digits)
+    if (!anyDuplicated(labels)) break
+  }
+  labels
 }
 
 # Rows evenly spread over those of the fit.

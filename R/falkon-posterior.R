@@ -223,20 +223,29 @@ predict_with_errors <- function(fit, rows, link, how, run, restore = identity) {
   check_uncertain(fit, how)
   level <- check_level(how$level)
   noise <- fit_noise(fit, run)
-  by_odds <- how$type == "prob"
+  by_odds <- how$type %in% c("prob", "second")
   classes <- if (by_odds && ncol(link) > 1) class_probabilities(fit, link)
   errors <- link_errors(fit, rows, run, classes)
-  value <- if (!is.null(classes)) classes else if (by_odds) stats::plogis(link) else link
-  se <- if (by_odds && is.null(classes)) value * (1 - value) * errors else errors
   if (!is.null(classes)) {
+    value <- classes
+    se <- errors
     # of the log odds of each class against all others
     link <- stats::qlogis(classes)
     errors <- ifelse(classes > 0 & classes < 1, errors / (classes * (1 - classes)), 0)
+  } else {
+    if (how$type == "prob") {
+      # of two classes, in the order of the classes
+      link <- matrix(c(-link, link), ncol = 2, dimnames = list(NULL, fit$classes))
+      errors <- cbind(errors, errors)
+    }
+    value <- if (by_odds) stats::plogis(link) else link
+    se <- if (by_odds) value * stats::plogis(-link) * errors else errors
   }
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
     spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
-    width <- spread * stats::qt((1 + level) / 2, noise$df)
+    # 0 without noise, also where no degrees of freedom are left and the quantile is infinite
+    width <- ifelse(spread > 0, spread * stats::qt((1 + level) / 2, noise$df), 0)
     ends <- list(link - width, link + width)
     restore(bind_intervals(value, if (by_odds) lapply(ends, stats::plogis) else ends))
   }

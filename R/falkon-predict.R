@@ -34,8 +34,9 @@
 #' @returns A vector of a value for each row, a factor of classes, or a matrix with a column for each response or class.
 #'   Gradients: a matrix with a column for each of the fit's columns, for several responses an array whose third
 #'   dimension they are. Rows have names where those of `newdata` do. With `interval`, a matrix with columns `fit`,
-#'   `lwr` and `upr` (an array for several responses, its third dimension), with `se.fit` a list of `fit`, `se.fit`,
-#'   `df` and `residual.scale`.
+#'   `lwr` and `upr`; for several responses, and for the classes of `type = "prob"`, an array whose third dimension they
+#'   are. With `se.fit` a list of `fit`, `se.fit` (a vector, or a matrix with a column for each response or class), `df`
+#'   and `residual.scale`. Where a fit leaves no residuals, intervals have width 0.
 #' @seealso [marginal_effects()] for averages of the derivatives.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -50,8 +51,8 @@ predict.falkon <- function(object, newdata, type = c("response", "link", "class"
   type <- check_type(object, type)
   run <- start_run(settle_control(control, NULL, object$control), "Predicting")
   how <- list(
-    type = if (type == "response" && response_type(object) == "second") "prob" else type, se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"),
-    level = level
+    type = if (type == "response" && response_type(object) == "second") "second" else type,
+    se.fit = check_flag(se.fit, "se.fit"), interval = check_choice(interval, INTERVALS, "interval"), level = level
   )
   at <- if (missing(newdata) || is.null(newdata)) own_rows(object) else new_rows(object, newdata, offset, na.action)
   hold_rows(at$rows)
@@ -81,6 +82,7 @@ predict_where_rows_are <- function(fit, at, how, run) {
   if (!at$own && !is.null(at$offset)) link <- link + rows_column(at$rows, at$offset)
   type <- if (how$type == "response") response_type(fit) else how$type
   switch(type,
+    second = ,
     link = column_as_data(link, if (is.null(fit$outputs)) "link" else fit$outputs, run),
     class = column_as_data(class_codes(link), "class", run),
     prob = column_as_data(link_probabilities(link), fit$classes, run)

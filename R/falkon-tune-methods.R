@@ -32,8 +32,7 @@ CRITERION_LABELS <- c(
 #' @param object,newdata As for [predict.falkon()].
 #' @export
 predict.tune_falkon <- function(object, newdata, ...) {
-  if (is.null(object$fit)) stop_argument("object", "has no fit (refit = FALSE): see falkon(tuned)")
-  if (missing(newdata)) stats::predict(object$fit, ...) else stats::predict(object$fit, newdata, ...)
+  if (missing(newdata)) stats::predict(tuned_fit(object), ...) else stats::predict(tuned_fit(object), newdata, ...)
 }
 
 #' @rdname tune_falkon
@@ -73,3 +72,112 @@ plot_relevance <- function(relevance, most) {
   top <- rev(utils::head(sort(relevance, decreasing = TRUE), most))
   graphics::dotchart(top, xlab = "Spread / bandwidth", main = "Relevance", pch = 19, xlim = c(0, 1))
 }
+
+# ---- what its fit has -------------------------------------------------------------------------
+
+# The fit of a tuned object; a fit is its own.
+tuned_fit <- function(object) {
+  if (!inherits(object, "tune_falkon")) return(object)
+  if (is.null(object$fit)) {
+    stop_argument("object", "must have a fit, and has none (refit = FALSE): falkon(object) makes one")
+  }
+  object$fit
+}
+
+# Every method of class "falkon" is one of a tuned object, too, and hands on to its fit (test-falkon-tune.R).
+
+#' @export
+#' @noRd
+coef.tune_falkon <- function(object, ...) stats::coef(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+confint.tune_falkon <- function(object, ...) stats::confint(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+deviance.tune_falkon <- function(object, ...) stats::deviance(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+df.residual.tune_falkon <- function(object, ...) stats::df.residual(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+diagnostics.tune_falkon <- function(object, ...) diagnostics(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+family.tune_falkon <- function(object, ...) stats::family(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+fitted.tune_falkon <- function(object, ...) stats::fitted(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+formula.tune_falkon <- function(x, ...) stats::formula(tuned_fit(x), ...)
+
+#' @export
+#' @noRd
+hatvalues.tune_falkon <- function(model, ...) stats::hatvalues(tuned_fit(model), ...)
+
+#' @export
+#' @noRd
+logLik.tune_falkon <- function(object, ...) stats::logLik(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+model.frame.tune_falkon <- function(formula, ...) stats::model.frame(tuned_fit(formula), ...)
+
+#' @export
+#' @noRd
+nobs.tune_falkon <- function(object, ...) stats::nobs(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+residuals.tune_falkon <- function(object, ...) stats::residuals(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+rstandard.tune_falkon <- function(model, ...) stats::rstandard(tuned_fit(model), ...)
+
+#' @export
+#' @noRd
+sigma.tune_falkon <- function(object, ...) stats::sigma(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+simulate.tune_falkon <- function(object, ...) stats::simulate(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+summary.tune_falkon <- function(object, ...) summary(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+variable.names.tune_falkon <- function(object, ...) stats::variable.names(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+vcov.tune_falkon <- function(object, ...) stats::vcov(tuned_fit(object), ...)
+
+#' @export
+#' @noRd
+weights.tune_falkon <- function(object, ...) stats::weights(tuned_fit(object), ...)
+
+#' @exportS3Method generics::tidy
+#' @noRd
+tidy.tune_falkon <- function(x, ...) generics::tidy(tuned_fit(x), ...)
+
+#' @exportS3Method generics::glance
+#' @noRd
+glance.tune_falkon <- function(x, ...) generics::glance(tuned_fit(x), ...)
+
+#' @exportS3Method generics::augment
+#' @noRd
+augment.tune_falkon <- function(x, ...) generics::augment(tuned_fit(x), ...)
+
+#' @exportS3Method ggplot2::autoplot
+#' @noRd
+autoplot.tune_falkon <- function(object, ...) ggplot2::autoplot(tuned_fit(object), ...)

@@ -51,9 +51,13 @@
 #'   `value` of the criterion there, `path` (a data frame with a row for each evaluation on the sample: `iteration`,
 #'   `kernel`, `rows`, `criterion`, `lambda` and the bandwidths; criteria of squared errors are logarithms of their
 #'   root, the likelihood's is minus its logarithm for each row), `held_out` (a data frame of what was compared on rows
-#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [falkon()] to all rows. `falkon(tuned, ...)` fits anew with
-#'   these numbers; `predict(tuned, ...)` is that of the fit. `plot()` shows the criterion along the search and the
-#'   relevance of the columns: their spread over their bandwidth.
+#'   held out, or `NULL`), `seconds`, and `fit`, the fit of [falkon()] to all rows. `plot()` shows the criterion along
+#'   the search and the relevance of the columns: their spread over their bandwidth.
+#'
+#'   All other functions that take a fit of [falkon()] take a tuned object, too, and use its `fit`: [predict()],
+#'   [summary()], [fitted()], [residuals()], [marginal_effects()], [logLik()], those of package broom, and so on.
+#'   `falkon(tuned, ...)` and `update(tuned$fit, ...)` fit anew with these numbers and other arguments.
+#'   `update(tuned, ...)` tunes anew, and so does [cross_validate()], without each fold.
 #' @references Titsias, M. (2009) Variational learning of inducing variables in sparse Gaussian processes. *AISTATS* 5.
 #'
 #' Rasmussen, C. E. and Williams, C. K. I. (2006) Gaussian processes for machine learning. MIT Press, chapter 5.
@@ -106,11 +110,10 @@ tune_falkon.default <- function(x, y, criterion = c("likelihood", "gcv", "loo", 
   }
   found <- tune_rows(all, y, spec, asked, run)
   close_progress(run)
-  found$call <- match.call()
-  found$call[[1]] <- quote(tune_falkon)
   found$arguments <- c(given, found[c("kernel", "bandwidth", "lambda", "centers")])
+  found$settings <- list(asked = asked, spec = spec)
   if (refit) found["fit"] <- list(falkon(found))
-  found
+  with_tuning_call(found, match.call())
 }
 
 #' @rdname tune_falkon
@@ -127,9 +130,7 @@ tune_falkon.data.frame <- function(x, y, ...) {
     if (inherits(tuned, "tune_falkon")) tuned <- tuned_with_frame(tuned, frame)
   }
   if (!inherits(tuned, "tune_falkon")) return(tuned)
-  tuned$call <- match.call()
-  tuned$call[[1]] <- quote(tune_falkon)
-  tuned
+  with_tuning_call(tuned, match.call())
 }
 
 #' @rdname tune_falkon
@@ -142,10 +143,32 @@ tune_falkon.formula <- function(formula, data = NULL, ..., subset, weights, offs
     list(quote(frame$points), quote(frame$y), weights = quote(frame$weights), offset = quote(frame$offset)), list(...)
   ))
   if (!inherits(tuned, "tune_falkon")) return(tuned)
-  tuned <- tuned_with_frame(tuned, frame)
+  with_tuning_call(tuned_with_frame(tuned, frame), call)
+}
+
+# `call`: of tune_falkon(). The fit has a call of falkon() with the numbers that were found, which update() can
+# evaluate.
+with_tuning_call <- function(tuned, call) {
+  call[[1]] <- quote(tune_falkon)
   tuned$call <- call
-  tuned$call[[1]] <- quote(tune_falkon)
+  if (!is.null(tuned$fit)) tuned$fit$call <- call_of_tuned_fit(call, tuned)
   tuned
+}
+
+call_of_tuned_fit <- function(call, tuned) {
+  call <- keep_arguments(call, c("formula", "data", "subset", "na.action", names(formals(falkon.default))))
+  call$kernel <- kernel_call(tuned$kernel)
+  call$bandwidth <- tuned$bandwidth
+  call$lambda <- tuned$lambda
+  # centres that were given as points stay as they were written
+  if (is_count(tuned$centers)) call$centers <- tuned$centers
+  falkon_call(call)
+}
+
+# A kernel's name, or the call of kernel_spec() that makes it.
+kernel_call <- function(kernel) {
+  if (length(kernel$parameters) == 0) return(kernel$name)
+  as.call(c(list(quote(kernel_spec), kernel$name), as.list(kernel$parameters)))
 }
 
 # The fits of it are by the same formula or data frame.

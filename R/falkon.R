@@ -21,8 +21,10 @@
 #' weighted by `class_weights`, too. With penalty, also classes that can be told apart without error have finite
 #' coefficients.
 #'
-#' **The intercept** is not penalised away: it is the (weighted) mean of `y`, for logistic loss the log odds of the
-#' (weighted) shares of the classes, for more than two their logs, centred.
+#' **The intercept** is not penalised: it is that of the model without kernels. For squared loss this is the (weighted)
+#' mean of `y` less the `offset`. For logistic loss it is the link at which the mean probabilities of the classes are
+#' their (weighted) shares: without an offset the log odds of the shares (for more than two classes their logarithms,
+#' centred), with an offset the intercept that [stats::glm()] estimates with this offset and no other term.
 #'
 #' **Without numbers** (`bandwidth`, `lambda`) both are chosen on 400 of the rows, drawn at random where there are more, by
 #' the error that leaving one row out makes (`lambda` of classes by the log loss that leaving out thirds makes), with a
@@ -211,7 +213,7 @@ falkon_call <- function(call) {
 # Of other packages, for the same things.
 FALKON_OTHERS <- c(
   sigma = "bandwidth", C = "lambda", cost = "lambda", penalty = "lambda", M = "centers", nystrom = "centers",
-  maxiter = "max_iter", maxit = "max_iter", h = "bandwidth", bw = "bandwidth", num_centers = "centers"
+  maxiter = "max_iter", maxit = "max_iter", h = "bandwidth", bw = "bandwidth", num_centers = "centers", family = "loss"
 )
 
 check_falkon_dots <- function(...) check_dots_empty(..., .known = names(formals(falkon.default)), .others = FALKON_OTHERS)
@@ -236,6 +238,7 @@ falkon_spec <- function(options) {
 }
 
 check_start <- function(start) {
+  start <- tuned_fit(start)
   if (!inherits(start, "falkon")) stop_argument("start", "must be a fit from falkon(): found ", describe(start))
   start
 }

@@ -8,10 +8,18 @@ judge_of <- function(fit) {
   if (inherits(fit, "flash_conditional")) return(judged_conditional(fit))
   if (inherits(fit, "kernel_regression")) return(judged_regression(fit))
   if (inherits(fit, "flash_kda")) return(judged_kda(fit))
+  if (inherits(fit, c("falkon", "tune_falkon"))) return(judged_falkon(fit))
   judged_density(fit)
 }
 
-JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda")
+JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "falkon", "tune_falkon")
+
+stop_unjudged <- function(fit, arg = "object") {
+  stop_argument(
+    arg, "must be a fit from flash_kde(), kernel_regression(), falkon(), tune_falkon() or flash_kda(): found ",
+    describe(fit)
+  )
+}
 
 # Scores of predictions, beside PROPER_SCORES.
 PREDICTION_SCORES <- c(squared = "minus the squared error", class = "share in the right class")

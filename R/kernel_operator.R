@@ -15,9 +15,14 @@
 #' | `u %*% op`, `tcrossprod(op, v)` | `t(crossprod(op, t(u)))`, `op %*% t(v)` |
 #' | `t(op)`, `dim(op)` | and `nrow(op)`, `ncol(op)` |
 #' | `normal_product(op, v, ...)` | `crossprod(op, weights * (op %*% v + w))`, `n` x `r` |
+#' | `rowSums(op)`, `colSums(op)`, `rowMeans(op)`, `colMeans(op)` | one product with ones each |
 #' | `diag(op)` | of a square one |
+#' | `s * op`, `op / s`, `-op` | the operator of the matrix times a number; `s` finite |
 #' | `op[i, j]`, `as.matrix(op)` | numbers of small parts of the matrix, exact in doubles, by the CPU |
 #' | `diagnostics(op)` | what the last product was computed by, and how fast |
+#'
+#' Operators are not added: `op %*% v + D %*% v` is the product with their sum. Other functions of matrices take
+#' `as.matrix(op)`, which holds all the numbers.
 #'
 #' Products are exact or to `tol`, by the same engines, with the same promise and the same bits as those of
 #' [kernel_matvec()]. The first takes as long as there; later ones use what it has prepared. Points that are their own
@@ -135,11 +140,12 @@ setClass("kernel_operator", representation(
 
 # ---- products ---------------------------------------------------------------------------------
 
-# K v, or K' v for `transposed`, of a checked vector or matrix; a matrix.
-multiply <- function(op, v, transposed) {
+# K v, or K' v for `transposed`, a matrix, of a vector or matrix that the help page calls `arg`; `of`: what it has rows
+# for.
+multiply <- function(op, v, transposed, arg = "v", of = "column of `op`") {
   asked <- op@asked
   run <- start_run(asked, "Summing kernels")
-  v <- check_coefficients(v, ncol_of(op, transposed))
+  v <- check_coefficients(v, ncol_of(op, transposed), arg, of)
   # a tolerance is relative to what is summed: weights are a part of it
   weights <- op@weights
   if (!transposed && !is.null(weights)) v <- v * weights
@@ -165,8 +171,17 @@ ncol_of <- function(op, transposed) {
 setMethod("%*%", signature("kernel_operator", "ANY"), function(x, y) multiply(x, y, x@transposed))
 
 setMethod("%*%", signature("ANY", "kernel_operator"), function(x, y) {
-  t(multiply(y, if (is.null(dim(x))) x else t(x), !y@transposed))
+  t(multiply(y, transpose_factor(x, "u", nrow(y), "row"), !y@transposed, "u", "row of `op`"))
 })
+
+# Of a product in which it has a column for each row or column of an operator.
+transpose_factor <- function(x, arg, n, of) {
+  if (is.null(dim(x))) return(x)
+  if (ncol(x) != n) {
+    stop_argument(arg, "must have one column per ", of, " of `op`, ", whole(n), ": found ", whole(ncol(x)))
+  }
+  t(x)
+}
 
 #' @rdname kernel_operator
 #' @usage NULL
@@ -174,7 +189,7 @@ setMethod("%*%", signature("ANY", "kernel_operator"), function(x, y) {
 #' @exportMethod crossprod
 setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
   if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
-  multiply(x, y, !x@transposed)
+  multiply(x, y, !x@transposed, "u", "row of `op`")
 })
 
 #' @rdname kernel_operator
@@ -183,7 +198,8 @@ setMethod("crossprod", signature("kernel_operator", "ANY"), function(x, y = NULL
 #' @exportMethod tcrossprod
 setMethod("tcrossprod", signature("kernel_operator", "ANY"), function(x, y = NULL, ...) {
   if (missing(y) || is.null(y)) stop_argument("y", "must be given: the product of two operators is none")
-  multiply(x, if (is.null(dim(y))) matrix(y, ncol = 1) else t(y), x@transposed)
+  if (is.null(dim(y))) y <- matrix(y, ncol = 1)
+  multiply(x, transpose_factor(y, "v", ncol(x), "column"), x@transposed)
 })
 
 #' @rdname kernel_operator
@@ -198,7 +214,7 @@ normal_product <- function(op, v, w = NULL, weights = NULL) {
   scale <- op@weights
   if (!is.null(scale) && op@transposed) {
     # K = S k, S the weights of its rows: W (S k v + w) = W S (k v + w / S), and K' is k' S
-    if (!is.null(w)) given$w <- ifelse(scale > 0, 1 / scale, 0) * given$w
+    if (!is.null(w)) given$w <- ifelse(scale != 0, 1 / scale, 0) * given$w
     given$weights <- scale^2 * if (is.null(weights)) 1 else given$weights
   } else if (!is.null(scale) && !is.null(v)) {
     given$v <- given$v * scale
@@ -257,6 +273,74 @@ setMethod("diag", "kernel_operator", function(x = 1, nrow, ncol, names = TRUE) {
   }
   if (is.null(x@weights)) values else values * x@weights[seq_len(size)]
 })
+
+row_sums <- function(x) as.vector(x %*% rep(1, ncol(x)))
+column_sums_of <- function(x) as.vector(crossprod(x, rep(1, nrow(x))))
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @aliases rowSums,kernel_operator-method
+#' @exportMethod rowSums
+setMethod("rowSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x))
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @aliases colSums,kernel_operator-method
+#' @exportMethod colSums
+setMethod("colSums", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x))
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @aliases rowMeans,kernel_operator-method
+#' @exportMethod rowMeans
+setMethod("rowMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) row_sums(x) / ncol(x))
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @aliases colMeans,kernel_operator-method
+#' @exportMethod colMeans
+setMethod("colMeans", "kernel_operator", function(x, na.rm = FALSE, dims = 1L) column_sums_of(x) / nrow(x))
+
+# A number times an operator is one with other weights.
+scale_operator <- function(op, by) {
+  check_finite(by, "s")
+  op@weights <- by * if (is.null(op@weights)) rep(1, nrow(op@sources$points)) else op@weights
+  op
+}
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @export
+Ops.kernel_operator <- function(e1, e2) {
+  is_scalar <- \(x) is_number(x) && length(x) == 1
+  if (missing(e2)) return(switch(.Generic, "-" = scale_operator(e1, -1), "+" = e1, stop_arithmetic(.Generic)))
+  if (.Generic == "*" && is_scalar(e2)) return(scale_operator(e1, as.double(e2)))
+  if (.Generic == "*" && is_scalar(e1)) return(scale_operator(e2, as.double(e1)))
+  if (.Generic == "/" && is_scalar(e2)) return(scale_operator(e1, 1 / as.double(e2)))
+  stop_arithmetic(.Generic)
+}
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @export
+Math.kernel_operator <- function(x, ...) stop_arithmetic(.Generic)
+
+#' @rdname kernel_operator
+#' @usage NULL
+#' @export
+Summary.kernel_operator <- function(..., na.rm = FALSE) stop_arithmetic(.Generic)
+
+stop_arithmetic <- function(name) {
+  way <- if (name %in% c("+", "-")) {
+    "add their products, as in op %*% v + D %*% v for (op + D) %*% v"
+  } else if (name == "sum") {
+    "sum(rowSums(op)) is the sum of its numbers"
+  } else {
+    "as.matrix(op) holds its numbers, for all that matrices can do"
+  }
+  problem <- paste0("`", name, "` is not defined for these arguments, a kernel operator: ", way)
+  stop(new_error("unsupported", problem, user_call()))
+}
 
 #' @rdname kernel_operator
 #' @usage NULL

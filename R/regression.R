@@ -32,7 +32,8 @@
 #' noise. The bias of the fit is in neither: intervals are for its mean.
 #'
 #' **Far from the rows** kernels underflow; fits there go by their logarithms, so that they have a value
-#' everywhere, in the end the nearest row's. Before that a local line is extrapolated, with large standard errors;
+#' everywhere, in the end the nearest row's. Before that a local line is extrapolated, with large standard errors and
+#' a warning where it goes far ([predict()][predict.kernel_regression]);
 #' where the rows that still count are on a point or a line, slopes across it fade to 0 (a variance of the rows
 #' under the kernels less than 1e-8 of the kernel's own counts as so much).
 #'

@@ -381,3 +381,23 @@ test_that("what is not a class is an error", {
     "class_weights", class = wrong
   )
 })
+
+test_that("the intercept and the null deviance are those of glm()'s null model, also with an offset", {
+  set.seed(4)
+  rows <- data.frame(x = stats::rnorm(60), o = stats::rnorm(60, 1), w = rep(1:3, 20))
+  rows$y <- stats::rbinom(60, 1, stats::plogis(rows$x + rows$o))
+  for (offset in list(NULL, rows$o)) {
+    null <- stats::glm(y ~ 1, stats::binomial(), rows, weights = w, offset = offset)
+    fit <- falkon(y ~ x, rows, loss = "logistic", weights = w, offset = offset, bandwidth = 1, lambda = 0.1)
+    expect_equal(fit$intercept, coef(null)[[1]], tolerance = 1e-7)
+    expect_equal(null_deviance(fit), null$null.deviance, tolerance = 1e-7)
+    expect_equal(summary(fit)$error[["explained"]], 1 - deviance(fit) / null$null.deviance)
+  }
+  # of more classes: mean probabilities are the shares
+  offset <- matrix(stats::rnorm(450), 150)
+  fit <- falkon(as.matrix(iris[1:4]), iris$Species, offset = offset, bandwidth = 2, lambda = 0.1)
+  link <- offset + rep(fit$intercept, each = 150)
+  p <- exp(link) / rowSums(exp(link))
+  expect_equal(unname(colMeans(p)), rep(1 / 3, 3), tolerance = 1e-7)
+  expect_equal(null_deviance(fit), -2 * sum(log(p[cbind(1:150, as.integer(iris$Species))])))
+})

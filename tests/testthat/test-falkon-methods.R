@@ -90,7 +90,7 @@ test_that("data may come first, and calls be made", {
 })
 
 test_that("misspelt arguments and those of other packages get a hint", {
-  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"))) {
+  for (wrong in list(list("sigma", "bandwidth"), list("C", "lambda"), list("M", "centers"), list("bandwith", "bandwidth"), list("lamda", "lambda"), list("family", "loss"))) {
     call <- c(list(mpg ~ wt, mtcars), stats::setNames(list(2), wrong[[1]]))
     expect_error(do.call(falkon, call), paste0("did you mean `", wrong[[2]], "`"), class = "flashkernel_error_argument")
   }

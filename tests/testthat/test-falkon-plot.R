@@ -59,3 +59,12 @@ test_that("ggplot2 draws the same", {
   }
   expect_argument_error(ggplot2::autoplot(cars_fit, "iterations"), "which")
 })
+
+test_that("two values that agree in three digits have labels of their own", {
+  rows <- data.frame(t = rep(c(36.61, 36.64), 15), z = stats::rnorm(30))
+  fit <- falkon(rows, stats::rnorm(30), bandwidth = 1, lambda = 0.1)
+  with_null_device(parts <- plot(fit))
+  expect_identical(levels(parts$partial$t$value), c("36.61", "36.64"))
+  expect_identical(distinct_labels(c(1, 1 + 2^-52)), c("1", "1.0000000000000002"))
+  expect_identical(distinct_labels(c(0.1234, 2)), c("0.123", "2"))
+})

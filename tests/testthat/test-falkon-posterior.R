@@ -343,3 +343,47 @@ test_that("probabilities of 0 and 1 have errors of 0, and intervals that are num
   found <- predict(fit, type = "prob", se.fit = TRUE, interval = "confidence")
   expect_true(all(is.finite(found$fit)) && all(found$se.fit == 0))
 })
+
+test_that("probabilities of two classes with errors are matrices by class, as those of more", {
+  two <- droplevels(iris[c(51:70, 101:120), ])
+  fit <- falkon(Species ~ Petal.Length + Petal.Width, two, bandwidth = 1, lambda = 1e-2)
+  at <- two[c(1, 19, 30), ]
+  p <- predict(fit, at, type = "prob")
+  link <- predict(fit, at, type = "link", se.fit = TRUE, interval = "confidence")
+  found <- predict(fit, at, type = "prob", se.fit = TRUE)
+  expect_identical(found$fit, p)
+  expect_identical(dimnames(found$se.fit), dimnames(p))
+  expect_equal(found$se.fit[, "virginica"], p[, 1] * p[, 2] * link$se.fit)
+  expect_equal(found$se.fit[, 1], found$se.fit[, 2])
+  ends <- predict(fit, at, type = "prob", interval = "confidence")
+  expect_identical(dim(ends), c(3L, 3L, 2L))
+  expect_equal(unname(ends[, , "virginica"]), unname(stats::plogis(link$fit)))
+  expect_equal(unname(ends[, , "versicolor"]), unname(stats::plogis(-link$fit[, c(1, 3, 2)])))
+  # the mean of a response of numbers stays one for each row
+  number <- falkon(am ~ wt, mtcars, loss = "logistic", bandwidth = 1, lambda = 1e-2)
+  found <- predict(number, mtcars[1:2, ], se.fit = TRUE)
+  expect_null(dim(found$fit))
+  expect_equal(found$se.fit, predict(number, mtcars[1:2, ], type = "prob", se.fit = TRUE)$se.fit[, 2])
+  expect_identical(dim(predict(number, mtcars[1:2, ], interval = "confidence")), c(2L, 3L))
+})
+
+test_that("a fit without residuals has intervals of width 0, and effects without a z value", {
+  set.seed(1)
+  x <- matrix(stats::rnorm(60), 30)
+  # with and without degrees of freedom that are left, and with few centres
+  of <- list(list(bandwidth = 0.2, lambda = 1e-10), list(bandwidth = 1, lambda = 0.1),
+    list(bandwidth = 1, lambda = 0.1, centers = 5), list(bandwidth = 1e-3, lambda = 1e-300))
+  for (numbers in of) {
+    fit <- do.call(falkon, c(list(x, rep(2, 30)), numbers))
+    expect_identical(sigma(fit), 0)
+    for (interval in c("confidence", "prediction")) {
+      found <- predict(fit, x[1:3, ] + 0.1, interval = interval)
+      expect_identical(unname(found), matrix(2, 3, 3))
+    }
+    effects <- marginal_effects(fit)
+    expect_identical(effects$estimate, c(0, 0))
+    expect_true(all(is.na(effects$statistic) & is.na(effects$p.value)))
+    expect_false(any(is.nan(effects$statistic) | is.nan(effects$p.value)))
+    expect_output(print(effects), "x1")
+  }
+})

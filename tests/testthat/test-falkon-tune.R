@@ -269,3 +269,53 @@ test_that("arguments are checked, and time is kept", {
   expect_identical(nrow(tuned$path), 1L)
   expect_error(predict(tuned), class = "flashkernel_error_argument")
 })
+
+test_that("every method of a fit is one of a tuned object, and hands on to its fit", {
+  lines <- readLines(system.file("NAMESPACE", package = "flashkernel"))
+  of <- \(class) sub(paste0("^S3method\\((.*),", class, "\\)$"), "\\1", grep(paste0(",", class, ")"), lines, fixed = TRUE, value = TRUE))
+  expect_identical(setdiff(of("falkon"), of("tune_falkon")), character())
+
+  tuned <- tune_falkon(mpg ~ wt + hp, data = mtcars, kernel = "gaussian", rows = 30)
+  fit <- tuned$fit
+  for (f in list(
+    coef, confint, deviance, df.residual, family, fitted, formula, hatvalues, logLik, model.frame, nobs, predict,
+    residuals, rstandard, sigma, variable.names, vcov, weights, AIC, BIC, marginal_effects, generics::tidy,
+    generics::glance, generics::augment
+  )) expect_equal(f(tuned), f(fit))
+  expect_s3_class(summary(tuned), "summary.falkon")
+  expect_identical(confint(tuned, 1:2, level = 0.5), confint(fit, 1:2, level = 0.5))
+  expect_identical(hatvalues(model = tuned), hatvalues(fit))
+  expect_identical(residuals(tuned, type = "pearson"), residuals(fit, type = "pearson"))
+  expect_identical(simulate(tuned, 2, seed = 1), simulate(fit, 2, seed = 1))
+  expect_identical(generics::augment(tuned, newdata = mtcars[1:2, ]), generics::augment(fit, newdata = mtcars[1:2, ]))
+  expect_s3_class(diagnostics(tuned), "falkon_diagnostics")
+  none <- tune_falkon(mpg ~ wt, data = mtcars, kernel = "gaussian", refit = FALSE)
+  for (f in list(residuals, coef, summary, marginal_effects)) {
+    expect_error(f(none), "`object` must have a fit.*falkon\\(object\\)", class = "flashkernel_error_argument")
+  }
+})
+
+test_that("the fit of a tuned object has a call that update() can evaluate", {
+  set.seed(1)
+  w <- stats::runif(32)
+  x <- as.matrix(mtcars[c("wt", "hp")])
+  y <- mtcars$mpg
+  all <- list(
+    tune_falkon(mpg ~ wt + hp, data = mtcars, kernel = "gaussian", weights = w, criterion = "loo", rows = 30),
+    tune_falkon(mtcars[c("wt", "hp")], y, "loo", kernel = kernel_spec("polynomial", degree = 2), rows = 30),
+    tune_falkon(x, y, kernel = "gaussian", centers = c(5, 10), lambda = c(1e-3, 1e-2), rows = 30, weights = w),
+    tune_falkon(x, y, kernel = "gaussian", centers = x[1:8, ], rows = 30),
+    mtcars |> tune_falkon(mpg ~ wt + hp, kernel = "gaussian", rows = 30)
+  )
+  for (tuned in all) {
+    expect_identical(as.character(tuned$fit$call[[1]]), "falkon")
+    set.seed(2)
+    again <- update(tuned$fit)
+    expect_identical(again[c("kernel", "bandwidth", "lambda")], tuned$fit[c("kernel", "bandwidth", "lambda")])
+    if (tuned$fit$exact || is.null(tuned$fit$center_index)) expect_equal(fitted(again), fitted(tuned), ignore_attr = TRUE)
+    expect_identical(update(tuned$fit, lambda = 0.5)$lambda, 0.5)
+  }
+  expect_identical(update(all[[1]]$fit, . ~ . - hp, bandwidth = 1)$names, "wt")
+  expect_identical(update(all[[1]], lambda = 0.5)$lambda, 0.5)
+  expect_length(capture.output(print(all[[4]]$fit$call)), 3)
+})

@@ -138,8 +138,8 @@ test_that("mistakes are told by the argument's name", {
   expect_error(kernel_operator(x, bandwidth = 1, kernel = "sinc"), "`kernel`", class = argument)
   expect_error(kernel_operator(\() x, bandwidth = 1), "must be in memory", class = argument)
   expect_error(kernel_operator(x, x[, 1, drop = FALSE], 1), "`y`", class = argument)
-  expect_error(op %*% 1:3, "`b`", class = argument)
-  expect_error(op %*% c(NA, 1:19), "`b`", class = argument)
+  expect_error(op %*% 1:3, "`v`", class = argument)
+  expect_error(op %*% c(NA, 1:19), "`v`", class = argument)
   expect_error(crossprod(op), "must be given", class = argument)
   expect_error(diagnostics(op), "no product yet", class = argument)
   expect_error(
@@ -173,4 +173,49 @@ test_that("conjugate gradients solve a ridge system with it", {
     if (sum(r^2) < 1e-16) break
   }
   expect_equal(as.vector(operator_matrix(x, x, 0.1, "gaussian") %*% a) + a, z, tolerance = 1e-6)
+})
+
+test_that("sums and means of rows and columns, and multiples, are those of the matrix", {
+  set.seed(5)
+  x <- some_points(50, 2)
+  y <- some_points(30, 2)
+  v <- stats::rnorm(50)
+  u <- stats::rnorm(30)
+  for (weights in list(NULL, stats::rexp(50))) {
+    op <- kernel_operator(x, y, 0.4, weights = weights, tol = 0)
+    K <- operator_matrix(x, y, 0.4, "gaussian", weights)
+    for (f in list(rowSums, colSums, rowMeans, colMeans)) {
+      expect_equal(f(op), f(K), tolerance = 1e-12)
+      expect_equal(f(t(op)), f(t(K)), tolerance = 1e-12)
+    }
+    for (f in list(\(K) 3 * K, \(K) K * -2, \(K) K / 4, \(K) -K, \(K) +K, \(K) -t(2 * K))) {
+      expect_equal(as.matrix(f(op)), f(K), tolerance = 1e-12)
+      v_or_u <- if (nrow(f(K)) == 30) v else u
+      expect_equal(f(op) %*% v_or_u, f(K) %*% v_or_u, tolerance = 1e-12)
+      w <- if (nrow(f(K)) == 30) u else v
+      expect_equal(normal_product(f(op), v_or_u, w), crossprod(f(K), f(K) %*% v_or_u + w), tolerance = 1e-12)
+    }
+  }
+  op <- kernel_operator(x, bandwidth = 0.4, tol = 0)
+  expect_equal(diag(op / -2), rep(-0.5, 50))
+  expect_equal((2 * op) %*% v, 2 * (op %*% v), tolerance = 1e-14)
+})
+
+test_that("arithmetic that operators do not have is an error with a way out that works", {
+  op <- kernel_operator(faithful, bandwidth = c(0.3, 5))
+  unsupported <- \(expr) expect_error(expr, "kernel operator", class = "flashkernel_error_unsupported")
+  for (f in list(
+    \() op + diag(272), \() 1 + op, \() op - op, \() op^2, \() 1 / op, \() op * (1:272), \() op > 0, \() !op,
+    \() exp(op), \() max(op)
+  )) unsupported(f())
+  expect_error(sum(op), "sum(rowSums(op))", fixed = TRUE)
+  expect_equal(sum(rowSums(op)), sum(as.matrix(op)), tolerance = 1e-6)
+  expect_error(op * NA, class = "flashkernel_error")
+  expect_argument_error(op %*% 1:3, "v")
+  expect_argument_error(crossprod(op, 1:3), "u")
+  expect_argument_error(1:3 %*% op, "u")
+  expect_argument_error(matrix(1, 2, 3) %*% op, "u")
+  expect_argument_error(tcrossprod(op, matrix(1, 2, 3)), "v")
+  expect_error(op %*% 1:3, "one row per column of `op`, 272: found 3", fixed = TRUE)
+  expect_error(matrix(1, 2, 3) %*% op, "one column per row of `op`, 272: found 3", fixed = TRUE)
 })

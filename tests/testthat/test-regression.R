@@ -479,3 +479,49 @@ test_that("what cannot be is refused in words", {
   refused(predict(fit, type = "gradient", se.fit = TRUE), "`type`")
   expect_equal(predict(fit, cars[0, ][1, , drop = FALSE]), NA_real_)
 })
+
+test_that("a prediction far from the rows warns by how much it multiplies errors, and names the row", {
+  fit <- kernel_regression(mpg ~ wt, mtcars, bandwidth = 1.04)
+  # weights l_i of the responses: predictions of unit vectors
+  weights_at <- \(at) vapply(seq_len(32), \(i) {
+    predict(kernel_regression(mtcars$wt, as.double(seq_len(32) == i), bandwidth = 1.04), at)
+  }, numeric(length(at)))
+  factors <- rowSums(abs(suppressWarnings(weights_at(c(3, 5.4, 8.1, 10, 20)))))
+  expect_lt(max(factors[1:2]), 2)
+  at <- data.frame(wt = c(a = 3, b = NA, c = 5.4, d = 10, e = 8.1), row.names = letters[1:5])
+  expect_warning(
+    predict(fit, at), paste0("rows d, e of .* up to ", format(factors[4], digits = 2)),
+    class = "flashkernel_warning_extrapolated"
+  )
+  expect_warning(predict(fit, data.frame(wt = c(3, 10)), interval = "prediction"), "at row 2 of")
+  suppressWarnings(predict(fit, at), classes = "flashkernel_warning_extrapolated") |> expect_no_warning()
+  found <- local_predictions(fit, matrix(c(3, 5.4, 8.1, 10, 20)), FALSE, FALSE, start_run(fit$control))$multiplied
+  expect_equal(found[3:5], factors[3:5], tolerance = 1e-8)
+  expect_identical(found[1:2], c(1, 1))
+  expect_no_warning(predict(update(fit, type = "constant"), at))
+  # in two columns, with levels, and with so many rows that some are looked at
+  rows <- transform(mtcars, cyl = factor(cyl))
+  mixed <- kernel_regression(mpg ~ wt + hp + cyl, rows, bandwidth = c(1, 50), lambda = 0.3)
+  expect_warning(predict(mixed, data.frame(wt = c(3, 12), hp = c(100, 600), cyl = "6")), "at row 2 of")
+  expect_warning(predict(fit, data.frame(wt = seq(12, 13, length.out = 1e5))), "and perhaps at others")
+})
+
+test_that("predictions among the rows do not warn, left out of folds neither", {
+  set.seed(1)
+  quiet <- function(formula, data, bandwidth) {
+    expect_no_warning(predict(kernel_regression(formula, data, bandwidth = bandwidth), data))
+    folds <- sample(rep_len(1:5, nrow(data)))
+    for (k in 1:5) {
+      fit <- kernel_regression(formula, data[folds != k, ], bandwidth = bandwidth)
+      expect_no_warning(predict(fit, data[folds == k, ], interval = "confidence"))
+    }
+  }
+  quiet(waiting ~ eruptions, faithful, 0.44)
+  quiet(dist ~ speed, cars, 4.9)
+  quiet(mpg ~ wt + hp, mtcars, c(4.5, 46))
+  quiet(mag ~ lat + long + depth + stations, quakes[seq(1, 1000, 4), ], c(2.6, 6.3, 135, 26))
+  expect_warning(
+    predict(kernel_regression(Fertility ~ ., swiss[-45, ], bandwidth = c(2131, 4.5, 7.2, 188, 18)), swiss[45, ]),
+    "V. De Geneve"
+  )
+})
