@@ -491,8 +491,14 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
 
 check_fit_dots <- function(...) {
   known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
-  check_dots_empty(..., .known = known, .others = c(h = "bandwidth", H = "bandwidth", bw = "bandwidth"))
+  check_dots_empty(..., .known = known, .others = FIT_OTHERS)
 }
+
+# What other packages call arguments of flash_kde().
+FIT_OTHERS <- c(
+  h = "bandwidth", H = "bandwidth", bw = "bandwidth", from = "support", to = "support", lower = "support",
+  upper = "support", xmin = "support", xmax = "support", bounds = "support"
+)
 
 # Names the options that the call gives by position. Stored as written, an unnamed "kde" would be taken
 # for the points when the call is evaluated again.

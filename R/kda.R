@@ -149,6 +149,7 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
     spec$options$adaptive <- factors[-data$omitted]
   }
   check_classes(codes, weights, group$classes)
+  check_class_rows(class, codes, weights, spec$options)
   shares <- vapply(seq_along(group$classes), \(k) {
     if (is.null(weights)) mean(codes == k) else sum(weights[codes == k]) / sum(weights)
   }, 0)
@@ -171,6 +172,17 @@ check_classes <- function(codes, weights, classes) {
       "class", "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())"
     )
   }
+}
+
+# A numeric response by mistake has many values, of which some are there once.
+check_class_rows <- function(class, codes, weights, options) {
+  if (!is_number(class) || !is_chosen(options$bandwidth)) return(invisible())
+  rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0])
+  if (all(rows > 1)) return(invisible())
+  stop_argument(
+    "class", "must have at least two rows of each class for an automatic bandwidth: found a numeric response of ",
+    length(rows), " values, one of them once (falkon() and kernel_regression() fit numbers)"
+  )
 }
 
 # list(fits, rows) by class.

@@ -202,7 +202,9 @@ column_supports <- function(support, d, names) {
   }
   if (anyNA(at) || anyDuplicated(at)) {
     wrong <- names(support)[is.na(at) | duplicated(at)]
-    stop_argument("support", "must be named by columns, each once: found ", quote_names(wrong))
+    stop_argument(
+      "support", "must be named by columns, ", quote_names(names), ", each once: found ", quote_names(wrong)
+    )
   }
   free[at] <- lapply(seq_along(support), \(i) entry_support(support[[i]], names[at[i]]))
   free
