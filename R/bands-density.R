@@ -169,8 +169,8 @@ check_has_bands <- function(object) {
 advise_errors <- function(object) {
   if (is.null(estimator_of(object)$square)) return(FIT_WITHOUT[["laplace6"]])
   method <- methods_with_errors(object)
-  if (is.null(method)) return("predict(se.fit = TRUE) has its standard errors")
-  paste0("fit with method = ", method, " in kde_support(), where predict(se.fit = TRUE) has standard errors")
+  if (is.null(method)) return("predict(se.fit = TRUE) returns standard errors")
+  paste0("fit with method = ", method, " in kde_support(), of which predict(se.fit = TRUE) returns standard errors")
 }
 
 # ---- points -----------------------------------------------------------------------------------

@@ -218,7 +218,10 @@ drawn_model <- function(draw, estimator, parameters) {
 }
 
 # A function(first, theta) that calls a function of the null distribution with its parameters.
-null_function <- function(f) \(first, theta) in_function_of_user("null", do.call(f, c(list(first), theta)))
+null_function <- function(f) {
+  force(f)
+  \(first, theta) in_function_of_user("null", do.call(f, c(list(first), theta)))
+}
 
 # `draw(n, theta)`: n draws; `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
 # same are drawn once, and the integral over both is of one sample.

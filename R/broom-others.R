@@ -82,7 +82,8 @@ augment.flash_conditional <- function(x, data = NULL, newdata = NULL, loo = NULL
     x["na.action"] <- list(NULL)
     added <- c(
       prediction_columns(x, NULL),
-      if (length(response_levels(x)) == 0) response_named(x, ".resid", stats::residuals(x)), conditional_columns(x, NULL),
+      if (length(response_levels(x)) == 0) response_named(x, ".resid", stats::residuals(x)),
+      conditional_columns(x, NULL),
       if (wants_conditional_loo(x, loo)) list(.loo_log_density = stats::predict(x, type = "log_density", loo = TRUE))
     )
     added <- lapply(added, rows$restore)
@@ -102,7 +103,9 @@ prediction_columns <- function(object, at) {
 }
 
 # A column for each level or class.
-level_columns <- function(p) stats::setNames(lapply(seq_len(ncol(p)), \(k) unname(p[, k])), paste0(".pred_", colnames(p)))
+level_columns <- function(p) {
+  stats::setNames(lapply(seq_len(ncol(p)), \(k) unname(p[, k])), paste0(".pred_", colnames(p)))
+}
 
 response_named <- function(object, name, values) {
   if (is.matrix(values)) colnames(values) <- object$response

@@ -131,7 +131,7 @@ rows_to_augment <- function(object, data) {
   if (nrow(data) != object$n + length(omitted)) {
     stop_argument(
       "data", "must have the rows of the fit, ", object$n + length(omitted), ": found ", nrow(data),
-      " (other rows are `newdata`, by its name)"
+      " (give other rows as `newdata =`)"
     )
   }
   if (!inherits(omitted, "exclude")) return(list(frame = data[-omitted, , drop = FALSE], restore = identity))

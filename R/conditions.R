@@ -23,7 +23,7 @@ new_error <- function(kind, message, call, ...) {
 in_function_of_user <- function(arg, expression, problem = "failed") {
   tryCatch(expression, error = function(cause) {
     kind <- if (inherits(cause, "flashkernel_error")) sub("flashkernel_error_", "", class(cause)[1]) else "argument"
-    message <- paste0("`", shorten(arg), "` ", problem, ": ", shorten(conditionMessage(cause), 1000))
+    message <- paste0("`", shorten(arg), "` ", problem, ": ", shorten(conditionMessage(cause), 300))
     stop(new_error(kind, message, user_call(), arg = arg, parent = cause))
   })
 }

@@ -10,10 +10,11 @@
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
-#' @returns A factor with the levels of the fit, or a matrix with a column for each class. A row that lies outside of the
-#'   `support` of every class has density 0 in each: its class and its probabilities are `NA`, and a warning of class
-#'   `flashkernel_warning_no_density` tells how many such rows there are. Rows far from all points, where densities
-#'   underflow, are classified by their logarithms.
+#' @returns A factor with the levels of the fit, or a matrix with a column for each class.
+#'
+#'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
+#'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,
+#'   where densities underflow, are classified by the logarithms of the densities.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples

@@ -69,7 +69,7 @@ check_smooth <- function(object, what) {
   check_none_of(levels, what, "marginal() and conditional() make fits of the numbers alone")
   beyond <- beyond_one_sum(object)
   if (what == "derivatives") beyond <- beyond[names(beyond) != "support"]
-  cure <- replace(FIT_WITHOUT, "support", "density_derivative() has its gradient, and `support = NULL` fits without it")
+  cure <- replace(FIT_WITHOUT, "support", "density_derivative() returns the gradient of their density")
   check_none_of(beyond, what, cure)
 }
 

@@ -92,8 +92,10 @@ error_inside <- function(object, at, loo, control, log_abs) {
   refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
   method <- methods_with_errors(object)
   if (!is.null(method)) {
-    of <- if (is_bent(domain)) paste0("method = \"", domain$kind, "\"") else "estimator \"laplace\" with images"
-    refuse("are not known for ", of, ": take method = ", method, " in kde_support()")
+    of <- if (is_bent(domain)) paste0("method = \"", domain$kind, "\": take ") else {
+      "estimator \"laplace\" with images: take method = "
+    }
+    refuse("are not known for ", of, method)
   }
   if (only_transforms(domain)) {
     jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))

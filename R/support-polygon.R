@@ -59,8 +59,8 @@ split_sides <- function(sides) {
   high <- cbind(pmax(sides[, 1], sides[, 3]), pmax(sides[, 2], sides[, 4]))
   later <- seq_len(nrow(sides))
   for (i in later) {
-    near <- later > i & low[, 1] <= high[i, 1] & high[, 1] >= low[i, 1] & low[, 2] <= high[i, 2] & high[, 2] >= low[i, 2]
-    for (j in which(near)) {
+    over <- \(k) low[, k] <= high[i, k] & high[, k] >= low[i, k]
+    for (j in which(later > i & over(1) & over(2))) {
       met <- meeting_points(sides[i, ], sides[j, ])
       places[[i]] <- rbind(places[[i]], cbind(share_along(sides[i, ], met), met))
       places[[j]] <- rbind(places[[j]], cbind(share_along(sides[j, ], met), met))
