@@ -51,17 +51,22 @@ ring_sides <- function(rings) {
 
 # ---- crossings --------------------------------------------------------------------------------
 
-# The sides, split where others meet them. A point in which two sides cross is computed once, so that it is the same
-# for both.
+# The sides, split where others meet them. Points closer than rounding can tell are one.
 split_sides <- function(sides) {
   places <- lapply(seq_len(nrow(sides)), \(i) matrix(0, 0, 3)) # how far along a side, x and y
   low <- cbind(pmin(sides[, 1], sides[, 3]), pmin(sides[, 2], sides[, 4]))
   high <- cbind(pmax(sides[, 1], sides[, 3]), pmax(sides[, 2], sides[, 4]))
+  close <- max(1e-12 * (apply(high, 2, max) - apply(low, 2, min)), 4 * .Machine$double.eps * abs(c(low, high)))
+  known <- sides[, 1:2, drop = FALSE]
   later <- seq_len(nrow(sides))
   for (i in later) {
-    over <- \(k) low[, k] <= high[i, k] & high[, k] >= low[i, k]
+    over <- \(k) low[, k] <= high[i, k] + close & high[, k] >= low[i, k] - close
     for (j in which(later > i & over(1) & over(2))) {
-      met <- meeting_points(sides[i, ], sides[j, ])
+      met <- meeting_points(sides[i, ], sides[j, ], close)
+      for (k in seq_len(nrow(met))) {
+        same <- which(abs(known[, 1] - met[k, 1]) <= close & abs(known[, 2] - met[k, 2]) <= close)
+        if (length(same) > 0) met[k, ] <- known[same[1], ] else known <- rbind(known, met[k, ])
+      }
       places[[i]] <- rbind(places[[i]], cbind(share_along(sides[i, ], met), met))
       places[[j]] <- rbind(places[[j]], cbind(share_along(sides[j, ], met), met))
     }
@@ -70,9 +75,9 @@ split_sides <- function(sides) {
 }
 
 # A row for each point that two sides have in common: an end of one of them on the other, or else where they cross.
-meeting_points <- function(p, q) {
+meeting_points <- function(p, q, close) {
   ends <- rbind(q[1:2], q[3:4], p[1:2], p[3:4])
-  on_other <- c(is_on_side(p, ends[1:2, ]), is_on_side(q, ends[3:4, ]))
+  on_other <- c(is_on_side(p, ends[1:2, ], close), is_on_side(q, ends[3:4, ], close))
   if (any(on_other)) return(ends[on_other, , drop = FALSE])
   u <- p[3:4] - p[1:2]
   v <- q[3:4] - q[1:2]
@@ -84,13 +89,11 @@ meeting_points <- function(p, q) {
   if (s > 0 && s < 1 && t > 0 && t < 1) matrix(p[1:2] + s * u, 1) else ends[0, ]
 }
 
-# Whether points lie on a side, but for rounding.
-is_on_side <- function(side, points) {
-  step <- side[3:4] - side[1:2]
-  share <- share_along(side, points)
-  off <- (points[, 1] - side[1]) * step[2] - (points[, 2] - side[2]) * step[1]
-  close <- 1e-14 * max(abs(side), abs(points)) * sqrt(sum(step^2))
-  share >= 0 & share <= 1 & abs(off) <= close
+# Whether points are no further than `close` from a side.
+is_on_side <- function(side, points, close) {
+  share <- pmin(pmax(share_along(side, points), 0), 1)
+  off <- points - rep(side[1:2], each = nrow(points)) - share %o% (side[3:4] - side[1:2])
+  sqrt(rowSums(off^2)) <= close
 }
 
 share_along <- function(side, points) {
@@ -160,7 +163,7 @@ trace_rings <- function(sides) {
       path <- c(path, side)
       if (to[side] == from[start]) break
       following <- open[[as.character(to[side])]]
-      side <- following[!used[following]][1]
+      side <- c(following[!used[following]], NA)[1]
       if (is.na(side)) break # rounding has moved a crossing over another one: close the ring here
     }
     rings <- c(rings, list(rbind(sides[path, 1:2, drop = FALSE], sides[start, 1:2])))

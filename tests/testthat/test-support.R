@@ -528,6 +528,13 @@ test_that("rings of a polygon may cross themselves and each other: inside is wha
   at_corner <- list(rbind(c(0, 0), c(1, 0), c(1, 1), c(0, 1)), rbind(c(1, 1), c(1.2, 1), c(1.2, 1.2), c(1, 1.2)))
   expect_equal(area(at_corner), 1.04)
 
+  # sides that overlap, and many that meet in one point
+  set.seed(8)
+  walk <- matrix(sample(0:4, 60, TRUE), 30) / 4
+  middles <- (seq_len(500) - 0.4987) / 500
+  grid <- as.matrix(expand.grid(middles, middles + 1e-4))
+  expect_equal(area(walk), mean(in_rings(grid, list(rbind(walk, walk[1, ])))), tolerance = 3e-3)
+
   points <- rbind(c(0.1, 0.5), c(0.9, 0.6), c(0.2, 0.3))
   mass <- apply(points, 1, \(at) stats::integrate(\(x) {
     half <- abs(x - 0.5)
