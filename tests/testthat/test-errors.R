@@ -385,6 +385,8 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_caused(flash_kde(replace(good, 1, NA), bandwidth = 1, na.action = boom), "na.action", "boom")
   expect_caused(kernel_matvec(boom, good, bandwidth = 1), "x", "boom")
   expect_caused(kernel_matvec(good, bandwidth = 1, out = boom), "out", "boom")
+  expect_caused(falkon(boom, 1:20), "x", "boom")
+  expect_caused(falkon(\(reset) stop("boom"), 1:20), "x", "boom")
   expect_caused(kde_gof(good[, 1], boom), "null", "boom")
   expect_caused(kde_gof(good[, 1], "exp", estimate = boom), "estimate", "boom")
   expect_caused(kde_gof(good[, 1], "exp", speed = 1), "null", "unused argument")
