@@ -68,8 +68,7 @@ may_adapt <- function(options, n) {
 adapt_bandwidth <- function(data, main, estimator, adaptive, options, control, arg) {
   started <- proc.time()[["elapsed"]]
   name_stage(control, "Adapting the bandwidth")
-  if (n_given(data) < 2) stop_argument("adaptive", "needs at least two points of positive weight: found one")
-  check_spread(data$points, arg, data$weights, cure = " (without `adaptive`)")
+  check_adaptable(data)
   run <- search_run(control, ncol(data$points))
   clean <- judged(data$clean())
   if (is.numeric(adaptive)) clean$columns$width[] <- NA # the user's own stay as they are, whatever was rounded
@@ -100,6 +99,11 @@ factor_bandwidth <- function(data, clean, main, estimator, adaptive, options, ru
   adapted[c("H", "L")] <- list(chosen$scale^2 * main$H, chosen$scale * main$L)
   if (is.null(found$scale)) adapted$stats <- joined_stats(adapted$stats, chosen$stats)
   adapted
+}
+
+# Factors are relative to each other. Columns may be constant: there all kernels have the same height.
+check_adaptable <- function(data) {
+  if (n_given(data) < 2) stop_argument("adaptive", "needs at least two points of positive weight: found one")
 }
 
 # From the data, by a selector.

@@ -68,7 +68,6 @@ adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL
   name <- check_choice(method, ADAPTIVE_METHODS, "method")
   method <- list(name = name, alpha = check_power(alpha, object$d), pilot = PILOT[[object$estimator]], k = k)
   if (!is.null(k)) method$k <- check_count(k, "k", max = object$n - 1)
-  check_spread(object$x, "object", object$weights)
   run <- search_run(start_run(fit_asked(object), "Adapting the bandwidth"), object$d)
   data <- list(points = object$x, weights = object$weights, discrete = object$discrete)
   clean <- judged(clean_mixed(data, "object"))

@@ -146,6 +146,7 @@ print.density_bands <- function(x, ...) {
 #' @importFrom stats confint
 #' @export
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
+  if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
   bands <- density_bands(object, if (missing(parm)) object$x else parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
@@ -161,7 +162,15 @@ check_has_bands <- function(object) {
     "columns of levels" = !is.null(object$discrete),
     "several steps or a `score`" = n_steps(object) > 1 || isTRUE(object$given_score)
   )
-  check_none_of(lacking, "bands", "predict(se.fit = TRUE) has its standard errors")
+  check_none_of(lacking, "bands", advise_errors(object))
+}
+
+# Where standard errors are.
+advise_errors <- function(object) {
+  if (is.null(estimator_of(object)$square)) return(FIT_WITHOUT[["laplace6"]])
+  method <- methods_with_errors(object)
+  if (is.null(method)) return("predict(se.fit = TRUE) returns standard errors")
+  paste0("fit with method = ", method, " in kde_support(), of which predict(se.fit = TRUE) returns standard errors")
 }
 
 # ---- points -----------------------------------------------------------------------------------

@@ -126,7 +126,10 @@ null_model <- function(null, given, estimate, d) {
 
 # The user's function, which is told of weights where there are any.
 by_user <- function(estimate) {
-  \(points, weights) check_parameters(if (is.null(weights)) estimate(points) else estimate(points, weights))
+  function(points, weights) {
+    given <- c(list(points), if (!is.null(weights)) list(weights))
+    check_parameters(in_function_of_user("estimate", do.call(estimate, given)))
+  }
 }
 
 check_parameters <- function(theta) {
@@ -201,17 +204,26 @@ named_model <- function(null, estimator, parameters, d) {
     "must be \"norm\" or a function for several variables"
   }
   if (!is.null(problem)) stop_argument("null", problem, ": found ", quote_text(null))
-  nodes_of <- \(theta, n) matrix(do.call(quantile, c(list(stats::ppoints(1000, 1 / 2)), theta)))
+  draw <- null_function(draw)
+  quantile <- null_function(quantile)
+  nodes_of <- \(theta, n) matrix(quantile(stats::ppoints(1000, 1 / 2), theta))
   label <- paste(c(paste0("distribution \"", null, "\""), parameters), collapse = ", ")
   node_model(draw, nodes_of, estimator, label)
 }
 
 drawn_model <- function(draw, estimator, parameters) {
-  nodes_of <- \(theta, n) as.matrix(do.call(draw, c(list(min(max(1000, 2 * n), 20000)), theta)))
+  draw <- null_function(draw)
+  nodes_of <- \(theta, n) as.matrix(draw(min(max(1000, 2 * n), 20000), theta))
   node_model(draw, nodes_of, estimator, paste(c("distribution by its draws", parameters), collapse = ", "))
 }
 
-# `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
+# A function(first, theta) that calls a function of the null distribution with its parameters.
+null_function <- function(f) {
+  force(f)
+  \(first, theta) in_function_of_user("null", do.call(f, c(list(first), theta)))
+}
+
+# `draw(n, theta)`: n draws; `nodes_of(theta, n)`: points of equal weight that stand for the distribution. Those of parameters that stay the
 # same are drawn once, and the integral over both is of one sample.
 node_model <- function(draw, nodes_of, estimator, label) {
   last <- NULL
@@ -220,7 +232,7 @@ node_model <- function(draw, nodes_of, estimator, label) {
     last$nodes
   }
   list(
-    draw = \(n, theta) do.call(draw, c(list(n), theta)), estimate = estimator,
+    draw = draw, estimate = estimator,
     smooth = function(points, L, theta, run) {
       at <- check_draws(nodes(theta, nrow(points)), c(NA, ncol(points)))
       sources <- sum_sources(at, NULL, L)

@@ -22,7 +22,8 @@ new_selector_data <- function(x, weights) {
 
 # The data of a search, of checked points: as new_selector_data(), in an order of their own, with copies merged, what
 # was rounded away put back, columns in units of their spread (`unit`), and
-# - centre, scale: the medians and the spread of the columns in these units; origin: the medians in those of x
+# - centre, scale: the medians and the spread of the columns in these units (1 for a constant column, too); origin: the
+#   medians in those of x
 # - row_weights: of the rows as judges of an estimate, of sum 1; NULL: all the same; log_floor: see log_floor_of()
 # - columns: a data frame with, for each, its number of distinct values, the width of its lattice (NA: none), its most
 #   frequent value with the share of rows that have it, whether that is a spike, and whether it has few values
@@ -41,7 +42,9 @@ clean_points <- function(x, weights, arg = "x", discrete = NULL) {
   runs <- lapply(seq_len(data$d), \(k) rle(sort(data$x[, k])))
   data$columns <- describe_columns(runs, colnames(x))
   for (k in seq_len(data$d)) data$x[, k] <- spread_column(data$x[, k], runs[[k]], data$columns$width[k], k)
-  data$unit <- check_units(column_scales(data), colnames(x), arg)
+  # a constant column has no spread of its own, and stays in the units that it has
+  units <- replace(column_scales(data), data$columns$distinct == 1, 1)
+  data$unit <- check_units(units, colnames(x), arg)
   centre <- column_medians(data)
   for (k in seq_len(data$d)) data$x[, k] <- (data$x[, k] - centre[k]) / data$unit[k]
   data$sds <- weighted_sds(data$x, data$weights)
@@ -104,9 +107,9 @@ lattice_width <- function(runs) {
   if (mean(off) > 0.01) NA_real_ else grain
 }
 
-# How close values of a column come that repeats them; 0: it does not.
+# How close values of a column come that repeats them; 0: it does not, or has one value alone.
 column_grain <- function(runs) {
-  if (length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
+  if (length(runs$values) == 1 || length(runs$values) >= 0.9 * sum(runs$lengths)) return(0)
   stats::quantile(diff(runs$values), 0.05, names = FALSE, type = 1)
 }
 
@@ -157,8 +160,8 @@ spread_column <- function(column, runs, width, k) {
   n <- length(sorted)
   last <- cumsum(runs$lengths)
   first <- last - runs$lengths + 1
-  below <- sorted[ifelse(first > runs$lengths, first - runs$lengths, NA)]
-  above <- sorted[ifelse(last + runs$lengths <= n, last + runs$lengths, NA)]
+  below <- sorted[ifelse(first > runs$lengths, first - runs$lengths, NA_integer_)]
+  above <- sorted[ifelse(last + runs$lengths <= n, last + runs$lengths, NA_integer_)]
   widest <- pmax(runs$values - sorted[1], sorted[n] - runs$values)
   reach <- pmin(runs$values - below, above - runs$values, widest, na.rm = TRUE)
   reach[runs$lengths == 1] <- 0

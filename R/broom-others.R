@@ -18,7 +18,9 @@
 #'   [density estimates][flash_kde-broom]; `glance()` what it has there, of the conditional likelihood, and how many
 #'   columns are `responses` and `given`; `augment()` adds `.fitted`, the mean of the response (with its name where
 #'   there are several), for rows with a response `.density` and `.log_density`, and for the rows of the fit `.resid`
-#'   and `.loo_log_density`.
+#'   and `.loo_log_density`. Where the response is a factor, a text or a logical value, `augment()` adds `.pred_class`,
+#'   the likeliest level, a factor, and the probabilities, `.pred_` and the name of each level, in place of `.fitted`
+#'   and `.resid`.
 #'
 #'   **Discriminant analyses**: `tidy()` has `class`, `prior`, `n`, `term`, `type` and `estimate` of its bandwidth;
 #'   `glance()` `nobs`, `d`, `classes`, `shared`, and `error` and `log_score`, each row left out, `NA` where none can
@@ -48,7 +50,8 @@ NULL
 tidy.flash_conditional <- function(x, ...) {
   check_dots_empty(...)
   terms <- bandwidth_terms(x$joint)
-  side <- rep(c("response", "given", NA), c(length(x$response), length(x$given), nrow(terms) - x$joint$d))
+  side <- ifelse(terms$term %in% x$response, "response", "given")
+  side[terms$type == "cor"] <- NA # of two variables
   as_tibble(cbind(terms["term"], side = side, terms[-1]))
 }
 
@@ -68,13 +71,9 @@ glance.flash_conditional <- function(x, loo = NULL, ...) {
 #' @exportS3Method generics::augment
 augment.flash_conditional <- function(x, data = NULL, newdata = NULL, loo = NULL, ...) {
   check_dots_empty(...)
-  means <- function(name, values) {
-    if (is.matrix(values)) colnames(values) <- x$response
-    named_columns(x, name, values)
-  }
   if (!is.null(newdata)) {
     frame <- as_frame_of(newdata)
-    added <- means(".fitted", stats::predict(x, frame, type = "mean"))
+    added <- prediction_columns(x, frame)
     if (all(x$variables$y %in% names(frame))) added <- c(added, conditional_columns(x, frame))
   } else {
     rows <- rows_to_augment(x$joint, data)
@@ -82,13 +81,35 @@ augment.flash_conditional <- function(x, data = NULL, newdata = NULL, loo = NULL
     # all is at the points that are left, and goes to the rows from there
     x["na.action"] <- list(NULL)
     added <- c(
-      means(".fitted", stats::fitted(x)), means(".resid", stats::residuals(x)), conditional_columns(x, NULL),
+      prediction_columns(x, NULL),
+      if (length(response_levels(x)) == 0) response_named(x, ".resid", stats::residuals(x)),
+      conditional_columns(x, NULL),
       if (wants_conditional_loo(x, loo)) list(.loo_log_density = stats::predict(x, type = "log_density", loo = TRUE))
     )
     added <- lapply(added, rows$restore)
   }
   frame[names(added)] <- lapply(added, unname)
   as_tibble(frame)
+}
+
+# The mean of a response of numbers; the likeliest level of one of levels, with the probabilities.
+prediction_columns <- function(object, at) {
+  column <- response_levels(object)
+  if (length(column) == 0) return(response_named(object, ".fitted", stats::predict(object, at, type = "mean")))
+  p <- stats::predict(object, at, type = "probability")
+  of <- object$joint$discrete$columns[[column]]
+  class <- factor(of$levels[likeliest(p)], of$levels, ordered = of$kind == "ordered")
+  c(list(.pred_class = class), level_columns(p))
+}
+
+# A column for each level or class.
+level_columns <- function(p) {
+  stats::setNames(lapply(seq_len(ncol(p)), \(k) unname(p[, k])), paste0(".pred_", colnames(p)))
+}
+
+response_named <- function(object, name, values) {
+  if (is.matrix(values)) colnames(values) <- object$response
+  named_columns(object, name, values)
 }
 
 conditional_columns <- function(object, at) {
@@ -142,7 +163,7 @@ augment.flash_kda <- function(x, data = NULL, newdata = NULL, loo = FALSE, ...) 
     p <- rows$restore(if (loo) cross_validate(x)$prob else stats::predict(x, type = "prob"))
   }
   frame$.pred_class <- factor(x$classes[likeliest(p)], x$classes)
-  frame[paste0(".pred_", x$classes)] <- lapply(seq_along(x$classes), \(k) unname(p[, k]))
+  frame[paste0(".pred_", x$classes)] <- level_columns(p)
   as_tibble(frame)
 }
 

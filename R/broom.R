@@ -129,7 +129,10 @@ rows_to_augment <- function(object, data) {
   omitted <- object$na.action
   if (nrow(data) == object$n) return(list(frame = data, restore = identity))
   if (nrow(data) != object$n + length(omitted)) {
-    stop_argument("data", "must have the rows of the fit, ", object$n + length(omitted), ": found ", nrow(data))
+    stop_argument(
+      "data", "must have the rows of the fit, ", object$n + length(omitted), ": found ", nrow(data),
+      " (give other rows as `newdata =`)"
+    )
   }
   if (!inherits(omitted, "exclude")) return(list(frame = data[-omitted, , drop = FALSE], restore = identity))
   list(frame = data, restore = \(values) stats::napredict(omitted, values))

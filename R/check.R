@@ -35,7 +35,7 @@ as_points <- function(x, arg, d = NULL) {
   if (!is_number(x)) {
     stop_argument(
       arg, "must be numeric (a matrix, a data frame of numeric columns or a vector): found ",
-      describe(x)
+      describe(x), number_hint(x)
     )
   }
   if (length(dim(x)) > 2) {
@@ -69,9 +69,15 @@ check_numeric_columns <- function(x, arg) {
   if (length(bad) > 0) {
     stop_argument(
       arg, "must have numeric columns only: column ", quote_names(column_label(names(x), bad[1])),
-      " is ", shorten(class(x[[bad[1]]])[1])
+      " is ", shorten(class(x[[bad[1]]])[1]), number_hint(x[[bad[1]]])
     )
   }
+}
+
+# Which function has the numbers of what is not numeric.
+number_hint <- function(x) {
+  if (inherits(x, "sfc")) return(" (sf::st_coordinates() has the coordinates of points)")
+  if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
 }
 
 column_label <- function(names, i) {
@@ -286,7 +292,9 @@ check_prob <- function(value, arg, open = FALSE, bytes = 8) {
   check_memory(as.double(length(value)) * (8 * 3 + bytes), arg)
   outside <- is.na(value) | (if (open) value <= 0 | value >= 1 else value < 0 | value > 1)
   if (any(outside)) {
-    stop_argument(arg, "must be probabilities ", range, ": found ", format(value[outside][1]))
+    first <- value[outside][1]
+    hint <- if (isTRUE(first > 1 && first < 100)) paste0(" (", format(first), "% is ", format(first / 100), ")")
+    stop_argument(arg, "must be probabilities ", range, ": found ", format(first), hint)
   }
   as.double(value)
 }

@@ -130,8 +130,8 @@ table_chunks <- function(x, d, names, size) {
 called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL) {
   number <- 0
   function() {
-    chunk <- x()
     number <<- number + 1
+    chunk <- in_function_of_user("x", x(), paste("failed at chunk", number))
     if (is.null(chunk) && number == 1) {
       stop_argument("x", if (is.null(none)) "must yield at least one chunk: found none" else none)
     }
@@ -233,7 +233,7 @@ check_out_size <- function(out, m, width) {
 write_rows <- function(out, piece, sums) {
   rows <- piece[1]:piece[2]
   if (is.function(out)) {
-    out(rows, sums)
+    in_function_of_user("out", out(rows, sums), paste("failed at rows", whole(piece[1]), "to", whole(piece[2])))
   } else {
     # floats are what the user asked for
     before <- options(bigmemory.typecast.warning = FALSE)

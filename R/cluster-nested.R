@@ -39,13 +39,13 @@ nested_cluster <- function(cluster, make) {
   if (!is.function(make)) stop_argument("make", "must be a function that makes a cluster: found ", describe(make))
   id <- paste("below", Sys.getpid(), new_number())
   nested <- structure(cluster, class = unique(c("nested_cluster", class(cluster))), below = id)
-  tryCatch(
-    call_package(cluster)$clusterApply(cluster, seq_along(cluster), make_below, make, id),
-    error = function(error) {
-      try(call_package(cluster)$clusterCall(cluster, stop_below, id), silent = TRUE)
-      stop_argument("make", "must make a cluster on each worker: ", conditionMessage(error))
-    }
+  made <- FALSE
+  on.exit(if (!made) try(call_package(cluster)$clusterCall(cluster, stop_below, id), silent = TRUE))
+  in_function_of_user(
+    "make", call_package(cluster)$clusterApply(cluster, seq_along(cluster), make_below, make, id),
+    "must make a cluster on each worker"
   )
+  made <- TRUE
   nested
 }
 

@@ -53,8 +53,9 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   apply = list(
     one = function(shard, args, part, control) {
       given <- list(shard$points, part)
-      also <- intersect(c("weights", "response"), names(formals(args$f)))
-      do.call(args$f, c(given, mget(also, envir = shard, ifnotfound = list(NULL))), quote = TRUE)
+      also <- as.character(intersect(c("weights", "response"), names(formals(args$f))))
+      also <- mget(also, envir = shard, ifnotfound = list(NULL))
+      in_function_of_user("f", do.call(args$f, c(given, also), quote = TRUE), paste("failed at shard", part))
     },
     merge = NULL
   ),

@@ -297,7 +297,7 @@ take_error <- function(run, i, shards, error) {
   }
   class <- if (length(error$class) > 0) error$class else c("simpleError", "error", "condition")
   message <- paste0(error$message, " (on ", run$pool$transport$label(i), ")")
-  stop(structure(class = class, list(message = message, call = user_call())))
+  stop(structure(class = class, c(list(message = message, call = user_call()), error[c("arg", "parent")])))
 }
 
 MACHINE_ERRORS <- paste0("flashkernel_error_", c("device", "alloc", "no_device"))

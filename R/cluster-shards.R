@@ -40,18 +40,15 @@ load_shard <- function(known, shard) {
   known$shards[[name]]
 }
 
-# An error of a reader says which shard it was; its class says what to do about it.
 read_shard <- function(recipe, shard) {
-  tryCatch(
+  in_function_of_user(
+    if (recipe$kind == "files") "reader" else "x",
     switch(recipe$kind,
       files = recipe$reader(recipe$paths[shard]),
       `function` = recipe$f(shard),
       backed = bigmemory::attach.big.matrix(recipe$descriptor)[recipe$first[shard]:recipe$last[shard], , drop = FALSE]
     ),
-    error = function(error) {
-      error$message <- paste0(shard_place(recipe, shard), " cannot be read: ", conditionMessage(error))
-      stop(error)
-    }
+    paste("failed:", shard_place(recipe, shard), "cannot be read")
   )
 }
 
@@ -59,6 +56,7 @@ read_shard <- function(recipe, shard) {
 keep_shard <- function(known, shard, rows) known$shards[[as.character(shard)]] <- checked_shard(known$data, shard, rows)
 
 checked_shard <- function(data, shard, rows) {
+  force(rows) # an error of a reader says its own place
   made <- in_place(shard_place(data$recipe, shard), shard_parts(rows, data))
   list2env(c(made, list(number = shard)), parent = emptyenv())
 }

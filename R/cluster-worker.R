@@ -14,10 +14,22 @@ answer_request <- function(request, link) {
     perform(request, link),
     interrupt = \(condition) list(stopped = TRUE),
     lacking_shards = \(condition) list(lacking = condition$lacking),
-    error = \(condition) list(error = list(message = conditionMessage(condition), class = class(condition)))
+    error = \(condition) list(error = sent_error(condition))
   )
   bytes <- as.double(utils::object.size(answer$values))
   c(list(token = request$token, seconds = seconds_now() - started, bytes = bytes), answer)
+}
+
+# What the master is told of an error: list(message, class, arg, parent), without calls, which may hold all data.
+sent_error <- function(error) {
+  told <- list(message = conditionMessage(error), class = class(error))
+  if (!inherits(error, "flashkernel_error")) return(told)
+  cause <- error$parent
+  told$arg <- error$arg
+  if (!is.null(cause)) {
+    told$parent <- structure(class = class(cause), list(message = conditionMessage(cause), call = NULL))
+  }
+  told
 }
 
 # The run and the data that a worker has.

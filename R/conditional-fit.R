@@ -159,7 +159,7 @@ response_points <- function(frame, arg) {
   if (!is_number(y)) {
     stop_argument(
       arg, "must have numbers or one column of levels on the left side: ", quote_names(name), " is ",
-      shorten(class(y)[1])
+      shorten(class(y)[1]), number_hint(y)
     )
   }
   # the columns of cbind() have names of their own

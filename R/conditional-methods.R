@@ -9,7 +9,7 @@ conditional.flash_conditional <- function(object, given, ...) {
   }
   row <- if (is.data.frame(given)) given else as.data.frame(as.list(given), optional = TRUE)
   if (nrow(row) != 1) stop_argument("given", "must be one row of values: found ", nrow(row))
-  x <- conditional_points(object, row, of_x = TRUE)$points
+  x <- conditional_points(object, row, of_x = TRUE, arg = "given")$points
   if (nrow(x) == 0) stop_argument("given", "must not be missing: found NA")
   run <- start_run(fit_asked(object$joint))
   there <- conditional_there(object, x, "given")

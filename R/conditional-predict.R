@@ -39,7 +39,7 @@ predict.flash_conditional <- function(object, newdata, type = c(
 # ---- newdata ----------------------------------------------------------------------------------
 
 # list(points, restore): finite rows of y and x, or of x alone, and how a result at them becomes one for all.
-conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass) {
+conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass, arg = "newdata") {
   if (is.null(newdata)) {
     points <- own_places(object$joint)
     if (of_x) points <- points[, given_columns(object), drop = FALSE]
@@ -47,28 +47,28 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
   }
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
-    stop_argument("newdata", "must be a data frame with the variables of the formula: found ", describe(newdata))
+    stop_argument(arg, "must be a data frame with the variables of the formula: found ", describe(newdata))
   }
   lacking <- setdiff(if (of_x) object$variables$x else unlist(object$variables), names(newdata))
   if (length(lacking) > 0) {
     hint <- if (all(lacking %in% object$variables$y)) " (type = \"mean\" and quantile() need those of x alone)"
-    stop_argument("newdata", "must have the variables of the formula: found no ", quote_names(lacking), hint)
+    stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking), hint)
   }
-  if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
+  if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   terms <- if (of_x) stats::delete.response(object$terms) else object$terms
   frame <- tryCatch(
     stats::model.frame(terms, newdata, na.action = stats::na.pass),
-    error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
   known <- c(if (!of_x) response_levels(object), given_levels(object))
   points <- if (length(known) > 0) {
-    values <- c(if (!of_x) response_columns(frame, "newdata"), apart(term_columns(frame, terms)))
-    encode(values[setdiff(names(values), known)], values[known], object$joint$discrete$columns[known], "newdata")
+    values <- c(if (!of_x) response_columns(frame, arg), apart(term_columns(frame, terms)))
+    encode(values[setdiff(names(values), known)], values[known], object$joint$discrete$columns[known], arg)
   } else {
-    cbind(if (!of_x) response_points(frame, "newdata"), frame_points(frame, terms, "newdata"))
+    cbind(if (!of_x) response_points(frame, arg), frame_points(frame, terms, arg))
   }
-  check_finite(points, "newdata", missing = TRUE)
-  kept <- newdata_rows(points, na.action)
+  check_finite(points, arg, missing = TRUE)
+  kept <- newdata_rows(points, na.action, arg)
   list(points = kept$points, restore = \(result) kept$restore(result, NA_real_))
 }
 

@@ -24,6 +24,7 @@ settle_levels <- function(made, options, estimator, na.action, run) {
   wanted <- if (!choose_H) mixed_wanted(options$bandwidth, data, "bandwidth")
   if (is.character(wanted)) return(list(options = options)) # of the joint density
   if (!choose_H && !any(free)) return(list(options = options))
+  check_lambda_rows(free, data, choose_H, "formula")
   if (choose_H) check_spread(data$points, "formula", data$weights, cure = " (give `bandwidth` as numbers)")
   own <- search_run(run, max(1, ncol(data$points)))
   name_stage(own, "Selecting the bandwidth")

@@ -17,6 +17,17 @@ new_error <- function(kind, message, call, ...) {
   )
 }
 
+# The value of `expression`, which calls a function that the user gave as the argument `arg`. An error in it becomes an
+# error of this package that names the argument and has the cause as `parent`. A cause of this package keeps its class,
+# which may say what to do about it. `problem`: what stands between the argument's name and the cause's message.
+in_function_of_user <- function(arg, expression, problem = "failed") {
+  tryCatch(expression, error = function(cause) {
+    kind <- if (inherits(cause, "flashkernel_error")) sub("flashkernel_error_", "", class(cause)[1]) else "argument"
+    message <- paste0("`", shorten(arg), "` ", problem, ": ", shorten(conditionMessage(cause), 300))
+    stop(new_error(kind, message, user_call(), arg = arg, parent = cause))
+  })
+}
+
 # A warning with a class of its own, flashkernel_warning_<kind>, so that it alone can be muffled by
 # suppressWarnings(classes = ).
 warn_user <- function(kind, ...) {

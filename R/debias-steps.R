@@ -58,7 +58,7 @@ given_score <- function(score, data, n, arg) {
     run <- start_run(fit_asked(score), "Computing scores")
     found <- score_estimate(unclass(score), points, FALSE, run)
   } else if (is.function(score)) {
-    found <- score(points)
+    found <- in_function_of_user("score", score(points))
   } else {
     found <- if (is.data.frame(score)) as.matrix(score) else score
     if (NROW(found) == n && !is.null(data$omitted)) found <- as.matrix(found)[-data$omitted, , drop = FALSE]

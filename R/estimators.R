@@ -62,21 +62,35 @@ PLAIN_FACTOR <- c(1, 0, 0)
 # The one that needs no correction.
 PLAIN_ESTIMATOR <- "kde"
 
-# `lacking`: named by what some fits have, whether this one has; there is no `what` for those.
+# Refuses fits for which there is no `what`. `lacking`: named by features, as in FEATURES or in words, whether the fit
+# has them; `cure`: what to do instead, for all of them or by the same names.
 check_none_of <- function(lacking, what, cure) {
   if (!any(lacking)) return(invisible())
-  stop(new_error(
-    "unsupported", paste0("there are no ", what, " for ", names(which(lacking))[1], ": ", cure), user_call()
-  ))
+  feature <- names(which(lacking))[1]
+  words <- if (feature %in% names(FEATURES)) FEATURES[[feature]] else feature
+  if (!is.null(names(cure))) cure <- cure[[feature]]
+  stop(new_error("unsupported", paste0("there are no ", what, " for ", words, ": ", cure), user_call()))
 }
 
-# What keeps an estimate from being one sum of kernels of the points in their coordinates.
+# Features of a fit in words.
+FEATURES <- c(
+  laplace6 = "fits by estimator \"laplace6\"", kernel = "fits with another kernel than the Gaussian",
+  nonnegative = "fits with nonnegative = TRUE", support = "fits with a `support`"
+)
+
+# Which features keep an estimate from being one sum of kernels of the points in their coordinates.
 beyond_one_sum <- function(object) {
   c(
-    "a `support`" = !is.null(object$support), "another than the Gaussian kernel" = !has_gaussian(object),
-    "nonnegative = TRUE" = is_clipped(object), "estimator \"laplace6\"" = object$estimator == "laplace6"
+    laplace6 = object$estimator == "laplace6", kernel = !has_gaussian(object), nonnegative = is_clipped(object),
+    support = !is.null(object$support)
   )
 }
+
+# What a user can do who needs one such sum.
+FIT_WITHOUT <- c(
+  laplace6 = "fit estimator = \"laplace\" or \"kde\"", kernel = "fit kernel = \"gaussian\"",
+  nonnegative = "fit nonnegative = FALSE", support = "fit without `support`"
+)
 
 # Of a fit or its summary.
 estimator_of <- function(object) ESTIMATORS[[object$estimator]]

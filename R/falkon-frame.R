@@ -60,9 +60,7 @@ kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) nam
 
 omit_missing <- function(made, na.action) {
   action <- as_na_action(na.action)
-  kept <- tryCatch(action(made), error = \(e) {
-    stop_argument("na.action", "could not be applied: ", shorten(conditionMessage(e), 300))
-  })
+  kept <- in_function_of_user("na.action", action(made), "could not be applied")
   if (nrow(kept) == 0) stop_argument("formula", "must leave at least one row without missing values: found none")
   kept
 }

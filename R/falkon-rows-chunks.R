@@ -73,7 +73,7 @@ open_chunks <- function(rows) {
   x <- rows$x
   if (is_big(x)) return(table_chunks(x, rows$d, rows$names, chunk_size(NULL, rows$d)))
   if ("reset" %in% names(formals(x))) {
-    x(reset = TRUE)
+    in_function_of_user("x", x(reset = TRUE), "failed at its reset")
     x <- \() rows$x(reset = FALSE)
   }
   none <- if (!is.na(rows$n)) "must begin again with its first chunk in the call after it gave NULL: found NULL again"

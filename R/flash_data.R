@@ -240,6 +240,11 @@ shard_rows <- function(data, shard) {
 shard_apply <- function(data, f, control = NULL) {
   if (!is_remote(data)) stop_argument("data", "must be a flash_data(): found ", describe(data))
   if (!is.function(f)) stop_argument("f", "must be a function of x and shard: found ", describe(f))
+  takes <- names(formals(f)) # NULL of a primitive function
+  if (!is.primitive(f) && length(takes) < 2 && !"..." %in% takes) {
+    found <- if (length(takes) == 0) "one without arguments" else paste("one of", quote_names(takes), "alone")
+    stop_argument("f", "must be a function of x and shard: found ", found, " (write function(x, shard))")
+  }
   run <- start_run(settle_control(control), "Applying a function")
   over_shards(data, "apply", list(f = f), run, shard_number, seq_along(data$rows), pairs = Inf)
 }

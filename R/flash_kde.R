@@ -332,7 +332,9 @@
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows
 #'   or columns, weights that are negative, all zero or of the wrong length, a bandwidth that is
 #'   not positive definite, a constant column with an automatic bandwidth, points that do not
-#'   fit in memory (or in the bytes that the option `flashkernel.memory_limit` allows). When a back end fails, the
+#'   fit in memory (or in the bytes that the option `flashkernel.memory_limit` allows). An error in a function of yours,
+#'   such as the `reader` of [flash_data()], is of this class, too: it names the argument, and its element `parent` is the
+#'   error itself. When a back end fails, the
 #'   classes of its errors are `flashkernel_error_no_device` (CUDA was asked for and is not to be had, or not a device
 #'   of that number), `_forked` (CUDA in a child of a process that uses it, see [gpu_info()]), `_device` (a GPU failed),
 #'   `_alloc` (its memory or that of the machine is too small) and `_unsupported`. All of them inherit `flashkernel_error`.
@@ -491,8 +493,14 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
 
 check_fit_dots <- function(...) {
   known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
-  check_dots_empty(..., .known = known, .others = c(h = "bandwidth", H = "bandwidth", bw = "bandwidth"))
+  check_dots_empty(..., .known = known, .others = FIT_OTHERS)
 }
+
+# What other packages call arguments of flash_kde().
+FIT_OTHERS <- c(
+  h = "bandwidth", H = "bandwidth", bw = "bandwidth", from = "support", to = "support", lower = "support",
+  upper = "support", xmin = "support", xmax = "support", bounds = "support"
+)
 
 # Names the options that the call gives by position. Stored as written, an unnamed "kde" would be taken
 # for the points when the call is evaluated again.

@@ -93,7 +93,7 @@ judged_kda <- function(fit) {
   codes <- kda_codes(fit)
   scores_of <- function(logs, score) {
     if (score == "log") return(log(as_kda_type(logs, fit$prior, "prob")[cbind(seq_len(fit$n), codes)]))
-    as.double(as.integer(as_kda_type(logs, fit$prior, "class")) == codes)
+    as.double((as.integer(as_kda_type(logs, fit$prior, "class")) == codes) %in% TRUE)
   }
   made <- new_judged(
     unclass(fit), unclass(fit$fits[[1]])$estimator, list(kda_points(fit), fit$classes[codes]), NULL,

@@ -75,9 +75,11 @@ class_regions <- function(fit, n_grid, xlim, ylim, run) {
 # colour.
 region_image <- function(shown, colours) {
   p <- shown$prob
-  best <- max.col(p, "first")
+  best <- likeliest(p)
   sure <- p[cbind(seq_along(best), best)]
   share <- 0.12 + 0.33 * (sure - 1 / ncol(p)) / (1 - 1 / ncol(p))
+  share[is.na(best)] <- 0 # white, where no class has a density
+  best[is.na(best)] <- 1
   pale <- 1 - rep(share, each = 3) * (1 - grDevices::col2rgb(colours)[, best] / 255)
   image <- matrix(grDevices::rgb(pale[1, ], pale[2, ], pale[3, ]), length(shown$x))
   t(image)[rev(seq_along(shown$y)), ]

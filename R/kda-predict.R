@@ -11,6 +11,10 @@
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param ... Not used; anything here is an error.
 #' @returns A factor with the levels of the fit, or a matrix with a column for each class.
+#'
+#'   A row outside of the `support` has density 0 in every class: its class and its probabilities are `NA`, and a
+#'   warning of class `flashkernel_warning_no_density` reports how many such rows there are. Rows far from all points,
+#'   where densities underflow, are classified by the logarithms of the densities.
 #' @inheritSection flash_kde Errors
 #' @export
 #' @examples
@@ -25,7 +29,20 @@ predict.flash_kda <- function(object, newdata, type = c("class", "prob", "log_de
   run <- start_run(settle_control(control, NULL, fit_asked(unclass(object$fits[[1]]))), "Predicting")
   at <- regression_targets(object, if (!missing(newdata)) newdata, na.action)
   points <- if (is.null(at$points)) kda_points(object) else at$points
-  as_kda_type(at$restore(class_logs(object, points, run)), prior, type)
+  logs <- class_logs(object, points, run)
+  if (type %in% c("class", "prob")) warn_no_density(logs, has_support = !is.null(unclass(object$fits[[1]])$support))
+  as_kda_type(at$restore(logs), prior, type)
+}
+
+# Rows that have no class, as all densities are 0 there.
+warn_no_density <- function(logs, has_support) {
+  none <- sum(rowSums(logs > -Inf) == 0, na.rm = TRUE)
+  if (none == 0) return(invisible())
+  why <- if (has_support) "such as rows outside of the `support`" else "as the distance to all points overflows"
+  warn_user(
+    "no_density", whole(none), " of ", whole(nrow(logs)), " rows have density 0 in every class, ", why,
+    ": their class and probabilities are NA"
+  )
 }
 
 # The rows of the fit, in their order.
@@ -100,10 +117,11 @@ as_kda_type <- function(logs, prior, type) {
   p / rowSums(p)
 }
 
-# The number of the class with the largest decision, the first of equal ones; NA for rows of NA.
+# The number of the class with the largest decision, the first of equal ones; NA for rows of NA, and where all densities
+# are 0.
 likeliest <- function(decision) {
   best <- rep(NA_integer_, nrow(decision))
-  known <- !is.na(rowSums(decision))
+  known <- !is.na(rowSums(decision)) & rowSums(decision > -Inf) > 0
   if (any(known)) best[known] <- max.col(decision[known, , drop = FALSE], "first")
   best
 }

@@ -38,7 +38,7 @@ cross_validate.flash_kda <- function(object, folds = "loo", ...) {
   confusion <- table(class = of_rows[w > 0], predicted = found[w > 0])
   own <- p[cbind(seq_len(object$n), codes)]
   structure(class = "flash_kda_validation", list(
-    call = match.call(), error = sum(w * (found != of_rows)) / sum(w), confusion = confusion,
+    call = match.call(), error = sum(w * !((found == of_rows) %in% TRUE)) / sum(w), confusion = confusion,
     log_score = sum((w * log(own))[w > 0]) / sum(w), prob = stats::naresid(object$na.action, p),
     class = as_kda_type(stats::naresid(object$na.action, logs), object$prior, "class"), folds = if (!loo) folds
   ))

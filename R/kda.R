@@ -149,6 +149,7 @@ fit_kda <- function(points, class, weights, na.action, spec, run, call) {
     spec$options$adaptive <- factors[-data$omitted]
   }
   check_classes(codes, weights, group$classes)
+  check_class_rows(codes, weights, group$classes, spec, is_number(class))
   shares <- vapply(seq_along(group$classes), \(k) {
     if (is.null(weights)) mean(codes == k) else sum(weights[codes == k]) / sum(weights)
   }, 0)
@@ -171,6 +172,22 @@ check_classes <- function(codes, weights, classes) {
       "class", "must have rows of every class: found none of ", quote_names(lacking), " (see droplevels())"
     )
   }
+}
+
+# `of_numbers`: was the class given as numbers? Those of a response by mistake are many.
+check_class_rows <- function(codes, weights, classes, spec, of_numbers) {
+  if (!is_chosen(spec$options$bandwidth) || spec$shared) return(invisible())
+  rows <- tabulate(if (is.null(weights)) codes else codes[weights > 0], length(classes))
+  if (all(rows > 1)) return(invisible())
+  cure <- if (of_numbers && length(classes) > 10) {
+    paste0("the response is numeric, with ", length(classes), " values: falkon() and kernel_regression() fit numbers")
+  } else {
+    "give `bandwidth` as a number"
+  }
+  stop_argument(
+    "class", "must have at least two rows of each class for an automatic bandwidth: found one of class ",
+    classes[rows < 2][1], " (", cure, ")"
+  )
 }
 
 # list(fits, rows) by class.

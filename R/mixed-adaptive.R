@@ -3,6 +3,7 @@
 # list(H, L, lambda, record, stats), as adapt_bandwidth(), record NULL where "auto" finds no gain. Where
 # H was chosen with the lambdas, its factor is again, and the lambdas.
 adapt_mixed <- function(data, found, options, free, joint, control, arg) {
+  check_adaptable(data)
   data$discrete$lambda <- found$lambda
   clean <- judged(clean_mixed(data, arg))
   run <- search_run(control, clean$d)

@@ -34,6 +34,7 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   if (search$structure != "auto" && !joint) {
     stop_argument("structure", "is for a bandwidth by \"auto\" or \"lcv\": found another `bandwidth`")
   }
+  check_lambda_rows(free, data, is.character(main), arg)
   name_stage(control, "Selecting the bandwidth")
   started <- proc.time()[["elapsed"]]
   found <- if (joint) {
@@ -59,6 +60,15 @@ mixed_bandwidths <- function(data, estimator, options, control, arg) {
   }
   if (is.null(score) && ESTIMATORS[[estimator]]$debiased) score <- own_score(found$main)
   list(main = found$main, score = score, lambda = found$lambda, chosen = free, adaptive = adapted$record)
+}
+
+# Lambdas that are chosen go by leaving points out. `with_bandwidth`: is that chosen, too?
+check_lambda_rows <- function(free, data, with_bandwidth, arg) {
+  if (!any(free) || n_given(data) > 1) return(invisible())
+  cure <- if (with_bandwidth) "`bandwidth` and `lambda` as numbers" else "`lambda` as a number"
+  stop_argument(
+    arg, "must have at least two rows of positive weight for an automatic `lambda`: found one (give ", cure, ")"
+  )
 }
 
 # As want_bandwidth(). Without numbers there is none.

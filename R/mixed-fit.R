@@ -16,7 +16,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   data <- handle_missing(points, weights, options$na.action, arg)
   if (!is.null(weights)) data$weights <- common_scale(check_weights(data$weights, nrow(data$points)))
   debiased <- ESTIMATORS[[estimator]]$debiased
-  check_fit_memory(data$points, debiased, arg)
+  check_fit_memory(data$points, debiased, options$steps, arg)
   if (!is.null(options$score_bandwidth) && !debiased) {
     stop_argument("score_bandwidth", "is for estimator = \"sdkde\" only: found \"", estimator, "\"")
   }

@@ -55,7 +55,7 @@ level_codes <- function(values, column, name, arg) {
 # The points of `newdata`, as those of the fit.
 new_mixed_points <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
-  values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata)
+  values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata, arg)
   if (!is.list(values)) {
     stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }
@@ -96,4 +96,4 @@ apart <- function(columns) {
   do.call(c, parts)
 }
 
-formula_columns <- function(object, newdata) apart(term_columns(newdata_frame(object, newdata), object$terms))
+formula_columns <- function(object, newdata, arg) apart(term_columns(newdata_frame(object, newdata, arg), object$terms))

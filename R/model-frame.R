@@ -136,7 +136,7 @@ frame_points <- function(data, terms, arg, levels = FALSE) {
   if (length(bad) > 0) {
     stop_argument(
       arg, "must give numeric columns only: ", quote_names(names(columns)[bad[1]]), " is ",
-      shorten(class(columns[[bad[1]]])[1])
+      shorten(class(columns[[bad[1]]])[1]), number_hint(columns[[bad[1]]])
     )
   }
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
@@ -158,27 +158,27 @@ name_columns <- function(column, name) {
 }
 
 # The points of `newdata` for a fit by formula.
-formula_newdata <- function(object, newdata) {
-  frame_points(newdata_frame(object, newdata), object$terms, "newdata")
+formula_newdata <- function(object, newdata, arg = "newdata") {
+  frame_points(newdata_frame(object, newdata, arg), object$terms, arg)
 }
 
-newdata_frame <- function(object, newdata) {
+newdata_frame <- function(object, newdata, arg) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   if (!is.data.frame(newdata)) {
     stop_argument(
-      "newdata", "must be a data frame with the variables of the formula: found ",
+      arg, "must be a data frame with the variables of the formula: found ",
       describe(newdata)
     )
   }
   lacking <- setdiff(object$variables, names(newdata))
   if (length(lacking) > 0) {
     stop_argument(
-      "newdata", "must have the variables of the formula: found no ", quote_names(lacking)
+      arg, "must have the variables of the formula: found no ", quote_names(lacking)
     )
   }
-  if (nrow(newdata) == 0) stop_argument("newdata", "must have at least one row: found none")
+  if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
-    error = \(e) stop_argument("newdata", "does not fit the formula: ", shorten(conditionMessage(e), 300))
+    error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
 }

@@ -27,9 +27,7 @@ apply_na_action <- function(action, frame, arg) {
     stop_missing(frame$x, arg)
     if (!is.null(frame$weights)) stop_missing(matrix(frame$weights), "weights")
   }
-  kept <- tryCatch(action(frame), error = function(e) {
-    stop_argument("na.action", "could not be applied: ", shorten(conditionMessage(e), 300))
-  })
+  kept <- in_function_of_user("na.action", action(frame), "could not be applied")
   good <- is.data.frame(kept) && identical(names(kept), names(frame)) && is.matrix(kept$x) &&
     is.double(kept$x) && ncol(kept$x) == ncol(frame$x)
   if (!good) {

@@ -196,7 +196,9 @@ check_limits <- function(limits, arg) {
 
 # The dots of plot() may hold what the figure heeds. Other names, misspelt ones and `type`, would be
 # ignored, or clash with what draws the figure.
-check_graphical <- function(..., d) {
+check_graphical <- function(..., d, .known = names(formals(sys.function(caller)))) {
+  if (...length() == 0) return(invisible())
+  caller <- sys.parent()
   names <- if (is.null(...names())) rep("", ...length()) else ...names()
   known <- c(GRAPHICAL, if (d <= 2) FRAME_GRAPHICAL, if (d == 1) LINE_GRAPHICAL)
   unknown <- setdiff(names, known)
@@ -210,7 +212,9 @@ check_graphical <- function(..., d) {
   if (is.na(unknown[1]) || !nzchar(unknown[1])) {
     stop_argument("...", "must be graphical parameters by name: found an unnamed argument")
   }
-  stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it")
+  meant <- nearest_choice(unknown[1], setdiff(c(.known, known), "..."))
+  hint <- if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)")
+  stop_argument(unknown[1], "is not an argument of this function, nor a graphical parameter for it", hint)
 }
 
 GRAPHICAL <- c(

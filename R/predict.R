@@ -124,8 +124,8 @@ check_collect <- function(collect) {
 # ---- newdata ----------------------------------------------------------------------------------
 
 new_points <- function(object, newdata, arg = "newdata") {
-  if (!is.null(object$discrete)) return(new_mixed_points(object, newdata))
-  if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata)
+  if (!is.null(object$discrete)) return(new_mixed_points(object, newdata, arg))
+  if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values
   newdata <- own_columns(newdata, arg, object$names)
   check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
@@ -133,11 +133,11 @@ new_points <- function(object, newdata, arg = "newdata") {
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
 # that `na.action` let pass with missing values are NA, as are the rows that na.exclude() took out.
-newdata_rows <- function(points, na.action) {
+newdata_rows <- function(points, na.action, arg = "newdata") {
   action <- as_na_action(na.action)
   if (all_finite(points)) return(list(points = points, restore = \(result, at_infinity) result))
-  if (ncol(points) > 1) check_finite(points, "newdata", missing = TRUE)
-  kept <- apply_na_action(action, as_frame(points), "newdata")
+  if (ncol(points) > 1) check_finite(points, arg, missing = TRUE)
+  kept <- apply_na_action(action, as_frame(points), arg)
   points <- kept$x
   lost <- is.na(rowSums(points))
   # in one dimension only

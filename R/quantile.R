@@ -69,7 +69,7 @@ cdf.flash_kde <- function(object, q, lower = NULL, ...) {
   if (object$d != 1 || !is.null(lower)) {
     beyond <- beyond_one_sum(object)
     lacking <- c(
-      beyond[setdiff(names(beyond), c("a `support`", "another than the Gaussian kernel"))],
+      beyond[c("laplace6", "nonnegative")],
       "a polygon" = !is.null(object$support$polygon), "levels alone" = object$d == 0
     )
     check_none_of(lacking, "probabilities of rectangles", "simulate() draws from the estimate")
@@ -101,7 +101,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
   hold_limits(x)
   probs <- check_prob(probs, "probs", bytes = 8 * 50 + if (names) NAME_BYTES else 0)
   if (x$d > 1) {
-    check_none_of(beyond_one_sum(x)["nonnegative = TRUE"], "quantiles of columns", "fit the one that you want alone")
+    check_none_of(beyond_one_sum(x)["nonnegative"], "quantiles of columns", "fit the one that you want alone")
     check_memory(8 * length(probs) * x$d, "probs")
     column <- if (is.null(x$inner)) marginal_of else \(x, k) marginal_inside(x, k, start_run(fit_asked(x)))
     result <- vapply(seq_len(x$d), \(k) all_quantiles(column(x, k), probs), numeric(length(probs)))

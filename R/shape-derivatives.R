@@ -38,7 +38,7 @@
 #' density_derivative(fit, at, order = 2, log = TRUE)[1, , ]
 density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, loo = FALSE,
                                na.action = stats::na.pass, control = NULL) {
-  check_smooth(object, inside = TRUE)
+  check_smooth(object, "derivatives")
   order <- check_count(order, "order", max = 2)
   log <- check_flag(log, "log")
   loo <- check_flag(loo, "loo")
@@ -58,18 +58,19 @@ density_derivative <- function(object, newdata = NULL, order = 1, log = FALSE, l
   array(found, c(nrow(found), object$d, object$d), list(rownames(found), names, names))
 }
 
-# For what is made of derivatives. `inside`: does it know of a `support`?
-check_smooth <- function(object, inside = FALSE) {
+# For `what`, which is made of derivatives. Those themselves are known on a `support`, too.
+check_smooth <- function(object, what) {
   check_fit(object)
   check_in_memory(object)
   if (is_balloon(object)) {
     stop_argument("object", "must not be a balloon estimate, whose factor has steps: it has no derivatives")
   }
   levels <- c("columns of levels" = !is.null(object$discrete))
-  check_none_of(levels, "derivatives", "marginal() and conditional() make fits of the numbers alone")
+  check_none_of(levels, what, "marginal() and conditional() make fits of the numbers alone")
   beyond <- beyond_one_sum(object)
-  if (inside) beyond <- beyond[names(beyond) != "a `support`"]
-  check_none_of(beyond, "derivatives", "predict(type = \"score\") has the gradient of its logarithm, where there is one")
+  if (what == "derivatives") beyond <- beyond[names(beyond) != "support"]
+  cure <- replace(FIT_WITHOUT, "support", "density_derivative() returns the gradient of their density")
+  check_none_of(beyond, what, cure)
 }
 
 # m x d^order. `at`: checked points or NULL.

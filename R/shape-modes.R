@@ -64,7 +64,7 @@
 #' plot(clusters)
 #' predict(clusters, data.frame(eruptions = c(2, 4), waiting = c(55, 85)))
 modes <- function(object, start = NULL, control = NULL) {
-  check_smooth(object)
+  check_smooth(object, "modes")
   run <- start_run(settle_control(control, NULL, fit_asked(object)), "Finding modes")
   field <- shape_field(object, run)
   if (is.null(start)) {

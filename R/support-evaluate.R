@@ -90,14 +90,19 @@ error_inside <- function(object, at, loo, control, log_abs) {
   domain <- object$support
   inner <- object$inner
   refuse <- \(...) stop(new_error("unsupported", paste0("standard errors ", ...), user_call()))
-  if (is_bent(domain)) refuse("are not for method = \"", domain$kind, "\": take \"reflect\" or \"transform\"")
+  method <- methods_with_errors(object)
+  if (!is.null(method)) {
+    of <- if (is_bent(domain)) paste0("method = \"", domain$kind, "\": take ") else {
+      "estimator \"laplace\" with images: take method = "
+    }
+    refuse("are not known for ", of, method)
+  }
   if (only_transforms(domain)) {
     jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
     at <- if (!is.null(at)) to_working(domain, at)
     return(error_estimate(inner, at, loo, control, list(log_abs = log_abs - jacobian)) + jacobian)
   }
   if (loo) refuse("without a point are for method = \"transform\" alone")
-  if (is_signed(object)) refuse("of estimator \"laplace\" are not for images: take method = \"transform\"")
   L <- fit_factor(inner)
   work <- to_working(domain, if (is.null(at)) object$x else at)
   squares <- log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
@@ -106,6 +111,13 @@ error_inside <- function(object, at, loo, control, log_abs) {
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(total_weight(object)) - log_square), 1)
   share[log_square == -Inf] <- 1
   (log_square + log1p(-share)) / 2
+}
+
+# NULL where standard errors are known, else the methods of kde_support() for which they are, in words.
+methods_with_errors <- function(object) {
+  domain <- object$support
+  if (is.null(domain) || only_transforms(domain)) return(NULL)
+  if (is_bent(domain)) "\"reflect\" or \"transform\"" else if (is_signed(object)) "\"transform\""
 }
 
 # The inner fit with the middles of each point and its images as points of their own, weighted so that squares

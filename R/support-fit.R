@@ -22,7 +22,8 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   options["adaptive"] <- list(if (is.null(adaptive)) FALSE else adaptive)
   check_inside(domain, data$points, arg)
   for (k in which(domain$kind == "circular")) data$points[, k] <- into_column(data$points[, k], domain, k)
-  check_fit_memory(data$points, TRUE, arg)
+  estimator <- support_estimator(options)
+  check_fit_memory(data$points, ESTIMATORS[[estimator]]$debiased, options$steps, arg)
   plain <- may_be_plain(options, adaptive)
   domain <- choose_kind(domain, data$points, data$weights, plain, search_run(control, ncol(points)), arg)
   inner <- if (only_transforms(domain) && !is_rounded(domain, data$points, options)) {
@@ -33,6 +34,11 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   object <- fit_around(inner, domain, data, call, formula)
   object$settings <- settings
   object
+}
+
+# The plain one where none is named; fits of transformed points alone may then choose another one.
+support_estimator <- function(options) {
+  if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
 }
 
 # Nothing was asked for that needs one sum of kernels: an estimator, factors, or a bandwidth of the score.
@@ -51,7 +57,7 @@ is_rounded <- function(domain, points, options) {
 
 # The fit of working points with images or masses, or for a boundary kernel.
 fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
-  estimator <- if (length(options$estimator) > 1) PLAIN_ESTIMATOR else check_estimator(options$estimator)
+  estimator <- support_estimator(options)
   check_domain_options(domain, estimator, adaptive, options)
   if (is_bent(domain) || identical(adaptive, "auto") && !may_adapt(options, nrow(data$points))) adaptive <- NULL
   resolved <- resolve_control(control, nrow(data$points), nrow(data$points), ncol(data$points))
@@ -62,6 +68,7 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   check_mirrored(domain, bandwidths$main$H)
   if (!is_chosen(options$bandwidth)) check_image_count(domain, bandwidths$main$H)
   adapted <- if (!is.null(adaptive)) {
+    check_adaptable(work)
     adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
   }
   if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)

@@ -101,5 +101,6 @@ with_images_of <- function(part, domain, run) {
 log_sums_by <- function(log_terms, of) {
   by_size <- order(of, -log_terms)
   top <- log_terms[by_size][!duplicated(of[by_size])]
+  top[top == -Inf] <- 0 # points of weight 0
   top + log(rowsum(exp(log_terms - top[of]), of)[, 1])
 }

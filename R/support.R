@@ -17,8 +17,8 @@
 #' `support` is, for one column or for all of them, `c(lower, upper)` (either may be infinite), `circular()` or
 #' `kde_support()`; else a list of these with an entry for each column, by name (columns without one are unbounded)
 #' or by position (`NULL` or `NA`: unbounded). For two columns it may be a polygon: a matrix of vertices with two
-#' columns, a list of such rings (a point is inside where an odd number of them surround it, so holes are rings,
-#' too), or the polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
+#' columns, a list of such rings (a point is inside where they surround it an odd number of times: holes are rings,
+#' too, and rings may cross), or the polygons of an object of package sf, as `sf`, `sfc` or `sfg`.
 #'
 #' @section Methods:
 #' \describe{
@@ -202,7 +202,9 @@ column_supports <- function(support, d, names) {
   }
   if (anyNA(at) || anyDuplicated(at)) {
     wrong <- names(support)[is.na(at) | duplicated(at)]
-    stop_argument("support", "must be named by columns, each once: found ", quote_names(wrong))
+    stop_argument(
+      "support", "must be named by columns, ", quote_names(names), ", each once: found ", quote_names(wrong)
+    )
   }
   free[at] <- lapply(seq_along(support), \(i) entry_support(support[[i]], names[at[i]]))
   free

@@ -327,3 +327,49 @@ test_that("factors of more rows than time allows go by the density of a sample",
   expect_length(part, 2000)
   expect_gt(stats::cor(whole, part, method = "spearman"), 0.9)
 })
+
+test_that("factors of rows beside a constant column are those of the other columns, in all kinds of fit", {
+  set.seed(5)
+  a <- rexp(60)
+  g <- factor(rep(1:2, 30))
+  own <- rep(c(1, 2, 3), 20)
+  bounds <- list(a = kde_support(c(0, Inf), "reflect"))
+  expect_same_factors <- function(with, without) {
+    expect_equal(with$adaptive$factors, without$adaptive$factors)
+    expect_s3_class(with, "flash_kde")
+  }
+  # Abramson's power is the same in one dimension as in two
+  for (adaptive in list(TRUE, own)) {
+    plain <- flash_kde(data.frame(a), "kde", 0.4, adaptive = adaptive)
+    expect_same_factors(flash_kde(data.frame(a, c = 3), "kde", 0.4, adaptive = adaptive), plain)
+    expect_same_factors(
+      flash_kde(data.frame(a, c = 3, g), "kde", 0.4, adaptive = adaptive, lambda = 0.5),
+      flash_kde(data.frame(a, g), "kde", 0.4, adaptive = adaptive, lambda = 0.5)
+    )
+    for (method in c("reflect", "transform")) {
+      bounds <- list(a = kde_support(c(0, Inf), method))
+      expect_same_factors(
+        flash_kde(data.frame(a, c = 3), "kde", 0.4, adaptive = adaptive, support = bounds),
+        flash_kde(data.frame(a), "kde", 0.4, adaptive = adaptive, support = bounds)
+      )
+    }
+  }
+  fit <- flash_kde(data.frame(a, c = 3), "kde", 0.4, adaptive = own)
+  kernels <- dnorm(outer(c(1, 2), a, "-"), sd = rep(0.4 * own, each = 2)) * rep(dnorm(0, sd = 0.4 * own), each = 2)
+  expect_equal(predict(fit, cbind(a = c(1, 2), c = 3)), rowMeans(kernels))
+  for (data in list(data.frame(a, c = 3), data.frame(a, c = 3, g))) {
+    expect_identical(flash_kde(data, "kde", 0.4, adaptive = "knn")$adaptive$method, "knn")
+  }
+  factors_of <- \(x) adaptive_factors(flash_kde(x, "kde", 0.4))
+  expect_equal(factors_of(data.frame(a, c = 3)), factors_of(a))
+  # nothing varies: all points are alike
+  expect_equal(unique(flash_kde(data.frame(a = rep(3, 20)), "kde", 0.4, adaptive = TRUE)$adaptive$factors), 1)
+  # one row of positive weight
+  one <- c(1, rep(0, 59))
+  for (data in list(data.frame(a, c = 3), data.frame(a, g))) {
+    lambda <- if (ncol(data) == 2 && is.factor(data[[2]])) 0.1
+    expect_argument_error(flash_kde(data, "kde", 0.4, adaptive = TRUE, weights = one, lambda = lambda), "adaptive")
+  }
+  bounds <- kde_support(c(0, Inf), "reflect")
+  expect_argument_error(flash_kde(a, "kde", 0.4, adaptive = TRUE, weights = one, support = bounds), "adaptive")
+})

@@ -96,3 +96,40 @@ test_that("comparisons, validations and bands: a row for each fit, fold and poin
   test <- kde_gof(faithful$waiting, "norm", replicates = 19)
   expect_equal(broom::tidy(test)$p.value, test$p.value)
 })
+
+test_that("conditional densities of levels: the likeliest level and probabilities by row, terms by side", {
+  data <- transform(iris, big = Petal.Length > 4, name = as.character(Species))
+  for (response in c("Species", "name", "big")) {
+    fit <- flash_kde(stats::reformulate("Petal.Width", response), data, bandwidth = 0.3, lambda = 0.1)
+    terms <- generics::tidy(fit)
+    expect_identical(terms$term, c("Petal.Width", response))
+    expect_identical(terms$side, c("given", "response"))
+    expect_identical(terms$type, c("sd", "lambda"))
+    levels <- levels(factor(data[[response]]))
+    p <- predict(fit, type = "probability")
+    expect_rows <- function(rows) {
+      expect_identical(rows$.pred_class, factor(predict(fit, type = "class"), levels))
+      expect_identical(unname(as.matrix(rows[paste0(".pred_", levels)])), unname(p))
+      expect_equal(rows$.density, unname(p[cbind(1:150, match(data[[response]], levels))]))
+    }
+    own <- generics::augment(fit)
+    expect_rows(own)
+    expect_null(own[["fitted"]])
+    expect_equal(own$.loo_log_density, predict(fit, type = "log_density", loo = TRUE))
+    expect_rows(generics::augment(fit, newdata = data))
+    alone <- generics::augment(fit, newdata = data["Petal.Width"])
+    expect_named(alone, c("Petal.Width", ".pred_class", paste0(".pred_", levels)))
+    expect_identical(generics::glance(fit)$responses, 1L)
+  }
+  lost <- replace(data, cbind(3, 5), NA)
+  fit <- flash_kde(Species ~ Petal.Width, lost, bandwidth = 0.3, na.action = stats::na.exclude)
+  rows <- generics::augment(fit, lost)
+  expect_identical(which(is.na(rows$.pred_class)), 3L)
+  both <- generics::tidy(flash_kde(Petal.Width ~ Sepal.Width + Species, iris, bandwidth = diag(2) + 0.1, lambda = 0.1))
+  expect_identical(both$side, c("response", "given", NA, "given"))
+})
+
+test_that("augment() of rows that are not the fit's names `newdata`", {
+  fit <- flash_kde(faithful, "kde", 1)
+  expect_error(generics::augment(fit, faithful[1:3, ]), "`newdata =`", class = "flashkernel_error_argument")
+})

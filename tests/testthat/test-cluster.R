@@ -90,7 +90,15 @@ test_that("a reader of files and a function make shards on the workers", {
   expect_error(flash_data(files), "reader", class = "flashkernel_error_argument")
   bad <- files
   bad[2] <- tempfile()
-  expect_error(suppressWarnings(flash_data(bad, workers, reader = utils::read.csv)), "shard 2.*cannot be read.*on worker")
+  error <- expect_error(
+    suppressWarnings(flash_data(bad, workers, reader = utils::read.csv)), "shard 2.*cannot be read.*on worker",
+    class = "flashkernel_error_argument"
+  )
+  expect_identical(error$arg, "reader")
+  expect_s3_class(error$parent, "simpleError")
+  expect_identical(conditionMessage(error$parent), "cannot open the connection")
+  fails <- \(x, shard) stop("boom")
+  expect_error(shard_apply(made, fails), "^`f` failed at shard .*boom", class = "flashkernel_error_argument")
 })
 
 # Its kernels are so smooth that a fit tells on which device its products were.

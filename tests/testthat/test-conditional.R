@@ -459,7 +459,7 @@ test_that("what makes no sense is refused by name", {
   expect_argument_error(predict(fit, type = "mean", loo = TRUE), "loo")
   expect_argument_error(quantile(fit, data, 2), "probs")
   expect_argument_error(cdf(fit, NA_real_, data), "q")
-  expect_argument_error(conditional(fit, c(b = 1)), "newdata")
+  expect_argument_error(conditional(fit, c(b = 1)), "given")
   expect_argument_error(plot(fit, prob = c(0.9, 0.1)), "prob")
   far <- data.frame(y = 1, a = 1e200)
   for (type in c("density", "mean", "cdf")) expect_argument_error(predict(fit, far, type), "newdata")

@@ -366,3 +366,139 @@ test_that("the fast precision either runs or says in one error that it is not th
     expect_lt(sqrt(sum((result - want)^2) / sum(want^2)), 2e-3)
   }
 })
+
+test_that("an error in a function of the user's names the argument, and has the cause as parent", {
+  expect_caused <- function(expr, arg, message) {
+    error <- expect_error(expr, class = "flashkernel_error_argument")
+    expect_match(conditionMessage(error), paste0("^`", arg, "` .*", message))
+    expect_s3_class(error$parent, "error")
+    expect_match(conditionMessage(error$parent), message)
+    expect_identical(error$arg, arg)
+  }
+  boom <- \(...) stop("boom")
+  data <- flash_data(as.matrix(faithful), shard_rows = 100)
+  expect_caused(flash_data(boom, shards = 2), "x", "boom")
+  expect_error(flash_data(boom, shards = 2), "shard 1 cannot be read")
+  expect_caused(suppressWarnings(flash_data("nope.csv", reader = utils::read.csv)), "reader", "cannot open")
+  expect_caused(shard_apply(data, boom), "f", "boom")
+  expect_caused(flash_kde(good, score = \() 1, bandwidth = 1), "score", "unused argument")
+  expect_caused(flash_kde(replace(good, 1, NA), bandwidth = 1, na.action = boom), "na.action", "boom")
+  expect_caused(kernel_matvec(boom, good, bandwidth = 1), "x", "boom")
+  expect_caused(kernel_matvec(good, bandwidth = 1, out = boom), "out", "boom")
+  expect_caused(falkon(boom, 1:20), "x", "boom")
+  expect_caused(falkon(\(reset) stop("boom"), 1:20), "x", "boom")
+  expect_caused(kde_gof(good[, 1], boom), "null", "boom")
+  expect_caused(kde_gof(good[, 1], "exp", estimate = boom), "estimate", "boom")
+  expect_caused(kde_gof(good[, 1], "exp", speed = 1), "null", "unused argument")
+  # an error of this package keeps its class
+  lost <- \(i) stop(new_error("device", "lost", NULL))
+  expect_error(flash_data(lost, shards = 1), class = "flashkernel_error_device")
+})
+
+test_that("shard_apply() takes functions of the points and the shard's number", {
+  data <- flash_data(as.matrix(faithful), shard_rows = 100)
+  expect_argument_error(shard_apply(data, \(x) 1), "f")
+  expect_argument_error(shard_apply(data, \() 1), "f")
+  expect_identical(unlist(shard_apply(data, max)), as.vector(tapply(faithful$waiting, rep(1:3, c(100, 100, 72)), max)))
+  expect_length(shard_apply(data, \(x, ...) 1), 3)
+})
+
+test_that("messages name arguments as the function that was called does", {
+  of_formula <- flash_kde(~ mpg + wt, mtcars, bandwidth = c(2, 0.3))
+  given_wt <- flash_kde(mpg ~ wt, mtcars, bandwidth = c(2, 0.3))
+  by_gear <- flash_kde(mpg ~ wt + gear, transform(mtcars, gear = factor(gear)), bandwidth = c(2, 0.3), lambda = 0.1)
+  for (wrong in list(3, c(wt = Inf), c(wt = 1e200), list(wt = "a"), list(mpg = 3))) {
+    expect_argument_error(conditional(given_wt, wrong), "given")
+  }
+  expect_argument_error(conditional(by_gear, list(wt = 3)), "given")
+  expect_argument_error(conditional(by_gear, list(wt = 3, gear = "9")), "given")
+  for (wrong in list(3, data.frame(mpg = 3), data.frame(mpg = "a", wt = 1), data.frame(mpg = Inf, wt = 1))) {
+    expect_argument_error(modes(of_formula, wrong), "start")
+    expect_argument_error(confint(of_formula, wrong), "parm")
+    expect_argument_error(density_bands(of_formula, wrong), "newdata")
+    expect_argument_error(density_pvalue(of_formula, data.frame(mpg = 3, wt = 1), calibration = wrong), "calibration")
+  }
+  expect_argument_error(confint(fit, cbind(1, Inf)), "parm")
+})
+
+test_that("messages say what was meant", {
+  line <- flash_kde(faithful$waiting, "kde", 4)
+  days <- data.frame(day = Sys.Date() + 1:9, time = Sys.time() + 1:9)
+  place <- data.frame(value = 1:2)
+  place$geometry <- structure(list(c(1, 2), c(2, 3)), class = c("sfc_POINT", "sfc"))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  misnamed <- list(wait = c(0, Inf))
+  expect_error(flash_kde(faithful, support = misnamed), "`eruptions`, `waiting`, each once: found `wait`$")
+  expect_error(plot(line, bands = TRUE), "did you mean `band`?", fixed = TRUE)
+  expect_error(flash_kde(faithful$waiting, from = 0), "did you mean `support`?", fixed = TRUE)
+  expect_error(flash_kde(~waiting, faithful, from = 0), "did you mean `support`?", fixed = TRUE)
+  expect_error(hdr_level(line, 90), "found 90 (90% is 0.9)", fixed = TRUE)
+  expect_error(plot(line, prob = 95), "found 95 (95% is 0.95)", fixed = TRUE)
+  expect_error(flash_kde(days["day"]), "is Date (as.numeric() makes numbers of it)", fixed = TRUE)
+  expect_error(flash_kde(days$time), "as.numeric()", fixed = TRUE)
+  expect_error(flash_kde(~day, days), "as.numeric()", fixed = TRUE)
+  expect_error(flash_kde(day ~ time, days), "as.numeric()", fixed = TRUE)
+  expect_error(flash_kde(days$time - days$time[1]), "as.numeric()", fixed = TRUE)
+  expect_error(flash_kde(place), "sf::st_coordinates()", fixed = TRUE)
+  # as advised
+  expect_s3_class(flash_kde(~ as.numeric(day), days), "flash_kde")
+  expect_s3_class(flash_kde(as.numeric(days$time)), "flash_kde")
+})
+
+test_that("what is not there for a kind of fit is refused with advice that works", {
+  x <- c(0.1, 0.3, 0.5, 0.9, 1.3, 1.5, 2.5, 3.1)
+  two <- cbind(x, rev(x) / 4)
+  on <- \(method, estimator = "kde", at = x) {
+    flash_kde(at, estimator, 0.5, support = if (is.list(method)) method else kde_support(c(0, 4), method))
+  }
+  fits <- list(
+    transform = on("transform"), local = on("local"), reflect = on("reflect"), boundary = on("boundary"),
+    mass = on("mass"), laplace_images = on("reflect", "laplace"), laplace_transform = on("transform", "laplace"),
+    sdkde_images = on("reflect", "sdkde"), circular = flash_kde(x, "kde", 0.5, support = circular(4)),
+    polygon = flash_kde(two / 4, "kde", 0.2, support = rbind(c(0, 0), c(2, 0), c(0, 2))), two = on("reflect", at = two),
+    kernel = flash_kde(x, "kde", 0.5, kernel = "epanechnikov"), uniform = flash_kde(x, "kde", 0.5, kernel = "uniform"),
+    nonnegative = flash_kde(x, "laplace", 0.5, nonnegative = TRUE), laplace6 = flash_kde(x, "laplace6", 0.5),
+    levels = flash_kde(data.frame(x, g = rep(c("a", "b"), 4)), "kde", 0.5, lambda = 0.1),
+    balloon = flash_kde(x, "kde", 0.5, adaptive = "balloon"), steps = flash_kde(x, "sdkde", 0.5, steps = 2)
+  )
+  again <- \(fit, estimator = fit$estimator) flash_kde(fit$x, estimator, 0.5)
+  advised <- list(
+    ": predict\\(se.fit = TRUE\\) returns" = \(fit, f) predict(fit, se.fit = TRUE),
+    "(method =|take) \"reflect\" or \"transform\"" = \(fit, f) for (method in c("reflect", "transform")) {
+      predict(on(method, at = fit$x), se.fit = TRUE)
+    },
+    "method = \"transform\"( in|$)" = \(fit, f) predict(on("transform", fit$estimator), se.fit = TRUE),
+    "density_derivative\\(\\) returns" = \(fit, f) density_derivative(fit),
+    "fit estimator = \"laplace\" or \"kde\"" = \(fit, f) for (name in c("laplace", "kde")) f(again(fit, name)),
+    "fit kernel = \"gaussian\"" = \(fit, f) f(again(fit)),
+    "fit nonnegative = FALSE" = \(fit, f) f(again(fit)),
+    "marginal\\(\\) and conditional\\(\\)" = \(fit, f) {
+      f(marginal(fit, "x"))
+      f(conditional(fit, c(g = "a")))
+    },
+    "simulate\\(\\) draws" = \(fit, f) simulate(fit, 3),
+    "fit the variables that you want alone" = \(fit, f) f(flash_kde(fit$x[, 1], "kde", 0.2))
+  )
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  functions <- list(
+    modes = modes, mean_shift = mean_shift, ridges = ridges, density_bands = density_bands,
+    confint = \(fit) confint(fit), plot = \(fit) plot(fit, band = TRUE), density_derivative = density_derivative,
+    se.fit = \(fit) predict(fit, se.fit = TRUE), cdf = \(fit) cdf(fit, matrix(1, 1, fit$d)), quantile = quantile
+  )
+  followed <- character()
+  for (name in names(fits)) {
+    for (f in functions) {
+      said <- tryCatch(f(fits[[name]]), flashkernel_error = \(e) if (inherits(e, "flashkernel_error_unsupported")) e)
+      if (!inherits(said, "error")) next
+      said <- conditionMessage(said)
+      expect_false(grepl("no derivatives for .*support", said))
+      advice <- names(advised)[vapply(names(advised), grepl, NA, said)]
+      if (length(advice) == 0) next
+      followed <- c(followed, advice)
+      expect_error(advised[[advice[1]]](fits[[name]], f), NA, label = paste0(name, ", \"", said, "\""))
+    }
+  }
+  expect_setequal(followed, names(advised))
+})

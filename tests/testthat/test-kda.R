@@ -173,3 +173,44 @@ test_that("what cannot be is refused in words", {
   expect_equal(cross_validate(steps)$prob, cross_validate(steps, folds = 1:27)$prob, tolerance = 1e-9)
   expect_null(summary(steps)$validation)
 })
+
+test_that("a row outside of the support of all classes has no class, which one warning tells", {
+  set.seed(1)
+  x <- rexp(40)
+  class <- rep(c("a", "b"), 20)
+  fit <- flash_kda(x, class, estimator = "kde", bandwidth = 0.3, support = kde_support(c(0, Inf), "reflect"))
+  at <- c(-1, 1, NA, 1e5, -2)
+  for (type in c("class", "prob")) {
+    found <- NULL
+    warnings <- testthat::capture_warnings(found <- predict(fit, at, type = type))
+    expect_length(warnings, 1)
+    expect_match(warnings, "^2 of 4 rows have density 0 in every class, such as rows outside of the `support`")
+    expect_identical(is.na(if (type == "prob") found[, "b"] else found), c(TRUE, FALSE, TRUE, FALSE, TRUE))
+  }
+  expect_warning(predict(fit, -1), class = "flashkernel_warning_no_density")
+  expect_identical(predict(fit, -1, type = "log_density")[1, ], c(a = -Inf, b = -Inf))
+  expect_silent(predict(fit, at, type = "decision"))
+  # where densities underflow their logarithms tell
+  far <- c(60, 1e5)
+  logs <- predict(fit, far, type = "log_density")
+  expect_true(all(exp(logs) == 0) && all(is.finite(logs)))
+  expect_identical(as.character(expect_silent(predict(fit, far))), c("a", "b")[max.col(logs)])
+  expect_true(all(predict(fit, far, type = "prob") %in% c(0, 1)))
+  # figures leave such places white
+  triangle <- rbind(c(0, 0), c(1, 0), c(0, 1))
+  in_triangle <- flash_kda(matrix(runif(60) / 2, 30), rep(1:2, 15), support = triangle, bandwidth = 0.2)
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  shown <- expect_silent(plot(in_triangle))
+  expect_true(anyNA(shown$prob))
+  expect_silent(plot(fit, xlim = c(-1, 3)))
+})
+
+test_that("a numeric response by mistake is told as one", {
+  error <- expect_error(flash_kda(Sepal.Length ~ ., iris[1:4]), class = "flashkernel_error_argument")
+  expect_match(conditionMessage(error), "^`class` must have at least two rows .* class 4.3 .* numeric, with 35 values")
+  # as advised elsewhere
+  expect_error(flash_kda(1:3, c("u", "u", "v")), "of class v (give `bandwidth` as a number)", fixed = TRUE)
+  expect_s3_class(flash_kda(1:3, c("u", "u", "v"), bandwidth = 0.3), "flash_kda")
+  expect_s3_class(flash_kda(1:3, c("u", "u", "v"), shared = TRUE), "flash_kda")
+})

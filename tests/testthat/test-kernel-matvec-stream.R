@@ -349,7 +349,7 @@ test_that("a stream that ends early lets go of its memory, closed or forgotten",
   }, env = c(MALLOC_MMAP_THRESHOLD_ = "65536"))
   numbers <- as.numeric(growth[-1])
   names(numbers) <- names(growth)[-1]
-  expect_identical(growth[["message"]], "no more tape")
+  expect_identical(growth[["message"]], "`x` failed at chunk 3: no more tape")
   expect_gt(numbers[["held"]], 20) # MB: what one stream holds, so that these tests see it
   expect_lt(numbers[["closed"]], numbers[["held"]])
   expect_gt(numbers[["forgotten"]], 0.7 * numbers[["held"]])

@@ -583,3 +583,38 @@ test_that("what levels have not is refused, and where to find it said", {
   expect_error(conditional(fit, c(a = 1, kind = "x")), "list()", fixed = TRUE)
   expect_gt(nrow(modes(marginal(fit, c("a", "b")))), 0)
 })
+
+test_that("a fit with levels and one row of positive weight needs a lambda, and says so", {
+  two <- data.frame(a = c(1, 2), g = c(TRUE, FALSE))
+  w <- c(1, 0)
+  expect_refused <- function(expr, cure) {
+    error <- expect_error(expr, class = "flashkernel_error_argument")
+    expect_match(conditionMessage(error), paste0("at least two rows of positive weight .*\\(give ", cure, "\\)$"))
+  }
+  expect_refused(flash_kde(two, "kde", 0.5, weights = w), "`lambda` as a number")
+  expect_refused(flash_kde(two["g"], "kde", weights = w), "`lambda` as a number")
+  expect_refused(flash_kde(two, "kde", weights = w), "`bandwidth` and `lambda` as numbers")
+  expect_refused(flash_kde(g ~ a, data = two, weights = w, bandwidth = 0.5), "`lambda` as a number")
+  expect_refused(flash_kde(a ~ g, data = two, weights = w), "`bandwidth` and `lambda` as numbers")
+  by_rule <- \() flash_kde(a ~ g, data = two, weights = w, bandwidth = "silverman")
+  expect_refused(by_rule(), "`bandwidth` and `lambda` as numbers")
+  # as advised
+  smoothed <- c(0.9, 0.1)
+  expect_equal(predict(flash_kde(two["g"], "kde", weights = w, lambda = 0.1), two), smoothed)
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(two, estimator, 0.5, weights = w, lambda = 0.1)
+    expect_equal(predict(fit, data.frame(a = 1, g = two$g)), predict(flash_kde(1, estimator, 0.5), 1) * smoothed)
+  }
+  given <- flash_kde(a ~ g, data = two, weights = w, bandwidth = 0.5, lambda = 0.1)
+  expect_equal(predict(given, two), dnorm(c(0, 1), sd = 0.5))
+})
+
+test_that("the memory of a fit with levels is reckoned by what it copies, and refused in words", {
+  data <- data.frame(a = sin(seq_len(5000)), g = factor(rep(1:2, 2500)))
+  limited <- \(estimator) {
+    flash_kde(data, estimator, 0.3, lambda = 0.1, tol = 1e-6, control = flash_control(memory_limit = 2e5))
+  }
+  expect_argument_error(limited("sdkde"), "x")
+  expect_error(limited("sdkde"), "320 kB")
+  expect_s3_class(limited("kde"), "flash_kde")
+})

@@ -193,3 +193,13 @@ test_that("what of this has no closed form, or no place, is refused in words", {
   debiased <- fit_of(c("wait", "place"), estimator = "sdkde")
   expect_argument_error(marginal(debiased, 1, debias = TRUE), "debias")
 })
+
+test_that("conditional() leaves points of weight 0 out of their images on a circle and behind a bound", {
+  three <- data.frame(a = c(1, 2, 3), b = c(0, 0.3, 1))
+  at <- c(-1, 0, 0.5)
+  for (bounds in list(circular(), kde_support(c(0, 4), "reflect"))) {
+    of <- \(rows, ...) flash_kde(three[rows, ], "kde", 0.3, support = list(a = bounds), ...)
+    with_zero <- conditional(of(1:3, weights = c(1, 1, 0)), c(a = 1))
+    expect_equal(predict(with_zero, at), predict(conditional(of(1:2), c(a = 1)), at), tolerance = 1e-14)
+  }
+})

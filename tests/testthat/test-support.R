@@ -510,3 +510,72 @@ test_that("a ring of one vertex is refused in words", {
   expect_argument_error(flash_kde(faithful, support = cbind(1, 2)), "support")
   expect_argument_error(kde_support(matrix(0, 0, 2)), "support")
 })
+
+test_that("rings of a polygon may cross themselves and each other: inside is what an odd number surrounds", {
+  bow <- rbind(c(0, 0), c(1, 1), c(1, 0), c(0, 1))
+  in_bow <- \(y) abs(y[, 2] - 0.5) <= abs(y[, 1] - 0.5) & y[, 1] >= 0 & y[, 1] <= 1
+  area <- \(support) sum(vapply(kde_support(support)$polygon, ring_area, 0))
+  expect_equal(area(bow), 1 / 2)
+  angle <- 4 * pi * (0:4) / 5
+  star <- cbind(cos(angle), sin(angle))
+  # five points, without the middle, which the star goes round twice
+  inner <- cos(2 * pi / 5) / cos(pi / 5) # of the radius
+  expect_equal(area(star), 5 * inner * sin(pi / 5) - 5 / 2 * inner^2 * sin(2 * pi / 5))
+  crossing <- list(rbind(c(0, 0), c(1, 0), c(1, 1), c(0, 1)), rbind(c(0.5, 0.5), c(1.2, 0.5), c(1.2, 1.2), c(0.5, 1.2)))
+  expect_equal(area(crossing), 1 + 0.49 - 2 * 0.25)
+  beside <- list(rbind(c(0, 0), c(1, 0), c(1, 1), c(0, 1)), rbind(c(1, 0), c(1.2, 0), c(1.2, 1), c(1, 1)))
+  expect_equal(area(beside), 1.2)
+  at_corner <- list(rbind(c(0, 0), c(1, 0), c(1, 1), c(0, 1)), rbind(c(1, 1), c(1.2, 1), c(1.2, 1.2), c(1, 1.2)))
+  expect_equal(area(at_corner), 1.04)
+
+  # sides that overlap, and many that meet in one point
+  set.seed(8)
+  walk <- matrix(sample(0:4, 60, TRUE), 30) / 4
+  middles <- (seq_len(500) - 0.4987) / 500
+  grid <- as.matrix(expand.grid(middles, middles + 1e-4))
+  expect_equal(area(walk), mean(in_rings(grid, list(rbind(walk, walk[1, ])))), tolerance = 3e-3)
+
+  points <- rbind(c(0.1, 0.5), c(0.9, 0.6), c(0.2, 0.3))
+  mass <- apply(points, 1, \(at) stats::integrate(\(x) {
+    half <- abs(x - 0.5)
+    dnorm(x, at[1], 0.3) * (pnorm(0.5 + half, at[2], 0.3) - pnorm(0.5 - half, at[2], 0.3))
+  }, 0, 1, rel.tol = 1e-12)$value)
+  for (support in list(bow, bow[4:1, ], list(bow))) {
+    fit <- flash_kde(points, "kde", 0.3, support = support)
+    expect_equal(fit$inner$weights, 1 / mass, tolerance = 1e-11)
+    expect_identical(predict(fit, rbind(c(0.5, 0.9), c(0.5, 0.1))), c(0, 0))
+    expect_true(all(in_bow(as.matrix(simulate(fit, 200, seed = 1)))))
+  }
+  # the star as its five points, triangles that meet in corners
+  turn <- \(angle, radius) radius * c(cos(angle), sin(angle))
+  triangles <- lapply(2 * pi * (0:4) / 5, \(at) {
+    rbind(turn(at, 1), turn(at + pi / 5, inner), turn(at - pi / 5, inner))
+  })
+  expect_equal(sum(vapply(kde_support(triangles)$polygon, ring_area, 0)), area(star))
+  tips <- 0.7 * star
+  weights_of <- \(support) flash_kde(tips, "kde", 0.3, support = support)$inner$weights
+  expect_equal(weights_of(star), weights_of(triangles), tolerance = 1e-12)
+  fit <- flash_kde(tips, "kde", 0.3, support = star)
+  expect_true(all(predict(fit, rbind(c(0, 0), turn(pi / 5, 0.5))) == 0))
+  by_parts <- vapply(triangles, \(one) {
+    alone <- kde_support(one)$polygon
+    polygon_mass(tips[1, , drop = FALSE], alone, diag(0.3, 2), NULL, run_control(CONTROL_DEFAULTS))
+  }, 0)
+  expect_equal(fit$inner$weights[1], 1 / sum(by_parts), tolerance = 1e-12)
+  for (line in list(rbind(c(0, 0), c(1, 1), c(2, 2)), rbind(c(0, 0), c(1, 0), c(1, 1), c(1, 0)))) {
+    expect_argument_error(kde_support(line), "support")
+  }
+})
+
+test_that("the memory of a fit on a support is reckoned by what it copies, and refused in words", {
+  x <- abs(sin(seq_len(5000)))
+  bounds <- kde_support(c(0, Inf), "reflect")
+  limited <- \(limit, ...) {
+    flash_kde(x, bandwidth = 0.3, support = bounds, control = flash_control(memory_limit = limit), ...)
+  }
+  expect_argument_error(limited(2e4), "x")
+  expect_error(limited(2e4), "40 kB")
+  expect_argument_error(limited(1e5, estimator = "sdkde"), "x")
+  expect_error(limited(1e5, estimator = "sdkde"), "160 kB") # the score and its sums, too
+  expect_s3_class(limited(1e7, estimator = "kde"), "flash_kde")
+})
