@@ -11,6 +11,11 @@ struct fk_widths {
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
   const double *log_mass; /* n, log S_j, S_j = sum_i v_i k_ij under the score bandwidth */
   const double *weights;  /* n, w_j of the terms, NULL: ones; the operator's are v_i, of the scores */
+  /* 1 - eps_ij below has no digits where point i has nearly all of S_j. It has at most one such i, dominant[j],
+   * which the caller knows, with the log of its term: engines leave this pair out, and fk_sdkde_loo() adds the
+   * term. */
+  const double *dominant; /* n, the number from 1 on of that point among all, 0: none; NULL: none anywhere */
+  const double *log_term; /* n, where there is one; NULL with `dominant` */
 };
 
 /* Points that are left out, each of its own sum: x_i, with the weights v_i that they had in the score. They are
@@ -19,6 +24,7 @@ struct fk_held_out {
   struct fk_matrix points;
   const double *weights; /* m; NULL: ones */
   int64_t first;         /* point i is source first + i, or none where there are no more */
+  double number;         /* of the first of them among all points, from 1 on: as in `dominant` */
 };
 
 /* Leave-one-out of score-debiased points: for each i, with every eps_ij = v_i k_ij / S_j,
@@ -40,6 +46,13 @@ struct fk_loo_task {
 static inline bool fk_loo_is_own(const struct fk_loo_task *task) {
   const struct fk_matrix *x = &task->points, *y = &task->held_out.points;
   return y->data == x->data && y->n == x->n && task->held_out.first == 0;
+}
+
+/* Which of the held-out points dominates source j, -1: none. */
+static inline int64_t fk_loo_dominant(const struct fk_widths *widths, const struct fk_held_out *held_out,
+                                      int64_t j) {
+  double i = widths->dominant ? widths->dominant[j] - held_out->number : -1;
+  return i >= 0 && i < (double)held_out->points.n ? (int64_t)i : -1;
 }
 
 #endif
