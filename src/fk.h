@@ -469,10 +469,6 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
  */
 enum fk_status fk_debias_there(struct fk_operator *op, const double *chol, const struct fk_opts *opts,
                                struct fk_resident **debiased, struct fk_stats *stats, struct fk_error *err);
-/* At each of the operator's points the log of the sum of the kernels, n, and their mean, n x d: what
- * fk_sdkde_loo() takes where widths are given. */
-enum fk_status fk_score_means(struct fk_operator *op, const struct fk_opts *opts, double *means, double *log_mass,
-                              struct fk_stats *stats, struct fk_error *err);
 /* Leave-one-out of the SD-KDE of the operator's points, whose bandwidth is that of the score. widths: NULL for
  * one, of points that are all the score is of. held_out: the points that are left out; NULL: the operator's.
  */

@@ -55,4 +55,9 @@ static inline int64_t fk_loo_dominant(const struct fk_widths *widths, const stru
   return i >= 0 && i < (double)held_out->points.n ? (int64_t)i : -1;
 }
 
+/* At each of the operator's points the log of the sum of the kernels, n, and their mean, n x d: what
+ * fk_sdkde_loo() takes where widths are given. */
+enum fk_status fk_score_means(struct fk_operator *op, const struct fk_opts *opts, double *means, double *log_mass,
+                              struct fk_stats *stats, struct fk_error *err);
+
 #endif
