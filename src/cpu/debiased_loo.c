@@ -19,8 +19,7 @@ struct loo {
   /* of the sources, padded, logs in base 2; log_height: of w_j f_j^-d relative to the largest */
   double *log_mass, *log_height, *precision;
   double *log_weight; /* of the held-out points: of v_i, for eps */
-  int64_t
-      *dominant; /* of the sources, padded: index of the held-out point whose pair is left out, or -1; or NULL */
+  int64_t *dominant;  /* of the sources, padded: which held-out point's pair is left out, as its index, or -1 */
 };
 
 /* A tile of held-out points, packed: position c of it is source index[c], if there is one. */

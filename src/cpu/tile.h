@@ -70,8 +70,9 @@ struct fk_tile_loo {
   const double *col_points, *col_log_weight, *col_shift;                /* col_log_weight: of v_i, for eps */
   const double *lambda;                                                 /* d */
   int64_t first_row;
-  bool drop; /* a column meets itself, or a row it dominates: rows with index col_index are dropped, */
-  const int64_t *col_index, *row_dominant; /* and those whose row_dominant is col_index; NULL: there is none */
+  /* a column meets itself, or a row that it dominates: rows with index, or row_dominant, col_index are dropped */
+  bool drop;
+  const int64_t *col_index, *row_dominant; /* row_dominant NULL: there are none */
   double *col_mass;                        /* sums of w_j * k, or with find_max the largest exponent of a term */
 };
 
