@@ -2,9 +2,10 @@
 # each source (core/loo.h), by which it meets any point alone; in the second each shard meets all of them, in blocks
 # (cluster-join.R).
 
-# The fit with the first round done: `left_out`, a flash_data() with a row for each point, which is the point, the log of the
-# sum of the score's kernels there, and their mean; with the weights of the points, and then also the number of the point
-# that dominates it and the log of its term there (debias-dominated.R).
+# Does the first round, and adds its result to the fit: `left_out`, a flash_data() with a row for each point and the
+# weights of the points. The columns are the point, the log of the score's kernel sum there, and the kernel-weighted
+# mean. Points with weights have two more columns: the number of the point that dominates it, and the log of its term
+# there (debias-dominated.R).
 with_left_out <- function(object, control) {
   data <- object$x
   share_stage(control, 0, 0.5)
@@ -34,8 +35,8 @@ masses_of_shard <- function(shard, args, part, control) {
   made_shard(list(x = x, weights = shard$weights), args, part, found$stats)
 }
 
-# As dominated_among(), of the points of a shard among those of all blocks, with numbers `by` among all, and `away`, their
-# difference from the points.
+# dominated_among() for the points of a shard and the sources of all blocks. `by` counts all points, and `away` has the
+# differences from the points that dominate.
 dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   light <- which(is_light(shard$weights, log_mass, args$largest))
   if (length(light) == 0) return(NULL)
@@ -48,7 +49,7 @@ dominated_of_shard <- function(sources, shard, log_mass, args, control) {
   }
   found <- fold_blocks(data, control, later, function(block, shards, control) {
     of <- shard_sources(block, sources$L, sources$kernel)
-    by <- dominants(of, at, log_mass[light])
+    by <- dominants(of, at, log_mass[light], control)
     points <- at
     points[by > 0, ] <- of$points[by, , drop = FALSE]
     list(by = ifelse(by > 0, before(shards) + by, 0), points = points)

@@ -1,9 +1,10 @@
 # Points of an SD-KDE whose score is nearly that of one other point alone.
 #
-# The score at point j without point i follows from the score with it: the mean of the others is (a_j - share x_i) /
-# (1 - share), where share is that of i in the kernel sum S_j at x_j. The difference 1 - share has no digits where the
-# share is near 1, as beside a point of great weight. Where it is above MOST_SHARE, i "dominates" j. There is at most one
-# such i for each j, so the sums without it are computed over the others, once for each of these j.
+# The score at point j without point i follows from the score with it: the kernel-weighted mean of the others is
+# (a_j - share x_i) / (1 - share). Here a_j is the mean of all, and `share` is the share of point i in the kernel sum
+# at x_j. The difference 1 - share cancels where the share is near 1, as beside a point of great weight. Where the share
+# is above MOST_SHARE, point i "dominates" point j. At most one point dominates j, so the mean of the others is summed
+# over the others, once for each dominated point.
 
 MOST_SHARE <- 7 / 8
 
@@ -16,14 +17,13 @@ may_dominate <- function(weights) {
   length(weights) > 0 && max(weights) > LEAST_DOMINANCE * min(weights)
 }
 
-# list(rows, by, toward, stats) of the dominated ones among the points `rows` of `sources`, with the points that dominate
-# them, and the mean of the others around each, relative to the point. NULL where there are none. `sources`: the points
-# with their weights in these scores, `sources$L` the factor of the scores' kernels; `log_mass`: the log of the kernel sums
-# at the rows.
+# Finds which of the points `rows` of `sources` are dominated. `sources` has the weights and the bandwidth of the
+# scores, `log_mass` the logs of the kernel sums at the rows. Returns NULL if there are none, or list(rows, by, toward,
+# stats): numbers of the dominated points, of the points that dominate them, and the mean of the others minus the point.
 dominated_among <- function(sources, rows, log_mass, control) {
   if (!may_dominate(sources$weights)) return(NULL)
   light <- which(is_light(sources$weights[rows], log_mass, max(sources$weights)))
-  by <- dominants(sources, sources$points[rows[light], , drop = FALSE], log_mass[light])
+  by <- dominants(sources, sources$points[rows[light], , drop = FALSE], log_mass[light], control)
   found <- by > 0
   if (!any(found)) return(NULL)
   rows <- rows[light[found]]
@@ -32,42 +32,21 @@ dominated_among <- function(sources, rows, log_mass, control) {
   list(rows = rows, by = by, toward = others$score, stats = others$stats)
 }
 
-# May points of these weights be dominated, where no weight is above `largest`?
+# Which points can be dominated, by their weights and the largest weight of all points?
 is_light <- function(weights, log_mass, largest) {
   weights > 0 & log(weights) < log1p(-MOST_SHARE) + log_mass & log(largest) > log(MOST_SHARE) + log_mass
 }
 
-# For each row of `at`, with the log of the kernel sum there, the number of the source that dominates it, 0 for none.
-dominants <- function(sources, at, log_mass, pairs = 2e5) {
-  by <- integer(nrow(at))
+# For each row of `at`, with the log of the kernel sum there: the number of the source that dominates it, or 0.
+dominants <- function(sources, at, log_mass, control) {
   least <- log(MOST_SHARE) + log_mass
   log_v <- log(sources$weights)
   heavy <- which(log_v > min(least, Inf))
   heavy <- heavy[order(-log_v[heavy])]
-  if (length(heavy) == 0) return(by)
-  u <- whiten(sources$points[heavy, , drop = FALSE], sources$L)
-  v <- whiten(at, sources$L)
-  # of each row, how many of the heaviest points could have so much of the sum
-  count <- findInterval(-least, -log_v[heavy], left.open = TRUE)
-  for (rows in blocks_of_pairs(order(-count), -sort(-count), pairs)) {
-    first <- seq_len(count[rows[1]])
-    exponent <- rep(log_v[heavy[first]], each = length(rows)) - distances_of(v[rows, , drop = FALSE], u[first, , drop = FALSE]) / 2
-    hit <- which(exponent > least[rows], arr.ind = TRUE)
-    by[rows[hit[, 1]]] <- heavy[hit[, 2]]
-  }
-  by
-}
-
-# `rows` in blocks of at most so many pairs, where it is known of each with how many points it is paired; less and less.
-blocks_of_pairs <- function(rows, count, pairs) {
-  blocks <- list()
-  while (length(rows) > 0 && count[1] > 0) {
-    own <- seq_len(min(max(1, floor(pairs / count[1])), sum(count > 0)))
-    blocks <- c(blocks, list(rows[own]))
-    rows <- rows[-own]
-    count <- count[-own]
-  }
-  blocks
+  if (length(heavy) == 0) return(integer(nrow(at)))
+  x <- whiten(sources$points[heavy, , drop = FALSE], sources$L)
+  by <- dominant_sources(list(x = x, log_v = log_v[heavy], at = whiten(at, sources$L), least = least), control)
+  c(0L, heavy)[by + 1]
 }
 
 # Squared distances of the rows of two matrices, by differences.
@@ -75,9 +54,10 @@ distances_of <- function(a, b) {
   Reduce(`+`, lapply(seq_len(ncol(a)), \(k) outer(a[, k], b[, k], "-")^2))
 }
 
-# list(log_abs, score, stats): at each row of `at` the log of the kernel sum over the sources but number `by` (0: all), and
-# as `score` their mean, relative to the row: parts are merged as scores are. Points that dominate any of the rows are
-# summed here, all others by the door. NULL: there is no source.
+# Sums at each row of `at` over the sources without source `by` (0: over all sources). Returns list(log_abs, score,
+# stats), or NULL if there is no source: the logs of the kernel sums, and as `score` the means of the sources minus the
+# row, because merge_parts() merges means as it merges scores. Sources that dominate any row are summed pair by pair,
+# and all others by log_sum() and score_sum(), whose engines need one set of weights for all rows.
 means_of_others <- function(sources, at, by, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   weights <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
@@ -100,7 +80,7 @@ merge_means <- function(a, b, control) {
   replace(merge_parts(a, b, control), "stats", list(stats))
 }
 
-# The same over the sources `heavy`, pair by pair, as a part that merge_parts() takes.
+# The same over the sources `heavy` alone, pair by pair.
 heavy_means <- function(sources, at, by, heavy, pairs = 2e5) {
   points <- sources$points[heavy, , drop = FALSE]
   u <- whiten(points, sources$L)
@@ -122,13 +102,14 @@ heavy_means <- function(sources, at, by, heavy, pairs = 2e5) {
   found
 }
 
-# The same as dominated_among(), of all sources, with `factors` where they have some.
+# dominated_among() of all sources, which may have local bandwidth `factors`.
 dominated_points <- function(sources, factors, log_mass, control) {
-  classes <- width_classes(if (is.null(factors)) rep(1, nrow(sources$points)) else factors)
-  parts <- Map(function(factor, rows) {
+  all <- seq_len(nrow(sources$points))
+  if (is.null(factors)) return(dominated_among(sources, all, log_mass, control))
+  classes <- width_classes(factors)
+  join_dominated(Map(function(factor, rows) {
     dominated_among(replace(sources, "L", list(factor * sources$L)), rows, log_mass[rows], control)
-  }, classes$factors, classes$rows)
-  join_dominated(parts)
+  }, classes$factors, classes$rows))
 }
 
 join_dominated <- function(parts) {
@@ -140,7 +121,8 @@ join_dominated <- function(parts) {
   )
 }
 
-# Of those, the ones dominated by the points `by`, with the numbers of both within `by` and `rows`, of which all are some.
+# Selects from dominated_among() the points of `rows` that points of `by` dominate. Numbers become positions in `rows`
+# and in `by`.
 dominated_by <- function(found, by, rows) {
   own <- which(found$by %in% by & found$rows %in% rows)
   if (length(own) == 0) return(NULL)
@@ -149,8 +131,8 @@ dominated_by <- function(found, by, rows) {
 
 # ---- for C ------------------------------------------------------------------------------------
 
-# `widths` with `dominant` and `log_term` of the points of `found`, a list as of dominated_among(), and `away`: x_i - x_j
-# of each with the one that dominates it, by number `by` there. See core/loo.h.
+# Adds `dominant` and `log_term` (struct fk_widths in src/core/loo.h) to `widths`. `found` is from dominated_among();
+# `away` has x_i - x_j for each dominated point j and the point i that dominates it.
 with_dominated <- function(widths, found, away, L_score, L) {
   if (is.null(found)) return(widths)
   n <- length(widths$log_mass)

@@ -153,6 +153,10 @@ debiased_loo_at <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
 
+# Which of the sources, in the order of falling weight, dominates each target, 0 for none (debias-dominated.R). `job`: the
+# members of struct fk_dominants in src/core/loo.h.
+dominant_sources <- function(job, control) .Call(ffi_dominants, job, control)
+
 # ---- sums in one dimension --------------------------------------------------------------------
 
 # sum w (Phi(z) + z (c1 + c2 z^2) phi(z)), z = (q - x) / h, at `q`, over sorted `centres` with the cumulative sums of

@@ -11,11 +11,11 @@ struct fk_widths {
   const double *means;    /* n x d, a_j: kernel-weighted mean of all points around x_j, in the points' units */
   const double *log_mass; /* n, log S_j, S_j = sum_i v_i k_ij under the score bandwidth */
   const double *weights;  /* n, w_j of the terms, NULL: ones; the operator's are v_i, of the scores */
-  /* 1 - eps_ij below has no digits where point i has nearly all of S_j. It has at most one such i, dominant[j],
-   * which the caller knows, with the log of its term: engines leave this pair out, and fk_sdkde_loo() adds the
+  /* 1 - eps_ij below cancels where point i has nearly all of S_j. At most one point has, dominant[j], and the
+   * caller has computed the term of j there in another way: engines leave the pair out, fk_sdkde_loo() adds the
    * term. */
-  const double *dominant; /* n, the number from 1 on of that point among all, 0: none; NULL: none anywhere */
-  const double *log_term; /* n, where there is one; NULL with `dominant` */
+  const double *dominant; /* n, number of that point among all points, from 1 on; 0: none; NULL: none for any j */
+  const double *log_term; /* n, log of the term; NULL where `dominant` is */
 };
 
 /* Points that are left out, each of its own sum: x_i, with the weights v_i that they had in the score. They are
@@ -59,5 +59,14 @@ static inline int64_t fk_loo_dominant(const struct fk_widths *widths, const stru
  * fk_sdkde_loo() takes where widths are given. */
 enum fk_status fk_score_means(struct fk_operator *op, const struct fk_opts *opts, double *means, double *log_mass,
                               struct fk_stats *stats, struct fk_error *err);
+
+/* At each of m whitened targets y, m x d, the first source with v_i exp(-|x_i - y|^2 / 2) > exp(least), counted
+ * from 1, or 0. The sources, whitened, n x d, are in the order of falling log_v. */
+struct fk_dominants {
+  const double *x, *log_v, *at, *least;
+  int64_t n, m, d;
+};
+enum fk_status fk_dominants(const struct fk_dominants *of, const struct fk_opts *opts, int32_t *by,
+                            struct fk_error *err);
 
 #endif

@@ -232,6 +232,28 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP con
   return result;
 }
 
+/* job: list(x, log_v, at, least) as struct fk_dominants has them. */
+SEXP ffi_dominants(SEXP job, SEXP control) {
+  SEXP log_v = r_element(job, "log_v"), least = r_element(job, "least");
+  struct fk_dominants of = {.n = Rf_xlength(log_v), .m = Rf_xlength(least)};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  of.d = Rf_ncols(r_element(job, "x"));
+  of.x = r_numbers(r_element(job, "x"), (R_xlen_t)(of.n * of.d), "x");
+  of.at = r_numbers(r_element(job, "at"), (R_xlen_t)(of.m * of.d), "at");
+  of.log_v = r_numbers(log_v, (R_xlen_t)of.n, "log_v");
+  of.least = r_numbers(least, (R_xlen_t)of.m, "least");
+  r_opts(control, &opts, &stats);
+  SEXP by = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)of.m));
+
+  fk_dominants(&of, &opts, INTEGER(by), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return by;
+}
+
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SEXP control) {
   R_xlen_t n = Rf_xlength(x), m = Rf_xlength(y);
   const double *points = r_numbers(x, n, "x"), *at = r_numbers(y, m, "y");

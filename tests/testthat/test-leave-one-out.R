@@ -138,9 +138,8 @@ test_that("dominated points are those with one other above 7/8 of their kernel s
   diag(share) <- 0
   want <- ifelse(apply(share, 1, max) > MOST_SHARE, max.col(share, "first"), 0)
   expect_gt(sum(want > 0), 20)
-  by <- replace(dominants(sources, x, mass), apply(share, 1, max) <= MOST_SHARE, 0)
+  by <- replace(dominants(sources, x, mass, control), apply(share, 1, max) <= MOST_SHARE, 0)
   expect_identical(as.double(by), want)
-  expect_identical(dominants(sources, x, mass, pairs = 37), dominants(sources, x, mass))
   found <- dominated_among(sources, 1:200, mass, control)
   expect_identical(found$rows[order(found$rows)], which(want > 0))
   expect_identical(found$by, as.integer(want[found$rows]))

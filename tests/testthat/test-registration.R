@@ -166,6 +166,8 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_sdkde_loo", of(x, NULL, L), L, known(dominant = x[, 1]), NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x, first = 1, number = 1:2), control),
       native("ffi_score_means", of(NULL, NULL, L), control),
+      native("ffi_dominants", list(x = x, log_v = x[, 1], at = x, least = 0), control),
+      native("ffi_dominants", list(x = x, log_v = 0, at = x, least = x[, 1]), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = matrix(0, 3, 1), first = 1), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x, weights = 1, first = 1), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x), control),
