@@ -18,9 +18,13 @@ debiased_loo_by_classes <- function(sources, L, control) {
     factors = sources$factors, weights = sources$weights, log_mass = found$log_mass,
     means = sources$points + sources$factors^2 * (found$score %*% tcrossprod(sources$L))
   )
+  of_scores <- score_sources(sources)
+  dominated <- dominated_points(of_scores, sources$factors, found$log_mass, control)
+  away <- away_from_dominant(sources$points, dominated)
+  widths <- with_dominated(widths, dominated, away, sources$L, L)
   share_stage(control, 0.5, 0.5)
-  sums <- debiased_loo_sum(score_sources(sources), L, control, widths)
-  replace(sums, "stats", list(add_class_stats(found$stats, sums$stats)))
+  sums <- debiased_loo_sum(of_scores, L, control, widths)
+  replace(sums, "stats", list(add_class_stats(joined_stats(found$stats, dominated$stats), sums$stats)))
 }
 
 # As log_left_out().

@@ -69,20 +69,10 @@ left_out_of_piece <- function(sources, rows, control, sum_at) {
   merge_some(own, sum_at(some_sources(sources, -rows), sources$points[rows, , drop = FALSE], FALSE, control), control)
 }
 
-# As debiased_loo_sum(), in two rounds: what is to be known of each source, by which it meets any target alone, and then the
-# sums.
+# As debiased_loo_sum(), where it is known of each source how it meets any target alone.
 debiased_loo_by_pieces <- function(sources, L, control, widths) {
-  stats <- NULL
-  if (is.null(widths)) {
-    share_stage(control, 0, 0.5)
-    known <- masses_and_means(sources, NULL, control)
-    widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
-    stats <- known$stats
-    share_stage(control, 0.5, 0.5)
-  }
   sources$widths <- widths
-  sums <- spread_targets("debiased_loo", sources, NULL, control, chol = L)
-  replace(sums, "stats", list(joined_stats(stats, sums$stats)))
+  spread_targets("debiased_loo", sources, NULL, control, chol = L)
 }
 
 # list(log_mass, means, stats) at `at` (NULL: the sources): the log of the sum of the kernels there and their mean, exactly.

@@ -16,8 +16,8 @@ compact_debiased_loo <- function(object, control, pairs = 2e5) {
   list(log_abs = log(sums) + object$d * sources$kernel$log_unit, stats = stage$stats)
 }
 
-# What tells where a point ends without another: list(u, log_v, log_mass, toward, turn, factors, stats). The score at
-# x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves by toward %*% turn.
+# What tells where a point ends without another: list(u, log_v, log_mass, toward, turn, factors, dominated, stats). The
+# score at x_j is that of a kernel-weighted mean a_j, `toward` = a_j - x_j, and the point moves by toward %*% turn.
 score_stage <- function(object, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   L <- score_factor(object)
@@ -26,10 +26,12 @@ score_stage <- function(object, control) {
   sources <- sum_sources(points, object$weights, L, factors = factors)
   share_stage(control, 0, 0.5)
   found <- scores_by_classes(sources, control, masses = TRUE)
+  of_scores <- score_sources(sources)
+  dominated <- dominated_points(of_scores, factors, found$log_mass, control)
   list(
-    u = whiten(points, L), log_v = log(score_sources(sources)$weights), log_mass = found$log_mass,
+    u = whiten(points, L), log_v = log(of_scores$weights), log_mass = found$log_mass,
     toward = factors^2 * (found$score %*% tcrossprod(L)), turn = solve(tcrossprod(L), object$bandwidth) / 2,
-    factors = factors, stats = found$stats
+    factors = factors, dominated = dominated, stats = joined_stats(found$stats, dominated$stats)
   )
 }
 
@@ -42,8 +44,11 @@ sums_without <- function(sources, stage, at, rows, used) {
   if (!is.null(stage)) {
     q <- Reduce(`+`, lapply(seq_len(d), \(k) outer(stage$u[rows, k], stage$u[used, k], "-")^2))
     share <- exp(stage$log_v[rows] - q / (2 * each(stage$factors)^2) - each(stage$log_mass))
+    share[outer(rows, used, "==")] <- 0 # no term
     # a_j - x_j without point i
     toward <- lapply(seq_len(d), \(k) (each(stage$toward[, k]) - share * away[[k]]) / (1 - share))
+    found <- dominated_by(stage$dominated, rows, used)
+    for (k in seq_len(d)) toward[[k]][cbind(found$by, found$rows)] <- found$toward[, k]
     moved <- \(k) Reduce(`+`, Map(`*`, toward, stage$turn[, k]))
     away <- Map(\(away, k) away - moved(k), away, seq_len(d))
   }

@@ -214,6 +214,11 @@ debiased_loo_by_cells <- function(sources, L, control) {
   stats <- add_class_stats(mass$stats, found$stats)
   tables <- level_tables(sources$discrete)
   own <- cells_of(sources$discrete$codes)
+  dominated <- join_dominated(lapply(seq_along(own$rows), \(i) {
+    given <- replace(sources, "weights", list(w * cell_weights(tables, own$codes[i, ], own$codes)[own$of]))
+    dominated_among(given, own$rows[[i]], mass$log_abs[own$rows[[i]]], control)
+  }))
+  stats <- joined_stats(stats, dominated$stats)
   log_sum <- numeric(n)
   for (i in seq_along(own$rows)) {
     to <- cell_weights(tables, own$codes[i, ], own$codes)[own$of]
@@ -223,6 +228,9 @@ debiased_loo_by_cells <- function(sources, L, control) {
       factors = rep(1, length(rows)), weights = (w * to)[rows], log_mass = (mass$log_abs - log(back))[rows],
       means = means[rows, , drop = FALSE]
     )
+    by_cell <- dominated_by(dominated, replace(rows, !rows %in% own$rows[[i]], 0), rows)
+    away <- away_from_dominant(sources$points[rows, , drop = FALSE], by_cell)
+    widths <- with_dominated(widths, by_cell, away, sources$L, L)
     one <- sum_sources(sources$points[rows, , drop = FALSE], w[rows], sources$L)
     sums <- debiased_loo_sum(one, L, control, widths)
     log_sum[own$rows[[i]]] <- sums$log_sum[match(own$rows[[i]], rows)]

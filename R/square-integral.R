@@ -15,8 +15,17 @@ log_square_integral <- function(object, loo, control) {
   total <- list(log = log_positive_part(object, log(all) + unit - 2 * log(sum(w))))
   if (!loo) return(total)
   rest <- all - 2 * w * sums$each + w^2 * sums$own
-  total$log_loo <- log_positive_part(object, log(pmax(rest, 0)) + unit - 2 * log(leave_out(w)))
+  log_rest <- log(pmax(rest, 0))
+  # at most a few points, each of which has most of the sum: it is summed again, as the difference has lost digits
+  for (i in which(rest < all / 8)) log_rest[i] <- log_overlap(object, replace(w, i, 0), control)
+  total$log_loo <- log_positive_part(object, log_rest + unit - 2 * log(leave_out(w)))
   total
+}
+
+# log of the sum over all pairs, for weights that may be tiny.
+log_overlap <- function(object, w, control) {
+  unit <- max(w)
+  log(max(0, sum(w / unit * overlap_sums(object, w / unit, control)$each))) + 2 * log(unit)
 }
 
 check_square <- function(object) {

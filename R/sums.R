@@ -120,16 +120,42 @@ debias_sum <- function(sources, L, control) {
 debiased_loo_sum <- function(sources, L, control, widths = NULL) {
   if (!is.null(sources$discrete)) return(debiased_loo_by_cells(sources, L, control))
   if (!is.null(sources$factors)) return(debiased_loo_by_classes(sources, L, control))
-  if (goes_to_cluster(sources, NULL, control)) return(debiased_loo_by_pieces(sources, L, control, widths))
-  debiased_loo_at(sources, L, widths, NULL, control)
+  by_pieces <- goes_to_cluster(sources, NULL, control)
+  stats <- NULL
+  if (is.null(widths) && (by_pieces || may_dominate(sources$weights))) {
+    share_stage(control, 0, 0.5)
+    known <- if (by_pieces) masses_and_means(sources, NULL, control) else score_means(sources, control)
+    widths <- c(known[c("means", "log_mass")], list(weights = sources$weights))
+    found <- dominated_points(sources, NULL, known$log_mass, control)
+    widths <- with_dominated(widths, found, away_from_dominant(sources$points, found), sources$L, L)
+    stats <- joined_stats(known$stats, found$stats)
+    share_stage(control, 0.5, 0.5)
+  }
+  sums <- if (by_pieces) {
+    debiased_loo_by_pieces(sources, L, control, widths)
+  } else {
+    debiased_loo_at(sources, L, widths, NULL, control)
+  }
+  replace(sums, "stats", list(joined_stats(stats, sums$stats)))
 }
 
-# The same at some of all the points that the score is of, `held_out`, list(points, weights, first): their own terms are
-# those of the sources from number `first` on, NA where these are others. NULL: the sources. With `widths` these may be a
-# part of all points: sums over parts add up.
+# list(log_mass, means, stats) of points in memory, as masses_and_means() has them, as C finds both in one pass.
+score_means <- function(sources, control) {
+  control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
+  .Call(ffi_score_means, sources, control)
+}
+
+# The same at some of all the points that the score is of, `held_out`, list(points, weights, first, number): their own
+# terms are those of the sources from number `first` on, NA where these are others; `number`: of the first among all
+# points, where that is not `first`. NULL: the sources. With `widths` these may be a part of all points: sums over parts
+# add up.
 debiased_loo_at <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }
+
+# Which of the sources, in the order of falling weight, dominates each target, 0 for none (debias-dominated.R). `job`: the
+# members of struct fk_dominants in src/core/loo.h.
+dominant_sources <- function(job, control) .Call(ffi_dominants, job, control)
 
 # ---- sums in one dimension --------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_log_sum, 5),
     ROUTINE(ffi_score, 6),
     ROUTINE(ffi_debias, 3),
+    ROUTINE(ffi_dominants, 2),
+    ROUTINE(ffi_score_means, 2),
     ROUTINE(ffi_sdkde_loo, 5),
     ROUTINE(ffi_cdf, 6),
     ROUTINE(ffi_conditional, 2),

@@ -306,6 +306,29 @@ static enum fk_status find_means(struct fk_operator *op, const struct fk_plan_ch
   return status;
 }
 
+/* The engine's own work, whatever of it is asked for. */
+static enum fk_status choose_loo(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
+                                 struct fk_plan_choice *choice, struct fk_stats *stats, struct fk_error *err) {
+  struct fk_task task = task_of(op, y);
+  task.values = FK_VALUES_COORDINATES;
+  struct fk_work asked = fk_task_work(&task);
+  asked.operation = FK_OP_DEBIASED_LOO;
+  enum fk_status status = fk_plan_choose(opts, &asked, choice, stats, err);
+  return status ? status : fk_operator_here(op, opts->threads, NULL, err);
+}
+
+enum fk_status fk_score_means(struct fk_operator *op, const struct fk_opts *opts, double *means, double *log_mass,
+                              struct fk_stats *stats, struct fk_error *err) {
+  const struct fk_matrix own = {.data = NULL, .d = op->x.d};
+  struct fk_plan_choice choice;
+  double bytes = 8.0 * (double)op->x.n, *shift = fk_aligned_alloc((size_t)bytes);
+  if (!shift) return out_of_memory(err, bytes);
+  enum fk_status status = choose_loo(op, &own, opts, &choice, stats, err);
+  if (!status) status = find_means(op, &choice, means, log_mass, shift, stats, err);
+  fk_aligned_free(shift);
+  return status;
+}
+
 /* Of the heights w_j f_j^-d, of points that weigh anything. */
 static double largest_log_height(const struct fk_widths *widths, int64_t n, int64_t d, int threads) {
   double largest = -INFINITY;
@@ -315,6 +338,16 @@ static double largest_log_height(const struct fk_widths *widths, int64_t n, int6
     if (weight > 0) largest = fmax(largest, log(weight) - (double)d * log(widths->factors[j]));
   }
   return largest;
+}
+
+/* The terms that engines leave out, to the points that dominate. */
+static void add_dominated(const struct fk_loo_task *task) {
+  for (int64_t j = 0; j < task->points.n; j++) {
+    int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
+    if (i < 0) continue;
+    double a = task->log_sum[i], b = task->widths.log_term[j], top = fmax(a, b);
+    if (top > -INFINITY) task->log_sum[i] = top + log1p(exp(fmin(a, b) - top));
+  }
 }
 
 enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const struct fk_widths *widths,
@@ -330,21 +363,17 @@ enum fk_status fk_sdkde_loo(struct fk_operator *op, const double *chol, const st
   double *dense = work, *scratch = dense + d * d, *lambda = scratch + d * d, *means = lambda + d;
   struct fk_widths one = {.means = means, .log_mass = means + n * d, .weights = op->weights};
 
-  struct fk_task task = task_of(op, held_out ? &held_out->points : &own);
-  task.values = FK_VALUES_COORDINATES;
-  struct fk_work asked = fk_task_work(&task);
-  asked.operation = FK_OP_DEBIASED_LOO;
-  enum fk_status status = fk_plan_choose(opts, &asked, &choice, stats, err);
-  if (!status) status = fk_operator_here(op, opts->threads, NULL, err);
+  enum fk_status status = choose_loo(op, held_out ? &held_out->points : &own, opts, &choice, stats, err);
   if (!status && !widths) status = find_means(op, &choice, means, means + n * d, means + n * d + n, stats, err);
   if (!status) status = fk_whitening_init(&whitening, chol, &op->x, op->weights, opts->threads, err);
   if (!status) status = fk_common_axes(chol, op->chol, d, dense, lambda, scratch, &whitening, err);
   if (!status) {
-    struct fk_held_out all = {op->x, op->weights, 0};
+    struct fk_held_out all = {op->x, op->weights, 0, 1};
     struct fk_loo_task loo = {op->x,  held_out ? *held_out : all, widths ? *widths : one, 0, lambda, &whitening,
                               log_sum};
     loo.log_scale = largest_log_height(&loo.widths, n, d, opts->threads);
     status = choice.engine->debiased_loo(&loo, &choice.opts, stats, err);
+    if (!status && loo.widths.dominant) add_dominated(&loo);
   }
   fk_whitening_free(&whitening);
   fk_aligned_free(work);

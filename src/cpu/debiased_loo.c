@@ -19,6 +19,7 @@ struct loo {
   /* of the sources, padded, logs in base 2; log_height: of w_j f_j^-d relative to the largest */
   double *log_mass, *log_height, *precision;
   double *log_weight; /* of the held-out points: of v_i, for eps */
+  int64_t *dominant;  /* of the sources, padded: which held-out point's pair is left out, as its index, or -1 */
 };
 
 /* A tile of held-out points, packed: position c of it is source index[c], if there is one. */
@@ -46,6 +47,13 @@ static void gather(const struct loo *s, const int64_t *rows, int64_t first, cons
   }
 }
 
+/* Is one of these sources dominated by one of the held-out points? */
+static bool meets_dominant(const struct held_out *h, const int64_t *dominant, int n_rows) {
+  for (int r = 0; r < n_rows; r++)
+    if (dominant[r] >= h->index[0] && dominant[r] <= h->index[h->count - 1]) return true;
+  return false;
+}
+
 static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
   const struct fk_packed *x = &s->points;
   int panel = s->mode.ops->panel, step = s->mode.ops->row_step;
@@ -65,7 +73,9 @@ static void run_tile(const struct loo *s, struct held_out *h, bool find_max) {
     tile.row_log_mass = s->log_mass + j;
     tile.row_log_weight = s->log_height + j;
     tile.row_precision = s->precision + j;
-    tile.drop = fk_tile_meets_self(h->index, h->count, j, tile.n_rows);
+    bool dominated = s->dominant && meets_dominant(h, s->dominant + j, tile.n_rows);
+    tile.row_dominant = dominated ? s->dominant + j : NULL;
+    tile.drop = dominated || fk_tile_meets_self(h->index, h->count, j, tile.n_rows);
     s->mode.ops->loo(&tile, find_max);
   }
 }
@@ -164,6 +174,19 @@ static enum fk_status take_logs(struct loo *s, struct fk_error *err) {
   return FK_STATUS_OK;
 }
 
+static enum fk_status take_dominant(struct loo *s, struct fk_error *err) {
+  const struct fk_loo_task *task = s->task;
+  int64_t padded = s->points.capacity;
+  if (!task->widths.dominant) return FK_STATUS_OK;
+  s->dominant = malloc(sizeof(int64_t) * (size_t)padded);
+  if (!s->dominant) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t j = 0; j < padded; j++) {
+    int64_t i = j < task->points.n ? fk_loo_dominant(&task->widths, &task->held_out, j) : -1;
+    s->dominant[j] = i < 0 ? -1 : task->held_out.first + i;
+  }
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,
                                    struct fk_stats *stats, struct fk_error *err) {
   double start = fk_seconds();
@@ -187,8 +210,10 @@ enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct 
   if (!status && !own) status = fk_packed_init(&s.held_out, &s.mode, m, d, 0, err);
   if (!status && !own) status = fk_packed_fill(&s.held_out, &s.mode, &others, s.threads, err);
   if (!status) status = take_logs(&s, err);
+  if (!status) status = take_dominant(&s, err);
   if (!status) status = run_with_tails(&s, stats, err);
   free(s.log_mass);
+  free(s.dominant);
   fk_packed_free(&s.points);
   fk_packed_free(&s.means);
   if (!own) fk_packed_free(&s.held_out);

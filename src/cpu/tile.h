@@ -70,9 +70,10 @@ struct fk_tile_loo {
   const double *col_points, *col_log_weight, *col_shift;                /* col_log_weight: of v_i, for eps */
   const double *lambda;                                                 /* d */
   int64_t first_row;
-  bool drop; /* a column meets itself: rows with index col_index are dropped */
-  const int64_t *col_index;
-  double *col_mass; /* sums of w_j * k, or with find_max the largest exponent of a term */
+  /* a column meets itself, or a row that it dominates: rows with index, or row_dominant, col_index are dropped */
+  bool drop;
+  const int64_t *col_index, *row_dominant; /* row_dominant NULL: there are none */
+  double *col_mass;                        /* sums of w_j * k, or with find_max the largest exponent of a term */
 };
 
 /* Second moments of differences, sum over rows of p z z', z = col - row, for each column. p is row_weight times

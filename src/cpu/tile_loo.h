@@ -6,7 +6,7 @@ INLINE void FN(loo_add)(const struct fk_tile_loo *a, int row, int col, const V *
   double *out = a->col_mass + col;
   /* the columns' indices ascend, but for those of the padding */
   const int64_t first = a->first_row + row, low = a->col_index[col], high = a->col_index[col + V_LANES - 1];
-  const bool drop = a->drop && !(first + 3 < low || (low <= high && high < first));
+  const bool drop = a->drop && (a->row_dominant || !(first + 3 < low || (low <= high && high < first)));
   FK_UNROLL
   for (int r = 0; r < 4; r++) {
     if (!drop) {
@@ -17,6 +17,7 @@ INLINE void FN(loo_add)(const struct fk_tile_loo *a, int row, int col, const V *
     V_STORE(lane, t[r]);
     for (int l = 0; l < V_LANES; l++) {
       if (a->col_index[col + l] == first + r) continue;
+      if (a->row_dominant && a->col_index[col + l] == a->row_dominant[row + r]) continue;
       if (!find_max)
         out[l] += lane[l];
       else if (lane[l] > out[l])

@@ -16,6 +16,7 @@ struct loo_task {
   const double *held_out, *shift;               /* of the rows, held-out points; shift: NULL: none */
   const double *weight, *score_weight, *factor; /* NULL: ones; score_weight: of the held-out points */
   const int64_t *index;                         /* of the rows, which held-out points; NULL: first_row + r */
+  const int64_t *dominant; /* of the columns, the number `self` of the row whose pair is left out; NULL: none */
   double log_scale;                             /* see core/loo.h, as first_self */
   int64_t n, ld, ld_held_out, first_self, first_row, rows;
   int d, slots;
@@ -161,9 +162,10 @@ static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(co
       int64_t j = col0 + tx + SIDE * c;
       if (j >= end || (a.weight && a.weight[j] == 0)) continue;
       double log_height, half_precision = term_of(a, j, &log_height), log_mass = slices.log_mass[tile][tx + SIDE * c];
+      int64_t dominant = a.dominant ? a.dominant[j] : -1;
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {
-        if (self[r] == j) continue;
+        if (self[r] == j || self[r] == dominant) continue;
         double scored = (HALF ? 2 : 1) * of.s[r][c], own_log_weight = own_log_weights[ty * PER_THREAD + r];
         double eps = exponential(powers, fma(-half_precision, scored, own_log_weight - log_mass));
         double away = squared_distance(eps, of.zz[r][c], of.ze[r][c], of.ee[r][c]);
@@ -290,6 +292,24 @@ static enum fk_status send_held_out(struct loo_device *on, const struct fk_cuda_
   return FK_STATUS_OK;
 }
 
+/* As int64_t, which come as doubles do. */
+static enum fk_status send_dominant(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
+  int64_t n = task->points.n;
+  double *there;
+  on->task.dominant = NULL;
+  if (!task->widths.dominant) return FK_STATUS_OK;
+  int64_t *dominant = (int64_t *)malloc(sizeof *dominant * (size_t)n);
+  if (!dominant) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  for (int64_t j = 0; j < n; j++) {
+    int64_t i = fk_loo_dominant(&task->widths, &task->held_out, j);
+    dominant[j] = task->held_out.first + (i < 0 ? task->held_out.points.n : i); /* of none: no row's number */
+  }
+  enum fk_status status = send(on, fk_doubles((const double *)dominant, n, 1), &there, err);
+  free(dominant);
+  on->task.dominant = (const int64_t *)there;
+  return status;
+}
+
 static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *task, struct fk_error *err) {
   const struct fk_widths *widths = &task->widths;
   int64_t n = task->points.n, d = task->points.d, m = task->held_out.points.n;
@@ -306,6 +326,7 @@ static enum fk_status send_all(struct loo_device *on, const struct fk_loo_task *
   FK_TRY(send_numbers(on, widths->weights, n, &weight, err));
   FK_TRY(send_numbers(on, task->held_out.weights, m, &score_weight, err));
   FK_TRY(send_numbers(on, widths->factors, n, &factor, err));
+  FK_TRY(send_dominant(on, task, err));
   a->cols_per_slot = fk_padded(fk_larger((n + MAX_SLOTS - 1) / MAX_SLOTS, 1024), TILE);
   a->slots = (int)fk_blocks(n, a->cols_per_slot);
   FK_TRY(fk_cuda_take(context, &on->arena, (int64_t)a->slots * ROWS_PER_LAUNCH, &acc, err));

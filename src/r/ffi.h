@@ -13,6 +13,8 @@ SEXP ffi_normal_product(SEXP sources, SEXP rows, SEXP v, SEXP w, SEXP weights, S
 SEXP ffi_log_sum(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP control);
 SEXP ffi_score(SEXP sources, SEXP y, SEXP factor, SEXP loo, SEXP names, SEXP control);
 SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control);
+SEXP ffi_dominants(SEXP job, SEXP control);
+SEXP ffi_score_means(SEXP sources, SEXP control);
 SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP control);
 SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control);
 SEXP ffi_pair_scales(SEXP job, SEXP powers, SEXP control);

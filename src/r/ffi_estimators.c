@@ -171,23 +171,42 @@ SEXP ffi_debias(SEXP sources, SEXP chol, SEXP control) {
   return result;
 }
 
-/* A list of means, log_mass, factors and weights, which may be NULL. */
+SEXP ffi_score_means(SEXP sources, SEXP control) {
+  struct call c;
+  begin(&c, sources, R_NilValue, control);
+  SEXP means = PROTECT(r_matrix(c.m, c.x.d, R_NilValue)), log_mass = PROTECT(r_vector(c.m));
+
+  struct fk_operator *op = r_start(&c.opened, &c.err);
+  if (op) fk_score_means(op, &c.opts, REAL(means), REAL(log_mass), &c.stats, &c.err);
+
+  end(&c);
+  SEXP result = r_result(&c.stats, 2, (const char *const[]){"means", "log_mass"}, (SEXP[]){means, log_mass});
+  UNPROTECT(2);
+  return result;
+}
+
+/* A list of means and log_mass, and of factors, weights, and dominant with log_term, which may be NULL. */
 static struct fk_widths r_widths(SEXP widths, int64_t n, int64_t d) {
-  SEXP weights = r_element(widths, "weights"), factors = r_element(widths, "factors");
+  const double *dominant = r_numbers_or_null(widths, "dominant", n);
   return (struct fk_widths){
-      .factors = Rf_isNull(factors) ? NULL : r_numbers(factors, (R_xlen_t)n, "factors"),
+      .factors = r_numbers_or_null(widths, "factors", n),
       .means = r_numbers(r_element(widths, "means"), (R_xlen_t)(n * d), "means"),
       .log_mass = r_numbers(r_element(widths, "log_mass"), (R_xlen_t)n, "log_mass"),
-      .weights = Rf_isNull(weights) ? NULL : r_numbers(weights, (R_xlen_t)n, "weights"),
+      .weights = r_numbers_or_null(widths, "weights", n),
+      .dominant = dominant,
+      .log_term = dominant ? r_numbers(r_element(widths, "log_term"), (R_xlen_t)n, "log_term") : NULL,
   };
 }
 
-/* list(points, weights or NULL, first), first counted from 1, NA where none of them is a source. */
+/* list(points, weights or NULL, first, number or NULL), both counted from 1: first is NA where none of them is a
+ * source, number that of the first of them among all points, NULL where these are the sources. */
 static struct fk_held_out r_held_out(SEXP list, const struct call *c) {
   const double *weights = r_weights(r_element(list, "weights"), c->m);
   const double *first = r_numbers(r_element(list, "first"), 1, "first");
   if (*first < 1) Rf_error("`first` must be at least 1, or NA");
-  return (struct fk_held_out){c->y, weights, ISNAN(*first) ? c->x.n : (int64_t)*first - 1};
+  const double *number = r_numbers_or_null(list, "number", 1);
+  return (struct fk_held_out){c->y, weights, ISNAN(*first) ? c->x.n : (int64_t)*first - 1,
+                              number ? *number : *first};
 }
 
 /* widths: NULL for one; held_out: NULL for the sources. */
@@ -211,6 +230,28 @@ SEXP ffi_sdkde_loo(SEXP sources, SEXP chol, SEXP widths, SEXP held_out, SEXP con
   SEXP result = r_result(&c.stats, 1, (const char *const[]){"log_sum"}, (SEXP[]){log_sum});
   UNPROTECT(1);
   return result;
+}
+
+/* job: list(x, log_v, at, least) as struct fk_dominants has them. */
+SEXP ffi_dominants(SEXP job, SEXP control) {
+  SEXP log_v = r_element(job, "log_v"), least = r_element(job, "least");
+  struct fk_dominants of = {.n = Rf_xlength(log_v), .m = Rf_xlength(least)};
+  struct fk_opts opts;
+  struct fk_stats stats;
+  struct fk_error err = {FK_STATUS_OK, ""};
+  of.d = Rf_ncols(r_element(job, "x"));
+  of.x = r_numbers(r_element(job, "x"), (R_xlen_t)(of.n * of.d), "x");
+  of.at = r_numbers(r_element(job, "at"), (R_xlen_t)(of.m * of.d), "at");
+  of.log_v = r_numbers(log_v, (R_xlen_t)of.n, "log_v");
+  of.least = r_numbers(least, (R_xlen_t)of.m, "least");
+  r_opts(control, &opts, &stats);
+  SEXP by = PROTECT(Rf_allocVector(INTSXP, (R_xlen_t)of.m));
+
+  fk_dominants(&of, &opts, INTEGER(by), &err);
+
+  r_finish(&err);
+  UNPROTECT(1);
+  return by;
 }
 
 SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SEXP control) {

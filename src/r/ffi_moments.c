@@ -5,11 +5,6 @@
 
 #include "ffi.h"
 
-static const double *numbers_or_null(SEXP list, const char *name, int64_t n) {
-  SEXP x = r_element(list, name);
-  return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)n, name);
-}
-
 /* job: list(x, L, weights, row_weights, floor, wide, factor, ratio), order: 0 .. 3 of enum fk_moments. */
 SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   struct fk_moments_task task = {.x = r_points(r_element(job, "x"), "x")};
@@ -23,9 +18,9 @@ SEXP ffi_pair_moments(SEXP job, SEXP order, SEXP control) {
   task.order = (enum fk_moments)asked;
   task.chol = r_factor(r_element(job, "L"), d);
   task.weights = r_weights(r_element(job, "weights"), n);
-  task.row_weights = numbers_or_null(job, "row_weights", n);
-  task.floor = numbers_or_null(job, "floor", n);
-  task.wide_weights = numbers_or_null(job, "wide", n);
+  task.row_weights = r_numbers_or_null(job, "row_weights", n);
+  task.floor = r_numbers_or_null(job, "floor", n);
+  task.wide_weights = r_numbers_or_null(job, "wide", n);
   task.ratio = r_flag(r_element(job, "ratio"));
   const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
   for (int i = 0; i < 3; i++) task.factor[i] = factor[i];
@@ -100,10 +95,10 @@ SEXP ffi_level_sums(SEXP job, SEXP control) {
     if (!(of.ends[c] > (c > 0 ? of.ends[c - 1] : 0))) Rf_error("`ends` must increase");
   if (of.cells < 1 || of.ends[of.cells - 1] != (double)of.n) Rf_error("`ends` must end with the last point");
   of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
-  of.factors = numbers_or_null(job, "factors", of.n);
-  of.shares = numbers_or_null(job, "shares", of.cells * of.cells);
-  of.v = numbers_or_null(job, "v", of.m);
-  of.log_floor = numbers_or_null(job, "log_floor", of.m);
+  of.factors = r_numbers_or_null(job, "factors", of.n);
+  of.shares = r_numbers_or_null(job, "shares", of.cells * of.cells);
+  of.v = r_numbers_or_null(job, "v", of.m);
+  of.log_floor = r_numbers_or_null(job, "log_floor", of.m);
   of.diagonal = r_flag(r_element(job, "diagonal"));
   if (of.v && (of.factors || !of.shares || !of.log_floor))
     Rf_error("moments want `shares` and `log_floor`, and no `factors`");

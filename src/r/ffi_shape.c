@@ -20,11 +20,6 @@ static const double *matching(SEXP list, const char *name, int64_t d, int64_t m)
   return points.data;
 }
 
-static const double *numbers_or_null(SEXP list, const char *name, int64_t n) {
-  SEXP x = r_element(list, name);
-  return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)n, name);
-}
-
 /* How many there are: those of `y`, as long as the points are, or where that is NULL the points, and *y stays. */
 static int64_t targets_of(SEXP job, struct fk_matrix x, const double **y) {
   if (Rf_isNull(r_element(job, "y"))) return x.d;
@@ -54,7 +49,7 @@ SEXP ffi_derivatives(SEXP job, SEXP control) {
   r_opts(control, &opts, &stats);
   of.m = targets_of(job, x, &of.y);
   of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
-  of.factors = numbers_or_null(job, "factors", of.n);
+  of.factors = r_numbers_or_null(job, "factors", of.n);
   of.log_scale = r_numbers(r_element(job, "log_scale"), (R_xlen_t)of.m, "log_scale");
   const double *factor = r_numbers(r_element(job, "factor"), 3, "factor");
   for (int i = 0; i < 3; i++) of.factor[i] = factor[i];
@@ -80,7 +75,7 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
   of.upper = matching(job, "upper", of.d, of.m);
   of.lower = matching(job, "lower", of.d, of.m);
   of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
-  of.factors = numbers_or_null(job, "factors", of.n);
+  of.factors = r_numbers_or_null(job, "factors", of.n);
   of.correlation = Rf_asReal(r_element(job, "correlation"));
   of.laplace = r_flag(r_element(job, "laplace"));
   of.below = polynomial_of(job, "below");
@@ -139,7 +134,7 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
   if (at.n != of.d) Rf_error("`at` has another size");
   of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
   of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
-  of.widths = numbers_or_null(job, "widths", of.n);
+  of.widths = r_numbers_or_null(job, "widths", of.n);
   bool invert = Rf_isNull(r_element(job, "y"));
   struct fk_matrix asked = columns_of(job, invert ? "probabilities" : "y");
   if (invert ? asked.n != 3 : asked.d != of.m) Rf_error("`y` or `probabilities` has another size");

@@ -41,6 +41,11 @@ const double *r_numbers(SEXP x, R_xlen_t length, const char *name) {
   return REAL_RO(x);
 }
 
+const double *r_numbers_or_null(SEXP list, const char *name, int64_t length) {
+  SEXP x = r_element(list, name);
+  return Rf_isNull(x) ? NULL : r_numbers(x, (R_xlen_t)length, name);
+}
+
 const double *r_factor(SEXP chol, int64_t d) { return r_numbers(chol, (R_xlen_t)(d * d), "L"); }
 
 bool r_flag(SEXP x) { return Rf_asLogical(x) == TRUE; }

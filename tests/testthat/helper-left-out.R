@@ -31,3 +31,30 @@ left_out_case <- function(n, d, with = "nothing") {
     known = \(control) debiased_loo_sum(sources, L, control)$log_sum
   )
 }
+
+# SD-KDEs of every kind beside one heavy point, and others between it and the rest: for each a function of the rows that
+# the fit has, and where its points are. The weights of the rest are `ratio`.
+heavy_weights <- function(ratio, n) c(1, sqrt(ratio), min(1, 100 * ratio), rep(ratio, n - 3))
+
+heavy_cases <- function(ratio, n, ...) {
+  x <- example_points(n, 2)
+  w <- heavy_weights(ratio, n)
+  factors <- rep_len(c(1, 2, 0.5), n)
+  line <- data.frame(a = x[, 1])
+  mixed <- data.frame(a = x[, 1], g = factor(rep_len(c("p", "q", "r"), n)))
+  fit <- function(data, own = \(rows) list(), bandwidth = 0.7, ...) {
+    further <- list(...)
+    list(data = data, fit = \(rows) {
+      about <- c(list(data[rows, , drop = FALSE], "sdkde", bandwidth, weights = w[rows]), own(rows), further)
+      do.call(flash_kde, about)
+    })
+  }
+  list(
+    plain = fit(line, ...), columns = fit(data.frame(x), score_bandwidth = 0.9, ...),
+    mixed = fit(mixed, lambda = 0.2, ...),
+    adaptive = fit(data.frame(x), \(rows) list(adaptive = factors[rows]), ...),
+    transform = fit(exp(line), support = kde_support(c(0, Inf), "transform"), ...),
+    compact = fit(data.frame(x), kernel = "epanechnikov", bandwidth = 1, ...),
+    window = fit(line, kernel = "biweight", bandwidth = 1, ...)
+  )
+}

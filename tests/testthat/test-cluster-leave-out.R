@@ -53,6 +53,32 @@ test_that("points are left out of several blocks of sources, and of shards witho
   }
 })
 
+test_that("points beside a heavy one are left out of shards, and by workers, without loss of digits", {
+  for (ratio in c(1e-6, 1e-16, 1e-30)) {
+    heavy <- replace(heavy_weights(ratio, 800), 5, 0)[order(cos(1:800))]
+    some <- unique(c(order(-heavy)[1:4], 1:3, 800))
+    left_out <- vapply(some, \(i) {
+      without <- flash_kde(x[-i, ], "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = heavy[-i])
+      predict(without, x[i, , drop = FALSE], type = "log_density")
+    }, 0)
+    error <- \(fit) max(abs(predict(fit, type = "log_density", loo = TRUE)[some] - left_out)[heavy[some] > 0])
+    fit_to <- function(cluster) {
+      data <- flash_data(cbind(x, w = heavy), cluster, shard_rows = 150, weights = "w")
+      flash_kde(data, "sdkde", bandwidth = h, score_bandwidth = 0.35)
+    }
+    expect_lt(error(fit_to(NULL)), 1e-12)
+    alike(\(cluster) logLik(fit_to(cluster)), clusters[c(1, 4)])
+    local({
+      replace_in_package("NUMBERS_OF_BLOCK", 500)
+      expect_lt(error(fit_to(workers)), 1e-12)
+    })
+    replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
+    shared <- flash_control(cluster = workers)
+    known <- flash_kde(x, "sdkde", bandwidth = h, score_bandwidth = 0.35, weights = heavy, control = shared)
+    expect_lt(error(known), 1e-12)
+  }
+})
+
 # The fold of each row, as the workers draw it.
 folds_of <- function(folds) {
   seed <- sample.int(.Machine$integer.max, 1)

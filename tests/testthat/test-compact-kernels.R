@@ -177,6 +177,21 @@ test_that("an SD-KDE moves its points by the score of the Gaussian, and then has
   expect_true(is.finite(cross_validate(fit, folds = 3, score = "quadratic")$mean))
 })
 
+test_that("an isolated point of an SD-KDE with these kernels is left out as the fit without it has it", {
+  expect_identical(predict(flash_kde(c(0, 0.5, 1, 10), "sdkde", 1, kernel = "epanechnikov"), loo = TRUE)[4], 0)
+  set.seed(3)
+  x <- c(stats::rnorm(300), 8)
+  for (kernel in c("biweight", "epanechnikov", "triangular")) for (adaptive in list(FALSE, rep_len(c(1, 0.7), 301))) {
+    fit <- flash_kde(x, "sdkde", kernel = kernel, adaptive = adaptive, bandwidth = 0.5)
+    expect_identical(predict(fit, loo = TRUE)[301], 0)
+    expect_equal(density_pvalue(fit)[301], 1 / 301, tolerance = 1e-12)
+    expect_identical(as.numeric(logLik(fit)), -Inf)
+    expect_identical(AIC(fit), Inf)
+  }
+  judged <- compare(fit, flash_kde(x, "sdkde", bandwidth = 0.5))
+  expect_identical(judged$infinite[[1]], 1)
+})
+
 test_that("the bias of an SD-KDE is of order h^4 with these kernels, too", {
   # of quantiles of the normal, which stand for all of a sample
   x <- stats::qnorm((seq_len(4e3) - 0.5) / 4e3)

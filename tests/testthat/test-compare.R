@@ -16,6 +16,26 @@ kinds_of_fits <- function(x, weights = NULL) {
   )
 }
 
+test_that("the integral of the square without a heavy point has all digits", {
+  x <- example_points(30, 2)
+  kinds <- list(
+    kde = list("kde"), adaptive = list("kde", adaptive = rep_len(c(1, 2, 0.5), 30)), laplace = list("laplace"),
+    compact = list("kde", kernel = "biweight"), given = list("sdkde", score = \(at) -at / 2)
+  )
+  for (ratio in c(1e-2, 1e-6, 1e-16, 1e-30, 1e-180)) for (kind in names(kinds)) {
+    w <- c(1, sqrt(ratio), rep(ratio, 28))
+    fit <- function(rows) {
+      own <- kinds[[kind]]
+      if (!is.null(own$adaptive)) own$adaptive <- own$adaptive[rows]
+      do.call(flash_kde, c(list(x[rows, ], bandwidth = 0.7, weights = w[rows]), own))
+    }
+    square <- \(fit, loo) log_square_integral(unclass(fit), loo, fit_control(fit))
+    got <- square(fit(1:30), TRUE)$log_loo
+    want <- vapply(1:30, \(i) square(fit(-i), FALSE)$log, 0)
+    expect_lt(max(abs(got - want)), 1e-11, label = paste(kind, ratio))
+  }
+})
+
 test_that("the integral of the square is that of a fine grid", {
   for (d in 1:2) for (weighted in c(FALSE, TRUE)) {
     x <- matrix(example_points(25, 2)[, seq_len(d)], 25)

@@ -72,3 +72,17 @@ test_that("a GPU leaves out some points over some of the sources as the CPU does
     }
   }
 })
+
+test_that("a GPU leaves out points beside a heavy one as the CPU does", {
+  skip_if_no_gpu()
+  for (n in c(5, 80, 1100)) for (ratio in 10^-c(2, 6, 16, 30)) {
+    here <- heavy_cases(ratio, n, backend = "cpu")
+    there <- heavy_cases(ratio, n, backend = "cuda", precision = "double")
+    for (kind in setdiff(names(here), c("compact", "window"))) {
+      found <- lapply(list(here[[kind]], there[[kind]]), \(case) {
+        predict(case$fit(seq_len(n)), loo = TRUE, type = "log_density")
+      })
+      expect_lt(max(abs(expm1(found[[2]] - found[[1]]))), 1e-11, label = paste(kind, n, ratio))
+    }
+  }
+})

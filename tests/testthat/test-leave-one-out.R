@@ -91,3 +91,62 @@ test_that("an isolated training point keeps a finite leave-one-out log density a
   sdkde <- flash_kde(x, estimator = "sdkde", bandwidth = 0.5)
   expect_equal(sdkde$debiased[31, ], x[31, ], ignore_attr = TRUE) # alone: score zero
 })
+
+test_that("points of an SD-KDE beside a heavy one are left out without loss of digits", {
+  n <- 80
+  some <- c(1:4, n)
+  for (ratio in 10^-c(0, 2, 6, 9, 12, 16, 30)) {
+    cases <- heavy_cases(ratio, n)
+    for (kind in names(cases)) {
+      case <- cases[[kind]]
+      got <- predict(case$fit(seq_len(n)), loo = TRUE)[some]
+      want <- vapply(some, \(i) predict(case$fit(-i), case$data[i, , drop = FALSE]), 0)
+      expect_lt(max(ifelse(got == want, 0, abs(got / want - 1))), 1e-12, label = paste(kind, ratio))
+    }
+  }
+  # as few as can be, so that one dominates all others
+  x <- c(0, 0.3, 0.7, -0.4, 1.1)
+  w <- c(1, rep(1e-16, 4))
+  got <- predict(flash_kde(x, "sdkde", 1, weights = w), loo = TRUE)
+  expect_equal(got[1], predict(flash_kde(x[-1], "sdkde", 1, weights = w[-1]), x[1]), tolerance = 1e-13)
+  pair <- flash_kde(c(0, 1), "sdkde", 1, weights = c(1, 1e-20))
+  expect_equal(predict(pair, loo = TRUE), c(1, 1) * stats::dnorm(1), tolerance = 1e-13)
+})
+
+test_that("what is computed of left-out points of an SD-KDE beside a heavy one is that of fits without them", {
+  n <- 30
+  w <- heavy_weights(1e-16, n)
+  x <- example_points(n, 2)
+  fit <- flash_kde(x, "sdkde", bandwidth = 0.7, weights = w)
+  left_out <- vapply(1:n, \(i) {
+    predict(flash_kde(x[-i, ], "sdkde", bandwidth = 0.7, weights = w[-i]), x[i, , drop = FALSE], type = "log_density")
+  }, 0)
+  likelihood <- n * stats::weighted.mean(left_out, w)
+  expect_equal(as.numeric(logLik(fit)), likelihood, tolerance = 1e-13)
+  expect_equal(AIC(fit), -2 * likelihood, tolerance = 1e-13)
+  expect_equal(density_pvalue(fit), vapply(left_out, \(own) sum(w[left_out <= own]), 0) / sum(w), tolerance = 1e-12)
+})
+
+test_that("dominated points are those with one other above 7/8 of their kernel sum, and have the mean of the others", {
+  set.seed(1)
+  x <- matrix(stats::rnorm(400), 200)
+  w <- exp(4 * stats::rnorm(200))
+  sources <- sum_sources(x, w, diag(0.3, 2))
+  control <- run_control(settle_control(flash_control()))
+  mass <- log_sum(sources, NULL, PLAIN_FACTOR, FALSE, control)$log_abs
+  share <- unname(exp(outer(-mass, log(w), "+") - as.matrix(stats::dist(x))^2 / (2 * 0.3^2)))
+  diag(share) <- 0
+  want <- ifelse(apply(share, 1, max) > MOST_SHARE, max.col(share, "first"), 0)
+  expect_gt(sum(want > 0), 20)
+  by <- replace(dominants(sources, x, mass, control), apply(share, 1, max) <= MOST_SHARE, 0)
+  expect_identical(as.double(by), want)
+  found <- dominated_among(sources, 1:200, mass, control)
+  expect_identical(found$rows[order(found$rows)], which(want > 0))
+  expect_identical(found$by, as.integer(want[found$rows]))
+  for (i in seq_along(found$rows)[1:5]) {
+    j <- found$rows[i]
+    k <- w * exp(-colSums((t(x) - x[j, ])^2) / (2 * 0.3^2))
+    k[found$by[i]] <- 0
+    expect_equal(found$toward[i, ], drop(k %*% sweep(x, 2, x[j, ])) / sum(k), tolerance = 1e-12)
+  }
+})

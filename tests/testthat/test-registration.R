@@ -69,6 +69,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
     x <- matrix(0, 3, 2)
     L <- diag(2)
     plain <- c(1, 0, 0)
+    known <- \(...) list(means = x, log_mass = x[, 1], ...)
     pairs <- function(...) utils::modifyList(list(x = x, L = L, factor = plain, ratio = FALSE), list(...))
     shape_job <- function(...) {
       job <- list(
@@ -161,6 +162,12 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_debias", of(x, NULL, L), NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), NULL, NULL, NULL, control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, list(factors = 1), NULL, control),
+      native("ffi_sdkde_loo", of(x, NULL, L), L, known(dominant = 1), NULL, control),
+      native("ffi_sdkde_loo", of(x, NULL, L), L, known(dominant = x[, 1]), NULL, control),
+      native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x, first = 1, number = 1:2), control),
+      native("ffi_score_means", of(NULL, NULL, L), control),
+      native("ffi_dominants", list(x = x, log_v = x[, 1], at = x, least = 0), control),
+      native("ffi_dominants", list(x = x, log_v = 0, at = x, least = x[, 1]), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = matrix(0, 3, 1), first = 1), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x, weights = 1, first = 1), control),
       native("ffi_sdkde_loo", of(x, NULL, L), L, NULL, list(points = x), control),
@@ -275,8 +282,8 @@ test_that("every routine is called in one place, and those that sum in the files
   }))
   expect_identical(calls[duplicated(calls)], stats::setNames(character(), character()))
   sums <- c(
-    "ffi_kernel_sum", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_sdkde_loo", "ffi_cdf", "ffi_resolve",
-    "ffi_guess", "ffi_can", "ffi_hint"
+    "ffi_kernel_sum", "ffi_normal_product", "ffi_log_sum", "ffi_score", "ffi_debias", "ffi_score_means", "ffi_sdkde_loo", "ffi_cdf",
+    "ffi_resolve", "ffi_guess", "ffi_can", "ffi_hint"
   )
   expect_identical(unique(names(calls)[calls %in% sums]), "sums.R")
 })
