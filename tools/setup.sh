@@ -32,7 +32,7 @@ apt_install() {
   [ "${#missing[@]}" -eq 0 ] && return 0
   can_be_root || return 1
   apt_update_once
-  say "apt-get install ${missing[*]}"
+  say "apt-get install ${missing[*]} (some minutes where R is among them)"
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >"$fk_scratch/apt.log" 2>&1 ||
     { tail -n 20 "$fk_scratch/apt.log" >&2; return 1; }
@@ -151,10 +151,36 @@ build_tarball() {
   local where="$1"
   shift
   copy_sources "$where/source/flashkernel"
-  say "R CMD build $*"
+  say "packing the sources: R CMD build $*"
   (cd "$where" && FLASHKERNEL_CUDA=no R_COMPILE_PKGS=0 R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
     { cat "$where/build.log" >&2; return 1; }
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
+}
+
+# install_tarball LIBRARY: installs fk_tarball, and says what R CMD INSTALL is at. The whole log is shown where it fails.
+install_tarball() {
+  local log="$fk_scratch/install.log"
+  say "installing the package into $1"
+  R CMD INSTALL --library="$1" "$fk_tarball" 2>&1 </dev/null | tee "$log" | tell_stages
+  [ "${PIPESTATUS[0]}" -eq 0 ] || { cat "$log" >&2; return 1; }
+}
+
+# Reads what R CMD INSTALL prints; a line for each stage, and one every 15 s while files are compiled.
+tell_stages() {
+  local line files=0 told=$SECONDS cuda=no
+  while IFS= read -r line; do
+    case "$line" in
+      "configure: CUDA:"*) say "${line#configure: }" ;;
+      "** libs"*) say "compiling the C code (about 30 s of two cores)"; told=$SECONDS ;;
+      "** R") say "preparing the R code (about 20 s)" ;;
+      "** help") say "preparing the help pages (about 10 s)" ;;
+      "** testing if installed package can be loaded from temp"*) say "loading it for a test" ;;
+      *.cu" -o "* | *.cu) [ "$cuda" = yes ] || say "compiling the CUDA engine (about 2 min of two cores; FLASHKERNEL_CUDA=no skips it)"; cuda=yes ;;&
+      *" -c "*" -o "*.o*)
+        files=$((files + 1))
+        if [ $((SECONDS - told)) -ge 15 ]; then printf '   %d files compiled\n' "$files"; told=$SECONDS; fi ;;
+    esac
+  done
 }
 
 # Objects are compiled once for all installations of this run; a Makevars of the user's own still counts. That of the
