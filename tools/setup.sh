@@ -187,14 +187,14 @@ tell_stages() {
         [ "$cuda" = yes ] || stage="compiling the CUDA engine (about 2 min of two cores; FLASHKERNEL_CUDA=no skips it)"
         cuda=yes ;;
       *" -c "*" -o "*.o*) files=$((files + 1)) ;;
-      "** R") stage="preparing the R code (about 20 s)" ;;
+      "** R") stage="preparing the R code (about 20 s)" files=0 ;;
       "** help") stage="preparing the help pages (about 10 s)" ;;
     esac
     if [ -n "$stage" ]; then
       say "$stage"
       from=$SECONDS told=$SECONDS
     elif [ $((SECONDS - told)) -ge 20 ]; then
-      printf '   %d s, %d files compiled\n' $((SECONDS - from)) "$files"
+      printf '   %d s%s\n' $((SECONDS - from)) "$([ "$files" -eq 0 ] || echo ", $files files compiled")"
       told=$SECONDS
     fi
   done
