@@ -25,6 +25,15 @@ apt_update_once() {
   fk_apt_updated=yes
 }
 
+# Reads what a command prints, and says every 20 s how long the command has taken.
+tell_time() {
+  local line from=$SECONDS told=$SECONDS
+  while IFS= read -r -t 10 line || [ $? -gt 128 ]; do
+    if [ $((SECONDS - told)) -ge 20 ]; then printf '   %d s\n' $((SECONDS - from)); told=$SECONDS; fi
+  done
+  return 0
+}
+
 # apt_install PACKAGE...: installs those that are missing; non-zero when that cannot be done.
 apt_install() {
   local missing=() package
@@ -32,9 +41,9 @@ apt_install() {
   [ "${#missing[@]}" -eq 0 ] && return 0
   can_be_root || return 1
   apt_update_once
-  say "apt-get install ${missing[*]}"
+  say "apt-get install ${missing[*]} (some minutes where R is among them)"
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >"$fk_scratch/apt.log" 2>&1 ||
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null 2>&1 | tee "$fk_scratch/apt.log" | tell_time ||
     { tail -n 20 "$fk_scratch/apt.log" >&2; return 1; }
 }
 
@@ -95,7 +104,7 @@ need_r_packages() {
       dir.create(library, recursive = TRUE, showWarnings = FALSE)
     }
     utils::install.packages(commandArgs(TRUE), lib = library, Ncpus = 2)' $missing </dev/null \
-    >"$fk_scratch/packages.log" 2>&1
+    2>&1 | tee "$fk_scratch/packages.log" | tell_time || true
   missing="$(missing_r_packages $missing)"
   [ -z "${missing// /}" ] && return 0
   tail -n 10 "$fk_scratch/packages.log" >&2
@@ -151,10 +160,45 @@ build_tarball() {
   local where="$1"
   shift
   copy_sources "$where/source/flashkernel"
-  say "R CMD build $*"
+  say "packing the sources: R CMD build $*"
   (cd "$where" && FLASHKERNEL_CUDA=no R_COMPILE_PKGS=0 R CMD build "$@" source/flashkernel </dev/null) >"$where/build.log" 2>&1 ||
     { cat "$where/build.log" >&2; return 1; }
   fk_tarball="$(ls "$where"/flashkernel_*.tar.gz)"
+}
+
+# install_tarball LIBRARY: installs fk_tarball, and says what R CMD INSTALL is at. The whole log is shown where it fails.
+install_tarball() {
+  local log="$fk_scratch/install.log"
+  say "installing the package into $1"
+  R CMD INSTALL --library="$1" "$fk_tarball" 2>&1 </dev/null | tee "$log" | tell_stages
+  [ "${PIPESTATUS[0]}" -eq 0 ] || { cat "$log" >&2; return 1; }
+}
+
+# Reads what R CMD INSTALL prints; a line for each stage, and one every 20 to 30 s within it.
+tell_stages() {
+  local line stage files=0 cuda=no from=$SECONDS told=$SECONDS
+  while IFS= read -r -t 10 line || [ $? -gt 128 ]; do
+    stage=""
+    case "$line" in
+      "configure: CUDA:"*toolkit*) stage="${line#configure: }" ;;
+      "** libs"*) stage="compiling the C code (about 30 s of two cores)" ;;
+      *nvcc*" -c "*)
+        files=$((files + 1))
+        [ "$cuda" = yes ] || stage="compiling the CUDA engine (about 2 min of two cores; FLASHKERNEL_CUDA=no skips it)"
+        cuda=yes ;;
+      *" -c "*" -o "*.o*) files=$((files + 1)) ;;
+      "** R") stage="preparing the R code (about 20 s)" files=0 ;;
+      "** help") stage="preparing the help pages (about 10 s)" ;;
+    esac
+    if [ -n "$stage" ]; then
+      say "$stage"
+      from=$SECONDS told=$SECONDS
+    elif [ $((SECONDS - told)) -ge 20 ]; then
+      printf '   %d s%s\n' $((SECONDS - from)) "$([ "$files" -eq 0 ] || echo ", $files files compiled")"
+      told=$SECONDS
+    fi
+  done
+  return 0
 }
 
 # Objects are compiled once for all installations of this run; a Makevars of the user's own still counts. That of the

@@ -6,15 +6,10 @@ arguments <- commandArgs(TRUE)
 sources <- normalizePath(arguments[1])
 folder <- normalizePath(arguments[2], mustWork = FALSE)
 
-# Links of the README lead to sources, for who reads it there, and articles, which are not in the package, are paths:
-# where one follows in brackets what it is about, that becomes the link.
+# Links of the README lead to sources, for who reads it there: here they lead to the pages of these.
 readme <- file.path(sources, "README.md")
 text <- paste(readLines(readme), collapse = "\n")
-article <- "`vignettes/(?:articles/)?([a-z]+)\\.Rmd`"
-text <- gsub(paste0("([^][,.()]+?)\\s+\\(", article, "\\)"), "[\\1](articles/\\2.html)", text, perl = TRUE)
-text <- gsub("\\[\\s+", " [", text, perl = TRUE)
-text <- gsub(article, "[\\1](articles/\\1.html)", text, perl = TRUE)
-text <- gsub("\\]\\(vignettes/([a-z]+)\\.Rmd\\)", "](articles/\\1.html)", text)
+text <- gsub("\\]\\(vignettes/(articles/)?([a-z]+)\\.Rmd\\)", "](articles/\\2.html)", text)
 text <- sub("](inst/bench/paper/README.md)", "](articles/papers.html)", text, fixed = TRUE)
 text <- sub("`CONTRIBUTING.md`", "[CONTRIBUTING](CONTRIBUTING.html)", text, fixed = TRUE)
 writeLines(sub("](NEWS.md)", "](news/index.html)", text, fixed = TRUE), readme)

@@ -101,10 +101,13 @@ held_out_likelihood <- function(fit) {
 
 # Each estimator with the bandwidth that the package chooses for it.
 try_one <- function(estimator) {
+  say("  %s: bandwidth, fit and densities of the rows held out ... ", estimator)
+  utils::flush.console()
   seconds <- system.time({
     fit <- flash_kde(train, estimator)
     likelihood <- held_out_likelihood(fit)
   })[["elapsed"]]
+  say("%.1f s\n", seconds)
   sds <- sqrt(diag(fit$bandwidth))
   list(fit = fit, row = data.frame(
     estimator = estimator, bandwidth = fit$selector,
@@ -115,7 +118,7 @@ try_one <- function(estimator) {
 tries <- lapply(c("kde", "sdkde", "laplace"), try_one)
 results <- do.call(rbind, lapply(tries, `[[`, "row"))
 
-say("Mean log-likelihood of a held-out row (larger is better):\n\n")
+say("\nMean log-likelihood of a held-out row (larger is better):\n\n")
 print(data.frame(
   estimator = results$estimator, bandwidth = results$bandwidth, `kernel sds` = results$sds,
   `log-likelihood` = sprintf("%.4f", results$likelihood),
@@ -140,6 +143,7 @@ if (capabilities("png")) {
   plot_file <- sub("png$", "pdf", plot_file)
   grDevices::pdf(plot_file, size[1] / 180, size[2] / 180)
 }
+say("\nDrawing the %s estimate ...\n", results$estimator[best])
 plot(fit, max_dims = 5)
 invisible(grDevices::dev.off())
 say("\nplot of the %s estimate with bandwidth '%s': %s\n\n", results$estimator[best],

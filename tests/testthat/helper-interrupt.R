@@ -22,7 +22,7 @@ do_rounds <- function(work, where, folder, measure) {
   })
 }
 
-# Runs session(folder, do_rounds) in a child and interrupts each of its `rounds` of long work half a second
+# Runs session(folder, do_rounds) in a child and interrupts each of its `rounds` of long work 0.3 seconds
 # after it began. The session's result, a list with the `rounds` of do_rounds(), and with the seconds
 # from signal to stop as `latency`.
 interrupt_child <- function(session, rounds) {
@@ -42,7 +42,7 @@ interrupt_child <- function(session, rounds) {
     started <- file.path(folder, paste0("started", i))
     ready <- wait_for(\() file.exists(started) || !child$is_alive(), 60)
     testthat::expect_true(ready && child$is_alive())
-    Sys.sleep(0.5) # well inside the computation
+    Sys.sleep(0.3) # well inside the computation
     sent[i] <- as.numeric(Sys.time())
     child$interrupt()
   }

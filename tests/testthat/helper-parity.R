@@ -51,7 +51,8 @@ remember <- function(what, case, y, compute) {
 true_squares <- function(case, y) remember("true", case, y, \() ref_distances2(case, y))
 
 ref_distances2 <- function(case, y) {
-  rows <- vapply(seq_len(nrow(y)), \(j) ref_distance2(case$x, y[j, ], case$H), numeric(nrow(case$x)))
+  P <- solve(case$H)
+  rows <- vapply(seq_len(nrow(y)), \(j) ref_distance2(case$x, y[j, ], case$H, P), numeric(nrow(case$x)))
   matrix(rows, nrow(y), nrow(case$x), byrow = TRUE)
 }
 

@@ -1,10 +1,11 @@
 # Literal formulas for everything the package computes, in plain R: no package code, one query
 # row at a time, O(n m d). Slow and obvious on purpose. Log-sum-exp keeps them right in the tails.
 
-# n squared Mahalanobis distances from the point `at` to the rows of x
-ref_distance2 <- function(x, at, H) {
+# n squared Mahalanobis distances from the point `at` to the rows of x. `P` is the inverse of H, which callers with many
+# points compute once.
+ref_distance2 <- function(x, at, H, P = solve(H)) {
   difference <- x - rep(at, each = nrow(x))
-  rowSums((difference %*% solve(H)) * difference)
+  rowSums((difference %*% P) * difference)
 }
 
 ref_weights <- function(x, weights) if (is.null(weights)) rep(1, nrow(x)) else weights
@@ -20,8 +21,9 @@ ref_log_sum <- function(x, y, H, weights = NULL, factor = function(q) 1) {
   keep <- w > 0
   x <- x[keep, , drop = FALSE]
   w <- w[keep]
+  P <- solve(H)
   rows <- vapply(seq_len(nrow(y)), \(j) {
-    q <- ref_distance2(x, y[j, ], H)
+    q <- ref_distance2(x, y[j, ], H, P)
     top <- max(-q / 2)
     terms <- w * exp(-q / 2 - top) * factor(q)
     c(top + log(abs(sum(terms))), sign(sum(terms)), top + log(sum(abs(terms))))
@@ -55,7 +57,7 @@ ref_score <- function(x, y, H, weights = NULL) {
   w <- ref_weights(x, weights)
   P <- solve(H)
   rows <- vapply(seq_len(nrow(y)), \(j) {
-    q <- ref_distance2(x, y[j, ], H)
+    q <- ref_distance2(x, y[j, ], H, P)
     k <- w * exp(-(q - min(q[w > 0])) / 2)
     as.vector(P %*% (colSums(k * x) / sum(k) - y[j, ]))
   }, numeric(ncol(x)))
@@ -95,8 +97,9 @@ ref_loo_density <- function(estimator, x, H, weights = NULL) {
 }
 
 ref_kernel_sum <- function(x, y, b, H) {
+  P <- solve(H)
   rows <- vapply(seq_len(nrow(y)), \(j) {
-    colSums(exp(-ref_distance2(x, y[j, ], H) / 2) * b)
+    colSums(exp(-ref_distance2(x, y[j, ], H, P) / 2) * b)
   }, numeric(ncol(b)))
   matrix(rows, nrow(y), ncol(b), byrow = TRUE)
 }

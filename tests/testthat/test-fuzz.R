@@ -95,7 +95,8 @@ fuzz_session <- function(calls_per_export, calls_per_method, log) {
     for (i in which(!left_out)) {
       value <- if (bad[i]) sample(hostile, 1)[[1]] else good_value(names[i], name)
       # as many as were asked for, which may be days of work
-      too_many <- names[i] == "replicates" && is.numeric(value) && length(value) == 1 && isTRUE(value > 1000)
+      many <- c(replicates = 1000, grid = 200)[names[i]]
+      too_many <- !is.na(many) && is.numeric(value) && length(value) == 1 && isTRUE(value > many)
       if (too_many) value <- -1
       if (bad[i] || !is.null(value)) arguments[names[i]] <- list(value)
     }

@@ -329,7 +329,7 @@ test_that("a stream that ends early lets go of its memory, closed or forgotten",
     Sys.setenv(FLASHKERNEL_FAST_METHOD = "grid")
     message <- break_off(2)
     start <- resident()
-    for (i in 1:6) break_off(2)
+    for (i in 1:3) break_off(2)
     closed <- resident() - start
 
     internal <- asNamespace("flashkernel")

@@ -28,6 +28,7 @@ test_that("inputs too large to be packed at once give what queries give", {
     some <- kernel_score(x, x[rows, ], H, w, precision = precision)
     expect_lt(max(abs(all[rows, ] - some)), loss * max(abs(some)))
   }
-  want <- ref_log_kde(x, x[rows, ], H, w)
-  expect_within(predict(flash_kde(x, "kde", H, weights = w), type = "log_density")[rows], want, 1e-10)
+  some <- rows[c(1, 5, 9, 10, 11, 12, 20, 21, 30, 40, 41)] # of weight 0 and others; plain R is slow in 180 dimensions
+  want <- ref_log_kde(x, x[some, ], H, w)
+  expect_within(predict(flash_kde(x, "kde", H, weights = w), type = "log_density")[some], want, 1e-10)
 })

@@ -32,8 +32,9 @@ registered_routines <- function() {
   )
 }
 
+calls <- native_calls(asNamespace("flashkernel"))
+
 test_that("every .Call() names a registered routine and passes as many arguments as it takes", {
-  calls <- native_calls(asNamespace("flashkernel"))
   registered <- registered_routines()
   expect_gte(nrow(calls), 7)
   expect_match(calls[, 1], "^ffi_")
@@ -43,7 +44,7 @@ test_that("every .Call() names a registered routine and passes as many arguments
 
 test_that("every registered routine is called from R, except the one for tests", {
   registered <- names(registered_routines()$call)
-  expect_setequal(setdiff(registered, "ffi_test"), native_calls(asNamespace("flashkernel"))[, 1])
+  expect_setequal(setdiff(registered, "ffi_test"), calls[, 1])
   expect_match(registered, "^ffi_")
   # R's own call before it unloads the library
   expect_identical(registered_routines()$other, "R_unload_flashkernel")
