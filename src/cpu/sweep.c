@@ -220,16 +220,19 @@ static int64_t next_tile(const struct fk_sweep *s, const struct chunk *chunk, in
 /* Values of the tile's rows, sources from i on, with its kernels. */
 static void sum_values(const struct fk_sweep *s, const struct chunk *chunk, const struct fk_tile *tile, int64_t i,
                        double *out) {
-  const void *weight = s->weighted || chunk->shift ? tile->row_weight : NULL; /* the padding counts in tails */
   if (fk_sweep_is_relative(s)) {
-    struct fk_tile_differences differences = {tile->d,   tile->n_rows,   tile->n_cols, tile->kernel,
-                                              weight,    tile->rows,     tile->rows_low, tile->cols,
-                                              tile->cols_low, out,       chunk->padded};
+    struct fk_tile_differences differences = {tile->d, tile->n_rows, tile->n_cols, tile->kernel, tile->row_weight};
+    differences.rows = tile->rows;
+    differences.rows_low = tile->rows_low;
+    differences.cols = tile->cols;
+    differences.cols_low = tile->cols_low;
+    differences.out = out;
+    differences.ld = chunk->padded;
     s->mode.ops->differences(&differences);
     return;
   }
   struct fk_tile_values values = {.n_rows = tile->n_rows, .n_cols = tile->n_cols, .kernel = tile->kernel};
-  values.weight = weight;
+  values.weight = s->weighted || chunk->shift ? tile->row_weight : NULL; /* the padding counts in tails */
   values.values = fk_values_at(s, &chunk->sources, i);
   values.n_values = s->n_values;
   values.out = out;

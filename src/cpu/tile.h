@@ -148,7 +148,7 @@ struct fk_tile_normal {
 struct fk_tile_differences {
   int64_t d;
   int n_rows, n_cols;
-  const double *kernel, *weight; /* weight: of the rows, NULL: ones */
+  const double *kernel, *weight; /* weight: of the rows, 0 in the padding, whose differences are not 0 */
   const double *rows, *rows_low, *cols, *cols_low;
   double *out;
   int64_t ld;

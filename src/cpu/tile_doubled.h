@@ -40,7 +40,7 @@ static void FN(differences)(const struct fk_tile_differences *a) {
       for (int row = 0; row < a->n_rows; row++) {
         const int64_t from = (int64_t)(row / PANEL) * PANEL * a->d + k * PANEL + row % PANEL;
         V x = V_SET(a->rows[from]), x_low = V_SET(a->rows_low[from]);
-        V weight = V_SET(a->weight ? a->weight[row] : 1);
+        V weight = V_SET(a->weight[row]);
         FK_UNROLL
         for (int c = 0; c < FK_COLS; c++) {
           V z = V_ADD(V_SUB(x, y[c]), V_SUB(x_low, y_low[c]));
