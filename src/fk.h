@@ -151,6 +151,15 @@ enum { FK_BLOCK = 192 };
 void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
 
+/* The same as double-doubles (core/doubled.h), times a scale, for points whose differences are to keep all digits
+ * however far they are from the centre. False: there is no memory. */
+struct fk_doubled_block {
+  double *high, *low; /* d x width each */
+  int64_t width;
+};
+bool fk_whiten_doubled(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
+                       int64_t count, double scale, const struct fk_doubled_block *to);
+
 /* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
 void fk_block_solve(const double *chol, int64_t d, double *u, int64_t width);
 void fk_block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out);
@@ -223,7 +232,7 @@ void fk_kernel_of_products(const struct fk_kernel *kernel, double norm, const do
 
 enum fk_values {
   FK_VALUES_NONE,        /* mass[j] = sum_i w_i f k_ij */
-  FK_VALUES_COORDINATES, /* and sums[j, k] = sum_i w_i f k_ij u_ik, u the whitened coordinates */
+  FK_VALUES_COORDINATES, /* and sums[j, k] = sum_i w_i f k_ij u_ik, u the whitened coordinates; see `relative` */
   FK_VALUES_COLUMNS      /* and sums[j, r] = sum_i w_i f k_ij columns[i, r] */
 };
 
@@ -245,6 +254,9 @@ struct fk_task {
 
   /* sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift */
   bool rounded;
+  /* The engine sets it where sums of coordinates are those of the differences u_ik - u_jk to the target, which keep
+   * digits that coordinates of points far from the centre have not. Given with FK_VALUES_COORDINATES, false. */
+  bool *relative;
 
   double *mass;   /* m, always written */
   double *sums;   /* m x d or m x n_columns, NULL for FK_VALUES_NONE */

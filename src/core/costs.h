@@ -21,9 +21,10 @@ struct fk_thread_costs {
   int many;
 };
 
-/* How far points may reach, |u|^2 of the whitened ones at most. */
+/* How far points may reach, |u|^2 of the whitened ones at most. Farther than the last limit of doubles their
+ * differences are those of double-doubles. */
 struct fk_exact_limits {
-  double gram_f64, gram_f32, gram_half, difference_f32;
+  double gram_f64, normal_f64, gram_f32, gram_half, difference_f32, difference_f64;
   int difference_dimension; /* differences cost nothing up to here */
 };
 

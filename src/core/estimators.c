@@ -125,12 +125,13 @@ enum fk_status fk_log_sum(struct fk_operator *op, const struct fk_matrix *y, con
 /* ---- scores ----------------------------------------------------------------------------------- */
 
 /* out_j = A (V_j - S_j u_j) / D_j, plus y_j with add_target: u_j the whitened target y_j, S and D sums of
- * kernels (D = S but for the Laplace-corrected estimate). V comes in out. */
+ * kernels (D = S but for the Laplace-corrected estimate). V comes in out; where it is `relative` to the target, it
+ * stands for V_j - S_j u_j. */
 struct shift_map {
   const struct fk_matrix *targets;
   const struct fk_whitening *whitening;
   const double *A; /* d x d, column-major */
-  bool A_diagonal, add_target;
+  bool A_diagonal, add_target, relative;
   const double *S, *D;
   double *out;
   struct fk_scratch scratch; /* two blocks */
@@ -140,7 +141,10 @@ static void map_block(const struct shift_map *map, int64_t first, int64_t count,
   int64_t d = map->whitening->d, m = map->targets->n;
   const double *S = map->S, *D = map->D;
   double *shift = u + d * FK_BLOCK, *out = map->out;
-  fk_whiten(map->whitening, map->targets, NULL, first, count, u, FK_BLOCK, NULL);
+  if (map->relative)
+    memset(u, 0, sizeof *u * (size_t)(d * FK_BLOCK));
+  else
+    fk_whiten(map->whitening, map->targets, NULL, first, count, u, FK_BLOCK, NULL);
   for (int64_t k = 0; k < d; k++) {
     double *restrict to = u + k * FK_BLOCK, scale = map->A_diagonal ? map->A[k + k * d] : 1;
     for (int64_t r = 0; r < count; r++)
@@ -188,7 +192,9 @@ enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec
   double *work = fk_aligned_alloc((size_t)bytes);
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *mass = A + d * d, *shift = NULL, *estimate = mass, *estimate_shift = NULL;
+  bool relative = false;
 
+  task.relative = &relative;
   task.values = FK_VALUES_COORDINATES;
   task.exclude_self = spec->loo;
   task.tail_pass = true;
@@ -218,7 +224,8 @@ enum fk_status fk_score(struct fk_operator *op, const struct fk_score_spec *spec
                             .whitening = &op->whitening,
                             .A = A,
                             .A_diagonal = op->whitening.diagonal,
-                            .add_target = false};
+                            .add_target = false,
+                            .relative = relative};
     fk_inverse_transposed(op->chol, d, A);
     status = map_shift(&map, mass, estimate, score, opts->threads, err);
   }
@@ -247,6 +254,8 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
   if (!work) return out_of_memory(err, bytes);
   double *A = work, *scratch = A + d * d, *mass = scratch + d * d;
   struct fk_task task = debias_task(op, chol, A, scratch);
+  bool relative = false;
+  task.relative = &relative;
   task.mass = mass;
   task.sums = debiased;
   enum fk_status status = fk_operator_here(op, opts->threads, &task, err);
@@ -256,7 +265,8 @@ enum fk_status fk_debias(struct fk_operator *op, const double *chol, const struc
                             .whitening = &op->whitening,
                             .A = A,
                             .A_diagonal = op->whitening.diagonal && fk_is_diagonal(chol, d),
-                            .add_target = true};
+                            .add_target = true,
+                            .relative = relative};
     status = map_shift(&map, mass, mass, debiased, opts->threads, err);
   }
   fk_aligned_free(work);
@@ -287,7 +297,9 @@ static enum fk_status find_means(struct fk_operator *op, const struct fk_plan_ch
   const struct fk_matrix own = {.data = NULL, .d = op->x.d};
   int threads = choice->opts.threads;
   struct fk_task task = task_of(op, &own);
+  bool relative = false;
   task.values = FK_VALUES_COORDINATES;
+  task.relative = &relative;
   task.mass = log_mass;
   task.shift = shift;
   task.sums = means;
@@ -299,7 +311,8 @@ static enum fk_status find_means(struct fk_operator *op, const struct fk_plan_ch
                           .whitening = &op->whitening,
                           .A = op->chol,
                           .A_diagonal = op->whitening.diagonal,
-                          .add_target = true};
+                          .add_target = true,
+                          .relative = relative};
   status = map_shift(&map, log_mass, log_mass, means, threads, err);
   struct logs logs = {log_mass, shift, NULL};
   if (!status) take_logs(&logs, 0, op->x.n, 0);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "count.h"
+#include "doubled.h"
 #include "matrix.h"
 #include "pool.h"
 #include "threads.h"
@@ -144,4 +145,63 @@ void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const in
     fk_block_multiply(w->dense, w->d, centred, width, u);
   else if (!w->diagonal)
     fk_block_solve(w->chol, w->d, u, width);
+}
+
+/* ---- in double-doubles ------------------------------------------------------------------------ */
+
+/* (x - centre) * scale of one column. A scale that is rounded is that of all points alike. */
+static void centre_doubled(const struct fk_matrix *x, int64_t k, const int64_t *rows, int64_t first, int64_t count,
+                           double centre, double scale, struct fk_doubled *to) {
+  for (int64_t r = 0; r < count; r++) {
+    double number = fk_number(x->data, x->type, k * x->ld + (rows ? rows[first + r] : first + r));
+    to[r] = fk_doubled_times(fk_doubled_sum(number, -centre), scale);
+  }
+}
+
+/* L^-1 of what was centred, in place, or A times it, one coordinate after the other. */
+static void solve_doubled(const struct fk_whitening *w, int64_t count, struct fk_doubled *u) {
+  for (int64_t k = 0; k < w->d; k++) {
+    struct fk_doubled *to = u + k * count;
+    for (int64_t l = 0; l < k; l++)
+      for (int64_t r = 0; r < count; r++)
+        to[r] = fk_doubled_minus_product(to[r], w->chol[k + l * w->d], u[l * count + r]);
+    double inverse = 1 / w->chol[k + k * w->d];
+    for (int64_t r = 0; r < count; r++) to[r] = fk_doubled_times(to[r], inverse);
+  }
+}
+
+static void multiply_doubled(const struct fk_whitening *w, int64_t count, const struct fk_doubled *centred,
+                             struct fk_doubled *u) {
+  for (int64_t k = 0; k < w->d; k++) {
+    struct fk_doubled *to = u + k * count;
+    for (int64_t r = 0; r < count; r++) to[r] = (struct fk_doubled){0, 0};
+    for (int64_t l = 0; l < w->d; l++)
+      for (int64_t r = 0; r < count; r++)
+        to[r] = fk_doubled_minus_product(to[r], -w->dense[k + l * w->d], centred[l * count + r]);
+  }
+}
+
+bool fk_whiten_doubled(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
+                       int64_t count, double scale, const struct fk_doubled_block *to) {
+  int64_t d = w->d, numbers = d * count;
+  bool solves = !w->dense && !w->diagonal;
+  struct fk_doubled *centred = malloc(sizeof *centred * (size_t)(numbers * (w->dense ? 2 : 1) + 1));
+  if (!centred) return false;
+  struct fk_doubled *u = w->dense ? centred + numbers : centred;
+  for (int64_t k = 0; k < d; k++)
+    centre_doubled(x, k, rows, first, count, w->centre[k], w->dense || solves ? 1 : 1 / w->chol[k + k * d],
+                   centred + k * count);
+  if (w->dense)
+    multiply_doubled(w, count, centred, u);
+  else if (solves)
+    solve_doubled(w, count, u);
+  for (int64_t k = 0; k < d; k++)
+    for (int64_t r = 0; r < to->width; r++) {
+      struct fk_doubled number = {0, 0};
+      if (r < count) number = fk_doubled_times(u[k * count + r], scale);
+      to->high[k * to->width + r] = number.high;
+      to->low[k * to->width + r] = isfinite(number.low) ? number.low : 0; /* NaN where a coordinate overflows */
+    }
+  free(centred);
+  return true;
 }

@@ -12,7 +12,8 @@
 /* Rounding of the exponent x'y - |x|^2/2 - |y|^2/2 grows with |x|^2, that of -|x - y|^2/2 hardly. The limits
  * on the largest |x|^2 (core/costs.c) keep its error under about 1e-11 (double) and 3e-5 (single); past the last
  * one, single precision would lose its promise and double is used. In few dimensions differences cost next to
- * nothing more.
+ * nothing more. Differences of coordinates that reach far are those of rounded numbers: past the limit of doubles they
+ * are of double-doubles, which keeps every sum within 1e-12 of itself.
  *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
  * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what
@@ -26,8 +27,10 @@ void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form
   mode->single = single && !product && radius2 <= limits->difference_f32;
   mode->difference = !product && (form->type != FK_FORM_GAUSSIAN || d <= limits->difference_dimension ||
                                   radius2 > (mode->single ? limits->gram_f32 : limits->gram_f64));
+  mode->doubled = mode->difference && !mode->single && radius2 > limits->difference_f64;
   mode->ops = mode->single ? fk_isa()->f32 : fk_isa()->f64;
   mode->scale = fk_mode_is_gram(mode) ? sqrt(FK_LOG2E) : form->scale;
+  mode->slack = mode->doubled ? 0x1p-50 * sqrt(radius2) * mode->scale : 0;
 }
 
 static const char *cpu_name(void) {
@@ -134,8 +137,7 @@ static enum fk_status tail_pass(const struct fk_sweep *main_sweep, const struct 
   return status;
 }
 
-/* Of an operator's sources it is found once. */
-static enum fk_status radius2_of(const struct fk_task *task, int threads, double *radius2, struct fk_error *err) {
+enum fk_status fk_cpu_radius2(const struct fk_task *task, int threads, double *radius2, struct fk_error *err) {
   struct fk_kept *kept = fk_task_own(task) ? &task->op->kept[FK_KEEPER_RADIUS] : NULL;
   if (kept && kept->state) {
     *radius2 = *(double *)kept->state;
@@ -152,7 +154,7 @@ static enum fk_status radius2_of(const struct fk_task *task, int threads, double
 
 static enum fk_status every_pair(struct fk_sweep *sweep, struct fk_error *err) {
   const struct fk_task *task = sweep->task;
-  if (!task->targets.data) return fk_sweep_symmetric(sweep, err);
+  if (!task->targets.data && !fk_sweep_is_relative(sweep)) return fk_sweep_symmetric(sweep, err);
   sweep->kept = fk_sweep_kept(sweep);
   return fk_sweep_targets(sweep, NULL, fk_n_targets(task), NULL, false, err);
 }
@@ -162,7 +164,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   int64_t n = task->sources.n, d = task->sources.d, m = fk_n_targets(task);
   int threads = fk_threads_for_work(opts->threads, (double)n * (double)m * (double)(d + 10));
   double start = fk_seconds(), radius2 = 0;
-  enum fk_status status = radius2_of(task, threads, &radius2, err);
+  enum fk_status status = fk_cpu_radius2(task, threads, &radius2, err);
   if (status) return status;
 
   struct fk_kernel_mode mode, tail_mode;
@@ -173,6 +175,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   fk_cpu_describe(stats, &mode, threads);
   status = fk_sweep_init(&sweep, task, opts, &mode, false, threads, err);
   if (status) return status;
+  if (fk_sweep_is_relative(&sweep)) *task->relative = true;
   bool done;
   double skipped = 0;
   status = fk_sweep_near(&sweep, &done, &skipped, err);
@@ -197,7 +200,7 @@ static enum fk_status normal(struct fk_operator *op, const struct fk_normal *nor
   struct fk_kernel_form form = fk_task_form(&task);
   struct fk_kernel_mode mode;
   struct fk_sweep sweep;
-  enum fk_status status = radius2_of(&task, threads, &radius2, err);
+  enum fk_status status = fk_cpu_radius2(&task, threads, &radius2, err);
   if (status) return status;
   fk_cpu_choose_mode(opts->precision, &form, radius2, d, &mode);
   if (!fk_sweep_kept_rows(n, mode.single)) return FK_STATUS_UNSUPPORTED;

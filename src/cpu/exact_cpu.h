@@ -8,9 +8,11 @@
 void fk_cpu_drop_overflow(double *shift2, int64_t m);
 
 void fk_cpu_describe(struct fk_stats *stats, const struct fk_kernel_mode *mode, int threads);
-/* radius2: the largest |u|^2 of the points; INFINITY: by differences, however near they are. */
+/* radius2: the largest |u|^2 of the sources. */
 void fk_cpu_choose_mode(enum fk_precision precision, const struct fk_kernel_form *form, double radius2, int64_t d,
                         struct fk_kernel_mode *mode);
+/* The largest |u|^2 of the task's sources. That of an operator's is found once. */
+enum fk_status fk_cpu_radius2(const struct fk_task *task, int threads, double *radius2, struct fk_error *err);
 enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *opts, const struct fk_dense *K,
                              struct fk_error *err);
 enum fk_status fk_cpu_debiased_loo(const struct fk_loo_task *task, const struct fk_opts *opts,

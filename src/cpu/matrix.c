@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../core/costs.h"
 #include "../core/count.h"
 #include "../core/dense.h"
 #include "../core/pool.h"
@@ -28,9 +29,11 @@ static void compute_tile(const struct matrix *p, int64_t target, int64_t source,
   tile.n_rows = (int)fk_padded(count, mode->ops->row_step);
   tile.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, p->targets->n - target), panel);
   tile.rows = fk_packed_points_at(&p->columns, mode, source);
+  tile.rows_low = fk_packed_low_at(&p->columns, source);
   tile.row_const = fk_packed_constant_at(&p->columns, mode, source);
   tile.row_weight = p->columns.ones;
   tile.cols = fk_packed_points_at(p->targets, mode, target);
+  tile.cols_low = fk_packed_low_at(p->targets, target);
   tile.col_const = fk_packed_constant_at(p->targets, mode, target);
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
   mode->ops->sums(&tile, p->flags);
@@ -71,12 +74,16 @@ enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *o
                              struct fk_error *err) {
   struct matrix p = {.own = !task->targets.data, .K = K};
   const struct fk_kernel_form form = fk_task_form(task);
-  fk_cpu_choose_mode(FK_PRECISION_DOUBLE, &form, INFINITY, task->sources.d, &p.mode);
+  double radius2 = 0;
+  enum fk_status status = fk_cpu_radius2(task, opts->threads, &radius2, err);
+  if (status) return status;
+  radius2 = fmax(radius2, nextafter(fk_costs.limits.gram_f64, INFINITY)); /* by differences, however near they are */
+  fk_cpu_choose_mode(FK_PRECISION_DOUBLE, &form, radius2, task->sources.d, &p.mode);
   const struct fk_sweep sweep = {.mode = p.mode};
   p.flags = fk_sweep_flags(&sweep, true, false);
   p.targets = p.own ? &p.columns : &p.rows;
   const struct fk_whitening *by = task->whitening;
-  enum fk_status status = fk_packed_all(&p.columns, &p.mode, &task->sources, by, NULL, opts->threads, NULL, err);
+  status = fk_packed_all(&p.columns, &p.mode, &task->sources, by, NULL, opts->threads, NULL, err);
   if (!status && !p.own)
     status = fk_packed_all(&p.rows, &p.mode, &task->targets, by, NULL, opts->threads, NULL, err);
   if (!status) status = run(&p, opts, err);

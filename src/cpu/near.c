@@ -101,6 +101,7 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
   fk_tile_rows_at(&tile, s, &b->sources, source * FK_NEAR_BLOCK);
   tile.cols = fk_packed_points_at(y, mode, at);
+  tile.cols_low = fk_packed_low_at(y, at);
   tile.col_const = fk_packed_constant_at(y, mode, at);
   mode->ops->sums(&tile, fk_sweep_flags(s, true, false));
   for (int i = 0; i < tile.n_rows && b->loo; i++) fk_real_set(mode, kernel, i * (FK_TILE_COLS + 1), 0);
@@ -154,11 +155,17 @@ static void find_totals(const struct bound *b) {
 
 /* ---- the reach of each block ------------------------------------------------------------------ */
 
+/* Boxes are of high parts, which are off by the slack. */
+static double reach2_of_boxes(const struct fk_kernel_mode *mode, double reach2) {
+  double reach = sqrt(reach2) + mode->slack;
+  return mode->slack > 0 ? reach * reach : reach2;
+}
+
 static void set_reach(const struct bound *b, bool coordinates) {
   struct fk_near *near = b->near;
   const struct fk_near_blocks *y = near->targets;
   for (int64_t target = 0; target < y->blocks; target++) {
-    double reach2 = reach2_of(&y->mode, coordinates, b->log2_ratio[target]);
+    double reach2 = reach2_of_boxes(&b->sweep->mode, reach2_of(&y->mode, coordinates, b->log2_ratio[target]));
     double *region = near->regions_reach2 + target / y->per_region;
     near->reach2[target] = reach2;
     *region = fmax(*region, reach2);

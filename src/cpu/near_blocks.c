@@ -40,7 +40,7 @@ static enum fk_status find_order(struct fk_near_blocks *b, const struct fk_picke
   if (!u || !b->order)
     status = fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the points in spatial order",
                      8e-6 * (double)b->n * (double)(d + 1));
-  if (!status) status = fk_whitened_rows(points, threads, u, err);
+  if (!status) status = fk_whitened_rows(points, threads, u, NULL, err);
   if (!status) {
     for (int64_t i = 0; i < b->n; i++) b->order[i] = i;
     fk_order_points(u, d, units, threads, b->order, b->n);

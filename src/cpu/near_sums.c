@@ -88,11 +88,6 @@ static bool pays(const struct fk_near *near) {
 
 /* ---- sources in the order of their blocks ----------------------------------------------------- */
 
-static bool is_of_mode(const struct fk_near_blocks *blocks, const struct fk_kernel_mode *mode) {
-  return blocks->mode.single == mode->single && blocks->mode.difference == mode->difference &&
-         blocks->mode.scale == mode->scale;
-}
-
 /* Those of an operator that stays are kept, if there is room: then it is the `owner`. */
 static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_blocks **blocks,
                                   struct fk_operator **owner, struct fk_error *err) {
@@ -100,7 +95,7 @@ static enum fk_status find_blocks(const struct fk_sweep *s, struct fk_near_block
   const struct fk_picked all = {&task->sources, task->whitening, NULL, 0, task->sources.n};
   *owner = fk_task_keeper(task);
   *blocks = *owner ? fk_kept_use(*owner, FK_KEEPER_BLOCKS) : NULL;
-  if (*blocks && is_of_mode(*blocks, &s->mode)) return FK_STATUS_OK;
+  if (*blocks && fk_mode_packs_as(&(*blocks)->mode, &s->mode)) return FK_STATUS_OK;
   if (*owner) fk_kept_drop(*owner, FK_KEEPER_BLOCKS);
   enum fk_status status = fk_near_blocks_create(&all, &s->mode, s->threads, blocks, err);
   double bytes = status ? INFINITY : fk_near_blocks_bytes(*blocks);
@@ -168,8 +163,9 @@ static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near *near, s
   enum fk_status status = open_ordered(s, near->sources, false, &o, err);
   if (status) return status;
   o.sweep.near = near;
-  status = near->same ? fk_sweep_symmetric(&o.sweep, err)
-                      : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
+  status = near->same && !fk_sweep_is_relative(s)
+               ? fk_sweep_symmetric(&o.sweep, err)
+               : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
   close_ordered(&o);
   return status;
 }

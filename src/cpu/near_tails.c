@@ -25,7 +25,9 @@ struct tails {
   int64_t m;
   const struct fk_tile_ops *ops;
   struct fk_panels panels; /* of the sources */
-  double *x, *y, log2_total; /* whitened sources and rows, one after the other */
+  double *x, *y;             /* whitened sources and rows, one after the other */
+  double *x_low, *y_low;     /* of double-doubles; NULL: 0 */
+  double log2_total;
   int64_t *targets;          /* an order of the rows */
   bool *done;
   struct fk_scratch scratch;
@@ -54,7 +56,7 @@ static void set_bound(const struct tails *s, struct fk_near_group *g, struct fou
   const struct fk_kernel_mode *mode = &s->sweep->mode;
   bool coordinates = s->sweep->task->values == FK_VALUES_COORDINATES;
   double cut = fk_near_exponent(mode, coordinates, BITS + s->log2_total - f->largest[t], INFINITY);
-  double root = mode->form.type == FK_FORM_ROOT ? cut : sqrt(cut);
+  double root = (mode->form.type == FK_FORM_ROOT ? cut : sqrt(cut)) + mode->slack;
   f->cut[t] = cut;
   g->bound[t] = root / mode->form.scale * (root / mode->form.scale);
 }
@@ -77,16 +79,22 @@ static double mantissa_of(const struct fk_task *task, int64_t source, double *ex
   return mantissa;
 }
 
+/* Coordinate k of a source less that of a row. */
+static double gap_of(const struct tails *s, int64_t source, int64_t target, int64_t k) {
+  int64_t at = source * s->panels.d + k, to = target * s->panels.d + k;
+  double gap = s->x[at] - s->y[to];
+  return s->x_low ? gap + (s->x_low[at] - s->y_low[to]) : gap;
+}
+
 static void look_for(const struct tails *s, struct fk_near_group *g, int64_t panel, struct found *f, int t) {
   const struct fk_task *task = s->sweep->task;
   const struct fk_panels *p = &s->panels;
-  const double *points = fk_panel_at(p, panel);
-  int64_t self = task->exclude_self ? s->rows[s->targets[g->first + t]] : -1;
+  int64_t target = s->targets[g->first + t], self = task->exclude_self ? s->rows[target] : -1;
   for (int i = 0; i < fk_panel_size(p, panel); i++) {
     int64_t source = p->order[panel * FK_NEAR_POINTS + i];
     double square = 0;
     for (int64_t k = 0; k < p->d; k++) {
-      double gap = points[k * FK_NEAR_POINTS + i] - g->y[k * FK_NEAR_TARGETS + t];
+      double gap = gap_of(s, source, target, k);
       square += gap * gap;
     }
     if (source == self || !(square < g->bound[t])) continue;
@@ -131,7 +139,8 @@ static bool sum_row(const struct tails *s, const struct found *f, int t, int64_t
     double value = mantissa_of(task, term->source, &unused) * exp2(term->exponent - largest);
     value *= factor[0] + at * (factor[1] + at * factor[2]);
     mass += value;
-    for (int64_t k = 0; k < d && coordinates; k++) sums[k] += value * s->x[term->source * d + k];
+    for (int64_t k = 0; k < d && coordinates; k++)
+      sums[k] += value * (s->x_low ? gap_of(s, term->source, target, k) : s->x[term->source * d + k]);
   }
   if (!(fabs(mass) >= 1.0 / (1 << SLACK)) || isinf(mass)) return false;
   task->mass[row] = mass;
@@ -180,17 +189,23 @@ static enum fk_status prepare(struct tails *s, struct fk_error *err) {
   int threads = s->sweep->threads;
   struct fk_picked sources = {&task->sources, task->whitening, NULL, 0, n};
   struct fk_picked rows = {fk_task_targets(task), task->whitening, s->rows, 0, s->m};
-  s->x = malloc(sizeof(double) * (size_t)((n + s->m) * d));
+  bool doubled = s->sweep->mode.doubled;
+  int64_t numbers = (n + s->m) * d;
+  s->x = malloc(sizeof(double) * (size_t)(doubled ? 2 * numbers : numbers));
   s->done = calloc((size_t)s->m, sizeof *s->done);
   size_t bytes =
       sizeof(double) * (size_t)((FK_NEAR_TARGETS + 1) * d) + sizeof(struct term) * FK_NEAR_TARGETS * ROOM;
   if (!s->x || !s->done || !fk_scratch_init(&s->scratch, threads, bytes))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory: %.1f MB for the rows in the tails",
-                   8e-6 * (double)((n + s->m) * d));
+                   8e-6 * (double)numbers);
   s->y = s->x + n * d;
+  if (doubled) {
+    s->x_low = s->x + numbers;
+    s->y_low = s->x_low + n * d;
+  }
   s->log2_total = log2_total(task, threads);
-  enum fk_status status = fk_whitened_rows(&sources, threads, s->x, err);
-  if (!status) status = fk_whitened_rows(&rows, threads, s->y, err);
+  enum fk_status status = fk_whitened_rows(&sources, threads, s->x, s->x_low, err);
+  if (!status) status = fk_whitened_rows(&rows, threads, s->y, s->y_low, err);
   if (status) return status;
   s->ops = fk_isa()->f64;
   bool ready = fk_panels_init(&s->panels, s->x, n, d, true, INFINITY, threads);

@@ -54,6 +54,7 @@ static struct fk_tile tile_at(const struct normal *p, const struct room *room, i
   int64_t d = rows->d, lane = row % panel;
   struct fk_tile tile = {.d = d, .n_rows = (int)fk_padded(count, mode->ops->row_step)};
   tile.rows = fk_real_at(mode, fk_packed_points_at(rows, mode, row - lane), lane);
+  tile.rows_low = rows->low ? fk_packed_low_at(rows, row - lane) + lane : NULL;
   tile.row_const = fk_packed_constant_at(rows, mode, row);
   tile.row_weight = rows->ones;
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);

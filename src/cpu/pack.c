@@ -2,6 +2,7 @@
 #include "pack.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,7 @@ enum fk_status fk_radius2(const struct fk_matrix *x, const struct fk_whitening *
 
 double fk_packed_bytes(const struct fk_kernel_mode *mode, int64_t n, int64_t d, unsigned parts) {
   int64_t numbers = parts & FK_PACKED_BORROWED ? 0 : d + (parts & FK_PACKED_CONSTANT ? 1 : 0);
+  if (mode->doubled && !(parts & FK_PACKED_BORROWED)) numbers += d;
   numbers += (parts & FK_PACKED_WEIGHT ? 1 : 0) + (parts & FK_PACKED_EXPONENT ? 1 : 0);
   return (double)fk_real_size(mode) * (double)fk_padded(n, FK_TILE_COLS) * (double)numbers;
 }
@@ -90,12 +92,13 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   if (bytes > (double)PTRDIFF_MAX) return out_of_memory(err, bytes);
   p->borrowed = !own;
   if (own) p->points = fk_aligned_alloc(points * (size_t)d * real);
+  if (own && mode->doubled) p->low = fk_aligned_alloc(points * (size_t)d * sizeof *p->low);
   p->ones = fk_aligned_alloc(FK_TILE_COLS * real);
   p->edge = fk_aligned_alloc(FK_TILE_COLS * real);
   if (constant) p->constant = fk_aligned_alloc(points * real);
   if (weight) p->weight = fk_aligned_alloc(points * real);
   if (exponent) p->exponent = fk_aligned_alloc(points * real);
-  if ((own && !p->points) || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
+  if ((own && (!p->points || (mode->doubled && !p->low))) || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
       (exponent && !p->exponent)) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
@@ -107,6 +110,7 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
 void fk_packed_free(struct fk_packed *p) {
   if (!p->borrowed) {
     fk_aligned_free(p->points);
+    fk_aligned_free(p->low);
     fk_aligned_free(p->constant);
   }
   fk_aligned_free(p->weight);
@@ -119,6 +123,8 @@ void fk_packed_free(struct fk_packed *p) {
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
   return fk_real_at(mode, p->points, i * p->d);
 }
+
+const double *fk_packed_low_at(const struct fk_packed *p, int64_t i) { return p->low ? p->low + i * p->d : NULL; }
 
 /* From i on, to the end of its block; zeros where there is no array. */
 static const void *at_or_zeros(const void *array, const struct fk_kernel_mode *mode, int64_t i) {
@@ -160,15 +166,25 @@ static void store_panel(const struct fk_kernel_mode *mode, const double *u, int6
   }
 }
 
+/* Memory is all that can fail. */
+static bool fill_doubled(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_picked *picked,
+                         int64_t start, int64_t here) {
+  int64_t at = start * p->d;
+  const struct fk_doubled_block to = {(double *)p->points + at, p->low + at, mode->ops->panel};
+  return fk_whiten_doubled(picked->whitening, picked->x, picked->rows, picked->first + start, here, mode->scale,
+                           &to);
+}
+
 struct fill {
   struct fk_packed *packed;
   const struct fk_kernel_mode *mode;
   const struct fk_picked *picked;
   struct fk_scratch panels; /* two each */
+  atomic_bool failed;
 };
 
 static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
-  const struct fill *f = data;
+  struct fill *f = data;
   const struct fk_picked *picked = f->picked;
   const struct fk_kernel_mode *mode = f->mode;
   struct fk_packed *p = f->packed;
@@ -177,6 +193,10 @@ static void fill_panels(void *data, int64_t from, int64_t to, int slot) {
   double *u = fk_scratch_at(&f->panels, slot), square[WIDEST_PANEL];
   for (int64_t b = from; b < to; b++) {
     int64_t start = b * panel, left = picked->count - start, here = left < 0 ? 0 : left < panel ? left : panel;
+    if (mode->doubled) {
+      if (!fill_doubled(p, mode, picked, start, here)) f->failed = true;
+      continue;
+    }
     fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + start, here, u, panel, u + panel * d);
     store_panel(mode, u, d, fk_real_at(mode, p->points, b * panel * d), square);
     for (int lane = 0; lane < panel && p->constant; lane++)
@@ -191,43 +211,53 @@ static void set_count(struct fk_packed *p, const struct fk_kernel_mode *mode, in
 
 void fk_packed_borrow(struct fk_packed *p, const struct fk_kernel_mode *mode, const struct fk_packed *from) {
   p->points = from->points;
+  p->low = from->low;
   p->constant = from->constant;
   set_count(p, mode, from->n);
 }
 
 struct rows {
   const struct fk_picked *picked;
-  double *u;
+  double *u, *low;
   struct fk_scratch blocks;
+  atomic_bool failed;
 };
 
 static void whiten_rows(void *data, int64_t first, int64_t end, int slot) {
-  const struct rows *rows = data;
+  struct rows *rows = data;
   const struct fk_picked *picked = rows->picked;
-  double *u = fk_scratch_at(&rows->blocks, slot);
   int64_t d = picked->x->d;
+  double *u = fk_scratch_at(&rows->blocks, slot), *low = u + d * FK_BLOCK;
+  const struct fk_doubled_block doubled = {u, low, FK_BLOCK};
   for (int64_t from = first * FK_BLOCK; from < fk_smaller(end * FK_BLOCK, picked->count); from += FK_BLOCK) {
     int64_t count = fk_smaller(picked->count - from, FK_BLOCK);
-    fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + from, count, u, FK_BLOCK,
-              u + d * FK_BLOCK);
+    if (!rows->low)
+      fk_whiten(picked->whitening, picked->x, picked->rows, picked->first + from, count, u, FK_BLOCK, low);
+    else if (!fk_whiten_doubled(picked->whitening, picked->x, picked->rows, picked->first + from, count, 1,
+                                &doubled))
+      rows->failed = true;
     for (int64_t r = 0; r < count; r++)
-      for (int64_t k = 0; k < d; k++) rows->u[(from + r) * d + k] = u[k * FK_BLOCK + r];
+      for (int64_t k = 0; k < d; k++) {
+        rows->u[(from + r) * d + k] = u[k * FK_BLOCK + r];
+        if (rows->low) rows->low[(from + r) * d + k] = low[k * FK_BLOCK + r];
+      }
   }
 }
 
-enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, struct fk_error *err) {
-  struct rows rows = {.picked = picked, .u = u};
+enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, double *low,
+                                struct fk_error *err) {
+  struct rows rows = {.picked = picked, .u = u, .low = low};
   size_t bytes = 2 * sizeof(double) * FK_BLOCK * (size_t)picked->x->d;
   if (!fk_scratch_init(&rows.blocks, threads, bytes)) return out_of_memory(err, (double)bytes);
   fk_parallel_for(threads, fk_pieces(picked->count, FK_BLOCK), 8, whiten_rows, &rows);
   fk_scratch_free(&rows.blocks);
-  return FK_STATUS_OK;
+  return rows.failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
 }
 
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err) {
   int64_t count = picked->count;
-  struct fill fill = {p, mode, picked, {NULL, 0}};
+  struct fill fill = {p, mode, picked, {NULL, 0}, false};
   int panel = mode->ops->panel;
   size_t bytes = 2 * sizeof(double) * (size_t)panel * (size_t)p->d;
   set_count(p, mode, count);
@@ -236,7 +266,7 @@ enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *
   fk_parallel_for(threads, fk_padded(count, FK_TILE_COLS) / panel, fk_step_for_work(panel * work_of(p->d)),
                   fill_panels, &fill);
   fk_scratch_free(&fill.panels);
-  return FK_STATUS_OK;
+  return fill.failed ? out_of_memory(err, (double)bytes) : FK_STATUS_OK;
 }
 
 void fk_packed_weights(struct fk_packed *p, const struct fk_kernel_mode *mode, const double *weights,

@@ -8,6 +8,8 @@
 struct fk_kernel_mode {
   const struct fk_tile_ops *ops;
   bool single, difference;
+  bool doubled; /* differences of double-doubles, of points that reach far; in double alone */
+  double slack; /* of these: how far differences of the high parts alone may be off, in packed units */
   struct fk_kernel_form form;
   double scale; /* of whitened coordinates, so that the exponent is in base 2 */
 };
@@ -16,6 +18,7 @@ struct fk_kernel_mode {
 struct fk_packed {
   int64_t n, d, capacity; /* n points; room for `capacity`, a multiple of FK_TILE_COLS */
   void *points;           /* panels [panel][k][lane] */
+  double *low;            /* the low parts of double-doubles, as the points; NULL: 0 */
   void *constant;         /* -|u|^2 / 2; NULL: 0 */
   void *weight;           /* NULL: ones; the padding has weight 0 */
   void *exponent;         /* weights are weight * 2^exponent; NULL: 0 */
@@ -29,6 +32,12 @@ enum fk_packed_parts {
   FK_PACKED_BORROWED = 8 /* no points and no constants, which fk_packed_borrow() brings */
 };
 double fk_packed_bytes(const struct fk_kernel_mode *mode, int64_t n, int64_t d, unsigned parts);
+
+/* Do they pack the same points alike? */
+static inline bool fk_mode_packs_as(const struct fk_kernel_mode *a, const struct fk_kernel_mode *b) {
+  return a->single == b->single && a->difference == b->difference && a->doubled == b->doubled &&
+         a->scale == b->scale;
+}
 
 /* Exponents are x'y - |x|^2 / 2 - |y|^2 / 2. */
 static inline bool fk_mode_is_gram(const struct fk_kernel_mode *mode) {
@@ -55,8 +64,9 @@ struct fk_picked {
   const int64_t *rows;
   int64_t first, count;
 };
-/* Whitened, one after the other: u[r * d + k]. */
-enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, struct fk_error *err);
+/* Whitened, one after the other: u[r * d + k]; with `low`, which may be NULL, as double-doubles. */
+enum fk_status fk_whitened_rows(const struct fk_picked *picked, int threads, double *u, double *low,
+                                struct fk_error *err);
 /* Whitens them into p; threads share the panels. */
 enum fk_status fk_packed_fill(struct fk_packed *p, const struct fk_kernel_mode *mode,
                               const struct fk_picked *picked, int threads, struct fk_error *err);
@@ -72,6 +82,7 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
                              double *weight_scale, struct fk_error *err);
 /* From point i on, to the end of its block of FK_TILE_COLS. */
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
+const double *fk_packed_low_at(const struct fk_packed *p, int64_t i); /* NULL: 0 */
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);

@@ -90,6 +90,7 @@ void fk_sources_free(struct fk_sources *p) { fk_packed_free(&p->points); }
 
 void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
   tile->rows = fk_packed_points_at(&p->points, &s->mode, i - p->first);
+  tile->rows_low = fk_packed_low_at(&p->points, i - p->first);
   tile->row_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
   tile->row_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
   tile->row_exponent = fk_packed_exponent_at(&p->points, &s->mode, i - p->first);
@@ -97,6 +98,7 @@ void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struc
 
 void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
   tile->cols = fk_packed_points_at(&p->points, &s->mode, i - p->first);
+  tile->cols_low = fk_packed_low_at(&p->points, i - p->first);
   tile->col_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
   tile->col_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
 }
@@ -133,11 +135,6 @@ static void free_kept(void *state) {
   free(kept);
 }
 
-static bool is_of_mode(const struct kept *kept, const struct fk_kernel_mode *mode) {
-  return kept->mode.single == mode->single && kept->mode.difference == mode->difference &&
-         kept->mode.scale == mode->scale;
-}
-
 static struct kept *pack_all(const struct fk_sweep *s, unsigned parts) {
   const struct fk_matrix *x = &s->task->sources;
   const struct fk_picked all = {x, s->task->whitening, NULL, 0, x->n};
@@ -157,7 +154,7 @@ const struct fk_packed *fk_sweep_kept(const struct fk_sweep *s) {
   struct fk_operator *op = fk_task_keeper(s->task);
   if (!op || fk_n_targets(s->task) > MIN_CHUNK) return NULL;
   struct kept *kept = fk_kept_use(op, FK_KEEPER_PACKED);
-  if (kept && is_of_mode(kept, &s->mode)) return &kept->points;
+  if (kept && fk_mode_packs_as(&kept->mode, &s->mode)) return &kept->points;
 
   unsigned parts = fk_mode_is_gram(&s->mode) ? FK_PACKED_CONSTANT : 0;
   double bytes = fk_packed_bytes(&s->mode, s->task->sources.n, s->task->sources.d, parts);
@@ -220,6 +217,29 @@ static int64_t next_tile(const struct fk_sweep *s, const struct chunk *chunk, in
   return FK_NEAR_BLOCK * fk_near_next(s->near, first / FK_NEAR_BLOCK, fk_pieces(end, FK_NEAR_BLOCK), target);
 }
 
+/* Values of the tile's rows, sources from i on, with its kernels. */
+static void sum_values(const struct fk_sweep *s, const struct chunk *chunk, const struct fk_tile *tile, int64_t i,
+                       double *out) {
+  if (fk_sweep_is_relative(s)) {
+    struct fk_tile_differences differences = {tile->d, tile->n_rows, tile->n_cols, tile->kernel, tile->row_weight};
+    differences.rows = tile->rows;
+    differences.rows_low = tile->rows_low;
+    differences.cols = tile->cols;
+    differences.cols_low = tile->cols_low;
+    differences.out = out;
+    differences.ld = chunk->padded;
+    s->mode.ops->differences(&differences);
+    return;
+  }
+  struct fk_tile_values values = {.n_rows = tile->n_rows, .n_cols = tile->n_cols, .kernel = tile->kernel};
+  values.weight = s->weighted || chunk->shift ? tile->row_weight : NULL; /* the padding counts in tails */
+  values.values = fk_values_at(s, &chunk->sources, i);
+  values.n_values = s->n_values;
+  values.out = out;
+  values.ld = chunk->padded;
+  s->mode.ops->col_values(&values);
+}
+
 /* acc: mass in acc[0 .. padded), value v in acc[(1 + v) * padded ..]. */
 static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_t first_target,
                      int64_t first_source, void *kernel, double *acc) {
@@ -234,6 +254,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
   int here = (int)fk_smaller(targets->n - first_target, chunk->width);
   tile.n_cols = (int)fk_padded(here, panel);
   tile.cols = fk_packed_points_at(targets, mode, first_target);
+  tile.cols_low = fk_packed_low_at(targets, first_target);
   tile.col_const = fk_packed_constant_at(targets, mode, first_target);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
@@ -259,15 +280,7 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
     } else {
       mode->ops->sums(&tile, flags);
     }
-    if (!find_max && s->n_values > 0) {
-      struct fk_tile_values values = {.n_rows = tile.n_rows, .n_cols = tile.n_cols, .kernel = kernel};
-      values.weight = s->weighted || chunk->shift ? tile.row_weight : NULL; /* the padding counts in tails */
-      values.values = fk_values_at(s, &chunk->sources, i);
-      values.n_values = s->n_values;
-      values.out = acc + chunk->padded + first_target;
-      values.ld = chunk->padded;
-      mode->ops->col_values(&values);
-    }
+    if (!find_max && s->n_values > 0) sum_values(s, chunk, &tile, i, acc + chunk->padded + first_target);
   }
 }
 
@@ -426,7 +439,7 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
     status = fk_packed_fill(&chunk.points, &s->mode, &picked, s->threads, err);
     if (status) break;
     for (int64_t j = 0; chunk.self && j < chunk.padded; j++)
-      chunk.self[j] = j >= count ? -1 : rows ? rows[first + j] : first + j;
+      chunk.self[j] = j >= count ? -1 : rows && !s->near ? rows[first + j] : first + j; /* near ones: of its order */
     if (shifted) take_shifts(s, &chunk, shift2 + first);
     status = run_chunk(s, &chunk, &progress, err);
     if (!status) deliver(s, &chunk, rows, first, shift2);

@@ -41,6 +41,10 @@ void fk_sources_free(struct fk_sources *p);
 /* Sets what a tile reads of its rows, or of its columns, from source i on. */
 void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
+/* Sums of coordinates are those of differences to the target. */
+static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
+  return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;
+}
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i);
 unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
 
@@ -48,7 +52,7 @@ unsigned fk_sweep_flags(const struct fk_sweep *s, bool store, bool symmetric);
  * (base 2) to take off; with find_max it receives the largest exponent instead and nothing is summed. */
 enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, int64_t m, double *shift2,
                                 bool find_max, struct fk_error *err);
-/* All sources against each other, every pair once. */
+/* All sources against each other, every pair once. Not of a sweep that is relative. */
 enum fk_status fk_sweep_symmetric(const struct fk_sweep *s, struct fk_error *err);
 
 /* All targets, or all sources against each other, without the pairs that are known not to matter: where that pays,

@@ -34,6 +34,7 @@ struct fk_tile {
   int n_rows, n_cols; /* multiples of the row step and of the panel */
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
+  const double *rows_low, *cols_low; /* the low parts of double-doubles, by differences in double alone; NULL: 0 */
   const void *row_exponent; /* of the weights (base 2); only where col_shift is, and in largest() */
   const void *col_shift;    /* exponent (base 2) taken off each column, or NULL */
   const int64_t
@@ -143,12 +144,24 @@ struct fk_tile_normal {
   double below, density;
 };
 
+/* Sums of weighted kernels times differences to the target, out[k * ld + col] += sum over rows of k * weight * (row -
+ * col), of double-doubles. */
+struct fk_tile_differences {
+  int64_t d;
+  int n_rows, n_cols;
+  const double *kernel, *weight; /* weight: of the rows, 0 in the padding, whose differences are not 0 */
+  const double *rows, *rows_low, *cols, *cols_low;
+  double *out;
+  int64_t ld;
+};
+
 struct fk_tile_ops {
   int panel, row_step;
   void (*sums)(const struct fk_tile *tile, unsigned flags);
   void (*largest)(const struct fk_tile *tile, unsigned flags); /* col_mass: largest exponent with the weight's */
   void (*col_values)(const struct fk_tile_values *tile);       /* sums over rows */
   void (*row_values)(const struct fk_tile_values *tile);       /* sums over columns */
+  void (*differences)(const struct fk_tile_differences *tile); /* double only */
   void (*loo)(const struct fk_tile_loo *tile, bool find_max);  /* double only */
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
   void (*scales)(const struct fk_tile_scales *tile);

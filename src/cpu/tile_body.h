@@ -19,6 +19,10 @@ _Static_assert(ROW_SUMS % V_LANES == 0 && FK_TILE_ROWS % ROW_SUMS == 0 && FK_TIL
                    FK_ROWS * FK_COLS % EXP2_GROUP == 0 && 48 % PANEL == 0,
                "the register block does not fit the tile");
 
+#ifndef FK_SINGLE
+#include "tile_doubled.h"
+#endif
+
 /* Exponents (base 2) of FK_ROWS row points against one panel of column points. */
 INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int difference,
                           V acc[FK_ROWS][FK_COLS]) {
@@ -26,6 +30,16 @@ INLINE void FN(exponents)(const struct fk_tile *a, int row, int col, const int d
   const REAL *cols = (const REAL *)a->cols + col * a->d;
   const REAL *row_const = (const REAL *)a->row_const + row, *col_const = (const REAL *)a->col_const + col;
 
+#ifndef FK_SINGLE
+  if (difference && a->rows_low) {
+    V sums[FK_ROWS][FK_COLS]; /* acc stays in registers: its address goes nowhere */
+    FN(doubled_exponents)(a, row, col, sums);
+    FK_UNROLL
+    for (int r = 0; r < FK_ROWS; r++) FK_UNROLL
+    for (int c = 0; c < FK_COLS; c++) acc[r][c] = sums[r][c];
+    return;
+  }
+#endif
   FK_UNROLL
   for (int c = 0; c < FK_COLS; c++) {
     V constant = V_LOAD(col_const + c * V_LANES);
@@ -403,6 +417,7 @@ static const struct fk_tile_ops FN(ops) = {
     .largest = FN(largest),
     .col_values = FN(col_values),
     .row_values = FN(row_values),
+    .differences = DOUBLE_ONLY(FN(differences)),
     .loo = DOUBLE_ONLY(FN(loo)),
     .moments = DOUBLE_ONLY(FN(moments)),
     .scales = DOUBLE_ONLY(FN(scales)),
