@@ -153,7 +153,7 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   job->finds_centre = whole && is_kept(shared) && fk_kernel_is_radial(&task->kernel) &&
                       (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
-  if (!centred || (!whole && !task->sources.data))
+  if (!centred || (!whole && (shared->A || !task->sources.data)))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
   if (shared->looks) return look_at_sources(job, &shared->ordered, err);
   if (shared->pairs.phase == FK_PAIRS_SUMMED) return fk_job_sum_pairs(job, &shared->pairs, first, count, err);

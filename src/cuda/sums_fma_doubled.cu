@@ -9,8 +9,12 @@ enum { VALUES = SIDE }; /* columns of values in one launch */
 template <int V>
 struct doubled_memory {
   struct wide_memory<double, V> high;
-  double rows[wide_shape<double>::depth][TILE], cols[wide_shape<double>::depth][TILE]; /* low parts */
-  double values[V ? TILE : 1][V ? V : 1];
+  union { /* low parts; with more of them a block would not fit on Turing */
+    struct {
+      double rows[wide_shape<double>::depth][TILE], cols[wide_shape<double>::depth][TILE];
+    } slice;
+    double values[TILE][VALUES];
+  } low;
 };
 
 /* Exponents of a thread's rows and columns, from `depth` coordinates of both. */
@@ -22,10 +26,11 @@ static __device__ __forceinline__ void add_doubled(const struct doubled_memory<V
   for (int k = 0; k < depth; k++) {
     double x[PER_THREAD], x_low[PER_THREAD];
 #pragma unroll
-    for (int c = 0; c < PER_THREAD; c++) x[c] = m.high.cols[k][tx + SIDE * c], x_low[c] = m.cols[k][tx + SIDE * c];
+    for (int c = 0; c < PER_THREAD; c++)
+      x[c] = m.high.cols[k][tx + SIDE * c], x_low[c] = m.low.slice.cols[k][tx + SIDE * c];
 #pragma unroll
     for (int r = 0; r < PER_THREAD; r++) {
-      double y = m.high.rows[k][ty * PER_THREAD + r], y_low = m.rows[k][ty * PER_THREAD + r];
+      double y = m.high.rows[k][ty * PER_THREAD + r], y_low = m.low.slice.rows[k][ty * PER_THREAD + r];
 #pragma unroll
       for (int c = 0; c < PER_THREAD; c++) {
         double z = (y - x[c]) + (y_low - x_low[c]);
@@ -46,9 +51,9 @@ static __device__ __forceinline__ void sum_tile(const struct fk_fma_task<double>
   for (int k0 = 0; k0 < a.d; k0 += depth) {
     __syncthreads();
     load_slice<double>(m.high.rows, a.rows, a.ld_rows, tile.row0, end_row, k0, a.d);
-    load_slice<double>(m.rows, a.rows_low, a.ld_rows, tile.row0, end_row, k0, a.d);
+    load_slice<double>(m.low.slice.rows, a.rows_low, a.ld_rows, tile.row0, end_row, k0, a.d);
     load_slice<double>(m.high.cols, a.cols, a.ld_cols, tile.col0, tile.end, k0, a.d);
-    load_slice<double>(m.cols, a.cols_low, a.ld_cols, tile.col0, tile.end, k0, a.d);
+    load_slice<double>(m.low.slice.cols, a.cols_low, a.ld_cols, tile.col0, tile.end, k0, a.d);
     __syncthreads();
     add_doubled<V>(m, a.d - k0 < depth ? a.d - k0 : depth, t);
   }
@@ -78,17 +83,18 @@ static __device__ __forceinline__ void add_differences(const struct fk_fma_task<
                                                        struct doubled_memory<VALUES> &m,
                                                        double (&out)[PER_THREAD][1]) {
   int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  __syncthreads(); /* all have read the slices */
   for (int i = threadIdx.x; i < TILE * VALUES; i += SIDE * SIDE) {
     int v = i / TILE, p = i % TILE;
     int64_t at = (values.first + v) * a.ld_cols + tile.col0 + p;
     bool there = v < values.n && tile.col0 + p < tile.end;
     m.high.values[p][v] = there ? a.cols[at] : 0;
-    m.values[p][v] = there ? a.cols_low[at] : 0;
+    m.low.values[p][v] = there ? a.cols_low[at] : 0;
   }
   __syncthreads();
 #pragma unroll 4
   for (int j = 0; j < TILE; j++) {
-    double x = m.high.values[j][tx], x_low = m.values[j][tx];
+    double x = m.high.values[j][tx], x_low = m.low.values[j][tx];
 #pragma unroll
     for (int r = 0; r < PER_THREAD; r++) {
       double z = (x - y.high[r]) + (x_low - y.low[r]);
