@@ -32,6 +32,7 @@ const struct fk_costs fk_costs = {
          .gram_half = 100,
          .difference_f32 = 1e4,
          .difference_f64 = 65536,
+         .frames = 0x1p60,
          .difference_dimension = 4},
 
     /* dimensions.R on the EPYC: multiply-adds as pair_cost() of common.R counts them. .normal_bytes:

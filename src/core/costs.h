@@ -22,9 +22,9 @@ struct fk_thread_costs {
 };
 
 /* How far points may reach, |u|^2 of the whitened ones at most. Farther than the last limit of doubles their
- * differences are those of double-doubles. */
+ * differences are those of double-doubles; on a GPU that is .frames where less than double is asked for. */
 struct fk_exact_limits {
-  double gram_f64, normal_f64, gram_f32, gram_half, difference_f32, difference_f64;
+  double gram_f64, normal_f64, gram_f32, gram_half, difference_f32, difference_f64, frames;
   int difference_dimension; /* differences cost nothing up to here */
 };
 

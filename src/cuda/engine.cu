@@ -19,7 +19,7 @@ struct shared {
   double weight_scale, *column_scale; /* host */
   double tail_rows[FK_MAX_DEVICES];
   enum fk_cuda_method method;
-  bool ordered;
+  bool ordered, relative;
   double *parts;             /* sums of shards, [shard][target] */
   const double *A;           /* of points that move; NULL: sums */
   struct fk_pair_sums pairs; /* their sums, where pairs of tiles are met once */
@@ -153,16 +153,18 @@ static enum fk_status run_job(struct fk_cuda_job *job, struct shared *shared, in
   job->finds_centre = whole && is_kept(shared) && fk_kernel_is_radial(&task->kernel) &&
                       (!task->op->weights || task->weights == task->op->weights);
   bool centred = job->finds_centre || task->whitening->centre || job->sources->whitening.host;
-  if (!centred || (!whole && !task->sources.data))
+  if (!centred || (!whole && (shared->A || !task->sources.data)))
     return fk_fail(err, FK_STATUS_UNSUPPORTED, "points that do not fit on a CUDA device");
   if (shared->looks) return look_at_sources(job, &shared->ordered, err);
   if (shared->pairs.phase == FK_PAIRS_SUMMED) return fk_job_sum_pairs(job, &shared->pairs, first, count, err);
   job->pairs = shared->pairs.phase == FK_PAIRS_THERE ? &shared->pairs : NULL;
+  if (!whole && task->values == FK_VALUES_COORDINATES) FK_TRY(fk_job_find_reach(job, err));
   if (shared->A) return move_points(job, shared, first, count, err);
   for (int64_t j = first; j < first + count && task->shift; j++) task->shift[j] = 0;
   FK_TRY(run_rows(job, first, first + count, err));
   shared->method = job->method; /* of all devices: the points decide */
   shared->ordered = job->ordered;
+  shared->relative = job->relative;
   double pairs = (double)count * (double)task->sources.n;
   if (pairs > fk_costs.exact_cuda.measured_pairs) job->context->pairs_per_second = pairs / *job->seconds;
   return redo_rows(job, first, count, &shared->tail_rows[job->context->device], err);
@@ -401,6 +403,7 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
     status = run_shared(&shared, contexts, count, stats, err);
   }
   FK_TRY(status);
+  if (shared.relative) *task->relative = true;
   if (opts->precision == FK_PRECISION_DOUBLE && own.sources.data)
     FK_TRY(fk_redo_lost_sums(&own, &fk_engine_exact_cuda, opts, stats, err));
   stats->seconds += fk_seconds() - start;

@@ -64,6 +64,9 @@ struct fk_cuda_job {
   int first_value; /* of the columns that are summed next */
   bool by_matrix;  /* sums with values come from matrices of kernels */
   enum fk_cuda_method method;
+  bool doubled;  /* in double, of points that reach far: with their low parts */
+  bool relative; /* sums of coordinates are those of differences to the target */
+  double reach2; /* of sources in chunks, the largest |u|^2 of all; 0: not known */
   struct fk_tensor_grid grid;
 
   /* targets: a chunk of those to do */
@@ -73,7 +76,8 @@ struct fk_cuda_job {
   const int64_t *rows; /* host: which targets, NULL: all */
   int64_t *self;       /* device: the same, or which of the rest of frames each is; NULL: row r is r + meets */
   bool in_double, shifted, normalised;
-  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, packed_targets, stage_buffer, undo_buffer;
+  struct fk_cuda_buffer self_buffer, raw_targets, white_targets, low_targets, packed_targets, stage_buffer,
+      undo_buffer;
 
   /* results on the device */
   double *result, *mass, *shift;
@@ -135,7 +139,7 @@ enum fk_status fk_job_sum_picked(struct fk_cuda_job *job, const struct fk_job_wh
                                  const struct fk_pick *pick, struct fk_row_room *room, double **sums,
                                  struct fk_error *err);
 
-/* Points x + A (V / S - u), in place of sums, on the device. */
+/* Points x + A (V / S - u), in place of sums, on the device; of relative sums x + A V / S. */
 struct fk_cuda_move {
   const double *A; /* d x d */
   bool diagonal;
@@ -183,6 +187,8 @@ enum fk_status fk_job_whitening(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_fetch_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err);
 enum fk_status fk_job_choose_method(struct fk_cuda_job *job, struct fk_error *err);
+/* Of all chunks, how far they reach: whether sums of coordinates are relative is to be the same for all. */
+enum fk_status fk_job_find_reach(struct fk_cuda_job *job, struct fk_error *err);
 enum fk_status fk_job_pack_sources(struct fk_cuda_job *job, bool values, struct fk_error *err);
 /* A chunk of targets, whitened, and then packed as the sources are. */
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err);

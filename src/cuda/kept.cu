@@ -13,11 +13,12 @@ void fk_cuda_sources_init(struct fk_cuda_sources *s, struct fk_cuda_context *con
   s->radius2 = -1;
 }
 
-enum { BUFFERS = 10 };
+enum { BUFFERS = 11 };
 static void buffers_of(struct fk_cuda_sources *s, struct fk_cuda_buffer *buffers[BUFFERS]) {
-  struct fk_cuda_buffer *all[BUFFERS] = {
-      &s->whitening_buffer, &s->raw_buffer,   &s->weight_buffer, &s->column_buffer, &s->white_buffer,
-      &s->packed_buffer,    &s->value_buffer, &s->tensor_buffer, &s->scale_buffer,  &s->normal.buffer};
+  struct fk_cuda_buffer *all[BUFFERS] = {&s->whitening_buffer, &s->raw_buffer,   &s->weight_buffer,
+                                         &s->column_buffer,    &s->white_buffer, &s->low_buffer,
+                                         &s->packed_buffer,    &s->value_buffer, &s->tensor_buffer,
+                                         &s->scale_buffer,     &s->normal.buffer};
   memcpy(buffers, all, sizeof all);
 }
 

@@ -10,6 +10,7 @@ struct moved_rows {
   int64_t ld_result, ld_u, ld_raw, count, first, n;
   const int64_t *index; /* NULL: first, first + 1, ... */
   int d;
+  bool relative; /* V is V - S u already */
 };
 
 static __device__ __forceinline__ int64_t row_of(const struct moved_rows &r, int64_t i) {
@@ -23,7 +24,8 @@ static __global__ void means_kernel(const struct moved_rows r, double *V, double
   double S = r.S[i];
   if (blockIdx.y == 0) mass[row_of(r, i)] = S;
   for (int k = blockIdx.y; k < r.d; k += gridDim.y)
-    V[k * r.ld_result + i] = (r.V[k * r.ld_result + i] - S * r.u[k * r.ld_u + i]) / S;
+    V[k * r.ld_result + i] =
+        r.relative ? r.V[k * r.ld_result + i] / S : (r.V[k * r.ld_result + i] - S * r.u[k * r.ld_u + i]) / S;
 }
 
 /* step: A times that, or that itself, A being diagonal. */
@@ -48,6 +50,7 @@ enum fk_status fk_job_move(struct fk_cuda_job *job, struct fk_error *err) {
   r.n = s->points.n;
   r.index = job->rows ? job->self : NULL;
   r.d = job->targets.d;
+  r.relative = job->relative;
   dim3 grid(fk_blocks(r.count, THREADS), (unsigned)fk_smaller(r.d, 64));
   means_kernel<<<grid, THREADS, 0, context->stream>>>(r, V, move->mass);
   if (!move->diagonal) {

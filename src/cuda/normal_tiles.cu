@@ -295,7 +295,7 @@ enum fk_status fk_kernel_tile(struct fk_cuda_context *context, cublasHandle_t bl
   a.column_square = tile->column_square, a.row_square = tile->row_square;
   a.d = tile->rows.d;
   a.scale2 = tile->form.scale * tile->form.scale;
-  a.limit = fk_costs.limits.normal_f64;
+  a.limit = fk_costs.limits.gram_f64;
   a.kernels = tile->kernels, a.ld = tile->ld;
   FK_TRY(multiply_points(context, blas, &a, &none, err));
   FK_CUDA_TRY(launch_kernels(&a, &none, context->stream));

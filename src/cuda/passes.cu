@@ -294,9 +294,10 @@ enum fk_status fk_job_run_chunk(struct fk_cuda_job *job, int64_t first, int64_t 
 
 void fk_job_free(struct fk_cuda_job *job) {
   struct fk_cuda_buffer *all[] = {
-      &job->self_buffer,   &job->raw_targets,   &job->white_targets, &job->packed_targets, &job->stage_buffer,
-      &job->undo_buffer,   &job->result_buffer, &job->mass_buffer,   &job->shift_buffer,   &job->partial_buffer,
-      &job->matrix_buffer, &job->matrix_values, &job->matrix_sums,   &job->matrix_scales,  &job->row_order.buffer};
+      &job->self_buffer,    &job->raw_targets,  &job->white_targets,  &job->low_targets,
+      &job->packed_targets, &job->stage_buffer, &job->undo_buffer,    &job->result_buffer,
+      &job->mass_buffer,    &job->shift_buffer, &job->partial_buffer, &job->matrix_buffer,
+      &job->matrix_values,  &job->matrix_sums,  &job->matrix_scales,  &job->row_order.buffer};
   for (struct fk_cuda_buffer *buffer : all) fk_cuda_drop(job->context, buffer);
   for (struct fk_row_room *room : {&job->of_frame, &job->of_order})
     for (struct fk_cuda_buffer *buffer : {&room->targets, &room->mass, &room->least, &room->result})

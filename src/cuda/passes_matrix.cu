@@ -64,7 +64,7 @@ static bool pays(const struct fk_cuda_job *job) {
 
 bool fk_job_takes_matrix(const struct fk_cuda_job *job) {
   const double pairs = (double)job->task->sources.n * (double)fk_n_targets(job->task);
-  bool all = !job->by_frames && !job->ordered && !job->apart && !job->shifted;
+  bool all = !job->by_frames && !job->ordered && !job->apart && !job->shifted && !job->doubled;
   return all && job->n_values > FK_MMA_VALUES && pairs > fk_costs.exact_cuda.matrix_pairs && pays(job) &&
          makes_kernels(job) && has_blas(job->context);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "doubled.cuh"
 #include "steps.cuh"
 
 enum { THREADS = 256 };
@@ -89,6 +90,60 @@ enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_c
   FK_CUDA_TRY(cudaGetLastError());
   return FK_STATUS_OK;
 }
+
+/* ---- low parts -------------------------------------------------------------------------------- */
+
+enum way { DIAGONAL, SOLVE, MULTIPLY };
+
+/* Coordinate k of point i. SOLVE: with those before it, which are there. */
+template <enum way WAY>
+static __device__ struct doubled coordinate_of(const double *raw, int64_t ld_raw, const double *centre,
+                                               const double *A, const struct fk_cuda_points &to, int64_t i,
+                                               int k) {
+  struct doubled x = {0, 0};
+  for (int l = 0; l < to.d && WAY == MULTIPLY; l++)
+    x = minus_product(x, -A[k + (int64_t)l * to.d], sum_of(raw[l * ld_raw + i], -centre[l]));
+  if (WAY == MULTIPLY) return x;
+  x = sum_of(raw[k * ld_raw + i], -centre[k]);
+  for (int l = 0; l < k && WAY == SOLVE; l++)
+    x = minus_product(x, A[k + (int64_t)l * to.d], sum_of(to.u[l * to.ld + i], to.low[l * to.ld + i]));
+  return product_of(x, 1 / A[k + (int64_t)k * to.d]);
+}
+
+/* A thread for each point, and (but to SOLVE) for some of its coordinates. */
+template <enum way WAY>
+static __global__ void low_kernel(const double *raw, int64_t ld_raw, const double *centre, const double *A,
+                                  const struct fk_cuda_points to) {
+  int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= to.ld) return;
+  for (int k = blockIdx.y; k < to.d; k += gridDim.y) {
+    double lacks = 0;
+    if (i < to.n) {
+      struct doubled x = coordinate_of<WAY>(raw, ld_raw, centre, A, to, i, k);
+      lacks = (x.high - to.u[k * to.ld + i]) + x.low;
+    }
+    to.low[k * to.ld + i] = isfinite(lacks) ? lacks : 0;
+  }
+}
+
+enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
+                                  const double *raw, int64_t ld_raw, const struct fk_cuda_points *points,
+                                  struct fk_error *err) {
+  const struct fk_whitening *host = whitening->host;
+  const double *centre = whitening->centre, *A = whitening->matrix;
+  const bool solves = !host->dense && !host->diagonal;
+  dim3 grid(fk_blocks(points->ld, THREADS), solves ? 1 : (unsigned)fk_smaller(points->d, 64));
+  if (host->dense)
+    low_kernel<MULTIPLY><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+  else if (solves)
+    low_kernel<SOLVE><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+  else
+    low_kernel<DIAGONAL><<<grid, THREADS, 0, context->stream>>>(raw, ld_raw, centre, A, *points);
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
+}
+
+/* ---- how far they reach ----------------------------------------------------------------------- */
 
 /* Each block's largest goes straight to the host's memory: no copy, and the largest is the same in any order. */
 static __global__ void radius_kernel(const double *u, int64_t n, int64_t ld, int d, double *largest_of_block) {

@@ -120,17 +120,41 @@ static enum fk_status find_frames(const struct fk_cuda_job *job, struct fk_cuda_
   return FK_STATUS_OK;
 }
 
+/* How far sources may reach whose coordinates are single doubles: what sums are to keep, or rows in the tails,
+ * which may be far from all of them. */
+static double farthest2(enum fk_precision precision) {
+  return precision == FK_PRECISION_DOUBLE ? fk_costs.limits.difference_f64 : fk_costs.limits.frames;
+}
+
+/* Of all of them, or else, where nothing goes by that, of those that are there. */
+static double reach2_of(const struct fk_cuda_job *job) { return fmax(job->reach2, job->sources->radius2); }
+
+/* Low parts, made once for all calls. The points are sent again where they are no longer there. */
+static enum fk_status find_low(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_sources *s = job->sources;
+  struct fk_cuda_points points = s->points;
+  if (points.low) return FK_STATUS_OK;
+  if (!s->raw) FK_TRY(send_points(job, s->first, points.n, err));
+  FK_TRY(fk_cuda_room(job->context, &s->low_buffer, points.ld * points.d, &points.low, err));
+  FK_TRY(fk_cuda_whiten_low(job->context, &s->whitening, s->raw, s->ld_raw, &points, err));
+  s->points = points;
+  return FK_STATUS_OK;
+}
+
 /* In double: Gaussians by products, where points reach no further than their rounding allows, and dimensions are
  * enough to pay for it. Rows in the tails go by differences, and so does what frames leave over. */
 static enum fk_status choose_in_double(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_sources *s = job->sources;
   const struct fk_exact_limits *limits = &fk_costs.limits;
   job->method = FK_METHOD_DOUBLE;
-  if (job->in_double || s->in_double || job->context->capability < 80 || job->form.type != FK_FORM_GAUSSIAN ||
-      s->points.d <= limits->difference_dimension || fk_cuda_is_lowered_to("difference"))
-    return FK_STATUS_OK;
+  if (s->in_double || fk_form_is_product(job->form.type)) return FK_STATUS_OK;
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
-  if (s->radius2 <= limits->gram_f64) job->method = FK_METHOD_DMMA;
+  const double reach2 = reach2_of(job);
+  job->doubled = reach2 > farthest2(job->shifted ? FK_PRECISION_DOUBLE : job->precision);
+  if (job->doubled) return find_low(job, err);
+  bool products = !job->in_double && job->context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN &&
+                  s->points.d > limits->difference_dimension && !fk_cuda_is_lowered_to("difference");
+  if (products && reach2 <= limits->gram_f64) job->method = FK_METHOD_DMMA;
   return FK_STATUS_OK;
 }
 
@@ -152,11 +176,12 @@ static enum fk_status choose_method(struct fk_cuda_job *job, struct fk_error *er
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_sources *s = job->sources;
   const bool single = job->precision != FK_PRECISION_FAST;
-  job->by_frames = job->ordered = false;
+  job->by_frames = job->ordered = job->doubled = false;
   bool product = fk_form_is_product(job->form.type); /* in double, as on the CPU */
   if (job->in_double || s->in_double || job->precision == FK_PRECISION_DOUBLE || product)
     return choose_in_double(job, err);
   if (s->radius2 < 0) FK_TRY(find_radius(job, err));
+  if (reach2_of(job) > farthest2(job->precision)) return choose_in_double(job, err);
   bool tensor = context->capability >= 80 && job->form.type == FK_FORM_GAUSSIAN && job->form.factor[2] == 0 &&
                 !fk_cuda_is_lowered_to("difference");
   bool one = tensor && fk_tensor_grid_choose(s->radius2, s->rows2, s->points.d, single, &job->grid);
@@ -204,7 +229,24 @@ static enum fk_status whiten(struct fk_cuda_job *job, struct fk_error *err) {
 enum fk_status fk_job_whiten_sources(struct fk_cuda_job *job, int64_t first, struct fk_error *err) {
   FK_TRY(fk_job_fetch_sources(job, first, err));
   if (!job->sources->whitened) FK_TRY(whiten(job, err));
-  return fk_job_choose_method(job, err);
+  FK_TRY(fk_job_choose_method(job, err));
+  job->relative = job->task->values == FK_VALUES_COORDINATES && reach2_of(job) > farthest2(job->precision);
+  return FK_STATUS_OK;
+}
+
+enum fk_status fk_job_find_reach(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  double reach2 = 0;
+  for (int64_t first = job->source_begin; first < job->source_end; first += job->source_chunk) {
+    FK_TRY(fk_job_fetch_sources(job, first, err));
+    FK_CUDA_TRY(cudaEventRecord(context->begin, context->stream));
+    FK_TRY(fk_job_whiten_sources(job, first, err));
+    FK_CUDA_TRY(cudaEventRecord(context->end, context->stream));
+    FK_TRY(fk_cuda_elapsed(context, job->seconds, err));
+    reach2 = fmax(reach2, job->sources->radius2);
+  }
+  job->reach2 = reach2;
+  return FK_STATUS_OK;
 }
 
 /* ---- packed ----------------------------------------------------------------------------------- */
@@ -218,14 +260,22 @@ static enum fk_status pack_fma(struct fk_cuda_job *job, struct fk_fma_task<T> *f
   bool columns = values && job->task->values == FK_VALUES_COLUMNS;
   T *data;
   int64_t numbers = x->ld * x->d;
+  int64_t points = numbers * (job->doubled ? 2 : 1);
   FK_TRY(
-      fk_cuda_room(context, &s->packed_buffer, numbers + x->ld * (1 + (columns ? job->n_values : 0)), &data, err));
-  T *weight = data + numbers, *packed = weight + x->ld;
+      fk_cuda_room(context, &s->packed_buffer, points + x->ld * (1 + (columns ? job->n_values : 0)), &data, err));
+  T *weight = data + points, *packed = weight + x->ld;
   *f = (struct fk_fma_task<T>){};
   f->form = job->form.type;
   FK_CUDA_TRY(fk_fma_pack(x->u, numbers, job->form.scale, data, context->stream));
   if (s->weights) FK_CUDA_TRY(fk_fma_pack(s->weights, x->n, 1 / job->weight_scale, weight, context->stream));
   if (columns) FK_CUDA_TRY(fk_fma_pack(s->columns, x->ld * job->n_values, 1, packed, context->stream));
+  if constexpr (sizeof(T) == sizeof(double)) {
+    if (job->doubled) {
+      FK_CUDA_TRY(fk_fma_pack_low(x->u, x->low, numbers, job->form.scale, data + numbers, context->stream));
+      f->cols_low = data + numbers;
+      f->relative = values && job->relative;
+    }
+  }
   f->cols = data;
   f->n_cols = x->n;
   f->ld_cols = x->ld;
@@ -353,6 +403,8 @@ static struct fk_cuda_packing packing_for(const struct fk_cuda_job *job, bool va
   p.own = values && job->task->rounded && fk_job_is_large(job);
   p.self = job->task->exclude_self;
   p.matrix = values && job->by_matrix;
+  p.doubled = job->doubled;
+  p.relative = job->relative;
   p.form = job->form;
   p.weight_scale = job->weight_scale;
   p.weights = s->weights ? s->weights_sent : 0;

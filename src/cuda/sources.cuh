@@ -15,6 +15,7 @@ struct fk_cuda_packing {
   int first_value, single, coarse, factor, self;
   int own;    /* coordinates as they are packed are the values */
   int matrix; /* they are in a matrix of their own */
+  int doubled, relative;
   struct fk_kernel_form form;
   double weight_scale;
   uint64_t weights, columns; /* which were sent; 0: none */
@@ -24,8 +25,8 @@ struct fk_cuda_sources {
   struct fk_cuda_context *context;
   uint64_t context_id; /* as an address may come again */
   int device;
-  struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, packed_buffer,
-      value_buffer, tensor_buffer, scale_buffer;
+  struct fk_cuda_buffer whitening_buffer, raw_buffer, weight_buffer, column_buffer, white_buffer, low_buffer,
+      packed_buffer, value_buffer, tensor_buffer, scale_buffer;
   struct fk_cuda_whitening whitening;
 
   int64_t first;     /* of the chunk; -1: none is there */

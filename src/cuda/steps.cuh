@@ -10,11 +10,13 @@
 #include "sums_wgmma.cuh"
 #include "tensor.cuh"
 
-/* Whitened points, [d][ld]. */
+/* Whitened points, [d][ld]. low: what the coordinates lack of points that reach far, whose differences are to keep
+ * all their digits (doubled.cuh); NULL: 0. */
 struct fk_cuda_points {
   double *u;
   int64_t n, ld;
   int d;
+  double *low;
 };
 
 /* How a set of sources is summed. */
@@ -44,6 +46,10 @@ enum fk_status fk_cuda_centre(struct fk_cuda_context *context, const struct fk_c
 enum fk_status fk_cuda_whiten(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
                               const double *raw, int64_t ld_raw, struct fk_cuda_points *points,
                               struct fk_error *err);
+/* points->low of points that were whitened so; 0 where a coordinate is no number. */
+enum fk_status fk_cuda_whiten_low(struct fk_cuda_context *context, const struct fk_cuda_whitening *whitening,
+                                  const double *raw, int64_t ld_raw, const struct fk_cuda_points *points,
+                                  struct fk_error *err);
 /* The points A x, A being d x d on the device. */
 enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A, const double *raw,
                                 int64_t ld_raw, struct fk_cuda_points *points, struct fk_error *err);
@@ -51,14 +57,16 @@ enum fk_status fk_cuda_multiply(struct fk_cuda_context *context, const double *A
 enum fk_status fk_cuda_radius2(struct fk_cuda_context *context, const struct fk_cuda_points *points, int *parts,
                                struct fk_error *err);
 
-/* ---- sums on CUDA cores (sums_fma.cuh) -------------------------------------------------------- */
+/* ---- sums on CUDA cores (sums_fma.cuh, sums_fma_doubled.cu) ----------------------------------- */
 
 /* Rows (targets) against columns (sources), in the precision of T. Shifts and largest exponents: of Gaussians and
  * of kernels of the root. */
 template <typename T>
 struct fk_fma_task {
   enum fk_form_type form;
-  const T *rows, *cols; /* [d][ld], scaled so that t is -|x - y|^2 */
+  const T *rows, *cols;         /* [d][ld], scaled so that t is -|x - y|^2 */
+  const T *rows_low, *cols_low; /* what they lack, in double alone; NULL: 0 */
+  bool relative;                /* values are the differences of the coordinates, x - y; with low parts alone */
   int64_t ld_rows, n_cols, ld_cols;
   int d;
   const T *weight; /* of the columns, NULL: ones */
@@ -84,6 +92,10 @@ cudaError_t fk_fma_launch(const struct fk_fma_task<double> *task, cudaStream_t s
 /* u times scale, in the precision of T. */
 cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, float *out, cudaStream_t stream);
 cudaError_t fk_fma_pack(const double *u, int64_t count, double scale, double *out, cudaStream_t stream);
+/* Those with low parts; and these of u times scale. */
+cudaError_t fk_fma_launch_doubled(const struct fk_fma_task<double> *task, cudaStream_t stream);
+cudaError_t fk_fma_pack_low(const double *u, const double *low, int64_t count, double scale, double *out,
+                            cudaStream_t stream);
 
 /* ---- Gaussian sums in double on tensor cores (dmma_pack.cu, sums_dmma.cu) -------------------- */
 

@@ -330,6 +330,40 @@ static __device__ __forceinline__ void store_row(const struct fk_fma_task<T> &a,
   }
 }
 
+/* A block's rows, and the columns of a tile, of which `end` is the first that is not of the slot. */
+struct wide_tile {
+  int64_t row0, col0, end;
+};
+
+/* A tile's kernels, from their exponents: to the masses, or the largest of them, and where values meet them. */
+template <typename T, int V, enum kernel_code CODE>
+static __device__ __forceinline__ void add_kernels(const struct fk_fma_task<T> &a, const double *powers,
+                                                   const struct wide_tile &tile,
+                                                   const T (&t)[PER_THREAD][PER_THREAD],
+                                                   const double (&shift)[PER_THREAD], T (&mass)[PER_THREAD],
+                                                   struct wide_memory<T, V> &m) {
+  int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
+  int64_t end_row = a.first_row + a.rows_here;
+#pragma unroll
+  for (int c = 0; c < PER_THREAD; c++) {
+    int64_t j = tile.col0 + tx + SIDE * c;
+    T weight = 0, exponent = j < tile.end ? split_weight(a, j, &weight) : 0;
+#pragma unroll
+    for (int r = 0; r < PER_THREAD; r++) {
+      int64_t i = tile.row0 + ty * PER_THREAD + r;
+      bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && own_column(a, i) == j);
+      if (a.find_max) {
+        T term = (CODE == ROOT ? -sqrt(-t[r][c]) : t[r][c]) + exponent;
+        if (!out_of_it && term > mass[r]) mass[r] = term;
+        continue;
+      }
+      T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, powers, t[r][c], shift[r] - exponent);
+      mass[r] += kernel;
+      if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
+    }
+  }
+}
+
 template <typename T, int V, enum kernel_code CODE>
 static __global__ void __launch_bounds__(SIDE *SIDE)
     wide_kernel(const struct fk_fma_task<T> a, const struct wide_values values) {
@@ -362,24 +396,7 @@ static __global__ void __launch_bounds__(SIDE *SIDE)
       __syncthreads();
       add_slice<CODE, T, V>(m, tx, ty, t);
     }
-#pragma unroll
-    for (int c = 0; c < PER_THREAD; c++) {
-      int64_t j = col0 + tx + SIDE * c;
-      T weight = 0, exponent = j < end ? split_weight(a, j, &weight) : 0;
-#pragma unroll
-      for (int r = 0; r < PER_THREAD; r++) {
-        int64_t i = row0 + ty * PER_THREAD + r;
-        bool out_of_it = weight == 0 || (a.exclude_self && i < end_row && own_column(a, i) == j);
-        if (a.find_max) {
-          T term = (CODE == ROOT ? -sqrt(-t[r][c]) : t[r][c]) + exponent;
-          if (!out_of_it && term > mass[r]) mass[r] = term;
-          continue;
-        }
-        T kernel = out_of_it ? (T)0 : weight * kernel_of<T, CODE>(a, powers, t[r][c], shift[r] - exponent);
-        mass[r] += kernel;
-        if (V) m.kernel[ty * PER_THREAD + r][tx + SIDE * c] = kernel;
-      }
-    }
+    add_kernels<T, V, CODE>(a, powers, {row0, col0, end}, t, shift, mass, m);
     if constexpr (V > 0) add_values<T, V, G>(a, values, col0, end, m, out);
     if (++tiles % FLUSH_TILES == 0 && !a.find_max) flush_wide(mass, out, mass_total, out_total);
   }

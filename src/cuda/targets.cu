@@ -28,6 +28,9 @@ static enum fk_status gather(const struct fk_cuda_job *job, const struct fk_matr
 static bool are_there(const struct fk_cuda_job *job) {
   return !job->task->targets.data && job->source_chunk >= job->task->sources.n;
 }
+static bool are_sources(const struct fk_cuda_job *job) {
+  return are_there(job) && !job->rows && job->targets.n == job->sources->points.n;
+}
 
 enum fk_status fk_job_fetch_targets(struct fk_cuda_job *job, int64_t first, int64_t count, struct fk_error *err) {
   const struct fk_matrix *y = fk_task_targets(job->task);
@@ -51,11 +54,20 @@ static __global__ void pick_kernel(const struct fk_cuda_points from, const int64
     to.u[k * to.ld + i] = i < to.n ? from.u[k * from.ld + row] : 0;
 }
 
+static enum fk_status pick_targets(const struct fk_cuda_job *job, const struct fk_cuda_points *from,
+                                   const struct fk_cuda_points *to, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  dim3 grid(fk_blocks(to->ld, 256), (unsigned)fk_smaller(to->d, 64));
+  pick_kernel<<<grid, 256, 0, context->stream>>>(*from, job->rows ? job->self : NULL, job->target_first, *to);
+  FK_CUDA_TRY(cudaGetLastError());
+  return FK_STATUS_OK;
+}
+
 enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *err) {
   struct fk_cuda_context *context = job->context;
   struct fk_cuda_points *y = &job->targets;
   const struct fk_cuda_points *x = &job->sources->points;
-  bool all = are_there(job) && !job->rows && y->n == x->n;
+  const bool all = are_sources(job);
   if (fk_job_goes_by_places(job)) x = &job->sources->order.sources->points;
   y->u = x->u;
   if (all) return FK_STATUS_OK;
@@ -63,9 +75,32 @@ enum fk_status fk_job_whiten_targets(struct fk_cuda_job *job, struct fk_error *e
   FK_TRY(fk_cuda_room(context, &job->white_targets, y->ld * y->d, &y->u, err));
   if (!are_there(job))
     return fk_cuda_whiten(context, &job->sources->whitening, (const double *)job->raw_targets.data, y->n, y, err);
-  dim3 grid(fk_blocks(y->ld, 256), (unsigned)fk_smaller(y->d, 64));
-  pick_kernel<<<grid, 256, 0, context->stream>>>(*x, job->rows ? job->self : NULL, job->target_first, *y);
-  FK_CUDA_TRY(cudaGetLastError());
+  return pick_targets(job, x, y, err);
+}
+
+/* Targets of doubled sources, once for all passes. */
+static enum fk_status find_low(struct fk_cuda_job *job, double *low, struct fk_error *err) {
+  struct fk_cuda_points *y = &job->targets, from = job->sources->points, to = *y;
+  if (y->low) return FK_STATUS_OK;
+  y->low = are_sources(job) ? from.low : low;
+  if (are_sources(job)) return FK_STATUS_OK;
+  if (!are_there(job))
+    return fk_cuda_whiten_low(job->context, &job->sources->whitening, (const double *)job->raw_targets.data, y->n,
+                              y, err);
+  from.u = from.low;
+  to.u = low;
+  return pick_targets(job, &from, &to, err);
+}
+
+static enum fk_status pack_targets_low(struct fk_cuda_job *job, struct fk_error *err) {
+  struct fk_cuda_context *context = job->context;
+  const struct fk_cuda_points *y = &job->targets;
+  const int64_t numbers = y->ld * y->d;
+  double *low;
+  FK_TRY(fk_cuda_room(context, &job->low_targets, 2 * numbers, &low, err));
+  FK_TRY(find_low(job, low, err));
+  FK_CUDA_TRY(fk_fma_pack_low(y->u, y->low, numbers, job->form.scale, low + numbers, context->stream));
+  job->f64.rows_low = low + numbers;
   return FK_STATUS_OK;
 }
 
@@ -140,6 +175,7 @@ static enum fk_status pack_targets_tensor(struct fk_cuda_job *job, bool values, 
 }
 
 enum fk_status fk_job_pack_targets(struct fk_cuda_job *job, bool values, struct fk_error *err) {
+  if (job->doubled) FK_TRY(pack_targets_low(job, err));
   if (job->method == FK_METHOD_DOUBLE) return pack_targets_fma(job, &job->f64, err);
   if (job->method == FK_METHOD_SINGLE) return pack_targets_fma(job, &job->f32, err);
   if (job->method == FK_METHOD_DMMA) return pack_targets_dmma(job, err);
