@@ -113,8 +113,7 @@ static inline struct fk_matrix fk_doubles(const double *data, int64_t n, int64_t
   struct fk_matrix x = {data, FK_DOUBLE, n, d, n, NULL};
   return x;
 }
-/* Of doubles. */
-static inline const double *fk_column(const struct fk_matrix *x, int64_t k) {
+static inline const double *fk_column(const struct fk_matrix *x, int64_t k) { /* x->type is FK_DOUBLE */
   return (const double *)x->data + k * x->ld;
 }
 struct fk_matrix fk_part(const struct fk_matrix *x, int64_t row, int64_t rows, int64_t column, int64_t columns);
@@ -150,15 +149,6 @@ enum { FK_BLOCK = 192 };
  * to width. work: d x width, NULL where w->dense is. */
 void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
                int64_t count, double *u, int64_t width, double *work);
-
-/* The same as double-doubles (core/doubled.h), times a scale, for points whose differences are to keep all digits
- * however far they are from the centre. False: there is no memory. */
-struct fk_doubled_block {
-  double *high, *low; /* d x width each */
-  int64_t width;
-};
-bool fk_whiten_doubled(const struct fk_whitening *w, const struct fk_matrix *x, const int64_t *rows, int64_t first,
-                       int64_t count, double scale, const struct fk_doubled_block *to);
 
 /* On a block u of points, d x width: L^-1 u in its place, or A u to out. */
 void fk_block_solve(const double *chol, int64_t d, double *u, int64_t width);
@@ -252,11 +242,9 @@ struct fk_task {
   double factor[3];  /* f(q/2) = factor[0] + factor[1] q/2 + factor[2] (q/2)^2 */
   bool exclude_self; /* drop i == j (targets are the sources) */
 
-  /* sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift */
-  bool rounded;
-  /* The engine sets it where sums of coordinates are those of the differences u_ik - u_jk to the target, which keep
-   * digits that coordinates of points far from the centre have not. Given with FK_VALUES_COORDINATES, false. */
-  bool *relative;
+  /* Sums of coordinates may be those of kernels rounded to 2^-12, as where half a score is a shift. The engine
+   * sets *relative, false before, where they are those of u_ik - u_jk, as of points far from the centre. */
+  bool rounded, *relative;
 
   double *mass;   /* m, always written */
   double *sums;   /* m x d or m x n_columns, NULL for FK_VALUES_NONE */

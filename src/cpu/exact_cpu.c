@@ -10,10 +10,10 @@
 #include "exact_cpu.h"
 
 /* Rounding of the exponent x'y - |x|^2/2 - |y|^2/2 grows with |x|^2, that of -|x - y|^2/2 hardly. The limits
- * on the largest |x|^2 (core/costs.c) keep its error under about 1e-11 (double) and 3e-5 (single); past the last
+ * on the largest |x|^2 (core/costs.c) keep its error under about 1e-12 (double) and 3e-5 (single); past the last
  * one, single precision would lose its promise and double is used. In few dimensions differences cost next to
- * nothing more. Differences of coordinates that reach far are those of rounded numbers: past the limit of doubles they
- * are of double-doubles, which keeps every sum within 1e-12 of itself.
+ * nothing more. Differences of coordinates that reach far are those of rounded numbers: past the limit of doubles
+ * they are of double-doubles, which keeps every sum within 1e-12 of itself.
  *
  * Other kernels than the Gaussian take a root of the squared distance, or are largest where it is small: only
  * differences keep its digits. Kernels of products are summed in double: they have no bound that would tell what

@@ -77,7 +77,8 @@ enum fk_status fk_cpu_matrix(const struct fk_task *task, const struct fk_opts *o
   double radius2 = 0;
   enum fk_status status = fk_cpu_radius2(task, opts->threads, &radius2, err);
   if (status) return status;
-  radius2 = fmax(radius2, nextafter(fk_costs.limits.gram_f64, INFINITY)); /* by differences, however near they are */
+  radius2 =
+      fmax(radius2, nextafter(fk_costs.limits.gram_f64, INFINITY)); /* by differences, however near they are */
   fk_cpu_choose_mode(FK_PRECISION_DOUBLE, &form, radius2, task->sources.d, &p.mode);
   const struct fk_sweep sweep = {.mode = p.mode};
   p.flags = fk_sweep_flags(&sweep, true, false);

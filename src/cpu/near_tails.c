@@ -25,10 +25,10 @@ struct tails {
   int64_t m;
   const struct fk_tile_ops *ops;
   struct fk_panels panels; /* of the sources */
-  double *x, *y;             /* whitened sources and rows, one after the other */
-  double *x_low, *y_low;     /* of double-doubles; NULL: 0 */
+  double *x, *y;           /* whitened sources and rows, one after the other */
+  double *x_low, *y_low;   /* of double-doubles; NULL: 0 */
   double log2_total;
-  int64_t *targets;          /* an order of the rows */
+  int64_t *targets; /* an order of the rows */
   bool *done;
   struct fk_scratch scratch;
 };

@@ -8,6 +8,7 @@
 
 #include "../core/aligned.h"
 #include "../core/count.h"
+#include "../core/doubled.h"
 #include "../core/pool.h"
 #include "../core/scan.h"
 #include "../core/threads.h"
@@ -98,8 +99,8 @@ enum fk_status fk_packed_init(struct fk_packed *p, const struct fk_kernel_mode *
   if (constant) p->constant = fk_aligned_alloc(points * real);
   if (weight) p->weight = fk_aligned_alloc(points * real);
   if (exponent) p->exponent = fk_aligned_alloc(points * real);
-  if ((own && (!p->points || (mode->doubled && !p->low))) || !p->ones || !p->edge || (constant && !p->constant) || (weight && !p->weight) ||
-      (exponent && !p->exponent)) {
+  if ((own && (!p->points || (mode->doubled && !p->low))) || !p->ones || !p->edge || (constant && !p->constant) ||
+      (weight && !p->weight) || (exponent && !p->exponent)) {
     fk_packed_free(p);
     return out_of_memory(err, bytes);
   }

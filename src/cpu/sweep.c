@@ -439,7 +439,9 @@ enum fk_status fk_sweep_targets(const struct fk_sweep *s, const int64_t *rows, i
     status = fk_packed_fill(&chunk.points, &s->mode, &picked, s->threads, err);
     if (status) break;
     for (int64_t j = 0; chunk.self && j < chunk.padded; j++)
-      chunk.self[j] = j >= count ? -1 : rows && !s->near ? rows[first + j] : first + j; /* near ones: of its order */
+      chunk.self[j] = j >= count         ? -1
+                      : rows && !s->near ? rows[first + j]
+                                         : first + j; /* near ones: of its order */
     if (shifted) take_shifts(s, &chunk, shift2 + first);
     status = run_chunk(s, &chunk, &progress, err);
     if (!status) deliver(s, &chunk, rows, first, shift2);

@@ -35,8 +35,8 @@ struct fk_tile {
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
   const double *rows_low, *cols_low; /* the low parts of double-doubles, by differences in double alone; NULL: 0 */
-  const void *row_exponent; /* of the weights (base 2); only where col_shift is, and in largest() */
-  const void *col_shift;    /* exponent (base 2) taken off each column, or NULL */
+  const void *row_exponent;          /* of the weights (base 2); only where col_shift is, and in largest() */
+  const void *col_shift;             /* exponent (base 2) taken off each column, or NULL */
   const int64_t
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
@@ -144,8 +144,8 @@ struct fk_tile_normal {
   double below, density;
 };
 
-/* Sums of weighted kernels times differences to the target, out[k * ld + col] += sum over rows of k * weight * (row -
- * col), of double-doubles. */
+/* Sums of weighted kernels times differences to the target, out[k * ld + col] += sum over rows of k * weight *
+ * (row - col), of double-doubles. */
 struct fk_tile_differences {
   int64_t d;
   int n_rows, n_cols;

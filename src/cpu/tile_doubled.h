@@ -1,6 +1,6 @@
-/* Points whose coordinates are double-doubles (core/doubled.h): a part of tile_body.h, by whose macros it is written.
- * The difference of the high parts of two points that are close to each other has no error, and that of the low
- * parts restores what the high parts have lost. */
+/* Points whose coordinates are double-doubles (core/doubled.h): a part of tile_body.h, by whose macros it is
+ * written. The difference of the high parts of two points that are close to each other has no error, and that of
+ * the low parts restores what the high parts have lost. */
 
 /* The exponents of exponents(). Not inlined: it is rare, and each copy of the sums would have one. */
 static __attribute__((noinline)) void FN(doubled_exponents)(const struct fk_tile *a, int row, int col,
