@@ -280,8 +280,8 @@ test_that("products take double precision as far as their rounding allows, diffe
   }
   for (d in c(5, 16, 70)) {
     expect_identical(method(d, 0), "dmma")
-    expect_identical(method(d, 120 / sqrt(d)), "dmma")
-    expect_identical(method(d, 300 / sqrt(d)), "difference")
+    expect_identical(method(d, 30 / sqrt(d)), "dmma")
+    for (apart in c(60, 300) / sqrt(d)) expect_identical(method(d, apart), "difference")
   }
   for (d in c(1, 4)) expect_identical(method(d, 0), "difference")
 })

@@ -142,6 +142,7 @@ test_that("what points that reach far have left on a device changes no bit of ot
 # Not all of the chunks reach far, but whether sums are relative is one answer for all.
 test_that("scores of clusters far apart that come by in chunks go by differences on a GPU", {
   skip_if_no_gpu()
+  on.exit(kernel_sum(0, bandwidth = 1, backend = "cuda")) # a limit holds until a call has another one
   x <- wide_points(30000, 3)
   y <- wide_rows(x, 60, far = 5)
   for (H in wide_matrices(3)) for (precision in names(WIDE_BOUNDS)) {
