@@ -199,8 +199,8 @@ best_scale <- function(batch, factors, L, kind, run) {
 # The factor by which no column is smoothed less than its rounding needs: see finished().
 least_factor <- function(data, L) {
   width <- data$columns$width / data$unit
-  needed <- width / (2 * sqrt(rowSums(L^2)))
-  if (all(is.na(needed))) 0 else max(needed, na.rm = TRUE)
+  if (all(is.na(width))) return(0)
+  max(width / (2 * factor_sds(L)), na.rm = TRUE)
 }
 
 # On the lattice of the factors.

@@ -172,7 +172,7 @@ folded <- function(domain, points) {
 kernel_masses <- function(domain, points, L, factors, control) {
   if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
-  sds <- sqrt(rowSums(L^2))
+  sds <- factor_sds(L)
   aslant <- abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12
   if (any(aslant)) return(correlated_masses(domain, points, L, factors, control))
   mass <- 1
@@ -188,7 +188,7 @@ correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
     stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
   }
-  reach <- 2 * MASS_REACH * sqrt(rowSums(L^2)) * max(factors, 1)
+  reach <- 2 * MASS_REACH * factor_sds(L) * max(factors, 1)
   low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)
   high <- pmin(ifelse(domain$kind == "mass", domain$upper, Inf), apply(points, 2, max) + reach)
   corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))

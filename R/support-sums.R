@@ -8,7 +8,7 @@ domain_sources <- function(domain, points, weights, L, factors, control) {
     found$weights <- (if (is.null(weights)) 1 else weights) / kernel_masses(domain, points, L, factors, control)
   }
   if (!has_images(domain)) return(found)
-  images <- with_images(domain, points, sqrt(rowSums(L^2)), factors)
+  images <- with_images(domain, points, factor_sds(L), factors)
   list(
     points = images$points, weights = found$weights[images$row], factors = factors[images$row],
     row = images$row, copied = images$copied

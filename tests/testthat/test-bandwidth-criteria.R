@@ -298,3 +298,24 @@ test_that("moments by scores are those of the pairs", {
     }
   }
 })
+
+test_that("the censored likelihood of a diagonal bandwidth is that of one with hardly any correlation", {
+  criterion <- new_criterion("csl", criterion_data(scattered(60, 3, far = 2)), "kde", criteria_run())
+  L <- diag(c(0.4, 0.5, 0.7))
+  skew <- L
+  skew[lower.tri(L)] <- 1e-11
+  for (moves in c("scalar", "diagonal", "full")) {
+    expect_equal(criterion$gradient(L, moves), criterion$gradient(skew, moves), tolerance = 1e-9)
+  }
+  expect_equal(criterion$value(L), criterion$value(skew), tolerance = 1e-12)
+})
+
+test_that("a default fit of 2,000 columns takes no products of d x d matrices", {
+  skip_on_cran()
+  set.seed(1)
+  x <- matrix(rnorm(1e5), 50)
+  took <- system.time(fit <- flash_kde(x, seconds = 5))
+  expect_identical(dim(fit$bandwidth), c(2000L, 2000L))
+  # of the processor, which others may share; 11 s and more with such products
+  expect_lt(sum(took[c("user.self", "sys.self")]), 8)
+})
