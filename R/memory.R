@@ -1,5 +1,6 @@
 # Refuses, in words, what the machine cannot hold, before the system starts to swap or kills R.
-check_memory <- function(bytes, arg) {
+# `cure`: what the message says beside.
+check_memory <- function(bytes, arg, cure = "") {
   limit <- getOption("flashkernel.memory_limit")
   if (is.null(limit)) {
     if (bytes < 1e8) return(invisible(bytes))
@@ -8,7 +9,7 @@ check_memory <- function(bytes, arg) {
   if (bytes > limit) {
     stop_argument(
       arg, "is too large: this call needs about ", format_bytes(bytes), " of memory, ",
-      format_bytes(limit), " are available"
+      format_bytes(limit), " are available", cure
     )
   }
   invisible(bytes)

@@ -24,7 +24,7 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   for (k in which(domain$kind == "circular")) data$points[, k] <- into_column(data$points[, k], domain, k)
   check_fit_memory(data$points, TRUE, arg)
   plain <- may_be_plain(options, adaptive)
-  domain <- choose_kind(domain, data$points, data$weights, plain, search_run(control, ncol(points)), arg)
+  domain <- choose_kind(domain, data$points, data$weights, plain, options, search_run(control, ncol(points)), arg)
   inner <- if (only_transforms(domain) && !is_rounded(domain, data$points, options)) {
     fit_kde(to_working(domain, data$points), arg, call, options, control)
   } else {
@@ -62,7 +62,7 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   check_mirrored(domain, bandwidths$main$H)
   if (!is_chosen(options$bandwidth)) check_image_count(domain, bandwidths$main$H)
   adapted <- if (!is.null(adaptive)) {
-    adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
+    adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), options$seconds, run)
   }
   if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)
   sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
