@@ -91,11 +91,11 @@ rows_to_judge <- function(problem, rows, seconds, run) {
   judged(sample_of(problem$data, seq_len(min(n, rows))))
 }
 
-# So many rows take about so many seconds to sum at, but no fewer than a search needs. A bound doubles the points of each
-# column; from seven columns on products over columns take less.
+# So many rows take about so many seconds to sum at, but no fewer than a search needs. A bound doubles the points of
+# each column; from seven columns on products over columns take less.
 rows_affordable <- function(problem, seconds, run) {
   bounded <- sum(problem$domain$kind != "free")
-  least <- if (bounded < 7) SCAN_ROWS else SCAN_ROWS / 2
+  least <- if (sum(problem$domain$kind %in% c("reflect", "circular", "auto")) < 7) SCAN_ROWS else SCAN_ROWS / 2
   each <- pair_seconds(nrow(problem$data$x), problem$data$d, run) * min(2^bounded, 20 * bounded)
   max(least, floor(sqrt(seconds / each)))
 }
@@ -133,9 +133,8 @@ diagonal_steps <- function(domain, batch, L, seconds, run) {
 
 minimise_diagonal <- function(criterion, L0, steps) {
   value <- \(theta) min(criterion$value(L0 %*% diagonal_matrix(exp(theta), nrow(L0))), WORST)
-  found <- stats::nlminb(
-    numeric(nrow(L0)), value, lower = -5, upper = 3, control = list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps)
-  )
+  control <- list(rel.tol = 1e-4, eval.max = 2 * steps, iter.max = steps)
+  found <- stats::nlminb(numeric(nrow(L0)), value, lower = -5, upper = 3, control = control)
   list(L = L0 %*% diagonal_matrix(exp(found$par), nrow(L0)), value = found$objective, converged = TRUE)
 }
 

@@ -117,8 +117,8 @@ kernel_masses <- function(domain, points, L, factors, control) {
   if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
   sds <- factor_sds(L)
-  aslant <- abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12
-  if (any(aslant)) return(correlated_masses(domain, points, L, factors, control))
+  aslant <- !is_diagonal(L) && any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)
+  if (aslant) return(correlated_masses(domain, points, L, factors, control))
   mass <- 1
   for (k in bounded) {
     below <- \(bound) stats::pnorm((bound - points[, k]) / (sds[k] * if (is.null(factors)) 1 else factors))

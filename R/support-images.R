@@ -74,7 +74,8 @@ image_bytes <- function(count, d) 8 * 4 * as.double(count) * d
 check_images <- function(domain, points, sds, factors = NULL) {
   count <- sum(image_counts(domain, points, sds, factors))
   if (count > .Machine$integer.max) refuse_images(domain)
-  check_memory(image_bytes(count, ncol(points)), "support", cure = paste0(" for the images of points behind its bounds", image_cure(domain)))
+  cure <- paste0(" for the images of points behind its bounds", image_cure(domain))
+  check_memory(image_bytes(count, ncol(points)), "support", cure)
 }
 
 refuse_images <- function(domain) {
@@ -85,10 +86,8 @@ refuse_images <- function(domain) {
 }
 
 image_cure <- function(domain) {
-  reflects <- any(domain$kind == "reflect")
-  paste0(
-    " (give a smaller `bandwidth` as a number", if (reflects) ", or take \"kde\" and method = \"mass\" of kde_support()", ")"
-  )
+  by_mass <- if (any(domain$kind == "reflect")) ", or take \"kde\" and method = \"mass\" of kde_support()"
+  paste0(" (give a smaller `bandwidth` as a number", by_mass, ")")
 }
 
 # Where a bandwidth is chosen, points and images are at most so many, or so many for each point.

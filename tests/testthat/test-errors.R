@@ -378,8 +378,8 @@ test_that("a limit of the address space counts, less what the process has mapped
   on.exit(unlink(folder, recursive = TRUE))
   left <- \() getNamespace("flashkernel")$address_space(folder)
   limits <- function(soft) {
-    line <- paste("Max address space   ", soft, "  unlimited   bytes")
-    writeLines(c("Limit  Soft Limit  Hard Limit  Units", "Max open files 1024 4096 files", line), file.path(folder, "limits"))
+    lines <- c("Max open files 1024 4096 files", paste("Max address space   ", soft, "  unlimited   bytes"))
+    writeLines(c("Limit  Soft Limit  Hard Limit  Units", lines), file.path(folder, "limits"))
   }
   expect_identical(left(), Inf)
   limits("unlimited")
@@ -401,9 +401,8 @@ test_that("a call under `ulimit -v` that needs more is refused in words", {
     "cat(class(tryCatch(flashkernel::kernel_operator(x, bandwidth = 1)[, ], error = identity))[1])"
   ), script)
   r <- file.path(R.home("bin"), "Rscript")
-  out <- suppressWarnings(
-    system2("sh", c("-c", shQuote(paste("ulimit -v 1500000 &&", r, "--vanilla", script))), stdout = TRUE, stderr = FALSE)
-  )
+  limited <- shQuote(paste("ulimit -v 1500000 &&", r, "--vanilla", script))
+  out <- suppressWarnings(system2("sh", c("-c", limited), stdout = TRUE, stderr = FALSE))
   expect_match(paste(out, collapse = ""), "flashkernel_error")
 })
 
