@@ -133,6 +133,10 @@ default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
 # list(worth, rows, factors, scale, gain, se, stats): by the leave-one-out likelihood of so many rows, over that of
 # `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
 look_for_gain <- function(data, L, estimator, run) {
+  if (is_wide(data) && is_scalar_factor(L)) {
+    data <- in_few_columns(data)
+    L <- L[1] * unit_factor(data)
+  }
   stats <- found <- NULL
   for (rows in unique(pmin(nrow(data$x), c(SCAN_ROWS, GAIN_ROWS)))) {
     batch <- judged(sample_of(data, seq_len(rows)))

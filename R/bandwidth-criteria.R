@@ -139,6 +139,7 @@ log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
   lost <- which(!(all > 0 & all < .Machine$double.xmax))
   log_f[lost] <- log_floor[lost]
   share[lost] <- 0
+  if (moments == "diagonal") found$M <- c(found$M, numeric(more_columns(L)))
   E <- if (moments != "none") -less_on_diagonal(found$M, sum(v * share))
   list(value = -sum(v * log_f), E = E)
 }
@@ -175,7 +176,7 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
     near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, by)
     bump <- bump_precision(spread, L)
     Y <- bump$times(z)
-    p <- exp(-rowSums(z * Y) / 2 + sum(log(spread)) + bump$log_root)
+    p <- exp(-rowSums(z * Y) / 2 + bump$log_height)
     rest <- pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
     near$value <- near$value - sum(data$v * (1 - a) * log(rest))
     if (moments == "none") return(near)
@@ -186,19 +187,24 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
   }
 }
 
-# A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_root, half the log of its determinant;
-# change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal L, d x d matrices are not formed
-# unless they are asked for.
+# A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_height, half the log of its determinant
+# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal L,
+# d x d matrices are not formed unless they are asked for.
 bump_precision <- function(spread, L) {
   d <- length(spread)
   if (is_diagonal(L)) {
     sds <- diagonal(L)
     a <- 1 / (spread^2 + sds^2)
+    more <- more_columns(L)
+    log_heights <- log(spread) + log(a) / 2
     change <- function(Y, e, moments) {
-      if (moments == "diagonal") return(sds^2 * (colSums(e * Y^2) - a * sum(e)))
+      if (moments == "diagonal") {
+        return(c(sds^2 * (colSums(e * Y^2) - a * sum(e)), rep(-sds[1]^2 * a[1] * sum(e), more)))
+      }
       outer(sds, sds) * (crossprod(Y, e * Y) - diagonal_matrix(a * sum(e), d))
     }
-    return(list(times = \(z) z * rep(a, each = nrow(z)), log_root = sum(log(a)) / 2, change = change))
+    log_height <- sum(log_heights) + more * log_heights[1]
+    return(list(times = \(z) z * rep(a, each = nrow(z)), log_height = log_height, change = change))
   }
   root <- chol(diagonal_matrix(spread^2, d) + tcrossprod(L))
   A <- chol2inv(root)
@@ -206,7 +212,7 @@ bump_precision <- function(spread, L) {
     if (moments == "diagonal") return(colSums(L * ((crossprod(Y, e * Y) - A * sum(e)) %*% L)))
     crossprod(L, (crossprod(Y, e * Y) - A * sum(e)) %*% L)
   }
-  list(times = \(z) z %*% A, log_root = -sum(log(diagonal(root))), change = change)
+  list(times = \(z) z %*% A, log_height = sum(log(spread)) - sum(log(diagonal(root))), change = change)
 }
 
 # ---- least squares --------------------------------------------------------------------------------
