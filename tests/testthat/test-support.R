@@ -122,6 +122,10 @@ test_that("an SD-KDE with images in one column and masses in another has each as
   fit <- flash_kde(x, "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
   kernels <- image_kernels(y[, 1], list(moved[, 1], -moved[, 1]), 0.4) * image_kernels(y[, 2], list(moved[, 2]), 0.3)
   expect_equal(predict(fit, y), rowMeans(t(t(kernels) / mass(moved))), tolerance = 1e-12)
+  # left out of the score, too
+  of <- \(rows) flash_kde(x[rows, ], "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  want <- vapply(c(1, 30), \(i) predict(of(setdiff(1:40, i)), x[i, , drop = FALSE]), 0)
+  expect_equal(predict(of(1:40), loo = TRUE)[c(1, 30)], want, tolerance = 1e-11)
 })
 
 test_that("circular columns have images a period away", {
@@ -613,6 +617,8 @@ test_that("images that do not fit are refused before they are made, with a way o
   x[1, ] <- 0
   expect_true(all(flash_kde(x, support = c(0, Inf))$support$kind == "mass"))
   expect_argument_error(flash_kde(x, "laplace", support = c(0, Inf)), "support")
+  # of which not even the masses can be told
+  expect_argument_error(flash_kde(matrix(0, 20, 1000), "kde", 1, support = c(0, Inf)), "support")
 })
 
 test_that("points that are left out are summed by the others where every one is far from all", {
