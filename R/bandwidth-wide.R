@@ -1,7 +1,7 @@
-# Data with many more columns than rows. Kernels that are equally wide in all columns know distances alone, and n points
-# and the origin have theirs in n columns, too: there a search forms no matrices of d x d numbers. A factor L of H = L L'
-# there has an attribute `more`, the number of columns that are left out, in which L is the same multiple of 1 and all
-# points are 0.
+# Data with many more columns than rows. Kernels that are equally wide in all columns depend on distances alone, and n
+# points and the origin have theirs in n columns, too: there a search forms no matrices of d x d numbers. A factor L of
+# H = L L' there has an attribute `more`, the number of columns that are left out, in which L is the same multiple of 1
+# and all points are 0.
 
 # Is it worth it? A QR decomposition takes about 2 n^2 d operations.
 is_wide <- function(data) {
