@@ -137,6 +137,10 @@ default_method <- function(d, estimator, name = ADAPTIVE_METHODS[1]) {
 # list(worth, rows, factors, scale, gain, se, stats): by the leave-one-out likelihood of so many rows, over that of
 # `estimator` with one bandwidth of factor L. A sample that is far from a gain ends it.
 look_for_gain <- function(data, L, estimator, run) {
+  if (is_wide(data) && is_scalar_factor(L)) {
+    data <- in_few_columns(data)
+    L <- L[1] * unit_factor(data)
+  }
   stats <- found <- NULL
   for (rows in unique(pmin(nrow(data$x), c(SCAN_ROWS, GAIN_ROWS)))) {
     batch <- judged(sample_of(data, seq_len(rows)))
@@ -203,8 +207,8 @@ best_scale <- function(batch, factors, L, kind, run) {
 # The factor by which no column is smoothed less than its rounding needs: see finished().
 least_factor <- function(data, L) {
   width <- data$columns$width / data$unit
-  needed <- width / (2 * sqrt(rowSums(L^2)))
-  if (all(is.na(needed))) 0 else max(needed, na.rm = TRUE)
+  if (all(is.na(width))) return(0)
+  max(width / (2 * factor_sds(L)), na.rm = TRUE)
 }
 
 # On the lattice of the factors.

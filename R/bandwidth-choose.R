@@ -48,8 +48,10 @@ choose_bandwidth <- function(data, estimator, options, run) {
   )
   plan <- plan_rows(data, search, options)
   data$correlation <- correlation_of(data, plan$rows, options$structure)
+  search$structures <- wanted_structures(sample_of(data, seq_len(plan$rows)), options$structure)
+  given <- data
+  if (searches_distances(search, options) && is_wide(data)) data <- in_few_columns(data)
   batches <- lapply(seq_len(plan$batches), \(b) sample_of(data, (b - 1) * plan$rows + seq_len(plan$rows)))
-  search$structures <- wanted_structures(batches[[1]], options$structure)
   first <- search_batch(batches[[1]], search, scaled_start(options$start, data))
   found <- c(list(first), lapply(batches[-1], \(batch) search_again(batch, first, search)))
   last <- replace(first, "L", list(mean_factor(lapply(found, `[[`, "L")) * carried(batches[[1]], data, search$rate)))
@@ -58,10 +60,16 @@ choose_bandwidth <- function(data, estimator, options, run) {
     last[names(whole)] <- whole
   }
   last$se <- factor_error(found, batches, data, plan, search)
-  last$L <- first$calm * last$L
+  last$L <- whole_factor(first$calm * last$L)
   last$trace[, "factor"] <- last$trace[, "factor"] / first$calm
   last[c("rows", "batches")] <- list(if (plan$all_rows) nrow(data$x) else plan$rows * plan$batches, plan$batches)
-  list(bandwidth = finished(last, data, search), stats = search$tally$stats())
+  list(bandwidth = finished(last, given, search), stats = search$tally$stats())
+}
+
+# Is it only a multiple of 1 that is searched, by criteria that know the points by their distances alone?
+searches_distances <- function(search, options) {
+  by_distance <- search$shape == "lcv" && search$estimator %in% c(PLAIN_ESTIMATOR, "sdkde")
+  by_distance && identical(search$structures, "scaled") && is.null(options$start)
 }
 
 # ---- rows -------------------------------------------------------------------------------------

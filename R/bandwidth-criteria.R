@@ -139,6 +139,7 @@ log_likelihood_loss <- function(data, log_floor, v, L, moments, pass) {
   lost <- which(!(all > 0 & all < .Machine$double.xmax))
   log_f[lost] <- log_floor[lost]
   share[lost] <- 0
+  if (moments == "diagonal") found$M <- c(found$M, numeric(more_columns(L)))
   E <- if (moments != "none") -less_on_diagonal(found$M, sum(v * share))
   list(value = -sum(v * log_f), E = E)
 }
@@ -173,18 +174,45 @@ censored_likelihood <- function(data, pass, lambda = 3 * sqrt(data$d)) {
   a <- exp(-rowSums(sweep(z, 2, spread, "/")^2) / 2)
   function(L, moments, by = pass) {
     near <- log_likelihood_loss(data, log_floor, data$v * a, L, moments, by)
-    A <- chol2inv(chol(diagonal_matrix(spread^2, data$d) + tcrossprod(L)))
-    Y <- z %*% A
-    p <- exp(-rowSums(z * Y) / 2 + sum(log(spread)) + determinant(A)$modulus[1] / 2)
+    bump <- bump_precision(spread, L)
+    Y <- bump$times(z)
+    p <- exp(-rowSums(z * Y) / 2 + bump$log_height)
     rest <- pmax(1 - (sum(data$w * p) - data$w * p) / data$others, .Machine$double.eps)
     near$value <- near$value - sum(data$v * (1 - a) * log(rest))
     if (moments == "none") return(near)
     b <- data$v * (1 - a) / (rest * data$others)
     e <- data$w * (sum(b) - b) * p
-    change <- crossprod(L, (crossprod(Y, e * Y) - A * sum(e)) %*% L)
-    near$E <- near$E + if (moments == "diagonal") diagonal(change) else change
+    near$E <- near$E + bump$change(Y, e, moments)
     near
   }
+}
+
+# A = (diag(spread^2) + L L')^-1, as what is asked of it: times(z), z A; log_height, half the log of its determinant
+# times that of diag(spread^2); change(Y, e, moments), L' (Y' diag(e) Y - sum(e) A) L or its diagonal. Of a diagonal L,
+# d x d matrices are not formed unless they are asked for.
+bump_precision <- function(spread, L) {
+  d <- length(spread)
+  if (is_diagonal(L)) {
+    sds <- diagonal(L)
+    a <- 1 / (spread^2 + sds^2)
+    more <- more_columns(L)
+    log_heights <- log(spread) + log(a) / 2
+    change <- function(Y, e, moments) {
+      if (moments == "diagonal") {
+        return(c(sds^2 * (colSums(e * Y^2) - a * sum(e)), rep(-sds[1]^2 * a[1] * sum(e), more)))
+      }
+      outer(sds, sds) * (crossprod(Y, e * Y) - diagonal_matrix(a * sum(e), d))
+    }
+    log_height <- sum(log_heights) + more * log_heights[1]
+    return(list(times = \(z) z * rep(a, each = nrow(z)), log_height = log_height, change = change))
+  }
+  root <- chol(diagonal_matrix(spread^2, d) + tcrossprod(L))
+  A <- chol2inv(root)
+  change <- function(Y, e, moments) {
+    if (moments == "diagonal") return(colSums(L * ((crossprod(Y, e * Y) - A * sum(e)) %*% L)))
+    crossprod(L, (crossprod(Y, e * Y) - A * sum(e)) %*% L)
+  }
+  list(times = \(z) z %*% A, log_height = sum(log(spread)) - sum(log(diagonal(root))), change = change)
 }
 
 # ---- least squares --------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ plain_loo <- function(x, weights, L, control) {
 
 # score_L: the factor of the score's bandwidth; factors: as of sources.
 sdkde_loo <- function(x, weights, L, control, score_L = L, factors = NULL) {
-  centre <- far_centre(x, weights, sqrt(rowSums(L^2)))
+  centre <- far_centre(x, weights, factor_sds(L)[seq_len(ncol(x))])
   debiased_loo_sum(sum_sources(shift_points(x, centre, -1), weights, score_L, factors = factors), L, control)
 }
 

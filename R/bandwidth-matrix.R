@@ -53,6 +53,14 @@ diagonal_matrix <- function(values, d) {
   matrix
 }
 
+# Of a lower triangle. It and factor_sds() form no matrix of hundreds of columns squared.
+is_diagonal <- function(L) .Call(ffi_is_diagonal, L)
+
+# Kernel sds of H = L L'.
+factor_sds <- function(L) {
+  if (is_diagonal(L)) c(diagonal(L), rep(L[1], more_columns(L))) else sqrt(rowSums(L^2))
+}
+
 check_variance <- function(H, d, arg, names) {
   if (nrow(H) != d || ncol(H) != d) {
     stop_argument(

@@ -3,7 +3,7 @@
 # What a structure is: `moves`, how L may change, as gradients of criteria know it; `base`, the shape of which L is a
 # multiple (NULL: none). Columns are in units of `unit`.
 BANDWIDTH_STRUCTURES <- list(
-  scaled = list(moves = "scalar", base = \(data) diag(1, data$d)),
+  scaled = list(moves = "scalar", base = \(data) unit_factor(data)),
   scalar = list(moves = "scalar", base = \(data) diag(scalar_spread(data$unit) / data$unit, data$d)),
   sphered = list(moves = "scalar", base = \(data) unname(covariance_root(data))),
   diagonal = list(moves = "diagonal"),

@@ -295,7 +295,10 @@ fit_size <- function(object) {
 }
 
 # log of the kernel's height, for H = L L'.
-log_kernel_norm <- function(L) -nrow(L) * log(2 * pi) / 2 - sum(log(diagonal(L)))
+log_kernel_norm <- function(L) {
+  more <- more_columns(L)
+  -(nrow(L) + more) * log(2 * pi) / 2 - sum(log(diagonal(L))) - (if (more > 0) more * log(L[1]) else 0)
+}
 
 # Names for the columns, also where the user gave none.
 point_names <- function(object) {

@@ -67,12 +67,15 @@ domain_without <- function(object, rows, control) {
   domain <- object$support
   bandwidths <- bandwidths_of(inner)
   own <- seq_len(object$n)[rows]
-  sources_of <- \(points) {
-    domain_sources(domain, points, object$weights[own], bandwidths$main$L, inner$adaptive$factors[own], control)
-  }
-  sources <- sources_of(inner$x[own, , drop = FALSE])
+  points <- inner$x[own, , drop = FALSE]
+  given <- object$weights[own]
+  sources <- domain_sources(domain, points, given, bandwidths$main$L, inner$adaptive$factors[own], control)
   made <- debias_inside(domain, sources[c("points", "weights")], bandwidths, sources$factors, control, "object")
-  weights <- if (has_masses(domain)) sources_of(made$debiased)$weights else sources$weights
+  weights <- sources$weights
+  if (has_masses(domain)) {
+    if (!is.null(sources$row)) given <- given[sources$row]
+    weights <- mass_sources(domain, made$debiased, given, bandwidths$main$L, sources$factors, control)$weights
+  }
   fit_without(made, weights, bandwidths$main$L, sources$factors)
 }
 

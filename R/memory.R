@@ -1,5 +1,6 @@
 # Refuses, in words, what the machine cannot hold, before the system starts to swap or kills R.
-check_memory <- function(bytes, arg) {
+# `cure`: what the message says beside.
+check_memory <- function(bytes, arg, cure = "") {
   limit <- getOption("flashkernel.memory_limit")
   if (is.null(limit)) {
     if (bytes < 1e8) return(invisible(bytes))
@@ -8,7 +9,7 @@ check_memory <- function(bytes, arg) {
   if (bytes > limit) {
     stop_argument(
       arg, "is too large: this call needs about ", format_bytes(bytes), " of memory, ",
-      format_bytes(limit), " are available"
+      format_bytes(limit), " are available", cure
     )
   }
   invisible(bytes)
@@ -17,26 +18,60 @@ check_memory <- function(bytes, arg) {
 # Bytes that a call may use.
 memory_limit <- function() getOption("flashkernel.memory_limit", available_memory())
 
-# Linux says what is free; elsewhere what the machine has is a limit, and below it R's own allocation error has to do.
+# Bytes: the least of what the machine, its control groups and the process may still use. Linux says what is free;
+# elsewhere the machine's memory is the limit, and below it R's own allocation error has to do.
 available_memory <- function() {
-  min(1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), .Call(ffi_machine_memory))
+  min(
+    1024 * number_in("/proc/meminfo", "^MemAvailable:"), cgroup_memory(), address_space(), .Call(ffi_machine_memory)
+  )
 }
 
-# What the control group (a container's limit, of version 2) leaves. Cached files count as used there,
-# but the kernel gives those it has not used lately back at once.
-cgroup_memory <- function(folder = "/sys/fs/cgroup") {
-  limit <- number_in(file.path(folder, "memory.max"))
-  used <- number_in(file.path(folder, "memory.current"))
+# What the control group of this process and each group above it (containers, jobs of a batch system) leave, in bytes.
+# `root`: where the groups are mounted; `own`: the file that lists those of the process.
+cgroup_memory <- function(root = "/sys/fs/cgroup", own = "/proc/self/cgroup") {
+  groups <- strsplit(lines_of(own), ":", fixed = TRUE)
+  controllers <- lapply(groups, \(group) if (group[2] == "") "" else strsplit(group[2], ",")[[1]])
+  path_of <- \(controller) unlist(lapply(groups[vapply(controllers, \(of) controller %in% of, NA)], `[`, 3))
+  left <- \(folder, path, ...) min(vapply(memory_folders(folder, path), group_memory, 0, ...))
+  version2 <- \(folder) left(folder, path_of(""), "memory.max", "memory.current", "^inactive_file ")
+  version1 <- \(folder) left(
+    folder, path_of("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes", "^total_inactive_file "
+  )
+  min(version2(root), version2(file.path(root, "unified")), version1(file.path(root, "memory")))
+}
+
+# The folder of a group and of those above it. A container may see its own group as `root`.
+memory_folders <- function(root, path) {
+  parts <- unlist(strsplit(as.character(path), "/"))
+  Reduce(file.path, parts[!parts %in% c("", "..")], root, accumulate = TRUE)
+}
+
+# What one group leaves. Cached files count as used there, but the kernel gives those that were not used lately back
+# at once.
+group_memory <- function(folder, limit, used, cached) {
+  limit <- number_in(file.path(folder, limit))
+  used <- number_in(file.path(folder, used))
   if (is.infinite(limit) || is.infinite(used)) return(Inf)
-  cached <- number_in(file.path(folder, "memory.stat"), "^inactive_file ")
+  cached <- number_in(file.path(folder, "memory.stat"), cached)
   max(limit - used + if (is.finite(cached)) cached else 0, 0)
 }
 
-# The number in the first line of a file that matches; Inf where there is none, as in "max".
+# What `ulimit -v` leaves: the limit of the address space less what the process has mapped. `process`: its folder.
+address_space <- function(process = "/proc/self") {
+  limit <- number_in(file.path(process, "limits"), "^Max address space +[0-9]")
+  if (is.infinite(limit)) return(Inf)
+  mapped <- 1024 * number_in(file.path(process, "status"), "^VmSize:")
+  if (is.finite(mapped)) max(limit - mapped, 0) else limit
+}
+
+# The first number in the first line of a file that matches; Inf where there is none, as in "max".
 number_in <- function(file, pattern = "^[0-9]") {
-  lines <- if (file.exists(file)) tryCatch(readLines(file, warn = FALSE), error = \(e) character())
-  line <- grep(pattern, lines, value = TRUE)
-  if (length(line) == 0) Inf else as.double(gsub("[^0-9]", "", line[1]))
+  line <- grep(pattern, lines_of(file), value = TRUE)
+  if (length(line) == 0) Inf else as.double(sub("^[^0-9]*([0-9]+).*$", "\\1", line[1]))
+}
+
+lines_of <- function(file) {
+  if (file.exists(file)) tryCatch(readLines(file, warn = FALSE), error = \(e) character()) else character()
 }
 
 format_bytes <- function(bytes) format(structure(bytes, class = "object_size"), units = "auto", standard = "SI")

@@ -76,7 +76,7 @@ sum_classes <- function(sources, at, loo, control, sum_class) {
     } else {
       sum_class(class, points, FALSE, control)
     }
-    part$log_abs <- part$log_abs - sources$height * ncol(points) * log(classes$factors[i])
+    part$log_abs <- part$log_abs - sources$height * kernel_columns(sources$L) * log(classes$factors[i])
     total <- if (is.null(total)) part else merge_parts(total, part, control)
   }
   total

@@ -1,5 +1,5 @@
 # What a domain (support.R) does to points: which are inside, coordinates in which kernels are summed ("working"
-# ones: transformed columns differ from those of the user), images behind bounds, and the masses of kernels inside.
+# ones: transformed columns differ from those of the user), and the masses of kernels inside.
 
 # The part of a domain that is about the columns `dims`.
 domain_columns <- function(domain, dims) {
@@ -93,61 +93,7 @@ column_bend <- function(z, domain, k) {
   list(c = z, slope = 1)
 }
 
-# ---- images -----------------------------------------------------------------------------------
-
-# Images further from the domain than so many kernel sds are left out: they have less than 1e-31 of a kernel's
-# height. Between two bounds, and on a circle, there is no place further from a point than the range, and what is
-# exp(-37) of its kernel there counts for nothing.
-IMAGE_REACH <- 12
-
-# list(points, row, copied): working points with their images, those themselves first; which point each row comes
-# from, and of which columns it is the image (n x d). `sds`: of the kernels; `factors`: NULL, or by which those of
-# points differ.
-with_images <- function(domain, points, sds, factors) {
-  row <- seq_len(nrow(points))
-  copied <- matrix(FALSE, nrow(points), ncol(points))
-  for (k in which(domain$kind %in% c("reflect", "circular"))) {
-    found <- column_images(points[, k], domain, k, sds[k] * if (is.null(factors)) 1 else factors[row])
-    if (length(found$of) == 0) next
-    check_memory(8 * 4 * (nrow(points) + length(found$of)) * ncol(points), "support")
-    images <- points[found$of, , drop = FALSE]
-    images[, k] <- found$at
-    points <- rbind(points, images)
-    copied <- rbind(copied, replace(copied[found$of, , drop = FALSE], cbind(seq_along(found$of), k), TRUE))
-    row <- c(row, row[found$of])
-  }
-  list(points = points, row = row, copied = copied)
-}
-
-# list(of, at): those of a column that are in reach of its bounds; `h`: kernel sds.
-column_images <- function(x, domain, k, h) {
-  a <- domain$lower[k]
-  b <- domain$upper[k]
-  width <- b - a
-  reach <- rep_len(pmin(IMAGE_REACH * h, sqrt(width^2 + 75 * h^2)), length(x))
-  of <- at <- NULL
-  keep <- function(image) {
-    near <- which(image >= a - reach & image <= b + reach)
-    of <<- c(of, near)
-    at <<- c(at, image[near])
-  }
-  if (domain$kind[k] == "reflect") {
-    if (is.finite(a)) keep(a - (x - a))
-    if (is.finite(b)) keep(b + (b - x))
-  }
-  if (is.finite(width)) {
-    for (turn in seq_len(ceiling(max(reach) / width) + 1)) {
-      shift <- width * if (domain$kind[k] == "circular") turn else 2 * turn
-      keep(x + shift)
-      keep(x - shift)
-      if (domain$kind[k] == "reflect") {
-        keep(a - (x - a) - shift)
-        keep(b + (b - x) + shift)
-      }
-    }
-  }
-  list(of = of, at = at)
-}
+# ---- folds and masses -------------------------------------------------------------------------
 
 # Points that a kernel has carried over a bound, back inside: where their image is.
 folded <- function(domain, points) {
@@ -166,15 +112,13 @@ folded <- function(domain, points) {
   points
 }
 
-# ---- masses -----------------------------------------------------------------------------------
-
 # Of the kernel at each working point, of variance f^2 L L', inside.
 kernel_masses <- function(domain, points, L, factors, control) {
   if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
-  sds <- sqrt(rowSums(L^2))
-  aslant <- abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12
-  if (any(aslant)) return(correlated_masses(domain, points, L, factors, control))
+  sds <- factor_sds(L)
+  aslant <- !is_diagonal(L) && any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)
+  if (aslant) return(correlated_masses(domain, points, L, factors, control))
   mass <- 1
   for (k in bounded) {
     below <- \(bound) stats::pnorm((bound - points[, k]) / (sds[k] * if (is.null(factors)) 1 else factors))
@@ -188,7 +132,7 @@ correlated_masses <- function(domain, points, L, factors, control) {
   if (nrow(L) > 2) {
     stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found another")
   }
-  reach <- 2 * MASS_REACH * sqrt(rowSums(L^2)) * max(factors, 1)
+  reach <- 2 * MASS_REACH * factor_sds(L) * max(factors, 1)
   low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)
   high <- pmin(ifelse(domain$kind == "mass", domain$upper, Inf), apply(points, 2, max) + reach)
   corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))

@@ -25,7 +25,7 @@ fit_on_support <- function(points, arg, call, options, control, formula) {
   estimator <- support_estimator(options)
   check_fit_memory(data$points, ESTIMATORS[[estimator]]$debiased, options$steps, arg)
   plain <- may_be_plain(options, adaptive)
-  domain <- choose_kind(domain, data$points, data$weights, plain, search_run(control, ncol(points)), arg)
+  domain <- choose_kind(domain, data$points, data$weights, plain, options, search_run(control, ncol(points)), arg)
   inner <- if (only_transforms(domain) && !is_rounded(domain, data$points, options)) {
     fit_kde(to_working(domain, data$points), arg, call, options, control)
   } else {
@@ -67,9 +67,10 @@ fit_inner <- function(domain, data, adaptive, call, options, control, arg) {
   bandwidths <- inner_bandwidths(problem, work, estimator, options, control, run, arg)
   check_mirrored(domain, bandwidths$main$H)
   if (!is_chosen(options$bandwidth)) check_image_count(domain, bandwidths$main$H)
+  check_masses(domain, work$points, bandwidths$main$L, run)
   adapted <- if (!is.null(adaptive)) {
     check_adaptable(work)
-    adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), run)
+    adapt_on_domain(problem(), bandwidths$main, adaptive, is_chosen(options$bandwidth), options$seconds, run)
   }
   if (!is.null(adapted)) bandwidths <- scaled_bandwidths(bandwidths, adapted, options)
   sources <- domain_sources(domain, work$points, data$weights, bandwidths$main$L, adapted$record$factors, run)
@@ -158,6 +159,19 @@ check_image_count <- function(domain, H) {
     stop_argument(
       "bandwidth", "must be at most ten times the range of a column with images, ", quote_names(domain$names[wide[1]]),
       ": found an sd of ", format(sqrt(H[wide[1], wide[1]])), " for a range of ", format(range[wide[1]])
+    )
+  }
+}
+
+# Points on the bounds of more than 960 columns have kernels with less mass inside than this.
+LEAST_MASS <- 1e-290
+
+check_masses <- function(domain, points, L, run) {
+  if (!has_masses(domain) || !is.null(domain$polygon)) return(invisible())
+  if (min(kernel_masses(domain, points, L, NULL, run)) < LEAST_MASS) {
+    stop_argument(
+      "support", "must leave each kernel a mass inside that a double can hold: found less than ", LEAST_MASS,
+      ", by bounds of ", sum(domain$kind == "mass"), " columns (bound fewer columns)"
     )
   }
 }

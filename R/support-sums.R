@@ -3,16 +3,22 @@
 # What is summed for working points: list(points, weights, factors, row, copied), the first two as sum_sources()
 # has them, row and copied as of with_images(), row NULL where points are as they were.
 domain_sources <- function(domain, points, weights, L, factors, control) {
-  found <- list(points = points, weights = weights, factors = factors)
-  if (has_masses(domain)) {
-    found$weights <- (if (is.null(weights)) 1 else weights) / kernel_masses(domain, points, L, factors, control)
-  }
+  found <- mass_sources(domain, points, weights, L, factors, control)
   if (!has_images(domain)) return(found)
-  images <- with_images(domain, points, sqrt(rowSums(L^2)), factors)
+  images <- with_images(domain, points, factor_sds(L), factors)
   list(
     points = images$points, weights = found$weights[images$row], factors = factors[images$row],
     row = images$row, copied = images$copied
   )
+}
+
+# The same without images: list(points, weights, factors).
+mass_sources <- function(domain, points, weights, L, factors, control) {
+  found <- list(points = points, weights = weights, factors = factors)
+  if (has_masses(domain)) {
+    found$weights <- (if (is.null(weights)) 1 else weights) / kernel_masses(domain, points, L, factors, control)
+  }
+  found
 }
 
 # list(log_abs, negative, stats) as of log_sum(): at each of the first `n` points the sum without its own kernel
@@ -72,22 +78,32 @@ log_pair_kernels <- function(sources, rows, places, factor) {
   list(log_abs = log_weight + log(abs(polynomial)) - half - ncol(u) * log(width), sign = sign(polynomial))
 }
 
-# For points by their own images alone, all but nothing is left of the sum when these are taken off: by the sources
-# of other points, and by those of each other one by one.
+# For points by their own images alone, all but nothing is left of the sum when these are taken off: it is summed again
+# without them.
 sum_again <- function(sources, n, lost, factor, total, control) {
-  of_lost <- which(sources$row %in% lost)
-  places <- sources$points[lost, , drop = FALSE]
-  others <- log_sum(rows_of(sources, -of_lost), places, factor, FALSE, control)
-  among <- lapply(seq_along(lost), \(i) {
-    from <- of_lost[sources$row[of_lost] != lost[i]]
-    terms <- log_pair_kernels(sources, from, places[rep(i, length(from)), , drop = FALSE], factor)
-    top <- max(terms$log_abs, -Inf)
-    sum <- if (top > -Inf) sum(terms$sign * exp(terms$log_abs - top)) else 0
-    c(log(abs(sum)) + if (top > -Inf) top else 0, sum < 0)
-  })
-  among <- list(log_abs = vapply(among, `[`, 0, 1), negative = vapply(among, `[`, 0, 2) == 1)
-  again <- signed_sum(list(others, among), c(1, 1))
+  again <- sum_of_others(sources, seq_len(nrow(sources$points)), lost, factor, control)
   total$log_abs[lost] <- again$log_abs
   total$negative[lost] <- again$negative
   total
+}
+
+# list(log_abs, negative): at each of the points `lost`, the sum over `from`, which are rows of the sources, of other
+# points and of their images. Those of points that are not lost serve all of them; the others are summed for one half
+# by the sources of the other half, and so on.
+sum_of_others <- function(sources, from, lost, factor, control) {
+  apart <- !sources$row[from] %in% lost
+  found <- sum_at(sources, from[apart], lost, factor, control)
+  if (length(lost) == 1) return(found)
+  from <- from[!apart]
+  halves <- split(lost, seq_along(lost) > length(lost) / 2)
+  within <- lapply(halves, \(half) sum_of_others(sources, from, half, factor, control))
+  within <- do.call(Map, c(list(c), unname(within)))
+  total <- signed_sum(list(found, within), c(1, 1))
+  total[c("log_abs", "negative")]
+}
+
+sum_at <- function(sources, from, points, factor, control) {
+  if (length(from) == 0) return(list(log_abs = rep(-Inf, length(points)), negative = logical(length(points))))
+  found <- log_sum(rows_of(sources, from), sources$points[points, , drop = FALSE], factor, FALSE, control)
+  list(log_abs = found$log_abs, negative = if (is.null(found$negative)) logical(length(points)) else found$negative)
 }

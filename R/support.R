@@ -48,14 +48,18 @@
 #'   \item{`"auto"`}{By the leave-one-out likelihood of the plain estimates, of up to 2,000 of the rows, less what
 #'     each gains by a point itself: for one column and `"kde"`, `"local"` where its is larger by more than a
 #'     quarter of the standard error of the difference, else the larger of `"boundary"` and `"reflect"`; for several
-#'     columns, other estimators and named `adaptive`, `"transform"` and `"reflect"` in the same way.}
+#'     columns, other estimators and named `adaptive`, `"transform"` and `"reflect"` in the same way. Where so many
+#'     columns are bounded that their reflected points would not fit in memory, it is `"transform"`, or `"mass"` if a
+#'     point lies on a bound.}
 #' }
 #' Circular columns have images a period away, as `circular::density.circular()` has for the wrapped normal; H may
 #' be a full matrix. Data in them are taken modulo the period.
 #'
 #' Sums are over points and images: hardly more than over the points alone where h is small beside the range, up to
-#' ten times as many for each column bounded on both sides where h is half of it. Masses in a polygon of v vertices
-#' take \eqn{O(n v)}{O(n v)}: four seconds of one core for 100,000 points and 500 vertices.
+#' ten times as many for each column bounded on both sides where h is half of it. Numbers of columns multiply: of d
+#' columns with a lower bound a point near all of them has \eqn{2^d}{2^d} images, itself included. What would need more
+#' memory than there is ends in an error before anything is computed. Masses in a polygon of v vertices take
+#' \eqn{O(n v)}{O(n v)}: four seconds of one core for 100,000 points and 500 vertices.
 #'
 #' @section Bandwidths: Where there is no `bandwidth`, and for `"auto"` and `"lcv"`, the leave-one-out likelihood
 #'   of the estimate on its support chooses, as [bw_lcv()] does on the line: one factor of the columns' spread or,
@@ -64,7 +68,9 @@
 #'   rules][bw_silverman]. Other selectors take the points as if nothing bounded them. With `"transform"` alone all
 #'   are those of the transformed points, unless these were rounded. With `"local"` it is the mean, in logarithms,
 #'   of all bandwidths that were tried, each with its likelihood as weight, less half of what the estimate gains by
-#'   a point itself: the largest likelihood alone is often that of one far too small. A bandwidth above ten times
+#'   a point itself: the largest likelihood alone is often that of one far too small. The search ends at an h of the
+#'   range of a reflected column, or of half the period of a circular one, where the estimate is all but uniform, and
+#'   before that where the images of wider kernels would not fit in memory. A `bandwidth` of your own above ten times
 #'   the range of a reflected or circular column is refused: the estimate is flat by then. Adaptive factors are
 #'   Abramson's, of a pilot on the support; `"knn"` is for `"transform"`.
 #'

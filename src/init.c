@@ -67,6 +67,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_can, 4),
     ROUTINE(ffi_hint, 7),
     ROUTINE(ffi_backend_info, 0),
+    ROUTINE(ffi_is_diagonal, 1),
     ROUTINE(ffi_machine_memory, 0),
     ROUTINE(ffi_gpu_info, 0),
     ROUTINE(ffi_gpu_release, 0),

@@ -54,6 +54,7 @@ SEXP ffi_cube_sums(SEXP job, SEXP control);
 SEXP ffi_conditional(SEXP job, SEXP control);
 SEXP ffi_identity(SEXP x);
 SEXP ffi_backend_info(void);
+SEXP ffi_is_diagonal(SEXP factor);
 SEXP ffi_machine_memory(void);
 SEXP ffi_kernels(void);
 SEXP ffi_resolve(SEXP control, SEXP n, SEXP m, SEXP d, SEXP kernel);

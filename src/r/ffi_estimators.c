@@ -7,6 +7,7 @@
 #include "../core/neighbours.h"
 #include "../core/polygon.h"
 #include "../core/scan.h"
+#include "../core/triangular.h"
 #include "ffi.h"
 #include "operator.h"
 
@@ -314,6 +315,12 @@ SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far) {
   bool any = fk_far_centre(&points, w, limits, REAL(centre));
   UNPROTECT(1);
   return any ? centre : R_NilValue;
+}
+
+/* factor: a square lower triangle */
+SEXP ffi_is_diagonal(SEXP factor) {
+  int64_t d = Rf_nrows(factor);
+  return Rf_ScalarLogical(fk_is_diagonal(r_factor(factor, d), d));
 }
 
 SEXP ffi_row_keys(SEXP x) {

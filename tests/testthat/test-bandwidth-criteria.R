@@ -298,3 +298,51 @@ test_that("moments by scores are those of the pairs", {
     }
   }
 })
+
+test_that("the censored likelihood of a diagonal bandwidth is that of one with hardly any correlation", {
+  criterion <- new_criterion("csl", criterion_data(scattered(60, 3, far = 2)), "kde", criteria_run())
+  L <- diag(c(0.4, 0.5, 0.7))
+  skew <- L
+  skew[lower.tri(L)] <- 1e-11
+  for (moves in c("scalar", "diagonal", "full")) {
+    expect_equal(criterion$gradient(L, moves), criterion$gradient(skew, moves), tolerance = 1e-9)
+  }
+  expect_equal(criterion$value(L), criterion$value(skew), tolerance = 1e-12)
+})
+
+test_that("criteria of equal widths in all columns are the same of points in as many columns as rows", {
+  set.seed(3)
+  data <- clean_points(matrix(rnorm(40 * 600), 40) * rexp(40), runif(40, 1, 2))
+  few <- in_few_columns(data)
+  expect_identical(dim(few$x), c(40L, 40L))
+  for (h in c(0.5, 2)) {
+    for (measure in list(c("lcv", "kde"), c("csl", "kde"), c("lcv", "sdkde"))) {
+      criteria <- lapply(list(data, few), \(data) new_criterion(measure[1], data, measure[2], criteria_run()))
+      L <- lapply(list(data, few), \(data) h * unit_factor(data))
+      expect_equal(criteria[[2]]$value(L[[2]]), criteria[[1]]$value(L[[1]]), tolerance = 1e-12)
+      slopes <- lapply(1:2, \(i) criteria[[i]]$gradient(L[[i]], "scalar")$E)
+      if (measure[2] == "kde") expect_equal(slopes[[2]], slopes[[1]], tolerance = 1e-9)
+    }
+  }
+  expect_identical(whole_factor(h * unit_factor(few)), diag(h, 600))
+  expect_equal(factor_sds(h * unit_factor(few)), rep(h, 600))
+})
+
+test_that("a search of wide data finds the same in as many columns as rows", {
+  set.seed(4)
+  x <- matrix(rnorm(50 * 600), 50, dimnames = list(NULL, paste0("v", 1:600))) * rep(c(0.3, 1), each = 25)
+  found <- \() list(bw_auto(x), flash_kde(x, "kde")$adaptive$factors, coef(flash_kde(x)))
+  few <- found()
+  replace_in_package("is_wide", \(data) FALSE)
+  expect_equal(few, found(), tolerance = 1e-10)
+})
+
+test_that("a default fit of thousands of columns takes no products of d x d matrices", {
+  skip_on_cran()
+  set.seed(1)
+  x <- matrix(rnorm(1.5e5), 50)
+  took <- system.time(fit <- flash_kde(x))
+  expect_identical(dim(fit$bandwidth), c(3000L, 3000L))
+  # of the processor, which others may share; more than 20 s with such products
+  expect_lt(sum(took[c("user.self", "sys.self")]), 8)
+})

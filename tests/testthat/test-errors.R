@@ -334,7 +334,7 @@ test_that("a container's memory limit counts", {
   folder <- tempfile("cgroup")
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
-  left <- \() getNamespace("flashkernel")$cgroup_memory(folder)
+  left <- \() getNamespace("flashkernel")$cgroup_memory(folder, file.path(folder, "none"))
   expect_identical(left(), Inf)
   writeLines("3000", file.path(folder, "memory.current"))
   writeLines("max", file.path(folder, "memory.max"))
@@ -343,6 +343,67 @@ test_that("a container's memory limit counts", {
   expect_identical(left(), 2000)
   writeLines(c("anon 2000", "inactive_file 700", "active_file 300"), file.path(folder, "memory.stat"))
   expect_identical(left(), 2700)
+})
+
+test_that("memory limits of control groups above the process's own count, of both versions", {
+  folder <- tempfile("cgroup")
+  on.exit(unlink(folder, recursive = TRUE))
+  group <- function(path, ..., stat = NULL) {
+    dir.create(file.path(folder, path), recursive = TRUE, showWarnings = FALSE)
+    values <- c(...)
+    for (name in names(values)) writeLines(values[[name]], file.path(folder, path, name))
+    if (!is.null(stat)) writeLines(stat, file.path(folder, path, "memory.stat"))
+  }
+  own <- file.path(folder, "own")
+  left <- \() getNamespace("flashkernel")$cgroup_memory(folder, own)
+  group("job/step/task", memory.max = "max", memory.current = "10")
+  group("job/step", memory.max = "9000", memory.current = "5000")
+  group("job", memory.max = "8000", memory.current = "5000", stat = "inactive_file 500")
+  writeLines("0::/job/step/task", own)
+  expect_identical(left(), 3500)
+  writeLines("0::/other/step", own)
+  expect_identical(left(), Inf)
+  group("memory/slurm/uid", memory.limit_in_bytes = "7000", memory.usage_in_bytes = "6000")
+  group("memory/slurm", memory.limit_in_bytes = "9223372036854771712", memory.usage_in_bytes = "6000")
+  writeLines(c("5:cpu,memory:/slurm/uid/job", "1:name=systemd:/", "0::/"), own)
+  expect_identical(left(), 1000)
+  stat <- c("cache 90", "total_inactive_file 50")
+  group("memory/slurm/uid/job", memory.limit_in_bytes = "400", memory.usage_in_bytes = "300", stat = stat)
+  expect_identical(left(), 150)
+})
+
+test_that("a limit of the address space counts, less what the process has mapped", {
+  folder <- tempfile("process")
+  dir.create(folder)
+  on.exit(unlink(folder, recursive = TRUE))
+  left <- \() getNamespace("flashkernel")$address_space(folder)
+  limits <- function(soft) {
+    lines <- c("Max open files 1024 4096 files", paste("Max address space   ", soft, "  unlimited   bytes"))
+    writeLines(c("Limit  Soft Limit  Hard Limit  Units", lines), file.path(folder, "limits"))
+  }
+  expect_identical(left(), Inf)
+  limits("unlimited")
+  expect_identical(left(), Inf)
+  limits("2500000")
+  expect_identical(left(), 2500000)
+  writeLines(c("Name: R", "VmPeak:   2000 kB", "VmSize:   1000 kB"), file.path(folder, "status"))
+  expect_identical(left(), 2500000 - 1024000)
+})
+
+test_that("a call under `ulimit -v` that needs more is refused in words", {
+  skip_on_cran()
+  skip_if_not(file.exists("/proc/self/limits"))
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c(
+    paste0(".libPaths(", deparse1(.libPaths()), ")"),
+    "x <- matrix(0, 1e4, 10)",
+    "cat(class(tryCatch(flashkernel::kernel_operator(x, bandwidth = 1)[, ], error = identity))[1])"
+  ), script)
+  r <- file.path(R.home("bin"), "Rscript")
+  limited <- shQuote(paste("ulimit -v 1500000 &&", r, "--vanilla", script))
+  out <- suppressWarnings(system2("sh", c("-c", limited), stdout = TRUE, stderr = FALSE))
+  expect_match(paste(out, collapse = ""), "flashkernel_error")
 })
 
 test_that("what the machine has is the limit where the system does not tell what is free", {

@@ -122,6 +122,10 @@ test_that("an SD-KDE with images in one column and masses in another has each as
   fit <- flash_kde(x, "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
   kernels <- image_kernels(y[, 1], list(moved[, 1], -moved[, 1]), 0.4) * image_kernels(y[, 2], list(moved[, 2]), 0.3)
   expect_equal(predict(fit, y), rowMeans(t(t(kernels) / mass(moved))), tolerance = 1e-12)
+  # left out of the score, too
+  of <- \(rows) flash_kde(x[rows, ], "sdkde", c(0.4, 0.3), score_bandwidth = c(0.4, 0.3), support = support)
+  want <- vapply(c(1, 30), \(i) predict(of(setdiff(1:40, i)), x[i, , drop = FALSE]), 0)
+  expect_equal(predict(of(1:40), loo = TRUE)[c(1, 30)], want, tolerance = 1e-11)
 })
 
 test_that("circular columns have images a period away", {
@@ -578,4 +582,134 @@ test_that("the memory of a fit on a support is reckoned by what it copies, and r
   expect_argument_error(limited(1e5, estimator = "sdkde"), "x")
   expect_error(limited(1e5, estimator = "sdkde"), "160 kB") # the score and its sums, too
   expect_s3_class(limited(1e7, estimator = "kde"), "flash_kde")
+})
+
+# A domain as check_support() makes it.
+domain_of <- function(kind, lower, upper) {
+  list(kind = kind, lower = lower, upper = upper, polygon = NULL, names = paste0("x", seq_along(kind)))
+}
+
+test_that("images are those that are in reach of the bounds, and are counted before they are made", {
+  domain <- domain_of(c("reflect", "reflect", "circular", "free"), c(0, 2, -1, -Inf), c(1, Inf, 3, Inf))
+  set.seed(8)
+  points <- cbind(c(0, 1, runif(8)), 2 + 9 * rexp(10), runif(10, -1, 3), rnorm(10))
+  for (h in c(0.02, 0.3, 1, 4)) {
+    reach <- pmin(12 * h, sqrt(c(1, Inf, 4)^2 + 75 * h^2))
+    turns <- -60:60
+    candidates <- list(
+      c(outer(points[, 1], 2 * turns, "+"), outer(-points[, 1], 2 * turns, "+")), 4 - points[, 2],
+      outer(points[, 3], 4 * turns[turns != 0], "+")
+    )
+    for (k in 1:3) {
+      found <- column_images(points[, k], domain, k, h)
+      want <- candidates[[k]]
+      if (k == 1) want <- want[-(60 * 10 + 1:10)] # the points themselves
+      want <- want[want >= domain$lower[k] - reach[k] & want <= c(1, Inf, 3)[k] + reach[k]]
+      expect_equal(sort(found$at), sort(want), tolerance = 1e-14)
+    }
+    made <- with_images(domain, points, rep(h, 4), NULL)
+    expect_equal(tabulate(made$row, 10), image_counts(domain, points, rep(h, 4)))
+  }
+})
+
+test_that("sums of products over columns are the sums over all images", {
+  domain <- domain_of(
+    c("reflect", "reflect", "circular", "mass", "free", "reflect"), c(0, 0, 0, 0, -Inf, -Inf), c(1, Inf, 1, 1, Inf, 2)
+  )
+  set.seed(9)
+  points <- cbind(runif(40), rexp(40), runif(40), runif(40), rnorm(40), 2 - rexp(40))
+  points[1, ] <- c(0, 0, 0, 0, 0, 2)
+  weights <- replace(runif(40), 3, 0)
+  run <- start_run(settle_control(flash_control(backend = "cpu")))
+  at <- points[40:21, ] / 2
+  for (sds in list(rep(0.05, 6), rep(0.3, 6), c(0.7, 0.7, 0.2, 0.5, 1, 0.3), c(0.24, 1, 0.12, 0.2, 1, 1))) {
+    L <- diag(sds)
+    for (factors in list(NULL, rep(c(0.5, 1, 2), length.out = 40))) {
+      product <- \(at, loo) log_product_sum(domain, mass_sources(domain, points, weights, L, factors, run), L, at, loo)
+      sources <- domain_sources(domain, points, weights, L, factors, run)
+      sources$L <- L
+      expect_equal(
+        product(at, FALSE)$log_abs, log_sum(rows_of(sources, TRUE), at, PLAIN_FACTOR, FALSE, run)$log_abs,
+        tolerance = 1e-11
+      )
+      left_out <- left_out_sum(sources, 40, PLAIN_FACTOR, run)$log_abs
+      # of sums below 1e-31 kernels, images that are not made may be a part
+      near <- which(left_out > -60)
+      expect_equal(product(NULL, TRUE)$log_abs[near], left_out[near], tolerance = 1e-9)
+    }
+  }
+})
+
+test_that("the search for a bandwidth ends where the estimate is uniform, within its seconds and the memory limit", {
+  set.seed(1)
+  fits <- function(n, d, support, ...) flash_kde(matrix(runif(n * d), n), support = support, ...)
+  took <- system.time({
+    few <- fits(10, 3, c(0, 1))
+    many <- fits(200, 4, c(0, 1))
+    circle <- fits(10, 3, circular(1))
+  })
+  # of the processor, which others may share; more than 100 s where nothing ended the search
+  expect_lt(sum(took[c("user.self", "sys.self")]), 15)
+  # nobody can tell the uniform density from these
+  for (fit in list(few, many)) expect_lt(abs(as.numeric(logLik(fit))), 1)
+  expect_true(all(coef(few) <= 1))
+  expect_true(all(coef(circle) <= 0.5))
+  expect_lt(many$inner$n, 2.1e6)
+
+  limited <- fits(10, 3, c(0, 1), control = flash_control(memory_limit = 5e6))
+  expect_lt(max(coef(limited)), 1)
+  expect_lt(abs(as.numeric(logLik(limited))), 1)
+  one <- flash_kde(runif(500), support = kde_support(c(0, 1), "reflect"))
+  expect_true(coef(one) <= 1)
+  # factors stop there, too
+  adaptive <- fits(100, 2, kde_support(c(0, 1), "reflect"), adaptive = TRUE)
+  expect_lt(min(adaptive$adaptive$factors) * max(coef(adaptive)), 1.01)
+})
+
+test_that("images that do not fit are refused before they are made, with a way out that works", {
+  set.seed(2)
+  x <- abs(matrix(rnorm(60 * 300), 60))
+  reflect <- kde_support(c(0, Inf), "reflect")
+  took <- system.time({
+    expect_argument_error(flash_kde(x, "kde", 1, support = reflect), "support")
+    expect_argument_error(flash_kde(x, "kde", support = reflect), "support")
+    expect_error(flash_kde(x, "kde", support = reflect), "smaller `bandwidth`.*\"mass\"")
+    expect_argument_error(flash_kde(x[, 1:20], "kde", 0.5, support = circular(3)), "support")
+  })
+  expect_lt(sum(took[c("user.self", "sys.self")]), 5)
+  expect_identical(flash_kde(x, "kde", 1e-4, support = reflect)$inner$d, 300L)
+  by_mass <- flash_kde(x, "kde", 1, support = kde_support(c(0, Inf), "mass"))
+  expect_true(all(is.finite(predict(by_mass, type = "log_density"))))
+  # "auto" takes what fits
+  expect_true(all(flash_kde(x, "kde", 1, support = c(0, Inf))$support$kind == "transform"))
+  expect_true(all(flash_kde(x, support = c(0, Inf))$support$kind == "transform"))
+  x[1, ] <- 0
+  expect_true(all(flash_kde(x, support = c(0, Inf))$support$kind == "mass"))
+  expect_argument_error(flash_kde(x, "laplace", support = c(0, Inf)), "support")
+  # of which not even the masses can be told
+  expect_argument_error(flash_kde(matrix(0, 20, 1000), "kde", 1, support = c(0, Inf)), "support")
+})
+
+test_that("points that are left out are summed by the others where every one is far from all", {
+  far <- flash_kde(c(0.01, 99.99), "kde", 0.1, support = kde_support(c(0, 100), "reflect"))
+  expect_equal(predict(far, loo = TRUE), c(0, 0))
+  expect_equal(as.numeric(logLik(far)), 2 * dnorm(99.98, 0, 0.1, log = TRUE), tolerance = 1e-12)
+
+  # each of them has more from its own image than from all others
+  x <- cbind(c(0.01, 7, 14, 21, 28), c(0.02, 0.01, 0.03, 0.05, 0.04))
+  w <- c(1, 2, 3, 1, 1)
+  fit <- flash_kde(x, "kde", 1, weights = w, support = kde_support(c(0, Inf), "reflect"))
+  kernel <- \(y, x) (dnorm(y - x) + dnorm(y + x))
+  K <- outer(x[, 1], x[, 1], kernel) * outer(x[, 2], x[, 2], kernel)
+  diag(K) <- 0
+  expect_equal(predict(fit, loo = TRUE), drop(K %*% w) / (sum(w) - w), tolerance = 1e-12)
+
+  set.seed(1)
+  fit <- flash_kde(matrix(rexp(60 * 9), 60), "kde", support = kde_support(c(0, Inf), "reflect"))
+  expect_true(is.finite(logLik(fit)))
+  signed <- flash_kde(c(0.01, 9, 18), "laplace", 1, support = kde_support(c(0, Inf), "reflect"))
+  corrected <- \(y, x) (1.5 - (y - x)^2 / 2) * dnorm(y - x) + (1.5 - (y + x)^2 / 2) * dnorm(y + x)
+  K <- outer(c(0.01, 9, 18), c(0.01, 9, 18), corrected)
+  diag(K) <- 0
+  expect_equal(predict(signed, loo = TRUE), rowSums(K) / 2, tolerance = 1e-12)
 })
