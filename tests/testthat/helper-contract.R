@@ -1,7 +1,10 @@
-# The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law is that of run_cell(): a
-# method returns a value without NaN and of the right number of rows, or it raises an error of the package's own class in
-# the package's own words. To see what goes with what, by hand:
-#   testthat::source_test_helpers("tests/testthat"); print_contract(contract_table())
+# The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law: a method returns a value
+# without NaN and of the right number of rows, or it raises an error of the package's own class in the package's own
+# words. To see what goes with what, by hand:
+#   library(flashkernel); source("tests/testthat/helper-contract.R"); print_contract(contract_table())
+
+# outcome_of(), which the fuzzers of inst/bench use, too
+source(system.file("bench", "outcomes.R", package = "flashkernel", mustWork = TRUE), local = TRUE)
 
 # ---- data -------------------------------------------------------------------------------------
 
@@ -79,7 +82,9 @@ contract_kinds <- function() {
     "kda" = of(flash_kda(two ~ a + b, d, bandwidth = 0.2, weights = w), "b"),
     "kda, support" = of(flash_kda(three ~ a, d, estimator = "kde", bandwidth = 0.2, support = c(0, 1), weights = w)),
     "regression" = of(kernel_regression(y ~ a + b, d, bandwidth = 0.3, weights = w), "b"),
-    "regression, levels" = of(kernel_regression(y ~ a + g, d, type = "constant", bandwidth = 0.3, lambda = 0.2, weights = w)),
+    "regression, levels" = of(
+      kernel_regression(y ~ a + g, d, type = "constant", bandwidth = 0.3, lambda = 0.2, weights = w)
+    ),
     "falkon" = of(falkon(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, weights = w), "b"),
     "falkon, centers" = of(falkon(y ~ a + b, d, bandwidth = 0.3, lambda = 1e-3, centers = 2, weights = w), "b"),
     "falkon, logistic" = of(falkon(two ~ a + b, d, bandwidth = 0.3, lambda = 1e-2, weights = w), "b"),
@@ -100,8 +105,8 @@ contract_method <- function(call, rows = "", slow = FALSE) list(call = call, row
 
 contract_methods <- function() {
   types <- c(
-    "density", "log_density", "score", "cdf", "mean", "variance", "probability", "class", "prob", "decision", "response",
-    "link", "gradient"
+    "density", "log_density", "score", "cdf", "mean", "variance", "probability", "class", "prob", "decision",
+    "response", "link", "gradient"
   )
   predictions <- lapply(stats::setNames(nm = types), \(type) {
     contract_method(\(f, new) stats::predict(f, new, type = type), "newdata")
@@ -136,7 +141,8 @@ contract_methods <- function() {
     "simulate" = contract_method(\(f, new) stats::simulate(f, 5, seed = 1)),
     "simulate newdata" = contract_method(\(f, new) stats::simulate(f, 2, seed = 1, newdata = new)),
     "quantile" = contract_method(\(f, new) {
-      if (inherits(f, "flash_conditional")) stats::quantile(f, new, c(0.2, 0.5)) else stats::quantile(f, c(0, 0.2, 0.5, 1))
+      if (inherits(f, "flash_conditional")) return(stats::quantile(f, new, c(0.2, 0.5)))
+      stats::quantile(f, c(0, 0.2, 0.5, 1))
     }),
     "cdf" = contract_method(\(f, new) {
       if (inherits(f, "flash_conditional")) return(cdf(f, c(0.5, 1), new))
@@ -145,8 +151,8 @@ contract_methods <- function() {
     "cdf of rectangles" = contract_method(\(f, new) cdf(f, rep(0.6, f$d), lower = rep(0.2, f$d))),
     "marginal" = contract_method(\(f, new) marginal(f, 1)),
     "conditional" = contract_method(\(f, new) {
-      conditional(f, if (inherits(f, "flash_conditional")) contract_newdata()[1, all.vars(f$call[[2]][[3]]), drop = FALSE]
-        else c(a = 0.4))
+      if (!inherits(f, "flash_conditional")) return(conditional(f, c(a = 0.4)))
+      conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
     "hdr_level" = contract_method(\(f, new) hdr_level(f, n_samples = 50)),
     "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n_grid = 8)),
@@ -177,7 +183,9 @@ contract_methods <- function() {
     "augment newdata" = newdata(\(f, new) generics::augment(f, newdata = new)),
     "as.data.frame" = contract_method(\(f, new) as.data.frame(f), "training"),
     "as.data.frame grid" = contract_method(\(f, new) as.data.frame(f, grid = 4)),
-    "update" = contract_method(\(here) eval(quote(stats::update(f, control = flash_control(threads = 1))), here)),
+    "update" = contract_method(\(here) {
+      eval(quote(stats::update(f, control = flash_control(threads = 1))), here)
+    }),
     "compare" = contract_method(\(f, new) print(compare(f, f))),
     "cross_validate" = contract_method(\(f, new) print(cross_validate(f, folds = 2))),
     "plot" = slow(\(f, new) graphics::plot(f)),
@@ -232,7 +240,9 @@ contract_table <- function(kinds = contract_kinds(), methods = contract_methods(
 # A list of cells.
 run_contract <- function(name, kind, variant, methods) {
   made <- contract_variants[[variant]](contract_rows(), kind$column)
-  cell <- \(method, outcome, note = "") c(kind = name, variant = variant, method = method, outcome = outcome, note = note)
+  cell <- \(method, outcome, note = "") {
+    c(kind = name, variant = variant, method = method, outcome = outcome, note = note)
+  }
   here <- list2env(list(d = made$rows, w = made$weights))
   fit <- run_cell(\() eval(kind$call, here))
   if (fit$outcome != "value") return(list(cell("fit", fit$outcome, fit$note)))
@@ -246,7 +256,8 @@ run_contract <- function(name, kind, variant, methods) {
   lapply(names(methods), \(method) {
     about <- methods[[method]]
     if (!has[[sub(" .*", "", method)]]) return(cell(method, "none"))
-    found <- run_cell(\() if (method == "update") about$call(here) else about$call(fit$value, new), expected[about$rows])
+    call <- \() if (method == "update") about$call(here) else about$call(fit$value, new)
+    found <- run_cell(call, expected[about$rows])
     if (found$nan && !is_true_nan(name, variant, method)) return(cell(method, "failed", "NaN"))
     cell(method, found$outcome, found$note)
   })
@@ -265,59 +276,16 @@ is_true_nan <- function(kind, variant, method) {
   any(vapply(contract_nan, \(known) all(mapply(grepl, known[-1], cell)), NA))
 }
 
-# What came of a call: its outcome, with a note where it failed, and whether its value has NaN.
+# The outcome of a call, of which a value has to have as many `rows` where that is not NULL or NA.
 run_cell <- function(call, rows = NULL) {
-  foreign <- character()
-  printed <- utils::capture.output(value <- withCallingHandlers(
-    tryCatch(call(), error = identity),
-    warning = \(w) {
-      if (!is_own_warning(w, sys.calls(), sys.function)) foreign <<- c(foreign, paste("warning:", conditionMessage(w)))
-      invokeRestart("muffleWarning")
-    },
-    message = \(m) invokeRestart("muffleMessage")
-  ))
-  failed <- \(note) list(outcome = "failed", note = note, nan = FALSE)
-  if (length(foreign) > 0) return(failed(foreign[1]))
-  if (inherits(value, "error")) {
-    message <- gsub("\n", " ", conditionMessage(value))
-    if (!inherits(value, "flashkernel_error")) return(failed(message))
-    if (grepl(FOREIGN_WORDS, message)) return(failed(paste("typed:", message)))
-    return(list(outcome = "refused", note = message, nan = FALSE))
+  found <- outcome_of(call)
+  n <- if (is.list(found$value) && !is.data.frame(found$value) && !is.null(found$value$fit)) {
+    NROW(found$value$fit)
+  } else {
+    NROW(found$value)
   }
-  found <- count_rows(value)
-  if (length(rows) == 1 && !is.na(rows) && !identical(found, as.integer(rows))) {
-    return(failed(paste("has", found, "rows, not", rows)))
-  }
-  list(outcome = "value", note = "", value = value, nan = has_nan(value) || any(grepl("\\bNaN\\b", printed)))
-}
-
-# What R itself says of code that was not meant for such input, also where a class has been put around it.
-FOREIGN_WORDS <- paste(
-  "subscript out of bounds", "missing value where", "non-conformable", "with no default", "object '.*' not found",
-  "replacement has", "undefined columns", "argument is of length zero", "invalid '", "NA/NaN", "must be a matrix of doubles",
-  "non-numeric argument", "attempt to", "cannot coerce", "unused argument", "contrasts can be applied", "dims \\[",
-  "arguments imply differing", "infinite or missing values", "subscript", "internal error",
-  sep = "|"
-)
-
-# Whether a function of this package called warning(). `frames`: sys.function() there.
-is_own_warning <- function(w, calls, frame) {
-  if (inherits(w, "flashkernel_warning")) return(TRUE)
-  at <- which(vapply(seq_along(calls), \(i) identical(frame(i), base::warning), NA))
-  at <- at[at > 1]
-  if (length(at) == 0) return(FALSE)
-  identical(topenv(environment(frame(at[length(at)] - 1))), asNamespace("flashkernel"))
-}
-
-count_rows <- function(value) {
-  if (is.list(value) && !is.data.frame(value) && !is.null(value$fit)) value <- value$fit
-  NROW(value)
-}
-
-has_nan <- function(value) {
-  if (is.numeric(value)) return(any(is.nan(value)))
-  if (is.environment(value) || !is.list(value)) return(FALSE)
-  any(vapply(unclass(value), has_nan, NA))
+  if (found$outcome != "value" || length(rows) == 0 || is.na(rows) || n == rows) return(found)
+  utils::modifyList(found, list(outcome = "failed", note = paste("has", n, "rows, not", rows)))
 }
 
 # ---- what goes with what ----------------------------------------------------------------------
@@ -327,7 +295,8 @@ print_contract <- function(table) {
   counts <- tapply(table$outcome, list(table$method, table$kind), \(outcome) {
     if (all(outcome == "none")) return("")
     n <- \(of) sum(outcome == of)
-    paste0(c(n("value"), if (n("refused")) paste0(n("refused"), "r"), if (n("failed")) paste0(n("failed"), "F")), collapse = "/")
+    some <- \(of, letter) if (n(of) > 0) paste0("/", n(of), letter)
+    paste0(n("value"), some("refused", "r"), some("failed", "F"))
   })
   counts[is.na(counts)] <- ""
   kinds <- colnames(counts)

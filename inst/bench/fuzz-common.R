@@ -1,0 +1,197 @@
+# What fuzz-fits.R and fuzz-models.R share: cases run in a forked process that is killed where one takes too long, and
+# failures printed as scripts of their own. Arguments:
+#   --seed 1     of all cases; a case depends on it and on its number alone
+#   --cases N    how many
+#   --only 17,19 these numbers alone
+#   --seconds S  stop after so many
+#   --limit 30   seconds of a case
+# The exit status is 1 if any case failed.
+
+suppressPackageStartupMessages(library(flashkernel))
+options(width = 120, flashkernel.threads = 1L, flashkernel.progress = FALSE)
+bench_folder <- dirname(normalizePath(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))))
+for (file in c("options.R", "outcomes.R", "fuzz-literal.R")) source(file.path(bench_folder, file))
+
+# ---- one case -----------------------------------------------------------------------------------
+
+# `case`: a list of `data`, a list of objects that `fit`, a call, and `checks` find. A check is a named call that is
+# TRUE or a value without NaN; its name may begin with "NaN ", where the truth has some. What failed, as a list of
+# check, note and the case.
+run_case <- function(case) {
+  here <- list2env(case$data, parent = globalenv())
+  fit <- outcome_of(\() eval(case$fit, here))
+  if (fit$outcome == "failed") return(list(list(check = "fit", note = fit$note, case = case)))
+  if (fit$outcome == "refused") return(list())
+  here$f <- fit$value
+  failures <- lapply(names(case$checks), \(name) {
+    found <- outcome_of(\() eval(case$checks[[name]], here))
+    note <- if (found$outcome == "failed") {
+      found$note
+    } else if (found$nan && !startsWith(name, "NaN ")) {
+      "NaN"
+    } else if (is.character(found$value) && inherits(found$value, "fuzz_problem")) {
+      paste0(found$value)
+    }
+    if (!is.null(note)) list(check = name, note = note, case = case)
+  })
+  failures <- Filter(length, failures)
+  attr(failures, "checks") <- length(case$checks)
+  failures
+}
+
+# Of a failure the case without rows that it does not need, for up to `seconds`.
+shrink <- function(failure, seconds = 5) {
+  end <- proc.time()[["elapsed"]] + seconds
+  case <- failure$case
+  case$checks <- case$checks[failure$check]
+  still <- \(case) any(vapply(run_case(case), \(other) same_failure(other, failure), NA))
+  rows <- \(x) if (is.null(dim(x))) length(x) else nrow(x)
+  keep_rows <- function(data, keep) {
+    for (name in intersect(case$by_row, names(data))) {
+      x <- data[[name]]
+      if (!is.null(x)) data[name] <- list(if (is.null(dim(x))) x[keep] else x[keep, , drop = FALSE])
+    }
+    data
+  }
+  size <- rows(case$data[[case$by_row[1]]])
+  block <- size %/% 2
+  while (block >= 1) {
+    at <- 1
+    while (at <= size && size > 1 && proc.time()[["elapsed"]] < end) {
+      smaller <- case
+      smaller$data <- keep_rows(case$data, -(at:min(size, at + block - 1)))
+      left <- rows(smaller$data[[case$by_row[1]]])
+      if (left > 0 && isTRUE(tryCatch(still(smaller), error = \(e) FALSE))) {
+        case <- smaller
+        size <- left
+      } else {
+        at <- at + block
+      }
+    }
+    block <- block %/% 2
+  }
+  failure$case <- case
+  failure
+}
+
+same_failure <- function(a, b) {
+  a$check == b$check && identical(gsub("[0-9.e+-]+", "#", a$note), gsub("[0-9.e+-]+", "#", b$note))
+}
+
+# A script that shows the failure.
+snippet <- function(failure) {
+  case <- failure$case
+  text <- \(x) paste(deparse(x, width.cutoff = 110, control = c("keepNA", "keepInteger", "digits17", "showAttributes")),
+    collapse = "\n  ")
+  data <- vapply(names(case$data), \(name) paste0(name, " <- ", text(case$data[[name]])), "")
+  check <- if (!is.null(case$checks[[failure$check]])) text(case$checks[[failure$check]])
+  source <- if (any(grepl("compare_|literal_", check))) {
+    'source(system.file("bench", "fuzz-literal.R", package = "flashkernel"))'
+  }
+  paste(c(source, data, paste0("f <- ", text(case$fit)), check), collapse = "\n  ")
+}
+
+# ---- many cases ---------------------------------------------------------------------------------
+
+# `kinds`: named functions that make a case by random numbers, taken in turns.
+fuzz <- function(title, kinds, cases) {
+  make <- function(number) {
+    kind <- (number - 1) %% length(kinds) + 1
+    c(kinds[[kind]](), kind = names(kinds)[kind])
+  }
+  seed <- as.integer(option("--seed", 1))
+  cases <- as.integer(option("--cases", cases))
+  numbers <- as.integer(option_values("--only", seq_len(cases)))
+  seconds <- as.numeric(option("--seconds", Inf))
+  limit <- as.numeric(option("--limit", 30))
+  cat(title, ": seed ", seed, ", up to ", length(numbers), " cases\n", sep = "")
+  start <- proc.time()[["elapsed"]]
+  folder <- tempfile("fuzz")
+  dir.create(folder)
+  causes <- list()
+  totals <- c(cases = 0, failed = 0, checks = 0, refused = 0)
+  report <- function(number, failures) {
+    for (failure in failures) {
+      check <- if (grepl("^(error|warning)", failure$note)) "" else paste0(", ", failure$check)
+      # the same failure of many cases is shown once
+      cause <- paste0(failure$case$kind, check, ": ", gsub("-?[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?|-?Inf", "#", failure$note))
+      new <- is.null(causes[[cause]])
+      causes[[cause]] <<- unique(c(causes[[cause]], number))
+      if (new) {
+        cat("\ncase ", number, ", ", failure$case$kind, ", ", failure$check, ": ", failure$note, "\n  ", snippet(failure), "\n", sep = "")
+      }
+    }
+  }
+  while (length(numbers) > 0 && proc.time()[["elapsed"]] - start < seconds) {
+    batch <- utils::head(numbers, 50)
+    done <- run_batch(batch, make, seed, limit, folder)
+    for (number in names(done)) {
+      found <- done[[number]]
+      totals <- totals + c(1, length(found$failures) > 0, found$checks, found$refused)
+      report(number, found$failures)
+    }
+    numbers <- setdiff(numbers, as.integer(names(done)))
+  }
+  taken <- proc.time()[["elapsed"]] - start
+  cat("\n", if (length(causes) > 0) "causes:\n", sep = "")
+  for (cause in sort(names(causes))) {
+    of <- causes[[cause]]
+    cat(sprintf("  %5d  %s  (cases %s)\n", length(of), substr(cause, 1, 160), paste(utils::head(of, 5), collapse = ",")))
+  }
+  cat(sprintf(
+    "%d cases, %d failed, %d refused by the fit; %d checks; %.0f s, seed %d\n", totals[["cases"]], totals[["failed"]],
+    totals[["refused"]], totals[["checks"]], taken, seed
+  ))
+  quit(status = as.integer(totals[["failed"]] > 0))
+}
+
+# Runs cases in a child; a list by number of what came of those that ended. A case that takes longer than `limit`, or that
+# ends the process, is a failure and the last.
+run_batch <- function(batch, make, seed, limit, folder) {
+  results <- \(number) file.path(folder, paste0(number, ".rds"))
+  case_of <- function(number) {
+    set.seed(seed * 1000003 %% 2147483 + number, "Mersenne-Twister", "Inversion", "Rejection")
+    make(number)
+  }
+  current <- file.path(folder, "current")
+  child <- parallel::mcparallel({
+    for (number in batch) {
+      cat(number, file = current)
+      case <- case_of(number)
+      failures <- run_case(case)
+      checks <- attr(failures, "checks")
+      found <- list(
+        failures = c(lapply(utils::head(failures, 3), shrink), utils::tail(failures, -3)), checks = if (is.null(checks)) 0 else checks,
+        refused = is.null(checks) && length(failures) == 0
+      )
+      part <- paste0(results(number), ".part")
+      saveRDS(found, part)
+      file.rename(part, results(number))
+    }
+  }, silent = TRUE)
+  last <- proc.time()[["elapsed"]]
+  done <- 0
+  repeat {
+    ended <- !is.null(parallel::mccollect(child, wait = FALSE, timeout = 0.2))
+    now <- sum(file.exists(results(batch)))
+    if (now > done) last <- proc.time()[["elapsed"]]
+    done <- now
+    if (ended || done == length(batch)) break
+    # shrink() takes up to 5 seconds of each failure
+    if (proc.time()[["elapsed"]] - last > limit) {
+      tools::pskill(child$pid, tools::SIGKILL)
+      break
+    }
+  }
+  if (!ended) suppressWarnings(parallel::mccollect(child))
+  finished <- batch[file.exists(results(batch))]
+  found <- stats::setNames(lapply(results(finished), readRDS), finished)
+  unlink(results(finished))
+  if (length(finished) < length(batch)) {
+    number <- setdiff(batch, finished)[1]
+    note <- if (ended) "the process ended" else paste("no end within", limit, "seconds")
+    failure <- list(check = "process", note = note, case = case_of(number))
+    found[[as.character(number)]] <- list(failures = list(failure), checks = 0, refused = FALSE)
+  }
+  found
+}

@@ -1,0 +1,97 @@
+# Literal formulas of estimates, in plain R and without the package, for the fuzzers. Slow and obvious on purpose.
+
+# Rows of `x` and `y`: log of sum_i w_i k_i(y) factor(q_i) and its sign, q the squared distance in units of H = L L'.
+literal_log_sum <- function(x, y, H, w = rep(1, nrow(x)), factor = \(q) 1) {
+  keep <- w > 0
+  x <- x[keep, , drop = FALSE]
+  w <- w[keep] / max(w)
+  # units in which neither H nor its determinant overflows
+  unit <- sqrt(diag(H))
+  L <- chol(H / outer(unit, unit))
+  log_norm <- -sum(log(diag(L))) - sum(log(unit)) - ncol(x) * log(2 * pi) / 2 - log(sum(w))
+  rows <- vapply(seq_len(nrow(y)), \(j) {
+    difference <- (x - rep(y[j, ], each = nrow(x))) / rep(unit, each = nrow(x))
+    q <- colSums(backsolve(L, t(difference), transpose = TRUE)^2)
+    logs <- log(w) - q / 2
+    # w may underflow beside far points
+    terms <- exp(logs - max(logs)) * factor(q)
+    c(max(logs) + log(abs(sum(terms))) + log_norm, sign(sum(terms)), sum(abs(terms)) / abs(sum(terms)))
+  }, numeric(3))
+  list(log = rows[1, ], sign = rows[2, ], condition = rows[3, ])
+}
+
+literal_factors <- list(
+  kde = \(d) \(q) 1,
+  laplace = \(d) \(q) 1 + d / 2 - q / 2,
+  laplace6 = \(d) \(q) (d / 2 + 1) * (d / 2 + 2) / 2 - (d / 2 + 2) * q / 2 + q^2 / 8
+)
+
+# Points of an SD-KDE: x + H / 2 times the score of the estimate with bandwidth matrix Hs.
+literal_debiased <- function(x, H, Hs, w = rep(1, nrow(x))) {
+  used <- w > 0
+  unit <- sqrt(diag(H))
+  P <- (H / outer(unit, unit)) %*% solve(Hs / outer(unit, unit)) / 2
+  t(vapply(seq_len(nrow(x)), \(i) {
+    difference <- (x - rep(x[i, ], each = nrow(x))) / rep(unit, each = nrow(x))
+    q <- rowSums(difference %*% solve(Hs / outer(unit, unit)) * difference)
+    logs <- ifelse(used, log(w) - q / 2, -Inf)
+    k <- exp(logs - max(logs))
+    x[i, ] + unit * drop(P %*% (colSums(k * difference) / sum(k)))
+  }, numeric(ncol(x)))) |> matrix(nrow(x), ncol(x), byrow = ncol(x) == 1)
+}
+
+# One column within c(a, b), either of which may be infinite: the points and their reflections in the bounds.
+literal_images <- function(x, h, range, reach = 40) {
+  images <- x
+  origin <- rep(seq_along(x), 1)
+  if (all(is.finite(range))) {
+    width <- diff(range)
+    turns <- seq_len(ceiling(reach * h / (2 * width)) + 1)
+    turns <- c(-rev(turns), 0, turns)
+    images <- as.vector(vapply(turns, \(k) c(x, 2 * range[1] - x) + 2 * k * width, numeric(2 * length(x))))
+    origin <- rep(seq_along(x), 2 * length(turns))
+  } else if (any(is.finite(range))) {
+    images <- c(x, 2 * range[is.finite(range)] - x)
+    origin <- rep(seq_along(x), 2)
+  }
+  list(x = images, origin = origin)
+}
+
+# A matrix of kernels of levels, of a factor's codes: those of `y` by those of `x`; `r` levels.
+literal_levels <- function(y, x, r, lambda, kernel) {
+  ranks <- seq_len(r)
+  k <- outer(ranks, ranks, \(a, b) {
+    apart <- abs(a - b)
+    switch(kernel,
+      aitchisonaitken = ifelse(apart == 0, 1 - lambda, lambda / (r - 1)),
+      liracine = ifelse(apart == 0, 1, lambda),
+      ordered_liracine = lambda^apart,
+      wangvanryzin = ifelse(apart == 0, 1 - lambda, (1 - lambda) * lambda^apart / 2)
+    )
+  })
+  # each point's kernel sums to 1 over the levels
+  k <- k / rep(colSums(k), each = r)
+  k[y, x, drop = FALSE]
+}
+
+# For checks: a text that says what is wrong, as a failure.
+problem <- function(...) structure(paste0(...), class = "fuzz_problem")
+
+# The number that differs most, as a problem, or TRUE. `bound`: of differences of logarithms, relative where these are
+# large, times the condition of each sum.
+compare_logs <- function(got, want, condition = 1, bound = 1e-11, what = "log density") {
+  same <- got == want
+  error <- abs(got - want) / (pmax(1, abs(want)) * condition)
+  error[!is.na(same) & same | is.nan(got) & is.nan(want)] <- 0
+  worst <- which.max(replace(error, is.na(error), Inf))
+  if (isTRUE(error[worst] <= bound)) return(TRUE)
+  problem(what, " of row ", worst, " is ", format(got[worst], digits = 17), ", not ", format(want[worst], digits = 17))
+}
+
+compare_values <- function(got, want, bound = 1e-11, what = "value", scale = abs(want)) {
+  error <- abs(got - want) / scale
+  error[!is.na(got == want) & got == want] <- 0
+  worst <- which.max(replace(error, is.na(error), Inf))
+  if (isTRUE(error[worst] <= bound)) return(TRUE)
+  problem(what, " ", worst, " is ", format(got[worst], digits = 17), ", not ", format(want[worst], digits = 17))
+}
