@@ -12,6 +12,41 @@ options(width = 120, flashkernel.threads = 1L, flashkernel.progress = FALSE)
 bench_folder <- dirname(normalizePath(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))))
 for (file in c("options.R", "outcomes.R", "fuzz-literal.R")) source(file.path(bench_folder, file))
 
+# ---- random data --------------------------------------------------------------------------------
+
+pick <- function(...) sample(list(...), 1)[[1]]
+chance <- function(p) stats::runif(1) < p
+decades <- function(n, from, to) 10^stats::runif(n, from, to)
+
+random_size <- function() pick(1, 2, 3, sample(4:10, 1), sample(4:10, 1), sample(10:60, 1))
+
+# A matrix whose columns are of scale 1, about.
+random_columns <- function(n, d) {
+  x <- matrix(stats::rnorm(n * d), n, d)
+  switch(pick("normal", "normal", "ties", "heavy", "clusters", "equal", "constant"),
+    normal = x,
+    ties = round(x),
+    heavy = x / sqrt(stats::rchisq(n, 1)),
+    clusters = x / 100 + sample(c(0, 10, 1000), n, TRUE),
+    equal = x[rep(1, n), , drop = FALSE],
+    constant = replace(x, cbind(seq_len(n), sample(d, 1)), stats::rnorm(1))
+  )
+}
+
+random_weights <- function(n) {
+  w <- switch(pick("none", "none", "some", "zeros", "ratios", "one", "heavy", "scale"),
+    none = NULL,
+    some = stats::runif(n),
+    zeros = stats::rbinom(n, 2, 0.5),
+    ratios = decades(n, -30, 0),
+    one = as.numeric(seq_len(n) == sample(n, 1)),
+    heavy = c(1, rep(decades(1, -20, -6), n - 1)),
+    scale = stats::runif(n) * decades(1, -200, 100)
+  )
+  if (!is.null(w) && all(w == 0)) w[1] <- 1
+  w
+}
+
 # ---- one case -----------------------------------------------------------------------------------
 
 # `case`: a list of `data`, a list of objects that `fit`, a call, and `checks` find. A check is a named call that is
@@ -21,7 +56,7 @@ run_case <- function(case) {
   here <- list2env(case$data, parent = globalenv())
   fit <- outcome_of(\() eval(case$fit, here))
   if (fit$outcome == "failed") return(list(list(check = "fit", note = fit$note, case = case)))
-  if (fit$outcome == "refused") return(list())
+  if (fit$outcome == "refused") return(structure(list(), refused = fit$note))
   here$f <- fit$value
   failures <- lapply(names(case$checks), \(name) {
     found <- outcome_of(\() eval(case$checks[[name]], here))
@@ -74,9 +109,9 @@ shrink <- function(failure, seconds = 5) {
   failure
 }
 
-same_failure <- function(a, b) {
-  a$check == b$check && identical(gsub("[0-9.e+-]+", "#", a$note), gsub("[0-9.e+-]+", "#", b$note))
-}
+same_failure <- function(a, b) a$check == b$check && without_numbers(a$note) == without_numbers(b$note)
+
+without_numbers <- function(note) gsub("-?[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?|-?Inf", "#", note)
 
 # A script that shows the failure.
 snippet <- function(failure) {
@@ -109,12 +144,13 @@ fuzz <- function(title, kinds, cases) {
   folder <- tempfile("fuzz")
   dir.create(folder)
   causes <- list()
+  refusals <- character()
   totals <- c(cases = 0, failed = 0, checks = 0, refused = 0)
   report <- function(number, failures) {
     for (failure in failures) {
       check <- if (grepl("^(error|warning)", failure$note)) "" else paste0(", ", failure$check)
       # the same failure of many cases is shown once
-      cause <- paste0(failure$case$kind, check, ": ", gsub("-?[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?|-?Inf", "#", failure$note))
+      cause <- paste0(failure$case$kind, check, ": ", without_numbers(failure$note))
       new <- is.null(causes[[cause]])
       causes[[cause]] <<- unique(c(causes[[cause]], number))
       if (new) {
@@ -127,13 +163,17 @@ fuzz <- function(title, kinds, cases) {
     done <- run_batch(batch, make, seed, limit, folder)
     for (number in names(done)) {
       found <- done[[number]]
-      totals <- totals + c(1, length(found$failures) > 0, found$checks, found$refused)
+      totals <- totals + c(1, length(found$failures) > 0, found$checks, length(found$refused))
+      if (length(found$refused)) refusals <- c(refusals, paste0(found$kind, ": ", without_numbers(found$refused)))
       report(number, found$failures)
     }
     numbers <- setdiff(numbers, as.integer(names(done)))
   }
   taken <- proc.time()[["elapsed"]] - start
-  cat("\n", if (length(causes) > 0) "causes:\n", sep = "")
+  cat("\nrefused by the fit, most often:\n")
+  counts <- utils::head(sort(table(refusals), decreasing = TRUE), 12)
+  cat(sprintf("  %5d  %s\n", as.vector(counts), substr(names(counts), 1, 160)), sep = "")
+  cat(if (length(causes) > 0) "causes of failures:\n", sep = "")
   for (cause in sort(names(causes))) {
     of <- causes[[cause]]
     cat(sprintf("  %5d  %s  (cases %s)\n", length(of), substr(cause, 1, 160), paste(utils::head(of, 5), collapse = ",")))
@@ -162,7 +202,7 @@ run_batch <- function(batch, make, seed, limit, folder) {
       checks <- attr(failures, "checks")
       found <- list(
         failures = c(lapply(utils::head(failures, 3), shrink), utils::tail(failures, -3)), checks = if (is.null(checks)) 0 else checks,
-        refused = is.null(checks) && length(failures) == 0
+        refused = attr(failures, "refused"), kind = case$kind
       )
       part <- paste0(results(number), ".part")
       saveRDS(found, part)
@@ -191,7 +231,7 @@ run_batch <- function(batch, make, seed, limit, folder) {
     number <- setdiff(batch, finished)[1]
     note <- if (ended) "the process ended" else paste("no end within", limit, "seconds")
     failure <- list(check = "process", note = note, case = case_of(number))
-    found[[as.character(number)]] <- list(failures = list(failure), checks = 0, refused = FALSE)
+    found[[as.character(number)]] <- list(failures = list(failure), checks = 0)
   }
   found
 }

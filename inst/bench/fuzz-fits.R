@@ -5,40 +5,7 @@
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "fuzz-common.R"))
 
-pick <- function(...) sample(list(...), 1)[[1]]
-chance <- function(p) stats::runif(1) < p
-decades <- function(n, from, to) 10^stats::runif(n, from, to)
-
 # ---- data -------------------------------------------------------------------------------------
-
-random_size <- function() pick(1, 2, 3, sample(4:10, 1), sample(4:10, 1), sample(10:60, 1))
-
-# A matrix whose columns are of scale 1, about.
-random_columns <- function(n, d) {
-  x <- matrix(stats::rnorm(n * d), n, d)
-  switch(pick("normal", "normal", "ties", "heavy", "clusters", "equal", "constant"),
-    normal = x,
-    ties = round(x),
-    heavy = x / sqrt(stats::rchisq(n, 1)),
-    clusters = x / 100 + sample(c(0, 10, 1000), n, TRUE),
-    equal = x[rep(1, n), , drop = FALSE],
-    constant = replace(x, cbind(seq_len(n), sample(d, 1)), stats::rnorm(1))
-  )
-}
-
-random_weights <- function(n) {
-  w <- switch(pick("none", "none", "some", "zeros", "ratios", "one", "heavy", "scale"),
-    none = NULL,
-    some = stats::runif(n),
-    zeros = stats::rbinom(n, 2, 0.5),
-    ratios = decades(n, -30, 0),
-    one = as.numeric(seq_len(n) == sample(n, 1)),
-    heavy = c(1, rep(decades(1, -20, -6), n - 1)),
-    scale = stats::runif(n) * decades(1, -200, 100)
-  )
-  if (!is.null(w) && all(w == 0)) w[1] <- 1
-  w
-}
 
 # Some of the points, places near them and far ones.
 random_places <- function(x, h) {
@@ -291,8 +258,9 @@ mixed_case <- function() {
 
 # Columns within bounds or on a circle.
 support_case <- function() {
-  n <- random_size()
   d <- sample(c(1, 1, 1, 2, 3), 1)
+  # copies of points multiply with the columns
+  n <- if (d == 1) random_size() else sample(10, 1)
   unit <- if (chance(0.2)) decades(1, -60, 60) else 1
   range <- pick(c(0, 1), c(0, Inf), c(-Inf, 1))
   inside <- matrix(if (chance(0.5)) stats::runif(n * d) else stats::rbeta(n * d, 0.3, 2), n, d)
@@ -327,7 +295,10 @@ support_case <- function() {
       compare_logs(predict(f, at), exp(want + total), what = "density")
     })
   }
-  if (!is.null(bandwidth) && n < 12) checks <- c(checks, laws_of(fit, w, n, signed))
+  # without a point, estimates of these two keep the integral of all points
+  if (!is.null(bandwidth) && n < 12 && !method %in% c("boundary", "local")) {
+    checks <- c(checks, laws_of(fit, w, n, signed))
+  }
   list(data = list(x = x, w = w, new = new), fit = fit, by_row = c("x", "w"), checks = checks)
 }
 

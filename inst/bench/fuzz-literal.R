@@ -57,6 +57,49 @@ literal_images <- function(x, h, range, reach = 40) {
   list(x = images, origin = origin)
 }
 
+# Local means, or values of local lines where these are well determined, else NA, of responses y (a matrix) at `new`.
+literal_local <- function(x, y, new, h, w, type) {
+  keep <- w > 0
+  x <- x[keep, , drop = FALSE]
+  y <- y[keep, , drop = FALSE]
+  w <- w[keep] / max(w)
+  h <- rep(h, length.out = ncol(x))
+  at <- vapply(seq_len(nrow(new)), \(j) {
+    u <- (x - rep(new[j, ], each = nrow(x))) / rep(h, each = nrow(x))
+    logs <- log(w) - rowSums(u^2) / 2
+    k <- exp(logs - max(logs))
+    means <- colSums(k * y) / sum(k)
+    if (type == "constant") return(means)
+    # slopes fade where rows under the kernels do not spread
+    centred <- u - rep(colSums(k * u) / sum(k), each = nrow(u))
+    spread <- svd(sqrt(k / sum(k)) * centred)$d
+    if (nrow(x) <= ncol(x) || min(spread) < 1e-2) return(rep(NA_real_, ncol(y)))
+    design <- qr(sqrt(k) * cbind(1, u))
+    qr.coef(design, sqrt(k) * y)[1, ]
+  }, numeric(ncol(y)))
+  matrix(at, nrow(new), ncol(y), byrow = TRUE)
+}
+
+# Kernel ridge regression with all rows for centres, at `new`.
+literal_ridge <- function(x, y, new, h, lambda, w) {
+  h <- rep(h, length.out = ncol(x))
+  kernel <- \(a, b) {
+    q <- 0
+    for (k in seq_len(ncol(a))) q <- q + (outer(a[, k], b[, k], `-`) / h[k])^2
+    exp(-q / 2)
+  }
+  n <- nrow(x)
+  keep <- w > 0
+  x <- x[keep, , drop = FALSE]
+  y <- y[keep, , drop = FALSE]
+  w <- w[keep]
+  mean <- colSums(w * y) / sum(w)
+  # sqrt(w) on both sides, so that no weight is divided by
+  root <- sqrt(w)
+  alpha <- root * solve(root * t(root * kernel(x, x)) + diag(n * lambda, length(w)), root * (y - rep(mean, each = nrow(y))))
+  kernel(new, x) %*% alpha + rep(mean, each = nrow(new))
+}
+
 # A matrix of kernels of levels, of a factor's codes: those of `y` by those of `x`; `r` levels.
 literal_levels <- function(y, x, r, lambda, kernel) {
   ranks <- seq_len(r)
