@@ -154,7 +154,8 @@ fuzz <- function(title, kinds, cases) {
       new <- is.null(causes[[cause]])
       causes[[cause]] <<- unique(c(causes[[cause]], number))
       if (new) {
-        cat("\ncase ", number, ", ", failure$case$kind, ", ", failure$check, ": ", failure$note, "\n  ", snippet(failure), "\n", sep = "")
+        cat("\ncase ", number, ", ", failure$case$kind, ", ", failure$check, ": ", failure$note, "\n  ", sep = "")
+        cat(snippet(failure), "\n", sep = "")
       }
     }
   }
@@ -176,7 +177,8 @@ fuzz <- function(title, kinds, cases) {
   cat(if (length(causes) > 0) "causes of failures:\n", sep = "")
   for (cause in sort(names(causes))) {
     of <- causes[[cause]]
-    cat(sprintf("  %5d  %s  (cases %s)\n", length(of), substr(cause, 1, 160), paste(utils::head(of, 5), collapse = ",")))
+    numbers <- paste(utils::head(of, 5), collapse = ",")
+    cat(sprintf("  %5d  %s  (cases %s)\n", length(of), substr(cause, 1, 160), numbers))
   }
   cat(sprintf(
     "%d cases, %d failed, %d refused by the fit; %d checks; %.0f s, seed %d\n", totals[["cases"]], totals[["failed"]],
@@ -185,23 +187,22 @@ fuzz <- function(title, kinds, cases) {
   quit(status = as.integer(totals[["failed"]] > 0))
 }
 
-# Runs cases in a child; a list by number of what came of those that ended. A case that takes longer than `limit`, or that
-# ends the process, is a failure and the last.
+# Runs cases in a child; a list by number of what came of those that ended. A case that takes longer than `limit`, or
+# that ends the process, is a failure and the last.
 run_batch <- function(batch, make, seed, limit, folder) {
   results <- \(number) file.path(folder, paste0(number, ".rds"))
   case_of <- function(number) {
     set.seed(seed * 1000003 %% 2147483 + number, "Mersenne-Twister", "Inversion", "Rejection")
     make(number)
   }
-  current <- file.path(folder, "current")
   child <- parallel::mcparallel({
     for (number in batch) {
-      cat(number, file = current)
       case <- case_of(number)
       failures <- run_case(case)
       checks <- attr(failures, "checks")
       found <- list(
-        failures = c(lapply(utils::head(failures, 3), shrink), utils::tail(failures, -3)), checks = if (is.null(checks)) 0 else checks,
+        failures = c(lapply(utils::head(failures, 3), shrink), utils::tail(failures, -3)),
+        checks = if (is.null(checks)) 0 else checks,
         refused = attr(failures, "refused"), kind = case$kind
       )
       part <- paste0(results(number), ".part")

@@ -96,7 +96,8 @@ literal_ridge <- function(x, y, new, h, lambda, w) {
   mean <- colSums(w * y) / sum(w)
   # sqrt(w) on both sides, so that no weight is divided by
   root <- sqrt(w)
-  alpha <- root * solve(root * t(root * kernel(x, x)) + diag(n * lambda, length(w)), root * (y - rep(mean, each = nrow(y))))
+  penalized <- root * t(root * kernel(x, x)) + diag(n * lambda, length(w))
+  alpha <- root * solve(penalized, root * (y - rep(mean, each = nrow(y))))
   kernel(new, x) %*% alpha + rep(mean, each = nrow(new))
 }
 

@@ -1,6 +1,6 @@
-# Random models, small and hostile: kernel_regression(), falkon() with its losses, tune_falkon(), flash_kda(), marginals and
-# conditionals of density fits. Each method returns a value without NaN or raises an error of the package's own; values are
-# those of literal formulas where there is one, and the same when computed again.
+# Random models, small and hostile: kernel_regression(), falkon() with its losses, tune_falkon(), flash_kda(), marginals
+# and conditionals of density fits. Each method returns a value without NaN or raises an error of the package's own;
+# values are those of literal formulas where there is one, and the same when computed again.
 #   Rscript inst/bench/fuzz-models.R [--seed 1] [--cases 2000] [--only 17,19] [--seconds S] [--limit 30]
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "fuzz-common.R"))
@@ -49,6 +49,11 @@ may_be_nan <- function(checks, names, y, w, n) {
 
 again <- quote(identical(predict(f, new), predict(f, new)) || problem("predict() differs from itself"))
 kept <- quote(identical(predict(unserialize(serialize(f, NULL)), new), predict(f, new)) || problem("differs when read"))
+
+model_case <- function(rows, y, h, fit, checks) {
+  data <- list(x = rows$x, y = y, w = rows$w, new = new_rows(rows, h))
+  list(data = data, fit = fit, by_row = c("x", "y", "w"), checks = checks)
+}
 
 # ---- kinds of cases -----------------------------------------------------------------------------
 
@@ -99,18 +104,21 @@ regression_case <- function() {
     if (rows$n > 2) checks$"left out" <- bquote({
       ws <- if (is.null(w)) rep(1, nrow(x)) else w
       i <- which(ws > 0)[1]
-      want <- literal_local(
-        as.matrix(x[-i, , drop = FALSE]), as.matrix(y)[-i, , drop = FALSE], as.matrix(x[i, , drop = FALSE]), .(h), ws[-i], .(type)
-      )
+      points <- as.matrix(x)
+      at <- points[i, , drop = FALSE]
+      points <- points[-i, , drop = FALSE]
+      want <- literal_local(points, as.matrix(y)[-i, , drop = FALSE], at, .(h), ws[-i], .(type))
       size <- max(abs(as.matrix(y)[ws > 0, ]))
       if (anyNA(want)) TRUE else compare_values(f$left_out[i, ], want[1, ], 1e-8, "leave-one-out fit", size)
     })
   }
-  list(data = list(x = rows$x, y = y, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "y", "w"), checks = checks)
+  model_case(rows, y, h, fit, checks)
 }
 
 falkon_case <- function() {
   rows <- random_rows()
+  # not their ratios alone matter, but what they are beside the penalty
+  if (!is.null(rows$w)) rows$w <- rows$w / max(rows$w)
   loss <- pick("squared", "squared", "logistic", "multinomial", "classes", "weighted")
   y <- switch(loss,
     squared = random_response(rows),
@@ -137,8 +145,8 @@ falkon_case <- function() {
   ))
   if (loss == "squared") {
     of_sigma <- c(
-      "se.fit", "confidence", "prediction", "rstandard", "sigma", "vcov", "confint", "simulate", "summary", "print", "tidy",
-      "glance", "marginal_effects", "pearson_residuals"
+      "se.fit", "confidence", "prediction", "rstandard", "sigma", "vcov", "confint", "simulate", "summary", "print",
+      "tidy", "glance", "marginal_effects", "pearson_residuals"
     )
     checks <- may_be_nan(checks, of_sigma, y, rows$w, rows$n)
   }
@@ -152,7 +160,7 @@ falkon_case <- function() {
       compare_values(got, want, 1e-6, "fit of row", size)
     })
   }
-  list(data = list(x = rows$x, y = y, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "y", "w"), checks = checks)
+  model_case(rows, y, h, fit, checks)
 }
 
 model_checks <- list(
@@ -196,7 +204,7 @@ tune_case <- function() {
   checks$plot <- quote(plot(f))
   checks$print <- quote(print(f))
   checks$falkon <- quote(predict(falkon(f), new))
-  list(data = list(x = rows$x, y = y, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "y", "w"), checks = checks)
+  model_case(rows, y, h, fit, checks)
 }
 
 kda_case <- function() {
@@ -244,10 +252,11 @@ kda_case <- function() {
       }, numeric(nrow(new))) |> matrix(nrow(new))
       want <- exp(logs - apply(logs, 1, max))
       want <- want / rowSums(want)
-      compare_values(predict(f, new, type = "prob"), want, 1e-10, "probability", pmax(1e-300, want * pmax(1, abs(logs))))
+      got <- predict(f, new, type = "prob")
+      compare_values(got, want, 1e-10, "probability", pmax(1e-300, want * pmax(1, abs(logs))))
     })
   }
-  list(data = list(x = rows$x, y = y, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "y", "w"), checks = checks)
+  model_case(rows, y, h, fit, checks)
 }
 
 # p(a | b) = p(a, b) / p(b) of fits with and without levels and supports.
@@ -282,8 +291,9 @@ parts_case <- function() {
 
 # Every case of tune_falkon() takes a search.
 kinds <- list(
-  regression = regression_case, falkon = falkon_case, kda = kda_case, regression = regression_case, falkon = falkon_case,
-  parts = parts_case, regression = regression_case, falkon = falkon_case, kda = kda_case, tune = tune_case
+  regression = regression_case, falkon = falkon_case, kda = kda_case, parts = parts_case,
+  regression = regression_case, falkon = falkon_case, kda = kda_case,
+  regression = regression_case, falkon = falkon_case, tune = tune_case
 )
 grDevices::pdf(NULL)
 fuzz("Random models", kinds, 2000)
