@@ -53,7 +53,7 @@ contract_kinds <- function() {
     "adaptive" = plane("kde", 0.2, adaptive = TRUE),
     "balloon" = line("kde", 0.1, adaptive = "balloon"),
     "biweight" = line("kde", 0.1, kernel = "biweight"),
-    "biweight sdkde" = line("sdkde", 0.05, kernel = "biweight"),
+    "biweight sdkde" = line("sdkde", 0.01, kernel = "biweight"),
     "mixed" = of(flash_kde(d[c("a", "b", "g", "o")], "kde", 0.2, lambda = 0.2, weights = w), "b"),
     "mixed sdkde" = of(flash_kde(d[c("a", "g")], "sdkde", 0.2, lambda = 0.2, weights = w)),
     "mixed adaptive" = of(flash_kde(d[c("a", "b", "g")], "kde", 0.2, lambda = 0.2, adaptive = TRUE, weights = w), "b"),
@@ -100,8 +100,10 @@ contract_call <- function(call, ..., column = "a") {
 # ---- methods ----------------------------------------------------------------------------------
 
 # `call`: a function of the fit f and of new rows. `rows`: what its value has a row for: "newdata", "training" rows or
-# neither. `slow`: it is called for few variants.
-contract_method <- function(call, rows = "", slow = FALSE) list(call = call, rows = rows, slow = slow)
+# neither. `names`: of columns that it has, "classes" for those of the response. `slow`: it is called for few variants.
+contract_method <- function(call, rows = "", names = NULL, slow = FALSE) {
+  list(call = call, rows = rows, names = names, slow = slow)
+}
 
 contract_methods <- function() {
   types <- c(
@@ -109,16 +111,20 @@ contract_methods <- function() {
     "response", "link", "gradient"
   )
   predictions <- lapply(stats::setNames(nm = types), \(type) {
-    contract_method(\(f, new) stats::predict(f, new, type = type), "newdata")
+    names <- switch(type, prob = , probability = "classes", score = , gradient = "a")
+    contract_method(\(f, new) stats::predict(f, new, type = type), "newdata", names)
   })
   names(predictions) <- paste("predict", types)
-  of_fit <- \(generic, rows = "", ...) contract_method(\(f, new) generic(f, ...), rows)
+  of_fit <- \(generic, rows = "", ..., names = NULL) contract_method(\(f, new) generic(f, ...), rows, names)
   newdata <- \(call) contract_method(call, "newdata")
   slow <- \(call) contract_method(call, slow = TRUE)
   c(predictions, list(
     "predict" = of_fit(stats::predict, "training"),
     "predict newdata" = newdata(\(f, new) stats::predict(f, new)),
     "predict se.fit" = newdata(\(f, new) stats::predict(f, new, se.fit = TRUE)),
+    "predict prob se.fit" = contract_method(\(f, new) {
+      stats::predict(f, new, type = "prob", se.fit = TRUE)
+    }, "newdata", "classes"),
     "predict interval" = newdata(\(f, new) stats::predict(f, new, interval = "prediction")),
     "predict loo" = of_fit(stats::predict, "training", loo = TRUE),
     "fitted" = of_fit(stats::fitted, "training"),
@@ -154,7 +160,7 @@ contract_methods <- function() {
       if (!inherits(f, "flash_conditional")) return(conditional(f, c(a = 0.4)))
       conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
-    "hdr_level" = contract_method(\(f, new) hdr_level(f, n_samples = 50)),
+    "hdr_level" = contract_method(\(f, new) hdr_level(f, n_samples = 20)),
     "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n_grid = 8)),
     "modes" = of_fit(modes),
     "mean_shift" = of_fit(mean_shift),
@@ -162,7 +168,7 @@ contract_methods <- function() {
     "density_derivative" = newdata(\(f, new) density_derivative(f, new)),
     "density_derivative 2" = contract_method(\(f, new) density_derivative(f, order = 2)),
     "density_bands" = newdata(\(f, new) density_bands(f, new)),
-    "density_bands bootstrap" = newdata(\(f, new) density_bands(f, new, method = "bootstrap", replicates = 20)),
+    "density_bands bootstrap" = slow(\(f, new) density_bands(f, new, method = "bootstrap", replicates = 20)),
     "confint" = of_fit(stats::confint, "training"),
     "density_pvalue" = newdata(\(f, new) density_pvalue(f, new)),
     "density_pvalue integral" = newdata(\(f, new) density_pvalue(f, new, type = "integral", n_samples = 50)),
@@ -173,20 +179,16 @@ contract_methods <- function() {
     "print" = of_fit(print),
     "summary" = contract_method(\(f, new) print(summary(f))),
     "diagnostics" = contract_method(\(f, new) print(diagnostics(f))),
-    "tidy" = of_fit(generics::tidy),
-    "glance" = contract_method(\(f, new) {
-      value <- generics::glance(f)
-      if (nrow(value) != 1) stop("glance() has ", nrow(value), " rows")
-      value
-    }),
+    "tidy" = of_fit(generics::tidy, names = c("term", "estimate")),
+    "glance" = of_fit(generics::glance, "one", names = "nobs"),
     "augment" = of_fit(generics::augment, "training"),
     "augment newdata" = newdata(\(f, new) generics::augment(f, newdata = new)),
     "as.data.frame" = contract_method(\(f, new) as.data.frame(f), "training"),
-    "as.data.frame grid" = contract_method(\(f, new) as.data.frame(f, grid = 4)),
+    "as.data.frame grid" = contract_method(\(f, new) as.data.frame(f, grid = 4), names = c("density", "log_density")),
     "update" = contract_method(\(here) {
       eval(quote(stats::update(f, control = flash_control(threads = 1))), here)
     }),
-    "compare" = contract_method(\(f, new) print(compare(f, f))),
+    "compare" = slow(\(f, new) print(compare(f, f))),
     "cross_validate" = contract_method(\(f, new) print(cross_validate(f, folds = 2))),
     "plot" = slow(\(f, new) graphics::plot(f)),
     "lines" = slow(\(f, new) {
@@ -251,13 +253,15 @@ run_contract <- function(name, kind, variant, methods) {
   if (!is.null(made$newdata)) methods <- Filter(\(method) method$rows == "newdata", methods)
   # conditional() leaves points without weight out
   training <- if (name == "given") fit$value$n else nrow(made$rows)
-  expected <- c(newdata = nrow(new), training = training)
+  expected <- c(newdata = nrow(new), training = training, one = 1)
+  response <- if (is.call(kind$call[[2]])) as.character(kind$call[[2]][[2]])[1]
   has <- vapply(unique(sub(" .*", "", names(methods))), has_contract_method, NA, fit$value)
   lapply(names(methods), \(method) {
     about <- methods[[method]]
     if (!has[[sub(" .*", "", method)]]) return(cell(method, "none"))
     call <- \() if (method == "update") about$call(here) else about$call(fit$value, new)
-    found <- run_cell(call, expected[about$rows])
+    names <- if (identical(about$names, "classes")) levels(made$rows[[response]]) else about$names
+    found <- run_cell(call, expected[about$rows], names)
     if (found$nan && !is_true_nan(name, variant, method)) return(cell(method, "failed", "NaN"))
     cell(method, found$outcome, found$note)
   })
@@ -276,16 +280,19 @@ is_true_nan <- function(kind, variant, method) {
   any(vapply(contract_nan, \(known) all(mapply(grepl, known[-1], cell)), NA))
 }
 
-# The outcome of a call, of which a value has to have as many `rows` where that is not NULL or NA.
-run_cell <- function(call, rows = NULL) {
+# The outcome of a call, whose value has to have as many `rows`, where that is a number, and columns of these `names`.
+run_cell <- function(call, rows = NULL, names = NULL) {
   found <- outcome_of(call)
-  n <- if (is.list(found$value) && !is.data.frame(found$value) && !is.null(found$value$fit)) {
-    NROW(found$value$fit)
-  } else {
-    NROW(found$value)
+  if (found$outcome != "value") return(found)
+  value <- found$value
+  if (is.list(value) && !is.data.frame(value) && !is.null(value$fit)) value <- value$fit
+  lacking <- setdiff(names, colnames(value))
+  note <- if (length(rows) == 1 && !is.na(rows) && NROW(value) != rows) {
+    paste("has", NROW(value), "rows, not", rows)
+  } else if (length(lacking) > 0) {
+    paste("lacks the columns", paste(lacking, collapse = ", "))
   }
-  if (found$outcome != "value" || length(rows) == 0 || is.na(rows) || n == rows) return(found)
-  utils::modifyList(found, list(outcome = "failed", note = paste("has", n, "rows, not", rows)))
+  if (is.null(note)) found else utils::modifyList(found, list(outcome = "failed", note = note))
 }
 
 # ---- what goes with what ----------------------------------------------------------------------
