@@ -1,10 +1,10 @@
-# What fuzz-fits.R and fuzz-models.R share: cases run in a forked process that is killed where one takes too long, and
-# failures printed as scripts of their own. Arguments:
-#   --seed 1     of all cases; a case depends on it and on its number alone
-#   --cases N    how many
-#   --only 17,19 these numbers alone
-#   --seconds S  stop after so many
-#   --limit 30   seconds of a case
+# Helpers of fuzz-fits.R and fuzz-models.R. Cases run in a forked process, which is killed when a case takes too long.
+# Each kind of failure is printed once, as a script that shows it. Arguments:
+#   --seed 1     the seed; a case depends on the seed and on its number alone
+#   --cases N    the number of cases
+#   --only 17,19 run only the cases of these numbers
+#   --seconds S  stop after S seconds
+#   --limit 30   the longest time of a case, in seconds
 # The exit status is 1 if any case failed.
 
 suppressPackageStartupMessages(library(flashkernel))
@@ -49,16 +49,19 @@ random_weights <- function(n) {
 
 # ---- one case -----------------------------------------------------------------------------------
 
-# `case`: a list of `data`, a list of objects that `fit`, a call, and `checks` find. A check is a named call that is
-# TRUE or a value without NaN; its name may begin with "NaN ", where the truth has some. What failed, as a list of
-# check, note and the case.
+# `case` is a list with elements `data` (a list of objects), `fit` (a call that uses them), `checks` (named calls that
+# also use the fit, as f) and `by_row` (names of the data that have a row for each point). A check fails if it raises a
+# foreign error or warning, or returns a problem() or NaN. NaN is allowed if the check's name begins with "NaN ".
+# Returns a list of failures, each with elements `check`, `note` and `case`.
 run_case <- function(case) {
   here <- list2env(case$data, parent = globalenv())
+  mark("fit")
   fit <- outcome_of(\() eval(case$fit, here))
   if (fit$outcome == "failed") return(list(list(check = "fit", note = fit$note, case = case)))
   if (fit$outcome == "refused") return(structure(list(), refused = fit$note))
   here$f <- fit$value
   failures <- lapply(names(case$checks), \(name) {
+    mark(name)
     found <- outcome_of(\() eval(case$checks[[name]], here))
     note <- if (found$outcome == "failed") {
       found$note
@@ -74,7 +77,13 @@ run_case <- function(case) {
   failures
 }
 
-# Of a failure the case without rows that it does not need, for up to `seconds`.
+# Writes the name of the check that runs, for the report of a process that hangs or dies.
+mark <- function(name) {
+  file <- getOption("fuzz.mark")
+  if (!is.null(file)) cat(name, file = file)
+}
+
+# Removes rows from the case of a failure as long as the failure stays, for up to `seconds`.
 shrink <- function(failure, seconds = 5) {
   end <- proc.time()[["elapsed"]] + seconds
   case <- failure$case
@@ -113,7 +122,7 @@ same_failure <- function(a, b) a$check == b$check && without_numbers(a$note) == 
 
 without_numbers <- function(note) gsub("-?[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?|-?Inf", "#", note)
 
-# A script that shows the failure.
+# Returns a script that shows the failure.
 snippet <- function(failure) {
   case <- failure$case
   text <- \(x) paste(deparse(x, width.cutoff = 110, control = c("keepNA", "keepInteger", "digits17", "showAttributes")),
@@ -128,7 +137,7 @@ snippet <- function(failure) {
 
 # ---- many cases ---------------------------------------------------------------------------------
 
-# `kinds`: named functions that make a case by random numbers, taken in turns.
+# Runs the cases and ends R. `kinds` are named functions that make a random case; cases take them in turns.
 fuzz <- function(title, kinds, cases) {
   make <- function(number) {
     kind <- (number - 1) %% length(kinds) + 1
@@ -187,15 +196,17 @@ fuzz <- function(title, kinds, cases) {
   quit(status = as.integer(totals[["failed"]] > 0))
 }
 
-# Runs cases in a child; a list by number of what came of those that ended. A case that takes longer than `limit`, or
-# that ends the process, is a failure and the last.
+# Runs cases in a forked process and returns a list of results, named by the numbers of the cases that ended. A case
+# that takes longer than `limit` or that kills the process is a failure. Cases after it are left to the next call.
 run_batch <- function(batch, make, seed, limit, folder) {
   results <- \(number) file.path(folder, paste0(number, ".rds"))
   case_of <- function(number) {
     set.seed(seed * 1000003 %% 2147483 + number, "Mersenne-Twister", "Inversion", "Rejection")
     make(number)
   }
+  marked <- file.path(folder, "mark")
   child <- parallel::mcparallel({
+    options(fuzz.mark = marked)
     for (number in batch) {
       case <- case_of(number)
       failures <- run_case(case)
@@ -213,7 +224,7 @@ run_batch <- function(batch, make, seed, limit, folder) {
   last <- proc.time()[["elapsed"]]
   done <- 0
   repeat {
-    ended <- !is.null(parallel::mccollect(child, wait = FALSE, timeout = 0.2))
+    ended <- !is.null(suppressWarnings(parallel::mccollect(child, wait = FALSE, timeout = 0.2)))
     now <- sum(file.exists(results(batch)))
     if (now > done) last <- proc.time()[["elapsed"]]
     done <- now
@@ -231,7 +242,8 @@ run_batch <- function(batch, make, seed, limit, folder) {
   if (length(finished) < length(batch)) {
     number <- setdiff(batch, finished)[1]
     note <- if (ended) "the process ended" else paste("no end within", limit, "seconds")
-    failure <- list(check = "process", note = note, case = case_of(number))
+    check <- if (file.exists(marked)) readLines(marked, warn = FALSE) else "process"
+    failure <- list(check = check, note = note, case = case_of(number))
     found[[as.character(number)]] <- list(failures = list(failure), checks = 0)
   }
   found

@@ -1,13 +1,15 @@
-# Random density fits of all kinds, small and hostile: each method returns a value without NaN or raises an error of the
-# package's own; values are those of literal formulas where there is one, do not depend on points without weight, are
-# the same when computed again, and leave-one-out values are those of fits without the point.
+# Fits thousands of small, hostile, random densities and checks that
+# * each method returns a value without NaN or raises an error of the package's own class,
+# * values agree with literal formulas (fuzz-literal.R) where there is one,
+# * points of weight 0 change nothing, and a second call returns the same bits,
+# * leave-one-out values agree with fits without the point.
 #   Rscript inst/bench/fuzz-fits.R [--seed 1] [--cases 5000] [--only 17,19] [--seconds S] [--limit 30]
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "fuzz-common.R"))
 
 # ---- data -------------------------------------------------------------------------------------
 
-# Some of the points, places near them and far ones.
+# Five places: two of the points, two places near points and one far from them.
 random_places <- function(x, h) {
   at <- x[sample(nrow(x), 5, TRUE), , drop = FALSE]
   steps <- rbind(matrix(0, 2, ncol(x)), matrix(stats::rnorm(2 * ncol(x)), 2), stats::rnorm(ncol(x), sd = 30))
@@ -16,8 +18,8 @@ random_places <- function(x, h) {
 
 # ---- checks that all fits of a class have -------------------------------------------------------
 
-# The laws of any fit of class flash_kde: some always, others by chance. `signed`: its logarithm may be NaN. `unit`: the
-# scale of its columns.
+# Checks of any fit of class flash_kde: all of `always` and a random part of `some`. `signed`: whether the density may
+# be negative, so that its logarithm is NaN. `unit`: the scales of the columns.
 common_checks <- function(signed, unit = 1) {
   always <- list(
     density = quote(predict(f, new)),
@@ -78,7 +80,7 @@ common_checks <- function(signed, unit = 1) {
   checks
 }
 
-# Points without weight do not count. `fit` without them is to be f, but for rounding.
+# Checks that `fit` without the points of weight 0 has the same log densities as f.
 without_zeros <- function(fit) {
   bquote({
     keep <- w > 0
@@ -90,7 +92,7 @@ without_zeros <- function(fit) {
   })
 }
 
-# Of one point, drawn by the data, that has weight beside others that have.
+# Checks the leave-one-out value of the first point of positive weight against `fit` without that point.
 left_out <- function(fit) {
   bquote({
     i <- which(w > 0)[1]
@@ -105,7 +107,7 @@ left_out <- function(fit) {
 
 # ---- kinds of cases -----------------------------------------------------------------------------
 
-# Unbounded numeric columns and Gaussian kernels: literal formulas for most of these.
+# Unbounded numeric columns and Gaussian kernels.
 plain_case <- function() {
   n <- random_size()
   d <- sample(4, 1)
@@ -143,7 +145,6 @@ plain_case <- function() {
 laws_of <- function(fit, w, n, signed) {
   checks <- list()
   if (any(w == 0)) checks[["weights of 0"]] <- without_zeros(fit)
-  # the smallest weights are what an estimate without the largest is made of
   if (n > 2 && !signed && (is.null(w) || sum(w > 0) > 2)) checks[["left out"]] <- left_out(fit)
   if (signed && length(checks)) names(checks) <- paste("NaN", names(checks))
   checks
@@ -212,7 +213,7 @@ compact_case <- function() {
   list(data = list(x = x, w = w, new = random_places(x, rep(h, d))), fit = fit, by_row = c("x", "w"), checks = checks)
 }
 
-# Numbers and levels.
+# Numeric and categorical columns.
 mixed_case <- function() {
   n <- random_size()
   d <- sample(0:3, 1)
@@ -257,7 +258,7 @@ mixed_case <- function() {
       top <- apply(logs, 1, max)
       compare_logs(predict(f, new, type = "log_density"), top + log(rowSums(exp(logs - top))) - log(sum(ws / max(ws))))
     })
-    # a logical value of one kind has no kernel
+    # a logical column without one of its values has one category
     if (any(vapply(x, \(column) is.logical(column) && length(unique(column)) < 2, NA))) checks$literal <- NULL
   }
   if (!is.null(lambda) && d > 0 && !is.null(bandwidth) && !any(c("text", "logical") %in% kinds)) {
@@ -388,7 +389,7 @@ conditional_case <- function() {
   )])
 }
 
-# Everything chosen by the data.
+# The bandwidth is chosen from the data, and the estimator, too.
 default_case <- function() {
   n <- random_size()
   d <- sample(4, 1)

@@ -1,6 +1,8 @@
-# Literal formulas of estimates, in plain R and without the package, for the fuzzers. Slow and obvious on purpose.
+# Literal formulas of estimates for the fuzzers, in plain R and without the package. They are slow and obvious on
+# purpose.
 
-# Rows of `x` and `y`: log of sum_i w_i k_i(y) factor(q_i) and its sign, q the squared distance in units of H = L L'.
+# For each row of `y`: the logarithm, the sign and the condition number of sum_i w_i K_H(y - x_i) factor(q_i) / sum_i
+# w_i, where q_i is the squared Mahalanobis distance.
 literal_log_sum <- function(x, y, H, w = rep(1, nrow(x)), factor = \(q) 1) {
   keep <- w > 0
   x <- x[keep, , drop = FALSE]
@@ -26,7 +28,7 @@ literal_factors <- list(
   laplace6 = \(d) \(q) (d / 2 + 1) * (d / 2 + 2) / 2 - (d / 2 + 2) * q / 2 + q^2 / 8
 )
 
-# Points of an SD-KDE: x + H / 2 times the score of the estimate with bandwidth matrix Hs.
+# The debiased points of an SD-KDE: x + H / 2 times the score of the estimate with bandwidth matrix Hs.
 literal_debiased <- function(x, H, Hs, w = rep(1, nrow(x))) {
   used <- w > 0
   unit <- sqrt(diag(H))
@@ -40,7 +42,7 @@ literal_debiased <- function(x, H, Hs, w = rep(1, nrow(x))) {
   }, numeric(ncol(x)))) |> matrix(nrow(x), ncol(x), byrow = ncol(x) == 1)
 }
 
-# One column within c(a, b), either of which may be infinite: the points and their reflections in the bounds.
+# The points and their reflections in the bounds `range`, either of which may be infinite, for one column.
 literal_images <- function(x, h, range, reach = 40) {
   images <- x
   origin <- rep(seq_along(x), 1)
@@ -57,7 +59,8 @@ literal_images <- function(x, h, range, reach = 40) {
   list(x = images, origin = origin)
 }
 
-# Local means, or values of local lines where these are well determined, else NA, of responses y (a matrix) at `new`.
+# Local constant or local linear fits of the responses `y` (a matrix) at the rows of `new`. A local line that is not
+# well determined is NA.
 literal_local <- function(x, y, new, h, w, type) {
   keep <- w > 0
   x <- x[keep, , drop = FALSE]
@@ -80,7 +83,7 @@ literal_local <- function(x, y, new, h, w, type) {
   matrix(at, nrow(new), ncol(y), byrow = TRUE)
 }
 
-# Kernel ridge regression with all rows for centres, at `new`.
+# Predictions of kernel ridge regression at the rows of `new`; all rows are centres.
 literal_ridge <- function(x, y, new, h, lambda, w) {
   h <- rep(h, length.out = ncol(x))
   kernel <- \(a, b) {
@@ -101,7 +104,7 @@ literal_ridge <- function(x, y, new, h, lambda, w) {
   kernel(new, x) %*% alpha + rep(mean, each = nrow(new))
 }
 
-# A matrix of kernels of levels, of a factor's codes: those of `y` by those of `x`; `r` levels.
+# The matrix of a categorical kernel between the codes `y` and `x` of a factor with `r` levels.
 literal_levels <- function(y, x, r, lambda, kernel) {
   ranks <- seq_len(r)
   k <- outer(ranks, ranks, \(a, b) {
@@ -118,11 +121,11 @@ literal_levels <- function(y, x, r, lambda, kernel) {
   k[y, x, drop = FALSE]
 }
 
-# For checks: a text that says what is wrong, as a failure.
+# The value of a check that failed: a text that says what is wrong.
 problem <- function(...) structure(paste0(...), class = "fuzz_problem")
 
-# The number that differs most, as a problem, or TRUE. `bound`: of differences of logarithms, relative where these are
-# large, times the condition of each sum.
+# Returns TRUE, or a problem that names the row of the largest difference. `bound` is the largest allowed difference of
+# logarithms. It is relative to logarithms above 1 in size, and multiplied by the condition number of the sum.
 compare_logs <- function(got, want, condition = 1, bound = 1e-11, what = "log density") {
   same <- got == want
   error <- abs(got - want) / (pmax(1, abs(want)) * condition)
@@ -132,6 +135,7 @@ compare_logs <- function(got, want, condition = 1, bound = 1e-11, what = "log de
   problem(what, " of row ", worst, " is ", format(got[worst], digits = 17), ", not ", format(want[worst], digits = 17))
 }
 
+# Returns TRUE, or a problem that names the largest difference relative to `scale`.
 compare_values <- function(got, want, bound = 1e-11, what = "value", scale = abs(want)) {
   error <- abs(got - want) / scale
   error[!is.na(got == want) & got == want] <- 0

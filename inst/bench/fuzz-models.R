@@ -1,13 +1,15 @@
-# Random models, small and hostile: kernel_regression(), falkon() with its losses, tune_falkon(), flash_kda(), marginals
-# and conditionals of density fits. Each method returns a value without NaN or raises an error of the package's own;
-# values are those of literal formulas where there is one, and the same when computed again.
+# Fits thousands of small, hostile, random models by kernel_regression(), falkon(), tune_falkon() and flash_kda(), and
+# marginals and conditionals of density fits. It checks that
+# * each method returns a value without NaN or raises an error of the package's own class,
+# * values agree with literal formulas (fuzz-literal.R) where there is one,
+# * a second call returns the same bits.
 #   Rscript inst/bench/fuzz-models.R [--seed 1] [--cases 2000] [--only 17,19] [--seconds S] [--limit 30]
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "fuzz-common.R"))
 
 # ---- data -------------------------------------------------------------------------------------
 
-# `levels`: may there be columns of levels?
+# A list of rows `x` and weights `w`. `levels`: whether there may be categorical columns. `least`: the fewest rows.
 random_rows <- function(levels = TRUE, least = sample(c(1, 2, 5), 1)) {
   n <- max(least, random_size())
   d <- sample(3, 1)
@@ -37,12 +39,11 @@ random_response <- function(rows) {
   y
 }
 
-# Where a response does not vary among rows with weight, or none is left to tell its variance, the truth has NaN in what
-# is divided by it, as in lm().
+# Allows NaN in the checks of these `names` if a response does not vary among the rows of positive weight. Then the
+# residual variance is 0, or unknown, and statistics that are divided by it are NaN, as in lm().
 may_be_nan <- function(checks, names, y, w, n) {
   used <- if (is.null(w)) seq_len(n) else which(w > 0)
-  at <- if (is.matrix(y)) y[used, , drop = FALSE] else y[used]
-  if (NROW(unique(at)) > 1) return(checks)
+  if (all(apply(as.matrix(y)[used, , drop = FALSE], 2, \(column) length(unique(column)) > 1))) return(checks)
   names(checks)[names(checks) %in% names] <- paste("NaN", names(checks)[names(checks) %in% names])
   checks
 }
@@ -117,7 +118,7 @@ regression_case <- function() {
 
 falkon_case <- function() {
   rows <- random_rows()
-  # not their ratios alone matter, but what they are beside the penalty
+  # large weights would make the penalty vanish
   if (!is.null(rows$w)) rows$w <- rows$w / max(rows$w)
   loss <- pick("squared", "squared", "logistic", "multinomial", "classes", "weighted")
   y <- switch(loss,
@@ -129,7 +130,7 @@ falkon_case <- function() {
   kernel <- pick("gaussian", "gaussian", "laplacian", "matern32", "matern52", "cauchy", "imq", "linear", "polynomial")
   of_distance <- !kernel %in% c("linear", "polynomial")
   h <- decades(1, -1, 1) * rows$unit
-  # a bandwidth for each column, indicators among them
+  # indicators of levels are columns, too, so a bandwidth for each column does not fit
   bandwidth <- if (!of_distance || chance(0.1)) NULL else if (length(rows$x) > rows$d) mean(h) else h
   lambda <- if (chance(0.1)) NULL else decades(1, -4, 0)
   centers <- if (chance(0.3)) max(1, rows$n %/% 2)
@@ -143,7 +144,7 @@ falkon_case <- function() {
     deviance_residuals = quote(residuals(f, "deviance")),
     pearson_residuals = quote(residuals(f, "pearson"))
   ))
-  if (loss == "squared") {
+  if (loss %in% c("squared", "classes")) {
     of_sigma <- c(
       "se.fit", "confidence", "prediction", "rstandard", "sigma", "vcov", "confint", "simulate", "summary", "print",
       "tidy", "glance", "marginal_effects", "pearson_residuals"
@@ -280,7 +281,7 @@ parts_case <- function() {
       joint <- predict(f, all, type = "log_density")
       own <- predict(marginal(f, 1), at, type = "log_density")
       got <- predict(conditional(f, at[1, , drop = FALSE]), new, type = "log_density")
-      # farther away points count whose weight given the first column is less than any number
+      # conditional() drops points whose weight underflows, which may be nearest to a place far away
       got[joint - own < -600] <- (joint - own)[joint - own < -600]
       compare_logs(got, joint - own, pmax(1, abs(joint) + abs(own)), 1e-9, "conditional log density")
     }),
@@ -289,7 +290,7 @@ parts_case <- function() {
   list(data = list(x = rows$x, w = rows$w, new = new_rows(rows, h)), fit = fit, by_row = c("x", "w"), checks = checks)
 }
 
-# Every case of tune_falkon() takes a search.
+# tune_falkon() takes longest, because it searches.
 kinds <- list(
   regression = regression_case, falkon = falkon_case, kda = kda_case, parts = parts_case,
   regression = regression_case, falkon = falkon_case, kda = kda_case,

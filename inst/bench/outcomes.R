@@ -1,8 +1,12 @@
-# What comes of a call of this package: a value, an error of the package's own, or a failure of the law that there is
-# nothing else. For the fuzzers of this folder and for tests/testthat/helper-contract.R.
+# Classifies the outcome of a call of this package. The fuzzers of this folder and tests/testthat/helper-contract.R use
+# it.
 
-# A list of `outcome` ("value", "refused" or "failed"), `note` (what the error or the failure says), `value`, and `nan`:
-# whether there is NaN in the value or in what was printed.
+# Calls `call()` and returns a list with elements
+# * `outcome`: "value"; "refused" for an error of the package's own class and words; "failed" for any other error, and
+#   for a warning that the package did not raise itself,
+# * `note`: the message of the error or warning,
+# * `value`,
+# * `nan`: whether the value or the printed output contains NaN.
 outcome_of <- function(call) {
   foreign <- character()
   printed <- utils::capture.output(value <- withCallingHandlers(
@@ -22,7 +26,7 @@ outcome_of <- function(call) {
   result("refused", message)
 }
 
-# What R itself says of code that was not meant for such input, also where a class has been put around it.
+# Phrases of R's own errors. An error of the package's class must not repeat them.
 FOREIGN_WORDS <- paste(
   "subscript", "missing value where", "non-conformable", "with no default", "object '.*' not found", "replacement has",
   "undefined columns", "argument is of length zero", "invalid '", "NA/NaN", "must be a matrix of doubles",
@@ -31,7 +35,8 @@ FOREIGN_WORDS <- paste(
   sep = "|"
 )
 
-# Whether a function of this package called warning(). `frame`: sys.function() where `calls` are.
+# Whether a function of this package called warning(). `calls` and `frame`: sys.calls() and sys.function() of the
+# handler.
 is_own_warning <- function(w, calls, frame) {
   if (inherits(w, "flashkernel_warning")) return(TRUE)
   at <- which(vapply(seq_along(calls), \(i) identical(frame(i), base::warning), NA))

@@ -1,14 +1,14 @@
-# The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law: a method returns a value
-# without NaN and of the right number of rows, or it raises an error of the package's own class in the package's own
-# words. To see what goes with what, by hand:
+# The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law of every cell: the method
+# returns a value without NaN that has the right rows and columns, or it raises an error of the package's own class in
+# the package's own words. These lines print which method works with which kind of fit:
 #   library(flashkernel); source("tests/testthat/helper-contract.R"); print_contract(contract_table())
 
-# outcome_of(), which the fuzzers of inst/bench use, too
+# outcome_of() and has_nan(), which the fuzzers of inst/bench use, too
 source(system.file("bench", "outcomes.R", package = "flashkernel", mustWork = TRUE), local = TRUE)
 
 # ---- data -------------------------------------------------------------------------------------
 
-# Numbers `a` in (0, 1) and `b`, levels `g` and `o` (ordered), a response `y`, classes of two and of three.
+# Numeric columns `a` and `b` in (0, 1), factors `g` and `o` (ordered), a response `y`, and two columns of classes.
 contract_rows <- function() {
   data.frame(
     a = c(0.31, 0.52, 0.18, 0.77, 0.45, 0.64, 0.23, 0.58, 0.71, 0.39),
@@ -23,7 +23,8 @@ contract_rows <- function() {
 
 contract_newdata <- function() contract_rows()[c(2, 5, 8), ]
 
-# Each variant takes the rows and the name of the last numeric column of a kind, and returns its rows and weights.
+# Each variant takes the rows and the name of a numeric column, and returns a list of `rows` and perhaps `weights` and
+# `newdata`.
 contract_variants <- list(
   "as is" = \(rows, column) list(rows = rows),
   "weights of 0" = \(rows, column) list(rows = rows, weights = c(1, 0, 2, 1, 3, 0, 1, 2, 0.5, 1)),
@@ -36,7 +37,8 @@ contract_variants <- list(
 
 # ---- kinds ------------------------------------------------------------------------------------
 
-# Each is a call of rows d with weights w, and the last numeric column of the points, which a variant makes constant.
+# Each kind has a call that makes the fit from rows d with weights w, and the name of the column that the variant
+# "constant column" makes constant.
 contract_kinds <- function() {
   line <- \(...) contract_call(quote(flash_kde(d["a"], weights = w)), ...)
   plane <- \(...) contract_call(quote(flash_kde(d[c("a", "b")], weights = w)), ..., column = "b")
@@ -53,7 +55,7 @@ contract_kinds <- function() {
     "adaptive" = plane("kde", 0.2, adaptive = TRUE),
     "balloon" = line("kde", 0.1, adaptive = "balloon"),
     "biweight" = line("kde", 0.1, kernel = "biweight"),
-    "biweight sdkde" = line("sdkde", 0.01, kernel = "biweight"),
+    "biweight sdkde" = line("sdkde", 0.05, kernel = "biweight"),
     "mixed" = of(flash_kde(d[c("a", "b", "g", "o")], "kde", 0.2, lambda = 0.2, weights = w), "b"),
     "mixed sdkde" = of(flash_kde(d[c("a", "g")], "sdkde", 0.2, lambda = 0.2, weights = w)),
     "mixed adaptive" = of(flash_kde(d[c("a", "b", "g")], "kde", 0.2, lambda = 0.2, adaptive = TRUE, weights = w), "b"),
@@ -99,8 +101,9 @@ contract_call <- function(call, ..., column = "a") {
 
 # ---- methods ----------------------------------------------------------------------------------
 
-# `call`: a function of the fit f and of new rows. `rows`: what its value has a row for: "newdata", "training" rows or
-# neither. `names`: of columns that it has, "classes" for those of the response. `slow`: it is called for few variants.
+# `call`: a function of the fit and of new rows. `rows`: what the value must have a row for: "newdata", "training" rows,
+# "one", or nothing ("") if any number will do. `names`: columns that the value must have; "classes" stands for the
+# classes of the response. `slow`: whether the method is called for few variants only.
 contract_method <- function(call, rows = "", names = NULL, slow = FALSE) {
   list(call = call, rows = rows, names = names, slow = slow)
 }
@@ -207,7 +210,7 @@ contract_methods <- function() {
   ))
 }
 
-# Where the truth has NaN: why, and regular expressions of the kinds, variants and methods.
+# Cells whose correct value contains NaN: the reason, and regular expressions of kinds, variants and methods.
 contract_nan <- list(
   list("the logarithm of a negative estimate", "laplace$", ".", "log_density|augment|as.data.frame"),
   list("the score of a density that is 0", "nonnegative|biweight", "^one|two", "score"),
@@ -223,8 +226,9 @@ contract_nan <- list(
 
 # ---- cells ------------------------------------------------------------------------------------
 
-# A table of all cells: outcome "value", "refused", "none" (R's generic has no method for the class), or "failed" with a
-# note. What a kind refuses as it is, is not tried with its other variants. `slow`: the variants of slow methods.
+# A data frame of all cells. `outcome` is "value", "refused" (an error of the package's own), "none" (R's generic has no
+# method for the class), or "failed", with a `note`. A method that the variant "as is" refuses is not called for the
+# others. `slow`: the variants for which slow methods are called.
 contract_table <- function(kinds = contract_kinds(), methods = contract_methods(), slow = "as is") {
   cells <- lapply(names(kinds), \(kind) {
     if (!is.null(kinds[[kind]]$package) && !requireNamespace(kinds[[kind]]$package, quietly = TRUE)) return(NULL)
@@ -239,7 +243,7 @@ contract_table <- function(kinds = contract_kinds(), methods = contract_methods(
   as.data.frame(do.call(rbind, unlist(cells, FALSE)))
 }
 
-# A list of cells.
+# The cells of one kind and one variant, as a list.
 run_contract <- function(name, kind, variant, methods) {
   made <- contract_variants[[variant]](contract_rows(), kind$column)
   cell <- \(method, outcome, note = "") {
@@ -267,7 +271,7 @@ run_contract <- function(name, kind, variant, methods) {
   })
 }
 
-# Whether R's generic has a method of this package, or is a generic of this package.
+# Whether the generic belongs to this package or has a method for the fit.
 has_contract_method <- function(generic, fit) {
   if (generic %in% c(getNamespaceExports("flashkernel"), "saveRDS")) return(TRUE)
   if (generic == "AIC") generic <- "logLik"
@@ -280,7 +284,8 @@ is_true_nan <- function(kind, variant, method) {
   any(vapply(contract_nan, \(known) all(mapply(grepl, known[-1], cell)), NA))
 }
 
-# The outcome of a call, whose value has to have as many `rows`, where that is a number, and columns of these `names`.
+# outcome_of() the call. The outcome is "failed", too, if the value has another number of rows than `rows` (NULL and NA
+# allow any) or lacks a column of `names`.
 run_cell <- function(call, rows = NULL, names = NULL) {
   found <- outcome_of(call)
   if (found$outcome != "value") return(found)
@@ -297,7 +302,8 @@ run_cell <- function(call, rows = NULL, names = NULL) {
 
 # ---- what goes with what ----------------------------------------------------------------------
 
-# Kinds by methods: how many of the variants have a value, are refused and fail, as "5", "3/2r" or "4/1r/1F".
+# Prints the table of methods by kinds: the numbers of variants that have a value, are refused (r) and fail (F), as in
+# "4/1r/1F", and below it the totals and the failed cells.
 print_contract <- function(table) {
   counts <- tapply(table$outcome, list(table$method, table$kind), \(outcome) {
     if (all(outcome == "none")) return("")

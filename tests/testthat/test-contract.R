@@ -1,5 +1,4 @@
-# Every method with every kind of fit, also of degenerate data (helper-contract.R has the tables): a value without NaN
-# and with a row for each row, or an error of the package's own class in its own words; no warning of others.
+# Calls every method with every kind of fit, of ordinary and of degenerate data. helper-contract.R has the tables.
 
 test_that("every method with every kind of fit returns a value or raises the package's own error", {
   skip_if_not_installed("generics")
@@ -10,7 +9,7 @@ test_that("every method with every kind of fit returns a value or raises the pac
   failed <- table[table$outcome == "failed", ]
   lines <- sprintf("%s, %s, %s: %s", failed$kind, failed$variant, failed$method, failed$note)
   expect(nrow(failed) == 0, paste(c(paste(nrow(failed), "of", nrow(table), "cells:"), lines), collapse = "\n"))
-  # the law of a table in which most is refused says nothing
+  # the test says nothing if most cells are refused
   values <- tapply(table$outcome == "value", table$kind, sum)
   expect_identical(names(values)[values < 10], character())
   expect_gt(sum(table$outcome == "value"), 4500)
