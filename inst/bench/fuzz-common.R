@@ -62,7 +62,8 @@ run_case <- function(case) {
   here$f <- fit$value
   failures <- lapply(names(case$checks), \(name) {
     mark(name)
-    found <- outcome_of(\() eval(case$checks[[name]], here))
+    # a check may change its copies of the data
+    found <- outcome_of(\() eval(case$checks[[name]], new.env(parent = here)))
     note <- if (found$outcome == "failed") {
       found$note
     } else if (found$nan && !startsWith(name, "NaN ")) {

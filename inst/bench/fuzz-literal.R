@@ -104,6 +104,40 @@ literal_ridge <- function(x, y, new, h, lambda, w) {
   kernel(new, x) %*% alpha + rep(mean, each = nrow(new))
 }
 
+# Densities at `y`, inside the bounds, of the plain estimate of one column on a support. On a circle `range` is one turn.
+literal_inside <- function(x, y, h, range, method, w) {
+  density <- \(x, y, w, h) {
+    exp(literal_log_sum(matrix(x), matrix(y), matrix(h^2), w)$log) * sum(w)
+  }
+  total <- sum(w)
+  if (method == "mass") {
+    mass <- stats::pnorm((range[2] - x) / h) - stats::pnorm((range[1] - x) / h)
+    return(density(x, y, w / mass, h) / total)
+  }
+  if (method == "reflect") {
+    images <- literal_images(x, h, range)
+    return(density(images$x, y, w[images$origin], h) / total)
+  }
+  if (method == "circular") {
+    period <- max(abs(range[is.finite(range)]))
+    turns <- ceiling(40 * h / period) + 1
+    turns <- period * (-turns:turns)
+    return(density(as.vector(outer(x, turns, `+`)), y, rep(w, length(turns)), h) / total)
+  }
+  # "transform": coordinates without bounds, and their derivatives
+  if (all(is.finite(range))) {
+    inner <- \(x) stats::qnorm((x - range[1]) / diff(range))
+    slope <- 1 / (diff(range) * stats::dnorm(inner(y)))
+  } else if (is.finite(range[1])) {
+    inner <- \(x) log(x - range[1])
+    slope <- 1 / (y - range[1])
+  } else {
+    inner <- \(x) -log(range[2] - x)
+    slope <- 1 / (range[2] - y)
+  }
+  density(inner(x), inner(y), w, h) / total * slope
+}
+
 # The matrix of a categorical kernel between the codes `y` and `x` of a factor with `r` levels.
 literal_levels <- function(y, x, r, lambda, kernel) {
   ranks <- seq_len(r)
@@ -134,6 +168,10 @@ compare_logs <- function(got, want, condition = 1, bound = 1e-11, what = "log de
   if (isTRUE(error[worst] <= bound)) return(TRUE)
   problem(what, " of row ", worst, " is ", format(got[worst], digits = 17), ", not ", format(want[worst], digits = 17))
 }
+
+# The bound of log densities of points that are thousands of bandwidths from each other: coordinates are relative to one
+# centre, so that their rounding grows with the distance to it.
+far_bound <- function(x, H) 1e-11 * max(1, apply(x, 2, \(column) diff(range(column))) / sqrt(diag(H)) / 1000)
 
 # Returns TRUE, or a problem that names the largest difference relative to `scale`.
 compare_values <- function(got, want, bound = 1e-11, what = "value", scale = abs(want)) {
