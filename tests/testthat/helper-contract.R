@@ -164,7 +164,7 @@ contract_methods <- function() {
       if (!inherits(f, "flash_conditional")) return(conditional(f, c(a = 0.4)))
       conditional(f, contract_newdata()[1, all.vars(stats::formula(f)[[3]]), drop = FALSE])
     }),
-    "hdr_level" = contract_method(\(f, new) hdr_level(f, n_samples = 20)),
+    "hdr_level" = slow(\(f, new) hdr_level(f, n_samples = 20)),
     "hdr_regions" = slow(\(f, new) hdr_regions(f, 0.5, n_grid = 8)),
     "modes" = of_fit(modes),
     "mean_shift" = of_fit(mean_shift),
@@ -189,7 +189,7 @@ contract_methods <- function() {
     "augment newdata" = newdata(\(f, new) generics::augment(f, newdata = new)),
     "as.data.frame" = contract_method(\(f, new) as.data.frame(f), "training"),
     "as.data.frame grid" = contract_method(\(f, new) as.data.frame(f, grid = 4), names = c("density", "log_density")),
-    "update" = contract_method(\(here) {
+    "update" = slow(\(here) {
       eval(quote(stats::update(f, control = flash_control(threads = 1))), here)
     }),
     "compare" = slow(\(f, new) print(compare(f, f))),
@@ -201,7 +201,7 @@ contract_methods <- function() {
     }),
     "contour" = slow(\(f, new) graphics::contour(f)),
     "autoplot" = slow(\(f, new) ggplot2::ggplot_build(ggplot2::autoplot(f))),
-    "saveRDS" = contract_method(\(f, new) {
+    "saveRDS" = slow(\(f, new) {
       file <- tempfile(fileext = ".rds")
       on.exit(unlink(file))
       saveRDS(f, file)
@@ -217,7 +217,7 @@ contract_nan <- list(
   list("the score of a density that is 0", "nonnegative|biweight", "^one|two", "score"),
   list("sigma of no degrees of freedom, as lm() has it", "^falkon(, centers)?$|tune", "^one", paste(
     "se.fit", "interval", "rstandard", "sigma", "vcov", "simulate", "confint", "marginal_effects", "print", "summary",
-    "tidy", "glance",
+    "tidy", "glance", "plot",
     sep = "|"
   )),
   list("0 / 0, R^2 and standardized residuals of a constant response, as lm() has it", "^falkon|tune|regression",
