@@ -97,7 +97,8 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
     conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
   }
   if (!is.null(lines)) colnames(lines) <- percent_label(prob)
-  list(x = x, y = y, z = matrix(signed_density(z), length(x)), quantiles = if (!is.null(lines)) list(x = few, y = lines))
+  quantiles <- if (!is.null(lines)) list(x = few, y = lines)
+  list(x = x, y = y, z = matrix(signed_density(z), length(x)), quantiles = quantiles)
 }
 
 # Peaks of a few x would leave the rest pale.

@@ -87,8 +87,8 @@ judge_data_folds <- function(fits, folds, score, control) {
 # The rows of a fold, or with `inside` FALSE all others.
 fold_data <- function(data, spec, control) picked_data(data, fold_picker(spec), control)
 
-# What `pick(shard, number)` makes of each shard, list(x, weights). Where a worker can read shards, it reads those of which
-# these are.
+# What `pick(shard, number)` makes of each shard, list(x, weights). Where a worker can read shards, it reads those of
+# which these are.
 picked_data <- function(data, pick, control) {
   if (can_read(data$recipe)) {
     rows <- derived_data(data, NULL)

@@ -77,9 +77,9 @@ mean_and_se <- function(moments) {
 
 # ---- integrals of squares -----------------------------------------------------------------------
 
-# As log_square_integral() has it: list(sum, unit, log, heavy), the sum over all pairs in units of the square of `unit`, the
-# largest weight, and the logarithm of the integral. `heavy`, with `loo`: a matrix with a row for each of the few points
-# without which the sum is done again, with columns `shard`, `row` there, and `log_sum` in the same units.
+# As log_square_integral() has it: list(sum, unit, log, heavy), the sum over all pairs in units of the square of
+# `unit`, the largest weight, and the logarithm of the integral. `heavy`, with `loo`: a matrix with a row for each of
+# the few points without which the sum is done again, with columns `shard`, `row` there, and `log_sum` in these units.
 square_of_data <- function(fit, loo, control) {
   check_square(fit)
   data <- fit_points(fit)
@@ -121,8 +121,8 @@ without_row <- function(of, row) {
 
 square_unit <- function(fit) log_kernel_norm(sqrt(2) * fit_factor(fit))
 
-# list(sum, most, stats): `most` are the two points with the largest shares of the sum over all pairs, as no more can have
-# most of it.
+# list(sum, most, stats): `most` are the two points with the largest shares of the sum over all pairs, as no more can
+# have most of it.
 overlap_of_shard <- function(shard, args, part, control) {
   fit <- fit_at_shard(args$fit, part, args$scratch)
   sums <- overlaps_at(fit, shard, args$unit, control)

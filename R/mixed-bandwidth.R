@@ -246,8 +246,8 @@ lambda_search <- function(data, free, seconds, run, tally) {
 }
 
 # From where they are; where they have not been looked for yet, from two places, whichever leads to less. A lambda that
-# makes no difference becomes the largest one, with which levels tell least. `loss`: as lambda_loss() makes it, or without
-# slopes, and with `undefined`, the weight of the rows at which there is no estimate, as lambda is 0.
+# makes no difference becomes the largest one, with which levels tell least. `loss`: as lambda_loss() makes it, or
+# without slopes, and with `undefined`, the weights of the rows at which there is no estimate, as lambda is 0.
 optimise_lambdas <- function(loss, discrete, free) {
   lambda <- discrete$lambda
   if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))

@@ -579,3 +579,18 @@ test_that("the memory of a fit on a support is reckoned by what it copies, and r
   expect_error(limited(1e5, estimator = "sdkde"), "160 kB") # the score and its sums, too
   expect_s3_class(limited(1e7, estimator = "kde"), "flash_kde")
 })
+
+test_that("a transformed density, its standard error and its derivatives are 0 on the bound", {
+  bounds <- list(c(0, 1), c(-Inf, 1), c(0, Inf))
+  for (range in bounds) for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(c(0.2, 0.6, 0.7), estimator, 1, support = kde_support(range, "transform"))
+    at <- range[is.finite(range)]
+    expect_no_warning(found <- predict(fit, at, se.fit = TRUE))
+    expect_identical(found, list(fit = 0 * at, se.fit = 0 * at))
+    for (order in 1:2) expect_identical(as.vector(density_derivative(fit, at, order)), 0 * at)
+  }
+  two <- flash_kde(cbind(a = c(0.2, 0.6), b = 1:2), "kde", 1, support = list(a = kde_support(c(0, 1), "transform")))
+  expect_identical(as.vector(density_derivative(two, cbind(0, 1.5))), c(0, 0))
+  local <- flash_kde(c(0.2, 0.7), "kde", 0.24, support = kde_support(c(-Inf, 1), "local"))
+  expect_identical(as.vector(density_derivative(local, c(1, 1 - 1e-6))), c(0, 0))
+})
