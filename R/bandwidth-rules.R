@@ -172,7 +172,7 @@ weighted_sds <- function(x, weights) {
 }
 
 weighted_quantile <- function(column, weights, prob) {
-  if (is.null(weights)) return(stats::quantile(column, prob, names = FALSE, type = 5))
+  if (is.null(weights) || length(column) == 1) return(stats::quantile(column, prob, names = FALSE, type = 5))
   order <- order(column)
   reached <- cumsum(weights[order]) - weights[order] / 2
   stats::approx(reached / sum(weights), column[order], prob, rule = 2, ties = "ordered")$y

@@ -142,7 +142,7 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
   ),
   overlap = list(
     one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
-    merge = \(a, b, control) list(sum = a$sum + b$sum, stats = add_stats(a$stats, b$stats))
+    merge = \(a, b, control) merge_overlaps(a, b)
   ),
   fold = list(
     one = \(shard, args, part, control) made_shard(args$pick(shard, part), args, part, NULL),

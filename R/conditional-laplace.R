@@ -72,9 +72,13 @@ laplace_far <- function(object, y, x, run) {
   weights <- laplace_weights(conditional_job(object, x), length(dims))
   moved <- move_with(object$joint, given_side(object), dims, x)
   L <- fit_factor(moved)
-  q <- rowSums(whiten(shift_points(moved$x, y[1, ], -1), L)^2)
+  # a kernel at y of a point without weight may be larger than a double holds, relative to the others
+  counts <- weights$a > 0
+  a <- weights$a[counts]
+  b <- weights$b[counts]
+  q <- rowSums(whiten(shift_points(moved$x[counts, , drop = FALSE], y[1, ], -1), L)^2)
   log_k <- -q / 2
-  top <- max(log_k[weights$a > 0])
-  sum <- sum(weights$a * (weights$b + (length(y) - q) / 2) * exp(log_k - top)) / sum(weights$a * weights$b)
+  top <- max(log_k)
+  sum <- sum(a * (b + (length(y) - q) / 2) * exp(log_k - top)) / sum(a * b)
   list(log_abs = log(abs(sum)) + top + log_kernel_norm(L), negative = sum < 0)
 }

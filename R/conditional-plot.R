@@ -81,24 +81,30 @@ conditional_image <- function(object, prob, n_grid, xlim = NULL, ylim = NULL) {
   joint <- object$joint
   check_memory(BYTES_PER_NODE * n_grid^2, "n_grid")
   used <- used_rows(joint)
-  if (is.null(xlim)) xlim <- weighted_quantile(joint$x[used, 2], joint$weights[used], c(0.005, 0.995))
+  if (is.null(xlim)) {
+    xlim <- weighted_quantile(joint$x[used, 2], joint$weights[used], c(0.005, 0.995))
+    if (xlim[1] == xlim[2]) xlim <- grid_range(figure_marginal(joint, 2), 1)
+  }
   if (is.null(ylim)) ylim <- grid_range(figure_marginal(joint, 1), 1)
   x <- seq(min(xlim), max(xlim), length.out = max(10, round(2 * n_grid / 3)))
   y <- seq(min(ylim), max(ylim), length.out = n_grid)
   at <- cbind(rep(y, each = length(x)), rep(x, length(y)))
-  density <- \(dims, at) signed_density(log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at))
+  log_density <- \(dims, at) log_marginal(figure_marginal(joint, dims, to_tol = TRUE), at)
+  # the ratio of logarithms is known where both densities are too small for a double
+  z <- signed_ratio(log_density(1:2, at), log_density(2, cbind(x)))
   few <- seq(min(xlim), max(xlim), length.out = 61)
   lines <- if (!is_signed(joint)) {
     conditional_quantiles(object, prob, cbind(few), start_run(fit_asked(joint), "Finding quantiles"))
   }
   if (!is.null(lines)) colnames(lines) <- percent_label(prob)
-  z <- matrix(density(1:2, at), length(x)) / density(2, cbind(x))
-  list(x = x, y = y, z = z, quantiles = if (!is.null(lines)) list(x = few, y = lines))
+  quantiles <- if (!is.null(lines)) list(x = few, y = lines)
+  list(x = x, y = y, z = matrix(signed_density(z), length(x)), quantiles = quantiles)
 }
 
 # Peaks of a few x would leave the rest pale.
 shade_limit <- function(z) {
   tops <- apply(z, 1, max)
+  tops <- tops[!is.na(tops)]
   min(max(tops), 2 * stats::median(tops))
 }
 

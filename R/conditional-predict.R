@@ -110,11 +110,7 @@ log_conditional <- function(object, at, run, loo = FALSE) {
   x <- at[, columns, drop = FALSE]
   below <- log_estimate(side, x, loo, run)
   above <- log_estimate(object$joint, at, loo, run)
-  found <- list(log_abs = above$log_abs - below$log_abs)
-  if (is_signed(side) || is_signed(object$joint)) {
-    sign_of <- \(estimate) if (is.null(estimate$negative)) logical(length(found$log_abs)) else estimate$negative
-    found$negative <- sign_of(above) != sign_of(below)
-  }
+  found <- signed_ratio(above, below)
   for (row in if (!is.null(at)) is_far(side, below$log_abs)) {
     there <- log_conditional_far(object, at[row, -columns, drop = FALSE], x[row, , drop = FALSE], run)
     for (part in names(found)) found[[part]][row] <- there[[part]]

@@ -143,7 +143,8 @@ given_loss <- function(data, L, response, run) {
     discrete <- replace(data$discrete, "lambda", list(lambda))
     log_x <- log_of(side, level_matrix(discrete, cells$codes, sides$x$levels))
     log_p <- log_of(joint, level_matrix(discrete, cells$codes, sides$joint$levels)) - log_x + log_unit
-    list(value = -sum(v * log_add(replace(log_p, log_x == -Inf, -Inf), log_floor)))
+    undefined <- log_x == -Inf
+    list(value = -sum(v * log_add(replace(log_p, undefined, -Inf), log_floor)), undefined = v[undefined])
   }
 }
 

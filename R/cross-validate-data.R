@@ -84,13 +84,17 @@ judge_data_folds <- function(fits, folds, score, control) {
   list(moments = Reduce(merge_scores, moments), by_fold = by_fold)
 }
 
-# The rows of a fold, or with `inside` FALSE all others. Where a worker can read shards, it reads those of which these are.
-fold_data <- function(data, spec, control) {
+# The rows of a fold, or with `inside` FALSE all others.
+fold_data <- function(data, spec, control) picked_data(data, fold_picker(spec), control)
+
+# What `pick(shard, number)` makes of each shard, list(x, weights). Where a worker can read shards, it reads those of
+# which these are.
+picked_data <- function(data, pick, control) {
   if (can_read(data$recipe)) {
     rows <- derived_data(data, NULL)
-    rows$recipe <- list(kind = "function", f = fold_reader(told_of(data), fold_picker(spec)))
+    rows$recipe <- list(kind = "function", f = fold_reader(told_of(data), pick))
   } else {
-    rows <- made_data(data, "fold", list(pick = fold_picker(spec)), control, 0)$data
+    rows <- made_data(data, "fold", list(pick = pick), control, 0)$data
   }
   describe_data(rows, control)
 }

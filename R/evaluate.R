@@ -54,6 +54,15 @@ signed_density <- function(estimate) {
   density
 }
 
+# list(log_abs, negative) of the ratio of two estimates, `negative` NULL where neither has signs. The values of `below`
+# are recycled.
+signed_ratio <- function(above, below) {
+  found <- list(log_abs = above$log_abs - below$log_abs)
+  sign_of <- \(estimate) if (is.null(estimate$negative)) FALSE else estimate$negative
+  if (!is.null(c(above$negative, below$negative))) found$negative <- sign_of(above) != sign_of(below)
+  found
+}
+
 # The gradient of log|estimate|, m x d.
 score_estimate <- function(object, at, loo, control) {
   if (!is.null(object$inner)) return(score_inside(object, at, loo, control))

@@ -119,7 +119,7 @@ iteration_layers <- function(trace, error, colours) {
 # A facet has one kind of axis: levels lie at whole numbers far away from the values of the other variables, where the
 # axis finds their names.
 partial_layers <- function(parts, colours) {
-  far <- 10 * max(1, abs(unlist(lapply(parts, \(part) if (is.numeric(part$value)) range(part$value)))))
+  far <- 10 * max(1, unlist(lapply(parts, \(part) if (is.numeric(part$value)) abs(part$value))))
   names <- character()
   long <- do.call(rbind, lapply(seq_along(parts), \(i) {
     part <- with_group(parts[[i]])

@@ -398,6 +398,7 @@
 #' fit <- flash_kde(faithful$eruptions, kernel = "epanechnikov", bandwidth = 0.2)
 #' quantile(fit, c(0, 0.5, 1))
 flash_kde <- function(x, ...) {
+  check_abbreviations(...names())
   # data |> flash_kde(formula = ~ a), as lm() takes it
   if (any(...names() == "formula", na.rm = TRUE)) {
     call <- name_data(match.call())
@@ -494,6 +495,19 @@ check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6
 check_fit_dots <- function(...) {
   known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
   check_dots_empty(..., .known = known, .others = FIT_OTHERS)
+}
+
+# R matches the beginnings of names when it calls a method, and its error where there are several does not say which.
+check_abbreviations <- function(names) {
+  known <- c(names(formals(flash_kde.default)), "formula", "data", "subset")
+  for (name in setdiff(names, c(known, "", NA))) {
+    several <- known[startsWith(known, name)]
+    if (length(several) < 2) next
+    meant <- if (name %in% names(FIT_OTHERS)) FIT_OTHERS[[name]] else several
+    stop_argument(
+      name, "is not an argument of this function (did you mean ", paste0("`", meant, "`", collapse = " or "), "?)"
+    )
+  }
 }
 
 # What other packages call arguments of flash_kde().

@@ -245,30 +245,41 @@ lambda_search <- function(data, free, seconds, run, tally) {
   }
 }
 
-# From where they are; where they have not been looked for yet, from two places, whichever leads to less. `loss`: as
-# lambda_loss() makes it, or without slopes.
+# From where they are; where they have not been looked for yet, from two places, whichever leads to less. A lambda that
+# makes no difference becomes the largest one, with which levels tell least. `loss`: as lambda_loss() makes it, or
+# without slopes, and with `undefined`, the weights of the rows at which there is no estimate, as lambda is 0.
 optimise_lambdas <- function(loss, discrete, free) {
   lambda <- discrete$lambda
   if (!any(free)) return(list(lambda = lambda, value = loss(lambda, free)$value))
   most <- most_lambda(discrete$columns)[free]
   at <- \(part) replace(lambda, free, pmin(part, 1) * most)
+  known <- NULL
+  look <- function(part) {
+    if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
+    known
+  }
+  objective <- function(part) {
+    found <- look(part)
+    found$value + UNDEFINED_LOSS * sum(found$undefined)
+  }
   search <- function(start) {
-    known <- NULL
-    look <- function(part) {
-      if (!identical(known$part, part)) known <<- c(loss(at(part), free), list(part = part))
-      known
-    }
     slope <- if (!is.null(look(start)$slope)) \(part) look(part)$slope * most
-    stats::nlminb(
-      start, \(part) look(part)$value, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5)
-    )
+    stats::nlminb(start, objective, slope, lower = 0, upper = 1, control = list(rel.tol = 1e-8, x.tol = 1e-5))
   }
   parts <- lambda[free] / most
   starts <- if (anyNA(parts)) list(rep(0.05, sum(free)), rep(0.5, sum(free))) else list(parts)
   found <- lapply(starts, search)
   best <- found[[which.min(vapply(found, `[[`, 0, "objective"))]]
-  list(lambda = at(best$par), value = best$objective)
+  part <- best$par
+  for (k in seq_along(part)) {
+    wide <- replace(part, k, 1)
+    if (objective(wide) <= best$objective + 1e-12 * abs(best$objective)) part <- wide
+  }
+  list(lambda = at(part), value = look(part)$value)
 }
+
+# Nats by which a row without an estimate is worse than any other.
+UNDEFINED_LOSS <- -log(.Machine$double.xmin)
 
 # A function of lambda and of which ones are free, with list(value, slope), by these: -sum v log(f + floor). f, linear
 # in what cells give to cells, is a density(shares): `shares`, for the pairs of the rows of `pairs$to` and

@@ -58,7 +58,7 @@ mixed_conditional <- function(object, at, arg = "given") {
     log_w <- log_w + given_log_weights(side, at$values)[, 1]
     moved <- if (length(at$dims) < object$d) move_with(object, side, at$dims, at$values) else without_numbers(object)
   } else {
-    moved <- marginal_of(object, seq_len(object$d))
+    moved <- if (object$d > 0) marginal_of(object, seq_len(object$d)) else without_numbers(object)
     if (!is.null(object$weights)) log_w <- log_w + log(object$weights)
     # points moved by the scores of all levels
     if (is_debiased(object)) moved["debiased_in"] <- list(object$d)

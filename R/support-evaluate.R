@@ -100,7 +100,8 @@ error_inside <- function(object, at, loo, control, log_abs) {
   if (only_transforms(domain)) {
     jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
     at <- if (!is.null(at)) to_working(domain, at)
-    return(error_estimate(inner, at, loo, control, list(log_abs = log_abs - jacobian)) + jacobian)
+    log_se <- error_estimate(inner, at, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
+    return(replace(log_se, jacobian == Inf, -Inf)) # on the bound itself the density is 0
   }
   if (loo) refuse("without a point are for method = \"transform\" alone")
   L <- fit_factor(inner)

@@ -79,9 +79,10 @@
 #'   polygons) and [`quantile()`][quantile.flash_kde] (from the lower bound, or from `start`), [marginal()] and
 #'   [conditional()] (but of polygons), [density_derivative()], [hdr_level()] (by draws),
 #'   [logLik()][logLik.flash_kde], [diagnostics()], and figures. Leave-one-out values of a `"sdkde"` take a fit for
-#'   each point, but with `"transform"`; standard errors of a `"laplace"` are for that alone. `object$bandwidth` is in
-#'   the coordinates of the method, and `object$inner` the fit there. Modes, clusters and bands are not known on a
-#'   support.
+#'   each point, but with `"transform"`; those of `"boundary"` and `"local"` are divided by the integral of the
+#'   estimate from all points, as this integral is not a sum over points. Standard errors of a `"laplace"` are for
+#'   `"transform"` alone. `object$bandwidth` is in the coordinates of the method, and `object$inner` the fit there.
+#'   Modes, clusters and bands are not known on a support.
 #'
 #' @param range `c(lower, upper)`, or a polygon as above.
 #' @param method `"auto"`, `"transform"`, `"local"`, `"reflect"`, `"boundary"` or `"mass"`.

@@ -161,6 +161,24 @@ test_that("compare() judges fits to the same shards as those in memory, each poi
   expect_error(compare(fits[[1]], other), "same flash_data", class = "flashkernel_error_argument")
 })
 
+test_that("integrals of squares of shards have all digits without a heavy point", {
+  some <- x[1:60, ]
+  for (ratio in c(1e-2, 1e-9, 1e-180)) for (estimator in c("kde", "laplace")) {
+    w <- replace(c(1, rep(ratio, 59)), 45, sqrt(ratio)) * 1e-150
+    score <- function(data, ...) {
+      fits <- lapply(c(a = 0.7, b = 0.9), \(h) flash_kde(data, estimator, bandwidth = h, ...))
+      do.call(compare, c(fits, score = "quadratic"))$table$score
+    }
+    want <- score(some, weights = w)
+    weighted <- cbind(some, w = w)
+    shards <- \(...) flash_data(..., weights = "w")
+    expect_equal(score(shards(weighted, shard_rows = 20)), want, tolerance = 1e-11)
+    expect_equal(score(shards(weighted, workers[1:2], shard_rows = 20)), want, tolerance = 1e-11)
+    read <- shards(function(i) weighted[20 * i - 19:0, ], shards = 3)
+    expect_equal(score(read), want, tolerance = 1e-11)
+  }
+})
+
 test_that("a worker that is killed between the rounds or in them changes no bit", {
   fit_to <- \(cluster) flash_kde(on_shards(cluster), "sdkde", bandwidth = h)
   asked <- list(masses = logLik, debiased_loo = \(fit) predict(fit, loo = TRUE), fold = \(fit) cross_validate(fit, 2)$mean)

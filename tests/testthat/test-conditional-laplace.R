@@ -91,3 +91,12 @@ test_that("levels of x weigh the points, and bandwidths are chosen", {
   expect_within(as.vector(drawn$z), predict(same, expand.grid(a = drawn$x, y = drawn$y)), 1e-11)
   expect_null(drawn$quantiles)
 })
+
+test_that("points without weight are no part of a Laplace-corrected conditional density far from the others", {
+  x <- data.frame(y = c(1.9, 9.9), b = c(-0.1, -16.47), a = c(1.3, -13.08))
+  fit <- \(rows, w) flash_kde(cbind(y, b) ~ a, x[rows, ], estimator = "laplace", bandwidth = 0.25, weights = w)
+  new <- data.frame(y = c(0.6, 9.9, 2), b = c(-16.47, -16.47, -0.1), a = -13.08 + c(0, 0.1, 0))
+  for (type in c("density", "log_density")) {
+    expect_equal(predict(fit(1:2, 1:0), new, type), predict(fit(1, 1), new, type), tolerance = 1e-12)
+  }
+})

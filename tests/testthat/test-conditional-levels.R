@@ -241,3 +241,24 @@ test_that("conditional densities with levels have the methods of a model", {
   expect_argument_error(flash_kde(y ~ a, data, lambda = 0.1), "lambda")
   expect_argument_error(flash_kde(won ~ kind, data, estimator = "sdkde"), "estimator")
 })
+
+test_that("a lambda that makes no difference is chosen as the largest one", {
+  y <- c(0.3, 1.1, 1.9, 2.2, 3.7)
+  data <- data.frame(y = y, one = factor("u", c("u", "v", "w")), g = c("a", "a", "b", "b", "b"), left = y > 2)
+  chosen <- \(fit) fit$joint$discrete$lambda
+  alone <- flash_kde(y ~ one, data, bandwidth = 0.5)
+  expect_equal(chosen(alone)[["one"]], 2 / 3)
+  expect_equal(predict(alone, data), predict(flash_kde(y, "kde", 0.5), y), tolerance = 1e-12)
+  expect_equal(chosen(flash_kde(left ~ one, data))[["one"]], 2 / 3)
+  expect_equal(chosen(flash_kde(y ~ one + g, data, bandwidth = 0.5))[["one"]], 2 / 3)
+  expect_no_warning(heavy <- flash_kde(y ~ g, data[c(1, 3), ], bandwidth = 1, weights = c(1, 4e-20)))
+  expect_equal(chosen(heavy)[["g"]], 1 / 2)
+})
+
+test_that("a lambda is not chosen so that a row left out has no estimate", {
+  data <- data.frame(y = c(0, 0, 1, -1), b = 3, k = c(FALSE, FALSE, FALSE, TRUE))
+  fit <- flash_kde(cbind(y, b) ~ k, data, bandwidth = 0.01)
+  expect_gt(fit$joint$discrete$lambda, 0)
+  expect_true(is.finite(predict(fit, loo = TRUE, type = "log_density")[4]))
+  expect_false(is.nan(logLik(fit)))
+})

@@ -484,3 +484,26 @@ test_that("figures hold the density and its quantiles", {
   expect_s3_class(with_null_device(print(ggplot2::autoplot(fit, n_grid = 30))), "ggplot")
   expect_s3_class(ggplot2::autoplot(two, n_grid = 30), "ggplot")
 })
+
+test_that("figures of a conditional density of one row, or of rows far apart, have numbers everywhere", {
+  rows <- data.frame(a = 1:5 / 5, y = 5:1 / 5, g = factor(1:5 %% 2))
+  one <- c(1, 0, 0, 0, 0)
+  fit <- flash_kde(y ~ a, rows, bandwidth = 0.3, weights = one)
+  drawn <- with_null_device(plot(fit, n_grid = 20))
+  expect_equal(range(drawn$x), 0.2 + c(-0.9, 0.9))
+  expect_equal(drawn$z[7, ], dnorm(drawn$y, 1, 0.3))
+  for (formula in list(y ~ a + g, g ~ a)) {
+    mixed <- flash_kde(formula, rows, bandwidth = 0.3, lambda = 0.2, weights = one)
+    expect_false(anyNA(unlist(lapply(with_null_device(plot(mixed, n_grid = 20)), unclass))))
+  }
+  level <- flash_kde(y ~ a, data.frame(a = 1, y = 1:3), bandwidth = 0.3)
+  expect_gt(diff(range(with_null_device(plot(level, n_grid = 20))$x)), 1)
+  for (estimator in c("kde", "sdkde", "laplace")) {
+    far <- flash_kde(y ~ a, data.frame(y = c(0, 1000), a = c(0, 1000)), estimator = estimator, bandwidth = 0.64)
+    drawn <- with_null_device(plot(far, n_grid = 20))
+    at <- expand.grid(a = drawn$x, y = drawn$y)
+    expect_within(as.vector(drawn$z), predict(far, at[2:1]), 1e-8)
+  }
+  skip_if_not_installed("ggplot2")
+  expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit, n_grid = 20)), "ggplot_built")
+})

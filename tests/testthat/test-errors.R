@@ -563,3 +563,15 @@ test_that("what is not there for a kind of fit is refused with advice that works
   }
   expect_setequal(followed, names(advised))
 })
+
+test_that("the beginning of several arguments of flash_kde() is refused with their names", {
+  for (call in list(
+    quote(flash_kde(1:9, n = 512)), quote(flash_kde(~a, data.frame(a = 1:9), n = 512)),
+    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), n = 512)),
+    quote(flash_kde(data.frame(a = 1:9), formula = ~a, n = 512))
+  )) {
+    expect_error(eval(call), "`n` is not.*`na.action` or `nonnegative`", class = "flashkernel_error_argument")
+  }
+  expect_error(flash_kde(1:9, to = 1), "did you mean `support`?", fixed = TRUE)
+  expect_identical(coef(flash_kde(1:9, est = "kde", band = 1)), coef(flash_kde(1:9, "kde", 1)))
+})

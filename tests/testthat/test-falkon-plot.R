@@ -68,3 +68,12 @@ test_that("two values that agree in three digits have labels of their own", {
   expect_identical(distinct_labels(c(1, 1 + 2^-52)), c("1", "1.0000000000000002"))
   expect_identical(distinct_labels(c(0.1234, 2)), c("0.123", "2"))
 })
+
+test_that("autoplot() draws fits of one row or of equal rows", {
+  skip_if_not_installed("ggplot2")
+  rows <- data.frame(a = c(0.3, 0.3), b = c(0.4, 0.4))
+  for (n in 1:2) {
+    fit <- falkon(rows[seq_len(n), ], rep(1.2, n), bandwidth = 0.3, lambda = 1e-3)
+    expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit)), "ggplot_built")
+  }
+})

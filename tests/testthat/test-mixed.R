@@ -618,3 +618,12 @@ test_that("the memory of a fit with levels is reckoned by what it copies, and re
   expect_error(limited("sdkde"), "320 kB")
   expect_s3_class(limited("kde"), "flash_kde")
 })
+
+test_that("levels alone are conditioned on levels", {
+  data <- data.frame(k = c(TRUE, TRUE, FALSE), o = factor(c(4, 1, 4), 1:4, ordered = TRUE))
+  fit <- flash_kde(data, lambda = 0.4, weights = c(1, 2, 1))
+  expect_no_warning(given <- conditional(fit, list(o = "4")))
+  k <- data.frame(k = c(TRUE, FALSE))
+  joint <- predict(fit, cbind(k, o = factor(4, 1:4, ordered = TRUE)))
+  expect_equal(predict(given, k), joint / sum(joint))
+})

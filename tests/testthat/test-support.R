@@ -713,3 +713,18 @@ test_that("points that are left out are summed by the others where every one is 
   diag(K) <- 0
   expect_equal(predict(signed, loo = TRUE), rowSums(K) / 2, tolerance = 1e-12)
 })
+
+test_that("a transformed density, its standard error and its derivatives are 0 on the bound", {
+  bounds <- list(c(0, 1), c(-Inf, 1), c(0, Inf))
+  for (range in bounds) for (estimator in c("kde", "sdkde", "laplace")) {
+    fit <- flash_kde(c(0.2, 0.6, 0.7), estimator, 1, support = kde_support(range, "transform"))
+    at <- range[is.finite(range)]
+    expect_no_warning(found <- predict(fit, at, se.fit = TRUE))
+    expect_identical(found, list(fit = 0 * at, se.fit = 0 * at))
+    for (order in 1:2) expect_identical(as.vector(density_derivative(fit, at, order)), 0 * at)
+  }
+  two <- flash_kde(cbind(a = c(0.2, 0.6), b = 1:2), "kde", 1, support = list(a = kde_support(c(0, 1), "transform")))
+  expect_identical(as.vector(density_derivative(two, cbind(0, 1.5))), c(0, 0))
+  local <- flash_kde(c(0.2, 0.7), "kde", 0.24, support = kde_support(c(-Inf, 1), "local"))
+  expect_identical(as.vector(density_derivative(local, c(1, 1 - 1e-6))), c(0, 0))
+})
