@@ -224,6 +224,8 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   p->samples = samples;
   enum fk_status status = fk_fast_envelope_open(job, grid_seconds, &p->bound, &why);
   if (!status) status = bound_sums(job, p, &why);
+  if (!status) job->reach = fk_envelope_reach(p->bound.envelope);
+  if (!status && !fk_fast_keeps_places(job)) return FK_STATUS_OK;
   if (!status) n_rows = heaviest_rows(p->bound.envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
   if (!status) job->least = fk_fast_check_least(job, sample);
