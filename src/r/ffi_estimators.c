@@ -292,7 +292,9 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   struct fk_neighbours of = {.x = points.data, .n = points.d, .m = points.d, .d = points.n};
   double k = Rf_asReal(rank);
   r_opts(control, &opts, &stats);
+  of.x_low = r_low_parts(x);
   if (!Rf_isNull(y)) {
+    of.y_low = r_low_parts(y);
     at = r_points(y, "y");
     of.y = at.data;
     of.m = at.d;
