@@ -145,7 +145,8 @@ static void list_points(const struct pass *s, struct place *g, double tail) {
 static bool start_place(const struct pass *s, struct place *g, int64_t j, int slot) {
   int64_t room = padded(s->of->n) + FK_NEAR_POINTS;
   double *next = fk_scratch_at(&s->scratch, slot);
-  *g = (struct place){.x = s->of->at + j * s->of->d, .top = -INFINITY, .weight = next, .centre = next += room};
+  *g = (struct place){.x = s->of->at + j * s->of->d, .top = -INFINITY, .weight = next};
+  g->centre = next += room;
   if (s->of->widths) g->narrow = next += room;
   if (s->centre_low) {
     g->x_low = s->of->at_low + j * s->of->d;

@@ -57,3 +57,15 @@ double fk_fast_box_reach(const struct fk_fast_box *box, int64_t d) {
   for (int64_t k = 0; k < d; k++) reach = fmax(reach, fmax(fabs(box->low[k]), fabs(box->high[k])));
   return reach;
 }
+
+enum fk_status fk_fast_find_reach(struct fk_fast_job *job, double of_targets, struct fk_error *err) {
+  struct fk_fast_box box;
+  enum fk_status status = FK_STATUS_OK;
+  if (of_targets < 0) status = fk_fast_find_box(job, fk_task_targets(job->task), &box, err);
+  if (status) return status;
+  job->reach = of_targets < 0 ? fk_fast_box_reach(&box, job->d) : of_targets;
+  if (job->same || fk_fast_keeps_places(job)) return FK_STATUS_OK;
+  status = fk_fast_find_box(job, &job->task->sources, &box, err);
+  if (!status) job->reach = fmin(job->reach, fk_fast_box_reach(&box, job->d));
+  return status;
+}

@@ -263,7 +263,7 @@ static enum fk_status farthest(struct fk_fast_job *job, double *square, double *
     *square += apart * apart * (1 + 1e-12);
   }
   *mean = *square;
-  job->reach = fk_fast_box_reach(&y, job->d);
+  job->reach = fmin(fk_fast_box_reach(&x, job->d), fk_fast_box_reach(&y, job->d));
   if (!status && job->columns == 1) status = farthest_mean(job, &y, mean, err);
   *mean = fmin(*mean, *square);
   return status;

@@ -31,11 +31,7 @@ static void say_why(const struct fk_fast_job *job, enum fk_fast_method method, c
 /* The exact engine instead, where points lie so far out that whitened coordinates lose too many digits. */
 static enum fk_status check_places(struct fk_fast_job *job, double *seconds, struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
-  struct fk_fast_box box;
-  if (job->reach == 0 && least_of(seconds) == FK_BY_DIRECT) {
-    status = fk_fast_find_box(job, fk_task_targets(job->task), &box, err);
-    if (!status) job->reach = fk_fast_box_reach(&box, job->d);
-  }
+  if (job->reach == 0 && least_of(seconds) == FK_BY_DIRECT) status = fk_fast_find_reach(job, -1, err);
   if (status || fk_fast_keeps_places(job)) return status;
   for (int i = FK_BY_GRID; i <= FK_BY_MIXTURE; i++) seconds[i] = INFINITY;
   seconds[FK_BY_EXACT] = fk_fast_exact_seconds(job);

@@ -39,7 +39,7 @@ struct fk_fast_job {
   bool single;    /* may be */
   double largest; /* of the masses */
   double least;   /* max_j A_j is no less, in each column's size */
-  double reach;   /* no target is farther from the whitening's centre, in bandwidths; 0: not known yet */
+  double reach;   /* how far out places matter, in bandwidths (box.h); 0: not known yet */
   struct fk_fast_sample *sample;
   double bound; /* of the error, relative as the options ask */
   bool used_single;

@@ -11,6 +11,7 @@
 #include "../core/count.h"
 #include "../core/scan.h"
 #include "../cpu/direct/direct.h"
+#include "box.h"
 #include "by_direct.h"
 #include "columns.h"
 #include "envelope_job.h"
@@ -224,7 +225,7 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   p->samples = samples;
   enum fk_status status = fk_fast_envelope_open(job, grid_seconds, &p->bound, &why);
   if (!status) status = bound_sums(job, p, &why);
-  if (!status) job->reach = fk_envelope_reach(p->bound.envelope);
+  if (!status) status = fk_fast_find_reach(job, fk_envelope_reach(p->bound.envelope), &why);
   if (!status && !fk_fast_keeps_places(job)) return FK_STATUS_OK;
   if (!status) n_rows = heaviest_rows(p->bound.envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
