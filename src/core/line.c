@@ -270,7 +270,8 @@ static void sum_alone(const struct line *s, double *to, int64_t j, int64_t left_
   int64_t right = point_from(of->x, of->n, place), left = right - 1, nearest = -1;
   memset(sums, 0, sizeof *sums * (size_t)s->numbers);
   while (left >= 0 || right < of->n) {
-    bool go_left = right >= of->n || (left >= 0 && -gap_of(from, left, place, low) <= gap_of(from, right, place, low));
+    bool go_left =
+        right >= of->n || (left >= 0 && -gap_of(from, left, place, low) <= gap_of(from, right, place, low));
     int64_t i = go_left ? left-- : right++;
     if (i == left_out || of->weights[i] == 0) continue;
     if (nearest < 0) nearest = i;

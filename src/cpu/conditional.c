@@ -66,8 +66,9 @@ static double bound_of(const struct pass *s, const double *x, int64_t node) {
 }
 
 static double exponents_of(const struct pass *s, const struct place *g, int64_t panel, double *t) {
-  return s->ops->point_exponents(fk_panel_at(&s->panels, panel), fk_panel_low_at(&s->panels, panel), s->of->d, g->x,
-                                 g->x_low, s->log_weight + panel * FK_NEAR_POINTS, s->precision + panel * FK_NEAR_POINTS, t);
+  return s->ops->point_exponents(fk_panel_at(&s->panels, panel), fk_panel_low_at(&s->panels, panel), s->of->d,
+                                 g->x, g->x_low, s->log_weight + panel * FK_NEAR_POINTS,
+                                 s->precision + panel * FK_NEAR_POINTS, t);
 }
 
 /* The largest exponent at the place, nearer nodes first. */
@@ -226,8 +227,9 @@ static struct bracket bracket_of(const struct place *g, const double *centre, co
   return b;
 }
 
-/* About a place of list_about(), whose result is `centre`. By Newton's steps on the logarithm of the tail, which is close to a parabola far out, and else by halves: where
- * a step leaves the bracket, or is not half as long as the one before. */
+/* About a place of list_about(), whose result is `centre`. By Newton's steps on the logarithm of the tail, which
+ * is close to a parabola far out, and else by halves: where a step leaves the bracket, or is not half as long as
+ * the one before. */
 static double root_about(const struct pass *s, const struct place *g, const double *centre,
                          const struct fk_probability *p) {
   struct bracket b = bracket_of(g, centre, p);

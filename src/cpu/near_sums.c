@@ -163,9 +163,8 @@ static enum fk_status sum_near(const struct fk_sweep *s, struct fk_near *near, s
   enum fk_status status = open_ordered(s, near->sources, false, &o, err);
   if (status) return status;
   o.sweep.near = near;
-  status = near->same && !fk_sweep_is_relative(s)
-               ? fk_sweep_symmetric(&o.sweep, err)
-               : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
+  status = near->same && !fk_sweep_is_relative(s) ? fk_sweep_symmetric(&o.sweep, err)
+                                                  : fk_sweep_targets(&o.sweep, y->order, y->n, NULL, false, err);
   close_ordered(&o);
   return status;
 }

@@ -25,10 +25,10 @@ struct tails {
   int64_t m;
   const struct fk_tile_ops *ops;
   struct fk_panels panels; /* of the sources */
-  double *x, *y;             /* whitened sources and rows, one after the other */
-  double *x_low, *y_low;     /* of double-doubles; NULL: 0 */
+  double *x, *y;           /* whitened sources and rows, one after the other */
+  double *x_low, *y_low;   /* of double-doubles; NULL: 0 */
   double log2_total;
-  int64_t *targets;          /* an order of the rows */
+  int64_t *targets; /* an order of the rows */
   bool *done;
   struct fk_scratch scratch;
 };
@@ -118,8 +118,8 @@ static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, co
   const struct tails *s = f->tails;
   double unused[FK_NEAR_POINTS];
   for (int t = 0; t < g->count; t++)
-    if (squares[t] < g->bound[t] &&
-        s->ops->near_points(fk_panel_at(&s->panels, panel), NULL, s->panels.d, g->y + t, NULL, g->bound[t], unused))
+    if (squares[t] < g->bound[t] && s->ops->near_points(fk_panel_at(&s->panels, panel), NULL, s->panels.d,
+                                                        g->y + t, NULL, g->bound[t], unused))
       look_for(s, g, panel, f, t);
 }
 

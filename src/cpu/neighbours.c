@@ -86,8 +86,8 @@ static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, co
   for (int t = 0; t < g->count; t++) {
     if (!(squares[t] < g->bound[t])) continue;
     double *own = kept->squares + t * s->room, *more = own + kept->n[t];
-    int found = s->ops->near_points(fk_panel_at(p, panel), fk_panel_low_at(p, panel), p->d, g->y + t, kept->low + t,
-                                    g->bound[t], more);
+    int found = s->ops->near_points(fk_panel_at(p, panel), fk_panel_low_at(p, panel), p->d, g->y + t,
+                                    kept->low + t, g->bound[t], more);
     if (s->own && (g->first + t) / FK_NEAR_POINTS == panel) found = without_self(more, found);
     kept->n[t] += found;
     if (kept->n[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;

@@ -15,8 +15,9 @@ struct fk_panels {
   double *low;            /* the low parts of points that are double-doubles, as these; NULL: 0 */
 };
 
-/* x: one point after the other, as their low parts (NULL: 0), whose size goes onto the boxes. Points stay in their order where they are not to be `ordered`. What is missing in
- * the last panel is `padding`, and in no box. False: there is no memory; in any case to be freed. */
+/* x: one point after the other, as their low parts (NULL: 0), whose size goes onto the boxes. Points stay in their
+ * order where they are not to be `ordered`. What is missing in the last panel is `padding`, and in no box. False:
+ * there is no memory; in any case to be freed. */
 bool fk_panels_init(struct fk_panels *p, const double *x, const double *low, int64_t n, int64_t d, bool ordered,
                     double padding, int threads);
 void fk_panels_free(struct fk_panels *p);

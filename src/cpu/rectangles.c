@@ -27,7 +27,7 @@ struct pass {
 /* One rectangle: limits, sum of the kernels, and of the corrections; exp(-s) is negligible for s above `reach`. */
 struct search {
   const double *lower, *upper, *lower_low, *upper_low; /* low parts: NULL: 0 */
-  bool *across; /* d: of the node that was looked at last */
+  bool *across;                                        /* d: of the node that was looked at last */
   double plain, correction, reach;
 };
 

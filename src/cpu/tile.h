@@ -35,8 +35,8 @@ struct fk_tile {
   const void *rows, *row_const, *row_weight;
   const void *cols, *col_const, *col_weight;
   const double *rows_low, *cols_low; /* the low parts of double-doubles, by differences in double alone; NULL: 0 */
-  const void *row_exponent; /* of the weights (base 2); only where col_shift is, and in largest() */
-  const void *col_shift;    /* exponent (base 2) taken off each column, or NULL */
+  const void *row_exponent;          /* of the weights (base 2); only where col_shift is, and in largest() */
+  const void *col_shift;             /* exponent (base 2) taken off each column, or NULL */
   const int64_t
       *col_index; /* largest(): rows first_row + i with the index of the column are left out; NULL: none */
   int64_t first_row;
@@ -144,8 +144,8 @@ struct fk_tile_normal {
   double below, density;
 };
 
-/* Sums of weighted kernels times differences to the target, out[k * ld + col] += sum over rows of k * weight * (row -
- * col), of double-doubles. */
+/* Sums of weighted kernels times differences to the target, out[k * ld + col] += sum over rows of k * weight *
+ * (row - col), of double-doubles. */
 struct fk_tile_differences {
   int64_t d;
   int n_rows, n_cols;
@@ -166,7 +166,8 @@ struct fk_tile_ops {
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
   void (*scales)(const struct fk_tile_scales *tile);
   /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
-   * all; returns how many. low, target_low: of double-doubles, or both NULL, as of point_exponents(). Of all targets of a group to a box, d lower ends and d upper ones. */
+   * all; returns how many. low, target_low: of double-doubles, or both NULL, as of point_exponents(). Of all
+   * targets of a group to a box, d lower ends and d upper ones. */
   int (*near_points)(const double *points, const double *low, int64_t d, const double *target,
                      const double *target_low, double below, double *out);
   void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);

@@ -6,8 +6,8 @@ _Static_assert(NORMAL_VECTORS <= EXP2_GROUP && FK_NEAR_POINTS % (NORMAL_VECTORS 
                "the vectors do not fit");
 
 INLINE double FN(point_exponents_body)(const double *points, const double *low, int64_t d, const double *target,
-                                       const double *target_low, const double *log_weight,
-                                       const double *precision, double *out) {
+                                       const double *target_low, const double *log_weight, const double *precision,
+                                       double *out) {
   V least = V_SET(INFINITY);
   for (int from = 0; from < FK_NEAR_POINTS; from += NORMAL_VECTORS * V_LANES) {
     V s[NORMAL_VECTORS];

@@ -30,8 +30,8 @@ static void widen_box(void *data, int64_t from, int64_t to, int slot) {
   }
 }
 
-enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_matrix *points, struct fk_fast_box *box,
-                               struct fk_error *err) {
+enum fk_status fk_fast_find_box(const struct fk_fast_job *job, const struct fk_matrix *points,
+                                struct fk_fast_box *box, struct fk_error *err) {
   struct search s = {job, points, {NULL, 0}};
   int64_t d = job->d;
   double bytes = 16.0 * (double)d;

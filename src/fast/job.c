@@ -41,10 +41,10 @@ void fk_fast_find_largest(struct fk_fast_job *job) {
   job->largest = fk_largest(job->task->mass, job->m, job->opts->threads);
 }
 
-/* Coordinates are off by some 2^-53 of the reach, and kernels at z bandwidths by at most `steepness` times as much:
- * a Gaussian by z. Farther than 10 bandwidths a Gaussian adds little to the largest sum, farther than 38 it is 0;
- * logarithms of the other kernels are no steeper than 1. That is to be a part of the tolerance, for such errors add
- * up, at worst to four times as much. */
+/* Coordinates are off by some 2^-53 of the reach, and kernels at z bandwidths by at most `steepness` times as
+ * much: a Gaussian by z. Farther than 10 bandwidths a Gaussian adds little to the largest sum, farther than 38 it
+ * is 0; logarithms of the other kernels are no steeper than 1. That is to be a part of the tolerance, for such
+ * errors add up, at worst to four times as much. */
 bool fk_fast_keeps_places(const struct fk_fast_job *job) {
   bool gaussian = fk_kernel_is_gaussian(&job->task->kernel);
   double steepness = !gaussian ? 1 : fk_fast_pointwise(job) ? 38 : 10;

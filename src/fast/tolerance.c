@@ -87,7 +87,8 @@ static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
-  return fk_envelope_bound(p->bound.envelope, window, fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
+  return fk_envelope_bound(p->bound.envelope, window,
+                           fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
 }
 
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,

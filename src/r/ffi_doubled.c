@@ -28,7 +28,8 @@ SEXP ffi_whiten_doubled(SEXP x, SEXP centre, SEXP chol) {
   for (int64_t k = 0; k < points.d; k++) own[k] = middle[k];
   w.centre = own;
   double *u = (double *)R_alloc((size_t)(2 * points.d * FK_BLOCK), sizeof *u);
-  SEXP high = PROTECT(r_matrix(points.d, points.n, R_NilValue)), low = PROTECT(r_matrix(points.d, points.n, R_NilValue));
+  SEXP high = PROTECT(r_matrix(points.d, points.n, R_NilValue)),
+       low = PROTECT(r_matrix(points.d, points.n, R_NilValue));
 
   for (int64_t first = 0; first < points.n && !err.status; first += FK_BLOCK)
     if (!whiten_block(&w, &points, first, u, REAL(high), REAL(low)))

@@ -3,8 +3,8 @@
 
 #include "ffi.h"
 
-/* line: list(x, low, weights, y, order) as struct fk_line has them; at: in order, with low parts as an attribute, or NULL for the points; own: NULL, or
- * which of the points, from 1 on, each of `at` is; loo: others, too? */
+/* line: list(x, low, weights, y, order) as struct fk_line has them; at: in order, with low parts as an attribute,
+ * or NULL for the points; own: NULL, or which of the points, from 1 on, each of `at` is; loo: others, too? */
 SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
   SEXP x = r_element(line, "x"), y = r_element(line, "y");
   R_xlen_t n = Rf_xlength(x), m = Rf_isNull(at) ? n : Rf_xlength(at);

@@ -1,5 +1,5 @@
-/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and conditional
- * distribution functions, in the three phases of glue.h. Points have a column each. */
+/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and
+ * conditional distribution functions, in the three phases of glue.h. Points have a column each. */
 #include "../core/conditional.h"
 #include "../core/count.h"
 #include "../core/cubes.h"
