@@ -8,7 +8,8 @@ goes_by_line <- function(d, run) d == 1 && run$backend != "cuda" && run$engine !
 line_moments <- function(data, at, order, run, own) {
   by_size <- order(data$z, method = "radix")
   line <- list(
-    x = data$z[by_size], low = low_parts(data$z)[by_size], weights = data$w[by_size], y = data$y[by_size, , drop = FALSE], order = as.integer(order)
+    x = data$z[by_size], low = low_parts(data$z)[by_size], weights = data$w[by_size],
+    y = data$y[by_size, , drop = FALSE], order = as.integer(order)
   )
   places <- if (is.null(at)) by_size else order(at, method = "radix")
   # of rows that are targets elsewhere, their numbers in order

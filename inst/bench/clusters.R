@@ -6,8 +6,8 @@
 # from 1 to 16, bandwidths 0.3 and full matrices. Sums of every kernel with coefficients of both signs, log densities,
 # Laplace-corrected densities, scores and leave-one-out densities beside literal formulas in plain R, which subtract the
 # points as they are and whiten the differences. Prints the largest error of each by distance, and whether all keep
-# the promise: with double precision 1e-12 of the value, with single 1e-5 of sums in the L2 norm, and 1e-4 of logarithms and
-# scores.
+# the promise: with double precision 1e-12 of the value, with single 1e-5 of sums in the L2 norm, and 1e-4 of logarithms
+# and scores.
 
 source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE))), "common.R"))
 options(width = 160, flashkernel.progress = FALSE)
