@@ -217,3 +217,22 @@ test_that("a pointwise tolerance holds for Cauchy rows", {
     expect_lte(max(abs(as.vector(got)[seen] / want[seen] - 1)), 1e-7, label = paste("seed", seed))
   }
 })
+
+test_that("scores to a tolerance keep it for clusters far apart", {
+  for (distance in 10^c(0, 3, 6, 9, 12)) for (type in c("global", "pointwise")) {
+    set.seed(4)
+    x <- matrix(stats::rnorm(4000), ncol = 2)
+    x[1001:2000, ] <- x[1001:2000, ] + distance
+    y <- rbind(x[c(1:3, 1998:2000), ] + 0.1, x[2000, ] + 2)
+    fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, tol_type = type, engine = "fast", backend = "cpu")
+    terms <- apply(y, 1, \(p) {
+      u <- (t(x) - p) / 0.3
+      k <- exp(-colSums(u^2) / 2)
+      c(u %*% k / 0.3, sum(k))
+    })
+    # of the gradient, in units of a bandwidth
+    error <- abs(t(predict(fit, y, type = "score")) * rep(terms[3, ], each = 2) - terms[1:2, ]) * 0.3
+    size <- if (type == "global") max(terms[3, ]) else rep(terms[3, ], each = 2)
+    expect_lte(max(error / size), 1e-6, label = paste(type, distance, "error", signif(max(error / size), 2)))
+  }
+})
