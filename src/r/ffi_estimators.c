@@ -321,6 +321,8 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   struct fk_error err = {FK_STATUS_OK, ""};
   struct fk_polygon of = {.sides = side.data, .centres = at.data, .n_sides = side.d, .n = at.d};
   r_opts(control, &opts, &stats);
+  of.sides_low = r_low_parts(sides);
+  of.centres_low = r_low_parts(centres);
   if (side.type != FK_DOUBLE || at.type != FK_DOUBLE || side.n != 4 || at.n != 2)
     Rf_error("`sides` and `centres` must be doubles in 4 and 2 rows");
   if (!Rf_isNull(widths)) {

@@ -178,3 +178,28 @@ test_that("modes of clusters far apart are those of the clusters", {
     expect_lte(max(abs(near$u %*% near$w)), 2^-51 * max(abs(found[j, ])) / 0.6 + 1e-6)
   }
 })
+
+test_that("masses inside a polygon far out are those of the differences", {
+  set.seed(2)
+  p <- matrix(round(stats::runif(60) * 2^12) / 2^10, 30)
+  want <- apply(p, 1, \(at) prod(stats::pnorm((4 - at) / 0.3) - stats::pnorm(-at / 0.3)))
+  ring <- rbind(c(0, 0), c(4, 0), c(4, 4), c(0, 4), c(0, 0))
+  run <- start_run(fit_asked(kde_of(clusters(1, 1, FALSE), "kde")))
+  for (away in c(0, 2^20, 2^30, 2^40)) {
+    got <- polygon_mass(p + away, list(ring + away), diag(0.3, 2), NULL, run)
+    expect_lte(max(abs(got / want - 1)), 1e-12, label = paste("away", away))
+  }
+})
+
+test_that("distances to neighbours are those of the differences", {
+  run <- start_run(fit_asked(kde_of(clusters(1, 1, FALSE), "kde")))
+  for (d in 1:3) for (distance in distances) {
+    case <- clusters(d, distance, d > 1)
+    apart <- \(p) sort(sqrt(colSums(whitened_differences(case, p)^2)))
+    own <- kth_distances(whitened_columns(case$x, case$L), NULL, 5, run)
+    there <- kth_distances(whitened_columns(case$x, case$L), whitened_columns(case$at, case$L), 5, run)
+    want <- c(apply(case$x, 1, \(p) apart(p)[6]), apply(case$at, 1, \(p) apart(p)[5]))
+    error <- max(abs(c(own, there) / want - 1))
+    expect_lte(error, 1e-12, label = paste("d =", d, "distance", distance, "error", signif(error, 2)))
+  }
+})
