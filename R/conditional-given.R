@@ -125,9 +125,9 @@ given_log_weights <- function(side, values) {
   L <- fit_factor(side)
   # differences of what is near keep their digits, also far from the origin
   origin <- points[used_rows(side), , drop = FALSE][1, ]
-  u <- whiten(shift_points(points, origin, -1), L)
-  v <- whiten(shift_points(from_centre(side, values), origin, -1), L)
-  half_q <- Reduce(`+`, lapply(seq_len(side$d), \(k) outer(u[, k], v[, k], "-")^2)) / 2
+  u <- transposed(whitened_columns(points, L, origin))
+  v <- transposed(whitened_columns(from_centre(side, values), L, origin))
+  half_q <- Reduce(`+`, lapply(seq_len(side$d), \(k) apart_in(u, v, k)^2)) / 2
   factors <- side$adaptive$factors
   own <- if (is.null(side$weights)) 0 else log(side$weights)
   if (is.null(factors)) own - half_q else own - side$d * log(factors) - half_q / factors^2

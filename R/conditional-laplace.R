@@ -9,7 +9,9 @@ check_unsigned <- function(object, what, cure) {
 
 # list(a, b), n x m, at the rows of x of a job of conditional_job(); a relative to the largest.
 laplace_weights <- function(job, d) {
-  q <- Reduce(`+`, lapply(seq_len(nrow(job$x)), \(k) outer(job$x[k, ], job$at[k, ], "-")^2))
+  x <- transposed(job$x)
+  at <- transposed(job$at)
+  q <- Reduce(`+`, lapply(seq_len(ncol(x)), \(k) apart_in(x, at, k)^2))
   log_a <- job$log_weights - q / 2
   top <- apply(log_a, 2, max)
   if (any(!is.finite(top))) stop_too_far()
@@ -32,8 +34,10 @@ laplace_cdf <- function(object, y, x) {
   laplace_chunks(object, x, \(job, weights, rows) {
     ab <- weights$a * weights$b
     at <- job$inward(y[rows, , drop = FALSE])
+    low <- low_parts(job$centres)
+    centres <- structure(matrix(job$centres), low = if (!is.null(low)) matrix(low))
     for (k in seq_len(ncol(y))) {
-      z <- rep(at[, k], each = length(job$centres)) - job$centres
+      z <- -apart_in(centres, at, 1, k)
       found[rows, k] <<- colSums(ab * stats::pnorm(z) + weights$a * z * stats::dnorm(z) / 2) / colSums(ab)
     }
   })

@@ -80,7 +80,7 @@ conditional_cdf <- function(object, y, x, run) {
       return()
     }
     job <- conditional_job(there, x)
-    job$y <- t(job$inward(y[rows, , drop = FALSE]))
+    job$y <- transposed(job$inward(y[rows, , drop = FALSE]))
     found[rows, ] <<- t(conditional_at(job, run))
   })
   found
@@ -94,7 +94,7 @@ conditional_quantiles <- function(object, probs, x, run) {
   each_given_level(object, x, \(there, x, rows) {
     job <- conditional_job(there, x)
     job$probabilities <- rbind(tail, stats::qnorm(tail), upper, deparse.level = 0)
-    found[rows, ] <<- job$outward(t(conditional_at(job, run)))
+    found[rows, ] <<- job$outward(transposed(conditional_at(job, run)))
   })
   found
 }
@@ -131,12 +131,43 @@ conditional_job <- function(object, x) {
   factors <- joint$adaptive$factors
   log_weights <- if (is.null(joint$weights)) numeric(joint$n) else log(joint$weights)
   if (!is.null(factors)) log_weights <- log_weights - length(dims) * log(factors)
-  list(
+  job <- list(
     x = whitened(own_x), log_weights = log_weights, centres = (own[, 1] - along(own_x)) / unit,
     widths = factors, at = whitened(at),
     inward = \(y) (y - centre - origin[[1]] - along(at)) / unit,
     outward = \(z) z * unit + along(at) + origin[[1]] + centre
   )
+  if (!any(abs(job$x) > FAR_OUT, abs(job$centres) > FAR_OUT)) return(job)
+  given <- if (ncol(x) > 0) from_centre(given_side(object), x) else x
+  far_job(job, joint$bandwidth, points, given, dims, centre)
+}
+
+# The same of points that are far out, with low parts (whitened.R): x and y whitened together are x whitened, and y less
+# what x moves it by in units of its bandwidth. Quantiles are relative to a point.
+far_job <- function(job, H, points, given, dims, centre) {
+  columns <- c(dims, 1)
+  L <- lower_factor(H[columns, columns, drop = FALSE], "bandwidth")
+  origin <- points[1, columns]
+  doubled <- \(x, y) doubled_columns(cbind(x, y), L, origin)
+  parts <- \(u, k, shape) structure(shape(u[k, ]), low = shape(low_parts(u)[k, ]))
+  of_x <- seq_along(dims)
+  at_origin <- \(u) if (length(dims) > 0) parts(u, of_x, \(u) matrix(u, length(dims))) else parts(0 * u, 1, t)
+  own <- doubled(points[, dims, drop = FALSE], points[, 1])
+  job$x <- at_origin(own)
+  job$centres <- parts(own, length(columns), as.vector)
+  job$at <- at_origin(doubled(given, rep(0, nrow(given))))
+  slope <- split_bandwidth(H, dims)$slope
+  job$inward <- function(y) {
+    found <- lapply(seq_len(ncol(y)), \(k) parts(doubled(given, y[, k] - centre), length(columns), as.vector))
+    structure(matrix(unlist(found), nrow(y)), low = matrix(unlist(lapply(found, low_parts)), nrow(y)))
+  }
+  job$outward <- function(z) {
+    nearest <- t(attr(z, "nearest")) + 1
+    move <- \(k) drop(tcrossprod(given - points[nearest[, k], dims, drop = FALSE], slope))
+    moved <- vapply(seq_len(ncol(z)), move, numeric(nrow(z)))
+    matrix(z, nrow(z)) * L[length(columns), length(columns)] + moved + points[as.vector(nearest), 1] + centre
+  }
+  job
 }
 
 # So many weights are in memory at a time.

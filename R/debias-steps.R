@@ -137,9 +137,9 @@ given_score_loo <- function(object, control, block = 512) {
 # log of the sums over the others of these sources, at a target for each.
 log_sum_within <- function(sources, rows, at) {
   L <- sources$L
-  u <- whiten(sources$points[rows, , drop = FALSE], L)
-  v <- whiten(at, L)
-  q <- Reduce(`+`, lapply(seq_len(ncol(u)), \(k) outer(v[, k], u[, k], "-")^2))
+  u <- transposed(whitened_columns(sources$points[rows, , drop = FALSE], L))
+  v <- transposed(whitened_columns(at, L))
+  q <- Reduce(`+`, lapply(seq_len(ncol(u)), \(k) apart_in(v, u, k)^2))
   term <- -q / 2
   if (!is.null(sources$weights)) term <- term + rep(log(sources$weights[rows]), each = length(rows))
   diag(term) <- -Inf

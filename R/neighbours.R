@@ -11,8 +11,5 @@ neighbour_distances <- function(data, L, k, run) {
 
 neighbour_rank <- function(k, n) min(if (is.null(k)) round(sqrt(n)) else k, n - 1)
 
-# A column for each row of x.
-whitened_columns <- function(x, L) forwardsolve(L, t(x))
-
 # To the k-th nearest of `points` from each of `at`, or (NULL) from each of them to the others; a column for each.
 kth_distances <- function(points, at, k, run) .Call(ffi_neighbour_distances, points, at, as.double(k), run)

@@ -30,9 +30,11 @@ whitened <- function(x, data) {
     return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
   }
   if (all(data$L[lower.tri(data$L)] == 0)) {
-    return(unname((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x))))
+    u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
+  } else {
+    u <- forwardsolve(data$L, t(x) - data$middle)
   }
-  unname(t(forwardsolve(data$L, t(x) - data$middle)))
+  transposed(with_low(unname(u), x, data$L, data$middle))
 }
 
 # Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than
@@ -120,7 +122,7 @@ local_errors <- function(data, M, fits, layout, variance, at, run) {
   z <- if (is.null(at)) data$z else at
   lift <- if (!is.null(fits$lift)) fits$lift[far, , drop = FALSE]
   mean <- M[far, layout$mean, drop = FALSE]
-  se[far, ] <- by_shares(data, z[far, , drop = FALSE], NULL, \(p, u, log_S, rows) {
+  se[far, ] <- by_shares(data, picked_rows(z, far), NULL, \(p, u, log_S, rows) {
     if (!is.null(lift)) for (k in seq_along(u)) u[[k]] <- (u[[k]] - mean[rows, k]) * lift[rows, k]
     sqrt((if (is.null(lift)) p else p * (1 - Reduce(`+`, u)))^2 %*% variance)
   })
@@ -133,14 +135,14 @@ LARGEST_LOG <- 1e4
 errors_by_squares <- function(data, M, fits, layout, variance, at, run) {
   d <- ncol(data$z)
   order <- if (is.null(fits$lift)) 0 else 2
-  squares <- list(z = sqrt(2) * data$z, y = matrix(0, nrow(data$z), 0))
+  squares <- list(z = sqrt(2) * without_low(data$z), y = matrix(0, nrow(data$z), 0))
   own <- regression_layout(d, 0, order)
   of_response <- function(r) {
     w <- data$w^2 * variance[, r]
     top <- max(w)
     if (top == 0) return(numeric(nrow(M)))
     squares$w <- w / top
-    Q <- local_moments(squares, if (!is.null(at)) sqrt(2) * at, order, run)$all
+    Q <- local_moments(squares, if (!is.null(at)) sqrt(2) * without_low(at), order, run)$all
     size <- exp((log(top) + Q[, 1]) / 2 - M[, 1])
     if (order == 0) return(size)
     apart <- Q[, own$mean, drop = FALSE] / sqrt(2) - M[, layout$mean, drop = FALSE]

@@ -40,9 +40,9 @@ local_moments <- function(data, at, order, run, own = NULL) {
     if (length(lost) == 0) break
   }
   far <- lost[is_lost(all[lost, 1])]
-  if (length(far) > 0) all[far, ] <- direct_moments(data, targets[far, , drop = FALSE], layout)
+  if (length(far) > 0) all[far, ] <- direct_moments(data, picked_rows(targets, far), layout)
   alone <- if (loo) lost[is_lost(others[lost, 1])]
-  if (length(alone) > 0) others[alone, ] <- direct_moments(data, targets[alone, , drop = FALSE], layout, own[alone])
+  if (length(alone) > 0) others[alone, ] <- direct_moments(data, picked_rows(targets, alone), layout, own[alone])
   list(all = all, others = others)
 }
 
@@ -108,9 +108,9 @@ box_moments <- function(data, targets, box, same, layout, way, own) {
     none <- matrix(NA_real_, length(box$targets), layout$width)
     return(list(all = none, others = none))
   }
-  v <- pick(data$z, near) - rep(box$centre, each = if (is.null(near)) nrow(data$z) else length(near))
+  v <- rows_about(data$z, near, box$centre)
   at <- if (!same || !box$every) {
-    pick(targets, if (!box$every) box$targets) - rep(box$centre, each = length(box$targets))
+    rows_about(targets, if (!box$every) box$targets, box$centre)
   }
   columns <- moment_columns(v, pick(data$y, near), if (is.null(near)) data$w else data$w[near], layout)
   sums <- kernel_sum_of(sum_sources(v, NULL, diag(layout$d)), at, columns, way$run, as_matrix = TRUE)$sums
@@ -173,7 +173,7 @@ direct_moments <- function(data, at, layout, drop = NULL) {
 by_shares <- function(data, at, drop, use) {
   blocks <- blocks_of(nrow(at), max(1, floor(DIRECT_PAIRS / nrow(data$z))))
   do.call(rbind, lapply(blocks, \(rows) {
-    u <- lapply(seq_len(ncol(at)), \(k) outer(-at[rows, k], data$z[, k], "+"))
+    u <- lapply(seq_len(ncol(at)), \(k) -apart_in(picked_rows(at, rows), data$z, k))
     log_k <- rep(log(data$w), each = length(rows)) - Reduce(`+`, lapply(u, \(one) one^2)) / 2
     if (!is.null(drop)) log_k[cbind(seq_along(rows), drop[rows])] <- -Inf
     top <- log_k[cbind(seq_along(rows), max.col(log_k, "first"))]

@@ -32,7 +32,7 @@ shape_field <- function(object, control) {
   )
 }
 
-to_field <- function(field, points) t(whitened_columns(from_local(field$local, points), field$local$L))
+to_field <- function(field, points) t(without_low(local_columns(field$local, points)))
 from_field <- function(field, u) to_user(field$local, unname(unwhiten(u, field$local$L)))
 
 # list(score, width2, log_scale): the gradients at u, and squares of the bandwidth there, the harmonic mean of the

@@ -82,7 +82,7 @@ derivative_at <- function(object, at, order, log, loo, control) {
     return(times_density(score, signed_density(log_estimate(object, at, loo, control))))
   }
   local <- local_sources(object, loo)
-  places <- if (!loo) whitened_columns(from_local(local, if (is.null(at)) object$x else at), local$L)
+  places <- if (!loo) local_columns(local, if (is.null(at)) object$x else at)
   plain <- log_sum(fit_sources(object), targets(object, at), PLAIN_FACTOR, loo, control)$log_abs
   sums <- local_sums(local, places, plain, control)
   scale <- if (log) {
@@ -119,13 +119,15 @@ local_sources <- function(object, with_all = FALSE) {
   log_weight <- if (is.null(weights)) numeric(nrow(used)) else pmax(log(weights), -1e300)
   if (!is.null(factors)) log_weight <- log_weight - object$d * log(factors)
   list(
-    x = whitened_columns(shift_points(used, centre, -1), L), L = L, log_weight = log_weight, factors = factors,
+    x = whitened_columns(used, L, centre), L = L, log_weight = log_weight, factors = factors,
     factor = fit_polynomial(object), about = centre, origin = fit_centre(object)
   )
 }
 
-# Points that the user gave relative to the centre of a local_sources(), and back.
-from_local <- function(local, points) shift_points(shift_points(points, local$origin, -1), local$about, -1)
+# Points that the user gave as the columns of a local_sources(), and back from these about its centre.
+local_columns <- function(local, points) {
+  whitened_columns(shift_points(points, local$origin, -1), local$L, local$about)
+}
 to_user <- function(local, points) shift_points(shift_points(points, local$about, 1), local$origin, 1)
 
 # At `targets`, columns as local$x (NULL: each of these without itself), in units of exp(log_scale), about the

@@ -8,8 +8,8 @@ rectangle_probability <- function(object, lower, upper, control) {
   known <- which(stats::complete.cases(lower, upper))
   if (length(known) == 0) return(result)
   kernels <- scaled_kernels(object)
-  scaled <- \(limits) t(from_centre(object, limits[known, , drop = FALSE])) - kernels$about
-  found <- rectangles_of(kernels, scaled(lower) / kernels$sds, scaled(upper) / kernels$sds, control)
+  scaled <- \(limits) scaled_columns(from_centre(object, limits[known, , drop = FALSE]), kernels$about, kernels$sds)
+  found <- rectangles_of(kernels, scaled(lower), scaled(upper), control)
   result[known] <- if (is_signed(object)) found$p else pmin(found$p, 1)
   if (!is.null(found$error)) attr(result, "error") <- replace(rep(NA_real_, nrow(upper)), known, found$error)
   result
@@ -24,11 +24,16 @@ scaled_kernels <- function(object) {
   sds <- bandwidth_sds(object$bandwidth)
   kernel <- if (has_gaussian(object)) list() else fit_kernel(object)
   list(
-    x = (t(points) - about) / sds, about = about, sds = sds,
+    x = scaled_columns(points, about, sds), about = about, sds = sds,
     weights = weights / sum(weights), factors = object$adaptive$factors[used], laplace = is_signed(object),
     R = stats::cov2cor(object$bandwidth), below = if (is_compact(kernel)) integral_polynomial(kernel$value),
     reach = kernel$reach
   )
+}
+
+# In units of `sds`, with low parts where they are far out.
+scaled_columns <- function(points, about, sds) {
+  with_low((t(points) - about) / sds, points, diag(sds, length(sds)), about)
 }
 
 # list(p, error): limits have a column for each rectangle.

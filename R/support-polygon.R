@@ -200,7 +200,9 @@ in_rings <- function(points, rings) {
 # where L is the identity; it turns no ring round, for its diagonal is positive.
 polygon_mass <- function(points, rings, L, factors, control) {
   sides <- ring_sides(rings)
-  from <- whiten(sides[, 1:2, drop = FALSE], L)
-  to <- whiten(sides[, 3:4, drop = FALSE], L)
-  .Call(ffi_polygon_masses, t(cbind(from, to)), t(whiten(points, L)), factors, control)
+  ends <- whitened_columns(rbind(sides[, 1:2, drop = FALSE], sides[, 3:4, drop = FALSE]), L)
+  first <- seq_len(nrow(sides))
+  of_sides <- \(ends) if (!is.null(ends)) rbind(ends[, first, drop = FALSE], ends[, -first, drop = FALSE])
+  sides <- structure(of_sides(ends), low = of_sides(low_parts(ends)))
+  .Call(ffi_polygon_masses, sides, whitened_columns(points, L), factors, control)
 }

@@ -58,6 +58,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_neighbour_distances, 4),
     ROUTINE(ffi_polygon_masses, 4),
     ROUTINE(ffi_derivatives, 2),
+    ROUTINE(ffi_whiten_doubled, 3),
     ROUTINE(ffi_rectangles, 2),
     ROUTINE(ffi_cube_sums, 2),
     ROUTINE(ffi_identity, 1),

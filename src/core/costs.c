@@ -191,7 +191,7 @@ const struct fk_costs fk_costs = {
               .device = 2000},
 
     /* as-exact.R on an EPYC 9004, 2 cores. */
-    .as_exact = {.dimensions = 3, .exact = 0.25, .times = 2},
+    .as_exact = {.reach = 1024, .dimensions = 3, .exact = 0.25, .times = 2},
 
     /* No script: what is long to wait for. Guesses without the points take it that few of them are neighbours in
      * more than .low dimensions. */

@@ -163,6 +163,7 @@ struct fk_dense_costs {
 
 /* When sums in double by the CPU may be those of the fast engine, to FK_PLAN_AS_EXACT. */
 struct fk_as_exact_costs {
+  double reach;      /* of the points, in bandwidths: farther out places lose digits that pairs keep */
   double dimensions; /* at most */
   double exact;      /* seconds of all pairs on one thread, at least */
   double times;      /* as many of the fast engine's, by the points */

@@ -13,7 +13,8 @@
  * so that the gradient of S is G and its Hessian M - B I, in whitened coordinates. Points lie one after the other,
  * d numbers each. What is left out changes no number by more than about 2^-53 of sum k. */
 struct fk_derivatives {
-  const double *x, *y; /* y NULL: the points, each of which is left out of its own sums */
+  const double *x, *y;         /* y NULL: the points, each of which is left out of its own sums */
+  const double *x_low, *y_low; /* of double-doubles; NULL: 0. Without low parts of x those of y do not count */
   int64_t n, m, d;
   const double *log_weight; /* n: log w, finite */
   const double *factors;    /* n: f; NULL: ones */

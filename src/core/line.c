@@ -23,7 +23,7 @@ static const double LEAST_SHARE = 1e-3;
 
 /* Runs of sorted places in the same of all boxes from `origin` on, both ways. */
 struct boxes {
-  const double *x;
+  const double *x, *low; /* low parts of double-doubles; NULL: 0 */
   double origin, width;
   int64_t count;
   int64_t *first; /* count + 1 */
@@ -67,9 +67,15 @@ static double middle_of(const struct boxes *b, int64_t box) {
   return b->origin + (number_of(b, box) + 0.5) * b->width;
 }
 
-static bool cut_boxes(struct boxes *b, const double *x, int64_t n) {
+/* A place less another. */
+static double gap_of(const struct boxes *b, int64_t i, double from, double from_low) {
+  return b->x[i] - from + ((b->low ? b->low[i] : 0) - from_low);
+}
+
+static bool cut_boxes(struct boxes *b, const double *x, const double *low, int64_t n) {
   int64_t count = 0;
   b->x = x;
+  b->low = low;
   for (int64_t i = 0; i < n; i++) count += i == 0 || number_at(b, x[i]) != number_at(b, x[i - 1]);
   b->first = malloc(sizeof *b->first * (size_t)(count + 1));
   if (!b->first) return false;
@@ -146,7 +152,7 @@ static void charge_nodes(const struct line *s, int64_t box, double *charges) {
   int64_t columns = 1 + s->of->t;
   memset(charges, 0, sizeof *charges * (size_t)(columns * NODES));
   for (int64_t i = s->sources.first[box]; i < s->sources.first[box + 1]; i++) {
-    chebyshev((s->of->x[i] - middle) / s->sources.width, T);
+    chebyshev(gap_of(&s->sources, i, middle, 0) / s->sources.width, T);
     for (int64_t column = 0; column < columns; column++) {
       double charge = charge_of(s->of, i, column);
       for (int k = 0; k < NODES; k++) charges[column * NODES + k] += charge * T[k];
@@ -199,7 +205,7 @@ static struct carriers carriers_of(const struct line *s, const struct boxes *b, 
   struct carriers c = {.middle = middle_of(b, box), .number = number_of(b, box), .nodes = is_many(b, box)};
   c.count = c.nodes ? NODES : (int)size_of(b, box);
   for (int j = 0; j < c.count; j++)
-    c.at[j] = c.nodes ? b->width * s->nodes.at[j] : b->x[b->first[box] + j] - c.middle;
+    c.at[j] = c.nodes ? b->width * s->nodes.at[j] : gap_of(b, b->first[box] + j, c.middle, 0);
   return c;
 }
 
@@ -257,17 +263,21 @@ static void write_moments(const struct line *s, double *to, int64_t j, const dou
 
 /* Sums by the points one after the other from the nearest on, to the left and to the right, without `left_out` (or
  * -1), relative to the nearest, about its place and responses. */
-static void sum_alone(const struct line *s, double *to, int64_t j, double place, int64_t left_out, double *sums) {
+static void sum_alone(const struct line *s, double *to, int64_t j, int64_t left_out, double *sums) {
   const struct fk_line *of = s->of;
+  const struct boxes *from = &s->sources;
+  double place = s->targets.x[j], low = s->targets.low && from->low ? s->targets.low[j] : 0;
   int64_t right = point_from(of->x, of->n, place), left = right - 1, nearest = -1;
   memset(sums, 0, sizeof *sums * (size_t)s->numbers);
   while (left >= 0 || right < of->n) {
-    bool go_left = right >= of->n || (left >= 0 && place - of->x[left] <= of->x[right] - place);
+    bool go_left =
+        right >= of->n || (left >= 0 && -gap_of(from, left, place, low) <= gap_of(from, right, place, low));
     int64_t i = go_left ? left-- : right++;
     if (i == left_out || of->weights[i] == 0) continue;
     if (nearest < 0) nearest = i;
     /* of squares of distances from the place; the products have the digits that the squares lose */
-    double near = fabs(of->x[nearest] - place), far = fabs(of->x[i] - place), v = of->x[i] - of->x[nearest];
+    double near = fabs(gap_of(from, nearest, place, low)), far = fabs(gap_of(from, i, place, low));
+    double v = gap_of(from, i, of->x[nearest], from->low ? from->low[nearest] : 0);
     double k = exp(-(far - near) * (far + near) / 2);
     if (s->weights * k < 1e-18 * sums[0]) break;
     double *sum = sums;
@@ -283,7 +293,7 @@ static void sum_alone(const struct line *s, double *to, int64_t j, double place,
     write_moments(s, to, j, sums, -INFINITY, 0, NULL);
     return;
   }
-  double away = of->x[nearest] - place;
+  double away = gap_of(from, nearest, place, low);
   write_moments(s, to, j, sums, -away * away / 2, away, of->t > 0 ? of->y + nearest : NULL);
 }
 
@@ -292,7 +302,7 @@ static void finish(const struct line *s, double *to, int64_t j, const double *su
   if (sums[0] > least)
     write_moments(s, to, j, sums, 0, 0, NULL);
   else
-    sum_alone(s, to, j, s->targets.x[j], left_out, room);
+    sum_alone(s, to, j, left_out, room);
 }
 
 /* Of the sums at place j; `without`: its own part is not among them. */
@@ -328,7 +338,7 @@ static void fill_boxes(void *data, int64_t begin, int64_t end, int slot) {
     if (to.nodes) expand(s, sums);
     for (int64_t j = s->targets.first[box]; j < s->targets.first[box + 1]; j++) {
       double T[NODES];
-      if (to.nodes) chebyshev((s->targets.x[j] - to.middle) / s->targets.width, T);
+      if (to.nodes) chebyshev(gap_of(&s->targets, j, to.middle, 0) / s->targets.width, T);
       for (int64_t v = 0; v < s->numbers; v++) {
         const double *of = sums + v * NODES;
         at_place[v] = to.nodes ? 0 : of[j - s->targets.first[box]];
@@ -368,7 +378,8 @@ enum fk_status fk_line_moments(const struct fk_line *of, const double *at, int64
     s->targets = s->sources;
     s->numbers = s->masses + s->slopes * of->t;
   }
-  if (!s || !cut_boxes(&s->sources, of->x, of->n) || !cut_boxes(&s->targets, at ? at : of->x, m))
+  if (!s || !cut_boxes(&s->sources, of->x, of->low, of->n) ||
+      !cut_boxes(&s->targets, at ? at : of->x, at ? of->at_low : of->low, m))
     status = fk_fail(err, FK_STATUS_ALLOC, "no memory for the boxes of %.0f points", (double)of->n);
   if (!status) status = fill(s, opts, err);
   if (s) {

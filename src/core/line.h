@@ -7,6 +7,8 @@
 /* Distances are in bandwidths: kernels are exp(-u^2 / 2), u the point less the place. */
 struct fk_line {
   const double *x;       /* n, increasing */
+  const double *low;     /* n: the low parts of double-doubles; NULL: 0 */
+  const double *at_low;  /* the same of the places, where these are not the points */
   const double *weights; /* n, from 0 to 1, one of them positive */
   const double *y;       /* n x t */
   int64_t n, t;

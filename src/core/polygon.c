@@ -76,15 +76,20 @@ static double along(double x, double y, double dx, double dy) {
   return sum;
 }
 
+/* Number k of a side less that of a centre, of double-doubles. */
+static double gap_of(const struct fk_polygon *of, int64_t side, int64_t centre, int k) {
+  int64_t from = 4 * side + k, to = 2 * centre + k % 2;
+  double low = (of->sides_low ? of->sides_low[from] : 0) - (of->centres_low ? of->centres_low[to] : 0);
+  return (of->sides[from] - of->centres[to]) + low;
+}
+
 static double mass_of(const struct fk_polygon *of, int64_t i) {
-  const double *c = of->centres + 2 * i;
   double scale = of->widths ? 1 / of->widths[i] : 1, sum = 0;
   /* sides to the right of reach that follow each other: their integrals add up to the difference of their ends */
   double chain_from = 0, chain_to = 0;
   for (int64_t s = 0; s < of->n_sides; s++) {
-    const double *side = of->sides + 4 * s;
-    double x0 = (side[0] - c[0]) * scale, y0 = (side[1] - c[1]) * scale;
-    double x1 = (side[2] - c[0]) * scale, y1 = (side[3] - c[1]) * scale;
+    double x0 = gap_of(of, s, i, 0) * scale, y0 = gap_of(of, s, i, 1) * scale;
+    double x1 = gap_of(of, s, i, 2) * scale, y1 = gap_of(of, s, i, 3) * scale;
     if (fmin(x0, x1) > REACH) {
       if (y0 != chain_to) {
         if (chain_from != chain_to) sum += between(chain_from, chain_to);

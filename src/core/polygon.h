@@ -8,6 +8,7 @@
  * holes clockwise; n centres (x, y), and the sds of their round Gaussians, NULL: 1. */
 struct fk_polygon {
   const double *sides, *centres, *widths;
+  const double *sides_low, *centres_low; /* of double-doubles; NULL: 0 */
   int64_t n_sides, n;
 };
 /* The mass of each inside, to 1e-13. */

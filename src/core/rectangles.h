@@ -11,6 +11,7 @@
  * of Z are independent and at most `reach`: that polynomial of 1 + z / reach is P(Z_k < z) for z < 0. */
 struct fk_rectangles {
   const double *x, *lower, *upper;
+  const double *x_low, *lower_low, *upper_low; /* of double-doubles; NULL: 0. They count where there is x_low */
   int64_t n, m, d;
   const double *weights; /* n, positive */
   const double *factors; /* n: f; NULL: ones */

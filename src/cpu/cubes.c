@@ -100,7 +100,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
 static enum fk_status prepare(struct pass *s, struct fk_error *err) {
   const struct fk_cubes *of = s->of;
   int64_t numbers = n_sums(of) * FK_CUBE_LANES + 2 * of->d * FK_CUBE_POINTS;
-  bool ready = fk_panels_init(&s->panels, of->x, of->n, of->d, s->m > FEW, 0, s->threads);
+  bool ready = fk_panels_init(&s->panels, of->x, NULL, of->n, of->d, s->m > FEW, 0, s->threads);
   s->targets = of->y ? fk_panels_order(of->y, s->m, of->d, s->m > FEW, s->threads) : s->panels.order;
   s->weights = calloc((size_t)(s->panels.count * FK_NEAR_POINTS), sizeof(double));
   s->narrow = malloc(sizeof(double) * (size_t)of->d);

@@ -33,7 +33,7 @@ struct pass {
 struct group {
   int64_t first;
   int count;
-  double *y, *sums; /* [k][FK_NEAR_TARGETS], [sum][FK_NEAR_TARGETS] */
+  double *y, *low, *sums; /* [k][FK_NEAR_TARGETS], the low parts of these, [sum][FK_NEAR_TARGETS] */
   double log_scale[FK_NEAR_TARGETS], reach[FK_NEAR_TARGETS];
 };
 
@@ -65,6 +65,8 @@ static void look_at_panel(const struct pass *s, struct group *g, int64_t panel) 
       .log_weight = s->log_weight + panel * FK_NEAR_POINTS,
       .precision = s->precision + panel * FK_NEAR_POINTS,
       .targets = g->y,
+      .points_low = fk_panel_low_at(&s->panels, panel),
+      .targets_low = g->low,
       .log_scale = g->log_scale,
       .drop = own ? g->first % FK_NEAR_POINTS : FK_NEAR_POINTS,
       .sums = g->sums,
@@ -98,12 +100,15 @@ static double reach_of(const struct pass *s, double log_scale) {
 /* Lanes without a target have the first one's again. */
 static void start_group(const struct pass *s, struct group *g, int64_t first, int64_t end) {
   const struct fk_derivatives *of = s->of;
-  const double *y = of->y ? of->y : of->x;
+  const double *y = of->y ? of->y : of->x, *low = of->y ? of->y_low : of->x_low;
   g->first = first;
   g->count = (int)fk_smaller(FK_NEAR_TARGETS, end - first);
   for (int t = 0; t < FK_NEAR_TARGETS; t++) {
     int64_t target = s->targets[first + (t < g->count ? t : 0)];
-    for (int64_t k = 0; k < of->d; k++) g->y[k * FK_NEAR_TARGETS + t] = y[target * of->d + k];
+    for (int64_t k = 0; k < of->d; k++) {
+      g->y[k * FK_NEAR_TARGETS + t] = y[target * of->d + k];
+      g->low[k * FK_NEAR_TARGETS + t] = low ? low[target * of->d + k] : 0;
+    }
     g->log_scale[t] = FK_LOG2E * of->log_scale[target];
     g->reach[t] = reach_of(s, of->log_scale[target]);
   }
@@ -124,7 +129,8 @@ static void do_piece(const struct pass *s, int64_t piece, struct group *g) {
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct pass *s = data;
   struct group g = {.y = fk_scratch_at(&s->scratch, slot)};
-  g.sums = g.y + FK_NEAR_TARGETS * s->of->d;
+  g.low = g.y + FK_NEAR_TARGETS * s->of->d;
+  g.sums = g.low + FK_NEAR_TARGETS * s->of->d;
   for (int64_t i = first; i < end; i++) do_piece(s, i, &g);
 }
 
@@ -142,8 +148,8 @@ static void fill_weights(struct pass *s) {
 
 static enum fk_status prepare(struct pass *s, int threads, struct fk_error *err) {
   const struct fk_derivatives *of = s->of;
-  size_t numbers = (size_t)(of->d + fk_derivative_sums(of->d)) * FK_NEAR_TARGETS;
-  bool ready = fk_panels_init(&s->panels, of->x, of->n, of->d, s->m > FEW, 0, threads);
+  size_t numbers = (size_t)(2 * of->d + fk_derivative_sums(of->d)) * FK_NEAR_TARGETS;
+  bool ready = fk_panels_init(&s->panels, of->x, of->x_low, of->n, of->d, s->m > FEW, 0, threads);
   s->targets = of->y ? fk_panels_order(of->y, s->m, of->d, s->m > FEW, threads) : s->panels.order;
   s->log_weight = malloc(sizeof(double) * (size_t)(s->panels.count * FK_NEAR_POINTS));
   s->precision = malloc(sizeof(double) * (size_t)(s->panels.count * FK_NEAR_POINTS));

@@ -56,7 +56,7 @@ static double sampled_share(const struct fk_sweep *s) {
     const double *target = y.u + j / y.width * d * y.width + j % y.width;
     double squares[FK_NEAR_POINTS];
     for (int64_t i = 0; i < x.count; i += x.width)
-      near += ops->near_points(x.u + i * d, d, target, reach2, squares);
+      near += ops->near_points(x.u + i * d, NULL, d, target, NULL, reach2, squares);
   }
   double share = done && x.count && y.count ? (double)near / ((double)x.count * (double)y.count) : 1;
   free(x.u);

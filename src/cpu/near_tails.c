@@ -118,8 +118,8 @@ static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, co
   const struct tails *s = f->tails;
   double unused[FK_NEAR_POINTS];
   for (int t = 0; t < g->count; t++)
-    if (squares[t] < g->bound[t] &&
-        s->ops->near_points(fk_panel_at(&s->panels, panel), s->panels.d, g->y + t, g->bound[t], unused))
+    if (squares[t] < g->bound[t] && s->ops->near_points(fk_panel_at(&s->panels, panel), NULL, s->panels.d,
+                                                        g->y + t, NULL, g->bound[t], unused))
       look_for(s, g, panel, f, t);
 }
 
@@ -208,7 +208,7 @@ static enum fk_status prepare(struct tails *s, struct fk_error *err) {
   if (!status) status = fk_whitened_rows(&rows, threads, s->y, s->y_low, err);
   if (status) return status;
   s->ops = fk_isa()->f64;
-  bool ready = fk_panels_init(&s->panels, s->x, n, d, true, INFINITY, threads);
+  bool ready = fk_panels_init(&s->panels, s->x, NULL, n, d, true, INFINITY, threads);
   s->targets = fk_panels_order(s->y, s->m, d, true, threads);
   return ready && s->targets ? status : fk_fail(err, FK_STATUS_ALLOC, "out of memory for the rows in the tails");
 }

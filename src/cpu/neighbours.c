@@ -18,7 +18,7 @@ enum { PIECE = 8 * FK_NEAR_TARGETS, FEW = 16 };
 struct search {
   const struct fk_tile_ops *ops;
   struct fk_panels panels; /* of the points */
-  const double *y;
+  const double *y, *y_low; /* y_low: of double-doubles; NULL: 0 */
   int64_t m, k;
   bool own;         /* the targets are the points */
   int64_t *targets; /* their order */
@@ -64,6 +64,7 @@ static double select_smallest(double *a, int64_t n, int64_t k) {
 /* What the targets of a group have kept. */
 struct kept {
   const struct search *search;
+  double *low;     /* of the group's targets, as these */
   double *squares; /* [target][room] */
   int64_t n[FK_NEAR_TARGETS];
 };
@@ -85,7 +86,8 @@ static void look_at_panel(void *data, struct fk_near_group *g, int64_t panel, co
   for (int t = 0; t < g->count; t++) {
     if (!(squares[t] < g->bound[t])) continue;
     double *own = kept->squares + t * s->room, *more = own + kept->n[t];
-    int found = s->ops->near_points(fk_panel_at(p, panel), p->d, g->y + t, g->bound[t], more);
+    int found = s->ops->near_points(fk_panel_at(p, panel), fk_panel_low_at(p, panel), p->d, g->y + t,
+                                    kept->low + t, g->bound[t], more);
     if (s->own && (g->first + t) / FK_NEAR_POINTS == panel) found = without_self(more, found);
     kept->n[t] += found;
     if (kept->n[t] < (g->bound[t] < INFINITY ? s->room - FK_NEAR_POINTS : s->k)) continue;
@@ -101,16 +103,27 @@ static double first_bound(const struct search *s, const double *y, int64_t befor
   for (int64_t i = before; before >= 0 && i < before + FK_NEAR_TARGETS; i++) {
     const double *other = s->y + s->targets[i] * s->panels.d;
     double square = 0;
-    for (int64_t k = 0; k < s->panels.d; k++) square += (y[k] - other[k]) * (y[k] - other[k]);
+    for (int64_t k = 0; k < s->panels.d; k++) {
+      double gap = fabs(y[k] - other[k]) + (s->y_low ? 0x1p-51 * fabs(y[k]) : 0);
+      square += gap * gap;
+    }
     reach = fmin(reach, s->out[s->targets[i]] + sqrt(square));
   }
   return reach * reach * (1 + 1e-10) + 0x1p-1000;
+}
+
+static void start_low(const struct search *s, int64_t first, int count, double *low) {
+  for (int t = 0; t < FK_NEAR_TARGETS; t++)
+    for (int64_t k = 0; k < s->panels.d; k++)
+      low[k * FK_NEAR_TARGETS + t] =
+          s->y_low ? s->y_low[s->targets[first + (t < count ? t : 0)] * s->panels.d + k] : 0;
 }
 
 static void do_piece(const struct search *s, int64_t piece, struct fk_near_group *g, struct kept *kept) {
   int64_t d = s->panels.d, end = fk_smaller(s->m, (piece + 1) * PIECE), before = -1;
   for (int64_t first = piece * PIECE; first < end; first += FK_NEAR_TARGETS) {
     fk_near_group_start(g, s->y, d, s->targets, first, end);
+    start_low(s, first, g->count, kept->low);
     for (int t = 0; t < FK_NEAR_TARGETS; t++) {
       g->bound[t] = first_bound(s, s->y + s->targets[first + (t < g->count ? t : 0)] * d, before);
       kept->n[t] = 0;
@@ -128,7 +141,8 @@ static void do_piece(const struct search *s, int64_t piece, struct fk_near_group
 static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct search *s = data;
   struct fk_near_group g = {.y = fk_scratch_at(&s->scratch, slot)};
-  struct kept kept = {.search = s, .squares = g.y + FK_NEAR_TARGETS * s->panels.d};
+  struct kept kept = {.search = s, .low = g.y + FK_NEAR_TARGETS * s->panels.d};
+  kept.squares = kept.low + FK_NEAR_TARGETS * s->panels.d;
   for (int64_t i = first; i < end; i++) do_piece(s, i, &g, &kept);
 }
 
@@ -136,9 +150,9 @@ static enum fk_status prepare(struct search *s, const struct fk_neighbours *of, 
                               struct fk_error *err) {
   int64_t d = of->d;
   s->room = fk_smaller(2 * s->k + FK_NEAR_POINTS, of->n) + FK_NEAR_POINTS;
-  size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(d + s->room);
+  size_t scratch = sizeof(double) * FK_NEAR_TARGETS * (size_t)(2 * d + s->room);
   s->ops = fk_isa()->f64;
-  bool ready = fk_panels_init(&s->panels, of->x, of->n, d, s->m > FEW, INFINITY, threads);
+  bool ready = fk_panels_init(&s->panels, of->x, of->x_low, of->n, d, s->m > FEW, INFINITY, threads);
   s->targets = s->own ? s->panels.order : fk_panels_order(s->y, s->m, d, s->m > FEW, threads);
   if (!ready || !s->targets || !fk_scratch_init(&s->scratch, threads, scratch))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for the %.0f nearest neighbours of points", (double)s->k);
@@ -148,6 +162,7 @@ static enum fk_status prepare(struct search *s, const struct fk_neighbours *of, 
 enum fk_status fk_neighbour_distances(const struct fk_neighbours *of, const struct fk_opts *opts, double *out,
                                       struct fk_error *err) {
   struct search s = {.y = of->y ? of->y : of->x, .m = of->m, .k = of->k, .own = !of->y, .out = out};
+  s.y_low = of->y ? of->y_low : of->x_low;
   double work = (double)fk_smaller(4 * s.k + 100, of->n) * (double)(of->d + 4); /* of a target */
   int threads = fk_threads_for_work(opts->threads, work * (double)s.m);
   enum fk_status status = prepare(&s, of, threads, err);

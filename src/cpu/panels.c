@@ -19,7 +19,7 @@ int64_t *fk_panels_order(const double *x, int64_t n, int64_t d, bool ordered, in
 struct filling {
   struct fk_panels *panels;
   const double *x;
-  double padding;
+  double *to, padding;
 };
 
 static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
@@ -28,9 +28,12 @@ static void fill_panels(void *data, int64_t first, int64_t end, int slot) {
   (void)slot;
   for (int64_t i = first * FK_NEAR_POINTS; i < end * FK_NEAR_POINTS; i++)
     for (int64_t k = 0; k < p->d; k++)
-      fk_panel_at(p, i / FK_NEAR_POINTS)[k * FK_NEAR_POINTS + i % FK_NEAR_POINTS] =
+      f->to[(i / FK_NEAR_POINTS * p->d + k) * FK_NEAR_POINTS + i % FK_NEAR_POINTS] =
           i < p->n ? f->x[p->order[i] * p->d + k] : f->padding;
 }
+
+/* Low parts of points, and of targets that are near, are no larger than half of it. */
+static double room_for_low(const struct fk_panels *p, double x) { return p->low ? 0x1p-51 * fabs(x) : 0; }
 
 static double *fill_boxes(const struct fk_panels *p, int64_t node, int64_t first, int64_t end) {
   int64_t d = p->d;
@@ -43,6 +46,8 @@ static double *fill_boxes(const struct fk_panels *p, int64_t node, int64_t first
         box[k] = fmin(box[k], x[i]);
         box[d + k] = fmax(box[d + k], x[i]);
       }
+      box[k] -= room_for_low(p, box[k]);
+      box[d + k] += room_for_low(p, box[d + k]);
     }
     return box;
   }
@@ -56,21 +61,26 @@ static double *fill_boxes(const struct fk_panels *p, int64_t node, int64_t first
   return box;
 }
 
-bool fk_panels_init(struct fk_panels *p, const double *x, int64_t n, int64_t d, bool ordered, double padding,
-                    int threads) {
+bool fk_panels_init(struct fk_panels *p, const double *x, const double *low, int64_t n, int64_t d, bool ordered,
+                    double padding, int threads) {
   *p = (struct fk_panels){.n = n, .d = d, .count = fk_pieces(n, FK_NEAR_POINTS)};
   p->order = fk_panels_order(x, n, d, ordered, threads);
-  p->points = fk_aligned_alloc(sizeof(double) * (size_t)(p->count * FK_NEAR_POINTS * d));
+  size_t bytes = sizeof(double) * (size_t)(p->count * FK_NEAR_POINTS * d);
+  p->points = fk_aligned_alloc(bytes);
+  if (low) p->low = fk_aligned_alloc(bytes);
   p->boxes = malloc(sizeof(double) * (size_t)(4 * p->count * d));
-  if (!p->order || !p->points || !p->boxes) return false;
-  struct filling filling = {p, x, padding};
-  fk_parallel_for(threads, p->count, fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)d), fill_panels, &filling);
+  if (!p->order || !p->points || !p->boxes || (low && !p->low)) return false;
+  struct filling filling = {p, x, p->points, padding}, lower = {p, low, p->low, 0};
+  int64_t step = fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)d);
+  fk_parallel_for(threads, p->count, step, fill_panels, &filling);
+  if (low) fk_parallel_for(threads, p->count, step, fill_panels, &lower);
   fill_boxes(p, 0, 0, p->count);
   return true;
 }
 
 void fk_panels_free(struct fk_panels *p) {
   fk_aligned_free(p->points);
+  fk_aligned_free(p->low);
   free(p->boxes);
   free(p->order);
 }

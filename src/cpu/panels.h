@@ -12,12 +12,14 @@ struct fk_panels {
   int64_t n, d, count;    /* panels */
   int64_t *order;         /* which point is in which place */
   double *points, *boxes; /* boxes: of each node d lower ends, d upper ones */
+  double *low;            /* the low parts of points that are double-doubles, as these; NULL: 0 */
 };
 
-/* x: one point after the other. Points stay in their order where they are not to be `ordered`. What is missing in
- * the last panel is `padding`, and in no box. False: there is no memory; in any case to be freed. */
-bool fk_panels_init(struct fk_panels *p, const double *x, int64_t n, int64_t d, bool ordered, double padding,
-                    int threads);
+/* x: one point after the other, as their low parts (NULL: 0), whose size goes onto the boxes. Points stay in their
+ * order where they are not to be `ordered`. What is missing in the last panel is `padding`, and in no box. False:
+ * there is no memory; in any case to be freed. */
+bool fk_panels_init(struct fk_panels *p, const double *x, const double *low, int64_t n, int64_t d, bool ordered,
+                    double padding, int threads);
 void fk_panels_free(struct fk_panels *p);
 /* The same order, of other points; NULL: there is no memory. */
 int64_t *fk_panels_order(const double *x, int64_t n, int64_t d, bool ordered, int threads);
@@ -25,6 +27,9 @@ int64_t *fk_panels_order(const double *x, int64_t n, int64_t d, bool ordered, in
 static inline int64_t fk_panels_nodes(const struct fk_panels *p) { return 2 * p->count - 1; }
 static inline double *fk_panel_at(const struct fk_panels *p, int64_t panel) {
   return p->points + panel * FK_NEAR_POINTS * p->d;
+}
+static inline const double *fk_panel_low_at(const struct fk_panels *p, int64_t panel) {
+  return p->low ? p->low + panel * FK_NEAR_POINTS * p->d : NULL;
 }
 /* Points of a panel: fewer in the last. */
 static inline int fk_panel_size(const struct fk_panels *p, int64_t panel) {

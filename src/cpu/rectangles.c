@@ -26,8 +26,8 @@ struct pass {
 
 /* One rectangle: limits, sum of the kernels, and of the corrections; exp(-s) is negligible for s above `reach`. */
 struct search {
-  const double *lower, *upper;
-  bool *across; /* d: of the node that was looked at last */
+  const double *lower, *upper, *lower_low, *upper_low; /* low parts: NULL: 0 */
+  bool *across;                                        /* d: of the node that was looked at last */
   double plain, correction, reach;
 };
 
@@ -158,11 +158,20 @@ static double reach_of(const struct pass *s, const struct search *g) {
 static void limits_of(const struct pass *s, const struct search *g, int64_t panel, int64_t k, double *a,
                       double *b) {
   const double *x = fk_panel_at(&s->panels, panel) + k * FK_NEAR_POINTS;
+  const double *low = fk_panel_low_at(&s->panels, panel);
+  if (low) low += k * FK_NEAR_POINTS;
   const int64_t *points = s->panels.order + panel * FK_NEAR_POINTS;
+  double lower_low = g->lower_low ? g->lower_low[k] : 0, upper_low = g->upper_low ? g->upper_low[k] : 0;
   for (int i = 0; i < fk_panel_size(&s->panels, panel); i++) {
     double narrow = s->of->factors ? 1 / s->of->factors[points[i]] : 1;
-    a[i] = (g->lower[k] - x[i]) * narrow;
-    b[i] = (g->upper[k] - x[i]) * narrow;
+    a[i] = g->lower[k] - x[i];
+    b[i] = g->upper[k] - x[i];
+    if (low) {
+      a[i] += lower_low - low[i];
+      b[i] += upper_low - low[i];
+    }
+    a[i] *= narrow;
+    b[i] *= narrow;
   }
 }
 
@@ -233,6 +242,8 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
   const struct fk_rectangles *of = s->of;
   for (int64_t j = first; j < end; j++) {
     struct search g = {.lower = of->lower + j * of->d, .upper = of->upper + j * of->d};
+    if (of->lower_low) g.lower_low = of->lower_low + j * of->d;
+    if (of->upper_low) g.upper_low = of->upper_low + j * of->d;
     g.reach = reach_of(s, &g);
     g.across = fk_scratch_at(&s->scratch, slot);
     if (!is_empty(of, &g)) visit(s, &g, 0, 0, s->panels.count);
@@ -242,7 +253,7 @@ static void do_pieces(void *data, int64_t first, int64_t end, int slot) {
 
 static enum fk_status prepare(struct pass *s, int threads, struct fk_error *err) {
   const struct fk_rectangles *of = s->of;
-  bool ready = fk_panels_init(&s->panels, of->x, of->n, of->d, of->m > FEW, 0, threads);
+  bool ready = fk_panels_init(&s->panels, of->x, of->x_low, of->n, of->d, of->m > FEW, 0, threads);
   size_t nodes = (size_t)fk_panels_nodes(&s->panels);
   s->widest = malloc(sizeof(double) * nodes);
   s->mass = malloc(sizeof(double) * nodes);

@@ -120,6 +120,7 @@ struct fk_tile_derivatives {
   int64_t d;
   const double *points, *log_weight, *precision; /* of the points: log2 w, 1 / f^2 */
   const double *targets, *log_scale;             /* base 2 */
+  const double *points_low, *targets_low;        /* of double-doubles, or both NULL */
   int64_t drop;                                  /* point drop + t is target t, and left out */
   double factor[3];
   double *sums; /* [sum][FK_NEAR_TARGETS], added to */
@@ -166,15 +167,18 @@ struct fk_tile_ops {
   void (*moments)(const struct fk_tile_moments *tile);         /* double only, as the next */
   void (*scales)(const struct fk_tile_scales *tile);
   /* Squared distances below `below` of a panel's points to one target of a group, to out[], which has room for
-   * all; returns how many. Of all targets of a group to a box, d lower ends and d upper ones. */
-  int (*near_points)(const double *points, int64_t d, const double *target, double below, double *out);
+   * all; returns how many. low, target_low: of double-doubles, or both NULL, as of point_exponents(). Of all
+   * targets of a group to a box, d lower ends and d upper ones. */
+  int (*near_points)(const double *points, const double *low, int64_t d, const double *target,
+                     const double *target_low, double below, double *out);
   void (*near_box)(const double *box, int64_t d, const double *targets, double *squares);
   void (*derivatives)(const struct fk_tile_derivatives *tile);
   void (*cubes)(const struct fk_tile_cubes *tile);
   /* log_weight - precision |x - target|^2 of a panel's points, to out[]; returns the least. 2^(t - shift) of a
    * list t, in place; returns their sum. See fk_tile_normal. */
-  double (*point_exponents)(const double *points, int64_t d, const double *target, const double *log_weight,
-                            const double *precision, double *out);
+  double (*point_exponents)(const double *points, const double *low, int64_t d, const double *target,
+                            const double *target_low, const double *log_weight, const double *precision,
+                            double *out);
   double (*powers_of_two)(double *t, int64_t n, double shift);
   void (*normal_sums)(struct fk_tile_normal *list);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);

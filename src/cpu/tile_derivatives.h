@@ -45,20 +45,26 @@ INLINE void FN(derivatives_add)(double *sum, const V *p, const V *z) {
   V_STORE(sum, total);
 }
 
-INLINE void FN(derivatives_from)(const double *points, const double *targets, int64_t k, V *z) {
-  V y = V_LOAD(targets + k * FK_NEAR_TARGETS);
+/* Points from number `from` on less the targets from `lane` on, in coordinate k. */
+INLINE void FN(derivatives_from)(const struct fk_tile_derivatives *a, int from, int lane, int64_t k, const int low,
+                                 V *z) {
+  const int64_t point = k * FK_NEAR_POINTS + from, target = k * FK_NEAR_TARGETS + lane;
+  V y = V_LOAD(a->targets + target), y_low = V_LOAD((low ? a->targets_low : a->targets) + target);
   FK_UNROLL
-  for (int g = 0; g < DERIVATIVES; g++) z[g] = V_SUB(V_SET(points[k * FK_NEAR_POINTS + g]), y);
+  for (int g = 0; g < DERIVATIVES; g++) {
+    z[g] = V_SUB(V_SET(a->points[point + g]), y);
+    if (low) z[g] = V_ADD(z[g], V_SUB(V_SET(a->points_low[point + g]), y_low));
+  }
 }
 
-INLINE void FN(derivatives_body)(const struct fk_tile_derivatives *a, int from, int lane, const int factor) {
-  const double *points = a->points + from, *targets = a->targets + lane;
+INLINE void FN(derivatives_body)(const struct fk_tile_derivatives *a, int from, int lane, const int factor,
+                                 const int low) {
   double *out = a->sums + lane;
   V z[DERIVATIVES], other[DERIVATIVES], s[DERIVATIVES], k[DERIVATIVES], p[3][DERIVATIVES];
   FK_UNROLL
   for (int g = 0; g < DERIVATIVES; g++) s[g] = V_SET(0);
   for (int64_t j = 0; j < a->d; j++) {
-    FN(derivatives_from)(points, targets, j, z);
+    FN(derivatives_from)(a, from, lane, j, low, z);
     FK_UNROLL
     for (int g = 0; g < DERIVATIVES; g++) s[g] = V_FMA(z[g], z[g], s[g]);
   }
@@ -76,12 +82,12 @@ INLINE void FN(derivatives_body)(const struct fk_tile_derivatives *a, int from, 
   FN(derivatives_add)(out + FK_NEAR_TARGETS, p[1], NULL);
   double *first = out + 2 * FK_NEAR_TARGETS, *second = first + a->d * FK_NEAR_TARGETS;
   for (int64_t j = 0; j < a->d; j++) {
-    FN(derivatives_from)(points, targets, j, z);
+    FN(derivatives_from)(a, from, lane, j, low, z);
     FN(derivatives_add)(first + j * FK_NEAR_TARGETS, p[1], z);
     FK_UNROLL
     for (int g = 0; g < DERIVATIVES; g++) z[g] = V_MUL(z[g], p[2][g]);
     for (int64_t i = 0; i <= j; i++, second += FK_NEAR_TARGETS) {
-      FN(derivatives_from)(points, targets, i, other);
+      FN(derivatives_from)(a, from, lane, i, low, other);
       FN(derivatives_add)(second, z, other);
     }
   }
@@ -91,10 +97,12 @@ static void FN(derivatives)(const struct fk_tile_derivatives *a) {
   const bool factor = a->factor[0] != 1 || a->factor[1] != 0 || a->factor[2] != 0;
   for (int lane = 0; lane < FK_NEAR_TARGETS; lane += V_LANES)
     for (int from = 0; from < FK_NEAR_POINTS; from += DERIVATIVES)
-      if (factor)
-        FN(derivatives_body)(a, from, lane, 1);
+      if (a->points_low)
+        FN(derivatives_body)(a, from, lane, 1, 1);
+      else if (factor)
+        FN(derivatives_body)(a, from, lane, 1, 0);
       else
-        FN(derivatives_body)(a, from, lane, 0);
+        FN(derivatives_body)(a, from, lane, 0, 0);
 }
 
 #undef MOST_POWER

@@ -7,7 +7,8 @@
 _Static_assert(FK_NEAR_POINTS % (NEAR_VECTORS * V_LANES) == 0 && FK_NEAR_TARGETS % V_LANES == 0,
                "the vectors do not fit");
 
-static int FN(near_points)(const double *points, int64_t d, const double *target, double below, double *out) {
+INLINE int FN(near_points_body)(const double *points, const double *low, int64_t d, const double *target,
+                                const double *target_low, double below, double *out, const int doubled) {
   int found = 0;
   for (int from = 0; from < FK_NEAR_POINTS; from += NEAR_VECTORS * V_LANES) {
     V sums[NEAR_VECTORS];
@@ -19,6 +20,8 @@ static int FN(near_points)(const double *points, int64_t d, const double *target
       FK_UNROLL
       for (int v = 0; v < NEAR_VECTORS; v++) {
         V z = V_SUB(V_LOAD(x + v * V_LANES), y);
+        if (doubled)
+          z = V_ADD(z, V_SUB(V_LOAD(low + (x - points) + v * V_LANES), V_SET(target_low[k * FK_NEAR_TARGETS])));
         sums[v] = V_FMA(z, z, sums[v]);
       }
     }
@@ -37,6 +40,12 @@ static int FN(near_points)(const double *points, int64_t d, const double *target
     }
   }
   return found;
+}
+
+static int FN(near_points)(const double *points, const double *low, int64_t d, const double *target,
+                           const double *target_low, double below, double *out) {
+  return low ? FN(near_points_body)(points, low, d, target, target_low, below, out, 1)
+             : FN(near_points_body)(points, low, d, target, target_low, below, out, 0);
 }
 
 static void FN(near_box)(const double *box, int64_t d, const double *targets, double *squares) {

@@ -5,8 +5,9 @@
 _Static_assert(NORMAL_VECTORS <= EXP2_GROUP && FK_NEAR_POINTS % (NORMAL_VECTORS * V_LANES) == 0,
                "the vectors do not fit");
 
-static double FN(point_exponents)(const double *points, int64_t d, const double *target, const double *log_weight,
-                                  const double *precision, double *out) {
+INLINE double FN(point_exponents_body)(const double *points, const double *low, int64_t d, const double *target,
+                                       const double *target_low, const double *log_weight, const double *precision,
+                                       double *out) {
   V least = V_SET(INFINITY);
   for (int from = 0; from < FK_NEAR_POINTS; from += NORMAL_VECTORS * V_LANES) {
     V s[NORMAL_VECTORS];
@@ -17,6 +18,7 @@ static double FN(point_exponents)(const double *points, int64_t d, const double 
       FK_UNROLL
       for (int v = 0; v < NORMAL_VECTORS; v++) {
         V z = V_SUB(V_LOAD(x + v * V_LANES), V_SET(target[k]));
+        if (low) z = V_ADD(z, V_SUB(V_LOAD(low + (x - points) + v * V_LANES), V_SET(target_low[k])));
         s[v] = V_FMA(z, z, s[v]);
       }
     }
@@ -32,6 +34,13 @@ static double FN(point_exponents)(const double *points, int64_t d, const double 
   V_STORE(lanes, least);
   for (int i = 1; i < V_LANES; i++) lanes[0] = lanes[i] < lanes[0] ? lanes[i] : lanes[0];
   return lanes[0];
+}
+
+static double FN(point_exponents)(const double *points, const double *low, int64_t d, const double *target,
+                                  const double *target_low, const double *log_weight, const double *precision,
+                                  double *out) {
+  return low ? FN(point_exponents_body)(points, low, d, target, target_low, log_weight, precision, out)
+             : FN(point_exponents_body)(points, NULL, d, target, NULL, log_weight, precision, out);
 }
 
 INLINE double FN(sum_of_lanes)(V a) {

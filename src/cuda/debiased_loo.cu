@@ -17,7 +17,7 @@ struct loo_task {
   const double *weight, *score_weight, *factor; /* NULL: ones; score_weight: of the held-out points */
   const int64_t *index;                         /* of the rows, which held-out points; NULL: first_row + r */
   const int64_t *dominant; /* of the columns, the number `self` of the row whose pair is left out; NULL: none */
-  double log_scale;                             /* see core/loo.h, as first_self */
+  double log_scale;        /* see core/loo.h, as first_self */
   int64_t n, ld, ld_held_out, first_self, first_row, rows;
   int d, slots;
   int64_t cols_per_slot;
@@ -25,8 +25,8 @@ struct loo_task {
   double *acc; /* [slot][rows] */
 };
 
-/* In shared memory, in two stages: while one slice of the dimensions is computed with, the next is on its way. The mass
- * comes with a tile's first. */
+/* In shared memory, in two stages: while one slice of the dimensions is computed with, the next is on its way. The
+ * mass comes with a tile's first. */
 struct loo_slices {
   double rows[2][DEPTH][TILE], cols[2][DEPTH][TILE], means[2][DEPTH][TILE], log_mass[2][TILE];
 };
@@ -43,8 +43,8 @@ static __device__ __forceinline__ void fetch_number(double *to, const double *fr
 
 /* Point `row`, -1 for none, and those of the columns from col0 on: each thread one of both. */
 static __device__ __forceinline__ void fetch_slice(struct loo_slices &to, int stage, int tile,
-                                                   const struct loo_task &a, int64_t row, int64_t col0, int64_t end,
-                                                   int k0) {
+                                                   const struct loo_task &a, int64_t row, int64_t col0,
+                                                   int64_t end, int k0) {
   int c = threadIdx.x % TILE;
   bool is_row = row >= 0, is_col = col0 + c < end;
   const double *x = a.held_out + (is_row ? row : 0);
@@ -64,8 +64,8 @@ static __device__ __forceinline__ double exponential(const double *powers, doubl
   return exp2_any(powers, __dmul_rn(t, FK_LOG2E));
 }
 
-/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from each
- * other, as nearly all are, 1 - eps is 1. */
+/* |v|^2. 1 - eps > 0, for S_j holds v_j itself; the bound keeps rounding from dividing by 0. Of points far from
+ * each other, as nearly all are, 1 - eps is 1. */
 static __device__ __forceinline__ double squared_distance(double eps, double zz, double ze, double ee) {
   double f = eps > 0x1p-54 ? 1 / fmax(1 - eps, 0x1p-60) : 1;
   return fma(f, fma(f, ee, 2 * ze), zz);
@@ -95,8 +95,9 @@ struct loo_pairs {
   double ze[PER_THREAD][PER_THREAD], ee[PER_THREAD][PER_THREAD];
 };
 
-/* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its lambda.
- * Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place. */
+/* HALF: the score's bandwidth is H / 2, as by default, so that x_i - x_j has no part in v_ij; s is without its
+ * lambda. Multiply-adds are written out, as the compiler chose others for some of a thread's rows, by their place.
+ */
 template <bool HALF>
 static __device__ __forceinline__ void add_slice(struct loo_pairs &of, const struct loo_slices &from, int stage,
                                                  const struct loo_task &a, int k0) {
@@ -161,7 +162,8 @@ static __global__ void __launch_bounds__(SIDE *SIDE, HALF ? 2 : 1) loo_kernel(co
     for (int c = 0; c < PER_THREAD; c++) {
       int64_t j = col0 + tx + SIDE * c;
       if (j >= end || (a.weight && a.weight[j] == 0)) continue;
-      double log_height, half_precision = term_of(a, j, &log_height), log_mass = slices.log_mass[tile][tx + SIDE * c];
+      double log_height, half_precision = term_of(a, j, &log_height),
+                         log_mass = slices.log_mass[tile][tx + SIDE * c];
       int64_t dominant = a.dominant ? a.dominant[j] : -1;
 #pragma unroll
       for (int r = 0; r < PER_THREAD; r++) {

@@ -186,6 +186,7 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   struct fk_opts opts = *job->opts;
   struct fk_stats unused = {0};
   struct fk_task task = *job->task;
+  bool relative = false;
   int64_t d = job->d, values = fk_n_values(&task), own = job->gradient ? 0 : values;
   double *memory = malloc(sizeof(double) * (size_t)(n_rows * (d + values + 2))), *x = memory;
   if (!memory) return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for single rows");
@@ -196,9 +197,15 @@ static enum fk_status sum_exactly(struct fk_fast_job *job, const int64_t *rows, 
   task.shift = task.mass + n_rows * (1 + values);
   task.tail_pass = true;
   if (own == 0) task.weights = job->b; /* on its scale */
+  task.relative = &relative;
   opts.precision = FK_PRECISION_DOUBLE;
   opts.poll.fn = NULL;
   enum fk_status status = job->grid->exact->sums(&task, &opts, &unused, err);
+  if (!status && relative) {
+    status = fk_fast_whiten(job, &task.targets, 0, n_rows, x, n_rows, err); /* in place of the targets */
+    for (int64_t c = 0; c < values && !status; c++)
+      for (int64_t r = 0; r < n_rows; r++) task.sums[c * n_rows + r] += x[c * n_rows + r] * task.mass[r];
+  }
   for (int64_t r = 0; r < n_rows && !status; r++) {
     int64_t i = rows[r];
     bool keep = job->task->shift || job->gradient; /* the row's scale; quotients need none */

@@ -28,6 +28,7 @@
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
+#include "box.h"
 #include "by_direct.h"
 #include "columns.h"
 #include "mixture.h"
@@ -193,56 +194,6 @@ static enum fk_status choose_parts(const struct fk_fast_job *job, const struct f
 
 /* ---- how far points are apart ----------------------------------------------------------------- */
 
-struct box {
-  double low[FK_GRID_MAX_D], high[FK_GRID_MAX_D];
-};
-
-/* What a thread works with, followed by two blocks of points. */
-struct search {
-  const struct fk_fast_job *job;
-  const struct fk_matrix *points;
-  struct fk_scratch boxes;
-};
-
-static void widen_box(void *data, int64_t from, int64_t to, int slot) {
-  const struct search *s = data;
-  int64_t d = s->job->d;
-  struct box *own = fk_scratch_at(&s->boxes, slot);
-  double *u = (double *)(own + 1);
-  for (int64_t i = from; i < to; i++) {
-    int64_t at = i * FK_BLOCK, rows = fk_smaller(s->points->n - at, FK_BLOCK);
-    fk_whiten(s->job->task->whitening, s->points, NULL, at, rows, u, FK_BLOCK, u + FK_BLOCK * d);
-    for (int64_t k = 0; k < d; k++)
-      for (int64_t r = 0; r < rows; r++) {
-        double x = u[k * FK_BLOCK + r];
-        own->low[k] = x < own->low[k] ? x : own->low[k];
-        own->high[k] = x > own->high[k] ? x : own->high[k];
-      }
-  }
-}
-
-static enum fk_status find_box(const struct fk_fast_job *job, const struct fk_matrix *points, struct box *box,
-                               struct fk_error *err) {
-  struct search s = {job, points, {NULL, 0}};
-  int64_t d = job->d;
-  double bytes = 16.0 * (double)d;
-  int threads = fk_threads_for_bytes(job->opts->threads, bytes * (double)points->n);
-  for (int64_t k = 0; k < d; k++) box->low[k] = INFINITY, box->high[k] = -INFINITY;
-  if (!fk_scratch_init(&s.boxes, threads, sizeof(struct box) + sizeof(double) * 2 * FK_BLOCK * (size_t)d))
-    return fk_fail(err, FK_STATUS_ALLOC, "out of memory: for whitening points");
-  for (int t = 0; t < threads; t++) *(struct box *)fk_scratch_at(&s.boxes, t) = *box;
-  fk_parallel_for(threads, fk_pieces(points->n, FK_BLOCK), fk_step_for_bytes(FK_BLOCK * bytes), widen_box, &s);
-  for (int t = 0; t < threads; t++) {
-    const struct box *own = fk_scratch_at(&s.boxes, t);
-    for (int64_t k = 0; k < d; k++) {
-      box->low[k] = fmin(box->low[k], own->low[k]);
-      box->high[k] = fmax(box->high[k], own->high[k]);
-    }
-  }
-  fk_scratch_free(&s.boxes);
-  return FK_STATUS_OK;
-}
-
 /* Sums of |b|, |b| u and |b| u^2 over the sources, in pieces that do not depend on the threads. */
 enum { PIECES = 64 };
 struct moments {
@@ -275,7 +226,7 @@ static void add_all_moments(void *data, int64_t from, int64_t to, int slot) {
 }
 
 /* The mean of the squared distances from the sources, weighted by |b|, to any target in a box, is at most this. */
-static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct box *y, double *square,
+static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct fk_fast_box *y, double *square,
                                     struct fk_error *err) {
   struct moments *m = calloc(1, sizeof *m);
   double sum = 0;
@@ -300,18 +251,19 @@ static enum fk_status farthest_mean(const struct fk_fast_job *job, const struct 
 }
 
 /* No source is farther from a target; squared, in bandwidths. mean: nor their weighted mean, for one column. */
-static enum fk_status farthest(const struct fk_fast_job *job, double *square, double *mean, struct fk_error *err) {
-  struct box x, y;
-  enum fk_status status = find_box(job, &job->task->sources, &x, err);
+static enum fk_status farthest(struct fk_fast_job *job, double *square, double *mean, struct fk_error *err) {
+  struct fk_fast_box x, y;
+  enum fk_status status = fk_fast_find_box(job, &job->task->sources, &x, err);
   if (status) return status;
   y = x;
-  if (!job->same) status = find_box(job, &job->task->targets, &y, err);
+  if (!job->same) status = fk_fast_find_box(job, &job->task->targets, &y, err);
   *square = 0;
   for (int64_t k = 0; k < job->d; k++) {
     double apart = fmax(x.high[k] - y.low[k], y.high[k] - x.low[k]);
     *square += apart * apart * (1 + 1e-12);
   }
   *mean = *square;
+  job->reach = fmin(fk_fast_box_reach(&x, job->d), fk_fast_box_reach(&y, job->d));
   if (!status && job->columns == 1) status = farthest_mean(job, &y, mean, err);
   *mean = fmin(*mean, *square);
   return status;
@@ -331,7 +283,7 @@ static void find_least(const struct fk_fast_job *job, double square, struct fk_f
   if (!fk_fast_pointwise(job)) x->least = fmax(x->least, job->least / (ratio * (1 + 1e-12)));
 }
 
-enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+enum fk_status fk_fast_mixture_init(struct fk_fast_job *job, const struct fk_fast_samples *s,
                                     const struct fk_grid_work *work, struct fk_fast_mixture **mixture,
                                     double *seconds, struct fk_error *err) {
   struct fk_fast_mixture *x = calloc(1, sizeof *x);

@@ -6,8 +6,9 @@
 
 /* A sum of Gaussians in place of the task's kernel: what they are and how each is summed. */
 struct fk_fast_mixture;
-/* work: of a bandwidth of 1. *seconds: infinite where the kernel has no such sum, and *mixture is NULL. */
-enum fk_status fk_fast_mixture_init(const struct fk_fast_job *job, const struct fk_fast_samples *s,
+/* work: of a bandwidth of 1. *seconds: infinite where the kernel has no such sum, and *mixture is NULL. Sets
+ * job->reach. */
+enum fk_status fk_fast_mixture_init(struct fk_fast_job *job, const struct fk_fast_samples *s,
                                     const struct fk_grid_work *work, struct fk_fast_mixture **mixture,
                                     double *seconds, struct fk_error *err);
 void fk_fast_mixture_free(struct fk_fast_mixture *mixture);

@@ -5,6 +5,7 @@
 
 #include "../core/costs.h"
 #include "../core/plan.h"
+#include "box.h"
 
 /* ---- the choice ------------------------------------------------------------------------------- */
 
@@ -25,6 +26,16 @@ static void say_why(const struct fk_fast_job *job, enum fk_fast_method method, c
     fk_plan_say(job->stats, "no fast method for these points");
   else
     fk_plan_say_seconds(job->stats, method, 4, names, seconds);
+}
+
+/* The exact engine instead, where points lie so far out that whitened coordinates lose too many digits. */
+static enum fk_status check_places(struct fk_fast_job *job, double *seconds, struct fk_error *err) {
+  enum fk_status status = FK_STATUS_OK;
+  if (job->reach == 0 && least_of(seconds) == FK_BY_DIRECT) status = fk_fast_find_reach(job, -1, err);
+  if (status || fk_fast_keeps_places(job)) return status;
+  for (int i = FK_BY_GRID; i <= FK_BY_MIXTURE; i++) seconds[i] = INFINITY;
+  seconds[FK_BY_EXACT] = fk_fast_exact_seconds(job);
+  return status;
 }
 
 /* The cheapest by what samples tell; where that is the grid, once more by what proving its error takes. */
@@ -57,6 +68,7 @@ static enum fk_status choose_method(struct fk_fast_job *job, const struct fk_fas
     if (!isfinite(by[FK_BY_GRID]) && forced && !isfinite(by[FK_BY_DIRECT]))
       by[FK_BY_EXACT] = fk_fast_exact_seconds(job);
   }
+  status = status ? status : check_places(job, by, err);
   choice->method = (enum fk_fast_method)least_of(by);
   if (job->opts->as_exact) by[FK_BY_EXACT] *= fk_costs.as_exact.times;
   if (!status) say_why(job, choice->method, by);

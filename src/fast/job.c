@@ -1,5 +1,7 @@
-#include "../core/scan.h"
 #include "job.h"
+
+#include "../core/costs.h"
+#include "../core/scan.h"
 
 struct fk_grid_task fk_fast_grid_task(const struct fk_fast_job *job) {
   return (struct fk_grid_task){
@@ -37,4 +39,15 @@ enum fk_status fk_fast_whiten(const struct fk_fast_job *job, const struct fk_mat
 
 void fk_fast_find_largest(struct fk_fast_job *job) {
   job->largest = fk_largest(job->task->mass, job->m, job->opts->threads);
+}
+
+/* Coordinates are off by some 2^-53 of the reach, and kernels at z bandwidths by at most `steepness` times as
+ * much: a Gaussian by z. Farther than 10 bandwidths a Gaussian adds little to the largest sum, farther than 38 it
+ * is 0; logarithms of the other kernels are no steeper than 1. That is to be a part of the tolerance, for such
+ * errors add up, at worst to four times as much. */
+bool fk_fast_keeps_places(const struct fk_fast_job *job) {
+  bool gaussian = fk_kernel_is_gaussian(&job->task->kernel);
+  double steepness = !gaussian ? 1 : fk_fast_pointwise(job) ? 38 : 10;
+  if (job->opts->as_exact) return job->reach <= fk_costs.as_exact.reach;
+  return 0x1p-53 * job->reach * steepness <= job->tol / 4;
 }

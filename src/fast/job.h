@@ -39,6 +39,7 @@ struct fk_fast_job {
   bool single;    /* may be */
   double largest; /* of the masses */
   double least;   /* max_j A_j is no less, in each column's size */
+  double reach;   /* how far out places matter, in bandwidths (box.h); 0: not known yet */
   struct fk_fast_sample *sample;
   double bound; /* of the error, relative as the options ask */
   bool used_single;
@@ -63,11 +64,14 @@ static inline bool fk_fast_may_be_single(const struct fk_opts *opts, double tol)
  * node's value has of its own, from the filter and the reading, slopes magnify: in double these are short sums. */
 #define FK_FAST_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-14)
 #define FK_FAST_NODE_ROUNDING(single) ((single) ? FK_GRID_ROUNDING : 2e-15)
-/* What rounding does to coordinates is no part of a tolerance, but of what is as exact as pairs. */
-static inline struct fk_envelope_rounding fk_fast_rounding(bool single, double unit, bool as_exact) {
-  double place = as_exact ? 0x1p-53 : 0;
+/* placed: with what rounding does to coordinates. Jobs with a tolerance leave that to fk_fast_keeps_places(). */
+static inline struct fk_envelope_rounding fk_fast_rounding(bool single, double unit, bool placed) {
+  double place = placed ? 0x1p-53 : 0;
   return (struct fk_envelope_rounding){FK_FAST_ROUNDING(single), FK_FAST_NODE_ROUNDING(single), unit, place};
 }
+
+/* Whether whitened coordinates of up to job->reach keep the digits of kernels that the tolerance asks for. */
+bool fk_fast_keeps_places(const struct fk_fast_job *job);
 
 /* Where error > FK_FAST_LOG_SHARE |sum| a logarithm or a quotient of sums would be no good, and the row is done
  * again. */

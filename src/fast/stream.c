@@ -67,7 +67,7 @@ static enum fk_status envelope_of(const struct fk_stream *s, double points, stru
 static enum fk_status error_of(struct fk_envelope *e, const struct fk_window *window, bool single, double *error,
                                double *sum, struct fk_error *err) {
   const struct fk_envelope_cell *cells;
-  enum fk_status status = fk_envelope_bound(e, window, fk_fast_rounding(single, 0, false), err);
+  enum fk_status status = fk_envelope_bound(e, window, fk_fast_rounding(single, 0, true), err);
   if (status) return status;
   double most[2] = {0, 0};
   int64_t n = fk_envelope_cells(e, &cells);
@@ -98,6 +98,7 @@ static enum fk_status choose_window(struct fk_stream *s, const struct fk_grid_po
     error = sum > 0 ? error / (0.5 * sum) : INFINITY; /* the largest sum is hardly less than half of its bound */
     tol *= fmin(0.5, 0.5 * s->opts.tol / error);
   }
+  if (error > s->opts.tol) *seconds = INFINITY; /* too far out, too: no window keeps it */
   if (!status) fk_stream_find_anchors(s, e);
   fk_envelope_free(e);
   return status;

@@ -11,6 +11,7 @@
 #include "../core/count.h"
 #include "../core/scan.h"
 #include "../cpu/direct/direct.h"
+#include "box.h"
 #include "by_direct.h"
 #include "columns.h"
 #include "envelope_job.h"
@@ -86,7 +87,8 @@ static enum fk_status bound_errors(const struct fk_fast_job *job, struct fk_fast
   p->bounded = *window;
   p->bounded_single = single;
   p->is_bounded = true;
-  return fk_envelope_bound(p->bound.envelope, window, fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
+  return fk_envelope_bound(p->bound.envelope, window,
+                           fk_fast_rounding(single, job->grid->unit, job->opts->as_exact), err);
 }
 
 static enum fk_status try_window(const struct fk_fast_job *job, struct fk_fast_plan *plan, struct trial *t,
@@ -224,6 +226,8 @@ enum fk_status fk_fast_plan_grid(struct fk_fast_job *job, const struct fk_fast_s
   p->samples = samples;
   enum fk_status status = fk_fast_envelope_open(job, grid_seconds, &p->bound, &why);
   if (!status) status = bound_sums(job, p, &why);
+  if (!status) status = fk_fast_find_reach(job, fk_envelope_reach(p->bound.envelope), &why);
+  if (!status && !fk_fast_keeps_places(job)) return FK_STATUS_OK;
   if (!status) n_rows = heaviest_rows(p->bound.envelope, rows);
   if (!status) status = fk_fast_check_init(job, rows, n_rows, sample, &why);
   if (!status) job->least = fk_fast_check_least(job, sample);

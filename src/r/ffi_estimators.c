@@ -340,7 +340,9 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   struct fk_neighbours of = {.x = points.data, .n = points.d, .m = points.d, .d = points.n};
   double k = Rf_asReal(rank);
   r_opts(control, &opts, &stats);
+  of.x_low = r_low_parts(x);
   if (!Rf_isNull(y)) {
+    of.y_low = r_low_parts(y);
     at = r_points(y, "y");
     of.y = at.data;
     of.m = at.d;
@@ -367,6 +369,8 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   struct fk_error err = {FK_STATUS_OK, ""};
   struct fk_polygon of = {.sides = side.data, .centres = at.data, .n_sides = side.d, .n = at.d};
   r_opts(control, &opts, &stats);
+  of.sides_low = r_low_parts(sides);
+  of.centres_low = r_low_parts(centres);
   if (side.type != FK_DOUBLE || at.type != FK_DOUBLE || side.n != 4 || at.n != 2)
     Rf_error("`sides` and `centres` must be doubles in 4 and 2 rows");
   if (!Rf_isNull(widths)) {

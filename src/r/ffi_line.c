@@ -3,8 +3,8 @@
 
 #include "ffi.h"
 
-/* line: list(x, weights, y, order) as struct fk_line has them; at: in order, or NULL for the points; own: NULL, or
- * which of the points, from 1 on, each of `at` is; loo: others, too? */
+/* line: list(x, low, weights, y, order) as struct fk_line has them; at: in order, with low parts as an attribute,
+ * or NULL for the points; own: NULL, or which of the points, from 1 on, each of `at` is; loo: others, too? */
 SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
   SEXP x = r_element(line, "x"), y = r_element(line, "y");
   R_xlen_t n = Rf_xlength(x), m = Rf_isNull(at) ? n : Rf_xlength(at);
@@ -25,6 +25,9 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
     for (R_xlen_t j = 0; j < m; j++)
       if (of.own[j] < 1 || of.own[j] > n) Rf_error("`own` must be numbers of points");
   }
+  SEXP low = r_element(line, "low");
+  of.low = Rf_isNull(low) ? NULL : r_numbers(low, n, "low");
+  of.at_low = r_low_parts(at);
   const double *places = Rf_isNull(at) ? NULL : r_numbers(at, m, "at");
   r_opts(control, &opts, &stats);
   SEXP moments[2];

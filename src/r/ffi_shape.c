@@ -1,5 +1,5 @@
-/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and conditional
- * distribution functions, in the three phases of glue.h. Points have a column each. */
+/* Derivatives of sums of kernels, probabilities of rectangles, polynomial kernels in several dimensions and
+ * conditional distribution functions, in the three phases of glue.h. Points have a column each. */
 #include "../core/conditional.h"
 #include "../core/count.h"
 #include "../core/cubes.h"
@@ -19,6 +19,9 @@ static const double *matching(SEXP list, const char *name, int64_t d, int64_t m)
   if (points.n != d || (m > 0 && points.d != m)) Rf_error("`%s` has another size", name);
   return points.data;
 }
+
+/* The low parts of points that are double-doubles: whitened_columns() in R has them as an attribute. */
+static const double *low_of(SEXP list, const char *name) { return r_low_parts(r_element(list, name)); }
 
 /* How many there are: those of `y`, as long as the points are, or where that is NULL the points, and *y stays. */
 static int64_t targets_of(SEXP job, struct fk_matrix x, const double **y) {
@@ -48,6 +51,8 @@ SEXP ffi_derivatives(SEXP job, SEXP control) {
   struct fk_error err = {FK_STATUS_OK, ""};
   r_opts(control, &opts, &stats);
   of.m = targets_of(job, x, &of.y);
+  of.x_low = low_of(job, "x");
+  of.y_low = low_of(job, "y");
   of.log_weight = r_numbers(r_element(job, "log_weight"), (R_xlen_t)of.n, "log_weight");
   of.factors = r_numbers_or_null(job, "factors", of.n);
   of.log_scale = r_numbers(r_element(job, "log_scale"), (R_xlen_t)of.m, "log_scale");
@@ -74,6 +79,9 @@ SEXP ffi_rectangles(SEXP job, SEXP control) {
   of.m = columns_of(job, "upper").d;
   of.upper = matching(job, "upper", of.d, of.m);
   of.lower = matching(job, "lower", of.d, of.m);
+  of.x_low = low_of(job, "x");
+  of.lower_low = low_of(job, "lower");
+  of.upper_low = low_of(job, "upper");
   of.weights = r_numbers(r_element(job, "weights"), (R_xlen_t)of.n, "weights");
   of.factors = r_numbers_or_null(job, "factors", of.n);
   of.correlation = Rf_asReal(r_element(job, "correlation"));
@@ -123,7 +131,7 @@ SEXP ffi_cube_sums(SEXP job, SEXP control) {
 
 /* job: list(x, log_weights, centres, widths, at), as struct fk_conditional has them; and either `y`, a matrix with
  * a column for each place, or `probabilities`, a column of tail, normal quantile and whether it is the upper one
- * for each. */
+ * for each, whose results with low parts are relative to the centre of a point, attribute `nearest`, from 0 on. */
 SEXP ffi_conditional(SEXP job, SEXP control) {
   struct fk_matrix x = columns_of(job, "x"), at = columns_of(job, "at");
   struct fk_conditional of = {.x = x.data, .n = x.d, .d = x.n, .at = at.data, .m = at.d};
@@ -135,6 +143,10 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
   of.log_weights = r_numbers(r_element(job, "log_weights"), (R_xlen_t)of.n, "log_weights");
   of.centres = r_numbers(r_element(job, "centres"), (R_xlen_t)of.n, "centres");
   of.widths = r_numbers_or_null(job, "widths", of.n);
+  of.x_low = low_of(job, "x");
+  of.at_low = low_of(job, "at");
+  of.centres_low = low_of(job, "centres");
+  if (!of.x_low != !of.at_low || !of.x_low != !of.centres_low) Rf_error("low parts must be of all or none");
   bool invert = Rf_isNull(r_element(job, "y"));
   struct fk_matrix asked = columns_of(job, invert ? "probabilities" : "y");
   if (invert ? asked.n != 3 : asked.d != of.m) Rf_error("`y` or `probabilities` has another size");
@@ -144,14 +156,18 @@ SEXP ffi_conditional(SEXP job, SEXP control) {
     const double *one = (const double *)asked.data + 3 * k;
     p[k] = (struct fk_probability){.tail = one[0], .normal = one[1], .upper = one[2] != 0};
   }
+  struct fk_conditional_at y = {invert ? NULL : asked.data, low_of(job, "y"), count};
+  if (!invert && !of.x_low != !y.y_low) Rf_error("low parts must be of all or none");
   SEXP out = PROTECT(r_matrix(count, of.m, R_NilValue));
+  SEXP nearest = PROTECT(invert && of.x_low ? r_matrix(count, of.m, R_NilValue) : R_NilValue);
 
   if (invert)
-    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), &err);
+    fk_conditional_quantiles(&of, p, count, &opts, REAL(out), Rf_isNull(nearest) ? NULL : REAL(nearest), &err);
   else
-    fk_conditional_cdf(&of, asked.data, count, &opts, REAL(out), &err);
+    fk_conditional_cdf(&of, &y, &opts, REAL(out), &err);
 
   r_finish(&err);
-  UNPROTECT(1);
+  if (!Rf_isNull(nearest)) Rf_setAttrib(out, Rf_install("nearest"), nearest);
+  UNPROTECT(2);
   return out;
 }

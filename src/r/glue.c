@@ -32,6 +32,11 @@ struct fk_matrix r_targets(SEXP y, int64_t d) {
   return points;
 }
 
+const double *r_low_parts(SEXP points) {
+  SEXP low = Rf_isNull(points) ? R_NilValue : Rf_getAttrib(points, Rf_install("low"));
+  return Rf_isNull(low) ? NULL : r_numbers(low, Rf_xlength(points), "low");
+}
+
 const double *r_weights(SEXP weights, int64_t n) {
   return Rf_isNull(weights) ? NULL : r_numbers(weights, (R_xlen_t)n, "weights");
 }

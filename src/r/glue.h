@@ -15,6 +15,7 @@
 SEXP r_element(SEXP list, const char *name); /* NULL: there is none */
 struct fk_matrix r_points(SEXP x, const char *name);
 struct fk_matrix r_targets(SEXP y, int64_t d); /* NULL: no data */
+const double *r_low_parts(SEXP points);        /* of double-doubles, as attribute `low`; NULL: none */
 const double *r_numbers(SEXP x, R_xlen_t length, const char *name);
 const double *r_numbers_or_null(SEXP list, const char *name, int64_t length); /* an element, or NULL */
 const double *r_weights(SEXP weights, int64_t n);                             /* NULL: NULL */

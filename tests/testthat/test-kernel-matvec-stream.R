@@ -393,3 +393,28 @@ test_that("the progress of a stream never goes back, and ends near 1", {
     expect_equal(max(seen), 1)
   }
 })
+
+test_that("a stream of clusters far apart keeps its tolerance, or is summed in another way", {
+  for (d in 1:2) for (distance in 10^c(2, 5, 8, 10, 12, 14)) {
+    set.seed(d)
+    x <- matrix(stats::rnorm(1200 * d), 1200)
+    x[601:1200, ] <- x[601:1200, ] + distance
+    # as unlike the first rows as can be
+    y <- x[c(1:20, 1181:1200), , drop = FALSE] + 0.1
+    want <- apply(y, 1, \(p) sum(exp(-colSums(((t(x) - p) / 0.3)^2) / 2)))
+    for (tol in c(1e-3, 1e-7, 1e-10)) {
+      for (sums in list(
+        # which cannot be read again, where the first chunks do not tell how far out others are
+        tryCatch(
+          stream(chunks_of(x, NULL, rep(100, 12)), y, NULL, 0.3, tol = tol),
+          flashkernel_error_unsupported = \(error) want
+        ),
+        stream(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170),
+        kernel_matvec(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170, backend = "cpu")
+      )) {
+        error <- max(abs(as.vector(sums) - want)) / max(want)
+        expect_lte(error, tol, label = paste("d =", d, "distance", distance, "tol =", tol, "error", signif(error, 2)))
+      }
+    }
+  }
+})

@@ -182,3 +182,57 @@ test_that("b of both signs keeps a pointwise tolerance of the sum of absolute te
     expect_given(x, y, stats::rnorm(10000), tol_type = "pointwise", engine = "fast", method = method)
   }
 })
+
+# ---- clusters far apart -------------------------------------------------------------------------
+
+# Places about one centre have lost digits there, and the exact engine has them.
+test_that("a tolerance holds for clusters far apart", {
+  for (d in 1:3) for (distance in 10^c(0, 3, 6, 8, 10, 12, 14)) {
+    set.seed(d)
+    x <- matrix(stats::rnorm(800 * d), 800)
+    x[1:300, ] <- x[1:300, ] + distance * rep(c(1, 0.7, -0.45)[seq_len(d)], each = 300)
+    y <- rbind(x[c(1:5, 501:505), , drop = FALSE] + 0.1, x[1, ] + 1.5)
+    r <- apply(y, 1, \(p) sqrt(colSums(((t(x) - p) / 0.3)^2)))
+    for (tol in c(1e-3, 1e-7, 1e-10)) for (type in c("pointwise", "global")) for (engine in c("auto", "fast")) {
+      for (kernel in c("gaussian", "cauchy", "imq")) {
+        got <- kernel_matvec(x, y, NULL, 0.3, kernel, tol, type, engine, backend = "cpu")
+        want <- colSums(ref_kernels[[kernel]](r))
+        error <- max(abs(as.vector(got) - want) / if (type == "global") max(want) else want)
+        expect_lte(error, tol, label = paste(kernel, d, distance, tol, type, engine, "error", signif(error, 2)))
+      }
+    }
+  }
+})
+
+test_that("a pointwise tolerance holds for Cauchy rows", {
+  for (seed in 1:40) {
+    set.seed(seed)
+    d <- 1 + seed %% 3
+    x <- matrix(stats::rcauchy(600 * d), ncol = d) * 10^(seed %% 5)
+    h <- 10^stats::runif(1, -4, 0)
+    y <- rbind(x[order(-rowSums(x^2))[1:30], , drop = FALSE] + h / 3, x[1:20, , drop = FALSE] - h)
+    want <- apply(y, 1, \(p) sum(exp(-colSums(((t(x) - p) / h)^2) / 2)))
+    got <- kernel_matvec(x, y, NULL, h, tol = 1e-7, tol_type = "pointwise", engine = "fast", backend = "cpu")
+    seen <- want > 1e-290
+    expect_lte(max(abs(as.vector(got)[seen] / want[seen] - 1)), 1e-7, label = paste("seed", seed))
+  }
+})
+
+test_that("scores to a tolerance keep it for clusters far apart", {
+  for (distance in 10^c(0, 3, 6, 9, 12)) for (type in c("global", "pointwise")) {
+    set.seed(4)
+    x <- matrix(stats::rnorm(4000), ncol = 2)
+    x[1001:2000, ] <- x[1001:2000, ] + distance
+    y <- rbind(x[c(1:3, 1998:2000), ] + 0.1, x[2000, ] + 2)
+    fit <- flash_kde(x, "kde", bandwidth = 0.3, tol = 1e-6, tol_type = type, engine = "fast", backend = "cpu")
+    terms <- apply(y, 1, \(p) {
+      u <- (t(x) - p) / 0.3
+      k <- exp(-colSums(u^2) / 2)
+      c(u %*% k / 0.3, sum(k))
+    })
+    # of the gradient, in units of a bandwidth
+    error <- abs(t(predict(fit, y, type = "score")) * rep(terms[3, ], each = 2) - terms[1:2, ]) * 0.3
+    size <- if (type == "global") max(terms[3, ]) else rep(terms[3, ], each = 2)
+    expect_lte(max(error / size), 1e-6, label = paste(type, distance, "error", signif(max(error / size), 2)))
+  }
+})

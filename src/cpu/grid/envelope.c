@@ -306,3 +306,13 @@ enum fk_status fk_envelope_take(struct fk_envelope *e, const struct fk_grid_cell
   e->merged = true;
   return FK_STATUS_OK;
 }
+
+double fk_envelope_reach(const struct fk_envelope *e) {
+  double reach = 0;
+  for (int64_t i = 0; i < e->n_bounds; i++)
+    for (int k = 0; k < e->spec.d; k++) {
+      double at = (double)coordinate(&e->cells_layout, e->cells.keys[e->cell_of[i]], k);
+      reach = fmax(reach, fmax(fabs(at), fabs(at + 1)));
+    }
+  return reach;
+}

@@ -61,6 +61,9 @@ enum fk_status fk_envelope_put(struct fk_envelope *envelope, struct fk_bytes *to
 enum fk_status fk_envelope_join(struct fk_envelope *envelope, struct fk_bytes *from, double scale,
                                 struct fk_error *err);
 
+/* The largest coordinate of a cell with targets, in absolute value. */
+double fk_envelope_reach(const struct fk_envelope *envelope);
+
 /* In place of all these, a box of cells whose sums are there. */
 enum fk_status fk_envelope_take(struct fk_envelope *envelope, const struct fk_grid_cells *box,
                                 struct fk_error *err);
