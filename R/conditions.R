@@ -22,7 +22,7 @@ new_error <- function(kind, message, call, ...) {
 # which may say what to do about it. `problem`: what stands between the argument's name and the cause's message.
 in_function_of_user <- function(arg, expression, problem = "failed") {
   tryCatch(expression, error = function(cause) {
-    kind <- if (inherits(cause, "flashkernel_error")) sub("flashkernel_error_", "", class(cause)[1]) else "argument"
+    kind <- c(sub("flashkernel_error_", "", grep("^flashkernel_error_", class(cause), value = TRUE)), "argument")[1]
     message <- paste0("`", shorten(arg), "` ", problem, ": ", shorten(conditionMessage(cause), 300))
     stop(new_error(kind, message, user_call(), arg = arg, parent = cause))
   })
