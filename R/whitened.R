@@ -3,7 +3,7 @@
 # double-doubles (src/core/doubled.h), whose low parts are an attribute `low` of the high ones.
 
 # As fk_costs.limits.difference_f64 in src/core/costs.c has it, whose square root it is.
-FAR_OUT <- 256
+FAR_OUT <- 128
 
 # L^-1 (x - centre), a column for each row of x.
 whitened_columns <- function(x, L, centre = NULL) {

@@ -25,12 +25,12 @@ const struct fk_costs fk_costs = {
     /* Errors of the exponent in tests/testthat/test-reference.R (accuracy.R): under about 1e-12 in double (1e-11
      * up to .normal_f64, of normal products) and 3e-5 in single; of products of halves (normal_tiles.cu, emulated)
      * under 3e-5 for a pair, and under 1e-5 in sums. The dimension: dimensions.R on the EPYC. */
-    .limits = {.gram_f64 = 2000,
+    .limits = {.gram_f64 = 1400,
                .normal_f64 = 3e4,
                .gram_f32 = 250,
                .gram_half = 100,
                .difference_f32 = 1e4,
-               .difference_f64 = 65536,
+               .difference_f64 = 16384,
                .frames = 0x1p60,
                .difference_dimension = 4},
 
