@@ -70,9 +70,9 @@
 #'   error where they cannot be had.
 #' @param precision `"double"` (relative error of log densities near 1e-12), `"single"` (densities to
 #'   a relative error of 1e-5 in the L2 norm, of up to 3e-5 where points lie more than some 30 bandwidths from their
-#'   centre or in hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that few others are near to, and in far tails to a relative
-#'   one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by the tensor cores of a GPU; the same as `"single"` on
-#'   the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
+#'   centre or in hundreds of dimensions; log densities to an absolute error of 1e-4, on a GPU of 2e-4 at points that
+#'   few others are near to, and in far tails to a relative one of 1e-5), `"fast"` (densities to 2e-3 in the L2 norm, by
+#'   the tensor cores of a GPU; the same as `"single"` on the CPU) or `"auto"`: `"double"` on the CPU, `"single"` on the GPU.
 #' @param threads Number of CPU threads. `NULL`: `getOption("flashkernel.threads")`, else the
 #'   environment variable `FLASHKERNEL_THREADS`, else as many as the machine, `OMP_NUM_THREADS` and
 #'   `OMP_THREAD_LIMIT` allow. Small work takes fewer. The results have the same bits for any number. Threads
