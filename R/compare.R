@@ -124,7 +124,9 @@ new_comparison <- function(fits, scores, score, folds) {
   used <- used_rows(fits[[1]])
   judge <- \(values) unlist(weighted_mean(values[used], fits[[1]]$weights[used]))
   pairs <- pairs_of(length(fits))
-  between <- vapply(seq_len(nrow(pairs)), \(i) judge(scores[, pairs[i, 1]] - scores[, pairs[i, 2]]), numeric(2))
+  between <- vapply(seq_len(nrow(pairs)), \(i) {
+    judge(score_differences(scores[, pairs[i, 1]], scores[, pairs[i, 2]]))
+  }, numeric(2))
   found <- cbind(apply(scores, 2, judge), between)
   about <- list(
     scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
@@ -132,6 +134,9 @@ new_comparison <- function(fits, scores, score, folds) {
   )
   comparison(names(fits), vapply(fits, \(made) made$estimator, ""), found["mean", ], found["se", ], about)
 }
+
+# Equal scores have no difference, also where both are -Inf.
+score_differences <- function(a, b) replace(a - b, which(a == b), 0)
 
 # `mean` and `se`: of the score of each, and then of the differences of pairs_of() them.
 comparison <- function(names, estimators, mean, se, about) {
@@ -141,7 +146,8 @@ comparison <- function(names, estimators, mean, se, about) {
   differences[pairs] <- mean[-k]
   differences[pairs[, 2:1, drop = FALSE]] <- -mean[-k]
   errors[pairs] <- errors[pairs[, 2:1, drop = FALSE]] <- se[-k]
-  best_first <- order(mean[k], decreasing = TRUE)
+  # of fits that all have score -Inf the one that has it at the fewest points
+  best_first <- order(-mean[k], about$infinite)
   best <- best_first[1]
   table <- data.frame(
     estimator = estimators, score = mean[k], se = se[k], difference = differences[, best],

@@ -66,7 +66,9 @@ fit_response <- function(fit) collected(kept_data(fit)$y)
 residual_squares <- function(fit, run, unit = 1) {
   y <- fit$data$y
   w <- if (!is_column(y)) fit_weights(fit) else if (is.null(fit$data$weights)) 1 else fit$data$weights
-  stats::setNames(column_sums(w * ((y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
+  # residuals without weight are 0 before they are squared: 0 * Inf is NaN
+  used <- if (is.null(fit$data$weights)) 1 else w > 0
+  stats::setNames(column_sums(w * (used * (y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
 }
 
 # tr(H), with the intercept; the sum over the columns of the link for logistic loss.
