@@ -206,3 +206,17 @@ test_that("fits to other levels, or to levels and none, are of other points", {
   expect_argument_error(compare(one, none = fit("x")), "none")
   expect_s3_class(compare(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
 })
+
+test_that("fits that both have no density at a point do not differ there", {
+  wide <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.1, kernel = "biweight")
+  wider <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.2, kernel = "biweight")
+  found <- compare(wide, wider)
+  expect_identical(found$table$score, c(-Inf, -Inf))
+  by_hand <- predict(wide, loo = TRUE, type = "log_density")[2:3] - predict(wider, loo = TRUE, type = "log_density")[2:3]
+  expect_equal(found$differences["wide", "wider"], sum(by_hand) / 4)
+  expect_identical(compare(wide, again = wide)$differences[1, 2], 0)
+  # the one that has a density at more points is the best
+  all <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.01, kernel = "biweight")
+  expect_identical(row.names(compare(all, wide)$table), c("wide", "all"))
+  expect_identical(compare(all, wide)$table$difference, c(0, -Inf))
+})

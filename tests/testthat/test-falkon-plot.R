@@ -68,3 +68,14 @@ test_that("two values that agree in three digits have labels of their own", {
   expect_identical(distinct_labels(c(1, 1 + 2^-52)), c("1", "1.0000000000000002"))
   expect_identical(distinct_labels(c(0.1234, 2)), c("0.123", "2"))
 })
+
+test_that("values that differ by rounding alone, or are smaller than doubles have digits for, have axes", {
+  alike <- list(
+    falkon(data.frame(a = 1:4), 1e10 + 1e-5 * 1:4, bandwidth = 1, lambda = 0.1),
+    falkon(data.frame(a = 1:4 * 1e-310), 1:4, bandwidth = 1, lambda = 0.1),
+    falkon(data.frame(a = c(10.010033, 10.003139), b = 1:2), 1:2, "laplacian", 1.5, lambda = 0.77)
+  )
+  for (fit in alike) with_null_device(expect_silent(plot(fit)))
+  expect_identical(axis_limits(c(1, 1)), c(1, 1))
+  expect_identical(axis_limits(c(1, 1 + 1e-9)), c(1, 1 + 1e-9))
+})
