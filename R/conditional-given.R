@@ -169,13 +169,12 @@ move_with <- function(object, side, dims, values) {
   moved
 }
 
-# The logarithm of the kernel of each point of a fit, with factors and levels, at y, a matrix of one row.
+# The logarithm of the Gaussian kernel of each point of a fit, with factors and levels, at y, a matrix of one row.
 log_kernels <- function(fit, y) {
   log_k <- numeric(fit$n)
   if (fit$d > 0) {
-    norm <- log_kernel_norm(fit_factor(fit)) + if (has_gaussian(fit)) 0 else fit$d * fit_sources(fit)$kernel$log_unit
     fit$weights <- as.double(used_rows(fit)) # a point without weight is no origin
-    log_k <- given_log_weights(fit, y[, seq_len(fit$d), drop = FALSE])[, 1] + norm
+    log_k <- given_log_weights(fit, y[, seq_len(fit$d), drop = FALSE])[, 1] + log_kernel_norm(fit_factor(fit))
   }
   codes <- y[, fit$d + seq_along(fit$discrete$columns)]
   log_k + log(shares_of_given(fit$discrete, stats::setNames(codes, names(fit$discrete$columns))))

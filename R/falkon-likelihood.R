@@ -297,7 +297,8 @@ draw_responses <- function(fit, links, sigma, nsim) {
   n <- fit$n
   if (fit$loss == "squared") {
     spread <- 1 / sqrt(fit_weights(fit))
-    parts <- Map(\(link, s) link + s * spread * stats::rnorm(length(link)), links, sigma)
+    # a fit without noise has none at rows without weight, either
+    parts <- Map(\(link, s) link + (if (s > 0) s * spread else 0) * stats::rnorm(length(link)), links, sigma)
     return(lapply(seq_len(nsim), \(i) {
       if (length(parts) == 1) return(parts[[1]][, i])
       matrix(vapply(parts, \(part) part[, i], numeric(n)), n, dimnames = list(NULL, fit$outputs))
