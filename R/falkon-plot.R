@@ -100,7 +100,8 @@ check_panels <- function(which) {
   unique(vapply(which, check_choice, "", PANELS, "which", USE.NAMES = FALSE))
 }
 
-has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1
+# Its axis is logarithmic, and has no place for residuals that are all 0.
+has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1 && any(fit$trace$residual > 0)
 
 shown_variables <- function(fit, variables, max_dims, needed) {
   all <- check_variables(fit, variables)

@@ -409,3 +409,27 @@ test_that("three classes that share one centre have leverages", {
   D <- diag(1 / 3, 3) - 1 / 9
   expect_equal(unname(hatvalues(fit)), matrix(diag(D %*% R), 3, 3, byrow = TRUE), tolerance = 1e-6)
 })
+
+test_that("a response without residuals leaves those beside it their noise", {
+  case <- posterior_case(30)
+  both <- fit_case(replace(case, "y", list(cbind(u = 2, v = case$y))))
+  alone <- fit_case(case)
+  expect_equal(sigma(both), c(u = 0, v = sigma(alone)))
+  expect_identical(as.numeric(logLik(both)), Inf)
+  # also where squares need other units
+  for (scale in c(1e-200, 1e200)) {
+    fit <- fit_case(replace(case, "y", list(cbind(u = 2, v = case$y, w = scale * case$y))))
+    expect_equal(unname(sigma(fit)), c(0, 1, scale) * sigma(alone))
+  }
+})
+
+test_that("residuals of rows that the fit goes through have no standard deviation, as those of lm()", {
+  w <- c(1, rep(2e-16, 39))
+  data <- with_fixed_seed(data.frame(a = stats::rnorm(40), y = stats::rnorm(40)), 1)
+  fit <- falkon(y ~ a, data, "linear", bandwidth = 1, lambda = 1e-4, weights = w)
+  expect_silent(found <- rstandard(fit))
+  expect_true(is.nan(found[1]) && all(is.finite(found[-1])))
+  # draws of a fit without noise are its values, also where rows have no weight
+  fit <- falkon(data["a"], data$y, bandwidth = 1, lambda = 1e-3, weights = replace(numeric(40), 3, 1))
+  expect_identical(simulate(fit, 1, seed = 1)$sim_1, unname(fitted(fit)))
+})
