@@ -64,7 +64,8 @@ row_keys <- function(x) .Call(ffi_row_keys, x)
 # By the ranks of the numbers in their columns, so that neither the units nor an origin matters. Equal rows are told
 # apart by how many of them came before, and so are interchangeable.
 in_own_order <- function(data) {
-  keys <- row_keys(vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x))))
+  ranks <- vapply(seq_len(data$d), \(k) dense_rank(data$x[, k]), numeric(nrow(data$x)))
+  keys <- row_keys(matrix(ranks, nrow(data$x)))
   if (!is.null(data$weights)) keys <- row_keys(cbind(keys, data$weights))
   if (!is.null(data$discrete)) keys <- row_keys(cbind(keys, data$discrete$codes))
   if (anyDuplicated(keys)) keys <- row_keys(cbind(keys, occurrence(keys)))

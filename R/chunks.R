@@ -126,24 +126,24 @@ table_chunks <- function(x, d, names, size) {
 
 # The protocol is that of kernel_matvec(). `brings`: what chunks may have beside the points, by name; `like`: whose
 # columns they have to have, `d` and `names`, or NULL and those of the first chunk; `none`: what is wrong where there is
-# no chunk at all.
-called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL) {
+# no chunk at all; `arg`: what the user calls the function.
+called_chunks <- function(x, d, names, brings = "b", like = "`y`", none = NULL, arg = "x") {
   number <- 0
   function() {
     number <<- number + 1
-    chunk <- in_function_of_user("x", x(), paste("failed at chunk", number))
+    chunk <- in_function_of_user(arg, x(), paste("failed at chunk", number))
     if (is.null(chunk) && number == 1) {
-      stop_argument("x", if (is.null(none)) "must yield at least one chunk: found none" else none)
+      stop_argument(arg, if (is.null(none)) "must yield at least one chunk: found none" else none)
     }
     if (is.null(chunk)) return(NULL)
     if (is.data.frame(chunk) || !is.list(chunk)) chunk <- list(x = chunk)
     where <- paste("chunk", number)
     in_place(where, {
       if (is.null(chunk$x) || !all(names(chunk) %in% c("x", brings))) {
-        stop_argument("x", "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
+        stop_argument(arg, "must yield matrices or lists of ", paste0("`", c("x", brings), "`", collapse = " and "),
           ": found ", describe_list(chunk))
       }
-      points <- check_points(chunk$x, "x", d, names, like = like, single = TRUE)
+      points <- check_points(chunk$x, arg, d, names, like = like, single = TRUE)
       if (is.null(d)) {
         d <<- ncol(points)
         names <<- colnames(points)

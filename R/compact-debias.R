@@ -28,9 +28,11 @@ score_stage <- function(object, control) {
   found <- scores_by_classes(sources, control, masses = TRUE)
   of_scores <- score_sources(sources)
   dominated <- dominated_points(of_scores, factors, found$log_mass, control)
+  # by triangles: columns may have any units, in which solve() of the product calls it singular
+  turn <- backsolve(L, forwardsolve(L, object$bandwidth), upper.tri = FALSE, transpose = TRUE) / 2
   list(
     u = whiten(points, L), log_v = log(of_scores$weights), log_mass = found$log_mass,
-    toward = factors^2 * (found$score %*% tcrossprod(L)), turn = solve(tcrossprod(L), object$bandwidth) / 2,
+    toward = factors^2 * (found$score %*% tcrossprod(L)), turn = turn,
     factors = factors, dominated = dominated, stats = joined_stats(found$stats, dominated$stats)
   )
 }

@@ -40,7 +40,8 @@
 #' @returns A list of class `flash_kde_comparison`: `table`, a data frame with a row for each fit, best first:
 #'   `estimator` (of regressions their type), `score` (the mean), `se`, `difference` to the best, `se_difference` and
 #'   `rank`; `differences` and `errors`, matrices: by how much the fit of the row is better than that of the column, and
-#'   the standard error of this; `scores`, a matrix with a row for each point and a column for each fit; `score`, and
+#'   the standard error of this (`NA` where each is `-Inf` at points where the other is not; 0 at points where both are);
+#'   `scores`, a matrix with a row for each point and a column for each fit; `score`, and
 #'   `folds`, `NULL` where points were left out; `n`, the number of points that count, and `infinite`, of those where a fit
 #'   has score `-Inf`. Of a [flash_data()] `scores` is `NULL` and `folds` are the numbers of the folds. `plot()` draws the differences to the best with two standard errors to either side.
 #' @seealso [cross_validate()]
@@ -124,7 +125,9 @@ new_comparison <- function(fits, scores, score, folds) {
   used <- used_rows(fits[[1]])
   judge <- \(values) unlist(weighted_mean(values[used], fits[[1]]$weights[used]))
   pairs <- pairs_of(length(fits))
-  between <- vapply(seq_len(nrow(pairs)), \(i) judge(scores[, pairs[i, 1]] - scores[, pairs[i, 2]]), numeric(2))
+  between <- vapply(seq_len(nrow(pairs)), \(i) {
+    judge(score_differences(scores[, pairs[i, 1]], scores[, pairs[i, 2]]))
+  }, numeric(2))
   found <- cbind(apply(scores, 2, judge), between)
   about <- list(
     scores = stats::naresid(fits[[1]]$na.action, scores), score = score, folds = folds,
@@ -133,15 +136,20 @@ new_comparison <- function(fits, scores, score, folds) {
   comparison(names(fits), vapply(fits, \(made) made$estimator, ""), found["mean", ], found["se", ], about)
 }
 
+# Equal scores have no difference, also where both are -Inf.
+score_differences <- function(a, b) replace(a - b, which(a == b), 0)
+
 # `mean` and `se`: of the score of each, and then of the differences of pairs_of() them.
 comparison <- function(names, estimators, mean, se, about) {
   k <- seq_along(names)
   pairs <- pairs_of(length(names))
+  mean[is.nan(mean)] <- NA # each has -Inf where the other has none
   differences <- errors <- matrix(0, length(names), length(names), dimnames = list(names, names))
   differences[pairs] <- mean[-k]
   differences[pairs[, 2:1, drop = FALSE]] <- -mean[-k]
   errors[pairs] <- errors[pairs[, 2:1, drop = FALSE]] <- se[-k]
-  best_first <- order(mean[k], decreasing = TRUE)
+  # of fits that all have score -Inf the one that has it at the fewest points, or is better at the others
+  best_first <- order(-mean[k], about$infinite, -rowSums(differences))
   best <- best_first[1]
   table <- data.frame(
     estimator = estimators, score = mean[k], se = se[k], difference = differences[, best],
@@ -218,13 +226,16 @@ plot.flash_kde_comparison <- function(x, main = NULL, xlab = "Difference to the 
   table <- x$table[rev(seq_len(nrow(x$table))), ]
   reach <- 2 * ifelse(is.na(table$se_difference), 0, table$se_difference)
   finite <- is.finite(table$difference)
+  missing <- is.na(table$difference)
   ends <- range(c(0, (table$difference - reach)[finite], (table$difference + reach)[finite]))
   title <- if (is.null(main)) sub("^(.)", "\\U\\1", score_title(x$score), perl = TRUE) else main
   graphics::dotchart(rep(NA_real_, nrow(table)), row.names(table), xlim = ends, xlab = xlab, main = title, ...)
   at <- seq_along(table$difference)[finite]
   graphics::points(table$difference[finite], at, pch = 19, col = LINE_COLOUR)
   graphics::segments((table$difference - reach)[finite], at, (table$difference + reach)[finite], at, col = LINE_COLOUR)
-  if (!all(finite)) graphics::text(ends[1], which(!finite), "-Inf", adj = 0, col = LINE_COLOUR)
+  if (!all(finite)) {
+    graphics::text(ends[1], which(!finite), ifelse(missing, "NA", "-Inf")[!finite], adj = 0, col = LINE_COLOUR)
+  }
   graphics::abline(v = 0, lty = 3)
   invisible(x)
 }

@@ -70,7 +70,7 @@
 #'   `"seed"`. `conditional()`: p(. | x) as a fit of [flash_kde()] for all its methods. `marginal()`: the `flash_kde`
 #'   fit of some of y and x together. `fitted()`: the means, or the levels' probabilities, at the training points;
 #'   `residuals()`: y less the means. `logLik()`: the sum of leave-one-out conditional log densities, with weights as
-#'   in [logLik.flash_kde()]. `coef()`: the kernels' standard deviations.
+#'   in [logLik.flash_kde()]. `coef()`: the kernels' standard deviations, and `lambda` of columns of levels.
 #' @references Hall, P., Racine, J. and Li, Q. (2004) Cross-validation and the estimation of conditional
 #'   probability densities. *Journal of the American Statistical Association* 99, 1015-1026.
 #'

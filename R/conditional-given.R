@@ -111,10 +111,15 @@ check_given <- function(given, object) {
 
 # The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
 conditional_of <- function(object, dims, values, arg = "given") {
+  kernels <- conditional_kernels(object, dims, values)
+  weigh_points(kernels$fit, kernels$log_w, arg)
+}
+
+# list(fit, log_w): the same fit with all its points, and the logarithms of their weights, but for a number that they
+# share.
+conditional_kernels <- function(object, dims, values) {
   side <- marginal_of(object, dims)
-  log_w <- given_log_weights(side, values)[, 1]
-  moved <- move_with(object, side, dims, values)
-  weigh_points(moved, log_w, arg)
+  list(fit = move_with(object, side, dims, values), log_w = given_log_weights(side, values)[, 1])
 }
 
 # n x m: the logarithm of what kernel i has where the variables of `side` are row j of `values`, but for a number
@@ -164,15 +169,30 @@ move_with <- function(object, side, dims, values) {
   moved
 }
 
+# The logarithm of the Gaussian kernel of each point of a fit, with factors and levels, at y, a matrix of one row.
+log_kernels <- function(fit, y) {
+  log_k <- numeric(fit$n)
+  if (fit$d > 0) {
+    fit$weights <- as.double(used_rows(fit)) # a point without weight is no origin
+    log_k <- given_log_weights(fit, y[, seq_len(fit$d), drop = FALSE])[, 1] + log_kernel_norm(fit_factor(fit))
+  }
+  codes <- y[, fit$d + seq_along(fit$discrete$columns)]
+  log_k + log(shares_of_given(fit$discrete, stats::setNames(codes, names(fit$discrete$columns))))
+}
+
+# The largest of logarithms of weights, which is one.
+top_weight <- function(object, log_w, arg) {
+  top <- max(log_w)
+  if (top > -Inf) return(top)
+  gaussian <- has_gaussian(object)
+  stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
+    "out of reach of all points"
+  })
+}
+
 # With these weights, the points left away whose share of the largest is below `least`.
 weigh_points <- function(object, log_w, arg, least = .Machine$double.xmin) {
-  top <- max(log_w)
-  if (top == -Inf) {
-    gaussian <- has_gaussian(object)
-    stop_argument(arg, "is ", if (gaussian) "too far from the points for a double to hold the distance" else {
-      "out of reach of all points"
-    })
-  }
+  top <- top_weight(object, log_w, arg)
   kept <- which(log_w - top >= log(least))
   if (length(kept) < object$n) object <- take_points(object, kept)
   object$weights <- exp(log_w[kept] - top)

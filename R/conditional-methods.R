@@ -53,7 +53,7 @@ print_conditional_head <- function(x, digits) {
   of <- if (x$selector != "user") paste(" of the", if (is.null(x$search)) "joint" else "conditional", "density")
   if (joint$d > 0) {
     cat("Kernel sds, ", how, of, ":\n", sep = "")
-    print_sds(coef(x), digits)
+    print_sds(named_sds(joint, joint$bandwidth), digits)
     print_correlation(joint$bandwidth, joint$names, digits)
   }
   if (!is.null(joint$discrete)) print_lambdas(joint$discrete, digits)
@@ -114,7 +114,7 @@ print.summary.flash_conditional <- function(x, digits = x$digits, ...) {
 #' @export
 coef.flash_conditional <- function(object, ...) {
   check_dots_empty(...)
-  named_sds(object$joint, object$joint$bandwidth)
+  stats::coef(object$joint)
 }
 
 #' @rdname flash_conditional

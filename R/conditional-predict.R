@@ -85,12 +85,18 @@ given_side <- function(object) {
 
 # p(. | x) for x, a matrix of one row; NULL where no point counts.
 conditional_there <- function(object, x, arg = "newdata") {
+  kernels <- kernels_there(object, x, arg)
+  if (!is.null(kernels)) weigh_points(kernels$fit, kernels$log_w, arg)
+}
+
+# As conditional_kernels().
+kernels_there <- function(object, x, arg = "newdata") {
   dims <- given_dims(object)
-  if (is.null(object$joint$discrete)) return(conditional_of(object$joint, dims, x, arg))
+  if (is.null(object$joint$discrete)) return(conditional_kernels(object$joint, dims, x))
   numbers <- x[, seq_along(dims), drop = FALSE]
   codes <- stats::setNames(x[, length(dims) + seq_along(given_levels(object))], given_levels(object))
   if (!any(shares_of_given(object$joint$discrete, codes) > 0)) return(NULL)
-  mixed_conditional(object$joint, list(dims = dims, values = numbers, codes = codes), arg)
+  mixed_conditional_kernels(object$joint, list(dims = dims, values = numbers, codes = codes), arg)
 }
 
 # Below this, in nats under the height of a kernel of all weight, logarithms of sums are large beside their
@@ -118,11 +124,16 @@ log_conditional <- function(object, at, run, loo = FALSE) {
   found
 }
 
-# The same at one row, by what its x leaves of the points.
+# The same at one row, by the kernels of all points: one of next to no weight at x may be the only one near y.
 log_conditional_far <- function(object, y, x, run) {
   if (!is_signed(object$joint)) {
-    there <- conditional_there(object, x)
-    return(if (is.null(there)) list(log_abs = NaN) else log_estimate(there, y, FALSE, run))
+    there <- kernels_there(object, x)
+    if (is.null(there)) return(list(log_abs = NaN))
+    log_w <- there$log_w - top_weight(there$fit, there$log_w, "newdata")
+    log_wk <- log_w + log_kernels(there$fit, y)
+    top <- max(log_wk)
+    if (top == -Inf) return(list(log_abs = -Inf))
+    return(list(log_abs = top + log(sum(exp(log_wk - top))) - log(sum(exp(log_w)))))
   }
   found <- list(log_abs = NaN, negative = FALSE)
   each_given_level(object, x, \(there, x, rows) found <<- laplace_far(there, y, x, run))

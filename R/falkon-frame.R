@@ -80,6 +80,7 @@ frame_columns <- function(data, arg) {
 model_columns <- function(terms, made, arg) {
   characters <- vapply(made, is.character, NA)
   made[characters] <- lapply(made[characters], factor)
+  check_contrasts(made, terms, arg)
   attr(terms, "intercept") <- 1L
   design <- tryCatch(stats::model.matrix(terms, made), error = \(e) {
     stop_argument(arg, "could not be made into columns: ", shorten(conditionMessage(e), 300))
@@ -90,6 +91,19 @@ model_columns <- function(terms, made, arg) {
     points = check_points(points, arg), terms = terms, xlevels = stats::.getXlevels(terms, made),
     contrasts = attr(design, "contrasts")
   )
+}
+
+# model.matrix() has no columns for a factor of one level.
+check_contrasts <- function(made, terms, arg) {
+  factors <- attr(terms, "factors")
+  used <- if (length(factors) > 0) rownames(factors)[rowSums(factors) > 0]
+  for (name in intersect(used, names(made))) {
+    if (!is.factor(made[[name]]) || nlevels(made[[name]]) > 1) next
+    stop_argument(
+      arg, "must have factors of at least two levels: ", quote_names(name), " is ",
+      quote_some(levels(made[[name]])), " in all rows. Leave it out: it does not tell rows apart."
+    )
+  }
 }
 
 # list(points, offset) of new data for a fit whose columns came from terms, in which rows with missing values are NA.

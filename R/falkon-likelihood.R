@@ -66,7 +66,9 @@ fit_response <- function(fit) collected(kept_data(fit)$y)
 residual_squares <- function(fit, run, unit = 1) {
   y <- fit$data$y
   w <- if (!is_column(y)) fit_weights(fit) else if (is.null(fit$data$weights)) 1 else fit$data$weights
-  stats::setNames(column_sums(w * ((y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
+  # residuals without weight are 0 before they are squared: 0 * Inf is NaN
+  used <- if (is.null(fit$data$weights)) 1 else w > 0
+  stats::setNames(column_sums(w * (used * (y - link_of_rows(fit, run)) / unit)^2), fit$outputs)
 }
 
 # tr(H), with the intercept; the sum over the columns of the link for logistic loss.
@@ -87,10 +89,16 @@ fit_noise <- function(fit, run) {
   edf <- freedom_of(fit, run)
   t <- ncol(fit$coefficients)
   if (fit$loss != "squared") return(list(sigma = rep(1, t), df = Inf, edf = edf, rss = NULL))
-  # responses may be too large or small for squares
-  for (unit in 2^c(0, 600, -600)) {
-    squares <- residual_squares(fit, run, unit)
-    if (all(is.finite(squares) & squares > 1e-290)) break
+  # responses may be too large or small for squares, each by itself
+  squares <- residual_squares(fit, run)
+  unit <- rep(1, t)
+  for (other in 2^c(600, -600)) {
+    lost <- !(is.finite(squares) & squares > 1e-290)
+    if (!any(lost)) break
+    found <- residual_squares(fit, run, other)
+    lost <- lost & is.finite(found) & found > 0
+    squares[lost] <- found[lost]
+    unit[lost] <- other
   }
   df <- used_count(fit) - edf
   error <- posterior_of(fit, run)$parts[[1]]$edf_error
@@ -149,7 +157,7 @@ fit_criteria <- function(fit, run) {
 #' **Effective degrees of freedom** are the trace of the matrix that makes fitted values of the response, `1` for the
 #' intercept among them; `df.residual()` is the number of rows of positive weight less these, `sigma()` the root of the
 #' weighted residual sum of squares over that. `hatvalues()` is the matrix's diagonal, `rstandard()` residuals over
-#' their standard deviations.
+#' their standard deviations (`NaN` at a row that the fit goes through, as for [lm()]).
 #'
 #' **`logLik()`** is that of normal noise at its maximum (`df`: the effective degrees of freedom and 1 for sigma), or of
 #' the classes; [AIC()] and [BIC()] follow. Weights are reciprocals of variances, as in [lm()].
@@ -255,8 +263,12 @@ rstandard.falkon <- function(model, ...) {
   run <- start_run(model$control, "Predicting")
   found <- leverage_of(model, run)
   w <- fit_weights(model)
-  scale <- sqrt(w / (1 - as.vector(found$leverage + as.vector(collected(found$ones)) * w / sum(w))))
-  values <- scale_columns(scale * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma)
+  free <- 1 - as.vector(found$leverage + as.vector(collected(found$ones)) * w / sum(w))
+  free[free < 10 * .Machine$double.eps] <- 0 # rounding may leave less than that, or less than 0
+  values <- scale_columns(
+    sqrt(w / free) * (fit_response(model) - fitted_link(model, run)), 1 / fit_noise(model, run)$sigma
+  )
+  values[is.infinite(values)] <- NaN # of a row that the fit goes through, as lm() has it
   restore_fitted(model, as_vector_if_one(values))
 }
 
@@ -295,7 +307,8 @@ draw_responses <- function(fit, links, sigma, nsim) {
   n <- fit$n
   if (fit$loss == "squared") {
     spread <- 1 / sqrt(fit_weights(fit))
-    parts <- Map(\(link, s) link + s * spread * stats::rnorm(length(link)), links, sigma)
+    # a fit without noise has none at rows without weight, either
+    parts <- Map(\(link, s) link + (if (s > 0) s * spread else 0) * stats::rnorm(length(link)), links, sigma)
     return(lapply(seq_len(nsim), \(i) {
       if (length(parts) == 1) return(parts[[1]][, i])
       matrix(vapply(parts, \(part) part[, i], numeric(n)), n, dimnames = list(NULL, fit$outputs))

@@ -100,7 +100,8 @@ check_panels <- function(which) {
   unique(vapply(which, check_choice, "", PANELS, "which", USE.NAMES = FALSE))
 }
 
-has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1
+# Its axis is logarithmic, and has no place for residuals that are all 0.
+has_trace <- function(fit) is.data.frame(fit$trace) && nrow(fit$trace) > 1 && any(fit$trace$residual > 0)
 
 shown_variables <- function(fit, variables, max_dims, needed) {
   all <- check_variables(fit, variables)
@@ -268,6 +269,8 @@ partial_span <- function(parts) {
 # An empty frame with its titles and axes. `levels`: names on the x axis in place of numbers.
 draw_panel <- function(xlim, ylim, labels, main, log = "", levels = NULL, xlab = labels$x, ylab = labels$y, axes = TRUE,
                        frame.plot = axes, ...) {
+  xlim <- axis_limits(xlim)
+  ylim <- axis_limits(ylim)
   graphics::plot.default(
     xlim, ylim, type = "n", xlim = xlim, ylim = ylim, main = "", sub = "", axes = FALSE, xlab = xlab, ylab = ylab,
     log = log, ...
@@ -278,6 +281,13 @@ draw_panel <- function(xlim, ylim, labels, main, log = "", levels = NULL, xlab =
   }
   if (frame.plot) draw_frame(...)
   draw_titles(if (is.null(main)) labels$main else main, labels$sub, ...)
+}
+
+# Limits wide enough for axis(), which has no ticks for values that differ by rounding alone. Equal limits are its own
+# matter.
+axis_limits <- function(limits) {
+  least <- max(1e-12 * abs(limits), 1e-300)
+  if (diff(limits) == 0 || diff(limits) >= least) limits else mean(limits) + c(-least, least) / 2
 }
 
 # An axis with every name, however narrow the panel.

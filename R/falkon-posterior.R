@@ -67,7 +67,7 @@ joint_parts <- function(fit, columns, P, run) {
   }
   inverse <- apply_factors(new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda), diag(m * t), "T^-1")
   lapply(seq_len(t), \(k) {
-    own <- inverse[of(k), ]
+    own <- inverse[of(k), , drop = FALSE]
     list(root = apply_factors(P, own, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(own^2))
   })
 }

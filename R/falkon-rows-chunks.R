@@ -10,11 +10,12 @@
 # A product is the sum of those of the chunks, in their order: with other chunks, or all in one matrix, it differs by
 # rounding.
 
-# Reads all, once: how many rows there are, what the chunks bring along, and how many seconds that takes.
-chunk_rows <- function(x, brings_y = FALSE) {
-  rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL), class = "rows_chunks")
-  if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, "x")), colnames(x))
-  if (is_big(x) && ncol(x) == 0) stop_argument("x", "must have at least one column: found none")
+# Reads all, once: how many rows there are, what the chunks bring along, and how many seconds that takes. `arg`: what
+# the user calls `x`.
+chunk_rows <- function(x, brings_y = FALSE, arg = "x") {
+  rows <- structure(list(x = x, n = NA_real_, d = NULL, names = NULL, arg = arg), class = "rows_chunks")
+  if (is_big(x)) rows[c("d", "names")] <- list(ncol(check_big(x, arg)), colnames(x))
+  if (is_big(x) && ncol(x) == 0) stop_argument(arg, "must have at least one column: found none")
   first <- NULL
   count <- 0
   brought <- list(y = list(), weights = list())
@@ -62,7 +63,7 @@ each_chunk <- function(rows, f) {
   }
   if (!is.na(rows$n) && before != rows$n) {
     stop_argument(
-      "x", "must yield the same rows in every pass, ", whole(rows$n), ": found ",
+      rows$arg, "must yield the same rows in every pass, ", whole(rows$n), ": found ",
       if (before > rows$n) "more" else whole(before)
     )
   }
@@ -73,11 +74,11 @@ open_chunks <- function(rows) {
   x <- rows$x
   if (is_big(x)) return(table_chunks(x, rows$d, rows$names, chunk_size(NULL, rows$d)))
   if ("reset" %in% names(formals(x))) {
-    in_function_of_user("x", x(reset = TRUE), "failed at its reset")
+    in_function_of_user(rows$arg, x(reset = TRUE), "failed at its reset")
     x <- \() rows$x(reset = FALSE)
   }
   none <- if (!is.na(rows$n)) "must begin again with its first chunk in the call after it gave NULL: found NULL again"
-  called_chunks(x, rows$d, rows$names, c("y", "weights"), "the first chunk", none)
+  called_chunks(x, rows$d, rows$names, c("y", "weights"), "the first chunk", none, rows$arg)
 }
 
 # ---- products ---------------------------------------------------------------------------------

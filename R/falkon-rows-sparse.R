@@ -8,17 +8,17 @@
 is_sparse <- function(x) is.object(x) && inherits(x, "sparseMatrix")
 
 # `byrow`: x transposed, a dgCMatrix, whose columns are the rows.
-sparse_rows <- function(x) {
+sparse_rows <- function(x, arg = "x") {
   if (!requireNamespace("Matrix", quietly = TRUE)) {
-    stop_argument("x", "is a sparse matrix, for which the package Matrix must be installed")
+    stop_argument(arg, "is a sparse matrix, for which the package Matrix must be installed")
   }
   byrow <- compress_rows(x)
-  if (nrow(x) == 0) stop_argument("x", "must have at least one row: found none")
-  if (ncol(x) == 0) stop_argument("x", "must have at least one column: found none")
+  if (nrow(x) == 0) stop_argument(arg, "must have at least one row: found none")
+  if (ncol(x) == 0) stop_argument(arg, "must have at least one column: found none")
   if (!all_finite(byrow@x)) {
     bad <- which(!is.finite(byrow@x))[1]
     stop_argument(
-      "x", "must be finite: found ", format(byrow@x[bad]), " in row ", findInterval(bad - 1, byrow@p), ", column ",
+      arg, "must be finite: found ", format(byrow@x[bad]), " in row ", findInterval(bad - 1, byrow@p), ", column ",
       quote_names(column_label(colnames(x), byrow@i[bad] + 1))
     )
   }

@@ -7,14 +7,14 @@
 
 # `x`: a matrix or single_points() of check_points(), a big.matrix, a function that yields chunks, or a sparse matrix
 # of Matrix. `L`: of rows_factor(), and `kernel`, of check_kernel(), without which there are no products yet. Chunks are
-# read once here; `brings_y`: with the response, or else it is an error.
-falkon_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE) {
+# read once here; `brings_y`: with the response, or else it is an error. `arg`: what the user calls `x`.
+falkon_rows <- function(x, L = NULL, kernel = NULL, brings_y = FALSE, arg = "x") {
   rows <- if (is_big(x) || is.function(x)) {
-    chunk_rows(x, brings_y)
+    chunk_rows(x, brings_y, arg)
   } else if (is_remote(x)) {
     data_rows_of(x)
   } else if (is_sparse(x)) {
-    sparse_rows(x)
+    sparse_rows(x, arg)
   } else {
     dense_rows(x)
   }

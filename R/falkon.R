@@ -261,7 +261,7 @@ check_rows <- function(x, arg = "x", d = NULL, names = NULL) {
 
 # Rows of the kind of a fit's. The columns of chunks stay in their order.
 rows_of_fit <- function(x, arg, d, names) {
-  rows <- falkon_rows(check_rows(x, arg, d, names))
+  rows <- falkon_rows(check_rows(x, arg, d, names), arg = arg)
   if (rows$d != d) stop_argument(arg, "must have ", whole(d), ngettext(d, " column", " columns"), ": found ", whole(rows$d))
   if (has_names(rows$names) && has_names(names) && !identical(rows$names, names)) {
     stop_argument(
@@ -276,9 +276,21 @@ fit_rows <- function(rows, y, spec, run) {
   response <- check_response(y, rows$n, binary = spec$loss != "squared")
   if (is.numeric(spec$validation) && length(spec$validation) == 1) {
     held <- hold_out(rows, response, spec)
-    return(fit_falkon(held$rows, held$response, held$spec, run))
+    return(fit_definite(held$rows, held$response, held$spec, run))
   }
-  fit_falkon(rows, response, spec, run)
+  fit_definite(rows, response, spec, run)
+}
+
+# As fit_falkon(). Where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why.
+fit_definite <- function(rows, response, spec, run) {
+  tryCatch(fit_falkon(rows, response, spec, run), flashkernel_error_singular = \(e) {
+    kernel <- spec$kernel
+    if (kernel$name != "sigmoid" && !isTRUE(kernel$parameters["coef0"] < 0)) stop(e)
+    stop(new_error("singular", paste0(
+      "the ", kernel$name, " kernel", if (kernel$name != "sigmoid") " with `coef0` below 0", " is not positive definite, ",
+      "and its matrix of these rows has no Cholesky factor. Use another `kernel`, such as \"polynomial\" or \"gaussian\"."
+    ), user_call(), parent = e))
+  })
 }
 
 # A part of the rows, drawn at random, is held out.

@@ -25,8 +25,9 @@ judge_shard <- function(shard, args, part, control) {
   }, fits, args$squares)
   scores <- do.call(cbind, lapply(judged, `[[`, "score"))
   pairs <- pairs_of(length(fits))
+  differences <- score_differences(scores[, pairs[, 1]], scores[, pairs[, 2]])
   used <- weights > 0
-  found <- score_moments(cbind(scores, scores[, pairs[, 1]] - scores[, pairs[, 2]])[used, , drop = FALSE], weights[used])
+  found <- score_moments(cbind(scores, differences)[used, , drop = FALSE], weights[used])
   found$negative <- vapply(judged, \(one) sum(one$negative & used), 0)
   found$infinite <- colSums(scores[used, , drop = FALSE] == -Inf)
   found$stats <- Reduce(add_stats, lapply(judged, `[[`, "stats"))

@@ -49,6 +49,12 @@ check_mixed_given <- function(given, object) {
 
 # The fit of what `at`, of check_mixed_given(), leaves.
 mixed_conditional <- function(object, at, arg = "given") {
+  kernels <- mixed_conditional_kernels(object, at, arg)
+  weigh_points(kernels$fit, kernels$log_w, arg)
+}
+
+# As conditional_kernels().
+mixed_conditional_kernels <- function(object, at, arg) {
   log_w <- log(shares_of_given(object$discrete, at$codes))
   if (!any(log_w > -Inf)) {
     stop_argument(arg, "must have levels for which a point counts: here `lambda` lets none that has others")
@@ -63,7 +69,7 @@ mixed_conditional <- function(object, at, arg = "given") {
     # points moved by the scores of all levels
     if (is_debiased(object)) moved["debiased_in"] <- list(object$d)
   }
-  weigh_points(with_levels(moved, object, names(at$codes)), log_w, arg)
+  list(fit = with_levels(moved, object, names(at$codes)), log_w = log_w)
 }
 
 # What each point gives to the levels of these numbers, a vector by the names of columns.

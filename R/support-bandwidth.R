@@ -172,6 +172,9 @@ KIND_PASSES <- 25
 choose_kind <- function(domain, points, weights, plain, options, run, arg) {
   open <- domain$kind == "auto"
   if (!any(open)) return(domain)
+  # rows without weight do not count
+  if (!is.null(weights)) points <- points[weights > 0, , drop = FALSE]
+  weights <- weights[weights > 0]
   with_kind <- \(domain, kind) replace(domain, "kind", list(ifelse(open, kind, domain$kind)))
   constant <- vapply(seq_len(ncol(points)), \(k) is_constant(points, k), NA)
   if (nrow(points) < 10 || any(constant)) return(with_kind(domain, "reflect"))

@@ -169,10 +169,6 @@ compare_logs <- function(got, want, condition = 1, bound = 1e-11, what = "log de
   problem(what, " of row ", worst, " is ", format(got[worst], digits = 17), ", not ", format(want[worst], digits = 17))
 }
 
-# The bound of log densities of points that are thousands of bandwidths from each other: coordinates are relative to one
-# centre, so that their rounding grows with the distance to it.
-far_bound <- function(x, H) 1e-11 * max(1, apply(x, 2, \(column) diff(range(column))) / sqrt(diag(H)) / 1000)
-
 # Returns TRUE, or a problem that names the largest difference relative to `scale`.
 compare_values <- function(got, want, bound = 1e-11, what = "value", scale = abs(want)) {
   error <- abs(got - want) / scale

@@ -146,7 +146,7 @@ falkon_case <- function() {
   ))
   if (loss %in% c("squared", "classes")) {
     of_sigma <- c(
-      "se.fit", "confidence", "prediction", "rstandard", "sigma", "vcov", "confint", "simulate", "summary", "print",
+      "se.fit", "confidence", "prediction", "sigma", "vcov", "confint", "simulate", "summary", "print",
       "tidy", "glance", "marginal_effects", "pearson_residuals"
     )
     checks <- may_be_nan(checks, of_sigma, y, rows$w, rows$n)
@@ -174,7 +174,7 @@ model_checks <- list(
   training = quote(predict(f)),
   fitted = quote(fitted(f)),
   residuals = quote(residuals(f)),
-  rstandard = quote(rstandard(f)),
+  "NaN rstandard" = quote(rstandard(f)), # of a row that the fit goes through
   hatvalues = quote(hatvalues(f)),
   sigma = quote(sigma(f)),
   vcov = quote(vcov(f)),

@@ -215,14 +215,10 @@ contract_methods <- function() {
 contract_nan <- list(
   list("the logarithm of a negative estimate", "laplace$", ".", "log_density|augment|as.data.frame"),
   list("the score of a density that is 0", "nonnegative|biweight", "^one|two", "score"),
-  list("sigma of no degrees of freedom, as lm() has it", "^falkon(, centers)?$|tune", "^one", paste(
-    "se.fit", "interval", "rstandard", "sigma", "vcov", "simulate", "confint", "marginal_effects", "print", "summary",
-    "tidy", "glance", "plot",
-    sep = "|"
-  )),
   list("0 / 0, R^2 and standardized residuals of a constant response, as lm() has it", "^falkon|tune|regression",
     "two equal", "rstandard|print|summary|glance"
-  )
+  ),
+  list("the same of one row, as lm() has it", "^falkon(, centers)?$|tune", "^one", "rstandard|print|summary|glance")
 )
 
 # ---- cells ------------------------------------------------------------------------------------

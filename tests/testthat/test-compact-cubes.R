@@ -245,3 +245,12 @@ test_that("what is not known of products is refused in words", {
   unsupported(modes(fit))
   unsupported(flash_kde(eruptions ~ waiting, faithful, kernel = "biweight"))
 })
+
+test_that("points are left out of an SD-KDE whose columns have very different scales", {
+  x <- cbind(c(0, 0.1, 0.3), c(0, 1, 2))
+  loo <- \(scale) predict(
+    flash_kde(x * rep(c(1, scale), each = 3), "sdkde", c(0.1, scale), kernel = "biweight"), loo = TRUE
+  )
+  expect_gt(min(loo(1)), 0.01)
+  for (scale in c(1e-100, 1e-26, 1e26, 1e100)) expect_equal(loo(scale) * scale, loo(1), tolerance = 1e-12)
+})

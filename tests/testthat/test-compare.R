@@ -206,3 +206,36 @@ test_that("fits to other levels, or to levels and none, are of other points", {
   expect_argument_error(compare(one, none = fit("x")), "none")
   expect_s3_class(compare(one, fit(c("x", "a"), 2)), "flash_kde_comparison")
 })
+
+test_that("fits that both have no density at a point do not differ there", {
+  wide <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.1, kernel = "biweight")
+  wider <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.2, kernel = "biweight")
+  found <- compare(wide, wider)
+  expect_identical(found$table$score, c(-Inf, -Inf))
+  by_hand <- predict(wide, loo = TRUE, type = "log_density")[2:3] - predict(wider, loo = TRUE, type = "log_density")[2:3]
+  expect_equal(found$differences["wide", "wider"], sum(by_hand) / 4)
+  expect_identical(compare(wide, again = wide)$differences[1, 2], 0)
+  # the one that has a density at more points is the best
+  all <- flash_kde(c(0, 100, 100.1, 300), "kde", 0.01, kernel = "biweight")
+  expect_identical(row.names(compare(all, wide)$table), c("wide", "all"))
+  expect_identical(compare(all, wide)$table$difference, c(0, -Inf))
+  expect_identical(compare(wider, wide)$table$difference[1], 0)
+  expect_lt(compare(wide, wider)$table$difference[2], 0)
+  expect_lt(compare(wider, wide)$table$difference[2], 0)
+  # each has a density at a point where the other has none
+  of <- \(factors) flash_kde(c(0, 1, 10, 11), "kde", 0.25, adaptive = factors, kernel = "biweight")
+  crossed <- compare(left = of(c(2, 2, 0.5, 0.5)), right = of(c(0.5, 0.5, 2, 2)))
+  expect_identical(crossed$table$difference, c(0, NA))
+  expect_false(is.nan(crossed$table$difference[2]))
+  with_null_device(plot(crossed))
+  expect_output(print(crossed), "right: no positive density at 2 points")
+})
+
+test_that("negative estimates on shards differ as those in memory do", {
+  x <- with_fixed_seed(cbind(c(stats::rnorm(200), 2.2, -2.3, 2.9)), 3)
+  fits <- lapply(list(flash_data(x), x), \(z) list(a = flash_kde(z, "laplace", 0.1), b = flash_kde(z, "laplace", 0.12)))
+  found <- lapply(fits, \(own) suppressWarnings(do.call(compare, own))$table)
+  expect_equal(found[[1]], found[[2]])
+  expect_identical(row.names(found[[1]]), c("b", "a"))
+  expect_true(all(is.finite(found[[1]]$difference)))
+})

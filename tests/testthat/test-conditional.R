@@ -507,3 +507,29 @@ test_that("figures of a conditional density of one row, or of rows far apart, ha
   skip_if_not_installed("ggplot2")
   expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit, n_grid = 20)), "ggplot_built")
 })
+
+test_that("the logarithm of a conditional density has points whose weight at x underflows", {
+  x <- cbind(y = c(-0.856, -1.157, 34.883), a = c(0.501, 3.559, 31.890))
+  w <- c(1, 5e-8, 5e-8)
+  fit <- \(x, ...) flash_kde(y ~ a, as.data.frame(x), bandwidth = 0.4794, weights = w, ...)
+  at <- data.frame(y = -1.157, a = 24.39)
+  H <- diag(0.4794^2, 2)
+  want <- ref_log_conditional(x, -1.157, 24.39, H, w = w, dims = 2)
+  expect_equal(predict(fit(x), at, type = "log_density"), want, tolerance = 1e-12)
+  for (other in list(list(estimator = "sdkde"), list(adaptive = c(1, 1.2, 0.9)))) {
+    of <- do.call(fit, c(list(x), other))
+    far <- log_conditional_far(of, as.matrix(at["y"]), as.matrix(at["a"]), run_control(settle_control(NULL)))
+    want <- predict(of$joint, at, type = "log_density") - predict(marginal(of, "a"), at$a, type = "log_density")
+    expect_equal(far$log_abs, want, tolerance = 1e-11)
+  }
+  # with levels on either side, of which a point that is far has the one that is asked for
+  data <- data.frame(x, g = factor(c("u", "v", "u")))
+  at$g <- "v"
+  of <- flash_kde(cbind(y) ~ a + g, data, bandwidth = 0.4794, lambda = 0.1, weights = w)
+  k <- ifelse(data$g == "v", 0.9, 0.1)
+  expect_equal(predict(of, at, type = "log_density"), ref_log_conditional(x, -1.157, 24.39, H, w = w * k, dims = 2))
+  of <- flash_kde(g ~ a, data, bandwidth = 0.4794, lambda = 0, weights = w)
+  want <- ref_log_density(x[2, "a", drop = FALSE], 24.39, H[1, 1, drop = FALSE], w[2]) + log(w[2] / sum(w)) -
+    ref_log_density(x[, "a", drop = FALSE], 24.39, H[1, 1, drop = FALSE], w)
+  expect_equal(predict(of, at, type = "log_density"), want)
+})

@@ -88,3 +88,33 @@ test_that("tuning takes data first, and tells which kernel failed", {
   replace_in_package("criterion_at", \(...) NULL)
   expect_refused(tune_falkon(input_x, input_y, rows = 30, kernel = c("sigmoid", "linear")), "bandwidth", "sigmoid")
 })
+
+test_that("a factor of one level is refused by name, and what the message advises works", {
+  data <- data.frame(a = c(1, 2), g = factor(c("w", "w")), t = "w", y = 1:2)
+  expect_refused(falkon(data[c("a", "g")], data$y), "x", "`g` is \"w\" in all rows. Leave it out")
+  expect_refused(falkon(y ~ a + g, data), "formula", "`g`")
+  expect_refused(falkon(y ~ a:t, data), "formula", "`t`")
+  expect_s3_class(falkon(y ~ a, data), "falkon")
+  # levels that no row has make no difference
+  expect_refused(falkon(y ~ a + g, transform(data, g = factor(g, c("u", "w")))), "formula", "`g`")
+})
+
+test_that("a kernel that is not positive definite is named, with others that are", {
+  indefinite <- list("sigmoid", kernel_spec("linear", coef0 = -100))
+  for (kernel in indefinite) {
+    error <- expect_error(falkon(mpg ~ wt, mtcars, kernel = kernel), class = "flashkernel_error_singular")
+    expect_match(conditionMessage(error), "not positive definite.*Use another `kernel`, such as \"polynomial\" or \"gaussian\"")
+  }
+  expect_error(falkon(mpg ~ wt, mtcars, kernel = "sigmoid", centers = 5), "not positive definite")
+  for (kernel in c("polynomial", "gaussian")) expect_s3_class(falkon(mpg ~ wt, mtcars, kernel = kernel), "falkon")
+})
+
+test_that("new rows in chunks are called what the user calls them", {
+  fit <- falkon(mpg ~ wt, mtcars)
+  expect_refused(predict(fit, \() stop("oops")), "newdata", "failed at chunk 1: oops")
+  expect_refused(predict(fit, \() NULL), "newdata", "at least one chunk")
+  expect_refused(predict(fit, \() "a"), "newdata")
+  reset <- function(reset) if (reset) stop("oops") else NULL
+  expect_refused(predict(fit, reset), "newdata", "failed at its reset")
+  expect_refused(falkon(\() stop("oops")), "x", "failed at chunk 1: oops")
+})

@@ -77,3 +77,17 @@ test_that("autoplot() draws fits of one row or of equal rows", {
     expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(fit)), "ggplot_built")
   }
 })
+
+test_that("values that differ by rounding alone, or are smaller than doubles have digits for, have axes", {
+  alike <- list(
+    falkon(data.frame(a = 1:4), 1e10 + 1e-5 * 1:4, bandwidth = 1, lambda = 0.1),
+    falkon(data.frame(a = 1:4 * 1e-310), 1:4, bandwidth = 1, lambda = 0.1),
+    falkon(data.frame(a = c(10.010033, 10.003139), b = 1:2), 1:2, "laplacian", 1.5, lambda = 0.77)
+  )
+  for (fit in alike) with_null_device(expect_silent(plot(fit)))
+  # residuals that are 0 have no panel of iterations
+  equal <- falkon(data.frame(a = c(1, 1)), factor(c("n", "p")), "laplacian", 1, lambda = 1e-3, loss = "weighted")
+  with_null_device(expect_silent(plot(equal)))
+  expect_identical(axis_limits(c(1, 1)), c(1, 1))
+  expect_identical(axis_limits(c(1, 1 + 1e-9)), c(1, 1 + 1e-9))
+})

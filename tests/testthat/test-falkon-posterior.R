@@ -387,3 +387,49 @@ test_that("a fit without residuals has intervals of width 0, and effects without
     expect_output(print(effects), "x1")
   }
 })
+
+test_that("one row of positive weight has the likelihood and the intervals of one row", {
+  x <- data.frame(a = 1:5 / 5, b = 5:1 / 5)
+  y <- c(1.2, 3, 1, 2, 3)
+  of <- \(rows, ...) falkon(x[rows, ], y[rows], bandwidth = 0.3, lambda = 1e-3, ...)
+  one <- of(3)
+  for (fit in list(of(1:5, weights = c(0, 0, 1, 0, 0)), suppressWarnings(of(1:5, weights = c(0, 0, 1, 0, 0), centers = 2)))) {
+    expect_identical(as.numeric(logLik(fit)), as.numeric(logLik(one)))
+    expect_identical(c(AIC(fit), BIC(fit)), c(AIC(one), BIC(one)))
+    expect_identical(sigma(fit), sigma(one))
+    expect_identical(unname(confint(fit, x[3, ])), unname(confint(one)))
+  }
+  expect_identical(as.numeric(logLik(one)), as.numeric(logLik(lm(1 ~ 1))))
+})
+
+test_that("three classes that share one centre have leverages", {
+  fit <- falkon(data.frame(a = c(1, 1, 1)), factor(c("r", "s", "t")), bandwidth = 1, lambda = 0.1)
+  # of each row and class, for p = 1 / 3 and K = 1: p (1 - p)^2 and 2 p^3 by the posterior variance of the coefficients
+  R <- chol2inv(chol(3 * (diag(1 / 3, 3) - 1 / 9) + diag(0.3, 3)))
+  D <- diag(1 / 3, 3) - 1 / 9
+  expect_equal(unname(hatvalues(fit)), matrix(diag(D %*% R), 3, 3, byrow = TRUE), tolerance = 1e-6)
+})
+
+test_that("a response without residuals leaves those beside it their noise", {
+  case <- posterior_case(30)
+  both <- fit_case(replace(case, "y", list(cbind(u = 2, v = case$y))))
+  alone <- fit_case(case)
+  expect_equal(sigma(both), c(u = 0, v = sigma(alone)))
+  expect_identical(as.numeric(logLik(both)), Inf)
+  # also where squares need other units
+  for (scale in c(1e-200, 1e200)) {
+    fit <- fit_case(replace(case, "y", list(cbind(u = 2, v = case$y, w = scale * case$y))))
+    expect_equal(unname(sigma(fit)), c(0, 1, scale) * sigma(alone))
+  }
+})
+
+test_that("residuals of rows that the fit goes through have no standard deviation, as those of lm()", {
+  w <- c(1, rep(2e-16, 39))
+  data <- with_fixed_seed(data.frame(a = stats::rnorm(40), y = stats::rnorm(40)), 1)
+  fit <- falkon(y ~ a, data, "linear", bandwidth = 1, lambda = 1e-4, weights = w)
+  expect_silent(found <- rstandard(fit))
+  expect_true(is.nan(found[1]) && all(is.finite(found[-1])))
+  # draws of a fit without noise are its values, also where rows have no weight
+  fit <- falkon(data["a"], data$y, bandwidth = 1, lambda = 1e-3, weights = replace(numeric(40), 3, 1))
+  expect_identical(simulate(fit, 1, seed = 1)$sim_1, unname(fitted(fit)))
+})

@@ -728,3 +728,20 @@ test_that("a transformed density, its standard error and its derivatives are 0 o
   local <- flash_kde(c(0.2, 0.7), "kde", 0.24, support = kde_support(c(-Inf, 1), "local"))
   expect_identical(as.vector(density_derivative(local, c(1, 1 - 1e-6))), c(0, 0))
 })
+
+test_that("the method on a support is chosen by the rows of positive weight", {
+  one <- c(1, rep(0, 59))
+  fit <- flash_kde(waits, "kde", 0.4, weights = one, support = c(0, Inf))
+  expect_equal(predict(fit, 1), predict(flash_kde(waits[1], "kde", 0.4, support = c(0, Inf)), 1))
+  expect_identical(fit$support$kind, "reflect")
+  # rows without weight change no choice
+  w <- rep(c(1, 0), c(30, 30))
+  kind <- \(...) flash_kde(..., "kde", 0.4, support = c(0, Inf))$support$kind
+  expect_identical(kind(waits, weights = w), kind(waits[1:30]))
+  expect_error(
+    flash_kde(
+      cbind(1:2, 3:4), "kde", 0.5, adaptive = TRUE, weights = c(0, 1), support = kde_support(c(0, Inf), "reflect")
+    ),
+    "`adaptive` needs at least two points of positive weight", class = "flashkernel_error_argument"
+  )
+})
