@@ -208,7 +208,7 @@ by_moments <- function(sources, statistic, rows, run) {
   squares <- kernel_forms(narrow, matrix(v), matrix(v), run)
   row <- sums[, 1] - sum(share * sums[, 1]) / 2 # K~_ij = K_ij - row_i - row_j
   own <- 1 - 2 * row
-  mean <- sum(v * own) / (1 - sum(share^2))
+  mean <- sum(v * own) / share_of_pairs(share)
   all <- squares - 4 * sum(v * row * sums[, 2]) + 2 * sum(v) * sum(v * row^2) + 2 * sum(v * row)^2
   variance <- 2 * (all - sum((v * own)^2))
   how <- "moments of permutations"

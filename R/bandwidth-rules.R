@@ -158,10 +158,17 @@ one_column <- function(x) {
   as.vector(data$x)
 }
 
+# 1 - sum p^2 for weights p that sum to 1, without the loss of digits beside a p that is nearly 1.
+share_of_pairs <- function(p) {
+  largest <- which.max(p)
+  rest <- p[-largest]
+  p[largest] * sum(rest) + sum(rest * (1 - rest))
+}
+
 # Column by column: copies of all points would be the largest memory of a fit.
 weighted_sds <- function(x, weights) {
   p <- if (is.null(weights)) 1 / nrow(x) else weights / sum(weights)
-  spare <- 1 - if (is.null(weights)) p else sum(p^2)
+  spare <- if (is.null(weights)) 1 - p else share_of_pairs(p)
   sds <- vapply(seq_len(ncol(x)), \(k) {
     # Centre first, and scale by the largest deviation: squares of neither overflow nor vanish.
     centred <- x[, k] - sum(p * x[, k])
@@ -181,7 +188,7 @@ weighted_quantile <- function(column, weights, prob) {
 weighted_correlation <- function(x, weights) {
   p <- if (is.null(weights)) rep(1 / nrow(x), nrow(x)) else weights / sum(weights)
   z <- sweep(sweep(x, 2, colSums(p * x)), 2, weighted_sds(x, weights), "/")
-  crossprod(z * sqrt(p)) / (1 - sum(p^2))
+  crossprod(z * sqrt(p)) / share_of_pairs(p)
 }
 
 rule_bandwidth <- function(data, rule, estimator, structure) {

@@ -97,10 +97,16 @@ error_inside <- function(object, at, loo, control, log_abs) {
     }
     refuse("are not known for ", of, method)
   }
+  inside <- if (is.null(at)) TRUE else inside_domain(domain, at)
+  if (!any(inside)) return(rep(-Inf, nrow(at)))
+  if (!all(inside)) {
+    log_se <- error_inside(object, at[inside, , drop = FALSE], loo, control, log_abs[inside])
+    return(replace(rep(-Inf, nrow(at)), inside, log_se))
+  }
   if (only_transforms(domain)) {
-    jacobian <- log_jacobian(domain, if (is.null(at)) inner$x else to_working(domain, at))
-    at <- if (!is.null(at)) to_working(domain, at)
-    log_se <- error_estimate(inner, at, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
+    work <- if (!is.null(at)) to_working(domain, at)
+    jacobian <- log_jacobian(domain, if (is.null(work)) inner$x else work)
+    log_se <- error_estimate(inner, work, loo, control, list(log_abs = log_abs - jacobian)) + jacobian
     return(replace(log_se, jacobian == Inf, -Inf)) # on the bound itself the density is 0
   }
   if (loo) refuse("without a point are for method = \"transform\" alone")

@@ -589,3 +589,16 @@ test_that("on a GPU the budget goes by what it costs there", {
   # pilots are computed on the CPU
   expect_identical(plan(1e5, shape = "plugin")$rows, plan(1e5, "cpu", "plugin")$rows)
 })
+
+test_that("weighted standard deviations keep their digits beside a heavy row", {
+  x <- cbind(a = c(0, 1, 5, -2))
+  sd_of <- function(w) {
+    p <- w / sum(w)
+    pairs <- outer(p, p)
+    sqrt(sum(pairs * outer(x[, 1], x[, 1], "-")^2) / 2 / sum(pairs[row(pairs) != col(pairs)]))
+  }
+  for (light in c(1, 1e-6, 1e-12, 1e-19)) {
+    w <- c(1, light, 2 * light, light)
+    expect_equal(weighted_sds(x, w), c(a = sd_of(w)), tolerance = 1e-12, label = format(light))
+  }
+})

@@ -714,6 +714,16 @@ test_that("points that are left out are summed by the others where every one is 
   expect_equal(predict(signed, loo = TRUE), rowSums(K) / 2, tolerance = 1e-12)
 })
 
+test_that("standard errors outside of a support are 0, without a warning", {
+  x <- matrix(c(0.2, 0.35, 0.41, 0.6, 0.7, 0.8), 2)
+  for (method in c("transform", "reflect")) {
+    fit <- flash_kde(x, "kde", 0.4, support = kde_support(c(0, 1), method))
+    all <- expect_silent(predict(fit, rbind(x, 3, c(0.5, 0.5, -1)), se.fit = TRUE))
+    expect_identical(all$se.fit, c(predict(fit, x, se.fit = TRUE)$se.fit, 0, 0))
+    expect_identical(predict(fit, matrix(3, 2, 3), se.fit = TRUE)$se.fit, c(0, 0))
+  }
+})
+
 test_that("a transformed density, its standard error and its derivatives are 0 on the bound", {
   bounds <- list(c(0, 1), c(-Inf, 1), c(0, Inf))
   for (range in bounds) for (estimator in c("kde", "sdkde", "laplace")) {
