@@ -87,6 +87,13 @@ static void fill(SEXP handle, SEXP sources, const struct fk_operator_spec *spec)
   r_finish(&err);
 }
 
+/* R may move the numbers of an object between calls: an ALTREP wrapper copies what it shares when somebody asks for a
+ * pointer to write to. */
+static void find_numbers(struct fk_operator *op, const struct fk_operator_spec *spec) {
+  if (spec->x.data) op->x.data = spec->x.data;
+  op->weights = spec->weights;
+}
+
 struct r_operator r_open(SEXP sources) {
   SEXP handle = r_element(sources, "plan");
   struct r_operator opened = {NULL, spec_of(sources)};
@@ -101,6 +108,7 @@ struct r_operator r_open(SEXP sources) {
   if (R_ExternalPtrAddr(handle) == &empty) fill(handle, sources, &opened.spec);
   plan = R_ExternalPtrAddr(handle);
   opened.op = plan->op;
+  find_numbers(opened.op, &opened.spec);
   return opened;
 }
 
