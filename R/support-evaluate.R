@@ -112,7 +112,14 @@ error_inside <- function(object, at, loo, control, log_abs) {
   if (loo) refuse("without a point are for method = \"transform\" alone")
   L <- fit_factor(inner)
   work <- to_working(domain, if (is.null(at)) object$x else at)
-  squares <- log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
+  squares <- if (count_middles(inner) > MOST_MIDDLES && is_diagonal(L)) {
+    own <- seq_len(object$n)
+    points <- from_origin(inner, fit_points(inner)[own, , drop = FALSE])
+    sources <- list(points = points, weights = inner$weights[own], factors = inner$adaptive$factors[own])
+    log_product_sum(domain, sources, L, work, FALSE, power = 2)$log_abs
+  } else {
+    log_sum_squares(with_middles(inner), work, L / sqrt(2), FALSE, control)
+  }
   log_square <- squares + 2 * log_kernel_norm(L) - 2 * log(total_weight(object)) + 2 * log_jacobian(domain, work)
   log_weight2 <- log_square_sum(object$weights, object$n)
   share <- pmin(exp(2 * log_abs + log_weight2 - 2 * log(total_weight(object)) - log_square), 1)
@@ -126,6 +133,12 @@ methods_with_errors <- function(object) {
   if (is.null(domain) || only_transforms(domain)) return(NULL)
   if (is_bent(domain)) "\"reflect\" or \"transform\"" else if (is_signed(object)) "\"transform\""
 }
+
+# Pairs of a point and its images, or of two of its images.
+count_middles <- function(inner) if (is.null(inner$row)) 0 else sum(choose(tabulate(inner$row), 2))
+
+# More pairs of images are not made: kernels are so wide beside the range that sums of products over columns cost less.
+MOST_MIDDLES <- 1e6
 
 # The inner fit with the middles of each point and its images as points of their own, weighted so that squares
 # count.

@@ -4,8 +4,8 @@
 # For searches: what is less than 1e-13 of a kernel is left out.
 
 # As log_sum() of domain_sources(), of the plain kernel, at working points `at` (NULL: the points themselves, with `loo`
-# without a point's own kernel and its images).
-log_product_sum <- function(domain, sources, L, at, loo) {
+# without a point's own kernel and its images). `power`: 2 for the sum of the squares of what each point adds.
+log_product_sum <- function(domain, sources, L, at, loo, power = 1) {
   points <- sources$points
   own <- is.null(at)
   if (own) at <- points
@@ -16,6 +16,7 @@ log_product_sum <- function(domain, sources, L, at, loo) {
     for (k in seq_along(sds)) {
       total <- total + log_column_kernels(domain, k, at[rows, k], points[, k], sds[k], sources$factors)
     }
+    total <- power * total
     if (loo) total[cbind(seq_along(rows), rows)] <- -Inf
     top <- total[cbind(seq_along(rows), max.col(total, "first"))]
     ifelse(top == -Inf, -Inf, top + log(rowSums(exp(total - top))))

@@ -200,7 +200,7 @@ fuzz <- function(title, kinds, cases) {
 # Runs cases in a forked process and returns a list of results, named by the numbers of the cases that ended. A case
 # that takes longer than `limit` or that kills the process is a failure. Cases after it are left to the next call.
 run_batch <- function(batch, make, seed, limit, folder) {
-  results <- \(number) file.path(folder, paste0(number, ".rds"))
+  results <- \(number) file.path(folder, sprintf("%d.rds", as.integer(number))) # none for no number
   case_of <- function(number) {
     set.seed(seed * 1000003 %% 2147483 + number, "Mersenne-Twister", "Inversion", "Rejection")
     make(number)

@@ -714,6 +714,25 @@ test_that("points that are left out are summed by the others where every one is 
   expect_equal(predict(signed, loo = TRUE), rowSums(K) / 2, tolerance = 1e-12)
 })
 
+test_that("standard errors of kernels as wide as the range are those of all pairs of images, and take no time", {
+  x <- cbind(c(0.1, 0.4, 0.35, 0.9), c(0.2, 0.8, 0.7, 0.6))
+  w <- c(1, 2, 0, 0.5)
+  at <- rbind(c(0.5, 0.5), c(0.9, 0.1))
+  for (support in list(c(0, 1), circular(1))) for (h in c(0.1, 0.4)) for (adaptive in list(FALSE, c(1, 0.7, 1.2, 0.9))) {
+    bounds <- if (is.numeric(support)) kde_support(support, "reflect") else support
+    fit <- flash_kde(x, "kde", h, weights = w, support = bounds, adaptive = adaptive)
+    sources <- list(points = x, weights = w, factors = if (is.numeric(adaptive)) adaptive)
+    L <- fit_factor(fit$inner)
+    squares <- log_sum_squares(with_middles(fit$inner), at, L / sqrt(2), FALSE, fit_control(fit))
+    expect_equal(log_product_sum(fit$support, sources, L, at, FALSE, power = 2)$log_abs, squares, tolerance = 1e-11)
+  }
+  wide <- flash_kde(cbind(x, x[4:1, ]), "kde", 0.5, support = kde_support(c(0, 1), "reflect"))
+  expect_gt(count_middles(wide$inner), MOST_MIDDLES)
+  taken <- system.time(se <- predict(wide, cbind(at, at), se.fit = TRUE)$se.fit)
+  expect_true(all(se >= 0 & se < 0.2))
+  expect_lt(sum(taken[1:2]), 3)
+})
+
 test_that("standard errors outside of a support are 0, without a warning", {
   x <- matrix(c(0.2, 0.35, 0.41, 0.6, 0.7, 0.8), 2)
   for (method in c("transform", "reflect")) {
