@@ -221,7 +221,9 @@ static int64_t next_tile(const struct fk_sweep *s, const struct chunk *chunk, in
 static void sum_values(const struct fk_sweep *s, const struct chunk *chunk, const struct fk_tile *tile, int64_t i,
                        double *out) {
   if (fk_sweep_is_relative(s)) {
-    struct fk_tile_differences differences = {tile->d, tile->n_rows, tile->n_cols, tile->kernel, tile->row_weight};
+    struct fk_tile_differences differences = {.d = tile->d, .n_rows = tile->n_rows, .n_cols = tile->n_cols};
+    differences.kernel = tile->kernel;
+    differences.weight = tile->row_weight;
     differences.rows = tile->rows;
     differences.rows_low = tile->rows_low;
     differences.cols = tile->cols;
