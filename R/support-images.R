@@ -94,6 +94,10 @@ image_cure <- function(domain) {
 MOST_IMAGES <- 2e6
 MOST_IMAGES_EACH <- 128
 
+# Kernel sds that make the density uniform, in ranges of a column. A kernel that is divided by its mass inside varies by
+# 1 - exp(-1 / 200), 0.5%, over the range where its sd is 10 ranges.
+WIDEST_KERNELS <- c(reflect = 1, circular = 0.5, mass = 10)
+
 # A function of a factor L of H that returns L with its columns with images no wider than it makes sense to have them,
 # and than leaves room for images. Kernels whose sd is the range of a reflected column, or half the period of a
 # circular one, are the uniform density but for 2 exp(-pi^2 / 2), 1.4% of it, and the estimate still less, where points
@@ -101,12 +105,16 @@ MOST_IMAGES_EACH <- 128
 # of their kernels, the narrowest of which then is no wider.
 image_limits <- function(domain, x, n, factors = NULL) {
   imaged <- which(domain$kind %in% c("reflect", "circular"))
-  if (length(imaged) == 0) return(identity)
-  widest <- (domain$upper - domain$lower)[imaged] * ifelse(domain$kind[imaged] == "circular", 0.5, 1)
+  range <- domain$upper - domain$lower
+  if (!is.null(domain$polygon)) range <- apply(do.call(rbind, domain$polygon), 2, \(corner) diff(base::range(corner)))
+  widest <- range * WIDEST_KERNELS[domain$kind]
+  limited <- which(is.finite(widest))
+  if (length(c(imaged, limited)) == 0) return(identity)
   d <- ncol(x)
   most <- min(max(MOST_IMAGES, MOST_IMAGES_EACH * n), memory_limit() / 2 / image_bytes(1, d)) * nrow(x) / n
   function(L) {
-    L[imaged, ] <- L[imaged, ] * pmin(1, widest / (factor_sds(L)[imaged] * min(factors, 1)))
+    L[limited, ] <- L[limited, ] * pmin(1, widest[limited] / (factor_sds(L)[limited] * min(factors, 1)))
+    if (length(imaged) == 0) return(L)
     sds <- factor_sds(L)
     too_many <- function(log_scale) {
       sum(image_counts(domain, x, replace(sds, imaged, exp(log_scale) * sds[imaged]), factors)) > most

@@ -774,3 +774,15 @@ test_that("the method on a support is chosen by the rows of positive weight", {
     "`adaptive` needs at least two points of positive weight", class = "flashkernel_error_argument"
   )
 })
+
+test_that("the search for a bandwidth on a polygon or by masses ends where the estimate is uniform, and can be drawn from", {
+  square <- rbind(c(0, 0), c(0, 1), c(1, 1), c(1, 0))
+  set.seed(8)
+  x <- matrix(stats::runif(200), 100)
+  for (support in list(square, kde_support(c(0, 1), "mass"))) {
+    fit <- flash_kde(x, support = support)
+    expect_lt(max(bandwidth_sds(fit$bandwidth)), 10.5)
+    draws <- as.matrix(simulate(fit, 20, seed = 1))
+    expect_true(all(draws >= 0 & draws <= 1))
+  }
+})
