@@ -18,28 +18,6 @@ GAIN_ROWS <- 2000
 # Of L, where a search for it begins.
 USUAL_SCALE <- 0.7
 
-# "auto", the name of a method, n factors, or NULL for none.
-check_adaptive <- function(adaptive, n) {
-  if (is.null(adaptive)) return("auto")
-  if (isFALSE(adaptive)) return(NULL)
-  if (isTRUE(adaptive)) return(ADAPTIVE_METHODS[1])
-  choices <- c("auto", ADAPTIVE_METHODS, "balloon")
-  if (is.character(adaptive)) return(check_choice(adaptive, choices, "adaptive"))
-  if (!is_number(adaptive) || length(adaptive) != n || !is.null(dim(adaptive))) {
-    stop_argument(
-      "adaptive", "must be TRUE, FALSE, ", quote_choices(choices), " or ", n, " factors: found ",
-      describe(adaptive)
-    )
-  }
-  check_finite(adaptive, "adaptive")
-  if (any(adaptive <= 0)) stop_argument("adaptive", "must be positive: found ", format(adaptive[adaptive <= 0][1]))
-  outside <- adaptive^2 < .Machine$double.xmin | adaptive^2 > .Machine$double.xmax
-  if (any(outside)) {
-    stop_argument("adaptive", "must have squares that a double can hold: found ", format(adaptive[outside][1]))
-  }
-  as.double(adaptive)
-}
-
 # Not every one can: where none is named, the plain one.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
@@ -110,8 +88,6 @@ check_adaptable <- function(data) {
 is_chosen <- function(bandwidth) is.null(bandwidth) || is.character(bandwidth)
 
 n_given <- function(data) if (is.null(data$weights)) nrow(data$points) else sum(data$weights > 0)
-
-joined_stats <- function(a, b) if (is.null(a)) b else if (is.null(b)) a else add_stats(a, b)
 
 # list(method, factors, of the rows of `clean`, own, of all points, stats); of `looked` where that was at all rows, and
 # then scale and gain, too.
@@ -209,12 +185,6 @@ least_factor <- function(data, L) {
   width <- data$columns$width / data$unit
   if (all(is.na(width))) return(0)
   max(width / (2 * factor_sds(L)), na.rm = TRUE)
-}
-
-# On the lattice of the factors.
-at_least <- function(factors, least) {
-  if (least <= min(factors)) return(factors)
-  pmax(factors, FACTOR_STEP^ceiling(log(least) / log(FACTOR_STEP)))
 }
 
 # ---- print ------------------------------------------------------------------------------------

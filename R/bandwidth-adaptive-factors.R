@@ -1,11 +1,5 @@
 # The factors of adaptive bandwidths (bandwidth-adaptive-choose.R).
 
-# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (inst/bench/NOTES.md).
-FACTOR_STEP <- sqrt(2)
-
-# No factor above this, and none below its inverse.
-MOST_FACTOR <- 30
-
 # Abramson's factors go by a density of a bandwidth so much larger than that chosen for the estimator, whose noise is
 # less: measured (inst/bench/NOTES.md).
 PILOT <- c(kde = 2, sdkde = 1.4)
@@ -74,16 +68,6 @@ adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL
   own_factors(point_factors(clean, fit_factor(object) / clean$unit, method, Inf, run)$factors, clean, own_places(object))
 }
 
-ADAPTIVE_METHODS <- c("abramson", "knn")
-
-# The square root is too bold in more than two dimensions (inst/bench/NOTES.md).
-check_power <- function(alpha, d) {
-  if (is.null(alpha)) return(min(1 / 2, 1 / d))
-  good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)
-  if (!good) stop_argument("alpha", "must be a number above 0, 1 at most: found ", describe(alpha))
-  as.double(alpha)
-}
-
 # ---- factors ----------------------------------------------------------------------------------
 
 # list(factors, stats) of judged() rows, for a bandwidth of factor L. `method`: list(name, alpha, pilot, k).
@@ -123,11 +107,6 @@ log_left_out <- function(data, L, factors, run, target_factors = NULL) {
   sums <- if (by_pairs) left_out_by_pairs(data, L, cells, factors, run) else log_sum(sources, NULL, PLAIN_FACTOR, TRUE, run)
   log_density <- sums$log_abs + log_kernel_norm(L) - log(data$others)
   list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
-}
-
-on_lattice <- function(log_factors) {
-  most <- floor(log(MOST_FACTOR) / log(FACTOR_STEP))
-  FACTOR_STEP^pmin(pmax(round(log_factors / log(FACTOR_STEP)), -most), most)
 }
 
 # Those of all points, of the factors of the rows that clean_points() left of them: equal points have the same, and

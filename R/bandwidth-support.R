@@ -60,12 +60,6 @@ log_sum_on <- function(domain, data, L, factors, at, loo, run) {
   log_sum(rows_of(sources, TRUE), if (is.null(at)) work else at, PLAIN_FACTOR, FALSE, run)
 }
 
-# By the others, less `penalty` times what the estimate gains by the row itself.
-penalised_on <- function(domain, data, L, penalty, run) {
-  left_out <- log_density_on(domain, data, L, NULL, run)
-  left_out - penalty * (log_density_on(domain, data, L, NULL, run, loo = FALSE) - left_out)
-}
-
 # As a criterion of bandwidth-search.R, of L within `limits`, of image_limits().
 domain_criterion <- function(domain, data, run, limits = identity, factors = \(L) NULL) {
   last <- list()

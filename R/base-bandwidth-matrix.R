@@ -135,3 +135,11 @@ check_variances <- function(variances, arg, finite = all(is.finite(variances)), 
 
 # Kernel sds (square roots of the diagonal of H), named by column.
 bandwidth_sds <- function(H) sqrt(diag(H))
+
+# log of the kernel's height, for H = L L'.
+log_kernel_norm <- function(L) {
+  more <- more_columns(L)
+  -(nrow(L) + more) * log(2 * pi) / 2 - sum(log(diagonal(L))) - (if (more > 0) more * log(L[1]) else 0)
+}
+
+has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)

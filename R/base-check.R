@@ -325,3 +325,24 @@ check_dots_empty <- function(..., .known = names(formals(sys.function(caller))),
   meant <- if (name %in% names(.others)) .others[[name]] else nearest_choice(name, setdiff(.known, "..."))
   stop_argument(name, "is not an argument of this function", if (!is.null(meant)) paste0(" (did you mean `", meant, "`?)"))
 }
+
+check_level <- function(level) {
+  good <- is_number(level) && length(level) == 1 && is.finite(level) && level > 0 && level < 1
+  if (!good) stop_argument("level", "must be one number between 0 and 1: found ", describe(level))
+  level
+}
+
+check_grid_size <- function(n_grid, d) {
+  if (is.null(n_grid)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n_grid, "n_grid", min = 10)
+}
+
+# Colours of grDevices::col2rgb(), which takes lists and booleans for some.
+check_colours <- function(value, arg) {
+  if (is.null(value)) return(invisible())
+  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
+    !anyNA(value) &&
+    tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
+  if (!good) {
+    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
+  }
+}

@@ -119,3 +119,19 @@ short_call <- function(call) {
   }
   call
 }
+
+few_of <- function(texts, most = 6) {
+  shown <- paste(utils::head(texts, most), collapse = ", ")
+  if (length(texts) > most) paste0(shown, ", ... (", length(texts), " in all)") else shown
+}
+
+# Three digits of each number, without a power of ten where the number is of a common size.
+short_number <- function(x) {
+  vapply(signif(x, 3), function(value) {
+    if (value >= 1e3 && value < 1e9) {
+      format(value, big.mark = ",", scientific = FALSE)
+    } else {
+      format(value, digits = 3)
+    }
+  }, "")
+}

@@ -182,3 +182,28 @@ newdata_frame <- function(object, newdata, arg) {
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
 }
+
+# The call of the formula method, of one whose first argument may be the data.
+formula_call <- function(call, method = falkon.formula) {
+  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
+  names(call)[names(call) == "x"] <- "data"
+  call[[1]] <- method
+  call
+}
+
+# Row names that somebody gave, NULL where there are none but numbers.
+own_row_names <- function(x) {
+  if (is.data.frame(x)) {
+    names <- attr(x, "row.names")
+    return(if (is.character(names)) names)
+  }
+  if (is.matrix(x)) rownames(x)
+}
+
+# With the row names as a column, as broom has them.
+as_tibble <- function(frame) {
+  names <- own_row_names(frame)
+  if (!is.null(names)) frame <- cbind(.rownames = names, frame)
+  rownames(frame) <- NULL
+  if (requireNamespace("tibble", quietly = TRUE)) tibble::as_tibble(frame) else frame
+}

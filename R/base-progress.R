@@ -137,3 +137,10 @@ nested_share <- function(control) {
     end = \() if (own$share == 1) close_progress(control) else share_stage(control, own$before, own$share)
   )
 }
+
+# In words, rounded up.
+time_label <- function(seconds) {
+  if (seconds < 120) return(paste(ceiling(seconds), "s"))
+  if (seconds < 6000) return(paste(ceiling(seconds / 60), "min"))
+  paste(whole(ceiling(seconds / 3600)), "h")
+}

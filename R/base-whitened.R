@@ -53,3 +53,32 @@ rows_about <- function(u, rows, centre) {
   about <- without_low(u) - rep(centre, each = nrow(u))
   if (is.null(low_parts(u))) about else about + low_parts(u)
 }
+
+# Coordinates in which the bandwidth matrix is the identity, and back.
+whiten <- function(x, lower) {
+  t(forwardsolve(lower, t(x)))
+}
+
+unwhiten <- function(u, lower) {
+  tcrossprod(u, lower)
+}
+
+# The points themselves, uncopied, where `centre` is NULL.
+shift_points <- function(points, centre, sign) {
+  if (is.null(centre)) return(points)
+  centre <- c(centre, numeric(NCOL(points) - length(centre))) # beside numbers there may be levels
+  points + if (length(centre) == 1) sign * centre else rep(sign * centre, each = nrow(points))
+}
+
+# Only ratios of weights matter to a density: very small or large ones are made relative to the largest, unless the
+# lightest would be lost by it.
+common_scale <- function(weights) {
+  if (is.null(weights)) return(NULL)
+  top <- max(weights)
+  if (top >= 1e-100 && top <= 1e100) return(weights)
+  scaled <- weights / top
+  if (any(scaled < .Machine$double.xmin & weights > 0)) weights else scaled
+}
+
+# For sums of squares, in which the lightest do not count: they may become 0.
+relative_to_largest <- function(weights) weights / max(weights)

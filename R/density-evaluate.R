@@ -122,13 +122,6 @@ log_square_weight <- function(object) {
   if (has_remote_weights(object)) log(object$x$square_weight) else log_square_sum(object$weights, object$n)
 }
 
-# log sum w^2, NULL being n ones.
-log_square_sum <- function(weights, n) {
-  if (is.null(weights)) return(log(n))
-  top <- max(weights)
-  2 * log(top) + log(sum((weights / top)^2))
-}
-
 # The polynomial in q / 2 that multiplies the kernel.
 fit_polynomial <- function(object) estimator_of(object)$factor(object$d)
 
@@ -158,14 +151,6 @@ log_loo_square <- function(object) {
   top <- weights[largest]
   rest <- 2 * log(top) + log(leave_out((weights / top)^2))
   rest[largest] <- log_square_sum(weights[-largest]) # at their own scale
-  rest
-}
-
-leave_out <- function(weights) {
-  total <- sum(weights)
-  rest <- total - weights
-  large <- which(weights > total / 2)
-  if (length(large) == 1) rest[large] <- sum(weights[-large])
   rest
 }
 

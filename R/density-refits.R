@@ -89,3 +89,17 @@ fit_without <- function(made, weights, L, factors = NULL) {
 bandwidths_of <- function(object) {
   list(main = list(H = object$bandwidth, L = fit_factor(object)), score = list(L = score_factor(object)))
 }
+
+# Those that are a number for each row, of these alone.
+options_of_rows <- function(options, object, rows) {
+  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
+  if (is_number(options$score) || is.data.frame(options$score)) {
+    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
+  }
+  options
+}
+
+# Of what the user gave for all rows, those that are in the fit.
+kept_rows <- function(given, object) {
+  if (is.null(object$na.action) || nrow(given) == object$n) given else given[-object$na.action, , drop = FALSE]
+}

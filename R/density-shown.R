@@ -112,15 +112,6 @@ merge_points <- function(marginal, width = 1 / 3) {
   marginal
 }
 
-# Coordinates in which the bandwidth matrix is the identity, and back.
-whiten <- function(x, lower) {
-  t(forwardsolve(lower, t(x)))
-}
-
-unwhiten <- function(u, lower) {
-  tcrossprod(u, lower)
-}
-
 # One number per distinct row of a matrix of whole numbers with one or two columns. Columns are
 # coded first: a far outlier gives cell numbers whose products a double could not hold.
 cell_group <- function(cell) {
@@ -130,4 +121,25 @@ cell_group <- function(cell) {
     code <- (code - 1) * length(values) + match(cell[, 2], values)
   }
   code
+}
+
+# Row indices of at most `most` points, evenly spread over the rows so that R's random numbers stay
+# out of it; points without weight are not part of the estimate and not shown.
+thinned_rows <- function(fit, most) {
+  rows <- which(used_rows(fit))
+  if (length(rows) <= most) rows else rows[round(seq(1, length(rows), length.out = most))]
+}
+
+# Names for the axes. A vector has no column name; then `x` or `data$x`, as the user wrote it, says
+# most.
+variable_names <- function(fit) {
+  written <- fit$call$x
+  if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) {
+    return(deparse(written)[1])
+  }
+  point_names(fit)
+}
+
+is_element <- function(written) {
+  is.call(written) && is.name(written[[1]]) && as.character(written[[1]]) %in% c("$", "[[", "[")
 }

@@ -127,11 +127,3 @@ image_limits <- function(domain, x, n, factors = NULL) {
     L
   }
 }
-
-# Are there fewer images than there may be for bandwidths like those that suit such data? Else the widest that are
-# possible would be far too narrow.
-has_room_for_images <- function(domain, data) {
-  if (!has_images(domain)) return(TRUE)
-  L <- diagonal_matrix(reference_factor(data) * column_scales(data) / 2, data$d)
-  identical(image_limits(domain, data$x, data$n)(L), L)
-}

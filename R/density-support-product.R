@@ -68,16 +68,3 @@ log_wide_kernels <- function(y, x, sds, lower, width, reflects) {
   series <- waves(cos) + if (reflects) 0 else waves(sin)
   log(pmax(1 + 2 * series, .Machine$double.xmin)) + rep(log(sqrt(2 * pi) * sds / width), each = length(y))
 }
-
-# Seconds of a nominal core for a sum at m working points of the points x, by products or by images: list(product,
-# images).
-domain_seconds <- function(domain, x, m, L, factors, run) {
-  n <- nrow(x)
-  d <- ncol(x)
-  sds <- factor_sds(L)
-  imaged <- domain$kind %in% c("reflect", "circular")
-  product <- as.double(m) * n * (2e-8 + 1e-8 * sum(!imaged) + 5e-8 * sum(imaged))
-  count <- sum(image_counts(domain, x, sds, factors))
-  linear <- if (d <= 3 && run$tol > 0) (count + m) * c(5e-7, 8e-7, 5e-6)[d] else Inf
-  list(product = product, images = min(m * count * pair_seconds(count, d, run), linear) + 3e-7 * d * (count - n))
-}

@@ -195,14 +195,6 @@ falkon.formula <- function(formula, data = NULL, ..., subset, weights, offset, n
   fit
 }
 
-# The call of the formula method, of one whose first argument may be the data.
-formula_call <- function(call, method = falkon.formula) {
-  if (!"formula" %in% names(call)) names(call)[names(call) == "y"] <- "formula"
-  names(call)[names(call) == "x"] <- "data"
-  call[[1]] <- method
-  call
-}
-
 falkon_call <- function(call) {
   call[[1]] <- quote(falkon)
   call

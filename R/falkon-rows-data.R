@@ -149,3 +149,15 @@ problem_in_session <- function(problem, spec) {
   if (!is.null(problem$weights)) problem$weights <- as.vector(problem$weights)
   problem
 }
+
+add_operations(
+  # A part of the rows, as a shard of other data, `args$to`.
+  part_there = list(
+    one = function(shard, args, part, control) {
+      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
+      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  )
+)

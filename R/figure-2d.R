@@ -123,26 +123,6 @@ draw_upper_set <- function(grid, level, colour) {
   graphics::polypath(join("x"), join("y"), rule = "evenodd", col = colour, border = NA)
 }
 
-# The set where z >= level, as closed lines; filled by the even-odd rule.
-upper_set <- function(grid, level) {
-  grDevices::contourLines(pad_grid(grid), levels = level)
-}
-
-# A border below every level, next to the edge, closes the contours that leave the grid.
-pad_grid <- function(grid) {
-  z <- matrix(below_all(grid$z), nrow(grid$z) + 2, ncol(grid$z) + 2)
-  z[-c(1, nrow(z)), -c(1, ncol(z))] <- grid$z
-  list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
-}
-
-below_all <- function(values) min(values) - diff(range(values))
-
-pad_axis <- function(x) {
-  # far from the origin, that is less than numbers can tell apart
-  edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
-  c(x[1] - edge, x, x[length(x)] + edge)
-}
-
 draw_points <- function(fit, dims, rows, pch = NULL, cex = NULL, col = "black") {
   at <- fit$x[rows, dims, drop = FALSE]
   cex <- (if (is.null(cex)) 0.7 * crowd_size(length(rows)) else cex) * weight_size(fit, rows)

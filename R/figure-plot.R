@@ -179,10 +179,6 @@ plot_criterion <- function(fit, look, ...) {
 
 # ---- arguments shared by plot() and autoplot() ------------------------------------------------
 
-check_grid_size <- function(n_grid, d) {
-  if (is.null(n_grid)) c(1024L, 151L, 101L)[min(d, 3)] else check_count(n_grid, "n_grid", min = 10)
-}
-
 # Limits of an axis; the grid is laid between them. Reversed ones turn the axis round.
 check_limits <- function(limits, arg) {
   if (is.null(limits)) {
@@ -256,17 +252,6 @@ GRAPHICAL_LENGTHS <- c(
   adj = 1, asp = 1, font = 1, font.axis = 1, font.lab = 1, font.main = 1, lab = 3, lmitre = 1,
   mgp = 3, tcl = 1, xaxp = 3, yaxp = 3
 )
-
-# Colours of grDevices::col2rgb(), which takes lists and booleans for some.
-check_colours <- function(value, arg) {
-  if (is.null(value)) return(invisible())
-  good <- (is.character(value) || is.numeric(value)) && !is.object(value) && length(value) > 0 &&
-    !anyNA(value) &&
-    tryCatch(is.matrix(grDevices::col2rgb(value)), error = \(e) FALSE, warning = \(w) FALSE)
-  if (!good) {
-    stop_argument(arg, "must be colours, such as \"red\" or \"#0072B2\": found ", describe(value))
-  }
-}
 
 check_numbers <- function(value, arg, length) {
   if (!is.numeric(value) || is.object(value) || length(value) != length || anyNA(value)) {
@@ -347,13 +332,6 @@ pair_points <- function(dims) {
   2000L %/% length(dims)
 }
 
-# Row indices of at most `most` points, evenly spread over the rows so that R's random numbers stay
-# out of it; points without weight are not part of the estimate and not shown.
-thinned_rows <- function(fit, most) {
-  rows <- which(used_rows(fit))
-  if (length(rows) <= most) rows else rows[round(seq(1, length(rows), length.out = most))]
-}
-
 # Relative size of points whose area goes with the weight, within what stays visible.
 weight_size <- function(fit, rows) {
   if (is.null(fit$weights)) {
@@ -361,20 +339,6 @@ weight_size <- function(fit, rows) {
   }
   w <- fit$weights[used_rows(fit)]
   pmin(pmax(sqrt(fit$weights[rows] / mean(w)), 0.5), 3)
-}
-
-# Names for the axes. A vector has no column name; then `x` or `data$x`, as the user wrote it, says
-# most.
-variable_names <- function(fit) {
-  written <- fit$call$x
-  if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) {
-    return(deparse(written)[1])
-  }
-  point_names(fit)
-}
-
-is_element <- function(written) {
-  is.call(written) && is.name(written[[1]]) && as.character(written[[1]]) %in% c("$", "[[", "[")
 }
 
 # "SD-KDE, n = 272, bandwidth sds 0.33, 4.1": the line under the title.
@@ -433,15 +397,4 @@ short_labels <- function(at) {
   labels <- format(at / unit, trim = TRUE)
   suffix <- c("1" = "", "1000" = "k", "1e+06" = "M")[[as.character(unit)]]
   ifelse(at == 0, "0", paste0(labels, suffix))
-}
-
-# Three digits of each number, without a power of ten where the number is of a common size.
-short_number <- function(x) {
-  vapply(signif(x, 3), function(value) {
-    if (value >= 1e3 && value < 1e9) {
-      format(value, big.mark = ",", scientific = FALSE)
-    } else {
-      format(value, digits = 3)
-    }
-  }, "")
 }

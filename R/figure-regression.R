@@ -173,8 +173,6 @@ slice_cloud <- function(fit, most) {
   data.frame(x = rep(fit$x[rows, 1], t), y = as.vector(fit$y[rows, ]), group = group)
 }
 
-spread_rows <- function(n, most) unique(round(seq(1, n, length.out = min(n, most))))
-
 slice_title <- function(fit, name) if (is_curve(fit)) "Kernel regression" else name
 
 slice_label <- function(fit) {

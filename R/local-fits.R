@@ -22,21 +22,6 @@ local_data <- function(x, y, weights, L, discrete = NULL) {
   data
 }
 
-# Levels, in the last columns, stay.
-whitened <- function(x, data) {
-  d <- length(data$middle)
-  if (ncol(x) > d) {
-    levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
-    return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
-  }
-  if (all(data$L[lower.tri(data$L)] == 0)) {
-    u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
-  } else {
-    u <- forwardsolve(data$L, t(x) - data$middle)
-  }
-  transposed(with_low(unname(u), x, data$L, data$middle))
-}
-
 # Where rows that count are on one line, or one row, slopes across it are not known: a pivot of C is no less than
 # this part of the kernel's variance, or where the rows are narrower, of theirs. So slopes fade to 0 there.
 pivot_floor <- function(z) {

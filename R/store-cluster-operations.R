@@ -3,7 +3,7 @@
 # of over_shards(), with an environment `args$scratch` for what a run makes once. Some values have `finish(value)`, which makes
 # of that of a node what can be sent, and `resume(finished, args, control)` for the way back.
 
-WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
+add_operations(
   describe = list(
     one = function(shard, args, part, control) {
       list(
@@ -60,24 +60,8 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
     merge = NULL
   ),
 
-  # Of a fit at the shard's points.
-  predict = list(
-    one = \(shard, args, part, control) predict_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
-  ),
-
   # "weights" or "response".
   column = list(one = \(shard, args, part, control) shard[[args$name]], merge = NULL),
-
-  # A part of the rows, as a shard of other data, `args$to`.
-  part_there = list(
-    one = function(shard, args, part, control) {
-      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
-      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
-      NULL
-    },
-    merge = \(a, b, control) NULL
-  ),
 
   # Means and sums of squares about them.
   summary = list(
@@ -120,35 +104,6 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
     one = \(shard, args, part, control) sum_joined(shard, args, part, control),
     merge = \(a, b, control) merge_rows(a, b)
   ),
-  debias = list(
-    one = \(shard, args, part, control) debias_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
-  ),
-
-  # What leaving points of an SD-KDE out takes, and each of the shard left out (store-cluster-leave-out.R).
-  masses = list(
-    one = \(shard, args, part, control) masses_of_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_made(a, b)
-  ),
-  debiased_loo = list(
-    one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
-    merge = \(a, b, control) merge_rows(a, b)
-  ),
-
-  # Scores of fits at the shard, and what they take of pairs of points (verb-judged-data.R); rows for some of its folds.
-  judge = list(
-    one = \(shard, args, part, control) judge_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_scores(a, b)
-  ),
-  overlap = list(
-    one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
-    merge = \(a, b, control) merge_overlaps(a, b)
-  ),
-  fold = list(
-    one = \(shard, args, part, control) made_shard(args$pick(shard, part), args, part, NULL),
-    merge = \(a, b, control) merge_made(a, b)
-  ),
-
   # Sums at the shard's rows of the kernels of `args$centers`.
   multiply = list(
     one = \(shard, args, part, control) kernel_sum_of(args$centers, shard$points, args$v, control, as_matrix = TRUE),
@@ -182,7 +137,7 @@ WORKER_OPERATIONS <- c(COLUMN_OPERATIONS, list(
     },
     merge = \(a, b, control) list(sums = a$sums + b$sums, stats = add_part_stats(a$stats, b$stats, control))
   )
-))
+)
 
 # Least and largest of each column, as one row.
 box_of <- function(points) {

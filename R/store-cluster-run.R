@@ -329,15 +329,6 @@ run_account <- function(run) {
   account
 }
 
-# Of two computations by the same workers.
-add_accounts <- function(a, b) {
-  if (is.null(a) || is.null(b)) return(if (is.null(a)) b else a)
-  if (nrow(a) != nrow(b)) return(b)
-  sums <- unclass(b)
-  for (name in c("requests", "rows", "seconds", "bytes")) sums[[name]] <- a[[name]] + b[[name]]
-  structure(sums, class = "data.frame")
-}
-
 # Seconds of silence after which a worker counts as lost.
 worker_timeout <- function(control) {
   seconds <- control$asked$worker_timeout

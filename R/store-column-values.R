@@ -2,15 +2,13 @@
 
 # By the name of an operation a function of the values of its inputs, `with`, and `at`: list(shard, args, run). Others
 # are those of arithmetic.
-COLUMN_VALUES <- list(
+add_column_values(
   response = \(inputs, with, at) response_of_shard(at$shard, with$classes),
   weights = \(inputs, with, at) at$shard$weights,
   given = \(inputs, with, at) at$shard$stored[[with$key]],
   linear = \(inputs, with, at) linear_of_shard(inputs, with, at),
-  class_loss = \(inputs, with, at) class_loss(with$part, inputs$f, inputs$y, at$run, inputs$u),
   class_codes = \(inputs, with, at) class_codes(inputs[[1]]),
   by_class = \(inputs, with, at) with$numbers[class_codes(inputs[[1]])],
-  link_probabilities = \(inputs, with, at) link_probabilities(inputs[[1]]),
   pick = \(inputs, with, at) as.matrix(inputs[[1]])[, with$j, drop = FALSE],
   held_at_0 = function(inputs, with, at) {
     n <- nrow(at$shard$points)
@@ -80,7 +78,7 @@ of_columns <- function(f) {
   }
 }
 
-COLUMN_OPERATIONS <- list(
+add_operations(
   column_rows = list(
     one = of_columns(\(columns, rows, at) {
       x <- as.matrix(columns$x)
@@ -113,10 +111,6 @@ COLUMN_OPERATIONS <- list(
   column_distinct = list(
     one = of_columns(\(columns, own, at) utils::head(sort(unique(as.vector(columns$x))), MOST_DISTINCT)),
     merge = \(a, b, control) utils::head(sort(unique(c(a, b))), MOST_DISTINCT)
-  ),
-  column_loss = list(
-    one = of_columns(\(columns, own, at) sum_of_loss(columns$f, columns$y, at$run, as_plain(columns$weights))),
-    merge = \(a, b, control) a + b
   ),
   column_which = list(one = of_columns(\(columns, own, at) which(columns$x > 0)[own]), merge = NULL),
   column_draw = list(

@@ -12,8 +12,6 @@ new_column <- function(data, t, op, inputs = list(), with = list()) {
   structure(class = "shard_column", list(data = data, t = t, op = op, inputs = inputs, with = with))
 }
 
-is_column <- function(x) inherits(x, "shard_column")
-
 # ---- those that there are ---------------------------------------------------------------------
 
 # The response of the shards as it is; with `classes` the columns that class_columns() makes of these.
@@ -200,4 +198,12 @@ rows_with_weight <- function(weights, positive, index) {
 # How many there are in each shard.
 positive_by_shard <- function(weights) {
   unlist(over_columns("column_sums", list(x = weights > 0), shards = seq_along(weights$data$rows)))
+}
+
+# ---- classes ----------------------------------------------------------------------------------
+
+class_codes.shard_column <- function(link) column_of("class_codes", list(link), 1)
+
+class_counts.shard_column <- function(y, weights = NULL) {
+  over_columns("column_counts", list(y = y, weights = weights), list(classes = max(2, ncol(y))))
 }

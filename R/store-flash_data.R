@@ -75,12 +75,6 @@ flash_data <- function(x, cluster = NULL, reader = NULL, shards = NULL, shard_ro
   describe_data(named_data(data), run)
 }
 
-is_remote <- function(x) inherits(x, "flash_data")
-
-is_elsewhere <- function(x) is_big(x) || is_remote(x)
-
-has_remote_weights <- function(object) is_remote(object$x) && object$x$has[["weights"]]
-
 fetch_weights <- function(data) fetch_column(data, "weights")
 
 # n numbers of the shards, a vector or a matrix; on a worker those of the shard at which it sums.
@@ -347,4 +341,15 @@ summary.flash_data <- function(object, ...) {
   table <- rbind(min = found$least, mean = found$mean, sd = if (found$n > 1) sd else NA, max = found$most)
   colnames(table) <- if (is.null(object$names)) paste0("x", seq_len(object$d)) else object$names
   table
+}
+
+# As loo_weight() has them, by the totals of all shards.
+remote_loo_weight <- function(data) {
+  weights <- fetch_weights(data)
+  ifelse(weights > data$total_weight / 2, data$rest_weight, data$total_weight - weights)
+}
+
+remote_loo_square <- function(data) {
+  squares <- fetch_weights(data)^2
+  ifelse(squares > data$square_weight / 2, data$rest_square, data$square_weight - squares)
 }

@@ -9,8 +9,6 @@ chunk_bytes <- function() {
   check_bytes(getOption("flashkernel.chunk_bytes", 2^27), "options(flashkernel.chunk_bytes)", min = 8)
 }
 
-is_big <- function(x) is.object(x) && inherits(x, "big.matrix")
-
 check_table <- function(x, arg, d = NULL, names = NULL) {
   if (is_remote(x)) return(x)
   if (is_big(x)) check_big(x, arg) else check_points(x, arg, d, names, single = TRUE)
@@ -48,16 +46,6 @@ read_rows <- function(table, piece, arg, d = NULL, names = NULL) {
   if (!is_big(table)) return(rows)
   where <- paste("rows", whole(piece[1]), "to", whole(piece[2]))
   in_place(where, check_points(rows, arg, d, names))
-}
-
-whole <- function(number) format(number, scientific = FALSE, big.mark = ",", trim = TRUE)
-
-# An argument error in here says where the data are from, as rows are counted from the first of them.
-in_place <- function(where, expression) {
-  tryCatch(expression, flashkernel_error_argument = function(error) {
-    error$message <- paste0(error$message, " (of ", where, ")")
-    stop(error)
-  })
 }
 
 # ---- sources ----------------------------------------------------------------------------------

@@ -66,21 +66,6 @@ overlap_cube_sums <- function(points, w, L, kernel, control) {
   drop(cube_sums(sources, NULL, FALSE, control, tip = if (length(parts) > 1) parts[[2]]$value)$sums)
 }
 
-# As given_log_weights().
-cube_log_weights <- function(side, values) {
-  sources <- fit_sources(side)
-  frame <- cube_frame(sources)
-  x <- frame$columns(sources$points)
-  y <- frame$columns(from_centre(side, values))
-  factors <- if (is.null(sources$factors)) 1 else sources$factors
-  log_w <- if (is.null(sources$weights)) numeric(ncol(x)) else log(sources$weights)
-  for (k in seq_len(side$d)) {
-    s <- 1 - abs(outer(x[k, ], y[k, ], "-")) / (frame$reach[k] * factors)
-    log_w <- log_w - log(factors) + ifelse(s < 0, -Inf, log(abs(polynomial_at(sources$kernel$value, pmax(s, 0)))))
-  }
-  log_w
-}
-
 # Of a marginal these are the kernels of the columns that are left, if those that go are not correlated with them.
 check_marginal_kernel <- function(object, dims) {
   if (has_gaussian(object) || all(object$bandwidth[dims, -dims] == 0)) return(invisible(object))

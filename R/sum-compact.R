@@ -67,17 +67,6 @@ window_tail <- function(part, q, kernel, control) {
 # Below p, in standard deviations: no quantile of the kernel is further out.
 kernel_quantile <- function(kernel, p) if (is_compact(kernel)) rep(-kernel$reach, length(p)) else stats::qnorm(p)
 
-# Where the estimate begins and ends.
-estimate_ends <- function(object) {
-  kernel <- fit_kernel(object)
-  if (!is_compact(kernel)) return(c(-Inf, Inf))
-  used <- used_rows(object)
-  centres <- fit_points(object)[used, 1]
-  factors <- object$adaptive$factors
-  reach <- kernel$reach * sqrt(object$bandwidth[1, 1]) * if (is.null(factors)) 1 else factors[used]
-  from_origin(object, c(min(centres - reach), max(centres + reach)))
-}
-
 # ---- draws --------------------------------------------------------------------------------------
 
 # n x d, of the kernel with H = L L', L = `lower`.
@@ -102,20 +91,6 @@ overlap_kernels <- function(kernel) {
   wide <- replace(kernel, c("value", "reach"), list(value * 2^(seq_along(value) - 1), 2 * kernel$reach))
   tip <- if (kernel$name == "triangular") list(replace(kernel, "value", list(c(0, 0, 0, -2 / 3))))
   c(list(wide), tip)
-}
-
-# As overlap_sums(), in units of the height of the Gaussian of 2H.
-compact_overlap_sums <- function(object, w, control) {
-  if (!is.null(object$adaptive)) {
-    stop(new_error("unsupported", paste0(
-      "the integral of the square, for scores other than \"log\", is known for adaptive fits with the Gaussian ",
-      "kernel alone, not with kernel = \"", object$kernel, "\""
-    ), user_call()))
-  }
-  kernel <- fit_kernel(object)
-  unit <- (sqrt(4 * pi) / kernel$reach)^object$d
-  each <- overlap_kernel_sums(fit_points(object), w, fit_factor(object), kernel, control)
-  list(each = unit * each, own = rep(unit * (kernel$reach * roughness(kernel))^object$d, object$n))
 }
 
 # At each of the points the sum over all of them of w times what two kernels have in common, in units of the reach.

@@ -27,13 +27,6 @@ debiased_loo_by_classes <- function(sources, L, control) {
   replace(sums, "stats", list(add_class_stats(joined_stats(found$stats, dominated$stats), sums$stats)))
 }
 
-# As log_left_out().
-debiased_left_out <- function(data, L, factors, run) {
-  sums <- sdkde_at_half(data$x, data$weights, L, run, factors)
-  log_density <- sums$log_sum + log_kernel_norm(L) - log(data$others)
-  list(log_density = log_add(log_density, log_floor_of(data)), stats = sums$stats)
-}
-
 # Their points with the weights of the score, relative to the largest factor of a point that counts.
 score_sources <- function(sources) {
   w <- if (is.null(sources$weights)) 1 else sources$weights

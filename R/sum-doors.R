@@ -201,41 +201,6 @@ line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line,
 
 # ---- records ----------------------------------------------------------------------------------
 
-# The share of the pairs that was computed: others could not matter. Stats of earlier versions do not know.
-kept_share <- function(stats) {
-  if (isTRUE(stats$skipped > 0)) 1 - stats$skipped / stats$pairs else 1
-}
-
-# The stats of two sums as those of one computation. Only a sum on a device has seconds there.
-add_stats <- function(a, b) {
-  for (name in c("pairs", "skipped", "seconds", "tail_rows", "device_seconds")) {
-    b[[name]] <- sum(a[[name]], b[[name]], na.rm = name == "device_seconds")
-  }
-  for (name in STATS_OF_ERRORS) b[[name]] <- max(a[[name]], b[[name]])
-  b$workers <- add_accounts(a$workers, b$workers)
-  b
-}
-
-STATS_OF_ERRORS <- c("tol_achieved", "tol_bound")
-
-# The same where the sums are added, at the same targets; `a` NULL: there is none yet. To a global tolerance errors add
-# up: each is relative to the largest sum of its own part, and that of all is no smaller.
-add_part_stats <- function(a, b, control) {
-  if (is.null(a)) return(b)
-  all <- add_class_stats(a, b)
-  if (control$tol_type == "global") {
-    for (name in STATS_OF_ERRORS) all[[name]] <- a[[name]] + b[[name]]
-  }
-  all
-}
-
-# "fast" where the tolerance was needed for one of them.
-add_class_stats <- function(a, b) {
-  all <- add_stats(a, b)
-  if (a$engine == "fast") all$engine <- "fast"
-  all
-}
-
 # Where a sum of n sources at m targets in d dimensions would run, as the stats of a sum; an error where it cannot.
 resolve_control <- function(control, n, m, d, kernel = "gaussian") {
   .Call(ffi_resolve, control, as.double(n), as.double(m), as.double(d), kernel)
@@ -249,15 +214,3 @@ guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
 # Is there an engine that can do this with sums in d dimensions: "sums", "logs", "coordinates", "shift", "debiased_loo",
 # "stream" or "normal" (enum fk_operation in src/fk.h)?
 can_do <- function(control, operation, d, kernel) .Call(ffi_can, control, operation, as.double(d), kernel)
-
-# The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?
-# `share`: of the pairs, that these sums compute.
-seconds_to_save <- function(control, n, m, d, kernel, own, share = 1) {
-  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own, share)
-}
-
-# The same share, by a sample of points in memory.
-pairs_share <- function(sources, at, control) {
-  if (is_big(sources$points) || is.function(sources$points)) return(1)
-  .Call(ffi_pairs_share, sources, at, control)
-}

@@ -84,3 +84,12 @@ check_row_names <- function(row.names, n) {
     stop_argument("row.names", "must all be different: found ", describe(twice), " twice")
   }
 }
+
+# Grids of `size` nodes along each axis, or a default.
+check_grid_frame <- function(size, d, arg) {
+  if (d > 3) {
+    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of marginal(fit, 1:2)")
+    stop(new_error("unsupported", why, user_call()))
+  }
+  if (is.null(size)) c(512L, 101L, 31L)[d] else check_count(size, arg, min = 2)
+}

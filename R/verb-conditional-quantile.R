@@ -206,3 +206,18 @@ visit_numbers <- function(object, x, visit) {
     }
   }
 }
+
+# Levels, in the last columns, stay.
+whitened <- function(x, data) {
+  d <- length(data$middle)
+  if (ncol(x) > d) {
+    levels <- x[, d + seq_len(ncol(x) - d), drop = FALSE]
+    return(cbind(whitened(x[, seq_len(d), drop = FALSE], data), unname(levels)))
+  }
+  if (all(data$L[lower.tri(data$L)] == 0)) {
+    u <- t((x - rep(data$middle, each = nrow(x))) / rep(diagonal(data$L), each = nrow(x)))
+  } else {
+    u <- forwardsolve(data$L, t(x) - data$middle)
+  }
+  transposed(with_low(unname(u), x, data$L, data$middle))
+}

@@ -152,20 +152,6 @@ refit <- function(object, rows, run) {
   fit_kde(points, "object", object$call, options, run)
 }
 
-# Those that are a number for each row, of these alone.
-options_of_rows <- function(options, object, rows) {
-  if (is.numeric(options$adaptive)) options$adaptive <- kept_rows(as.matrix(options$adaptive), object)[rows]
-  if (is_number(options$score) || is.data.frame(options$score)) {
-    options$score <- kept_rows(as.matrix(options$score), object)[rows, , drop = FALSE]
-  }
-  options
-}
-
-# Of what the user gave for all rows, those that are in the fit.
-kept_rows <- function(given, object) {
-  if (is.null(object$na.action) || nrow(given) == object$n) given else given[-object$na.action, , drop = FALSE]
-}
-
 # list(mean, se). The error takes the values as independent, as paired differences of scores nearly are.
 weighted_mean <- function(values, weights) {
   n <- length(values)

@@ -204,26 +204,3 @@ print_workers <- function(workers) {
   cat("Workers: ", nrow(workers), " on ", length(unique(workers$host)), ngettext(length(unique(workers$host)), " host", " hosts"),
     if (!is.null(workers$below)) paste0(" with ", sum(workers$below), " of their own"), ", ", format_bytes(sum(workers$bytes)), " sent and received", if (lost > 0) paste0(", ", lost, " lost"), "\n", sep = "")
 }
-
-device_share <- function(stages) {
-  seconds <- stages$device_seconds
-  if (all(is.na(seconds))) return(NULL)
-  paste0(" (", format(sum(seconds, na.rm = TRUE), digits = 2), " s on the device)")
-}
-
-where_label <- function(record) {
-  on_device <- record$backend == "cuda"
-  paste0(
-    record$backend, " (", record$device, if (on_device) device_label(record$devices), "), ",
-    record$engine, ", ", record$precision, " precision", if (!on_device) processor_label(record)
-  )
-}
-
-device_label <- function(devices) {
-  label <- ngettext(length(devices), ", device ", ", devices ")
-  paste0(label, paste(devices, collapse = ", "))
-}
-
-processor_label <- function(record) {
-  paste0(", ", record$isa, ", ", record$threads, ngettext(record$threads, " thread", " threads"))
-}

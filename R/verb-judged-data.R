@@ -169,3 +169,18 @@ log_lik_of_data <- function(object, control) {
   if (found$negative > 0) warn_negative_points(found$negative, found$n)
   structure(found$n * found$mean, df = 0L, nobs = found$n, class = "logLik")
 }
+
+add_operations(
+  judge = list(
+    one = \(shard, args, part, control) judge_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_scores(a, b)
+  ),
+  overlap = list(
+    one = \(shard, args, part, control) overlap_of_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_overlaps(a, b)
+  ),
+  fold = list(
+    one = \(shard, args, part, control) made_shard(args$pick(shard, part), args, part, NULL),
+    merge = \(a, b, control) merge_made(a, b)
+  )
+)

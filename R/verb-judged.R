@@ -4,13 +4,7 @@
 # - scores: the names of those that it has; has_left_out(score): has it them at its own points, each left out? Then
 #   left_out(score, run) are these;
 # - by_fold(folds, score, run): list(scores, by_fold) as judge_folds() has them; draw_folds(folds): the fold of each.
-judge_of <- function(fit) {
-  if (inherits(fit, "flash_conditional")) return(judged_conditional(fit))
-  if (inherits(fit, "kernel_regression")) return(judged_regression(fit))
-  if (inherits(fit, "flash_kda")) return(judged_kda(fit))
-  if (inherits(fit, c("falkon", "tune_falkon"))) return(judged_falkon(fit))
-  judged_density(fit)
-}
+judge_of <- function(fit) UseMethod("judge_of")
 
 JUDGED_CLASSES <- c("flash_kde", "flash_conditional", "kernel_regression", "flash_kda", "falkon", "tune_falkon")
 
@@ -28,7 +22,7 @@ score_title <- function(score) {
   if (score %in% names(PROPER_SCORES)) PROPER_SCORES[[score]]$title else PREDICTION_SCORES[[score]]
 }
 
-judged_density <- function(fit) {
+judge_of.flash_kde <- function(fit) {
   folds_of <- list(
     without = \(rows, run) unclass(refit(fit, rows, run)),
     at = \(made, rows, score, run) scores_at(made, own_places(fit)[rows, , drop = FALSE], score, run),
@@ -42,7 +36,7 @@ judged_density <- function(fit) {
 }
 
 # The data are y and x together, as those of a regression of y.
-judged_conditional <- function(fit) {
+judge_of.flash_conditional <- function(fit) {
   joint <- unclass(fit$joint)
   check_judged_levels(joint, "conditional densities")
   of_x <- given_dims(fit)
@@ -71,39 +65,6 @@ check_judged_levels <- function(object, what) {
     what, " of columns with levels are not fitted again to some of their rows: logLik() and the criterion of their ",
     "bandwidths judge them, each row left out"
   ), user_call()))
-}
-
-judged_regression <- function(fit) {
-  check_judged_levels(unclass(fit), "regressions")
-  folds_of <- list(
-    without = \(rows, run) refit_regression(fit, rows, run),
-    at = function(made, rows, score, run) {
-      found <- local_predictions(made, fit$x[rows, , drop = FALSE], FALSE, FALSE, run)$fit
-      minus_square(fit$y[rows, , drop = FALSE], found)
-    },
-    sds = \(made) bandwidth_sds(made$bandwidth)
-  )
-  new_judged(
-    unclass(fit), fit$type, list(unname(cbind(fit$y, fit$x))), point_names(fit), fit$control, "squared", folds_of,
-    has_left_out = \(score) TRUE, left_out = \(score, run) minus_square(fit$y, fit$left_out)
-  )
-}
-
-judged_kda <- function(fit) {
-  codes <- kda_codes(fit)
-  scores_of <- function(logs, score) {
-    if (score == "log") return(log(as_kda_type(logs, fit$prior, "prob")[cbind(seq_len(fit$n), codes)]))
-    as.double((as.integer(as_kda_type(logs, fit$prior, "class")) == codes) %in% TRUE)
-  }
-  made <- new_judged(
-    unclass(fit), unclass(fit$fits[[1]])$estimator, list(kda_points(fit), fit$classes[codes]), NULL,
-    fit_asked(unclass(fit$fits[[1]])), c("log", "class"), NULL,
-    has_left_out = \(score) all(vapply(fit$fits, \(own) can_leave_out(unclass(own)), NA)),
-    left_out = \(score, run) scores_of(left_out_logs(fit, run), score)
-  )
-  made$by_fold <- \(folds, score, run) list(scores = scores_of(fold_logs(fit, codes, folds, run), score))
-  made$draw_folds <- \(folds) class_folds(folds, codes, fit)
-  made
 }
 
 new_judged <- function(fit, estimator, data, names, asked, scores, folds_of, has_left_out, left_out) {
@@ -158,16 +119,4 @@ refit_conditional <- function(object, rows, run) {
   settled <- settle_conditional(made, options, stats::na.fail, run)
   object$joint <- fit_kde(made$points, "object", object$call, settled$options, run)
   object
-}
-
-refit_regression <- function(object, rows, run) {
-  H <- object$bandwidth
-  given <- if (has_correlation(H)) H else bandwidth_sds(H)
-  options <- list(
-    type = object$type, bandwidth = if (object$selector == "user") given else object$selector,
-    rows = object$settings$rows, seconds = object$settings$seconds, asked = object$control
-  )
-  x <- object$x[rows, , drop = FALSE]
-  y <- object$y[rows, , drop = FALSE]
-  fit_regression(x, y, object$weights[rows], stats::na.fail, options, run, object$call)
 }

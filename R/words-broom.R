@@ -51,15 +51,6 @@ tidy.flash_kde <- function(x, what = c("bandwidth", "grid"), n = NULL, ...) {
   as_tibble(bandwidth_terms(x))
 }
 
-# Grids of `size` nodes along each axis, or a default.
-check_grid_frame <- function(size, d, arg) {
-  if (d > 3) {
-    why <- paste0("a grid of ", d, " variables is too large: take one of some of them, as of marginal(fit, 1:2)")
-    stop(new_error("unsupported", why, user_call()))
-  }
-  if (is.null(size)) c(512L, 101L, 31L)[d] else check_count(size, arg, min = 2)
-}
-
 bandwidth_terms <- function(object) {
   names <- point_names(object)
   full <- has_correlation(object$bandwidth) || has_correlation(object$score_bandwidth)
@@ -76,8 +67,6 @@ bandwidth_terms <- function(object) {
   if (!is.null(terms$score)) of_levels$score <- NA_real_
   rbind(terms, of_levels)
 }
-
-has_correlation <- function(H) !is.null(H) && any(H[lower.tri(H)] != 0)
 
 #' @rdname flash_kde-broom
 #' @exportS3Method generics::glance

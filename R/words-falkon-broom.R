@@ -109,11 +109,3 @@ named_columns <- function(x, name, values) {
   labels <- colnames(values)
   stats::setNames(columns, paste0(name, "_", if (is.null(labels)) output_names(x) else labels))
 }
-
-# With the row names as a column, as broom has them.
-as_tibble <- function(frame) {
-  names <- own_row_names(frame)
-  if (!is.null(names)) frame <- cbind(.rownames = names, frame)
-  rownames(frame) <- NULL
-  if (requireNamespace("tibble", quietly = TRUE)) tibble::as_tibble(frame) else frame
-}

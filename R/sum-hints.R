@@ -1,4 +1,14 @@
-# What the package says by itself, once per session.
+# The seconds of exact sums where a tolerance would make them short, else NA. `own`: are the points their own targets?
+# `share`: of the pairs, that these sums compute.
+seconds_to_save <- function(control, n, m, d, kernel, own, share = 1) {
+  .Call(ffi_hint, control, as.double(n), as.double(m), as.double(d), kernel, own, share)
+}
+
+# The same share, by a sample of points in memory.
+pairs_share <- function(sources, at, control) {
+  if (is_big(sources$points) || is.function(sources$points)) return(1)
+  .Call(ffi_pairs_share, sources, at, control)
+}
 
 # Where a job would take long exactly, and by a tolerance be short, by the engines' own guesses. `own`: are the points
 # their own targets? `sources`: of which a sample tells how many pairs are near enough to matter, asked for where all would
@@ -17,11 +27,4 @@ suggest_tolerance <- function(control, n, m, d, sources, kernel = sources$kernel
       "(Said once per session.)\n"
     ), call = NULL)
   ))
-}
-
-# In words, rounded up.
-time_label <- function(seconds) {
-  if (seconds < 120) return(paste(ceiling(seconds), "s"))
-  if (seconds < 6000) return(paste(ceiling(seconds / 60), "min"))
-  paste(whole(ceiling(seconds / 3600)), "h")
 }

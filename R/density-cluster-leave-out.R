@@ -108,3 +108,14 @@ left_out_sources <- function(block, d, L) {
   }
   block$sources
 }
+
+add_operations(
+  masses = list(
+    one = \(shard, args, part, control) masses_of_shard(shard, args, part, control),
+    merge = \(a, b, control) merge_made(a, b)
+  ),
+  debiased_loo = list(
+    one = \(shard, args, part, control) debiased_loo_of_blocks(fit_at_shard(args$fit, part, args$scratch), control),
+    merge = \(a, b, control) merge_rows(a, b)
+  )
+)

@@ -79,3 +79,23 @@ axis_nodes <- function(x, sd, lim, size, step = 1 / 2) {
   # Nodes closer than a thousandth of a bandwidth add nothing and make contours ragged.
   nodes[c(TRUE, diff(nodes) > 1e-3 * sd)]
 }
+
+# The set where z >= level, as closed lines; filled by the even-odd rule.
+upper_set <- function(grid, level) {
+  grDevices::contourLines(pad_grid(grid), levels = level)
+}
+
+# A border below every level, next to the edge, closes the contours that leave the grid.
+pad_grid <- function(grid) {
+  z <- matrix(below_all(grid$z), nrow(grid$z) + 2, ncol(grid$z) + 2)
+  z[-c(1, nrow(z)), -c(1, ncol(z))] <- grid$z
+  list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
+}
+
+below_all <- function(values) min(values) - diff(range(values))
+
+pad_axis <- function(x) {
+  # far from the origin, that is less than numbers can tell apart
+  edge <- max(1e-6 * (x[length(x)] - x[1]), 4 * .Machine$double.eps * max(abs(x)))
+  c(x[1] - edge, x, x[length(x)] + edge)
+}
