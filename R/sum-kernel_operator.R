@@ -134,7 +134,7 @@ kernel_operator <- function(x, y = x, bandwidth, kernel = "gaussian", weights = 
 # `sources` and, where they are others, `targets` (NULL: the sources), as sum_sources() has them, each with a plan;
 # `at`: the points of the targets, or NULL; `asked`: of settle_control(); `state$record`: of the last product.
 setClass("kernel_operator", representation(
-  sources = "list", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
+  sources = "ANY", at = "ANY", targets = "ANY", weights = "ANY", transposed = "logical", asked = "list",
   state = "environment"
 ))
 

@@ -69,5 +69,5 @@ kernel_score <- function(x, at = NULL, bandwidth, weights = NULL,
   L <- as_bandwidth(bandwidth, ncol(points), names = colnames(points))$L
   check_memory(8 * (2 * length(points) + 3 * length(targets)), "x")
   sources <- sum_sources(points, weights, L)
-  score_sum(sources, targets, ESTIMATORS[[PLAIN_ESTIMATOR]], FALSE, colnames(points), run)$score
+  score_sum(sources, targets, PLAIN_FACTOR, FALSE, colnames(points), run)$score
 }

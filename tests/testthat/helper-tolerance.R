@@ -573,7 +573,7 @@ run_prediction <- function(case) {
 # predict() tells not what it ran: what it does beneath.
 predict_with <- function(fit, at, type, loo, control) {
   if (type == "score") {
-    done <- score_sum(fit_sources(fit), targets(fit, at), estimator_of(fit), loo, point_names(fit), control)
+    done <- score_sum(fit_sources(fit), targets(fit, at), fit_polynomial(fit), loo, point_names(fit), control)
     return(list(got = done$score, stats = done$stats))
   }
   estimate <- log_estimate(fit, at, loo, control)

@@ -305,12 +305,12 @@ test_that("the two sums of points that are left out of a piece share the toleran
     asked <<- c(asked, control$tol)
     log_sum(of, at, PLAIN_FACTOR, loo, control)
   }
-  found <- left_out_of_piece(sources, 101:300, control, sum_at)
+  found <- left_out(sources, 101:300, x[101:300, ], control, sum_at)
   expect_identical(asked, c(1e-4, 1e-4) / 2)
   exact <- log_sum(sources, NULL, PLAIN_FACTOR, TRUE, replace(control, "tol", 0))$log_abs
   expect_lt(max(abs(exp(found$log_abs) - exp(exact[101:300]))), 1e-4 * max(exp(exact)))
   asked <- numeric()
-  left_out_of_piece(sources, seq_len(nrow(x)), control, sum_at)
+  left_out(sources, seq_len(nrow(x)), x, control, sum_at)
   expect_identical(asked, 1e-4)
 })
 

@@ -151,7 +151,7 @@ test_that("rows in the tails are those over all pairs, whatever their largest te
   expect_lt(max(abs(loo("always") / loo("never") - 1)), 5e-14) # of a distance between coordinates in the thousands
   scores <- \(wish) {
     wish_near(wish)
-    score_sum(sum_sources(lattice, NULL, diag(2)), far, ESTIMATORS$laplace, FALSE, NULL, control_list("cpu"))$score
+    score_sum(sum_sources(lattice, NULL, diag(2)), far, ESTIMATORS$laplace$factor(2), FALSE, NULL, control_list("cpu"))$score
   }
   expect_within(scores("always"), scores("never"), 1e-12 * 50)
   pairs <- rbind(lattice, lattice)
