@@ -31,8 +31,7 @@ fit_mixed <- function(points, arg, call, options, control, formula = NULL) {
   object <- new_fit(call, estimator, data, bandwidths, debias, control, computed, formula, bandwidths$adaptive)
   object$discrete <- data$discrete
   object$settings <- settings
-  class(object) <- c("flash_kde_mixed", "flash_kde")
-  object
+  as_mixed(object)
 }
 
 # As check_adaptive(), and NULL where "auto" may not take any.
