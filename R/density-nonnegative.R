@@ -3,12 +3,11 @@
 
 # `options` of fit_kde(), with this checked.
 check_nonnegative <- function(options) {
-  options$nonnegative <- check_flag(options$nonnegative, "nonnegative")
   if (!options$nonnegative) return(options)
-  if (length(options$estimator) > 1) options$estimator <- estimators_that("signed")[1]
+  if (is_auto(options$estimator)) options$estimator <- estimators_that("signed")[1]
   if (!ESTIMATORS[[check_estimator(options$estimator)]]$signed) {
     stop_argument(
-      "nonnegative", "is for estimator = ", paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
+      "debias$nonnegative", "is for estimator = ", paste0('"', estimators_that("signed"), '"', collapse = " or "), ": \"",
       check_estimator(options$estimator), "\" has no negative values"
     )
   }
