@@ -21,7 +21,7 @@ USUAL_SCALE <- 0.7
 # Not every one can: where none is named, the plain one.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
-  if (length(estimator) > 1) return(PLAIN_ESTIMATOR)
+  if (is_auto(estimator)) return(PLAIN_ESTIMATOR)
   able <- if (identical(adaptive, "balloon")) PLAIN_ESTIMATOR else estimators_that("adaptive")
   estimator <- check_estimator(estimator)
   if (!estimator %in% able) {
@@ -34,7 +34,7 @@ adaptive_estimator <- function(estimator, adaptive) {
 # plain one.
 may_adapt <- function(options, n) {
   chosen <- is.null(options$bandwidth) || identical(options$bandwidth, "auto")
-  able <- length(options$estimator) > 1 || check_estimator(options$estimator) == PLAIN_ESTIMATOR
+  able <- is_auto(options$estimator) || check_estimator(options$estimator) == PLAIN_ESTIMATOR
   chosen && able && is.null(options$score_bandwidth) && n >= 50
 }
 

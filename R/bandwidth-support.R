@@ -176,7 +176,7 @@ choose_kind <- function(domain, points, weights, plain, options, run, arg) {
   problem <- domain_data(domain, points, weights, arg)
   at_edge <- on_edge(points, domain) || on_edge(problem$data$x, problem$domain)
   if (!has_room(with_kind(domain, "reflect"), points, with_kind(problem$domain, "reflect"), problem$data, options)) {
-    signed <- length(options$estimator) == 1 && ESTIMATORS[[check_estimator(options$estimator)]]$signed
+    signed <- !is_auto(options$estimator) && ESTIMATORS[[check_estimator(options$estimator)]]$signed
     return(with_kind(domain, if (!at_edge) "transform" else if (signed) "reflect" else "mass"))
   }
   seconds <- search_options("auto", options$structure, options$rows, options$seconds)$seconds

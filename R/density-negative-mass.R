@@ -1,9 +1,17 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
-negative_mass <- function(object) {
-  # the same in any coordinates
-  if (!is.null(object$inner) && only_transforms(object$support)) return(negative_mass(object$inner))
-  grid <- if (object$d <= 2 && is.null(object$discrete) && is.null(object$inner)) whitened_grid(object)
+# The same in any coordinates.
+negative_mass.mapped <- function(object) negative_mass(object$inner)
+
+negative_mass.supported <- function(object) sampled_mass(object)
+negative_mass.mixed <- function(object) sampled_mass(object)
+
+sampled_mass <- function(object) {
+  mass_by_sampling(object, start_run(fit_asked(object), "Integrating the negative part"))
+}
+
+negative_mass.default <- function(object) {
+  grid <- if (object$d <= 2) whitened_grid(object)
   # large sums as those of a figure
   many <- !is.null(grid) && as.double(object$n) * prod(lengths(grid$axes)) > EXACT_FIGURE_PAIRS
   asked <- fit_asked(object)
@@ -73,8 +81,15 @@ mass_by_sampling <- function(object, control) {
   )
 }
 
-inflated <- function(object, inflate) {
+# The density with kernels `inflate` times as wide.
+inflated <- function(object, inflate) UseMethod("inflated", object$kind)
+
+inflated.default <- function(object, inflate) {
   object$bandwidth <- object$bandwidth * inflate^2
-  if (!is.null(object$inner)) object$inner <- inflated(object$inner, inflate)
   object
+}
+
+inflated.supported <- function(object, inflate) {
+  object$inner <- inflated(object$inner, inflate)
+  NextMethod()
 }

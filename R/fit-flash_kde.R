@@ -383,8 +383,8 @@
 #' predict(fit, data.frame(eruptions = c(2, 4.5), waiting = c(50, 80)))
 #'
 #' # two steps of debiasing, and a Laplace-corrected density
-#' flash_kde(faithful, steps = 2)
-#' flash_kde(faithful, "laplace", nonnegative = TRUE)
+#' flash_kde(faithful, debias = debiasing(steps = 2))
+#' flash_kde(faithful, "laplace", debias = debiasing(nonnegative = TRUE))
 #'
 #' # numbers and a factor
 #' flowers <- flash_kde(iris)
@@ -410,30 +410,18 @@ flash_kde <- function(x, ...) {
 
 #' @rdname flash_kde
 #' @export
-flash_kde.default <- function(x, estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
-                              score_bandwidth = NULL, weights = NULL,
-                              backend = c("auto", "cpu", "cuda"),
-                              precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", na.action = getOption("na.action"), steps = 1,
-                              score = NULL, nonnegative = FALSE, lambda = NULL, discrete_kernel = NULL,
-                              support = NULL, kernel = "gaussian", control = NULL, ...) {
+flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptive = "auto", weights = NULL,
+                              support = NULL, kernel = "gaussian", debias = NULL, categorical = NULL, tol = 0,
+                              na.action = getOption("na.action"), control = NULL, ...) {
   check_fit_dots(...)
   if (missing(x)) stop_argument("x", "must be given")
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  options <- flat_options(list(
+    estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, weights = weights, support = support,
+    kernel = kernel, debias = debias, categorical = categorical, na.action = na.action
   ))
-  run <- start_run(asked)
+  run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
   # fit_kde() looks for infinite values, too
   points <- if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  options <- list(
-    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    weights = weights, na.action = na.action, lambda = lambda, discrete_kernel = discrete_kernel,
-    support = support, kernel = kernel
-  )
   fit_kde(points, "x", generic_call(match.call()), options, run)
 }
 
@@ -470,27 +458,19 @@ fit_named_formula <- function(call, frame, formula, data = NULL, ..., subset, we
   fit_formula(call, frame, formula, data, check_fit_options(...), na.action)
 }
 
-# The dots of the formula method: arguments of the default method, by name or in its order.
-check_fit_options <- function(estimator = c("sdkde", "kde", "laplace", "laplace6"), bandwidth = NULL,
-                              score_bandwidth = NULL, backend = c("auto", "cpu", "cuda"),
-                              precision = c("auto", "double", "single", "fast"), threads = NULL,
-                              devices = NULL, tol = 0, tol_type = c("global", "pointwise"),
-                              engine = c("auto", "exact", "fast"), structure = "auto", rows = NULL,
-                              seconds = 5, adaptive = "auto", steps = 1, score = NULL, nonnegative = FALSE,
-                              lambda = NULL, discrete_kernel = NULL, support = NULL,
-                              kernel = "gaussian", control = NULL, ...) {
+# The dots of the formula method: arguments of the default method, by name or in its order; its formals are those of the
+# default method (see below). list() of options as flat_options() has them, with `asked`, the control.
+check_fit_options <- function(...) {
   check_fit_dots(...)
-  asked <- settle_control(control, list(
-    backend = backend, precision = precision, threads = threads, devices = devices, engine = engine,
-    tol_type = tol_type, tol = if (!missing(tol)) check_tol(tol)
+  asked <- settle_control(control, if (!missing(tol)) list(tol = check_tol(tol)))
+  options <- flat_options(list(
+    estimator = estimator, bandwidth = bandwidth, adaptive = adaptive, support = support, kernel = kernel,
+    debias = debias, categorical = categorical
   ))
-  list(
-    estimator = estimator, bandwidth = bandwidth, score_bandwidth = score_bandwidth, structure = structure,
-    rows = rows, seconds = seconds, adaptive = adaptive, steps = steps, score = score, nonnegative = nonnegative,
-    lambda = lambda, discrete_kernel = discrete_kernel, support = support, kernel = kernel,
-    asked = asked
-  )
+  c(options, list(asked = asked))
 }
+
+formals(check_fit_options) <- formals(flash_kde.default)[setdiff(names(formals(flash_kde.default)), c("x", "weights", "na.action"))]
 
 check_fit_dots <- function(...) {
   known <- c(names(formals(sys.function(sys.parent()))), "weights", "subset", "na.action") # the last three of formulas
@@ -512,7 +492,10 @@ check_abbreviations <- function(names) {
 
 # What other packages call arguments of flash_kde().
 FIT_OTHERS <- c(
-  h = "bandwidth", H = "bandwidth", bw = "bandwidth", from = "support", to = "support", lower = "support",
+  h = "bandwidth", H = "bandwidth", bw = "bandwidth", structure = "bandwidth", rows = "bandwidth", seconds = "bandwidth",
+  steps = "debias", score = "debias", score_bandwidth = "debias", nonnegative = "debias", lambda = "categorical",
+  discrete_kernel = "categorical", backend = "control", precision = "control", threads = "control", devices = "control",
+  engine = "control", tol_type = "control", from = "support", to = "support", lower = "support",
   upper = "support", xmin = "support", xmax = "support", bounds = "support"
 )
 

@@ -71,19 +71,15 @@
 #' mean(predict(fit, type = "log_density", loo = TRUE))
 predict.flash_kde <- function(object, newdata, type = c("density", "log_density", "score"),
                               se.fit = FALSE, loo = FALSE, na.action = stats::na.pass,
-                              backend = NULL, threads = NULL, devices = NULL, tol = NULL,
-                              tol_type = NULL, engine = NULL, control = NULL, collect = TRUE, ...) {
+                              tol = NULL, control = NULL, collect = TRUE, ...) {
   check_dots_empty(...)
   # `$` of what has a class looks for a method first, each time
   object <- unclass(object)
   type <- check_choice(type, c("density", "log_density", "score"), "type")
   se.fit <- check_flag(se.fit, "se.fit")
   loo <- check_flag(loo, "loo")
-  given <- list(
-    backend = backend, threads = threads, devices = devices, engine = engine, tol = tol, tol_type = tol_type
-  )
   # a fit may come from another machine: what it asked for need not be here
-  run <- start_run(settle_control(control, given, fit_asked(object)), "Predicting")
+  run <- start_run(settle_control(control, list(tol = tol), fit_asked(object)), "Predicting")
   if (missing(newdata)) newdata <- NULL
   check_combination(object, newdata, type, se.fit, loo)
   collect <- check_collect(collect)

@@ -26,7 +26,7 @@ error <- function(got, want) max(abs(got - want) / pmax(1, abs(want)))
 measure <- function(name, precision) {
   case <- read_case(name)
   fit <- function(estimator) {
-    flash_kde(case$x, estimator, bandwidth = case$H, weights = case$weights, precision = precision)
+    flash_kde(case$x, estimator, bandwidth = case$H, weights = case$weights, control = flash_control(precision = precision))
   }
   log_density <- function(estimator) predict(fit(estimator), case$y, type = "log_density")
   laplace <- suppressWarnings(log_density("laplace"))

@@ -45,7 +45,7 @@ run_case <- function(name) {
   h <- cases[[name]][[2]]
   if (is.null(h)) h <- flash_kde(x, "kde", adaptive = FALSE)$bandwidth
   fit <- \(estimator, engine) {
-    flash_kde(x, estimator, h, adaptive = FALSE, engine = engine, backend = "cpu", threads = threads)
+    flash_kde(x, estimator, h, adaptive = FALSE, control = flash_control(engine = engine, backend = "cpu", threads = threads))
   }
   tasks <- list(
     density = \(engine) predict(fit("kde", engine), type = "log_density"),

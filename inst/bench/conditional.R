@@ -54,7 +54,7 @@ compare("distribution function at all points", \() predict(fit, data, type = "cd
   \() fitted(np::npcdist(peer$distribution)))
 compare("median at 100 x", \() quantile(fit, at, 0.5), \() np::npqreg(bws = peer$distribution, newdata = at, tau = 0.5))
 compare("medians at all points", \() quantile(fit, data, 0.5))
-with_levels <- flash_kde(y ~ x + k, data, bandwidth = sds, lambda = 0.1)
+with_levels <- flash_kde(y ~ x + k, data, bandwidth = sds, categorical = categorical_kernel(smoothing = 0.1))
 compare("density at all points, with a factor", \() predict(with_levels), \() fitted(np::npcdens(peer$levels)))
 part <- data[seq_len(few), ]
 compare(sprintf("bandwidths of %d rows", few), \() flash_kde(y ~ x, part), \() {

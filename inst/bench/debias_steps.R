@@ -29,7 +29,7 @@ set.seed(1)
 for (n in c(300, 3000)) for (name in names(mixtures)) {
   f <- mixtures[[name]]
   error <- function(x, h, steps) {
-    fit <- flash_kde(x, "sdkde", bandwidth = h, score_bandwidth = h / sqrt(2), steps = steps)
+    fit <- flash_kde(x, "sdkde", bandwidth = h, debias = debiasing(bandwidth = h / sqrt(2), steps = steps))
     sum((predict(fit, at) - density_of(f, at))^2) * (at[2] - at[1])
   }
   best <- chosen <- 0

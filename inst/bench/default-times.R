@@ -37,7 +37,7 @@ if (file.exists(file)) {
 }
 if (!"--quick" %in% arguments) {
   x <- mixture(1e5, 3)
-  cat("100,000 x 3, full  ", formatC(seconds_of(\(x) flash_kde(x, structure = "full"), x, 1), digits = 2, format = "fg"), "\n")
+  cat("100,000 x 3, full  ", formatC(seconds_of(\(x) flash_kde(x, bandwidth = kde_bandwidth(structure = "full")), x, 1), digits = 2, format = "fg"), "\n")
   options(flashkernel.tol = 1e-6)
   show_seconds("1,000,000 x 2", mixture(1e6, 2), c("default", "kde"), 1)
   show_seconds("1,000,000 x 2, t2", matrix(stats::rt(2e6, 2), ncol = 2), "default", 1)

@@ -26,7 +26,7 @@ measure <- function(task, precision) {
     run <- switch(task,
       sum = \() kernel_sum(x, y, bandwidth = h, precision = precision),
       score = \() kernel_score(x, at = y, bandwidth = h, precision = precision),
-      `symmetric score` = \() flash_kde(x, "sdkde", bandwidth = h, precision = precision)
+      `symmetric score` = \() flash_kde(x, "sdkde", bandwidth = h, control = flash_control(precision = precision))
     )
     data.frame(task = task, precision = precision, d = d, seconds = medians(list(run), runs = 5)[[1]])
   })

@@ -159,7 +159,7 @@ adaptive_case <- function() {
   adaptive <- pick(TRUE, "abramson", "knn", "balloon", quote(factors), "auto")
   estimator <- pick("kde", "kde", "sdkde", "laplace")
   bandwidth <- if (identical(adaptive, "auto")) NULL else h
-  fit <- bquote(flash_kde(x, .(estimator), .(bandwidth), weights = w, adaptive = .(adaptive), seconds = 0.05))
+  fit <- bquote(flash_kde(x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w, adaptive = .(adaptive)))
   data <- list(x = x, w = w, new = random_places(x, rep(h, d)))
   by_row <- c("x", "w")
   checks <- common_checks(estimator == "laplace")
@@ -188,7 +188,7 @@ compact_case <- function() {
   kernel <- pick("epanechnikov", "biweight", "triweight", "triangular", "uniform")
   estimator <- pick("kde", "kde", "sdkde")
   bandwidth <- if (chance(0.1)) NULL else h
-  fit <- bquote(flash_kde(x, .(estimator), .(bandwidth), weights = w, kernel = .(kernel), seconds = 0.05))
+  fit <- bquote(flash_kde(x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w, kernel = .(kernel)))
   checks <- common_checks(FALSE, rep(unit, d))
   if (estimator == "kde" && !is.null(bandwidth)) {
     reach <- sqrt(c(epanechnikov = 5, biweight = 7, triweight = 9, triangular = 6, uniform = 3)[[kernel]])
@@ -237,8 +237,8 @@ mixed_case <- function() {
   adaptive <- if (d > 0 && estimator == "kde" && chance(0.2)) TRUE else FALSE
   bandwidth <- if (d == 0 || chance(0.1)) NULL else h
   fit <- bquote(flash_kde(
-    x, .(estimator), .(bandwidth), weights = w, lambda = .(lambda), discrete_kernel = .(kernel), adaptive = .(adaptive),
-    seconds = 0.05
+    x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w,
+    categorical = categorical_kernel(smoothing = .(lambda), kernel = .(kernel)), adaptive = .(adaptive)
   ))
   if (kernel == "aitchisonaitken") fit$discrete_kernel <- NULL
   checks <- common_checks(estimator == "laplace")
@@ -290,7 +290,7 @@ support_case <- function() {
   support <- if (method == "circular") bquote(circular(.(unit))) else bquote(kde_support(.(range), .(method)))
   # one column alone has it
   if (d > 1 && chance(0.3)) support <- as.call(c(quote(list), support, rep(list(NULL), d - 1)))
-  fit <- bquote(flash_kde(x, .(estimator), .(bandwidth), weights = w, support = .(support), seconds = 0.05))
+  fit <- bquote(flash_kde(x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w, support = .(support)))
   new <- x[sample(n, 5, TRUE), , drop = FALSE]
   new[2:3, ] <- stats::runif(2 * d) * unit
   if (chance(0.3)) new[4, ] <- range[is.finite(range)][1] # the bound itself
@@ -324,7 +324,7 @@ polygon_case <- function() {
   h <- decades(1, -2, 0)
   bandwidth <- if (chance(0.1)) NULL else h
   estimator <- pick("kde", "kde", "sdkde")
-  fit <- bquote(flash_kde(x, .(estimator), .(bandwidth), weights = w, support = .(corners), seconds = 0.05))
+  fit <- bquote(flash_kde(x, .(estimator), kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w, support = .(corners)))
   new <- rbind(x[sample(n, 2, TRUE), , drop = FALSE], matrix(stats::runif(4, 0, 0.5), 2), c(5, 5))
   list(data = list(x = x, w = w, new = new), fit = fit, by_row = c("x", "w"), checks = common_checks(FALSE))
 }
@@ -343,7 +343,8 @@ conditional_case <- function() {
   estimator <- if (levels) "kde" else pick("kde", "kde", "sdkde", "laplace")
   bandwidth <- if (chance(0.1)) NULL else h
   fit <- bquote(flash_kde(
-    .(formula), data = x, estimator = .(estimator), bandwidth = .(bandwidth), weights = w, seconds = 0.05
+    .(formula), data = x, estimator = .(estimator),
+    bandwidth = kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w
   ))
   # not searched: with a lambda of 0 the truth may have NaN
   if (levels) fit$lambda <- stats::runif(1, 0.01, 0.4)
@@ -397,7 +398,7 @@ default_case <- function() {
   x <- random_columns(n, d) * unit
   w <- random_weights(n)
   bandwidth <- pick(NULL, "silverman", "scott", "lcv", "lscv", "plugin", "scv", "auto", "nrd0", "sj")
-  fit <- bquote(flash_kde(x, bandwidth = .(bandwidth), weights = w, seconds = 0.05))
+  fit <- bquote(flash_kde(x, bandwidth = kde_bandwidth(method = .(bandwidth), seconds = 0.05), weights = w))
   list(
     data = list(x = x, w = w, new = random_places(x, rep(unit, d))), fit = fit, by_row = c("x", "w"),
     checks = common_checks(FALSE, rep(unit, d))

@@ -218,8 +218,8 @@ kda_case <- function() {
   estimator <- pick("kde", "kde", "sdkde", "laplace")
   kernel <- if (estimator != "laplace") pick("gaussian", "gaussian", "biweight") else "gaussian"
   fit <- bquote(flash_kda(
-    x, y, estimator = .(estimator), bandwidth = .(bandwidth), kernel = .(kernel), weights = w, shared = .(chance(0.2)),
-    seconds = 0.05
+    x, y, estimator = .(estimator), bandwidth = kde_bandwidth(method = .(bandwidth), seconds = 0.05),
+    kernel = .(kernel), weights = w, shared = .(chance(0.2))
   ))
   checks <- list(
     class = quote(predict(f, new)),

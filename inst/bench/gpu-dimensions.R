@@ -30,7 +30,7 @@ measure <- function(d, task, precision) {
   n <- 1024 * max(1, floor(min(sqrt(0.01 * min(bound)), 2e7 / d) / 1024))
   x <- many_points(n, d, 1)
   y <- many_points(n, d, 2)
-  fit <- flash_kde(x, "kde", bandwidth = sqrt(d / 8), backend = "cuda", precision = precision)
+  fit <- flash_kde(x, "kde", bandwidth = sqrt(d / 8), control = flash_control(backend = "cuda", precision = precision))
   control <- flashkernel:::fit_control(fit)
   run <- if (task == "density") \() log_density(fit, y)$stats else \() {
     sources <- flashkernel:::fit_sources(fit)

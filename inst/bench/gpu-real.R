@@ -76,7 +76,7 @@ wanted <- option_values("--only", c(names(generators), names(named), uci))
 seconds_of <- function(data, h, precision, runs = 5) {
   last <- NULL
   once <- function() {
-    fit <- flash_kde(data$x, estimator, bandwidth = h, adaptive = FALSE, backend = "cuda", precision = precision)
+    fit <- flash_kde(data$x, estimator, bandwidth = h, adaptive = FALSE, control = flash_control(backend = "cuda", precision = precision))
     last <<- log_density(fit, data$y)
     device_seconds(fit_stages(fit)) + device_seconds(last$stats)
   }
@@ -101,7 +101,7 @@ measure <- function(name, factor, precision, lists) {
   beside <- seconds_of(plain, if (d == 1) 0.2 else (4 / (d + 2) / n)^(1 / (d + 4)), precision)
   rows <- sort(sample.int(m, min(m, 1000)))
   exact <- log_density(
-    flash_kde(data$x, estimator, bandwidth = h, adaptive = FALSE, backend = "cuda", precision = "double"), data$y[rows, , drop = FALSE]
+    flash_kde(data$x, estimator, bandwidth = h, adaptive = FALSE, control = flash_control(backend = "cuda", precision = "double")), data$y[rows, , drop = FALSE]
   )
   difference <- signed(found$estimate)[rows] - signed(exact)
   logs <- abs(found$estimate$log_abs[rows] - exact$log_abs)

@@ -25,8 +25,10 @@ measure <- function(count, precision) {
   result <- NULL
   once <- function() {
     wall <- wall_seconds(\() {
-      fit <- flash_kde(data$x, "sdkde", bandwidth = h, backend = "cuda", precision = precision,
-                       devices = seq_len(count) - 1)
+      fit <- flash_kde(
+        data$x, "sdkde", bandwidth = h,
+        control = flash_control(backend = "cuda", precision = precision, devices = seq_len(count) - 1)
+      )
       result <<- list(fit = fit, at = log_density(fit, data$y))
     })
     debiasing <- device_seconds(fit_stages(result$fit))
@@ -94,7 +96,7 @@ if ("few" %in% parts) {
   dim(x) <- c(n, 3)
   y <- x[1:64, ] + 0.01
   measure_few <- function(count) {
-    fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "single", devices = seq_len(count) - 1)
+    fit <- flash_kde(x, "kde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "single", devices = seq_len(count) - 1))
     first <- wall_seconds(\() log_density(fit, y))
     result <- NULL
     seconds <- replicate(9, {

@@ -28,7 +28,7 @@ cases[c("n", "m")] <- lapply(cases[c("n", "m")], as.numeric) # n m is no integer
 if ("--quick" %in% arguments) cases <- cases[cases$n < 1e6, ]
 
 fit_case <- function(case, data, precision) {
-  flash_kde(data$x, case$estimator, bandwidth = case$h, backend = "cuda", precision = precision)
+  flash_kde(data$x, case$estimator, bandwidth = case$h, control = flash_control(backend = "cuda", precision = precision))
 }
 
 # Medians, and the log densities of the last run. One more prediction, by log_density(), tells the time on the

@@ -21,7 +21,7 @@ sizes$h <- round(0.9574 * (sizes$n / 32768)^(-1 / 20), 4) # that of gpu.R, at th
 estimators <- c(KDE = "kde", `SD-KDE` = "sdkde")
 
 fit <- function(points, estimator, h) {
-  flash_kde(points$x, estimator, bandwidth = h, backend = backend, precision = "single")
+  flash_kde(points$x, estimator, bandwidth = h, control = flash_control(backend = backend, precision = "single"))
 }
 
 measure <- function(points, estimator, h) {

@@ -6,7 +6,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 bench_start("kde_vs_peers.R", "Kernel density estimate, double precision, against peers")
 
 ours <- function(x, y, h, threads = NULL) {
-  fit <- flash_kde(x, estimator = "kde", bandwidth = h, precision = "double", threads = threads)
+  fit <- flash_kde(x, estimator = "kde", bandwidth = h, control = flash_control(precision = "double", threads = threads))
   predict(fit, y, type = "log_density")
 }
 

@@ -22,7 +22,7 @@ for (d in c(2, 3, 5)) {
   x <- matrix(rnorm(n * d), n)
   sds <- rep(n^(-1 / (d + 4)), d)
   cat(sprintf("\nn = m = %d, d = %d\n%-28s %9s %9s %9s %9s %9s\n", n, d, "", "predict", "score", "loo", "share", "1e6/s"))
-  gaussian <- flash_kde(x, "kde", bandwidth = sds, adaptive = FALSE, engine = "exact")
+  gaussian <- flash_kde(x, "kde", bandwidth = sds, adaptive = FALSE, control = flash_control(engine = "exact"))
   show("gaussian, exact", seconds(\() predict(gaussian)), NA, NA, NA, NA)
   for (kernel in kernels) {
     fit <- flash_kde(x, bandwidth = sds, kernel = kernel, adaptive = FALSE)

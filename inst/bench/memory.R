@@ -24,7 +24,7 @@ if ("--child" %in% arguments) {
   if (estimator == "matvec") b <- stats::rnorm(n)
   seconds <- elapsed(\() {
     if (estimator == "matvec") return(kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, backend = "cpu"))
-    fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), precision = "double")
+    fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), control = flash_control(precision = "double"))
     predict(fit, y, type = type)
   })
   cat("result", before, peak_mib(), seconds, "\n")

@@ -42,7 +42,7 @@ one_split <- function(data, seed) {
   theirs <- fitted(npudens(bw, edat = data[-train, ]))
   levels <- vapply(data, is.factor, NA)
   lambda <- stats::setNames(bw$bw[levels], names(data)[levels])
-  same <- flash_kde(data[train, ], "kde", bandwidth = bw$bw[!levels], lambda = lambda)
+  same <- flash_kde(data[train, ], "kde", bandwidth = bw$bw[!levels], categorical = categorical_kernel(smoothing = lambda))
   far <- abs(log(predict(same, data[-train, ]) / theirs))[theirs > 1e-250]
   c(row, np = mean_log(theirs), differs = max(far))
 }

@@ -87,7 +87,7 @@ run_naive <- function(limit = 20) {
 
 # Through the same engine that every other sum uses. Kernels too far away to count may be skipped there.
 run_ours <- function(n, h) {
-  fit <- flash_kde(x[seq_len(n), , drop = FALSE], "kde", bandwidth = h, backend = "cuda", precision = "single")
+  fit <- flash_kde(x[seq_len(n), , drop = FALSE], "kde", bandwidth = h, control = flash_control(backend = "cuda", precision = "single"))
   at <- y[seq_len(n), , drop = FALSE]
   once <- function() {
     done <- NULL

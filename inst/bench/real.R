@@ -62,7 +62,7 @@ brute_force <- function(x, L, rows) {
 
 run_case <- function(name, x, h, factor) {
   H <- factor^2 * h
-  fit <- \(estimator) flash_kde(x, estimator, bandwidth = H, backend = "cpu", threads = threads, precision = "double")
+  fit <- \(estimator) flash_kde(x, estimator, bandwidth = H, control = flash_control(backend = "cpu", threads = threads, precision = "double"))
   loo <- \() predict(fit("kde"), loo = TRUE, type = "log_density")
   seconds <- c(medians(list(
     loo = \() with_near("", loo), loo_all = \() with_near("never", loo),
@@ -104,7 +104,7 @@ results <- NULL
 for (name in only) {
   x <- all[[name]]()
   if (quick && nrow(x) > 20000) next
-  h <- flash_kde(x, "kde", backend = "cpu", threads = threads)$bandwidth
+  h <- flash_kde(x, "kde", control = flash_control(backend = "cpu", threads = threads))$bandwidth
   for (factor in factors) {
     row <- run_case(name, x, h, factor)
     row <- cbind(row, if (factor == 1 && "--peers" %in% arguments) peers(x, h) else data.frame(sklearn = NA, ks = NA))

@@ -12,7 +12,7 @@ y <- normal_points(m, d, 2)
 h <- common_bandwidth(n, d)
 
 stages <- function(precision) {
-  fit <- flash_kde(x, estimator = "sdkde", bandwidth = h, precision = precision)
+  fit <- flash_kde(x, estimator = "sdkde", bandwidth = h, control = flash_control(precision = precision))
   predict(fit, y, type = "log_density")
 }
 seconds <- medians(list(double = \() stages("double"), single = \() stages("single")), runs = 5)
@@ -27,4 +27,4 @@ show_table(data.frame(
   check.names = FALSE
 ))
 cat(sprintf("largest difference of the log densities, single from double: %.1e\n\n", error))
-print(diagnostics(flash_kde(x, estimator = "sdkde", bandwidth = h, precision = "double")))
+print(diagnostics(flash_kde(x, estimator = "sdkde", bandwidth = h, control = flash_control(precision = "double"))))

@@ -20,10 +20,10 @@ h <- common_bandwidth(n, 2)
 
 GROUP <- 50
 groups_of <- function(estimator) {
-  fitted <- flash_kde(x, estimator, bandwidth = h, backend = "cpu")
+  fitted <- flash_kde(x, estimator, bandwidth = h, control = flash_control(backend = "cpu"))
   list(
-    both = \() for (i in seq_len(GROUP)) predict(flash_kde(x, estimator, bandwidth = h, backend = "cpu"), y),
-    fit = \() for (i in seq_len(GROUP)) flash_kde(x, estimator, bandwidth = h, backend = "cpu"),
+    both = \() for (i in seq_len(GROUP)) predict(flash_kde(x, estimator, bandwidth = h, control = flash_control(backend = "cpu")), y),
+    fit = \() for (i in seq_len(GROUP)) flash_kde(x, estimator, bandwidth = h, control = flash_control(backend = "cpu")),
     predict = \() for (i in seq_len(GROUP)) predict(fitted, y)
   )
 }
@@ -56,7 +56,7 @@ resident <- function() { # MiB
 fits <- if (quick) 1000 else 10000
 memory <- resident()
 for (quarter in 1:4) {
-  for (i in seq_len(fits / 4)) predict(flash_kde(x, estimators[1 + i %% 3], bandwidth = h, backend = "cpu"), y)
+  for (i in seq_len(fits / 4)) predict(flash_kde(x, estimators[1 + i %% 3], bandwidth = h, control = flash_control(backend = "cpu")), y)
   memory <- c(memory, resident())
 }
 cat(format(fits, big.mark = ","), "fits and predictions; MiB before and at each quarter:", sprintf("%.1f", memory), "\n")

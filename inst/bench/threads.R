@@ -12,8 +12,8 @@ for (d in c(2, 16)) {
   h <- common_bandwidth(n, d)
   for (task in c("kde", "debias")) {
     run <- function(threads) {
-      if (task == "debias") return(flash_kde(x, "sdkde", bandwidth = h, precision = "double", threads = threads)$debiased)
-      predict(flash_kde(x, "kde", bandwidth = h, precision = "double", threads = threads), y)
+      if (task == "debias") return(flash_kde(x, "sdkde", bandwidth = h, control = flash_control(precision = "double", threads = threads))$debiased)
+      predict(flash_kde(x, "kde", bandwidth = h, control = flash_control(precision = "double", threads = threads)), y)
     }
     seconds <- medians(stats::setNames(lapply(counts, \(k) \() run(k)), counts), runs = 5)
     cat(sprintf("%s, d = %d\n", c(kde = "density", debias = "score pass of sdkde (symmetric)")[[task]], d))
@@ -41,13 +41,13 @@ fast <- function(x, h, threads) {
   kernel_matvec(x, bandwidth = h, tol = 1e-6, engine = "fast", threads = threads, backend = "cpu")
 }
 work <- list(
-  `fit, 2,000 rows, d = 2` = \(threads) flash_kde(plane, threads = threads, backend = "cpu"),
+  `fit, 2,000 rows, d = 2` = \(threads) flash_kde(plane, control = flash_control(threads = threads, backend = "cpu")),
   `20 sums of 2,000 rows, d = 2` = \(threads) for (i in 1:20) kernel_sum(plane, bandwidth = 0.3, threads = threads, backend = "cpu"),
   `density, n = 32,768, m = 4,096, d = 16` = \(threads) {
-    predict(flash_kde(wide, "kde", bandwidth = 0.6, threads = threads, backend = "cpu"), queries)
+    predict(flash_kde(wide, "kde", bandwidth = 0.6, control = flash_control(threads = threads, backend = "cpu")), queries)
   },
   `SD-KDE, n = 32,768, m = 4,096, d = 16` = \(threads) {
-    predict(flash_kde(wide, "sdkde", bandwidth = 0.6, threads = threads, backend = "cpu"), queries)
+    predict(flash_kde(wide, "sdkde", bandwidth = 0.6, control = flash_control(threads = threads, backend = "cpu")), queries)
   },
   `grid, 10^6 points, d = 1` = \(threads) fast(cube[, 1, drop = FALSE], 1 / 30, threads),
   `grid, 10^6 points, d = 2` = \(threads) fast(cube[, 1:2], 1 / 30, threads),

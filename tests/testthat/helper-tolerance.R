@@ -537,8 +537,10 @@ same_mantissas <- function(b, got, sums, exponent, case) {
 # ---- predictions ------------------------------------------------------------------------------
 
 fit_of <- function(case, estimator) {
-  flash_kde(case$x, estimator, case$bandwidth,
-    weights = case$weights, backend = case$backend, precision = case$precision, tol = case$tol, tol_type = case$tol_type
+  flash_kde(
+    case$x, estimator, case$bandwidth, weights = case$weights,
+    control = flash_control(backend = case$backend, precision = case$precision, tol_type = case$tol_type),
+    tol = case$tol
   )
 }
 

@@ -145,8 +145,8 @@ test_that("a refit chooses again what was chosen, and keeps what was given, a po
   wide <- flash_kde(x, "kde", bandwidth = 0.5, adaptive = factors, na.action = na.omit)
   without <- flash_kde(x[second, ], "kde", bandwidth = 0.5, adaptive = factors[second])
   expect_equal(cross_validate(wide, folds)$scores[folds == 1], predict(without, x[first, ], type = "log_density"))
-  moved <- flash_kde(x, bandwidth = 0.5, score = score, na.action = na.omit)
-  without <- flash_kde(x[second, ], bandwidth = 0.5, score = score[second, ])
+  moved <- flash_kde(x, bandwidth = 0.5, debias = debiasing(score = score), na.action = na.omit)
+  without <- flash_kde(x[second, ], bandwidth = 0.5, debias = debiasing(score = score[second, ]))
   expect_equal(cross_validate(moved, folds)$scores[folds == 1], predict(without, x[first, ], type = "log_density"))
 })
 

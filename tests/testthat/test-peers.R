@@ -80,7 +80,7 @@ test_that("one outlier makes density() and ks wrong by whole factors and leaves 
   binned <- stats::density(x, bw = h)
   expect_gt(relative_error(stats::approx(binned$x, binned$y, y)$y), 2)
   for (precision in c("double", "auto")) {
-    fit <- flash_kde(x, estimator = "kde", bandwidth = h, precision = precision)
+    fit <- flash_kde(x, estimator = "kde", bandwidth = h, control = flash_control(precision = precision))
     expect_lt(relative_error(predict(fit, y)), 1e-12)
   }
   skip_if_not_installed("ks")
