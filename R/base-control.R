@@ -95,7 +95,7 @@ CONTROL_CHOICES <- list(
 # are for run_control() to check.
 settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   if (!is.null(control)) {
-    check_control(control)
+    control <- as_control(control)
     for (name in intersect(said_in(control), names(defaults))) defaults[[name]] <- control[[name]]
   }
   for (name in names(given)) {
@@ -105,10 +105,15 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   defaults
 }
 
-check_control <- function(control) {
-  if (!inherits(control, "flash_control")) {
-    stop_argument("control", "must be NULL or from flash_control(): found ", describe(control))
+# A flash_control(), or a list of its settings.
+as_control <- function(control) {
+  if (inherits(control, "flash_control")) return(control)
+  if (!is.list(control) || is.object(control) || length(control) > 0 && !has_names(names(control))) {
+    stop_argument("control", "must be NULL, from flash_control() or a list of its settings: found ", describe(control))
   }
+  unknown <- setdiff(names(control), names(CONTROL_DEFAULTS))
+  if (length(unknown) > 0) stop_argument("control", "must have settings of flash_control(): found ", quote_names(unknown))
+  do.call(flash_control, control, quote = TRUE)
 }
 
 # The list that goes to C, of all that was `asked`. C reads it by name, and leaves `asked` alone.
@@ -120,6 +125,8 @@ run_control <- function(asked) {
     session$said <- said
   }
   run <- session$run
+  wanted <- getOption("flashkernel.progress")
+  if (isFALSE(wanted) || isFALSE(session$watched) && !isTRUE(wanted)) return(run)
   progress <- progress_closure()
   if (!is.null(progress)) run$progress <- progress
   run
@@ -146,7 +153,7 @@ check_asked <- function(asked) {
 # The same for the function that calls this, whose work `stage` names: when it ends, in whatever way, the progress bar
 # goes, and the options are what they were.
 start_run <- function(asked, stage = "Computing", frame = parent.frame()) {
-  hold_limits(asked, frame)
+  if (!is.null(asked$memory_limit) || !is.null(asked$chunk_bytes)) hold_limits(asked, frame)
   run <- run_control(asked)
   if (!is.null(run$progress)) {
     name_stage(run, stage)
