@@ -5,15 +5,16 @@
 #'
 #' @details
 #' What a control does not say (`NULL`) is left to the function that it is given to: its own defaults (`tol` is 0 in
-#' [flash_kde()] and 1e-6 in [kernel_matvec()]), or for the methods of a fit, what the fit was made with. An argument of
-#' that function, such as `backend = "cpu"`, counts before the same part of `control`.
+#' [flash_kde()] and 1e-6 in [kernel_sum()]), or for the methods of a fit, what the fit was made with. A `tol` that is
+#' given to that function counts before that of `control`. Where a function takes a `control`, a list of these settings will
+#' do, too.
 #'
-#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: [kernel_sum()] and
-#' [kernel_score()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
+#' A fit keeps what it was made with. Parts that mean nothing to a function have no effect there: logarithms and scores of
+#' [kernel_sum()] are exact whatever `engine` and `tol` are, and the searches of [bw_lcv()] and [bw_lscv()] go by a
 #' pointwise tolerance.
 #'
 #' @param backend,precision,threads,devices,tol,tol_type As for [flash_kde()].
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()].
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_sum()].
 #' @param memory_limit Bytes of memory that a call may need; more is an error, before anything is computed. `NULL`:
 #'   `getOption("flashkernel.memory_limit")`, else what the machine has available.
 #' @param chunk_bytes Bytes of the points of a `big.matrix` that are in memory at a time. `NULL`:
@@ -30,9 +31,20 @@
 #'   worker, to which the points go once; those of a [flash_data()] always do, to the cluster that has it. They have the same
 #'   bits for any number of workers, and differ by rounding from those without a cluster. Each worker uses its share of the
 #'   cores and GPUs of its host, unless `threads` and `devices` say otherwise. A fit keeps its `cluster`, and its
-#'   methods go there as long as that has not ended. For many workers: [nested_cluster()].
+#'   methods go there as long as that has not ended. From some dozens of workers on, what all of them send binds the one
+#'   connection that takes it: see the section on clusters of clusters.
 #' @param worker_timeout Seconds after which a worker that says nothing counts as lost: while it computes it says so every
 #'   second, but not while a reader of yours runs. `NULL`: 300.
+#' @section Clusters of clusters: `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of
+#'   another one, which `make`, a function of its number, makes there: with package parallel, `\(i) makeCluster(racks[[i]])`,
+#'   or a list of these two for one more level. A master adds up what its workers have found, and sends one result. Shards
+#'   go to the workers below, what all need goes once to each master, and bits are those of any other cluster. The `cluster` of
+#'   the control that is returned is that for [flash_data()] and other controls. A lost worker below is replaced by the
+#'   others of its master, which a warning tells, a lost master with its cluster by the other masters.
+#'   `diagnostics()$workers` has a row for each master, `below` how many workers it has, and what these did together.
+#'   Masters that are forks of one session have its port, and need `\(i) makeCluster(4, port = 11000 + i)`. `make` opens
+#'   the connections as it would in a session there, and nothing else listens. The clusters below stop with theirs, by
+#'   [parallel::stopCluster()].
 #' @returns A list of class `flash_control` with these parts, `NULL` where nothing was said.
 #' @inheritSection flash_kde Errors
 #' @export
@@ -41,7 +53,15 @@
 #' in_short
 #' fit <- flash_kde(faithful, bandwidth = c(0.3, 4), control = in_short)
 #' # one part of it otherwise
-#' predict(fit, faithful[1:3, ], control = in_short, threads = 1)
+#' predict(fit, faithful[1:3, ], control = list(threads = 1))
+#' \donttest{
+#' masters <- parallel::makeCluster(1)
+#' nested <- flash_control(cluster = list(masters, \(i) parallel::makeCluster(2)))
+#' data <- flash_data(as.matrix(faithful), nested$cluster, shard_rows = 50)
+#' sums <- kernel_sum(data, as.matrix(faithful)[1:3, ], bandwidth = c(0.3, 4))
+#' diagnostics(sums)$workers[, c("worker", "below", "rows")]
+#' parallel::stopCluster(nested$cluster)
+#' }
 flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devices = NULL, engine = NULL, tol = NULL,
                           tol_type = NULL, memory_limit = NULL, chunk_bytes = NULL, device_memory = NULL,
                           host_memory = NULL, gpu_memory_limit = NULL, cluster = NULL, worker_timeout = NULL) {

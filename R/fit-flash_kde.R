@@ -86,10 +86,10 @@
 #'   `tol > 0`, in up to 7 dimensions, `"auto"` engines take linear time where that is faster, and a density is
 #'   within `tol` times the largest one of all the points asked for (`tol_type = "global"`) or within `tol`
 #'   times itself (`"pointwise"`, for the Laplace-corrected estimate times the plain one), so that log densities in the tails hold, too. That is
-#'   proven for every point ([kernel_matvec()] says how). With a global tolerance, too, log densities and scores are
+#'   proven for every point ([kernel_sum()] says how). With a global tolerance, too, log densities and scores are
 #'   computed directly where the density might be off by more than a hundredth of itself. Predictions go by the tolerance, and
 #'   [diagnostics()] tells the bound and the error on a sample of rows.
-#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_matvec()]. `"auto"` takes the one that should finish
+#' @param engine `"auto"`, `"exact"` or `"fast"`, as for [kernel_sum()]. `"auto"` takes the one that should finish
 #'   first, also without a tolerance: then the fast one has to prove an error of at most 1e-12 at every point, and sums
 #'   directly where it does not. `"exact"` sums every pair that can reach a sum's last bit, whatever `tol` is, and `"fast"`, which needs
 #'   `tol > 0`, is an error of class `flashkernel_error_unsupported` in more than 7 dimensions. Sums that are always exact
@@ -326,7 +326,7 @@
 #'   estimators are `"kde"`, the default then, `"laplace"` and `"laplace6"`; it needs a `bandwidth`, and has no
 #'   missing values. With a global `tol` plain densities go by one grid for all rows, in time linear in them;
 #'   otherwise the estimates of the pieces are added, each to its part of the tolerance. For sums over points that a
-#'   function yields see [kernel_matvec()].
+#'   function yields see [kernel_sum()].
 #'
 #' @section Errors: Bad input raises a condition of class `flashkernel_error_argument` that names
 #'   the argument, before anything is computed: values that are not numeric or not finite, no rows
@@ -375,7 +375,7 @@
 #'
 #' Scott, D. W. (2015) *Multivariate Density Estimation*, 2nd ed. Wiley.
 #' @seealso [marginal()] and [conditional()] make fits of some of the variables; [flash_conditional] estimates p(y | x).
-#'   [kernel_sum()] and [kernel_score()] for the sums themselves.
+#'   [kernel_sum()] for the sums themselves.
 #' @export
 #' @examples
 #' fit <- flash_kde(~ eruptions + waiting, data = faithful)

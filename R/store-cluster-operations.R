@@ -55,7 +55,7 @@ add_operations(
       given <- list(shard$points, part)
       also <- as.character(intersect(c("weights", "response"), names(formals(args$f))))
       also <- mget(also, envir = shard, ifnotfound = list(NULL))
-      in_function_of_user("f", do.call(args$f, c(given, also), quote = TRUE), paste("failed at shard", part))
+      in_function_of_user("FUN", do.call(args$f, c(given, also), quote = TRUE), paste("failed at shard", part))
     },
     merge = NULL
   ),

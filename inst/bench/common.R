@@ -20,7 +20,7 @@ bench_start <- function(script, title, part = script) {
     dir.create(file.path(bench_folder, "results"), showWarnings = FALSE)
     sink(file.path(bench_folder, "results", sub("[.]R$", ".txt", part)), split = TRUE)
   }
-  info <- backend_info()
+  info <- flashkernel:::backend_info()
   cat(title, "\n", sep = "")
   cat("script   inst/bench/", script, "\n", sep = "")
   cat("date     ", format(Sys.Date()), "\n", sep = "")

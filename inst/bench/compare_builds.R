@@ -13,7 +13,7 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 make_works <- function() {
   works <- list()
   add <- \(name, work) works[[name]] <<- work
-  matvec <- flashkernel::kernel_matvec
+  matvec <- flashkernel::kernel_sum
   fit <- flashkernel::flash_kde
   by <- function(method, work) {
     force(work)

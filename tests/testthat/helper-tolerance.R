@@ -494,8 +494,10 @@ timed <- function(task) {
 
 run_sums <- function(case) {
   sums <- function(b) {
-    kernel_matvec(case$x, if (!case$own) case$y, b, case$bandwidth, case$kernel, case$tol, case$tol_type, case$engine,
-      weights = case$weights, backend = case$backend, precision = case$precision
+    kernel_sum(case$x, if (!case$own) case$y, b, case$bandwidth, case$kernel,
+      weights = case$weights, tol = case$tol, control = flash_control(
+        backend = case$backend, precision = case$precision, tol_type = case$tol_type, engine = case$engine
+      )
     )
   }
   done <- timed(\() sums(case$b))
