@@ -45,7 +45,7 @@ expect_within <- function(got, want, bound, label = "value") {
 expect_argument_error <- function(object, arg) {
   testthat::expect_error(object,
     class = "flashkernel_error_argument",
-    regexp = paste0("^`", arg, "` (must|is|does|needs|could not) "),
+    regexp = paste0("^`", gsub("$", "[$]", arg, fixed = TRUE), "` (must|is|does|needs|could not) "),
   )
 }
 

@@ -109,7 +109,7 @@ test_that("a bandwidth that is not positive definite is refused", {
   for (bandwidth in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(
-      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "score_bandwidth"
+      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "debias$bandwidth"
     )
     expect_argument_error(kernel_sum(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(kernel_score(good, bandwidth = bandwidth), "bandwidth")
@@ -139,7 +139,7 @@ test_that("bandwidths are matched to the columns by name", {
     }
     expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
     expect_argument_error(
-      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "score_bandwidth"
+      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "debias$bandwidth"
     )
     expect_argument_error(bw_lcv(faithful, start = misnamed), "start")
   }
@@ -566,11 +566,11 @@ test_that("what is not there for a kind of fit is refused with advice that works
 
 test_that("the beginning of several arguments of flash_kde() is refused with their names", {
   for (call in list(
-    quote(flash_kde(1:9, n = 512)), quote(flash_kde(~a, data.frame(a = 1:9), n = 512)),
-    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), n = 512)),
-    quote(flash_kde(data.frame(a = 1:9), formula = ~a, n = 512))
+    quote(flash_kde(1:9, c = 512)), quote(flash_kde(~a, data.frame(a = 1:9), c = 512)),
+    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), c = 512)),
+    quote(flash_kde(data.frame(a = 1:9), formula = ~a, c = 512))
   )) {
-    expect_error(eval(call), "`n` is not.*`na.action` or `nonnegative`", class = "flashkernel_error_argument")
+    expect_error(eval(call), "`c` is not.*`categorical` or `control`", class = "flashkernel_error_argument")
   }
   expect_error(flash_kde(1:9, to = 1), "did you mean `support`?", fixed = TRUE)
   expect_identical(coef(flash_kde(1:9, est = "kde", band = 1)), coef(flash_kde(1:9, "kde", 1)))
