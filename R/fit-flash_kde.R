@@ -438,7 +438,7 @@ check_abbreviations <- function(names) {
   known <- c(names(formals(flash_kde.default)), "formula", "data", "subset")
   for (name in setdiff(names, c(known, "", NA))) {
     several <- known[startsWith(known, name)]
-    if (length(several) < 2) next
+    if (length(several) < 2 && !(length(several) == 1 && name %in% names(FIT_OTHERS))) next
     meant <- if (name %in% names(FIT_OTHERS)) FIT_OTHERS[[name]] else several
     stop_argument(
       name, "is not an argument of this function (did you mean ", paste0("`", meant, "`", collapse = " or "), "?)"
