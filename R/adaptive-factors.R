@@ -1,13 +1,13 @@
 # The factors of adaptive bandwidths (adaptive-choose.R).
 
-# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (inst/bench/NOTES.md).
+# Neighbouring factors; finer steps have changed held-out densities by less than 0.0015 nats (bench/NOTES.md).
 FACTOR_STEP <- sqrt(2)
 
 # No factor above this, and none below its inverse.
 MOST_FACTOR <- 30
 
 # Abramson's factors go by a density of a bandwidth so much larger than that chosen for the estimator, whose noise is
-# less: measured (inst/bench/NOTES.md).
+# less: measured (bench/NOTES.md).
 PILOT <- c(kde = 2, sdkde = 1.4)
 
 #' Factors for adaptive bandwidths
@@ -76,7 +76,7 @@ adaptive_factors <- function(object, method = c("abramson", "knn"), alpha = NULL
 
 ADAPTIVE_METHODS <- c("abramson", "knn")
 
-# The square root is too bold in more than two dimensions (inst/bench/NOTES.md).
+# The square root is too bold in more than two dimensions (bench/NOTES.md).
 check_power <- function(alpha, d) {
   if (is.null(alpha)) return(min(1 / 2, 1 / d))
   good <- is.numeric(alpha) && length(alpha) == 1 && !is.object(alpha) && isTRUE(alpha > 0 && alpha <= 1)
