@@ -70,5 +70,5 @@ results <- NULL
 for (name in only) {
   results <- rbind(results, run_case(name))
   show_table(results[results$set == name, ])
-  utils::write.csv(results, file.path(bench_folder, "results", "as-exact.csv"), row.names = FALSE)
+  utils::write.csv(results, "bench/results/as-exact.csv", row.names = FALSE)
 }

@@ -44,7 +44,7 @@ fit_size <- function(size, x, y, loss = "squared", control = NULL) {
 library_seconds <- function(name, size) {
   path <- option("--falkon")
   if (is.null(path)) return(c(NA, NA))
-  script <- file.path(bench_folder, "falkon_baseline.py")
+  script <- "bench/falkon_baseline.py"
   size <- format(unlist(size[1:7]), scientific = FALSE, trim = TRUE, digits = 15)
   line <- tryCatch(
     system2(Sys.getenv("PYTHON", "python3"), c(script, name, size, if (name == "logistic") "logistic"), stdout = TRUE,

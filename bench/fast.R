@@ -3,7 +3,7 @@
 # --quick: small sizes and few cases; --large: 10^8 points, too; accuracy, speed or narrow: that part alone.
 
 source("bench/common.R")
-source(file.path(bench_folder, "fast-common.R"))
+source("bench/fast-common.R")
 bench_start("fast.R", "Fast sums: accuracy, speed, choice of the method")
 
 options(width = 180)

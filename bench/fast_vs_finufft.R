@@ -17,7 +17,7 @@ finufft <- function(x, b, tol) {
   writeBin(b, files[2])
   # R's LD_LIBRARY_PATH can make a Python load another's library
   line <- suppressWarnings(system2(
-    python, c(file.path(bench_folder, "bench_finufft.py"), files, format(n, scientific = FALSE), ncol(x), tol, runs),
+    python, c("bench/bench_finufft.py", files, format(n, scientific = FALSE), ncol(x), tol, runs),
     stdout = TRUE, stderr = FALSE, env = "LD_LIBRARY_PATH="
   ))
   if (!is.null(attr(line, "status")) || length(line) == 0) return(NULL)

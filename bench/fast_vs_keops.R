@@ -17,7 +17,7 @@ keops <- function(x, b) {
   writeBin(b, files[2])
   # R's LD_LIBRARY_PATH can make a Python load another's library
   line <- suppressWarnings(system2(
-    python, c(file.path(bench_folder, "bench_keops.py"), files, format(nrow(x), scientific = FALSE), ncol(x), runs),
+    python, c("bench/bench_keops.py", files, format(nrow(x), scientific = FALSE), ncol(x), runs),
     stdout = TRUE, stderr = FALSE, env = "LD_LIBRARY_PATH="
   ))
   if (!is.null(attr(line, "status")) || length(line) == 0) return(NULL)

@@ -65,13 +65,6 @@ renew <- function(points) {
   points
 }
 
-# As elapsed(), in microseconds rather than milliseconds.
-wall_seconds <- function(task) {
-  start <- Sys.time()
-  force(task())
-  as.numeric(difftime(Sys.time(), start, units = "secs"))
-}
-
 format_ms <- function(seconds) {
   shown <- formatC(1e3 * seconds, digits = 4, format = "fg", flag = "#")
   ifelse(is.na(seconds), "-", sub("[.]$", "", shown))

@@ -17,7 +17,7 @@ backend <- option("--backend", "cuda")
 title <- "Falkon at the sizes of the paper, one GPU"
 if (backend == "cuda") gpu_start("gpu-falkon.R", title) else bench_start("gpu-falkon.R", title)
 
-source(file.path(bench_folder, "falkon-common.R"))
+source("bench/falkon-common.R")
 sizes <- falkon_sizes
 wanted <- option_values("--only", rownames(sizes))
 devices <- as.integer(option_values("--devices", 1))

@@ -74,7 +74,7 @@ seconds_of <- function(data, h, precision, runs = 5) {
   }
   once()
   seconds <- NULL
-  wall <- replicate(runs, wall_seconds(\() seconds <<- c(seconds, once())))
+  wall <- replicate(runs, elapsed(\() seconds <<- c(seconds, once())))
   list(seconds = stats::median(seconds), wall = stats::median(wall), estimate = last)
 }
 

@@ -24,7 +24,7 @@ data <- if ("exact" %in% parts) mixture_points(n, m)
 measure <- function(count, precision) {
   result <- NULL
   once <- function() {
-    wall <- wall_seconds(\() {
+    wall <- elapsed(\() {
       fit <- flash_kde(data$x, "sdkde", bandwidth = h, backend = "cuda", precision = precision,
                        devices = seq_len(count) - 1)
       result <<- list(fit = fit, at = log_density(fit, data$y))
@@ -57,7 +57,7 @@ for (precision in if ("exact" %in% parts) c("single", "fast")) {
 # Uniform points, range/h 3.5 in 3 dimensions, tol 1e-5, of few random numbers: 3e9 of them would take minutes.
 measure_fast <- function(x, b, count, runs) {
   once <- function() {
-    wall <- wall_seconds(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda",
+    wall <- elapsed(\() sums <<- kernel_matvec(x, b = b, bandwidth = 1, tol = 1e-5, engine = "fast", backend = "cuda",
                                                     precision = "single", devices = seq_len(count) - 1))
     c(device = diagnostics(sums)$device_seconds, wall = wall)
   }
@@ -95,10 +95,10 @@ if ("few" %in% parts) {
   y <- x[1:64, ] + 0.01
   measure_few <- function(count) {
     fit <- flash_kde(x, "kde", bandwidth = 0.5, backend = "cuda", precision = "single", devices = seq_len(count) - 1)
-    first <- wall_seconds(\() log_density(fit, y))
+    first <- elapsed(\() log_density(fit, y))
     result <- NULL
     seconds <- replicate(9, {
-      wall <- wall_seconds(\() result <<- log_density(fit, y))
+      wall <- elapsed(\() result <<- log_density(fit, y))
       c(device = result$stats$device_seconds, wall = wall)
     })
     list(seconds = c(apply(seconds, 1, stats::median), first = first), values = result$log_abs)

@@ -42,7 +42,7 @@ measure <- function(case, data, precision, runs) {
       predict(fit, data$y)
     }
     data <<- lapply(data, renew)
-    walls <- c(wall = wall_seconds(end_to_end), again = wall_seconds(end_to_end))
+    walls <- c(wall = elapsed(end_to_end), again = elapsed(end_to_end))
     last <<- log_density(fit, data$y)
     c(walls, device = device_seconds(fit_stages(fit)) + device_seconds(last$stats))
   }

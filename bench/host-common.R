@@ -5,11 +5,11 @@
 # many as take 2 GB, 5 to 101, and no more (but 3) than `budget` seconds have room for.
 median_seconds <- function(points, task, budget = Inf) {
   runs <- max(5, min(101, floor(2e9 / as.numeric(utils::object.size(points)))))
-  for (i in 1:3) once <- wall_seconds(\() task(lapply(points, renew)))
+  for (i in 1:3) once <- elapsed(\() task(lapply(points, renew)))
   runs <- max(3, min(runs, floor(budget / once)))
   fresh <- lapply(seq_len(runs), \(i) lapply(points, renew))
   gc(FALSE)
-  stats::median(vapply(fresh, \(points) wall_seconds(\() task(points)), 0))
+  stats::median(vapply(fresh, \(points) elapsed(\() task(points)), 0))
 }
 
 # NA where it is the processor that computes.
@@ -31,7 +31,7 @@ other_program <- function(program, folders, d, h, estimators, device = "cuda", l
   python <- Sys.getenv("PYTHON", "python3")
   cases <- paste(folders, d, format(h, digits = 15, trim = TRUE), sep = ",")
   given <- c(
-    file.path(bench_folder, "host_to_host.py"), "--device", device, "--limit", limit, "--budget", budget, "--estimators",
+    "bench/host_to_host.py", "--device", device, "--limit", limit, "--budget", budget, "--estimators",
     paste(estimators, collapse = ","), program, cases
   )
   # to a file, which processes that outlive Python do not hold open; of R's own libraries Python wants none

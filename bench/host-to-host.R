@@ -9,7 +9,7 @@
 # the script without a GPU. Medians, of runs in a row on either side. On the device: by events.
 
 source("bench/gpu-common.R")
-source(file.path(bench_folder, "host-common.R"))
+source("bench/host-common.R")
 
 backend <- option("--backend", "cuda")
 title <- "From host to host, d = 16, single precision"

@@ -57,7 +57,7 @@ run_sklearn <- function(x, y, h, runs) {
   on.exit(unlink(files))
   writeBin(as.vector(t(x)), files[1])
   writeBin(as.vector(t(y)), files[2])
-  line <- run_python(python, file.path(bench_folder, "bench_sklearn.py"), files, nrow(x), nrow(y),
+  line <- run_python(python, "bench/bench_sklearn.py", files, nrow(x), nrow(y),
                      ncol(x), format(h, digits = 17), runs)
   if (length(line) == 0 || !succeeded(line)) return(NULL)
   words <- strsplit(line[length(line)], " ")[[1]]

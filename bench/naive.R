@@ -39,7 +39,7 @@ draw <- function(times) {
 }
 
 if ("--plot" %in% arguments) {
-  file <- option("--plot", file.path(bench_folder, "results", "naive.csv"))
+  file <- option("--plot", "bench/results/naive.csv")
   times <- utils::read.csv(file)
   base <- sub("[.]csv$", "", file)
   grDevices::png(paste0(base, ".png"), 1400, 700, res = 130)
@@ -65,7 +65,7 @@ build <- function(folder) {
   program <- file.path(folder, "naive")
   # NVCC_ARCH: for a compiler that sees no GPU
   flags <- c("-O3", paste0("-arch=", Sys.getenv("NVCC_ARCH", "native")), "-o", shQuote(program))
-  status <- system2(nvcc[1], c(flags, shQuote(file.path(bench_folder, "naive.cu"))))
+  status <- system2(nvcc[1], c(flags, shQuote("bench/naive.cu")))
   if (status != 0) stop("nvcc failed on naive.cu")
   program
 }
@@ -89,7 +89,7 @@ run_ours <- function(n, h) {
   at <- y[seq_len(n), , drop = FALSE]
   once <- function() {
     done <- NULL
-    wall <- wall_seconds(\() done <<- log_density(fit, at)$stats)
+    wall <- elapsed(\() done <<- log_density(fit, at)$stats)
     c(device_seconds(done), wall)
   }
   once()
@@ -98,7 +98,7 @@ run_ours <- function(n, h) {
 
 times <- run_naive()
 ours <- mapply(run_ours, sizes, bandwidths)
-csv <- option("--csv", if ("--save" %in% arguments) file.path(bench_folder, "results", "naive.csv"))
+csv <- option("--csv", if ("--save" %in% arguments) "bench/results/naive.csv")
 if (!is.null(csv)) {
   # width 0: flashkernel
   all <- rbind(times, data.frame(n = sizes, width = 0, seconds = ours[1, ], error = NA))

@@ -30,7 +30,7 @@ measure <- function(case, backend) {
   x <- matrix(stats::runif(case$n * case$d), case$n)
   v <- stats::rnorm(case$n)
   op <- NULL
-  create <- wall_seconds(\() {
+  create <- elapsed(\() {
     op <<- kernel_operator(x, bandwidth = case$h, kernel = "gaussian", tol = case$tol, backend = backend, threads = 2)
   })
   product <- NULL
@@ -38,7 +38,7 @@ measure <- function(case, backend) {
   engine <- ""
   for (i in seq_len(case$products)) {
     v <- renew(v)
-    seconds[i] <- wall_seconds(\() product <<- op %*% v)
+    seconds[i] <- elapsed(\() product <<- op %*% v)
     record <- diagnostics(op)
     device[i] <- if (backend == "cuda") record$device_seconds else NA
     engine <- paste(record$engine, record$method)

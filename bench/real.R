@@ -81,7 +81,7 @@ peers <- function(x, h) {
   file <- tempfile()
   on.exit(unlink(file))
   writeBin(as.vector(u), file)
-  script <- file.path(bench_folder, "bench_sklearn.py")
+  script <- "bench/bench_sklearn.py"
   said <- suppressWarnings(system2("timeout", c("60", Sys.getenv("PYTHON", "python3"), script, file, file, nrow(x), nrow(x),
     ncol(x), 1, 1, 1e-8), stdout = TRUE, stderr = FALSE, env = "LD_LIBRARY_PATH=")) # R's own might bring another Python's library
   sklearn <- if (length(said) == 1) as.numeric(strsplit(said, " ")[[1]][2]) else NA
@@ -105,7 +105,7 @@ for (name in only) {
     row <- cbind(row, if (factor == 1 && "--peers" %in% arguments) peers(x, h) else data.frame(sklearn = NA, ks = NA))
     results <- rbind(results, row)
     cat(paste(names(row), format(row), sep = " ", collapse = ", "), "\n")
-    utils::write.csv(results, file.path(bench_folder, "results", "real.csv"), row.names = FALSE)
+    utils::write.csv(results, "bench/results/real.csv", row.names = FALSE)
   }
 }
 show_table(results)

@@ -65,7 +65,7 @@ python_peer <- function(name, most) {
     on.exit(unlink(file))
     writeBin(as.vector(t(x)), file)
     lines <- suppressWarnings(system2(
-      "timeout", c(job_limit(), python, file.path(bench_folder, "bandwidths", "peers.py"), name, file, dim(x)),
+      "timeout", c(job_limit(), python, "bench/bandwidths/peers.py", name, file, dim(x)),
       stdout = TRUE, stderr = FALSE, env = c("LD_LIBRARY_PATH=", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1")
     ))
     if (length(lines) == 0) stop("no answer of ", python, " in ", job_limit(), " s")

@@ -11,8 +11,8 @@
 # table, too.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "oracle.R"))
-source(file.path(bench_folder, "paper", "anomaly-sets.R"))
+source("bench/paper/oracle.R")
+source("bench/paper/anomaly-sets.R")
 
 # As printed: method, how many rows it reports, how many of these are anomalies.
 PRINTED <- data.frame(

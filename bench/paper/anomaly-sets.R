@@ -47,8 +47,8 @@ letter <- function(most) {
 
 # Digits against clothes by 16 principal components of the digits for training; 10,000 of each to tell apart.
 mnist <- function(most) {
-  digits <- file.path(bench_folder, "data", "mnist")
-  clothes <- file.path(bench_folder, "data", "fashion")
+  digits <- "bench/data/mnist"
+  clothes <- "bench/data/fashion"
   if (!dir.exists(digits) || !dir.exists(clothes)) return(NULL)
   train <- read_idx(digits, "train-images-idx3-ubyte")
   components <- stats::prcomp(train, rank. = 16)

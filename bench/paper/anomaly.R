@@ -11,8 +11,8 @@
 # last, those rows equal.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "oracle.R"))
-source(file.path(bench_folder, "paper", "anomaly-sets.R"))
+source("bench/paper/oracle.R")
+source("bench/paper/anomaly-sets.R")
 
 seeds <- 10
 most <- if (full) 20000 else 6000

@@ -11,12 +11,12 @@
 #   rows <- paper_rows(NAME, "title", \() the data frame that is measured)
 #   paper_plot(NAME, \() the plot, by base graphics, of rows)
 
-source(file.path(bench_folder, "gpu-common.R"))
+source("bench/gpu-common.R")
 
 size <- match.arg(option("--size", "small"), c("small", "full"))
 full <- size == "full"
 backend <- match.arg(option("--backend", "auto"), c("auto", "cpu", "cuda"))
-paper_out <- option("--out", file.path(bench_folder, "results", "paper"))
+paper_out <- option("--out", "bench/results/paper")
 dir.create(paper_out, showWarnings = FALSE, recursive = TRUE)
 
 # ---- rows ---------------------------------------------------------------------------------------------

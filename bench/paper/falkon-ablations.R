@@ -10,8 +10,8 @@
 # of the first row of its kind.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "falkon-common.R"))
-source(file.path(bench_folder, "paper", "cg.R"))
+source("bench/falkon-common.R")
+source("bench/paper/cg.R")
 
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"
@@ -76,7 +76,7 @@ fit_held <- function(p, way, x = p$x, y = p$y, ...) {
   before <- peak_mib()
   control <- flash_control(backend = where, ...)
   centers <- p$x[p$centers, ]
-  seconds <- wall_seconds(\() fit <<- falkon(
+  seconds <- elapsed(\() fit <<- falkon(
     x, y, bandwidth = h, lambda = lambda, centers = centers, max_iter = 10, tol = 0, intercept = FALSE,
     control = control
   ))

@@ -47,7 +47,7 @@ measure_split <- function(set, name, split) {
   data <- standardise(set, split)
   do.call(rbind, lapply(names(WAYS), \(way) {
     set.seed(split)
-    seconds <- wall_seconds(\() fit <<- suppressWarnings(WAYS[[way]](data)))
+    seconds <- elapsed(\() fit <<- suppressWarnings(WAYS[[way]](data)))
     if (is.null(fit)) return(NULL)
     errors <- errors_of(data, fit)
     data.frame(set = name, n = nrow(data$x), d = ncol(data$x), split, way, measure = names(errors),

@@ -12,7 +12,7 @@
 # --devices: on so many GPUs, one after the other.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "falkon-common.R"))
+source("bench/falkon-common.R")
 
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"

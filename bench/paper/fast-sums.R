@@ -11,7 +11,7 @@
 # and its smaller tree.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "fast-common.R"))
+source("bench/fast-common.R")
 
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"
@@ -48,7 +48,7 @@ measure_case <- function(case) {
   precision <- if (case$tol < 1e-5) "double" else "single"
   once <- function() {
     x[1] <<- x[1] + 1e-9 # the device has not seen them
-    wall_seconds(\() sums <<- kernel_matvec(x, b = b, bandwidth = bandwidth, tol = case$tol, backend = where,
+    elapsed(\() sums <<- kernel_matvec(x, b = b, bandwidth = bandwidth, tol = case$tol, backend = where,
                                             precision = precision))
   }
   sums <- NULL
@@ -82,7 +82,7 @@ by_f3m <- function(cases) {
   asked <- unique(cases[cases$kind %in% c("uniform", "normal") & cases$d <= 5, c("n", "d", "ev", "kind")])
   given <- with(asked, paste(format(n, scientific = FALSE, trim = TRUE), d, ev, kind, sep = ","))
   said <- suppressWarnings(system2(
-    Sys.getenv("PYTHON", "python3"), c(shQuote(file.path(bench_folder, "f3m_baseline.py")), shQuote(path), given),
+    Sys.getenv("PYTHON", "python3"), c(shQuote("bench/f3m_baseline.py"), shQuote(path), given),
     stdout = TRUE,
     stderr = TRUE, env = "LD_LIBRARY_PATH=", timeout = as.numeric(option("--seconds", if (full) 12 else 300))
   ))

@@ -9,7 +9,7 @@
 # implementation, not another estimator.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "peers.R"))
+source("bench/paper/peers.R")
 
 two_passes <- function(points, h) {
   x <- points$x

@@ -11,7 +11,7 @@
 # mixture; standard errors are over these, points drawn anew each time.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "oracle.R"))
+source("bench/paper/oracle.R")
 
 sizes <- if (full) c(3e3, 1e4, 3e4, 1e5, 5e5, 1e6) else c(1e3, 3e3, 1e4, 3e4)
 targets <- if (full) 10000 else 4000

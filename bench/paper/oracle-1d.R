@@ -8,7 +8,7 @@
 # formula of Marron and Wand (1992), for n to compare. What the paper prints stands in printed-oracle.csv.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "oracle.R"))
+source("bench/paper/oracle.R")
 
 sizes <- 2^(7:12)
 if (full) sizes <- 2^(7:18)

@@ -1,7 +1,7 @@
 # This package and other programs on the same points, timed alike: what runtime.R, laplace-fused.R and precision.R
 # share, on top of common.R.
 
-source(file.path(bench_folder, "host-common.R"))
+source("bench/host-common.R")
 
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"
@@ -97,7 +97,7 @@ by_ks <- function(case, pairs = 2e6) {
     ks::kde(x, H = case$h^2 * diag(case$d), eval.points = at, binned = FALSE)$estimate
   }
   error <- relative_l2(estimate(), case$truth$kde[seq_len(nrow(at))])
-  seconds <- stats::median(replicate(3, wall_seconds(estimate)))
+  seconds <- stats::median(replicate(3, elapsed(estimate)))
   row_of(case, "ks", "kde", seconds * case$m / nrow(at), NA, error, nrow(at))
 }
 

@@ -10,7 +10,7 @@
 # (FLASHKERNEL_CUDA_METHOD=difference).
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "peers.R"))
+source("bench/paper/peers.R")
 
 # How this package can be asked to compute.
 ways <- function() {

@@ -12,7 +12,7 @@
 # oracle-16d.R. The exponents that are fitted, over all n and by the last two, go to rates-slopes-SIZE.csv.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "oracle.R"))
+source("bench/paper/oracle.R")
 
 sets <- list(
   "paper, d = 1" = PAPER_1D, "SD-KDE 1, d = 1" = SDKDE_1D[[1]], "normal, d = 1" = MARRON_WAND$gaussian,

@@ -12,8 +12,8 @@
 # taken.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "peers.R"))
-source(file.path(bench_folder, "paper", "flops.R"))
+source("bench/paper/peers.R")
+source("bench/paper/flops.R")
 
 sizes <- function() {
   many <- if (full) 2^c(11, 13, 15, 17) else 2^(11:14)
@@ -25,7 +25,7 @@ sizes <- function() {
 }
 
 # What the paper prints, of SD-KDEs on an RTX A6000: seconds of other programs over those of its own.
-printed <- utils::read.csv(file.path(bench_folder, "paper", "printed-runtime.csv"))
+printed <- utils::read.csv("bench/paper/printed-runtime.csv")
 printed <- printed[printed$table == "baseline sweep", ]
 over_triton <- function(of) {
   own <- of[of$program == "published Triton", ]

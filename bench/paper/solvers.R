@@ -12,7 +12,7 @@
 # noise in ridge; nlpd: the mean negative log density of held-out rows.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "cg.R"))
+source("bench/paper/cg.R")
 
 on_gpu <- backend == "cuda" || (backend == "auto" && gpu_info()$status == "available")
 where <- if (on_gpu) "cuda" else "cpu"
@@ -24,7 +24,7 @@ r2_of <- function(guess, truth) 1 - mean((guess - truth)^2) / stats::var(truth)
 
 # (K + ridge I) a = b. list(a, operator, iterations, each, seconds)
 solve_fast <- function(x, b, h, ridge, tol, engine = "auto") {
-  seconds <- wall_seconds(\() {
+  seconds <- elapsed(\() {
     op <<- kernel_operator(x, bandwidth = h, tol = tol, engine = engine, backend = where, precision = "double")
     solved <<- conjugate_gradients(\(v) op %*% v + ridge * v, b)
   })
@@ -60,7 +60,7 @@ ridge_rows <- function(n, ev) {
                             r2_of(predicted(exact$a), p$truth)))
   }
   if (n > 1e5) return(rows) # minutes
-  seconds <- wall_seconds(\() fit <<- falkon(
+  seconds <- elapsed(\() fit <<- falkon(
     p$x, p$y, bandwidth = p$h, lambda = ridge / n, exact = TRUE, tol = 1e-4, intercept = FALSE,
     control = flash_control(backend = where)
   ))
@@ -89,7 +89,7 @@ process_row <- function(way, p, h, signal, noise, solve_for, n = nrow(p$x)) {
   scaled <- sweep(p$x, 2, h, "/")
   cross <- kernel_operator(scaled, sweep(p$new, 2, h, "/"), bandwidth = 1, tol = 0, backend = where,
                            precision = "double")
-  seconds <- wall_seconds(\() {
+  seconds <- elapsed(\() {
     means <<- as.vector(cross %*% (signal * solve_for(p$y)$a))
     k <- signal * t(cross[some, ])
     about <<- solve_for(k)

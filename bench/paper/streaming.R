@@ -9,7 +9,7 @@
 # Materialised: in R on the CPU, in PyTorch on a GPU.
 
 source("bench/paper/common.R")
-source(file.path(bench_folder, "paper", "peers.R"))
+source("bench/paper/peers.R")
 
 d <- 16
 h <- \(n) 0.9574 * (n / 32768)^(-1 / 20)
@@ -39,7 +39,7 @@ if ("--child" %in% arguments) {
   forget_peak()
   before <- peak_mib()
   on_device <- \() if (on_gpu) gpu_info()$memory_peak[1] / 2^20 else NA
-  seconds <- wall_seconds(\() task(points))
+  seconds <- elapsed(\() task(points))
   cat("result", peak_mib() - before, on_device(), seconds, "\n")
   quit()
 }
