@@ -42,7 +42,7 @@ normal <- stats::rnorm(999983)
 
 # Of the copies alone, formatted; "-" where there is no PyTorch.
 copy_seconds <- function(to, from) {
-  script <- file.path(folder, "gpu_copy.py")
+  script <- "bench/gpu_copy.py"
   said <- suppressWarnings(system2("python3", c(script, to, from), stdout = TRUE, stderr = FALSE))
   seconds <- suppressWarnings(as.numeric(strsplit(c(said, "")[1], " ")[[1]]))
   if (length(seconds) == 2 && !anyNA(seconds)) sprintf("%.2f", seconds) else c("-", "-")
