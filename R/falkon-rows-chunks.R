@@ -45,11 +45,6 @@ check_brought <- function(given, part, n, before) {
   if (!is.null(given) && !before) stop_argument(part, "must come with every chunk of `x`, or with none")
 }
 
-join_brought <- function(parts) {
-  if (length(parts) == 0) return(NULL)
-  do.call(if (is.null(dim(parts[[1]]))) c else rbind, parts)
-}
-
 # A pass: f(points, c(first, last), chunk) for one chunk after the other. The number of rows, which is that of the
 # first pass.
 each_chunk <- function(rows, f) {

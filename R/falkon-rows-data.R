@@ -1,5 +1,5 @@
 # Rows of falkon() that are a flash_data(): they stay on the workers, and so do the response, weights and all that is
-# computed for each row (cluster-columns.R). A product is local: m numbers for each output go to a worker and come back.
+# computed for each row (store-columns.R). A product is local: m numbers for each output go to a worker and come back.
 
 data_rows_of <- function(x) {
   rows <- list(data = x, n = x$n, d = x$d, names = x$names)
@@ -149,3 +149,15 @@ problem_in_session <- function(problem, spec) {
   if (!is.null(problem$weights)) problem$weights <- as.vector(problem$weights)
   problem
 }
+
+add_operations(
+  # A part of the rows, as a shard of other data, `args$to`.
+  part_there = list(
+    one = function(shard, args, part, control) {
+      rows <- list(x = shard$points, weights = shard$weights, response = shard$response)
+      keep_shard(known_data(worker_state(), args$to), part, part_of_shard(rows, args$split, part, args$held))
+      NULL
+    },
+    merge = \(a, b, control) NULL
+  )
+)

@@ -41,7 +41,7 @@ rows_under <- function(rows, L, kernel) UseMethod("rows_under")
 # list(sums, stats): K_nm v, an n x t matrix, of an m x t matrix v.
 rows_multiply <- function(rows, centers, v, run) UseMethod("rows_multiply")
 
-# K v for further computations: numbers, or a column of them that stays with the rows (cluster-columns.R).
+# K v for further computations: numbers, or a column of them that stays with the rows (store-columns.R).
 rows_link <- function(rows, centers, v, run) UseMethod("rows_link")
 rows_link.default <- function(rows, centers, v, run) rows_multiply(rows, centers, v, run)$sums
 
