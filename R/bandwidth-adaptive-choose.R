@@ -3,7 +3,7 @@
 # them, factors are powers of one number.
 #
 # By factors p^-1/2 the bias of order h^2 is gone, as it is by debiasing. Both together (sum-debias-by-factors.R) have gained up
-# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (inst/bench/NOTES.md): where the choice is ours, the
+# to 0.02 nats over the factors alone, where these gained 0.3 to 0.6 (bench/NOTES.md): where the choice is ours, the
 # points of an estimate with factors stay where they are.
 
 # So many different factors of the user's own are taken as they are.

@@ -153,7 +153,7 @@ domain_structures <- function(domain, structure, n) {
 # ---- method -----------------------------------------------------------------------------------
 
 # How much what an estimate gains by a point itself counts against its method, beside the leave-one-out
-# likelihood: without it, too small a bandwidth would choose (inst/bench/NOTES.md).
+# likelihood: without it, too small a bandwidth would choose (bench/NOTES.md).
 KIND_PENALTY <- 1
 
 # So many of the likelihood's values it takes to find the best bandwidth of one method.

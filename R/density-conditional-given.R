@@ -97,6 +97,7 @@ check_given <- function(given, object) {
 
 given_values <- function(object, given) UseMethod("given_values", object$kind)
 
+#' @export
 given_values.default <- function(object, given) {
   values <- unlist(as.list(given))
   if (!is_number(values) || !has_names(names(values)) || length(values) != length(given)) {
@@ -109,6 +110,7 @@ given_values.default <- function(object, given) {
 }
 
 # The fit of the other variables where `dims` have `values`, a matrix of one row; `arg`: what the user calls these.
+#' @export
 conditional_where.default <- function(object, at, run) conditional_of(object, at$dims, at$values)
 
 conditional_of <- function(object, dims, values, arg = "given") {

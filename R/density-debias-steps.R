@@ -10,10 +10,10 @@
 # with x for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that:
 # the bias is of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant
 # further steps reach. Steps that begin where the last one ended, of H / k each, stay at order h^4
-# (inst/bench/NOTES.md).
+# (bench/NOTES.md).
 
 # A bandwidth goes with n^(-1 / (d + 8)) for one step, and with n^(-1 / (d + 12)) for more: one that was chosen for one
-# step is wider by the ratio, times that for so many steps, and for more (inst/bench/debias_steps.R).
+# step is wider by the ratio, times that for so many steps, and for more (bench/debias_steps.R).
 STEPS_GAIN <- c(8, 12)
 STEPS_WIDEN <- c(1, 0.9, 0.95)
 

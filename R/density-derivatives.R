@@ -73,6 +73,7 @@ check_smooth <- function(object, what) {
   check_none_of(beyond, what, cure)
 }
 
+#' @export
 derivative_at.default <- function(object, at, order, log, loo, control) {
   if (order == 1 && (log || !is_signed(object))) {
     score <- score_estimate(object, at, loo, control)

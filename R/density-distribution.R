@@ -119,8 +119,10 @@ all_quantiles <- function(object, probs) {
   result
 }
 
+#' @export
 probability_below.default <- function(object, q, control) tail_function(object, control)(from_centre(object, q))
 
+#' @export
 outer_quantiles.default <- function(object) estimate_ends(object)
 
 check_distribution <- function(object, arg) {
@@ -234,6 +236,7 @@ bracket_quantiles <- function(object, tails, upper_half, h) {
 # Solves F(root) = probs for all at once, each from an interval with the root in it. Where F
 # is not monotone there is bisection only: from one bracket, a larger probability can never end left of a smaller one.
 # Else two rounds of three are regula falsi with Illinois' rule, and the bisection between keeps the bracket shrinking.
+#' @export
 inner_quantiles.default <- function(object, probs) {
   control <- start_run(fit_asked(object), "Finding quantiles")
   tails <- smaller_tails(object, probs, control)

@@ -1,6 +1,7 @@
 # The estimate at points, as logarithm and sign, of densities that are one sum of kernels. predict(), logLik(),
 # as.data.frame(), simulate() and diagnostics() all come here, by the verbs of density-verbs.R.
 
+#' @export
 log_estimate.default <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   if (loo && needs_refits(object)) return(log_by_refits(object, control))
   # of an SD-KDE the leave-one-out sums are exact whatever the tolerance is
@@ -60,6 +61,7 @@ signed_ratio <- function(above, below) {
   found
 }
 
+#' @export
 score_estimate.default <- function(object, at, loo, control) {
   suggest_for_fit(object, at, control)
   sources <- fit_sources(object)
@@ -68,6 +70,7 @@ score_estimate.default <- function(object, at, loo, control) {
 
 # The log of the standard error (a logarithm, since it is right where the estimate underflows):
 # se^2 = sum w^2 K^2 / W^2 - p^2 sum w^2 / W^2. `estimate`: p, of log_estimate().
+#' @export
 error_estimate.default <- function(object, at, loo, control, estimate) {
   log_abs <- estimate$log_abs
   squares <- log_sum_squares(object, at, loo, control)

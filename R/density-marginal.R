@@ -96,6 +96,7 @@ check_vars <- function(vars, object, arg) {
 }
 
 # The fit keeps the call and the record of what was computed for all variables.
+#' @export
 marginal_of.default <- function(object, vars, run = NULL) {
   dims <- check_vars(vars, object, "vars")
   check_density(object)

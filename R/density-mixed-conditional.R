@@ -2,6 +2,7 @@
 # its kernel; what is not given is left, with its own kernels: numbers and levels, numbers alone, or levels alone.
 
 # As kernels of levels sum to 1, those of the others are left away.
+#' @export
 marginal_of.mixed <- function(object, vars, run) {
   columns <- names(object$discrete$columns)
   unknown <- if (is.character(vars)) setdiff(vars, object$discrete$names)
@@ -20,6 +21,7 @@ marginal_of.mixed <- function(object, vars, run) {
 numbers_of <- function(object, vars) marginal_of.default(object, vars)
 
 # A list of numbers and levels by the names of their columns.
+#' @export
 given_values.mixed <- function(object, given) {
   given <- as.list(given)
   discrete <- object$discrete
@@ -51,6 +53,7 @@ given_values.mixed <- function(object, given) {
   list(dims = match(names(numbers), object$names), values = matrix(values, 1), codes = codes)
 }
 
+#' @export
 conditional_where.mixed <- function(object, at, run) {
   kernels <- mixed_conditional_kernels(object, at, "given")
   weigh_points(kernels$fit, kernels$log_w, "given")

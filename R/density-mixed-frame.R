@@ -2,6 +2,7 @@
 # is then a row of a double matrix, first the numbers, then the numbers of its levels; what these mean stands in
 # `columns`, a list by name of list(kind, levels, type).
 
+#' @export
 new_points.mixed <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
   values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata, arg)

@@ -59,6 +59,7 @@ points_frame <- function(object, points) {
 }
 
 # A row by weight, its numbers by H, its levels each by their kernel.
+#' @export
 draw_estimate.mixed <- function(object, n, inflate = 1) {
   discrete <- object$discrete
   rows <- sample.int(object$n, n, replace = TRUE, prob = object$weights)

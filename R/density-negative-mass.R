@@ -1,15 +1,19 @@
 # The integral of the negative part of a Laplace-corrected estimate, and that of its square.
 
 # The same in any coordinates.
+#' @export
 negative_mass.mapped <- function(object) negative_mass(object$inner)
 
+#' @export
 negative_mass.supported <- function(object) sampled_mass(object)
+#' @export
 negative_mass.mixed <- function(object) sampled_mass(object)
 
 sampled_mass <- function(object) {
   mass_by_sampling(object, start_run(fit_asked(object), "Integrating the negative part"))
 }
 
+#' @export
 negative_mass.default <- function(object) {
   grid <- if (object$d <= 2) whitened_grid(object)
   # large sums as those of a figure
@@ -84,11 +88,13 @@ mass_by_sampling <- function(object, control) {
 # The density with kernels `inflate` times as wide.
 inflated <- function(object, inflate) UseMethod("inflated", object$kind)
 
+#' @export
 inflated.default <- function(object, inflate) {
   object$bandwidth <- object$bandwidth * inflate^2
   object
 }
 
+#' @export
 inflated.supported <- function(object, inflate) {
   object$inner <- inflated(object$inner, inflate)
   NextMethod()

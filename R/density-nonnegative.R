@@ -35,6 +35,7 @@ signed_part <- function(object) {
 log_clip <- function(object) if (is_clipped(object)) log1p(object$nonnegative$value) else 0
 
 # `log_raw` are the logarithms of the signed estimate. With another polynomial than the fit's own it is not clipped.
+#' @export
 log_estimate.clipped <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   estimate <- log_estimate(signed_part(object), at, loo, control, factor)
   if (identical(factor, PLAIN_FACTOR)) return(estimate)
@@ -44,12 +45,14 @@ log_estimate.clipped <- function(object, at, loo, control, factor = fit_polynomi
   estimate
 }
 
+#' @export
 score_estimate.clipped <- function(object, at, loo, control) {
   score <- score_estimate(signed_part(object), at, loo, control)
   score[log_estimate(object, at, loo, control)$log_abs == -Inf, ] <- NaN
   score
 }
 
+#' @export
 error_estimate.clipped <- function(object, at, loo, control, estimate) {
   raw <- replace(estimate, "log_abs", list(estimate$log_raw))
   error_estimate(signed_part(object), at, loo, control, raw) - log_clip(object)

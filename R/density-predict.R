@@ -26,6 +26,7 @@ check_collect <- function(collect) {
 # The points of `newdata`, as those of the fit.
 new_points <- function(object, newdata, arg = "newdata") UseMethod("new_points", object$kind)
 
+#' @export
 new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values

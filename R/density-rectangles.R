@@ -3,6 +3,7 @@
 
 # P(lower < X <= upper) for each row of the two, matrices of as many rows whose numbers may be infinite or missing;
 # where it has been sampled with an attribute "error", three standard errors.
+#' @export
 rectangle_probability.default <- function(object, lower, upper, control) {
   result <- rep(NA_real_, nrow(upper))
   known <- which(stats::complete.cases(lower, upper))

@@ -6,8 +6,11 @@
 MOST_REFIT_PAIRS <- 5e10
 
 needs_refits <- function(object) UseMethod("needs_refits", object$kind)
+#' @export
 needs_refits.default <- function(object) is_debiased(object) && n_steps(object) > 1
+#' @export
 needs_refits.supported <- function(object) is_debiased(object)
+#' @export
 needs_refits.mapped <- function(object) needs_refits(object$inner)
 
 can_refit <- function(object) {
@@ -16,7 +19,9 @@ can_refit <- function(object) {
 
 # Of the points with their images.
 n_kernels <- function(object) UseMethod("n_kernels", object$kind)
+#' @export
 n_kernels.default <- function(object) object$n
+#' @export
 n_kernels.supported <- function(object) nrow(object$inner$x)
 
 check_refits <- function(object, arg) {
@@ -46,6 +51,7 @@ log_by_refits <- function(object, control) {
 }
 
 # The rows are debiased in as many steps.
+#' @export
 leave_out_refits.default <- function(object, control) {
   bandwidths <- bandwidths_of(object)
   data <- list(points = object$x, weights = object$weights)
@@ -66,6 +72,7 @@ leave_out_refits.default <- function(object, control) {
 }
 
 # The working points of a support, with their images, or with weights over their masses.
+#' @export
 leave_out_refits.supported <- function(object, control) {
   own <- seq_len(object$n)
   list(

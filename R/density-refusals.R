@@ -36,13 +36,17 @@ refuse_verb <- function(what, object, cure = NULL) {
 
 # What a density is, for messages.
 density_words <- function(object) UseMethod("density_words", object$kind)
+#' @export
 density_words.default <- function(object) {
   if (is_balloon(object)) return("balloon estimates")
   if (!has_gaussian(object)) return(paste0("fits with kernel = \"", object$kernel, "\""))
   paste0("estimator = \"", object$estimator, "\"")
 }
+#' @export
 density_words.mixed <- function(object) "fits with columns of categories"
+#' @export
 density_words.clipped <- function(object) "fits with nonnegative = TRUE"
+#' @export
 density_words.supported <- function(object) {
   domain <- object$support
   if (!is.null(domain$polygon)) return("fits on a polygon")

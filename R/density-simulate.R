@@ -39,6 +39,7 @@ simulate.flash_kde <- function(object, nsim = 1, seed = NULL, ...) {
   })
 }
 
+#' @export
 draw_estimate.default <- function(object, n, inflate = 1) {
   lower <- inflate * fit_factor(object)
   from_origin(object, draw_mixture(

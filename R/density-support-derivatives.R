@@ -1,6 +1,7 @@
 # Derivatives on a domain, from those of the inner fit's logarithm by the chain rule: each working coordinate z is a
 # function of one of the user's, y, and log p(y) = log p_z(z(y)) + sum_k log z_k'(y_k).
 
+#' @export
 derivative_at.supported <- function(object, at, order, log, loo, control) {
   if (is.null(at)) at <- object$x
   score <- score_estimate(object, if (loo) NULL else at, loo, control)

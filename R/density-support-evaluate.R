@@ -1,6 +1,7 @@
 # The estimate of a fit on a domain at points of the user's, by its inner density (density-verbs.R).
 
 # At points of the user's, of which those outside of the domain have no density.
+#' @export
 log_estimate.supported <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   domain <- object$support
   if (loo) return(if (needs_refits(object)) log_by_refits(object, control) else left_out_estimate(object, control, factor))
@@ -20,6 +21,7 @@ log_estimate.supported <- function(object, at, loo, control, factor = fit_polyno
   found
 }
 
+#' @export
 log_estimate.mapped <- function(object, at, loo, control, factor = fit_polynomial(object)) {
   if (!is.null(at)) return(NextMethod())
   found <- log_estimate(object$inner, NULL, loo, control, factor)
@@ -39,12 +41,14 @@ log_at_working <- function(object, work, control, factor) {
 # The density of the working points.
 working_estimate <- function(object, work, control, factor) UseMethod("working_estimate", object$kind)
 
+#' @export
 working_estimate.supported <- function(object, work, control, factor) {
   found <- log_estimate(object$inner, work, FALSE, control, factor)
   found$log_abs <- found$log_abs + log_share(object)
   found
 }
 
+#' @export
 working_estimate.bent <- function(object, work, control, factor) {
   inner <- object$inner
   found <- log_bent(object$support, fit_sources(inner), work[, 1], FALSE, total_weight(inner), control)
@@ -58,6 +62,7 @@ log_share <- function(object) log(total_weight(object$inner)) - log(total_weight
 # Of images and masses, each point without its own kernel and the images of that.
 left_out_estimate <- function(object, control, factor) UseMethod("left_out_estimate", object$kind)
 
+#' @export
 left_out_estimate.supported <- function(object, control, factor) {
   inner <- object$inner
   sources <- fit_sources(inner)
@@ -67,6 +72,7 @@ left_out_estimate.supported <- function(object, control, factor) {
   found
 }
 
+#' @export
 left_out_estimate.bent <- function(object, control, factor) {
   found <- log_bent(object$support, fit_sources(object$inner), NULL, TRUE, loo_weight(object), control)
   replace(found, "log_abs", list(found$log_abs - object$support$log_total + own_jacobian(object)))
@@ -75,6 +81,7 @@ left_out_estimate.bent <- function(object, control, factor) {
 own_jacobian <- function(object) log_jacobian(object$support, object$inner$x[seq_len(object$n), , drop = FALSE])
 
 # NaN outside.
+#' @export
 score_estimate.supported <- function(object, at, loo, control) {
   if (loo) refuse_verb("scores without a point are", object, "method = \"transform\" has them")
   domain <- object$support
@@ -87,6 +94,7 @@ score_estimate.supported <- function(object, at, loo, control) {
   score
 }
 
+#' @export
 score_estimate.mapped <- function(object, at, loo, control) {
   if (!loo) return(NextMethod())
   found <- score_from_working(object$support, score_estimate(object$inner, NULL, TRUE, control), object$inner$x)
@@ -94,12 +102,15 @@ score_estimate.mapped <- function(object, at, loo, control) {
 }
 
 working_score <- function(object, work, control) UseMethod("working_score", object$kind)
+#' @export
 working_score.supported <- function(object, work, control) score_estimate(object$inner, work, FALSE, control)
+#' @export
 working_score.bent <- function(object, work, control) {
   matrix(bent_score(object$support, fit_sources(object$inner), work[, 1], control))
 }
 
 # At points inside of the domain.
+#' @export
 error_estimate.supported <- function(object, at, loo, control, estimate) {
   if (!is.null(methods_with_errors(object))) {
     refuse_verb("standard errors are", object, paste("take method =", methods_with_errors(object)))
@@ -113,6 +124,7 @@ error_estimate.supported <- function(object, at, loo, control, estimate) {
 
 error_inside <- function(object, at, loo, control, log_abs) UseMethod("error_inside", object$kind)
 
+#' @export
 error_inside.mapped <- function(object, at, loo, control, log_abs) {
   inner <- object$inner
   work <- if (!is.null(at)) to_working(object$support, at)
@@ -123,6 +135,7 @@ error_inside.mapped <- function(object, at, loo, control, log_abs) {
 
 # The square of what a point and its images add at y is a sum over their pairs, K_H(y - a) K_H(y - b) being that of
 # K_(H / 2) at their middle, times exp(-(a - b)' H^-1 (a - b) / 4).
+#' @export
 error_inside.imaged <- function(object, at, loo, control, log_abs) {
   if (loo) refuse_verb("standard errors without a point are", object, "method = \"transform\" has them")
   domain <- object$support
@@ -146,8 +159,11 @@ error_inside.imaged <- function(object, at, loo, control, log_abs) {
 
 # NULL where standard errors are known, else the methods of kde_support() for which they are, in words.
 methods_with_errors <- function(object) UseMethod("methods_with_errors", object$kind)
+#' @export
 methods_with_errors.default <- function(object) NULL
+#' @export
 methods_with_errors.bent <- function(object) "\"reflect\" or \"transform\""
+#' @export
 methods_with_errors.imaged <- function(object) if (is_signed(object)) "\"transform\""
 
 # Pairs of a point and its images, or of two of its images.
@@ -187,6 +203,7 @@ with_middles <- function(inner) {
 
 # ---- draws and distribution ---------------------------------------------------------------------
 
+#' @export
 draw_estimate.supported <- function(object, n, inflate = 1) {
   inner <- object$inner
   own <- seq_len(object$n)
@@ -197,6 +214,7 @@ draw_estimate.supported <- function(object, n, inflate = 1) {
   from_working(object$support, draws)
 }
 
+#' @export
 draw_estimate.bent <- function(object, n, inflate = 1) matrix(inner_quantiles(object, stats::runif(n)))
 
 # Working points: kernels of images are those of the points, folded. By masses, as often as a draw is inside.
@@ -209,17 +227,20 @@ draw_in_domain <- function(domain, centres, weights, lower, n, factors) {
 }
 
 # Of one column: what of the inner probability is inside.
+#' @export
 probability_below.supported <- function(object, q, control) {
   domain <- object$support
   below <- inner_below(object, control)
   (below(within_domain(domain, q)) - below(domain$lower)) * exp(log_share(object))
 }
 
+#' @export
 probability_below.mapped <- function(object, q, control) {
   q <- within_domain(object$support, q)
   inner_below(object, control)(to_working(object$support, matrix(q))[, 1])
 }
 
+#' @export
 probability_below.bent <- function(object, q, control) {
   all <- bent_of(object, control)
   q <- within_domain(object$support, q)
@@ -240,6 +261,7 @@ bent_of <- function(object, control) {
   bent_distribution(object$support, fit_sources(inner), total_weight(inner), plain, control)
 }
 
+#' @export
 inner_quantiles.supported <- function(object, probs) {
   domain <- object$support
   below <- inner_below(object, start_run(fit_asked(object), "Finding quantiles"))(domain$lower)
@@ -247,12 +269,15 @@ inner_quantiles.supported <- function(object, probs) {
   within_domain(domain, inner_quantiles(object$inner, of_all))
 }
 
+#' @export
 inner_quantiles.mapped <- function(object, probs) {
   from_working(object$support, matrix(inner_quantiles(object$inner, probs)))[, 1]
 }
 
+#' @export
 inner_quantiles.bent <- function(object, probs) from_working(object$support, matrix(invert_bent(object, probs)))[, 1]
 
+#' @export
 outer_quantiles.supported <- function(object) c(object$support$lower, object$support$upper)
 
 # Working coordinates, by Newton's steps, or bisection where these leave what is known to hold the root.

@@ -2,8 +2,10 @@
 # masses, which then are made anew for the columns that are left. A kernel with all its images has mass 1 in a column
 # that is reflected or circular, and divided by its mass, too: what is integrated out leaves no trace.
 
+#' @export
 marginal_of.bent <- function(object, vars, run) object # of one column
 
+#' @export
 marginal_of.supported <- function(object, vars, run) {
   dims <- check_vars(vars, object, "vars")
   domain <- object$support
@@ -12,6 +14,7 @@ marginal_of.supported <- function(object, vars, run) {
   on_domain(marginal_of(plain_kernels(object), dims), domain_columns(domain, dims), x, run)
 }
 
+#' @export
 conditional_where.supported <- function(object, at, run) {
   dims <- at$dims
   values <- at$values

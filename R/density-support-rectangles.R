@@ -1,11 +1,13 @@
 # Probabilities of rectangles on a domain: what of each is inside, in the working coordinates, which rise with the
 # user's.
 
+#' @export
 rectangle_probability.bent <- function(object, lower, upper, control) {
   below <- \(q) probability_below(object, q, control)
   pmax(below(upper[, 1]) - below(lower[, 1]), 0)
 }
 
+#' @export
 rectangle_probability.supported <- function(object, lower, upper, control) {
   domain <- object$support
   within <- function(limits) {

@@ -2,6 +2,7 @@
 # the numbers (sum-doors.R) and of the levels (sum-category-kernels.R).
 
 # Of mixed_points().
+#' @export
 fit_kde.mixed <- function(points, arg, call, options, control, formula = NULL) {
   check_one_step(options, "points without columns of levels")
   if (!is.null(options$support)) stop_argument("support", "is for points without columns of levels")

@@ -13,6 +13,7 @@ fit_kind <- function(points, options) {
 }
 
 # Everything is checked before anything is computed.
+#' @export
 fit_kde.default <- function(points, arg, call, options, control, formula = NULL) {
   check_no_levels(options)
   options <- check_debiasing(options, nrow(points))

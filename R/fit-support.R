@@ -2,6 +2,7 @@
 # there are such; the object around it has the points, weights and names that the user gave, and the rest is the
 # same.
 
+#' @export
 fit_kde.supported <- function(points, arg, call, options, control, formula = NULL) {
   names <- point_names(list(names = colnames(points), d = ncol(points)))
   domain <- check_support(options$support, ncol(points), names)

@@ -46,8 +46,7 @@
 #'   [stats::na.pass()], they give `NA`, as in [stats::predict.lm()]; [stats::na.omit()] leaves
 #'   these rows out, [stats::na.fail()] is an error. For the training points the `na.action` of
 #'   the fit decides: with [stats::na.exclude()] the rows left out are `NA` here.
-#' @param backend,threads,devices,tol,tol_type,engine As for [flash_kde()], for this prediction; `NULL`: those of
-#'   `control`, else those of the fit.
+#' @param tol Error tolerance of kernel sums, as for [flash_kde()]. `NULL`: that of `control`, otherwise that of the fit.
 #' @param control A [flash_control()] for this prediction. What it does not say is as in the fit.
 #' @param collect Whether the values come back. `FALSE`, where `newdata` is a [flash_data()], or missing and the fit is of one:
 #'   they stay on its workers, as a [flash_data()] of the columns `density`, `log_density` or those of a score, and `se`;

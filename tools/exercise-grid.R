@@ -11,7 +11,10 @@ exercise <- function(d) {
   x <- uniform(n, d)
   y <- rbind(uniform(200, d), uniform(5, d, 50, 51))
   b <- cbind(stats::rnorm(n), stats::runif(n), -1)
-  sums <- \(...) kernel_sum(..., control = flash_control(engine = "fast", backend = "cuda"))
+  sums <- \(..., precision = "auto", tol_type = "global") {
+    control <- flash_control(engine = "fast", backend = "cuda", precision = precision, tol_type = tol_type)
+    kernel_sum(..., control = control)
+  }
   for (precision in c("single", "double")) {
     for (tol in c(1e-3, if (precision == "double" && d < 5) 1e-8)) {
       sums(x, b = b[, 1], bandwidth = 1, tol = tol, precision = precision)

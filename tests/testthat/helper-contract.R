@@ -1,11 +1,8 @@
 # The tables of test-contract.R: kinds of fits, variants of their data, and methods. The law of every cell: the method
 # returns a value without NaN that has the right rows and columns, or it raises an error of the package's own class in
 # the package's own words. These lines print which method works with which kind of fit:
-#   library(flashkernel); source("tests/testthat/helper-contract.R"); print_contract(contract_table())
-
-# outcome_of() and has_nan(), which the fuzzers of inst/bench use, too
-local_outcomes <- system.file("bench", "outcomes.R", package = "flashkernel")
-if (nzchar(local_outcomes)) source(local_outcomes, local = TRUE)
+#   library(flashkernel); for (part in c("outcomes", "contract")) source(paste0("tests/testthat/helper-", part, ".R"))
+#   print_contract(contract_table())
 
 # ---- data -------------------------------------------------------------------------------------
 
@@ -50,9 +47,9 @@ contract_kinds <- function() {
     "default" = line(),
     "kde, 2 columns" = plane("kde", 0.2),
     "sdkde" = plane("sdkde", 0.2),
-    "sdkde, 2 steps" = line("sdkde", 0.1, steps = 2),
+    "sdkde, 2 steps" = line("sdkde", 0.1, debias = quote(debiasing(steps = 2))),
     "laplace" = line("laplace", 0.1),
-    "laplace, nonnegative" = line("laplace", 0.1, nonnegative = TRUE),
+    "laplace, nonnegative" = line("laplace", 0.1, debias = quote(debiasing(nonnegative = TRUE))),
     "adaptive" = plane("kde", 0.2, adaptive = TRUE),
     "balloon" = line("kde", 0.1, adaptive = "balloon"),
     "biweight" = line("kde", 0.1, kernel = "biweight"),

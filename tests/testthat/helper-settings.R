@@ -3,7 +3,7 @@ with_settings <- function(f, ..., control = NULL) {
   given <- list(...)
   names <- if (is.null(names(given))) rep("", length(given)) else names(given)
   is_setting <- names %in% setdiff(names(formals(flash_control)), "tol")
-  said <- Filter(Negate(is.null), unclass(control))
+  said <- Filter(Negate(is.null), as.list(unclass(control)))
   said[names[is_setting]] <- given[is_setting]
   do.call(f, c(given[!is_setting], list(control = do.call(flash_control, said))))
 }

@@ -1,6 +1,6 @@
 # What attacks the promise of `tol`: hostile points, coefficients, bandwidths and tolerances, each case from one
 # seed, and the errors of the package there against sums of all pairs in plain R. test-tolerance.R,
-# test-gpu-tolerance.R and inst/bench/tolerance.R run it.
+# test-gpu-tolerance.R and bench/tolerance.R run it.
 #
 #   case <- tolerance_case(17)            # every 17 is the same case
 #   str(case[tolerance_columns])          # what it is

@@ -491,7 +491,7 @@ test_that("a selector of flash_kde() blames what the user wrote", {
   expect_argument_error(flash_kde(~a, line, bandwidth = "sj"), "formula")
   expect_error(flash_kde(line, bandwidth = "sj"), "(give `bandwidth` as a number)", fixed = TRUE)
   expect_error(
-    flash_kde(line, bandwidth = 1, debias = debiasing(bandwidth = "sj")), "(give `score_bandwidth` as a number)",
+    flash_kde(line, bandwidth = 1, debias = debiasing(bandwidth = "sj")), "(give `debias$bandwidth` as a number)",
     fixed = TRUE
   )
   for (unit in c(1e-320, 1e-200, 1e200)) {

@@ -65,8 +65,8 @@ test_that("the correction of adaptive and debiased estimates narrows their bandw
   ratio <- kde / laplace
   expect_equal(corrected("laplace"), as_is(ratio * h, "laplace"), ignore_attr = TRUE)
   expect_equal(
-    corrected("sdkde", score_bandwidth = 0.3),
-    as_is(kde / sdkde * h, "sdkde", score_bandwidth = kde / sdkde * 0.3), ignore_attr = TRUE
+    corrected("sdkde", debias = debiasing(bandwidth = 0.3)),
+    as_is(kde / sdkde * h, "sdkde", debias = debiasing(bandwidth = kde / sdkde * 0.3)), ignore_attr = TRUE
   )
   f <- rep(c(0.8, 1.5), 40)
   q <- outer(x[, 1], y, "-")^2 / (f * ratio * h)^2

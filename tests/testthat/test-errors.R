@@ -42,7 +42,7 @@ test_that("points of another type are refused", {
   )
   for (x in wrong) {
     expect_argument_error(flash_kde(x, bandwidth = 1), "x")
-    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), "x")
+    expect_argument_error(kernel_sum(x, bandwidth = 1, tol = 0), if (is.function(x)) "y" else "x")
     expect_argument_error(kernel_sum(x, bandwidth = 1, type = "score"), "x")
     expect_argument_error(bw_silverman(x), "x")
     if (!is.null(x)) expect_argument_error(predict(fit, x), "newdata")
@@ -109,7 +109,7 @@ test_that("a bandwidth that is not positive definite is refused", {
   for (bandwidth in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = bandwidth), "bandwidth")
     expect_argument_error(
-      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "score_bandwidth"
+      flash_kde(good, bandwidth = 1, debias = debiasing(bandwidth = bandwidth)), "debias$bandwidth"
     )
     expect_argument_error(kernel_sum(good, bandwidth = bandwidth, tol = 0), "bandwidth")
     expect_argument_error(kernel_sum(good, bandwidth = bandwidth, type = "score"), "bandwidth")
@@ -140,7 +140,7 @@ test_that("bandwidths are matched to the columns by name", {
     }
     expect_argument_error(flash_kde(faithful, bandwidth = misnamed), "bandwidth")
     expect_argument_error(
-      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "score_bandwidth"
+      flash_kde(faithful, bandwidth = 1, debias = debiasing(bandwidth = misnamed)), "debias$bandwidth"
     )
     expect_argument_error(bw_lcv(faithful, start = misnamed), "start")
   }
@@ -442,7 +442,7 @@ test_that("an error in a function of the user's names the argument, and has the 
   expect_caused(flash_data(boom, shards = 2), "x", "boom")
   expect_error(flash_data(boom, shards = 2), "shard 1 cannot be read")
   expect_caused(suppressWarnings(flash_data("nope.csv", reader = utils::read.csv)), "reader", "cannot open")
-  expect_caused(by(data, FUN = boom), "f", "boom")
+  expect_caused(by(data, FUN = boom), "FUN", "boom")
   expect_caused(flash_kde(good, debias = debiasing(score = \() 1), bandwidth = 1), "score", "unused argument")
   expect_caused(flash_kde(replace(good, 1, NA), bandwidth = 1, na.action = boom), "na.action", "boom")
   expect_caused(kernel_sum(boom, good, bandwidth = 1), "x", "boom")
@@ -459,8 +459,8 @@ test_that("an error in a function of the user's names the argument, and has the 
 
 test_that("by() takes functions of the points and the shard's number", {
   data <- flash_data(as.matrix(faithful), shard_rows = 100)
-  expect_argument_error(by(data, FUN = \(x) 1), "f")
-  expect_argument_error(by(data, FUN = \() 1), "f")
+  expect_argument_error(by(data, FUN = \(x) 1), "FUN")
+  expect_argument_error(by(data, FUN = \() 1), "FUN")
   expect_identical(unlist(by(data, FUN = max)), as.vector(tapply(faithful$waiting, rep(1:3, c(100, 100, 72)), max)))
   expect_length(by(data, FUN = \(x, ...) 1), 3)
 })
@@ -567,11 +567,11 @@ test_that("what is not there for a kind of fit is refused with advice that works
 
 test_that("the beginning of several arguments of flash_kde() is refused with their names", {
   for (call in list(
-    quote(flash_kde(1:9, n = 512)), quote(flash_kde(~a, data.frame(a = 1:9), n = 512)),
-    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), n = 512)),
-    quote(flash_kde(data.frame(a = 1:9), formula = ~a, n = 512))
+    quote(flash_kde(1:9, c = 512)), quote(flash_kde(~a, data.frame(a = 1:9), c = 512)),
+    quote(flash_kde(y ~ a, data = data.frame(a = 1:9, y = 1:9), c = 512)),
+    quote(flash_kde(data.frame(a = 1:9), formula = ~a, c = 512))
   )) {
-    expect_error(eval(call), "`n` is not.*`na.action` or `nonnegative`", class = "flashkernel_error_argument")
+    expect_error(eval(call), "`c` is not.*`categorical` or `control`", class = "flashkernel_error_argument")
   }
   expect_error(flash_kde(1:9, to = 1), "did you mean `support`?", fixed = TRUE)
   expect_identical(coef(flash_kde(1:9, est = "kde", band = 1)), coef(flash_kde(1:9, "kde", 1)))

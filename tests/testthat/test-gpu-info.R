@@ -169,7 +169,7 @@ test_that("loading, small jobs and backend_info() leave the CUDA driver alone", 
     kernel_sum(x, bandwidth = 1, tol = 0)
     kernel_sum(x, bandwidth = 1, type = "score")
     bw_lcv(x, "kde")
-    backend_info()
+    flashkernel:::backend_info()
     gpu_release()
     before <- driver()
     list(before = before, backend = diagnostics(fit)$backend, after = {

@@ -91,7 +91,7 @@ test_that("an instruction set changes nothing but rounding", {
       ))
     }
     list(
-      isa = backend_info()$isa, double = vapply(kernels, sum_of, numeric(200), "double"),
+      isa = flashkernel:::backend_info()$isa, double = vapply(kernels, sum_of, numeric(200), "double"),
       single = vapply(kernels, sum_of, numeric(200), "single")
     )
   }

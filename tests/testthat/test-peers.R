@@ -50,10 +50,10 @@ test_that("the plain KDE is that of ks on larger data", {
 
 test_that("the plain KDE is that of ks on the project's own data sets, where they are", {
   skip_if_not_installed("ks")
-  housing <- utils::read.csv(shared_data("california_housing.csv.gz"))
+  housing <- utils::read.csv(bench_data("california_housing.csv.gz"))
   columns <- c("median_income", "housing_median_age", "longitude", "latitude")
   expect_agrees_with_ks(housing[seq(1, nrow(housing), 10), columns], 50)
-  diamonds <- utils::read.csv(shared_data("diamonds.csv.gz"))
+  diamonds <- utils::read.csv(bench_data("diamonds.csv.gz"))
   expect_agrees_with_ks(diamonds[seq(1, nrow(diamonds), 25), c("carat", "depth", "price")], 50)
 })
 

@@ -1,5 +1,5 @@
 # The contract of `tol` holds for every input: helper-tolerance.R makes what attacks it. The issue's own examples
-# have their tests here; 5,000 cases run in inst/bench/tolerance.R.
+# have their tests here; 5,000 cases run in bench/tolerance.R.
 
 # ---- the yardstick ----------------------------------------------------------------------------
 
