@@ -144,7 +144,8 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, kernel = "gaussian", ty
       stop_argument("kernel", "must be \"gaussian\" for type = \"", type, "\": found ", quote_text(kernel$name))
     }
     asked[c("engine", "tol")] <- list("exact", 0)
-    return(log_or_score(x, y, bandwidth, weights, kernel, type, start_run(asked)))
+    run <- start_run(asked)
+    return(log_or_score(x, y, bandwidth, weights, kernel, type, run))
   }
   run <- start_run(asked)
   given <- check_sums(x, y, b, bandwidth, weights, kernel)

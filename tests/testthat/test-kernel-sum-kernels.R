@@ -191,5 +191,5 @@ test_that("each misuse of an argument is named", {
   expect_argument_error(sums(weights = -(1:20)), "weights")
   expect_argument_error(sums(out = matrix(0, 20, 1)), "out")
   expect_argument_error(sums(chunk_rows = 0), "chunk_rows")
-  expect_argument_error(kernel_sum(\() x, bandwidth = 1, tol = 0), "x")
+  expect_argument_error(kernel_sum(\() x, bandwidth = 1, tol = 0), "y")
 })
