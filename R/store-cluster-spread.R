@@ -94,10 +94,10 @@ left_out_of_piece <- function(sources, part, control, verb) {
 # again and again. Known by where it is and by its numbers.
 shared_value <- function(value) {
   numbers <- c(value[c("points", "weights", "factors")], value$widths, list(value$discrete$codes))
-  about <- as.double(unlist(c(0, value$L, value$height, value$kernel$value, value$kernel$parameters)))
+  kernel <- if (is.list(value$kernel)) value$kernel else list(name = value$kernel)
+  about <- as.double(unlist(c(0, value$L, value$height, kernel$value, kernel$parameters)))
   tables <- if (!is.null(value$discrete)) as.double(unlist(c(level_tables(value$discrete), value$discrete$squared)))
-  name <- if (is.list(value$kernel)) value$kernel$name else value$kernel
-  key <- c(unlist(lapply(numbers, identity_of)), identity_of(about)[2], identity_of(tables)[2], name)
+  key <- c(unlist(lapply(numbers, identity_of)), identity_of(about)[2], identity_of(tables)[2], kernel$name)
   known_by(paste(key, collapse = " "), value)
 }
 

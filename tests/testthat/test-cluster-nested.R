@@ -2,7 +2,8 @@
 skip_on_os("windows")
 masters <- parallel::makeCluster(2)
 # masters that are forks would all draw the same port, and parallel draws from below 12,000
-workers <- nested_cluster(masters, \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000))
+below_of <- \(i) parallel::makeForkCluster(2, port = 12000 + Sys.getpid() %% 18000)
+workers <- flash_control(cluster = list(masters, below_of))$cluster
 x <- matrix(stats::qnorm((seq_len(2400) * 0.754877666) %% 1), ncol = 2, dimnames = list(NULL, c("a", "b")))
 w <- seq_len(1200) %% 5
 y <- x[1:7, ] + 0.25
@@ -63,6 +64,7 @@ test_that("errors come up, and leave all of them usable", {
   expect_error(flash_data(wrong, workers, shards = 4), "shard 3.*worker", class = "flashkernel_error_argument")
   expect_identical(parallel::clusterCall(masters, \(x) x, 7), list(7, 7))
   expect_identical(lengths(below()), c(2L, 2L))
+  expect_argument_error(flash_control(cluster = list(masters)), "cluster")
   expect_error(nested_cluster(masters, \(i) 7), "make", class = "flashkernel_error_argument")
   expect_error(nested_cluster(masters, 7), "make", class = "flashkernel_error_argument")
 })
