@@ -480,7 +480,7 @@ test_that("what does not go is refused in words", {
   refuses(flash_kde(cbind(waits, waits), support = kde_support(c(0, Inf), "local")), "one column only")
   local <- kde_support(c(0, Inf), "local")
   refuses(flash_kde(waits, "sdkde", support = local), "take \"reflect\"", "unsupported")
-  refuses(predict(flash_kde(waits, "kde", 0.5, support = local), 1, se.fit = TRUE), "\"local\"", "unsupported")
+  refuses(predict(flash_kde(waits, "kde", 0.5, support = local), 1, se.fit = TRUE), "local likelihood", "unsupported")
   refuses(flash_kde(waits, adaptive = "balloon", support = reflect), "balloon")
   refuses(flash_kde(waits, adaptive = "knn", support = reflect), "abramson", "unsupported")
   full <- matrix(c(1, 0.5, 0.5, 1), 2)
