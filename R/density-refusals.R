@@ -71,7 +71,8 @@ REFUSALS <- list(
   )),
   cdf = list("distribution functions", c(balloon = "fit another `adaptive`")),
   quantiles = list("quantiles", c(
-    balloon = "fit another `adaptive`", categories_alone = "predict() has the probabilities of categories"
+    balloon = "fit another `adaptive`", categories_alone = "predict() has the probabilities of categories",
+    polygon = "fit the variables that you want alone"
   )),
   draws = list("draws", c(balloon = "fit another `adaptive`")),
   levels = list("highest-density levels", c(balloon = "hdr_regions() has none, either: fit another `adaptive`", mixed_signed = UNSIGNED)),
@@ -87,7 +88,9 @@ REFUSALS <- list(
     bent = paste0(WITH_ERRORS, " and see predict(se.fit = TRUE)"),
     imaged_signed = "take method = \"transform\" and see predict(se.fit = TRUE)", supported = ONE_SUM
   )),
-  ks = list("objects of ks", c(compact = "objects of ks have the Gaussian kernel alone"))
+  ks = list("objects of ks", c(
+    balloon = "fit another `adaptive`", compact = "objects of ks have the Gaussian kernel alone", mixed = NUMBERS_ALONE
+  ))
 )
 
 # Why a verb is not known for a density: the name of its first trait for which that is so, or NULL.
