@@ -28,4 +28,5 @@ has_socket <- function(node) is.list(node) && inherits(node$con, "sockconn")
 
 # A cluster of what the user gave for one.
 as_cluster <- function(cluster) UseMethod("as_cluster")
+#' @export
 as_cluster.default <- function(cluster) cluster

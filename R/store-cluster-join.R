@@ -80,6 +80,7 @@ at_shard <- function(data, shard, scratch) {
 
 # ---- sums of blocks -----------------------------------------------------------------------------
 
+#' @export
 log_sum.sources_in_blocks <- function(sources, at, factor, loo, control) {
   data <- sources$points
   if (is.null(data$grid) && is.null(data$near)) return(sum_of_blocks(sources, at, loo, control, log_verb(factor)$merged))
@@ -88,6 +89,7 @@ log_sum.sources_in_blocks <- function(sources, at, factor, loo, control) {
 }
 
 # What is all points needs no merging.
+#' @export
 score_sum.sources_in_blocks <- function(sources, at, factor, loo, names, control) {
   n <- sources$points$n
   verb <- score_verb(factor, NULL)
@@ -112,6 +114,7 @@ sum_of_blocks <- function(sources, at, loo, control, verb) {
   })
 }
 
+#' @export
 kernel_sum_of.sources_in_blocks <- function(sources, at, b, control, as_matrix = FALSE) {
   found <- sums_of_blocks(sources, at, b, control)
   if (!as_matrix) found$sums <- as.vector(found$sums)

@@ -3,6 +3,7 @@
 # goes once to each of these.
 
 # list(masters, make), as flash_control() takes it.
+#' @export
 as_cluster.list <- function(cluster) {
   if (length(cluster) != 2) stop_argument("cluster", "must be a cluster, or list(masters, make): found ", describe(cluster))
   nested_cluster(cluster[[1]], cluster[[2]])

@@ -3,6 +3,7 @@
 # those of that class on another machine.
 
 # Is it worth it? By the sizes alone, as everything that decides about bits.
+#' @export
 spread.memory_sources <- function(sources, at, control) {
   if (goes_to_cluster(sources, at, control)) class(sources) <- c("spread_sources", class(sources))
   sources
@@ -16,25 +17,31 @@ goes_to_cluster <- function(sources, at, control) {
 
 LEAST_PAIRS_FOR_CLUSTER <- 2e7
 
+#' @export
 log_sum.spread_sources <- function(sources, at, factor, loo, control) {
   spread_targets("log", sources, at, control, factor = factor, loo = loo)
 }
 
+#' @export
 score_sum.spread_sources <- function(sources, at, factor, loo, names, control) {
   spread_targets("score", sources, at, control, factor = factor, names = names, loo = loo)
 }
 
+#' @export
 kernel_sum_of.spread_sources <- function(sources, at, b, control, as_matrix = FALSE) {
   found <- spread_targets("sums", sources, at, control, b = b)
   if (is.null(dim(b)) && !as_matrix) found$sums <- as.vector(found$sums)
   found
 }
 
+#' @export
 debias_sum.spread_sources <- function(sources, L, control) debias_sum.default(sources, L, control)
 
+#' @export
 score_means.spread_sources <- function(sources, control) masses_and_means(sources, NULL, control)
 
 # It is known of each source how it meets any target alone.
+#' @export
 debiased_loo_at.spread_sources <- function(sources, L, widths, held_out, control) {
   sources$widths <- widths
   spread_targets("debiased_loo", sources, NULL, control, chol = L)

@@ -2,8 +2,10 @@
 # points here go to all workers, each of which sums over what it has of the sources; to targets that are shards
 # themselves the sources come (store-cluster-join.R).
 
+#' @export
 class_of_place.flash_data <- function(points) if (is_joined(points)) "sources_in_blocks" else "sources_in_shards"
 
+#' @export
 log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
   tolerant <- goes_by_sums(factor, loo, control) && is.null(sources$shard_weights)
   if (is.matrix(at)) {
@@ -15,6 +17,7 @@ log_sum.sources_in_shards <- function(sources, at, factor, loo, control) {
   log_of_sums(sources, at, control, join_targets("sums", sources, at, control, plan))
 }
 
+#' @export
 score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control) {
   data <- sources$points
   if (!is.matrix(at)) {
@@ -26,10 +29,12 @@ score_sum.sources_in_shards <- function(sources, at, factor, loo, names, control
 }
 
 # Of the weights that each worker has.
+#' @export
 squared.sources_in_shards <- function(sources) {
   sources["plan"] <- list(NULL)
   replace(sources, c("L", "shard_weights"), list(sources$L / sqrt(2), "squares"))
 }
+#' @export
 squared.sources_in_blocks <- squared.sources_in_shards
 
 logs_at <- function(sources, at, control, args) {
@@ -45,6 +50,7 @@ whole_shard <- function(data, shard) over_shards(data, "whole", shards = shard)[
 rows_of_shard <- function(data, shard) whole_shard(data, shard)$x
 
 # Of coefficients in this session.
+#' @export
 sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   data <- sources$points
   found <- kernel_sum_of(sources, at, b, control, !is.null(dim(b)))
@@ -52,6 +58,7 @@ sum_kernels.sources_in_shards <- function(sources, at, b, control, out = NULL, c
   c(found, list(n = data$n, m = if (is.null(at)) data$n else nrow(at), d = data$d))
 }
 
+#' @export
 kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix = FALSE) {
   found <- sums_of_shards(sources, at, b, control)
   if (!as_matrix) found$sums <- as.vector(found$sums)
@@ -59,6 +66,7 @@ kernel_sum_of.sources_in_shards <- function(sources, at, b, control, as_matrix =
 }
 
 # Of sources in memory at the rows of shards.
+#' @export
 kernel_sum_at.flash_data <- function(at, sources, b, control, as_matrix) {
   b <- as.matrix(b)
   found <- over_shards(at, "multiply", list(centers = shared_value(sources), v = b), control, pairs = at$n * nrow(b))
@@ -87,10 +95,12 @@ b_of_shards <- function(data, b) {
 }
 
 # Of rows in shards each product is where they are. Columns in shards take two sums.
+#' @export
 normal_product_of.sources_in_shards <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
   normal_product_in_two(sources, rows, v, w, weights, control)
 }
 
+#' @export
 normal_product_at.sources_in_shards <- function(rows, sources, v, w, weights, control, with_sums) {
   data <- rows$points
   column <- \(x) if (is.null(x) || is_column(x)) x else given_column(data, x)

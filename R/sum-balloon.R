@@ -14,6 +14,7 @@ factors_at <- function(places, at, run) {
 
 # All sources, as wide as the targets of each class want them. A global tolerance is relative to the largest sum of a
 # class, which is at most the largest of all.
+#' @export
 groups_of.sources_by_targets <- function(sources, at, loo, control) {
   classes <- width_classes(sources$target_factors(at, loo, control))
   d <- ncol(sources$points)

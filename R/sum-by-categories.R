@@ -8,6 +8,7 @@
 # `sources$discrete`: see level_tables(), and `squared`, where sums are of squares.
 
 # For each cell of targets by the columns that do not go by agreement, the sources as it sees them.
+#' @export
 groups_of.sources_by_levels <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
   codes <- sources$discrete$codes
@@ -80,6 +81,7 @@ agreeing <- function(sources, tables, codes) {
 }
 
 # All of them, and those that have the same levels as the target in some columns.
+#' @export
 groups_of.sources_that_agree <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
   shares <- agreement(sources$agreeing$tables)
@@ -104,6 +106,7 @@ groups_of.sources_that_agree <- function(sources, at, loo, control) {
 }
 
 # The sources that have the same levels as the target.
+#' @export
 groups_of.sources_where_equal <- function(sources, at, loo, control) {
   d <- ncol(sources$points)
   n <- nrow(sources$points)
@@ -126,12 +129,14 @@ groups_of.sources_where_equal <- function(sources, at, loo, control) {
 # ---- levels alone -------------------------------------------------------------------------------
 
 # Without numbers all kernels are 1.
+#' @export
 log_sum.levels_alone <- function(sources, at, factor, loo, control) {
   weights <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
   m <- if (is.null(at)) length(weights) else nrow(at)
   list(log_abs = log(if (loo) leave_out(weights) else rep(sum(weights), m)))
 }
 
+#' @export
 score_sum.levels_alone <- function(sources, at, factor, loo, names, control) {
   stop_argument("type", "must not be \"score\" without numeric columns")
 }
@@ -144,6 +149,7 @@ score_sum.levels_alone <- function(sources, at, factor, loo, names, control) {
 
 # Of the points i of a cell: what i gives to the score at j is relative to what all give there,
 # by the levels of both, so each cell has sums of all points of its own: as many passes as there are cells.
+#' @export
 debiased_loo_sum.sources_by_levels <- function(sources, L, control, widths = NULL) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   n <- nrow(sources$points)

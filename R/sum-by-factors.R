@@ -7,6 +7,7 @@ width_classes <- function(factors) {
   list(factors = values, rows = unname(split(seq_along(factors), match(factors, values))))
 }
 
+#' @export
 groups_of.sources_by_factors <- function(sources, at, loo, control) {
   points <- sources$points
   classes <- width_classes(sources$factors)
@@ -29,6 +30,7 @@ groups_of.sources_by_factors <- function(sources, at, loo, control) {
 
 # To a tolerance by the sums of all classes as one: what is far from the points of one class alone needs no logarithm.
 # It is summed again where the tolerance is more than a hundredth of the sum.
+#' @export
 log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
   of_logs <- \(at) sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
   several <- any(sources$factors != sources$factors[1]) && !is_compact(sources$kernel)
@@ -47,11 +49,13 @@ log_sum.sources_by_factors <- function(sources, at, factor, loo, control) {
 # times the score of p f^2. That score is of all points, their weights times f^2, by the kernel of f_j^2 H_s: each point
 # moves as an SD-KDE of its own bandwidth would have it, and nothing has to be known of the factors. Of p^-a, p f^2 = p^(1
 # - 2 a): 1 - 2 a of the way is left to go.
+#' @export
 debias_scores.sources_by_factors <- function(sources, control) {
   c(scores_by_classes(sources, control)[c("score", "stats")], list(squares = sources$factors^2))
 }
 
 # The scores without a point follow from those with it, where these are exact.
+#' @export
 debiased_loo_sum.sources_by_factors <- function(sources, L, control, widths = NULL) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   share_stage(control, 0, 0.5)

@@ -1,8 +1,10 @@
 # Sums of a fit whose points are a big.matrix, which is read a piece at a time: at each piece of the targets over each
 # piece of the sources.
 
+#' @export
 class_of_place.big.matrix <- function(points) c("sources_in_pieces", "grouped_sources")
 
+#' @export
 log_sum.sources_in_pieces <- function(sources, at, factor, loo, control) {
   if (goes_by_sums(factor, loo, control)) return(log_of_sums(sources, at, control))
   sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
@@ -10,6 +12,7 @@ log_sum.sources_in_pieces <- function(sources, at, factor, loo, control) {
 
 big_pieces <- function(x) row_pieces(x, chunk_size(NULL, ncol(x)))
 
+#' @export
 groups_of.sources_in_pieces <- function(sources, at, loo, control) {
   points <- sources$points
   pieces <- big_pieces(points)

@@ -2,6 +2,7 @@
 # distribution functions, draws, and the integral of the square. In one dimension the sums are those of windows, in
 # more those of cubes (sum-compact-cubes.R).
 
+#' @export
 log_sum.compact_sources <- function(sources, at, factor, loo, control) {
   d <- ncol(sources$points)
   found <- if (d == 1) {
@@ -12,6 +13,7 @@ log_sum.compact_sources <- function(sources, at, factor, loo, control) {
   list(log_abs = log(rowSums(found$sums)) + d * sources$kernel$log_unit, negative = NULL, stats = found$stats)
 }
 
+#' @export
 score_sum.compact_sources <- function(sources, at, factor, loo, names, control) {
   score <- if (ncol(sources$points) == 1) window_score else cube_score
   score(sources, at, loo, names, control)

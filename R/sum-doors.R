@@ -14,6 +14,7 @@ log_sum <- function(sources, at, factor, loo, control) {
   UseMethod("log_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
 
+#' @export
 log_sum.engine_sources <- function(sources, at, factor, loo, control) {
   .Call(ffi_log_sum, sources, at, factor, loo, control)
 }
@@ -23,6 +24,7 @@ score_sum <- function(sources, at, factor, loo, names, control) {
   UseMethod("score_sum", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
 
+#' @export
 score_sum.engine_sources <- function(sources, at, factor, loo, names, control) {
   .Call(ffi_score, sources, at, factor, loo, names, control)
 }
@@ -35,6 +37,7 @@ kernel_sum_of <- function(sources, at, b, control, as_matrix = FALSE) {
   UseMethod("kernel_sum_of", if (is.null(control$cluster)) sources else spread(sources, at, control))
 }
 
+#' @export
 kernel_sum_of.engine_sources <- function(sources, at, b, control, as_matrix = FALSE) {
   kernel_sum_at(at, sources, b, control, as_matrix)
 }
@@ -42,6 +45,7 @@ kernel_sum_of.engine_sources <- function(sources, at, b, control, as_matrix = FA
 # The same by where the targets are.
 kernel_sum_at <- function(at, sources, b, control, as_matrix) UseMethod("kernel_sum_at")
 
+#' @export
 kernel_sum_at.default <- function(at, sources, b, control, as_matrix) {
   .Call(ffi_kernel_sum, sources, at, b, as_matrix, control)
 }
@@ -51,6 +55,7 @@ kernel_sum_at.default <- function(at, sources, b, control, as_matrix) {
 # a v that is given, as `sums`.
 normal_product_of <- function(sources, rows, v, w, weights, control, with_sums = FALSE) UseMethod("normal_product_of")
 
+#' @export
 normal_product_of.engine_sources <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
   normal_product_at(rows, sources, v, w, weights, control, with_sums)
 }
@@ -58,6 +63,7 @@ normal_product_of.engine_sources <- function(sources, rows, v, w, weights, contr
 # The same by where the rows are.
 normal_product_at <- function(rows, sources, v, w, weights, control, with_sums) UseMethod("normal_product_at")
 
+#' @export
 normal_product_at.default <- function(rows, sources, v, w, weights, control, with_sums) {
   .Call(ffi_normal_product, sources, rows, v, w, weights, with_sums, control)
 }
@@ -66,6 +72,7 @@ normal_product_at.default <- function(rows, sources, v, w, weights, control, wit
 # many sources, targets and columns there were. `b`: checked coefficients, beside the weights.
 sum_kernels <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) UseMethod("sum_kernels")
 
+#' @export
 sum_kernels.default <- function(sources, at, b, control, out = NULL, chunk_rows = NULL) {
   job <- sum_job(sources, at, n_sums(b), chunk_rows)
   out <- check_out(out)
@@ -88,8 +95,10 @@ debias_sum <- function(sources, L, control) {
   UseMethod("debias_sum", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
 }
 
+#' @export
 debias_sum.engine_sources <- function(sources, L, control) .Call(ffi_debias, sources, L, control)
 
+#' @export
 debias_sum.default <- function(sources, L, control) {
   found <- debias_scores(sources, control)
   squares <- if (is.null(found$squares)) 1 else found$squares
@@ -100,6 +109,7 @@ debias_sum.default <- function(sources, L, control) {
 # factors. Where no kernel has weight there is no score, and a point stays.
 debias_scores <- function(sources, control) UseMethod("debias_scores")
 
+#' @export
 debias_scores.default <- function(sources, control) {
   found <- score_sum(sources, NULL, PLAIN_FACTOR, FALSE, NULL, control)
   found$score[!is.finite(found$score)] <- 0
@@ -110,6 +120,7 @@ debias_scores.default <- function(sources, control) {
 # know of sources with factors, whose weights then are those of the score alone (struct fk_widths in src/core/loo.h).
 debiased_loo_sum <- function(sources, L, control, widths = NULL) UseMethod("debiased_loo_sum")
 
+#' @export
 debiased_loo_sum.default <- function(sources, L, control, widths = NULL) {
   stats <- NULL
   shared <- !is.null(control$cluster) && inherits(spread(sources, NULL, control), "spread_sources")
@@ -131,6 +142,7 @@ score_means <- function(sources, control) {
   UseMethod("score_means", if (is.null(control$cluster)) sources else spread(sources, NULL, control))
 }
 
+#' @export
 score_means.default <- function(sources, control) {
   control[c("tol", "engine", "precision")] <- list(0, "exact", "double")
   .Call(ffi_score_means, sources, control)
@@ -159,6 +171,7 @@ debiased_loo_at <- function(sources, L, widths, held_out, control) {
   UseMethod("debiased_loo_at", if (is.null(control$cluster)) sources else spread(sources, held_out$points, control))
 }
 
+#' @export
 debiased_loo_at.default <- function(sources, L, widths, held_out, control) {
   .Call(ffi_sdkde_loo, sources, L, widths, held_out, control)
 }

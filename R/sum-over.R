@@ -30,21 +30,25 @@ score_verb <- function(factor, names) {
 
 score_and_log <- function(sources, at, factor, loo, names, control) UseMethod("score_and_log")
 
+#' @export
 score_and_log.default <- function(sources, at, factor, loo, names, control) {
   part <- log_sum(sources, at, factor, loo, control)
   part$score <- score_sum(sources, at, factor, loo, names, control)$score
   part
 }
 
+#' @export
 score_and_log.grouped_sources <- function(sources, at, factor, loo, names, control) {
   merged <- score_verb(factor, names)$merged
   sum_over(groups_of(sources, at, loo, control), loo, control, list(merged = merged, alone = merged))
 }
 
+#' @export
 log_sum.grouped_sources <- function(sources, at, factor, loo, control) {
   sum_over(groups_of(sources, at, loo, control), loo, control, log_verb(factor))
 }
 
+#' @export
 score_sum.grouped_sources <- function(sources, at, factor, loo, names, control) {
   sum_over(groups_of(sources, at, loo, control), loo, control, score_verb(factor, names))
 }
@@ -167,12 +171,14 @@ goes_by_sums <- function(factor, loo, control) {
 # than noise, or -Inf.
 plain_log_sum <- function(sources, at, control) UseMethod("plain_log_sum")
 
+#' @export
 plain_log_sum.default <- function(sources, at, control) {
   b <- if (is.null(sources$weights)) rep(1, nrow(sources$points)) else sources$weights
   part <- kernel_sum_of(sum_sources(sources$points, NULL, sources$L, plan = sources$plan), at, b, control)
   list(log_abs = log(pmax(part$sums, 0)), stats = part$stats)
 }
 
+#' @export
 plain_log_sum.grouped_sources <- function(sources, at, control) {
   sum <- \(sources, at, loo, control) plain_log_sum(sources, at, control)
   sum_over(groups_of(sources, at, FALSE, control), FALSE, control, list(merged = sum, alone = sum))

@@ -44,6 +44,7 @@ sum_sources <- function(points, weights, L, kernel = "gaussian", plan = NULL, fa
 
 # The class of sources by where their points are; NULL: in memory.
 class_of_place <- function(points) UseMethod("class_of_place")
+#' @export
 class_of_place.default <- function(points) NULL
 
 # A handle in which C keeps what it prepares of sources in memory: the same as long as these are, else made anew, as
@@ -84,6 +85,7 @@ is_weightless <- function(sources) {
 # As where the sources are summed at `at`: they themselves, or sources of the class `spread_sources` where the workers of
 # control$cluster are to share the targets. Generics of sums dispatch on it.
 spread <- function(sources, at, control) UseMethod("spread")
+#' @export
 spread.default <- function(sources, at, control) sources
 
 # ---- squares ----------------------------------------------------------------------------------
@@ -91,6 +93,7 @@ spread.default <- function(sources, at, control) sources
 # Sources whose sums are those of the squared weights times the squared kernels.
 squared <- function(sources) UseMethod("squared")
 
+#' @export
 squared.default <- function(sources) {
   discrete <- sources$discrete
   if (!is.null(discrete)) discrete$squared <- TRUE
@@ -110,6 +113,7 @@ in_bands <- function(sources, weights) {
   replace(sources, "band_weights", list(weights))
 }
 
+#' @export
 groups_of.sources_in_bands <- function(sources, at, loo, control) {
   weights <- sources$band_weights
   top <- 2 * floor(log2(max(weights)) / 2)
