@@ -31,9 +31,15 @@ say_load <- function() cat("load of the machine, last minute: ", load_now(), "\n
 
 matvec <- function(x, y = NULL, b, range, tol, precision, engine = "auto", threads = NULL) {
   if (is.null(y)) {
-    return(kernel_sum(x, b = b, bandwidth = 1 / range, tol = tol, control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu")))
+    return(kernel_sum(
+      x, b = b, bandwidth = 1 / range, tol = tol,
+      control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu")
+    ))
   }
-  kernel_sum(x, y, b = b, bandwidth = 1 / range, tol = tol, control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu"))
+  kernel_sum(
+    x, y, b = b, bandwidth = 1 / range, tol = tol,
+    control = flash_control(engine = engine, precision = precision, threads = threads, backend = "cpu")
+  )
 }
 
 method_of <- function(result) {

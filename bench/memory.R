@@ -22,7 +22,10 @@ if ("--child" %in% arguments) {
   forget_peak()
   if (estimator == "matvec") b <- stats::rnorm(n)
   seconds <- elapsed(\() {
-    if (estimator == "matvec") return(kernel_sum(x, b = b, bandwidth = 1, tol = 1e-5, control = flash_control(backend = "cpu")))
+    if (estimator == "matvec") return(kernel_sum(
+      x, b = b, bandwidth = 1, tol = 1e-5,
+      control = flash_control(backend = "cpu")
+    ))
     fit <- flash_kde(x, estimator, bandwidth = common_bandwidth(n, d), control = flash_control(precision = "double"))
     predict(fit, y, type = type)
   })

@@ -42,7 +42,10 @@ fast <- function(x, h, threads) {
 }
 work <- list(
   `fit, 2,000 rows, d = 2` = \(threads) flash_kde(plane, control = flash_control(threads = threads, backend = "cpu")),
-  `20 sums of 2,000 rows, d = 2` = \(threads) for (i in 1:20) kernel_sum(plane, bandwidth = 0.3, control = flash_control(threads = threads, backend = "cpu"), tol = 0),
+  `20 sums of 2,000 rows, d = 2` = \(threads) for (i in 1:20) kernel_sum(
+    plane, bandwidth = 0.3, tol = 0,
+    control = flash_control(threads = threads, backend = "cpu")
+  ),
   `density, n = 32,768, m = 4,096, d = 16` = \(threads) {
     predict(flash_kde(wide, "kde", bandwidth = 0.6, control = flash_control(threads = threads, backend = "cpu")), queries)
   },

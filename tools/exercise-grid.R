@@ -37,6 +37,9 @@ dimensions <- as.numeric(commandArgs(TRUE))
 for (d in if (length(dimensions) > 0) dimensions else 1:7) exercise(d)
 # two clouds far apart
 x <- rbind(uniform(1000, 3, 0, 1), uniform(1000, 3, 1e4, 1e4 + 1))
-invisible(kernel_sum(x, b = stats::rnorm(2000), bandwidth = 0.3, tol = 1e-4, control = flash_control(engine = "fast", backend = "cuda")))
+invisible(kernel_sum(
+  x, b = stats::rnorm(2000), bandwidth = 0.3, tol = 1e-4,
+  control = flash_control(engine = "fast", backend = "cuda")
+))
 gpu_release()
 cat("exercise: done\n")

@@ -38,7 +38,10 @@ for (d in c(1, 2, 3, 5)) {
       if (chunk > last) stop("broken off")
       list(x = x[200 * (chunk - 1) + 1:200, , drop = FALSE], b = cbind(1, sin(1:200)))
     }
-    try(kernel_sum(next_chunk, x, bandwidth = 0.5, tol = 1e-5, control = flash_control(engine = "fast", threads = 2)), silent = TRUE)
+    try(kernel_sum(
+      next_chunk, x, bandwidth = 0.5, tol = 1e-5,
+      control = flash_control(engine = "fast", threads = 2)
+    ), silent = TRUE)
   }
 }
 Sys.unsetenv("FLASHKERNEL_FAST_METHOD")
@@ -114,7 +117,7 @@ invisible(flashkernel:::backend_info())
 # threads end before their code is gone
 for (round in 1:2) {
   x <- matrix(sin(1:18000), ncol = 3)
-  flashkernel::kernel_sum(x, bandwidth = 0.5, control = flash_control(threads = 2))
+  flashkernel::kernel_sum(x, bandwidth = 0.5, control = flashkernel::flash_control(threads = 2))
   rm(list = setdiff(ls(), "round"))
   unloadNamespace("flashkernel")
   stopifnot(!"flashkernel" %in% names(getLoadedDLLs()))

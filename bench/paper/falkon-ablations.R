@@ -50,7 +50,10 @@ with_it <- function(p, precision) {
 
 without_it <- function(p, most) {
   centers <- p$x[p$centers, ]
-  operator <- \(...) kernel_operator(centers, ..., bandwidth = h, tol = 0, control = flash_control(backend = where, precision = "double"))
+  operator <- \(...) kernel_operator(
+    centers, ..., bandwidth = h, tol = 0,
+    control = flash_control(backend = where, precision = "double")
+  )
   K <- operator(p$x)
   K_mm <- operator()
   at_new <- operator(p$new)

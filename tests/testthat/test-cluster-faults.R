@@ -95,7 +95,10 @@ test_that("an interrupt reaches the workers and leaves them usable", {
     set.seed(1)
     data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
     y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_sum(data, y, bandwidth = 3, tol = 0, control = flash_control(engine = "exact")))
+    work <- expression(flashkernel::kernel_sum(
+      data, y, bandwidth = 3, tol = 0,
+      control = flashkernel::flash_control(engine = "exact")
+    ))
     after <- function() {
       list(
         free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)),

@@ -253,7 +253,10 @@ test_that("unknown names are refused and the known ones listed", {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(backend = wrong)), "backend")
     expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(backend = wrong), tol = 0), "backend")
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(precision = wrong)), "precision")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(precision = wrong), type = "score"), "precision")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, type = "score",
+      control = flash_control(precision = wrong)
+    ), "precision")
   }
   for (wrong in list("probability", NA_character_, 1, list("score"))) {
     expect_argument_error(predict(fit, type = wrong), "type")
@@ -263,7 +266,10 @@ test_that("unknown names are refused and the known ones listed", {
 test_that("thread counts that are no counts are refused", {
   for (threads in list(0, -1, 1.5, NA, Inf, "2", c(1, 2), list(1))) {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(threads = threads)), "threads")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(threads = threads), tol = 0), "threads")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, tol = 0,
+      control = flash_control(threads = threads)
+    ), "threads")
   }
 })
 

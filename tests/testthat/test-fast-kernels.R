@@ -79,7 +79,10 @@ test_that("columns, weights, full bandwidth matrices and the points as their own
 
 test_that("one point, few points, ties and equal points are no special cases", {
   for (kernel in smooth_kernels) {
-    sums <- \(x, y, ...) plain(kernel_sum_by(x, y, bandwidth = 2, kernel = kernel, control = flash_control(engine = "fast", backend = "cpu"), ...))
+    sums <- \(x, y, ...) plain(kernel_sum_by(
+      x, y, bandwidth = 2, kernel = kernel, ...,
+      control = flash_control(engine = "fast", backend = "cpu")
+    ))
     k <- ref_kernels[[kernel]]
     expect_equal(sums(matrix(0.3, 1, 2), NULL), 1, tolerance = 1e-6)
     expect_equal(sums(c(1, 2), 4, tol = 1e-9), k(1.5) + k(1), tolerance = 1e-9)
@@ -121,7 +124,10 @@ test_that("many points are summed fast, few and those with tol = 0 exactly", {
   set.seed(8)
   x <- point_kinds$uniform(60000, 2)
   for (kernel in smooth_kernels) {
-    engine_of <- \(...) diagnostics(kernel_sum_by(..., bandwidth = 0.1, kernel = kernel, control = flash_control(backend = "cpu")))$engine
+    engine_of <- \(...) diagnostics(kernel_sum_by(
+      ..., bandwidth = 0.1, kernel = kernel,
+      control = flash_control(backend = "cpu")
+    ))$engine
     expect_identical(engine_of(x), "fast")
     expect_identical(engine_of(x[1:300, ]), "exact")
     expect_identical(engine_of(x, x[1:10, ], tol = 0), "exact")
@@ -163,7 +169,10 @@ test_that("kernels that are not smooth at 0 have no fast engine", {
     expect_identical(diagnostics(kernel_sum(x, bandwidth = 1, kernel = kernel))$engine, "exact")
   }
   for (kernel in smooth_kernels) {
-    expect_error(kernel_sum(example_points(100, 8), bandwidth = 1, kernel = kernel, control = flash_control(engine = "fast")),
+    expect_error(kernel_sum(
+      example_points(100, 8), bandwidth = 1, kernel = kernel,
+      control = flash_control(engine = "fast")
+    ),
       class = "flashkernel_error_unsupported")
   }
 })

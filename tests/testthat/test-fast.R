@@ -42,7 +42,10 @@ test_that("a pointwise tolerance holds for each column, also one that is nearly 
   x <- kinds$uniform(20000, 2)
   b <- cbind(1, as.numeric(x[, 1] < 0.02), 0)
   y <- x[1:500, ]
-  fast <- kernel_sum(x, y, b, 0.05, control = flash_control(engine = "fast", tol_type = "pointwise", backend = "cpu"), tol = 1e-6)
+  fast <- kernel_sum(
+    x, y, b, 0.05, tol = 1e-6,
+    control = flash_control(engine = "fast", tol_type = "pointwise", backend = "cpu")
+  )
   expect_identical(diagnostics(fast)$method, "grid")
   exact <- plain(kernel_sum(x, y, b, 0.05, control = flash_control(engine = "exact", backend = "cpu")))
   error <- abs(plain(fast) - exact) / exact
@@ -72,7 +75,10 @@ test_that("both methods give several columns, weights and full bandwidth matrice
   w <- stats::runif(3000)
   for (scale in c(0.2, 0.01)) {
     H <- scale^2 * (diag(3) + 0.5)
-    fast <- kernel_sum(x, NULL, b, H, weights = w, control = flash_control(engine = "fast", backend = "cpu"), tol = 1e-8)
+    fast <- kernel_sum(
+      x, NULL, b, H, weights = w, tol = 1e-8,
+      control = flash_control(engine = "fast", backend = "cpu")
+    )
     exact <- kernel_sum(x, NULL, b, H, weights = w, control = flash_control(engine = "exact", backend = "cpu"))
     expect_identical(colnames(fast), colnames(b))
     K <- kernel_sum(x, NULL, abs(b), H, weights = w, control = flash_control(engine = "exact", backend = "cpu"))
@@ -82,7 +88,10 @@ test_that("both methods give several columns, weights and full bandwidth matrice
 })
 
 test_that("one point, ties, equal points, far outliers and far targets are no special cases", {
-  sums <- \(x, y, ...) plain(kernel_sum_by(x, y, bandwidth = 1, control = flash_control(engine = "fast", backend = "cpu"), ...))
+  sums <- \(x, y, ...) plain(kernel_sum_by(
+    x, y, bandwidth = 1, ...,
+    control = flash_control(engine = "fast", backend = "cpu")
+  ))
   expect_equal(sums(matrix(0.3, 1, 2), matrix(0.3, 1, 2)), 1, tolerance = 1e-6)
   expect_equal(sums(matrix(1, 500, 3), matrix(c(1, 1, 2), 1)), 500 * exp(-0.5), tolerance = 1e-6)
   set.seed(5)
@@ -97,7 +106,10 @@ test_that("results have the same bits for any number of threads", {
   set.seed(6)
   x <- kinds$clustered(30000, 2)
   for (h in c(0.1, 0.001)) {
-    run <- \(threads) plain(kernel_sum(x, bandwidth = h, control = flash_control(engine = "fast", threads = threads, backend = "cpu"), tol = 1e-6))
+    run <- \(threads) plain(kernel_sum(
+      x, bandwidth = h, tol = 1e-6,
+      control = flash_control(engine = "fast", threads = threads, backend = "cpu")
+    ))
     expect_identical(run(1), run(2))
   }
 })

@@ -333,7 +333,10 @@ test_that("scores of more dimensions than a launch takes are those of the CPU", 
     }
     # without themselves, as from sums with them
     x <- case$x[case$at, ]
-    sums <- kernel_sum(case$x, x, cbind(1, case$x), case$H, weights = case$weights, control = flash_control(backend = "cpu", precision = "double"), tol = 0)
+    sums <- kernel_sum(
+      case$x, x, cbind(1, case$x), case$H, weights = case$weights, tol = 0,
+      control = flash_control(backend = "cpu", precision = "double")
+    )
     sums <- sums - case$weights[case$at] * cbind(1, x)
     want <- (sums[, -1] / sums[, 1] - x) %*% solve(case$H)
     fit <- cpu_fit(case)
@@ -407,11 +410,17 @@ test_that("coefficients and weights below normal numbers give the CPU's sums on 
   for (precision in c("single", "double")) {
     for (size in c(1e-309, 1e-312)) {
       b <- size * stats::runif(300, -1, 1)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(x, b = b, bandwidth = 0.5, control = flash_control(backend = on, precision = precision)))
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
+        x, b = b, bandwidth = 0.5,
+        control = flash_control(backend = on, precision = precision)
+      ))
       gap <- max(abs(sums[[1]] - sums[[2]])) / max(abs(sums[[2]]))
       expect_lt(gap, if (precision == "single") 1e-4 else 1e-10)
       weights <- abs(b)
-      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(x, weights = weights, bandwidth = 0.5, control = flash_control(backend = on, precision = precision)))
+      sums <- lapply(c("cuda", "cpu"), \(on) kernel_sum(
+        x, weights = weights, bandwidth = 0.5,
+        control = flash_control(backend = on, precision = precision)
+      ))
       expect_lt(max(abs(sums[[1]] - sums[[2]])) / max(sums[[2]]), 1e-4)
     }
   }
@@ -421,7 +430,10 @@ test_that("coefficients over all decades of doubles keep the least of them on a 
   skip_if_no_gpu()
   x <- 1000 * (1:200)
   b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
-  sums <- kernel_sum(x, b = b, bandwidth = 1, control = flash_control(backend = "cuda", engine = "exact", precision = "double"))
+  sums <- kernel_sum(
+    x, b = b, bandwidth = 1,
+    control = flash_control(backend = "cuda", engine = "exact", precision = "double")
+  )
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
@@ -506,7 +518,10 @@ test_that("several devices give the bits of one", {
   }
   case <- many_values(128, 200)
   for (precision in PRECISIONS) {
-    sums <- \(on) kernel_sum(case$x, case$y, case$b, case$H, control = flash_control(backend = "cuda", precision = precision, devices = on), tol = 0)
+    sums <- \(on) kernel_sum(
+      case$x, case$y, case$b, case$H, tol = 0,
+      control = flash_control(backend = "cuda", precision = precision, devices = on)
+    )
     expect_identical(sums("all"), sums(0))
   }
   x <- example_points(20000, 4)
@@ -630,7 +645,10 @@ test_that("operators by the grid keep apart, and have the bits of single sums", 
   skip_if_no_gpu()
   x <- example_points(100000, 3)
   v <- stats::rnorm(100000)
-  ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(x, bandwidth = h, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast")))
+  ops <- lapply(c(0.05, 0.08), \(h) kernel_operator(
+    x, bandwidth = h, tol = 1e-6,
+    control = flash_control(backend = "cuda", engine = "fast")
+  ))
   once <- lapply(c(0.05, 0.08), \(h) {
     plain(kernel_sum(x, b = v, bandwidth = h, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast")))
   })
@@ -657,7 +675,10 @@ test_that("points changed in place are not mistaken for those on the device", {
   skip_if_no_gpu()
   x <- example_points(5000, 3)
   y <- x[1:50, ]
-  sums <- \(backend) kernel_sum(x, y, bandwidth = 0.5, control = flash_control(backend = backend, precision = "double"), tol = 0)
+  sums <- \(backend) kernel_sum(
+    x, y, bandwidth = 0.5, tol = 0,
+    control = flash_control(backend = backend, precision = "double")
+  )
   sums("cuda")
   x[4999, 2] <- x[4999, 2] + 1 # R may keep the address
   expect_within(sums("cuda"), sums("cpu"), 1e-11)
@@ -680,7 +701,10 @@ sums_of_many <- function() {
   set.seed(1)
   x <- matrix(stats::rnorm(600000 * 16), ncol = 16)
   y <- x[seq(1, 600000, by = 199), ] + 0.1
-  sums <- function(...) kernel_sum_by(x, y, cbind(1, x[, 1:2]), bandwidth = 2, control = flash_control(backend = "cuda"), ..., tol = 0)
+  sums <- function(...) kernel_sum_by(
+    x, y, cbind(1, x[, 1:2]), bandwidth = 2, ..., tol = 0,
+    control = flash_control(backend = "cuda")
+  )
   fit <- flash_kde(x, "kde", bandwidth = 2, control = flash_control(backend = "cuda", precision = "double"))
   list(
     log_density = predict(fit, y, type = "log_density"), score = predict(fit, y, type = "score"),
@@ -704,7 +728,10 @@ test_that("a device too small for anything is an error of its own, and the CPU g
   got <- in_child(function() {
     x <- matrix(stats::rnorm(40000), ncol = 4)
     class_of <- \(backend) {
-      class(tryCatch(kernel_sum(x, bandwidth = 0.5, control = flash_control(backend = backend), tol = 0), error = identity))[1]
+      class(tryCatch(kernel_sum(
+        x, bandwidth = 0.5, tol = 0,
+        control = flash_control(backend = backend)
+      ), error = identity))[1]
     }
     list(cuda = class_of("cuda"), again = class_of("cuda"), cpu = class_of("cpu"))
   }, env = c(FLASHKERNEL_CUDA_MEMORY = "1e4"))
@@ -749,7 +776,10 @@ interrupted_gpu <- function(folder, do_rounds) {
   work <- expression(
     flash_kde(x, "sdkde", bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double")),
     predict(kde, loo = TRUE),
-    kernel_sum(x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, control = flash_control(backend = "cuda", precision = "double"), tol = 0)
+    kernel_sum(
+      x, x[2e6:1, ], cbind(1, x), bandwidth = 0.5, tol = 0,
+      control = flash_control(backend = "cuda", precision = "double")
+    )
   )
   rounds <- do_rounds(work, environment(), folder, \() {
     gpu_release()

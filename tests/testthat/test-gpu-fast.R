@@ -66,7 +66,10 @@ test_that("all estimators go by a tolerance on the GPU, with the same bits each 
     expect_lte(max(abs(got - want)) * if (type == "score") 0.1 else 1, 1e-6, label = type)
   }
   # "auto" takes it for many
-  sums <- kernel_sum(x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8, control = flash_control(backend = "cuda"))
+  sums <- kernel_sum(
+    x[rep(1:30000, 10), ] + stats::rnorm(6e5) / 100, bandwidth = 0.1, tol = 1e-8,
+    control = flash_control(backend = "cuda")
+  )
   expect_identical(diagnostics(sums)$engine, "fast")
 })
 
@@ -91,7 +94,10 @@ test_that("several GPUs give the bits of one", {
   # 1e-5: windows of nearly the same cost, of which one device may not take another than two
   for (tol in c(1e-6, 1e-5)) for (h in c(0.2, 0.3)) for (coefficients in list(NULL, b)) {
     run <- \(devices) {
-      plain(kernel_sum(x, b = coefficients, bandwidth = h, control = flash_control(engine = "fast", backend = "cuda", devices = devices), tol = tol))
+      plain(kernel_sum(
+        x, b = coefficients, bandwidth = h, tol = tol,
+        control = flash_control(engine = "fast", backend = "cuda", devices = devices)
+      ))
     }
     expect_identical(run(0), run("all"))
   }

@@ -22,9 +22,9 @@ test_that("gpu_info() describes the build, the driver and every device, and neve
   info <- gpu_info()
   expect_s3_class(info, "flashkernel_gpu_info")
   expect_named(info, c("built", "toolkit", "architectures", "driver", "status", DEVICE_FIELDS, "cpu"))
-  expect_identical(info$built, backend_info()$cuda_built)
-  expect_identical(info$toolkit, backend_info()$cuda_toolkit)
-  expect_identical(info$architectures, backend_info()$cuda_architectures)
+  expect_identical(info$built, flashkernel:::backend_info()$cuda_built)
+  expect_identical(info$toolkit, flashkernel:::backend_info()$cuda_toolkit)
+  expect_identical(info$architectures, flashkernel:::backend_info()$cuda_architectures)
   expect_match(info$status, "[a-z]")
   expect_length(info$status, 1)
   expect_length(unique(lengths(unclass(info)[DEVICE_FIELDS])), 1)
@@ -54,7 +54,7 @@ test_that("gpu_info() prints a line for every device and returns its argument", 
 })
 
 test_that("backend_info() names the CUDA toolkit and the architectures of the build", {
-  info <- backend_info()
+  info <- flashkernel:::backend_info()
   expect_type(info$cuda_built, "logical")
   for (field in c("cuda_toolkit", "cuda_architectures")) {
     expect_type(info[[field]], "character")
@@ -90,8 +90,14 @@ test_that("devices that are no device numbers are refused by every function that
   wrong <- list(-1, 0.5, NA, NA_real_, Inf, "0", "any", c(0, 0), list(0), integer(), TRUE, 1e10, 0:16)
   for (devices in wrong) {
     expect_argument_error(flash_kde(good, bandwidth = 1, control = flash_control(devices = devices)), "devices")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(devices = devices), tol = 0), "devices")
-    expect_argument_error(kernel_sum(good, bandwidth = 1, control = flash_control(devices = devices), type = "score"), "devices")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, tol = 0,
+      control = flash_control(devices = devices)
+    ), "devices")
+    expect_argument_error(kernel_sum(
+      good, bandwidth = 1, type = "score",
+      control = flash_control(devices = devices)
+    ), "devices")
     expect_argument_error(predict(fit, control = flash_control(devices = devices)), "devices")
   }
   expect_argument_error(flash_kde(~eruptions, faithful, control = flash_control(devices = -1)), "devices")

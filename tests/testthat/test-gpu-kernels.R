@@ -41,7 +41,10 @@ test_that("kernels of products on the GPU are those of plain R, in double whatev
     for (kernel in some_product_kernels()) for (targets in list(NULL, y)) for (precision in c("double", "auto", "fast")) {
       at <- if (is.null(targets)) x else targets
       label <- paste(kernel$name, precision, "n =", n, "d =", d)
-      sums <- \(b) kernel_sum(x, targets, b, H, kernel, control = flash_control(precision = precision, backend = "cuda"))
+      sums <- \(b) kernel_sum(
+        x, targets, b, H, kernel,
+        control = flash_control(precision = precision, backend = "cuda")
+      )
       one <- sums(b[, 1])
       expect_identical(diagnostics(one)[c("precision", "method")], list(precision = "double", method = "product"))
       expect_lt(product_error(one, x, at, H, kernel, b[, 1]), 1e-14, label = label)

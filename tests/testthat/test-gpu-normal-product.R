@@ -8,7 +8,10 @@ test_that("a product of every kernel on the GPU is that of the matrix", {
     distances <- ref_distances(case$x, case$y, diag(d, d))
     for (kernel in names(ref_kernels)) for (precision in names(bounds)) {
       K <- ref_kernels[[kernel]](distances)
-      op <- kernel_operator(case$x, case$y, sqrt(d), kernel, tol = 0, control = flash_control(backend = "cuda", precision = precision))
+      op <- kernel_operator(
+        case$x, case$y, sqrt(d), kernel, tol = 0,
+        control = flash_control(backend = "cuda", precision = precision)
+      )
       where <- paste(c(kernel, precision, size, d), collapse = " ")
       for (again in 1:2) {
         got <- normal_product(op, case$v, case$w, case$weights)
@@ -72,7 +75,10 @@ test_that("to a tolerance a product on the GPU is near the exact one", {
   op <- kernel_operator(case$x, case$y, 0.05, tol = 1e-6, control = flash_control(backend = "cuda", engine = "fast"))
   got <- normal_product(op, case$v, case$w, case$weights)
   expect_identical(diagnostics(op)$engine, "fast")
-  exact <- kernel_operator(case$x, case$y, 0.05, tol = 0, control = flash_control(backend = "cuda", precision = "double"))
+  exact <- kernel_operator(
+    case$x, case$y, 0.05, tol = 0,
+    control = flash_control(backend = "cuda", precision = "double")
+  )
   want <- normal_product(exact, case$v, case$w, case$weights)
   size <- crossprod(exact, abs(case$weights) * (exact %*% abs(case$v) + abs(case$w)))
   expect_lt(max(abs(got - want)) / max(size), 2e-6)
@@ -83,7 +89,10 @@ test_that("several devices give the product of one, the same bits", {
   skip_if(length(gpu_info()$index) < 2, "one CUDA device")
   case <- normal_case(3000, 40000, d = 5, r = 2)
   product <- \(devices) normal_product(
-    kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control(backend = "cuda", devices = devices)), case$v, case$w, case$weights
+    kernel_operator(
+      case$x, case$y, 2, tol = 0,
+      control = flash_control(backend = "cuda", devices = devices)
+    ), case$v, case$w, case$weights
   )
   expect_identical(product(0:1), product(0))
 })
@@ -225,7 +234,10 @@ test_that("sums in single precision are short: terms that round alike do not add
   constant <- function(dimensions, kernel = "gaussian") lapply(dimensions, \(d) {
     x <- matrix(1, 40000, d)
     v <- c(1, rep(0.43, nrow(x) - 1))
-    single <- \(x, y) flashkernel::kernel_operator(x, y, 1, kernel, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
+    single <- \(x, y) flashkernel::kernel_operator(
+      x, y, 1, kernel, tol = 0,
+      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+    )
     op <- single(x, x[1:20000, , drop = FALSE] * 1)
     back <- single(x[1:300, , drop = FALSE], x)
     c(
@@ -244,7 +256,10 @@ test_that("sums in single precision are short: terms that round alike do not add
 test_that("cards before Hopper have the same products", {
   skip_if_no_gpu()
   products <- function(cases) lapply(cases, \(case) {
-    op <- flashkernel::kernel_operator(case$x, case$y, 3, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
+    op <- flashkernel::kernel_operator(
+      case$x, case$y, 3, tol = 0,
+      control = flashkernel::flash_control(backend = "cuda", precision = "single")
+    )
     list(got = flashkernel:::normal_product(op, case$v, case$w, case$weights), method = flashkernel::diagnostics(op)$method)
   })
   dimensions <- c(3, 30, 100)
@@ -324,7 +339,10 @@ test_that("points at themselves, and one set of rows for several operators, have
   skip_if_no_gpu()
   case <- normal_case(400, 1500, 5)
   H <- diag(4, 5)
-  own <- kernel_operator(case$x, bandwidth = 2, tol = 0, control = flash_control(backend = "cuda", precision = "single"))
+  own <- kernel_operator(
+    case$x, bandwidth = 2, tol = 0,
+    control = flash_control(backend = "cuda", precision = "single")
+  )
   K <- ref_kernel_matrix(case$x, case$x, H, "gaussian")
   for (again in 1:2) expect_lt(normal_error(normal_product(own, case$v, case$v), K, case$v, case$v), 1e-5)
   op <- kernel_operator(case$x, case$y, 2, tol = 0, control = flash_control(backend = "cuda", precision = "single"))

@@ -58,7 +58,10 @@ test_that("cells and grids that are kept give the bits of those that are made an
   for (method in names(cases)) for (tol_type in c("global", "pointwise")) {
     x <- cases[[method]]$x
     for (y in list(NULL, x[1:3000, ] + 0.01)) {
-      op <- kernel_operator(x, y, cases[[method]]$h, tol = 1e-5, control = flash_control(tol_type = tol_type, engine = "fast", backend = "cpu"))
+      op <- kernel_operator(
+        x, y, cases[[method]]$h, tol = 1e-5,
+        control = flash_control(tol_type = tol_type, engine = "fast", backend = "cpu")
+      )
       ops <- c(ops, op)
       bytes <- kept_bytes()
       kept <- expect_bits_of_matvec(op, x, y, cases[[method]]$h, tol = 1e-5, tol_type = tol_type, engine = "fast")

@@ -65,7 +65,10 @@ test_that("products have the bits of kernel_sum(), the first and all later ones"
 test_that("later products of a sum of Gaussians are thought to take as long as the first", {
   set.seed(3)
   x <- some_points(6000, 3) * 200
-  op <- kernel_operator(x, bandwidth = 1, kernel = "cauchy", tol = 1e-3, control = flash_control(engine = "fast", threads = 1))
+  op <- kernel_operator(
+    x, bandwidth = 1, kernel = "cauchy", tol = 1e-3,
+    control = flash_control(engine = "fast", threads = 1)
+  )
   estimates <- vapply(1:3, \(i) {
     op %*% x[, 1]
     diagnostics(op)$reason_engine
@@ -84,7 +87,10 @@ test_that("what is kept of the points serves other vectors: of other signs and s
   for (h in c(0.05, 0.3)) {
     op <- kernel_operator(x, bandwidth = h, tol = 1e-6, control = flash_control(engine = "fast", backend = "cpu"))
     for (b in vectors) {
-      alone <- kernel_sum(x, b = b, bandwidth = h, tol = 1e-6, control = flash_control(engine = "fast", backend = "cpu"))
+      alone <- kernel_sum(
+        x, b = b, bandwidth = h, tol = 1e-6,
+        control = flash_control(engine = "fast", backend = "cpu")
+      )
       expect_identical(as.vector(op %*% b), as.vector(alone))
       for (what in c("tol_bound", "tol_achieved")) {
         expect_identical(diagnostics(op)[[what]], diagnostics(alone)[[what]], label = what)
@@ -143,7 +149,10 @@ test_that("mistakes are told by the argument's name", {
   expect_error(crossprod(op), "must be given", class = argument)
   expect_error(diagnostics(op), "no product yet", class = argument)
   expect_error(
-    kernel_operator(x, bandwidth = 1, kernel = "laplacian", control = flash_control(engine = "fast")), class = "flashkernel_error_unsupported"
+    kernel_operator(
+      x, bandwidth = 1, kernel = "laplacian",
+      control = flash_control(engine = "fast")
+    ), class = "flashkernel_error_unsupported"
   )
 })
 

@@ -111,7 +111,7 @@ test_that("kernels of products are the same on every instruction set, and for an
   sums <- function(kernels, threads) {
     x <- matrix(sin(1:3000), 600)
     lapply(kernels, \(kernel) as.vector(flashkernel::kernel_sum(x, b = x, bandwidth = 0.8, kernel = kernel,
-      control = flash_control(threads = threads, backend = "cpu"))))
+      control = flashkernel::flash_control(threads = threads, backend = "cpu"))))
   }
   kernels <- some_product_kernels()
   want <- sums(kernels, 2)
@@ -127,7 +127,10 @@ test_that("kernels of products are summed exactly, and have no fast engine", {
   expect_error(kernel_sum(x, bandwidth = 1, kernel = "linear", control = flash_control(engine = "fast")),
     "no fast engine for the linear kernel (of x'y)", fixed = TRUE, class = "flashkernel_error_unsupported"
   )
-  record <- diagnostics(kernel_sum(x, bandwidth = 1, kernel = kernel_spec("polynomial", degree = 2), control = flash_control(backend = "cpu")))
+  record <- diagnostics(kernel_sum(
+    x, bandwidth = 1, kernel = kernel_spec("polynomial", degree = 2),
+    control = flash_control(backend = "cpu")
+  ))
   expect_identical(record$engine, "exact")
   expect_identical(record$reason_engine, "no fast engine for the polynomial kernel (of x'y)")
   expect_output(print(record), "polynomial kernel (gamma = 1, coef0 = 1, degree = 2), 100 x 100 pairs", fixed = TRUE)

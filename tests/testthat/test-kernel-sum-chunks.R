@@ -119,7 +119,10 @@ test_that("results go to a function, one range of targets after the other", {
 })
 
 test_that("what was computed counts all chunks", {
-  record <- diagnostics(kernel_sum(chunks_of(x, b, c(100, 400)), y, bandwidth = H, control = flash_control(backend = "cpu")))
+  record <- diagnostics(kernel_sum(
+    chunks_of(x, b, c(100, 400)), y, bandwidth = H,
+    control = flash_control(backend = "cpu")
+  ))
   expect_identical(record$pairs, 500 * 130)
   expect_equal(record$n, 500)
   expect_equal(record$m, 130)
@@ -218,13 +221,19 @@ test_that("the progress of chunks never goes back, and ends near 1", {
 test_that("the bound of sums by chunks is that of all their errors together", {
   x <- example_points(4000, 2)
   y <- example_points(90, 2, seed = 2)
-  sums <- \(...) kernel_sum_by(..., y = y, bandwidth = 0.2, kernel = "cauchy", control = flash_control(engine = "fast", backend = "cpu"))
+  sums <- \(...) kernel_sum_by(
+    ..., y = y, bandwidth = 0.2, kernel = "cauchy",
+    control = flash_control(engine = "fast", backend = "cpu")
+  )
   chunks <- split(seq_len(4000), rep(1:4, each = 1000))
   bounds <- vapply(chunks, \(rows) diagnostics(sums(x[rows, ], tol = 1e-3 / 4))$tol_bound, 0)
   found <- sums(big_matrix(x), tol = 1e-3, chunk_rows = 1000)
   record <- diagnostics(found)
   expect_equal(record$tol_bound, sum(bounds))
-  exact <- plain(kernel_sum(x, y, bandwidth = 0.2, kernel = "cauchy", tol = 0, control = flash_control(backend = "cpu")))
+  exact <- plain(kernel_sum(
+    x, y, bandwidth = 0.2, kernel = "cauchy", tol = 0,
+    control = flash_control(backend = "cpu")
+  ))
   expect_lte(max(abs(plain(found) - exact)) / max(exact), record$tol_bound)
 })
 

@@ -62,7 +62,10 @@ test_that("distances that overflow are far away, not missing", {
 test_that("coefficients over all decades of doubles keep the least of them", {
   x <- 1000 * (1:200)
   b <- 10^seq(-318, 305, length.out = 200) * c(1, -1)
-  sums <- kernel_sum(x, b = b, bandwidth = 1, control = flash_control(backend = "cpu", engine = "exact", precision = "double"))
+  sums <- kernel_sum(
+    x, b = b, bandwidth = 1,
+    control = flash_control(backend = "cpu", engine = "exact", precision = "double")
+  )
   expect_equal(as.vector(sums) / b, rep(1, 200), tolerance = 1e-12)
 })
 
@@ -74,7 +77,10 @@ test_that("the bits depend on no number of threads", {
   x <- example_points(5000, 3)
   y <- example_points(3000, 3, seed = 2)
   for (kernel in kernels[-1]) {
-    sums <- \(...) plain(kernel_sum_by(x, ..., b = x, bandwidth = 0.4, kernel = kernel, control = flash_control(backend = "cpu")))
+    sums <- \(...) plain(kernel_sum_by(
+      x, ..., b = x, bandwidth = 0.4, kernel = kernel,
+      control = flash_control(backend = "cpu")
+    ))
     expect_identical(sums(threads = 1), sums(threads = 2))
     expect_identical(sums(y, threads = 1), sums(y, threads = 2))
   }
@@ -98,7 +104,7 @@ test_that("an instruction set changes nothing but rounding", {
   want <- sums(kernels)
   for (isa in c("avx2", "portable")) {
     got <- in_child(sums, list(kernels), env = c(FLASHKERNEL_ISA = isa))
-    if (isa %in% backend_info()$isa_available) expect_identical(got$isa, isa)
+    if (isa %in% flashkernel:::backend_info()$isa_available) expect_identical(got$isa, isa)
     expect_within(got$double, want$double, 1e-12, isa)
     expect_within(got$single, want$single, 1e-4, isa)
   }

@@ -149,12 +149,18 @@ test_that("sums go to any sink, one range of targets after the other", {
 
 test_that("many chunks are by one grid where that is faster, and only there", {
   x <- uniform(200000, 2)
-  auto <- function(source, ...) diagnostics(kernel_sum_by(source, x[1:50000, ], tol = 1e-6, control = flash_control(backend = "cpu"), ...))
+  auto <- function(source, ...) diagnostics(kernel_sum_by(
+    source, x[1:50000, ], tol = 1e-6, ...,
+    control = flash_control(backend = "cpu")
+  ))
   chunks <- \() chunks_of(x, sizes = rep(10000, 20))
   expect_identical(auto(chunks(), bandwidth = 0.1)$method, "grid")
   # a function of few points, and kernels with next to no neighbours
   few <- chunks_of(x[1:100, ], sizes = c(50, 50))
-  expect_identical(diagnostics(kernel_sum(few, x[1:50, ], bandwidth = 0.1, control = flash_control(backend = "cpu")))$engine, "exact")
+  expect_identical(diagnostics(kernel_sum(
+    few, x[1:50, ], bandwidth = 0.1,
+    control = flash_control(backend = "cpu")
+  ))$engine, "exact")
   expect_identical(auto(chunks(), bandwidth = 1e-4)$method, "direct")
 })
 
@@ -410,7 +416,10 @@ test_that("a stream of clusters far apart keeps its tolerance, or is summed in a
           flashkernel_error_unsupported = \(error) want
         ),
         stream(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170),
-        kernel_sum(big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170, control = flash_control(backend = "cpu"))
+        kernel_sum(
+          big_matrix(x), big_matrix(y), NULL, 0.3, tol = tol, chunk_rows = 170,
+          control = flash_control(backend = "cpu")
+        )
       )) {
         error <- max(abs(as.vector(sums) - want)) / max(want)
         expect_lte(error, tol, label = paste("d =", d, "distance", distance, "tol =", tol, "error", signif(error, 2)))

@@ -25,7 +25,10 @@ test_that("inputs too large to be packed at once give what queries give", {
   for (precision in c("double", "single")) {
     loss <- if (precision == "double") 1e-11 else 1e-4
     all <- kernel_sum(x, bandwidth = H, weights = w, control = flash_control(precision = precision), type = "score")
-    some <- kernel_sum(x, x[rows, ], bandwidth = H, weights = w, control = flash_control(precision = precision), type = "score")
+    some <- kernel_sum(
+      x, x[rows, ], bandwidth = H, weights = w, type = "score",
+      control = flash_control(precision = precision)
+    )
     expect_lt(max(abs(all[rows, ] - some)), loss * max(abs(some)))
   }
   some <- rows[c(1, 5, 9, 10, 11, 12, 20, 21, 30, 40, 41)] # of weight 0 and others; plain R is slow in 180 dimensions

@@ -81,7 +81,10 @@ test_that("a far block is left out only where all that is left out cannot reach 
   at <- function(places, w, b = NULL) {
     x <- cbind(rep(places, each = 48), 0)
     if (is.null(b)) return(exp(logs_of(x, NULL, rep(w, each = 48), c(1, 0, 0))$log_abs[1]))
-    plain(kernel_sum(x, NULL, apply(b, 2, rep, each = 48), bandwidth = 1, tol = 0, control = flash_control(precision = "double", backend = "cpu")))[1, ]
+    plain(kernel_sum(
+      x, NULL, apply(b, 2, rep, each = 48), bandwidth = 1, tol = 0,
+      control = flash_control(precision = "double", backend = "cpu")
+    ))[1, ]
   }
   # 100 blocks at one distance add 2^-44 of the own together, the more the heavier they are
   distance <- \(share) sqrt(-2 * log(share))
@@ -158,7 +161,10 @@ test_that("rows in the tails are those over all pairs, whatever their largest te
   b <- rep(c(1e300, -1e300, 1e-300), c(144, 143, 1))
   sums <- \(wish) {
     wish_near(wish)
-    plain(kernel_sum(pairs, far, b, bandwidth = 1, tol = 0, control = flash_control(precision = "double", backend = "cpu")))
+    plain(kernel_sum(
+      pairs, far, b, bandwidth = 1, tol = 0,
+      control = flash_control(precision = "double", backend = "cpu")
+    ))
   }
   expect_within(sums("always"), sums("never"), 1e-13 * max(abs(sums("never"))))
 })
@@ -177,7 +183,10 @@ test_that("signed columns have the accuracy of each column's own terms, with eve
   sums <- \(b, at, kernel) {
     vapply(c("never", "always"), \(wish) {
       wish_near(wish)
-      plain(kernel_sum(x, at, b, bandwidth = 1, kernel = kernel, tol = 0, control = flash_control(precision = "double", backend = "cpu")))
+      plain(kernel_sum(
+        x, at, b, bandwidth = 1, kernel = kernel, tol = 0,
+        control = flash_control(precision = "double", backend = "cpu")
+      ))
     }, matrix(0, NROW(if (is.null(at)) x else at), ncol(b)))
   }
   for (kernel in c("gaussian", "laplacian", "matern32", "matern52")) for (at in list(NULL, y)) {

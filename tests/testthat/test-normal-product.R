@@ -82,7 +82,7 @@ test_that("every instruction set has the product", {
   products <- function(case) {
     lapply(list(1:3, 2), \(columns) lapply(c("double", "single"), \(precision) {
       op <- flashkernel::kernel_operator(
-        case$x, case$y, 1, "matern52", tol = 0, control = flash_control(backend = "cpu", precision = precision)
+        case$x, case$y, 1, "matern52", tol = 0, control = flashkernel::flash_control(backend = "cpu", precision = precision)
       )
       flashkernel:::normal_product(op, case$v[, columns], case$w[, columns], case$weights)
     }))

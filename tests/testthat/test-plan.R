@@ -13,7 +13,10 @@ decided <- function(n, m, d, kernel, bandwidth, tol, ...) {
   set.seed(1)
   x <- matrix(stats::rnorm(n * d), n)
   y <- if (m > 0) matrix(stats::rnorm(m * d), m) else x
-  diagnostics(kernel_sum_by(x, y, bandwidth = bandwidth, kernel = kernel, tol = tol, control = flash_control(backend = "cpu"), ...))
+  diagnostics(kernel_sum_by(
+    x, y, bandwidth = bandwidth, kernel = kernel, tol = tol, ...,
+    control = flash_control(backend = "cpu")
+  ))
 }
 
 # m = 0: at the sources themselves

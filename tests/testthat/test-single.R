@@ -26,7 +26,13 @@ test_that("sums over floats are those over the same doubles, which are not made"
     expect_identical(sums(x, case$y), want)
     expect_identical(sums(case$x, y), want)
     expect_identical(sums(x, NULL), sums(case$x, NULL))
-    expect_identical(kernel_sum(x, y, bandwidth = 0.4, control = flash_control(backend = backend), type = "score"), kernel_sum(case$x, case$y, bandwidth = 0.4, control = flash_control(backend = backend), type = "score"))
+    expect_identical(kernel_sum(
+      x, y, bandwidth = 0.4, type = "score",
+      control = flash_control(backend = backend)
+    ), kernel_sum(
+      case$x, case$y, bandwidth = 0.4, type = "score",
+      control = flash_control(backend = backend)
+    ))
   }
   expect_identical(kernel_sum(x, y, float32(case$b), 0.4, tol = 0), kernel_sum(case$x, case$y, to_floats(case$b), 0.4, tol = 0))
   points <- check_points(x, "x", single = TRUE)
@@ -63,7 +69,10 @@ test_that("chunks may be floats, on a grid and chunk by chunk", {
     }
   }
   for (engine in c("exact", "fast")) with_method("grid", {
-    sums <- \(type) as.vector(kernel_sum(chunks(type), type(case$y), bandwidth = 0.4, tol = 1e-3, control = flash_control(engine = engine)))
+    sums <- \(type) as.vector(kernel_sum(
+      chunks(type), type(case$y), bandwidth = 0.4, tol = 1e-3,
+      control = flash_control(engine = engine)
+    ))
     expect_identical(sums(float32), sums(identity))
   })
 })

@@ -212,7 +212,10 @@ test_that("a pointwise tolerance holds for Cauchy rows", {
     h <- 10^stats::runif(1, -4, 0)
     y <- rbind(x[order(-rowSums(x^2))[1:30], , drop = FALSE] + h / 3, x[1:20, , drop = FALSE] - h)
     want <- apply(y, 1, \(p) sum(exp(-colSums(((t(x) - p) / h)^2) / 2)))
-    got <- kernel_sum(x, y, NULL, h, tol = 1e-7, control = flash_control(tol_type = "pointwise", engine = "fast", backend = "cpu"))
+    got <- kernel_sum(
+      x, y, NULL, h, tol = 1e-7,
+      control = flash_control(tol_type = "pointwise", engine = "fast", backend = "cpu")
+    )
     seen <- want > 1e-290
     expect_lte(max(abs(as.vector(got)[seen] / want[seen] - 1)), 1e-7, label = paste("seed", seed))
   }
