@@ -34,6 +34,12 @@ test_that("groups within groups are the sums of all: pieces of a file, levels an
   expect_equal(scores(in_pieces, NULL, TRUE), scores(in_memory, NULL, TRUE), tolerance = 1e-11)
 })
 
+test_that("scores without the own point are those of the others, in one dimension, too", {
+  one <- sum_sources(x[, 1, drop = FALSE], weights, matrix(0.4), factors = factors)
+  others <- vapply(2:9, \(i) scores(some_sources(one, -i), x[i, 1, drop = FALSE])[1], 0)
+  expect_equal(scores(one, NULL, TRUE)[2:9], others, tolerance = 1e-10)
+})
+
 test_that("squared sources are the sums of squares, whatever the sources are", {
   u <- whiten(x, L)
   v <- whiten(y, L)
