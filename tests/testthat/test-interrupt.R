@@ -23,7 +23,7 @@ interrupted_session <- function(folder, do_rounds) {
     kernel_sum(
       x, x[250000:1, ], cbind(1, x), bandwidth = 0.5, control = flash_control(backend = "cpu", precision = "single")
     , tol = 0),
-    normal_product(op, matrix(1, 5000, 60)),
+    flashkernel:::normal_product(op, matrix(1, 5000, 60)),
     fit(x, "sdkde")
   )
   rounds <- do_rounds(work, environment(), folder, \() {
