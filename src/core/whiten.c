@@ -5,6 +5,7 @@
 
 #include "count.h"
 #include "doubled.h"
+#include "host.h"
 #include "matrix.h"
 #include "pool.h"
 #include "threads.h"
@@ -142,9 +143,9 @@ void fk_whiten(const struct fk_whitening *w, const struct fk_matrix *x, const in
     for (int64_t r = count; r < width; r++) to[r] = 0;
   }
   if (w->dense)
-    fk_block_multiply(w->dense, w->d, centred, width, u);
+    fk_host.block_multiply(w->dense, w->d, centred, width, u);
   else if (!w->diagonal)
-    fk_block_solve(w->chol, w->d, u, width);
+    fk_host.block_solve(w->chol, w->d, u, width);
 }
 
 /* ---- in double-doubles ------------------------------------------------------------------------ */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "../core/count.h"
-#include "../core/dense.h"
+#include "../core/host.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
 #include "tile.h"
@@ -115,9 +115,8 @@ static void run_vectors(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
-                            const struct fk_dense *B, double beta, const struct fk_dense *C,
-                            struct fk_error *err) {
+static enum fk_status gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
+                           const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err) {
   struct gemm g = {.ops = fk_isa()->f64, .alpha = alpha, .beta = beta, .m = C->n, .n = C->d};
   g.transposed = flags & FK_TRANSPOSED;
   g.transposed_b = flags & FK_TRANSPOSED_B;
@@ -136,3 +135,15 @@ enum fk_status fk_host_gemm(int threads, unsigned flags, double alpha, const str
   fk_scratch_free(&g.rooms);
   return FK_STATUS_OK;
 }
+
+/* ---- what core asks for ----------------------------------------------------------------------- */
+
+static void block_solve(const double *chol, int64_t d, double *u, int64_t width) {
+  fk_isa()->f64->block_solve(chol, d, u, width);
+}
+
+static void block_multiply(const double *A, int64_t d, const double *u, int64_t width, double *out) {
+  fk_isa()->f64->block_multiply(A, d, u, width, out);
+}
+
+const struct fk_host_ops fk_host = {block_solve, block_multiply, gemm};

@@ -4,8 +4,8 @@
 
 #include "../core/hash.h"
 #include "../core/loo.h"
-#include "../core/neighbours.h"
 #include "../core/polygon.h"
+#include "../cpu/loops/neighbours.h"
 #include "../core/scan.h"
 #include "../core/triangular.h"
 #include "ffi.h"
@@ -354,7 +354,7 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   of.k = (int64_t)k;
   SEXP out = PROTECT(r_vector(of.m));
 
-  fk_neighbour_distances(&of, &opts, REAL(out), &err);
+  fk_neighbour_distances(&of, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);
@@ -379,7 +379,7 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
   }
   SEXP out = PROTECT(r_vector(of.n));
 
-  fk_polygon_masses(&of, &opts, REAL(out), &err);
+  fk_polygon_masses(&of, &opts, REAL(out), &stats, &err);
 
   r_finish(&err);
   UNPROTECT(1);
