@@ -173,7 +173,7 @@ conditional_sums <- function(job, control) .Call(ffi_conditional, job, control)
 
 # ---- sums with their derivatives, and over rectangles -------------------------------------------
 
-# The sums of src/cpu/loops/derivatives.h, a column for each target, and probabilities as src/cpu/loops/rectangles.h has them.
+# The sums of src/cpu/loops/derivatives.h, a column for each target, and probabilities as rectangles.h there has them.
 # `job`: the members of their structs, points in columns.
 derivative_sums <- function(job, control) .Call(ffi_derivatives, job, control)
 rectangle_sums <- function(job, control) .Call(ffi_rectangles, job, control)

@@ -23,18 +23,11 @@ struct matrix {
  * matrix is a row of it. */
 static void compute_tile(const struct matrix *p, int64_t target, int64_t source, int64_t count, double *kernel) {
   const struct fk_kernel_mode *mode = &p->mode;
-  const int panel = mode->ops->panel;
   double unused[FK_TILE_COLS] = {0};
-  struct fk_tile tile = {.d = p->columns.d, .kernel = kernel, .col_mass = unused};
-  tile.n_rows = (int)fk_padded(count, mode->ops->row_step);
-  tile.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, p->targets->n - target), panel);
-  tile.rows = fk_packed_points_at(&p->columns, mode, source);
-  tile.rows_low = fk_packed_low_at(&p->columns, source);
-  tile.row_const = fk_packed_constant_at(&p->columns, mode, source);
+  struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
+  fk_packed_rows(&p->columns, mode, source, count, &tile);
+  fk_packed_columns(p->targets, mode, target, p->targets->n - target, &tile);
   tile.row_weight = p->columns.ones;
-  tile.cols = fk_packed_points_at(p->targets, mode, target);
-  tile.cols_low = fk_packed_low_at(p->targets, target);
-  tile.col_const = fk_packed_constant_at(p->targets, mode, target);
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
   mode->ops->sums(&tile, p->flags);
 }

@@ -96,13 +96,10 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   const struct fk_packed *y = &b->near->targets->points;
   int64_t source = block_near(b->near, target), at = target * FK_NEAR_BLOCK;
   double unused[FK_TILE_COLS] = {0};
-  struct fk_tile tile = {.d = y->d, .kernel = kernel, .col_mass = unused, .n_cols = FK_NEAR_BLOCK};
-  tile.n_rows = (int)fk_padded(fk_near_points(b->near->sources, source), mode->ops->row_step);
+  struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
-  fk_tile_rows_at(&tile, s, &b->sources, source * FK_NEAR_BLOCK);
-  tile.cols = fk_packed_points_at(y, mode, at);
-  tile.cols_low = fk_packed_low_at(y, at);
-  tile.col_const = fk_packed_constant_at(y, mode, at);
+  fk_tile_rows_at(&tile, s, &b->sources, source * FK_NEAR_BLOCK, fk_near_points(b->near->sources, source));
+  fk_packed_columns(y, mode, at, FK_NEAR_BLOCK, &tile);
   mode->ops->sums(&tile, fk_sweep_flags(s, true, false));
   for (int i = 0; i < tile.n_rows && b->loo; i++) fk_real_set(mode, kernel, i * (FK_TILE_COLS + 1), 0);
   if (mode->form.factor[1] != 0 || mode->form.factor[2] != 0) make_absolute(mode, kernel, tile.n_rows);

@@ -79,8 +79,8 @@ static void multiply(const struct normal *p, const struct room *room, int64_t ro
   values.ld = ROOM_ROWS;
   memset(room->products, 0, sizeof(double) * (size_t)(s->n_values * ROOM_ROWS));
   for (int64_t i = 0; i < n; i += FK_TILE_COLS) {
-    tile.n_cols = values.n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, n - i), ops->panel);
-    fk_tile_cols_at(&tile, s, &p->sources, i);
+    fk_tile_cols_at(&tile, s, &p->sources, i, n - i);
+    values.n_cols = tile.n_cols;
     values.kernel = tile.kernel = kernels_at(p, room, i);
     tile.col_weight = values.values = fk_values_at(s, &p->sources, i);
     ops->sums(&tile, fk_sweep_flags(s, true, one));

@@ -295,6 +295,26 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
   return status;
 }
 
+void fk_packed_rows(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                    struct fk_tile *tile) {
+  tile->n_rows = (int)fk_padded(fk_smaller(FK_TILE_ROWS, count), mode->ops->row_step);
+  tile->rows = fk_packed_points_at(p, mode, i);
+  tile->rows_low = fk_packed_low_at(p, i);
+  tile->row_const = fk_packed_constant_at(p, mode, i);
+  tile->row_weight = fk_packed_weight_at(p, mode, i);
+  tile->row_exponent = fk_packed_exponent_at(p, mode, i);
+}
+
+void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
+                       struct fk_tile *tile) {
+  tile->d = p->d;
+  tile->n_cols = (int)fk_padded(fk_smaller(FK_TILE_COLS, count), mode->ops->panel);
+  tile->cols = fk_packed_points_at(p, mode, i);
+  tile->cols_low = fk_packed_low_at(p, i);
+  tile->col_const = fk_packed_constant_at(p, mode, i);
+  tile->col_weight = fk_packed_weight_at(p, mode, i);
+}
+
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,
                                void **panels, double *scale, struct fk_error *err) {
   int panel = mode->ops->panel;

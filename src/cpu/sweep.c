@@ -88,19 +88,14 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
 
 void fk_sources_free(struct fk_sources *p) { fk_packed_free(&p->points); }
 
-void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
-  tile->rows = fk_packed_points_at(&p->points, &s->mode, i - p->first);
-  tile->rows_low = fk_packed_low_at(&p->points, i - p->first);
-  tile->row_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
-  tile->row_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
-  tile->row_exponent = fk_packed_exponent_at(&p->points, &s->mode, i - p->first);
+void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
+                     int64_t count) {
+  fk_packed_rows(&p->points, &s->mode, i - p->first, count, tile);
 }
 
-void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
-  tile->cols = fk_packed_points_at(&p->points, &s->mode, i - p->first);
-  tile->cols_low = fk_packed_low_at(&p->points, i - p->first);
-  tile->col_const = fk_packed_constant_at(&p->points, &s->mode, i - p->first);
-  tile->col_weight = fk_packed_weight_at(&p->points, &s->mode, i - p->first);
+void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
+                     int64_t count) {
+  fk_packed_columns(&p->points, &s->mode, i - p->first, count, tile);
 }
 
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
@@ -247,23 +242,18 @@ static void run_task(const struct fk_sweep *s, const struct chunk *chunk, int64_
                      int64_t first_source, void *kernel, double *acc) {
   const struct fk_kernel_mode *mode = &s->mode;
   const struct fk_packed *targets = &chunk->points;
-  int panel = mode->ops->panel, step = mode->ops->row_step;
   int64_t last = fk_smaller(first_source + chunk->split, chunk->end);
   const int64_t *self = chunk->self ? chunk->self + first_target : NULL;
   bool find_max = chunk->find_max;
 
-  struct fk_tile tile = {.d = targets->d, .kernel = kernel, .col_mass = acc + first_target};
+  struct fk_tile tile = {.kernel = kernel, .col_mass = acc + first_target};
   int here = (int)fk_smaller(targets->n - first_target, chunk->width);
-  tile.n_cols = (int)fk_padded(here, panel);
-  tile.cols = fk_packed_points_at(targets, mode, first_target);
-  tile.cols_low = fk_packed_low_at(targets, first_target);
-  tile.col_const = fk_packed_constant_at(targets, mode, first_target);
+  fk_packed_columns(targets, mode, first_target, here, &tile);
   tile.col_shift = chunk->shift ? fk_real_at(mode, chunk->shift, first_target) : NULL;
   memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
 
   for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
-    tile.n_rows = (int)fk_padded(fk_smaller(last - i, FK_TILE_ROWS), step);
-    fk_tile_rows_at(&tile, s, &chunk->sources, i);
+    fk_tile_rows_at(&tile, s, &chunk->sources, i, last - i);
     if (s->near) fk_near_count(s->near, here, tile.n_rows);
     bool drop = self && fk_tile_meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);

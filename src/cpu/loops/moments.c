@@ -19,7 +19,7 @@ enum { NARROW = 48, MANY_POINTS = 64 * FK_TILE_COLS };
 
 struct moments {
   const struct fk_moments_task *task;
-  const struct fk_pairs *pairs;
+  struct fk_pairs pairs;
   double value_factor[3], moment_factor[3]; /* in base 2 */
   bool factored, wide;
   int64_t width, pieces, count, fourth; /* columns of a piece; moments, and those of order 4 */
@@ -44,7 +44,7 @@ int64_t fk_moments_fourth(int64_t d) {
 static int64_t numbers_of(const struct moments *s) { return (s->wide ? 2 : 1) * s->count + s->fourth; }
 
 static struct moments_piece piece_at(const struct moments *s, int slot) {
-  struct moments_piece p = {.kernel = fk_scratch_at(&s->pairs->scratch, slot)};
+  struct moments_piece p = {.kernel = fk_scratch_at(&s->pairs.scratch, slot)};
   p.mass = p.kernel + FK_TILE_ROWS * FK_TILE_COLS;
   p.wide_mass = p.mass + FK_TILE_COLS;
   p.unused = p.wide_mass + FK_TILE_COLS;
@@ -65,7 +65,7 @@ static void sum_tile(const struct moments *s, const double factor[3], const stru
   bool drop = from < to;
   memcpy(tile.factor, factor, sizeof tile.factor);
   tile.col_mass = drop ? unused : mass;
-  s->pairs->mode.ops->sums(&tile, flags);
+  s->pairs.mode.ops->sums(&tile, flags);
   if (!drop) return;
   for (int64_t i = from; i < to; i++)
     ((double *)tile.kernel)[(i - at->first_row) * FK_TILE_COLS + i - first_col] = 0;
@@ -75,12 +75,12 @@ static void sum_tile(const struct moments *s, const double factor[3], const stru
   sums.rows = tile.rows;
   sums.cols = tile.cols;
   sums.mass = mass;
-  s->pairs->mode.ops->moments(&sums);
+  s->pairs.mode.ops->moments(&sums);
 }
 
 static void run_tile(const struct moments *s, const struct fk_tile *tile, int64_t first_col,
                      const struct moments_piece *p) {
-  const struct fk_tile_ops *ops = s->pairs->mode.ops;
+  const struct fk_tile_ops *ops = s->pairs.mode.ops;
   int64_t d = tile->d;
   struct fk_tile_moments sums = {.d = d, .n_rows = tile->n_rows, .n_cols = tile->n_cols, .times = {-1, -1}};
   sum_tile(s, s->value_factor, tile, first_col, p->unused, s->wide ? p->wide_mass : p->mass);
@@ -124,9 +124,9 @@ static void weigh(const double *moments, int64_t count, const double *r, int64_t
 static void finish_piece(const struct moments *s, int64_t piece, const struct moments_piece *p) {
   const struct fk_moments_task *task = s->task;
   int64_t first = piece * s->width, here = fk_smaller(s->width, task->x.n - first);
-  double r[FK_TILE_COLS], *to = s->partial + piece * numbers_of(s), w = s->pairs->weight_scale;
+  double r[FK_TILE_COLS], *to = s->partial + piece * numbers_of(s), w = s->pairs.weight_scale;
   /* of u u' by the kernel of H; points are packed as those of 2H where both are asked */
-  double square = w / (s->pairs->mode.scale * s->pairs->mode.scale);
+  double square = w / (s->pairs.mode.scale * s->pairs.mode.scale);
   for (int64_t c = 0; c < here; c++) {
     double sum = task->sums[first + c] = w * p->mass[c];
     r[c] = task->row_weights ? task->row_weights[first + c] : 1;
@@ -136,7 +136,7 @@ static void finish_piece(const struct moments *s, int64_t piece, const struct mo
     r[c] = sum > 0 && r[c] / sum < INFINITY ? r[c] / sum : 0;
   }
   weigh(p->moments, s->count, r, here, square, to);
-  weigh(p->fourth, s->fourth, r, here, square / (s->pairs->mode.scale * s->pairs->mode.scale),
+  weigh(p->fourth, s->fourth, r, here, square / (s->pairs.mode.scale * s->pairs.mode.scale),
         to + numbers_of(s) - s->fourth);
   if (s->wide) weigh(p->wide_moments, s->count, task->wide_weights + first, here, w * FK_LN2 * 2, to + s->count);
 }
@@ -148,9 +148,10 @@ static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
     struct moments_piece p = piece_at(s, slot);
     int64_t col = i * s->width;
     struct fk_tile tile = {.kernel = p.kernel};
-    fk_pairs_columns(s->pairs, &tile, col, fk_smaller(s->width, n - col));
+    fk_packed_columns(&s->pairs.points, &s->pairs.mode, col, fk_smaller(s->width, n - col), &tile);
     for (int64_t j = 0; j < n; j += FK_TILE_ROWS) {
-      fk_pairs_rows(s->pairs, &tile, j, n - j);
+      tile.first_row = j;
+      fk_packed_rows(&s->pairs.points, &s->pairs.mode, j, n - j, &tile);
       run_tile(s, &tile, col, &p);
     }
     finish_piece(s, i, &p);
@@ -181,14 +182,12 @@ static void add_pieces(const struct moments *s) {
     }
 }
 
-static enum fk_status sum_moments(const struct fk_pairs *pairs, void *data, const struct fk_opts *opts,
-                                  struct fk_error *err) {
+static enum fk_status sum_moments(void *data, const struct fk_poll *poll, struct fk_error *err) {
   struct moments *s = data;
-  struct fk_loop loop = {pairs->threads, s->pieces, 1, (double)s->width * (double)pairs->points.n};
-  s->pairs = pairs;
+  struct fk_loop loop = {s->pairs.threads, s->pieces, 1, (double)s->width * (double)s->task->x.n};
   s->partial = calloc((size_t)(s->pieces * numbers_of(s) + 1), sizeof(double));
   if (!s->partial) return fk_fail(err, FK_STATUS_ALLOC, "out of memory for moments of pairs");
-  enum fk_status status = fk_loop_run(&loop, &opts->poll, run_pieces, s, err);
+  enum fk_status status = fk_loop_run(&loop, poll, run_pieces, s, err);
   if (!status) add_pieces(s);
   free(s->partial);
   return status;
@@ -203,16 +202,10 @@ enum fk_status fk_pair_moments(const struct fk_moments_task *task, const struct 
   s.width = n < MANY_POINTS ? NARROW : FK_TILE_COLS;
   s.pieces = fk_pieces(n, s.width);
   set_factors(&s);
-  const struct fk_pairs_job job = {
-      .operation = FK_OP_MOMENTS,
-      .x = &task->x,
-      .chol = task->chol,
-      .weights = task->weights,
-      .scale = sqrt(s.wide ? FK_LOG2E / 4 : FK_LOG2E / 2),
-      .work = fk_plan_pair_work(FK_OP_MOMENTS, d, (double)numbers_of(&s)),
-      .room = sizeof(double) * (size_t)((FK_TILE_ROWS + 3 + numbers_of(&s)) * FK_TILE_COLS),
-      .body = sum_moments,
-      .data = &s,
-  };
-  return fk_pairs_run(&job, opts, stats, err);
+  int64_t numbers = numbers_of(&s);
+  s.pairs = (struct fk_pairs){FK_OP_MOMENTS, &task->x, task->chol, task->weights};
+  s.pairs.work = fk_plan_pair_work(FK_OP_MOMENTS, d, (double)numbers);
+  s.pairs.room = sizeof(double) * (size_t)((FK_TILE_ROWS + 3 + numbers) * FK_TILE_COLS);
+  s.pairs.mode.scale = sqrt(s.wide ? FK_LOG2E / 4 : FK_LOG2E / 2);
+  return fk_pairs_run(&s.pairs, sum_moments, &s, opts, stats, err);
 }

@@ -25,7 +25,7 @@ _Static_assert((int)FK_MOST_SCALES <= (int)FK_TILE_SCALES, "a tile has no room f
 
 struct scales {
   const struct fk_scales_task *task;
-  const struct fk_pairs *pairs; /* scratch: sums of the columns of a tile, of the rows of a block */
+  struct fk_pairs pairs; /* scratch: sums of the columns of a tile, of the rows of a block */
   struct scales_plan plan;
   double factor[3]; /* in base 2 */
   int64_t size;     /* of a block */
@@ -78,7 +78,7 @@ static void flush_as_before(unsigned before) {
 static void add_to_results(const struct scales *s, const double *part, int64_t ld, int64_t first, int64_t count) {
   for (int v = 0; v < s->task->count; v++, part += ld) {
     double *sums = s->task->sums + s->plan.order[v] * s->task->x.n + first;
-    for (int64_t i = 0; i < count; i++) sums[i] += s->pairs->weight_scale * part[i];
+    for (int64_t i = 0; i < count; i++) sums[i] += s->pairs.weight_scale * part[i];
   }
 }
 
@@ -86,7 +86,7 @@ static void add_to_results(const struct scales *s, const double *part, int64_t l
  * taken. */
 static bool play_scales(void *data, int64_t a, int64_t b, int slot) {
   const struct scales *s = data;
-  const struct fk_pairs *p = s->pairs;
+  const struct fk_pairs *p = &s->pairs;
   int64_t n = s->task->x.n, a_end = fk_smaller(n, (a + 1) * s->size), b_end = fk_smaller(n, (b + 1) * s->size);
   int64_t index[FK_TILE_COLS];
   double *cols = fk_scratch_at(&p->scratch, slot), *rows = cols + s->task->count * FK_TILE_COLS;
@@ -98,12 +98,13 @@ static bool play_scales(void *data, int64_t a, int64_t b, int slot) {
   if (a != b) memset(rows, 0, sizeof(double) * (size_t)(s->task->count * s->size));
   for (int64_t j = b * s->size; j < b_end; j += FK_TILE_COLS) {
     int64_t here = fk_smaller(FK_TILE_COLS, b_end - j);
-    fk_pairs_columns(p, tile, j, here);
+    fk_packed_columns(&p->points, &p->mode, j, here, tile);
     tile->col_mass = cols;
     for (int c = 0; c < FK_TILE_COLS; c++) index[c] = j + c;
     memset(cols, 0, sizeof(double) * (size_t)(s->task->count * FK_TILE_COLS));
     for (int64_t i = a * s->size; i < a_end; i += FK_TILE_ROWS) {
-      fk_pairs_rows(p, tile, i, a_end - i);
+      tile->first_row = i;
+      fk_packed_rows(&p->points, &p->mode, i, a_end - i, tile);
       tile->row_mass = a != b ? rows + (i - a * s->size) : NULL;
       tile->col_index = a == b && i < j + FK_TILE_COLS && j < i + FK_TILE_ROWS ? index : NULL;
       p->mode.ops->scales(&at);
@@ -122,12 +123,10 @@ static int64_t block_size(int64_t n) {
   return fk_larger(size, fk_padded(fk_pieces(n, MANY_BLOCKS), size));
 }
 
-static enum fk_status sum_scales(const struct fk_pairs *pairs, void *data, const struct fk_opts *opts,
-                                 struct fk_error *err) {
+static enum fk_status sum_scales(void *data, const struct fk_poll *poll, struct fk_error *err) {
   struct scales *s = data;
-  struct fk_tournament tournament = {s->task->x.n, s->size, pairs->threads, play_scales, s};
-  s->pairs = pairs;
-  return fk_tournament_run(&tournament, &opts->poll, err);
+  struct fk_tournament tournament = {s->task->x.n, s->size, s->pairs.threads, play_scales, s};
+  return fk_tournament_run(&tournament, poll, err);
 }
 
 enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk_opts *opts,
@@ -139,16 +138,9 @@ enum fk_status fk_pair_scales(const struct fk_scales_task *task, const struct fk
   s.factor[1] = -FK_LN2 * task->factor[1];
   s.factor[2] = FK_LN2 * FK_LN2 * task->factor[2];
   memset(task->sums, 0, sizeof(double) * (size_t)(n * task->count));
-  const struct fk_pairs_job job = {
-      .operation = FK_OP_SCALES,
-      .x = &task->x,
-      .chol = task->chol,
-      .weights = task->weights,
-      .scale = sqrt(FK_LOG2E / 2),
-      .work = fk_plan_pair_work(FK_OP_SCALES, task->x.d, 5.0 * s.plan.chains + task->count),
-      .room = sizeof(double) * (size_t)(task->count * (FK_TILE_COLS + s.size)),
-      .body = sum_scales,
-      .data = &s,
-  };
-  return fk_pairs_run(&job, opts, stats, err);
+  s.pairs = (struct fk_pairs){FK_OP_SCALES, &task->x, task->chol, task->weights};
+  s.pairs.work = fk_plan_pair_work(FK_OP_SCALES, task->x.d, 5.0 * s.plan.chains + task->count);
+  s.pairs.room = sizeof(double) * (size_t)(task->count * (FK_TILE_COLS + s.size));
+  s.pairs.mode.scale = sqrt(FK_LOG2E / 2);
+  return fk_pairs_run(&s.pairs, sum_scales, &s, opts, stats, err);
 }
