@@ -18,11 +18,11 @@ static double integrand(double x, double y) { return fk_normal_below(x) * fk_nor
 static double between(double from, double to) { return fk_normal_below(to) - fk_normal_below(from); }
 
 /* Gauss' formulas on [-1, 1] for sides of up to 0.1, 0.5 and 2 sds: errors below 1e-14. Nodes come in pairs. */
-struct rule {
+struct polygon_rule {
   int pairs, middle;
   double node[7], weight[7];
 };
-static const struct rule rules[] = {
+static const struct polygon_rule rules[] = {
     {1, 1, {0.77459666924148338}, {0.27777777777777778}},
     {3,
      0,
@@ -38,7 +38,7 @@ static const struct rule rules[] = {
 static const double middle_weight = 0.44444444444444444; /* of three nodes */
 
 /* Along a piece with its middle at (x, y), half of it being (dx, dy). */
-static double piece(const struct rule *rule, double x, double y, double dx, double dy) {
+static double piece(const struct polygon_rule *rule, double x, double y, double dx, double dy) {
   double sum = rule->middle ? middle_weight * integrand(x, y) : 0;
   for (int i = 0; i < rule->pairs; i++) {
     double t = rule->node[i];

@@ -23,7 +23,7 @@ struct gemm {
 };
 
 /* What a thread works in. */
-struct room {
+struct gemm_room {
   double A[DEPTH * FK_TILE_COLS], B[DEPTH * COLUMNS], C[FK_TILE_COLS * COLUMNS];
 };
 
@@ -65,7 +65,7 @@ static void scale_C(const struct gemm *g, double *C, int64_t rows, int64_t colum
 }
 
 /* Whole vectors of rows go to C itself, what is left through the room. */
-static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct room *room) {
+static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct gemm_room *room) {
   const int64_t rows = fk_smaller(FK_TILE_COLS, g->m - row), columns = fk_smaller(COLUMNS, g->n - column);
   const bool whole = rows % g->ops->panel == 0;
   double *C = g->C + row + column * g->ldc;
@@ -91,7 +91,7 @@ static void run_tile(const struct gemm *g, int64_t row, int64_t column, struct r
 static void run_tiles(void *data, int64_t first, int64_t end, int slot) {
   const struct gemm *g = data;
   const int64_t tiles = fk_pieces(g->m, FK_TILE_COLS);
-  struct room *room = fk_scratch_at(&g->rooms, slot);
+  struct gemm_room *room = fk_scratch_at(&g->rooms, slot);
   for (int64_t tile = first; tile < end; tile++)
     run_tile(g, tile % tiles * FK_TILE_COLS, tile / tiles * COLUMNS, room);
 }
@@ -129,7 +129,7 @@ static enum fk_status gemm(int threads, unsigned flags, double alpha, const stru
     return FK_STATUS_OK;
   }
   const int64_t tiles = fk_pieces(g.m, FK_TILE_COLS) * fk_pieces(g.n, COLUMNS);
-  if (!fk_scratch_init(&g.rooms, threads, sizeof(struct room)))
+  if (!fk_scratch_init(&g.rooms, threads, sizeof(struct gemm_room)))
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for a block of a matrix");
   fk_parallel_for(threads, tiles, 1, run_tiles, &g);
   fk_scratch_free(&g.rooms);

@@ -4,7 +4,7 @@
 
 #include "pack.h"
 
-struct fk_near;
+struct fk_near_pairs;
 
 struct fk_sweep {
   const struct fk_task *task;
@@ -17,7 +17,7 @@ struct fk_sweep {
   double *value_scale;  /* n_values: sums are in units of it */
   bool weighted, tails; /* tails: targets with an exponent of their own taken off, weights with one of theirs */
   const struct fk_packed *kept; /* all sources, of this mode; NULL: they are packed as they are used */
-  struct fk_near *near;         /* sources, and targets, are in its order; NULL: every pair is computed */
+  struct fk_near_pairs *near;   /* sources, and targets, are in its order; NULL: every pair is computed */
 };
 
 enum fk_status fk_sweep_init(struct fk_sweep *s, const struct fk_task *task, const struct fk_opts *opts,

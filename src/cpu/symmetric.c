@@ -71,7 +71,7 @@ struct pair {
 };
 
 static int64_t next_rows(const struct pair *p, int64_t i) {
-  struct fk_near *near = p->t->sweep->near;
+  struct fk_near_pairs *near = p->t->sweep->near;
   if (!near || i >= p->end) return i;
   return FK_NEAR_BLOCK *
          fk_near_next(near, i / FK_NEAR_BLOCK, fk_pieces(p->end, FK_NEAR_BLOCK), p->j / FK_NEAR_BLOCK);

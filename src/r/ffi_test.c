@@ -128,12 +128,12 @@ static SEXP test_curve(SEXP arguments) {
   if (x.d > FK_CURVE_MAX_DIM) Rf_error("a curve has at most %d dimensions", FK_CURVE_MAX_DIM);
   uint32_t spread[FK_CURVE_MAX_DIM][4][256];
   double low[FK_CURVE_MAX_DIM], high[FK_CURVE_MAX_DIM];
-  struct fk_curve curve;
+  struct fk_spatial_curve curve;
   for (int64_t k = 0; k < x.d; k++) fk_range(fk_column(&x, k), x.n, 1, &low[k], &high[k]);
-  if (!fk_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
+  if (!fk_spatial_curve_init(&curve, (int)x.d, low, high, spread)) return R_NilValue;
   SEXP items = PROTECT(r_vector(x.n));
   for (int64_t i = 0; i < x.n; i++)
-    ((fk_item *)REAL(items))[i] = fk_curve_item(&curve, fk_column(&x, 0), x.ld, (uint32_t)i);
+    ((fk_item *)REAL(items))[i] = fk_spatial_curve_item(&curve, fk_column(&x, 0), x.ld, (uint32_t)i);
   SEXP out = sorted(items, x.n, whole(arguments, 1));
   UNPROTECT(1);
   return out;
