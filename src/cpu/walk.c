@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../core/aligned.h"
 #include "../core/plan.h"
@@ -44,7 +45,7 @@ static void take_several(struct fk_walk_group *g, int64_t first, int64_t end) {
     int64_t from = fk_walk_target(w, first + (t < g->count ? t : 0)) * w->d;
     for (int64_t k = 0; k < w->d; k++) {
       y[k * FK_NEAR_TARGETS + t] = w->y.x[from + k];
-      low[k * FK_NEAR_TARGETS + t] = w->y.low ? w->y.low[from + k] : 0;
+      if (w->y.low) low[k * FK_NEAR_TARGETS + t] = w->y.low[from + k];
     }
   }
 }
@@ -159,7 +160,7 @@ static enum fk_status plant(struct fk_walk *w, struct fk_error *err) {
     return fk_fail(err, FK_STATUS_ALLOC, "out of memory for %s", fk_operation_words(w->rule->operation));
   w->nodes = w->boxes + 4 * w->count * w->d;
   for (int slot = 0; slot < w->threads; slot++) {
-    struct fk_walk_group *g = group_of(w, slot);
+    struct fk_walk_group *g = memset(group_of(w, slot), 0, GROUP_BYTES + coordinates_bytes(w));
     *g = (struct fk_walk_group){.walk = w, .room = (char *)g + GROUP_BYTES + coordinates_bytes(w)};
   }
   fk_parallel_for(w->threads, w->count, fk_step_for_bytes(16.0 * FK_NEAR_POINTS * (double)w->d), fill_panels, w);

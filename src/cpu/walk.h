@@ -30,8 +30,8 @@ struct fk_walk_group {
 
 /* How a group goes through the tree. */
 struct fk_walk_look {
-  /* Writes to gaps[FK_NEAR_TARGETS] how far a node is; of two halves that with the lesser result comes first.
-   * NULL: halves come in their order, and there are no gaps. */
+  /* Writes to gaps[FK_NEAR_TARGETS] how far a node is, but for the whole tree, whose gaps are 0; of two halves
+   * that with the lesser result comes first. NULL: halves come in their order, and there are no gaps. */
   double (*gap)(const struct fk_walk_group *g, int64_t node, double *gaps);
   /* False: the node is done with; its points do not matter, or were counted as a whole. */
   bool (*opens)(struct fk_walk_group *g, int64_t node, const double *gaps);
@@ -131,8 +131,8 @@ static inline __attribute__((always_inline)) void fk_walk_through(struct fk_walk
   struct fk_walk_span nodes[DEPTH]; /* still to be looked at, the next one last */
   double gaps[DEPTH][FK_NEAR_TARGETS];
   int n = 1;
+  for (int t = 0; t < FK_NEAR_TARGETS; t++) gaps[0][t] = 0;
   nodes[0] = (struct fk_walk_span){0, 0, g->walk->count};
-  if (look->gap) look->gap(g, 0, gaps[0]);
   while (n > 0) {
     struct fk_walk_span at = nodes[--n], halves[2];
     if (!look->opens(g, at.node, gaps[n])) continue;
