@@ -98,7 +98,8 @@ static void sum_block(const struct bound *b, int64_t target, void *kernel, doubl
   double unused[FK_TILE_COLS] = {0};
   struct fk_tile tile = {.kernel = kernel, .col_mass = unused};
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
-  fk_tile_rows_at(&tile, s, &b->sources, source * FK_NEAR_BLOCK, fk_near_points(b->near->sources, source));
+  fk_packed_rows(&b->sources.points, mode, source * FK_NEAR_BLOCK, fk_near_points(b->near->sources, source),
+                 &tile);
   fk_packed_columns(y, mode, at, FK_NEAR_BLOCK, &tile);
   mode->ops->sums(&tile, fk_sweep_flags(s, true, false));
   for (int i = 0; i < tile.n_rows && b->loo; i++) fk_real_set(mode, kernel, i * (FK_TILE_COLS + 1), 0);

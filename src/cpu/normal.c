@@ -79,7 +79,7 @@ static void multiply(const struct normal *p, const struct normal_room *room, int
   values.ld = ROOM_ROWS;
   memset(room->products, 0, sizeof(double) * (size_t)(s->n_values * ROOM_ROWS));
   for (int64_t i = 0; i < n; i += FK_TILE_COLS) {
-    fk_tile_cols_at(&tile, s, &p->sources, i, n - i);
+    fk_packed_columns(&p->sources.points, &s->mode, i, n - i, &tile);
     values.n_cols = tile.n_cols;
     values.kernel = tile.kernel = kernels_at(p, room, i);
     tile.col_weight = values.values = fk_values_at(s, &p->sources, i);

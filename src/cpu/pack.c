@@ -137,11 +137,11 @@ const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_ker
   return at_or_zeros(p->constant, mode, i);
 }
 
-const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+static const void *exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
   return at_or_zeros(p->exponent, mode, i);
 }
 
-const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
+static const void *weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i) {
   if (p->weight) return fk_real_at(mode, p->weight, i);
   bool inside = i / FK_TILE_COLS < p->n / FK_TILE_COLS;
   return fk_real_at(mode, inside ? p->ones : p->edge, i % FK_TILE_COLS);
@@ -301,8 +301,8 @@ void fk_packed_rows(const struct fk_packed *p, const struct fk_kernel_mode *mode
   tile->rows = fk_packed_points_at(p, mode, i);
   tile->rows_low = fk_packed_low_at(p, i);
   tile->row_const = fk_packed_constant_at(p, mode, i);
-  tile->row_weight = fk_packed_weight_at(p, mode, i);
-  tile->row_exponent = fk_packed_exponent_at(p, mode, i);
+  tile->row_weight = weight_at(p, mode, i);
+  tile->row_exponent = exponent_at(p, mode, i);
 }
 
 void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i, int64_t count,
@@ -312,7 +312,7 @@ void fk_packed_columns(const struct fk_packed *p, const struct fk_kernel_mode *m
   tile->cols = fk_packed_points_at(p, mode, i);
   tile->cols_low = fk_packed_low_at(p, i);
   tile->col_const = fk_packed_constant_at(p, mode, i);
-  tile->col_weight = fk_packed_weight_at(p, mode, i);
+  tile->col_weight = weight_at(p, mode, i);
 }
 
 enum fk_status fk_pack_columns(const struct fk_kernel_mode *mode, const double *columns, int64_t n, int64_t r,

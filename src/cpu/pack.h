@@ -84,8 +84,6 @@ enum fk_status fk_packed_all(struct fk_packed *p, const struct fk_kernel_mode *m
 const void *fk_packed_points_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 const double *fk_packed_low_at(const struct fk_packed *p, int64_t i); /* NULL: 0 */
 const void *fk_packed_constant_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
-const void *fk_packed_weight_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
-const void *fk_packed_exponent_at(const struct fk_packed *p, const struct fk_kernel_mode *mode, int64_t i);
 void fk_packed_free(struct fk_packed *p);
 /* Up to FK_TILE_ROWS points from point i on, of `count`, as the rows of a tile, and up to FK_TILE_COLS as its
  * columns: how many, padded, and all that the points have. */

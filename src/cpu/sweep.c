@@ -88,16 +88,6 @@ enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, i
 
 void fk_sources_free(struct fk_sources *p) { fk_packed_free(&p->points); }
 
-void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
-                     int64_t count) {
-  fk_packed_rows(&p->points, &s->mode, i - p->first, count, tile);
-}
-
-void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
-                     int64_t count) {
-  fk_packed_columns(&p->points, &s->mode, i - p->first, count, tile);
-}
-
 const void *fk_values_at(const struct fk_sweep *s, const struct fk_sources *p, int64_t i) {
   if (s->columns) return fk_real_at(&s->mode, s->columns, i * s->n_values);
   return fk_packed_points_at(&p->points, &s->mode, i - p->first);
@@ -253,7 +243,7 @@ static void run_task(const struct fk_sweep *s, const struct sweep_chunk *chunk, 
   memcpy(tile.factor, s->mode.form.factor, sizeof tile.factor);
 
   for (int64_t i = first_source; (i = next_tile(s, chunk, first_target, i, last)) < last; i += FK_TILE_ROWS) {
-    fk_tile_rows_at(&tile, s, &chunk->sources, i, last - i);
+    fk_packed_rows(&chunk->sources.points, mode, i - chunk->sources.first, last - i, &tile);
     if (s->near) fk_near_count(s->near, here, tile.n_rows);
     bool drop = self && fk_tile_meets_self(self, here, i, tile.n_rows);
     unsigned flags = fk_sweep_flags(s, s->n_values > 0 || drop, false);

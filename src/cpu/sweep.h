@@ -38,11 +38,6 @@ enum fk_status fk_sources_init(struct fk_sources *p, const struct fk_sweep *s, i
 enum fk_status fk_sources_pack(struct fk_sources *p, const struct fk_sweep *s, int64_t first, int64_t end,
                                int threads, struct fk_error *err);
 void fk_sources_free(struct fk_sources *p);
-/* fk_packed_rows() and fk_packed_columns() from source i on. */
-void fk_tile_rows_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
-                     int64_t count);
-void fk_tile_cols_at(struct fk_tile *tile, const struct fk_sweep *s, const struct fk_sources *p, int64_t i,
-                     int64_t count);
 /* Sums of coordinates are those of differences to the target. */
 static inline bool fk_sweep_is_relative(const struct fk_sweep *s) {
   return s->mode.doubled && s->task->values == FK_VALUES_COORDINATES;

@@ -103,13 +103,13 @@ static void run_columns(const struct pair *p) {
   bool values = s->n_values > 0, drop = !p->symmetric && s->task->exclude_self;
   struct fk_tile tile = {.kernel = scratch->kernel};
   memcpy(tile.factor, mode->form.factor, sizeof tile.factor);
-  fk_tile_cols_at(&tile, s, p->cols, j, p->n_cols);
+  fk_packed_columns(&p->cols->points, mode, j - p->cols->first, p->n_cols, &tile);
   for (int64_t c = 0; c < FK_TILE_COLS; c++) self[c] = j + c;
   memset(scratch->cols, 0, sizeof(double) * FK_TILE_COLS * (size_t)(1 + s->n_values));
 
   for (int64_t i = p->first; (i = next_rows(p, i)) < p->end; i += FK_TILE_ROWS) {
     tile.row_mass = scratch->rows + (i - p->first);
-    fk_tile_rows_at(&tile, s, p->rows, i, p->end - i);
+    fk_packed_rows(&p->rows->points, mode, i - p->rows->first, p->end - i, &tile);
     if (s->near) fk_near_count(s->near, p->n_cols, tile.n_rows * (p->symmetric ? 2 : 1));
     bool diagonal = drop && i < j + p->n_cols && j < i + FK_TILE_ROWS;
     double unused[FK_TILE_COLS] = {0};
