@@ -154,6 +154,9 @@ settle_control <- function(control, given = NULL, defaults = CONTROL_DEFAULTS) {
   defaults
 }
 
+# The same, with every pair summed.
+exactly <- function(asked) replace(asked, c("engine", "tol"), list("exact", 0))
+
 # A flash_control(), or a list of its settings.
 as_control <- function(control) {
   if (inherits(control, "flash_control")) return(control)

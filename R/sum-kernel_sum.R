@@ -143,8 +143,7 @@ kernel_sum <- function(x, y = NULL, b = NULL, bandwidth, kernel = "gaussian", ty
     if (kernel$name != "gaussian") {
       stop_argument("kernel", "must be \"gaussian\" for type = \"", type, "\": found ", quote_text(kernel$name))
     }
-    asked[c("engine", "tol")] <- list("exact", 0)
-    run <- start_run(asked)
+    run <- start_run(exactly(asked))
     return(log_or_score(x, y, bandwidth, weights, kernel, type, run))
   }
   run <- start_run(asked)

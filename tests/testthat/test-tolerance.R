@@ -195,7 +195,8 @@ test_that("a tolerance holds for clusters far apart", {
     r <- apply(y, 1, \(p) sqrt(colSums(((t(x) - p) / 0.3)^2)))
     for (tol in c(1e-3, 1e-7, 1e-10)) for (type in c("pointwise", "global")) for (engine in c("auto", "fast")) {
       for (kernel in c("gaussian", "cauchy", "imq")) {
-        got <- kernel_sum(x, y, NULL, 0.3, kernel, tol, type, engine, control = flash_control(backend = "cpu"))
+        control <- flash_control(tol_type = type, engine = engine, backend = "cpu")
+        got <- kernel_sum(x, y, NULL, 0.3, kernel, tol = tol, control = control)
         want <- colSums(ref_kernels[[kernel]](r))
         error <- max(abs(as.vector(got) - want) / if (type == "global") max(want) else want)
         expect_lte(error, tol, label = paste(kernel, d, distance, tol, type, engine, "error", signif(error, 2)))
