@@ -15,7 +15,16 @@ rules='
   cpu         core grid cpu/simd
   cpu/grid    core grid cpu/simd cpu/tile.h cpu/direct/check.h
   cpu/direct  core grid cpu/simd cpu/tile.h
-  cuda        core grid
+  cuda/device core
+  cuda/fma    core cuda/device
+  cuda/tensor core cuda/device
+  cuda/points core cuda/device cuda/tensor
+  cuda/near   core cuda/device cuda/tensor cuda/points
+  cuda/exact  core cuda/device cuda/fma cuda/tensor cuda/points cuda/near
+  cuda/normal core cuda/device cuda/fma cuda/tensor cuda/points cuda/exact
+  cuda/grid   core grid cuda/device cuda/exact/kept.cuh
+  cuda/dense  core cuda/device
+  cuda        core cuda/device cuda/exact/exact.cuh cuda/normal/normal.cuh
   fast        core grid cpu/grid/grid.h cpu/grid/envelope.h cpu/direct/direct.h cpu/direct/check.h
 '
 
